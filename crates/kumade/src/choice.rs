@@ -2,6 +2,7 @@
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use estimate::{METHODS, MethodInfo, MethodSettings};
+use lab::atlas::PathKind;
 use lab::fairness::DisciplineChoice;
 use lab::multipath::Plane;
 use std::ffi::OsStr;
@@ -67,6 +68,11 @@ static EXPERIMENTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let experiments = lab::experiments().unwrap_or_default();
     experiments.iter().map(|each| (each.name().to_owned(), each.title().to_owned())).collect()
 });
+
+/// A kind of path of the atlas.
+pub fn path_kind() -> Choice<PathKind> {
+    Choice::of(|| PathKind::ALL.into_iter().map(|kind| PossibleValue::new(kind.name())).collect())
+}
 
 /// What divides packets among several paths.
 pub fn plane() -> Choice<Plane> {

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lab::accuracy::{
     self, Accuracy, BottleneckKind, CrossKind, CrossSource, Progress, RealTime, Report, Testbed, Transport, VirtualTime,
 };
-use lab::atlas::{self, AtlasProgress, PathAtlas, PathAtlasReport};
+use lab::atlas::{self, AtlasProgress, LeftOut, PathAtlas, PathAtlasReport, PathKind};
 use lab::contention::{self, Contention, ContentionProgress, ContentionReport};
 use lab::fairness::{self, DisciplineChoice, Fairness, FairnessProgress, FairnessReport};
 use lab::multipath::{self, Multipath, MultipathProgress, MultipathReport, Plane};
@@ -79,8 +79,8 @@ struct RunArgs {
     /// Accuracy: mean rates of cross traffic, such as 0mbit,2mbit,4mbit
     #[arg(long, value_name = "RATES", value_parser = parse::rate, value_delimiter = ',')]
     cross: Vec<Rate>,
-    /// Accuracy: arrival process of cross traffic: constant, poisson, on-off, or tcp (one greedy connection, limited to
-    /// each rate)
+    /// Accuracy: arrival process of cross traffic: constant, jittered (by up to 5 % of each interval), poisson, on-off, or
+    /// tcp (one greedy connection, limited to each rate)
     #[arg(long, value_name = "KIND")]
     cross_kind: Option<CrossKind>,
     /// Accuracy: whether cross traffic is computed within the emulated `link` or sent as `packets`; `htb` and `tcp`
@@ -123,6 +123,9 @@ struct RunArgs {
     /// NAT sessions: time without a packet after which they end, at least 3s
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     idle: Option<Span>,
+    /// Paths of many kinds: the kinds to measure, such as fifo,policer
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::path_kind())]
+    kind: Vec<PathKind>,
 }
 
 /// Runs the command. Call it before the program starts a thread: without root it enters a user namespace.
@@ -307,19 +310,30 @@ fn agree(experiment: &NatSessions, stop: &AtomicBool) -> anyhow::Result<Reported
 }
 
 fn survey(experiment: &PathAtlas, stop: &AtomicBool) -> anyhow::Result<Reported> {
-    let runs = experiment.points().len();
-    note!("{}: {runs} measurements in virtual time", experiment.name);
+    note!("{}: {}", experiment.name, atlas::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
-    bar.set_length(runs as u64);
+    bar.set_length(experiment.points().len() as u64);
     let started = lab::now_utc();
-    let mut show = |AtlasProgress::Done(row): AtlasProgress<'_>| {
-        bar.set_message(format!("{}: {} over {}", experiment.name, row.kind, row.transport));
-        bar.inc(1);
+    let mut show = |progress: AtlasProgress<'_>| match progress {
+        AtlasProgress::LeftOut(LeftOut { kind, reason }, runs) => {
+            bar.suspend(|| note!("{}: {kind} is left out: {reason}", experiment.name));
+            bar.inc(runs as u64);
+        }
+        AtlasProgress::Running(point) => {
+            bar.set_message(format!("{}: {} over {}", experiment.name, point.kind, point.transport));
+        }
+        AtlasProgress::Repeating { lateness } => {
+            bar.set_message(format!("{}: host scheduling delay of {lateness}, repeating the run", experiment.name));
+        }
+        AtlasProgress::Done(row) => {
+            bar.set_message(format!("{}: {} over {}", experiment.name, row.kind, row.transport));
+            bar.inc(1);
+        }
     };
-    let rows = atlas::run(experiment, &mut show, &|| stop.load(Ordering::Relaxed))?;
+    let outcome = atlas::run(experiment, &mut show, &|| stop.load(Ordering::Relaxed))?;
     bar.finish_and_clear();
-    let measured = rows.len();
-    Ok((Box::new(PathAtlasReport::new(experiment, started, rows)), measured))
+    let measured = outcome.rows.len();
+    Ok((Box::new(PathAtlasReport::new(experiment, started, outcome)), measured))
 }
 
 fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<Reported> {
@@ -368,6 +382,7 @@ impl RunArgs {
             duration: self.duration,
             warm_up: self.warm_up,
             idle: self.idle,
+            kinds: self.kind.clone(),
         }
     }
 

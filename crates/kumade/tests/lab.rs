@@ -98,7 +98,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_built() {
         (vec!["lab", "run", "rake-cwnd", "--runs", "0"], "with no runs there is nothing to do"),
         (vec!["lab", "run", "rake-cwnd", "--rate", "10furlongs"], "the unit is unknown; the units are bit/s"),
         (vec!["lab", "run", "rake-cwnd", "--transport", "pigeon"], "choose one of auto, udp, rake, single"),
-        (vec!["lab", "run", "rake-cwnd", "--cross-kind", "bursty"], "constant, poisson, on-off, tcp"),
+        (vec!["lab", "run", "rake-cwnd", "--cross-kind", "bursty"], "constant, jittered, poisson, on-off, tcp"),
         (
             vec!["lab", "run", "rake-cwnd", "--cross-kind", "tcp", "--cross-source", "link"],
             "cannot be computed in the link",
@@ -117,6 +117,10 @@ fn what_cannot_be_run_is_refused_before_anything_is_built() {
         (vec!["lab", "run", "fair-wired", "--plane", "bonded"], "--plane does not apply to experiments on fairness"),
         (vec!["lab", "run", "nat-session", "--idle", "1s"], "an idle time of 1 s; choose 3 s to"),
         (vec!["lab", "run", "multipath-tcp", "--idle", "5s"], "--idle does not apply to experiments on several paths"),
+        (vec!["lab", "run", "path-atlas", "--kind", "tunnel"], "`tunnel` is not a kind of path"),
+        (vec!["lab", "run", "path-atlas", "--kind", "wifi,elastic"], "choose others, or run them with --virtual"),
+        (vec!["lab", "run", "rake-cwnd", "--kind", "fifo"], "--kind does not apply to experiments on accuracy"),
+        (vec!["lab", "run", "fair-wired", "--kind", "fifo"], "--kind does not apply to experiments on fairness"),
         (vec!["lab", "run"], "NAME"),
     ] {
         let assert = kumade(&args).code(2);

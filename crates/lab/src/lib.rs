@@ -13,13 +13,13 @@
 //! | [`fairness`] | shares of competing TCP connections: disciplines, runs in real and in virtual time, summary, report, comparison |
 //! | [`contention`] | attackers, sparse and short flows beside bulk transfers: disciplines, a search for attacks, summary, report |
 //! | [`multipath`] | what one flow gets of several paths: gateways, traffic, runs, summary, report |
-//! | [`atlas`] | measurements of paths of many kinds, drawn at random: virtual time, summary, report |
+//! | [`atlas`] | measurements of paths of many kinds, drawn at random: runs in real and in virtual time, summary, report |
 //! | [`nat_session`] | when the sessions of two gateways begin and end: real ones and in virtual time, summary, report |
 //! | `report` | what all reports share: terminal, HTML, files, tables, plots |
 //! | `error` | all error types and their messages |
 //!
 //! and single files for what several kinds of experiment use: `bounds`, `buffer`, `delays`, `hosts`, `paper`, `parallel`,
-//! `repeat`, `side`, `statistics`, `values`.
+//! `repeat`, `serving`, `side`, `statistics`, `values`.
 //!
 //! A new experiment is a file in `scenarios/` and a line in `scenario/catalogue.rs`.
 
@@ -39,6 +39,7 @@ mod parallel;
 mod repeat;
 mod report;
 pub mod scenario;
+mod serving;
 mod side;
 mod statistics;
 mod values;

@@ -2,7 +2,8 @@
 //! virtual time and reported by the lab: a machine that is busy with other programs may leave a row without a value, or
 //! the lab without a network that keeps time. It says so then.
 
-use lab::accuracy::{self, Accuracy, BottleneckKind, RealTime, Report, Row, Testbed, VirtualTime};
+use lab::accuracy::{self, Accuracy, BottleneckKind, RealTime, Report, Row, Testbed, Transport, VirtualTime};
+use lab::atlas::{self, AtlasOutcome, PathKind};
 use lab::contention::{self, ContentionReport};
 use lab::fairness::{self, FairnessReport};
 use lab::{Document, Experiment, Overrides, RunError, load};
@@ -49,6 +50,42 @@ fn assert_firewall(experiment: &Accuracy, rows: &[Row]) {
     assert!((6_900_000..7_100_000).contains(&rake.truth_bits_per_second), "{rake:?}");
     let text = Report::new(experiment, lab::now_utc(), rows.to_vec()).to_text();
     assert!(text.contains("udp primed: no estimate in any of"), "{text}");
+}
+
+/// One path of each of these kinds over UDP: the rows by kind, and what was left out.
+fn one_path_of_each(kinds: &[PathKind], bottleneck: BottleneckKind) -> AtlasOutcome {
+    let (runs, transports) = (Some(1), vec![Transport::Udp]);
+    let overrides =
+        Overrides { runs, transports, bottleneck: Some(bottleneck), kinds: kinds.to_vec(), ..Overrides::default() };
+    let experiment = load("path-atlas", &overrides).unwrap().path_atlas().unwrap();
+    atlas::run(&experiment, &mut |_| (), &|| false).unwrap()
+}
+
+#[test]
+fn paths_of_the_atlas_are_measured_in_real_time_or_left_out_with_the_reason() {
+    in_namespaces("paths_of_the_atlas_are_measured_in_real_time_or_left_out_with_the_reason", || {
+        let kinds = [PathKind::Fifo, PathKind::TightLink, PathKind::Wifi];
+        let emulated = one_path_of_each(&kinds, BottleneckKind::Emulated);
+        let kernels = one_path_of_each(&[PathKind::Policer, PathKind::Shaper, PathKind::Red], BottleneckKind::Htb);
+        let of = |outcome: &AtlasOutcome| {
+            outcome
+                .rows
+                .iter()
+                .map(|(row, _)| row.kind.clone())
+                .chain(outcome.left_out.iter().map(|left_out| left_out.kind.clone()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(&emulated), ["fifo", "tight-link", "wifi"]);
+        assert!(of(&kernels).iter().all(|kind| ["policer", "shaper", "red"].contains(&&**kind)));
+        assert_eq!(of(&kernels).len(), 3);
+        for (row, _) in emulated.rows.iter().chain(&kernels.rows) {
+            assert!(row.available_bits_per_second.is_some() || row.reason.is_some(), "{row:?}");
+            assert!(row.truth_bits_per_second <= row.sustained_bits_per_second, "{row:?}");
+        }
+        for left_out in &kernels.left_out {
+            assert!(left_out.reason.contains("the lab's own bottleneck does not"), "{left_out:?}");
+        }
+    });
 }
 
 #[test]

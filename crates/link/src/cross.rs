@@ -21,8 +21,8 @@ pub struct CrossConfig {
     pub kind: CrossKind,
     /// When it begins to send.
     pub start: Time,
-    /// The phase at `start`, in `[0, 1)`, of the interval between packets ([`CrossKind::Constant`]) or of an on and an off
-    /// period ([`Periods::Fixed`]). Other patterns have no cycle and begin in their steady state.
+    /// The phase at `start`, in `[0, 1)`, of the interval between packets ([`CrossKind::Constant`], [`CrossKind::Jittered`]) or
+    /// of an on and an off period ([`Periods::Fixed`]). Other patterns have no cycle and begin in their steady state.
     pub phase: f64,
     /// The seed of its random numbers.
     pub seed: u64,
@@ -37,6 +37,16 @@ pub enum CrossKind {
         rate: Rate,
         /// Bytes of each packet.
         size: u32,
+    },
+    /// Packets of one size at intervals that differ from the mean at random, uniformly and independently of each other: nearly
+    /// constant, yet without a phase that another periodic stream could keep step with.
+    Jittered {
+        /// The mean rate.
+        rate: Rate,
+        /// Bytes of each packet.
+        size: u32,
+        /// By which part of the mean an interval is shorter or longer at most, from 0 to 1.
+        jitter: f64,
     },
     /// A Poisson process: exponential intervals, independent sizes.
     Poisson {
@@ -84,6 +94,7 @@ pub struct CrossTraffic {
 enum Pattern {
     Silent,
     Constant { next: ExactTime, rate: Rate, size: u32 },
+    Jittered { next: Time, fraction: f64, mean_nanos: f64, jitter: f64, size: u32 },
     Poisson { next: Time, fraction: f64, mean_nanos: f64, sizes: SizeMix },
     OnOff(OnOff),
 }
@@ -155,12 +166,21 @@ impl CrossTraffic {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let pattern = match kind {
             CrossKind::Constant { rate: Rate::ZERO, .. }
+            | CrossKind::Jittered { rate: Rate::ZERO, .. }
             | CrossKind::Poisson { rate: Rate::ZERO, .. }
             | CrossKind::OnOff { rate: Rate::ZERO, .. } => Pattern::Silent,
             CrossKind::Constant { rate, size } => {
-                let passed = scaled(rate.time_for(size.into()), phase);
-                let wait = if passed > Span::ZERO { rate.time_for(size.into()) - passed } else { Span::ZERO };
-                Pattern::Constant { next: ExactTime::at(start + wait), rate, size }
+                Pattern::Constant { next: ExactTime::at(start + first_wait(rate, size, phase)), rate, size }
+            }
+            CrossKind::Jittered { rate, size, jitter } => {
+                let mean_nanos = f64::from(size) * 8e9 / rate.as_f64();
+                Pattern::Jittered {
+                    next: start + first_wait(rate, size, phase),
+                    fraction: 0.0,
+                    mean_nanos,
+                    jitter,
+                    size,
+                }
             }
             CrossKind::Poisson { rate, sizes } => {
                 let mean_nanos = sizes.mean() * 8e9 / rate.as_f64();
@@ -198,11 +218,14 @@ impl Pattern {
                 *next = next.after_bytes(*size, *rate);
                 Some(arrival)
             }
+            Pattern::Jittered { next, fraction, mean_nanos, jitter, size } => {
+                let arrival = CrossArrival { time: *next, size: *size };
+                advance(next, fraction, *mean_nanos * (1.0 + *jitter * rng.random_range(-1.0..1.0)));
+                Some(arrival)
+            }
             Pattern::Poisson { next, fraction, mean_nanos, sizes } => {
                 let arrival = CrossArrival { time: *next, size: sizes.draw(rng) };
-                let gap = exponential(rng) * *mean_nanos + *fraction;
-                *fraction = gap.fract();
-                *next += Span::from_nanos(gap as i64);
+                advance(next, fraction, exponential(rng) * *mean_nanos);
                 Some(arrival)
             }
             Pattern::OnOff(source) => Some(source.step(rng)),
@@ -258,7 +281,9 @@ impl CrossConfig {
             return Err(error("phase", self.phase.to_string(), "which is no part of a cycle", "give 0 up to below 1"));
         }
         let (sizes, rate): (&[(u32, u32)], _) = match &self.kind {
-            CrossKind::Constant { size, rate } | CrossKind::OnOff { size, rate, .. } => (&[(*size, 1)], *rate),
+            CrossKind::Constant { size, rate }
+            | CrossKind::Jittered { size, rate, .. }
+            | CrossKind::OnOff { size, rate, .. } => (&[(*size, 1)], *rate),
             CrossKind::Poisson { sizes, rate } => (&sizes.0, *rate),
         };
         if sizes.iter().all(|(_, weight)| *weight == 0) {
@@ -268,6 +293,12 @@ impl CrossConfig {
         if sizes.iter().any(|(size, _)| *size == 0) {
             let remedy = "give at least 1 byte (an IPv4 header alone is 20)";
             return Err(error("packet size", "0".into(), "which takes no time to send", remedy));
+        }
+        if let CrossKind::Jittered { jitter, .. } = self.kind
+            && !(0.0..=1.0).contains(&jitter)
+        {
+            let problem = "which is no part of an interval";
+            return Err(error("jitter of intervals", jitter.to_string(), problem, "give a part from 0 to 1"));
         }
         if let CrossKind::OnOff { on, off, size, .. } = self.kind {
             if off < Span::ZERO {
@@ -281,6 +312,19 @@ impl CrossConfig {
         }
         Ok(())
     }
+}
+
+/// From the start to the first packet of a source in this phase.
+fn first_wait(rate: Rate, size: u32, phase: f64) -> Span {
+    let passed = scaled(rate.time_for(size.into()), phase);
+    if passed > Span::ZERO { rate.time_for(size.into()) - passed } else { Span::ZERO }
+}
+
+/// Moves on by so many nanoseconds; the part of one that is left counts the next time.
+fn advance(next: &mut Time, fraction: &mut f64, nanos: f64) {
+    let gap = nanos + *fraction;
+    *fraction = gap.fract();
+    *next += Span::from_nanos(gap as i64);
 }
 
 fn scaled(span: Span, factor: f64) -> Span {

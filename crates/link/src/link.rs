@@ -106,7 +106,8 @@ impl<P> Link<P> {
     }
 
     /// Adds computed cross traffic. Packets that it should have sent before the link's current time arrive now, so let it
-    /// start at that time or later. For the queue, each source is a flow of its own.
+    /// start at that time or later. For the queue, each source is a flow of its own, and of
+    /// a host of its own.
     pub fn add_cross(&mut self, mut traffic: CrossTraffic) {
         if let Some(next) = traffic.next() {
             self.cross_flow = self.cross_flow.wrapping_sub(1);
@@ -121,12 +122,12 @@ impl<P> Link<P> {
 
     /// A packet of `size` IP bytes reaches the queue at `arrival`. An arrival before the link's current time counts as
     /// arriving at that time; cross traffic of the same instant goes first. For a queue discipline that distinguishes
-    /// flows, all packets offered like this are one flow (0) without ECN support.
+    /// flows, all packets offered like this are one flow (0) of one host (0) without ECN support.
     ///
     /// # Errors
     /// The packet was dropped.
     pub fn offer(&mut self, packet: P, size: u32, arrival: Time) -> Result<(), DropCause> {
-        self.offer_labelled(packet, Label { size, flow: 0, ecn: Ecn::NotEct }, arrival)
+        self.offer_labelled(packet, Label { size, flow: 0, host: 0, ecn: Ecn::NotEct }, arrival)
     }
 
     /// As [`Link::offer`], for a queue discipline that distinguishes flows or marks packets. It may still drop later what
@@ -137,8 +138,8 @@ impl<P> Link<P> {
     #[inline]
     pub fn offer_labelled(&mut self, packet: P, label: Label, arrival: Time) -> Result<(), DropCause> {
         self.advance(arrival);
-        let Label { size, flow, ecn } = label;
-        self.accept(Queued { content: Some(packet), size, flow, ecn, marked: false, arrival: self.now })
+        let Label { size, flow, host, ecn } = label;
+        self.accept(Queued { content: Some(packet), size, flow, host, ecn, marked: false, arrival: self.now })
     }
 
     /// Advances the link up to and including `now`; a time that has already passed changes nothing.
@@ -308,7 +309,7 @@ impl<P> Link<P> {
 
     fn depart(&mut self, queued: Queued<Option<P>>, now: Time, departure: Time) {
         let (kind, arrival, marked) = (queued.kind(), queued.arrival, queued.marked);
-        let label = Label { size: queued.size, flow: queued.flow, ecn: if marked { Ecn::Ce } else { queued.ecn } };
+        let label = Label { ecn: if marked { Ecn::Ce } else { queued.ecn }, ..queued.label() };
         self.waiting_memory -= self.waiting_cost(&queued);
         self.waiting -= usize::from(kind == Kind::Packet);
         if marked {

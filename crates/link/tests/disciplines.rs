@@ -4,7 +4,7 @@ mod every;
 
 use link::queue::{
     ActiveDroppingConfig, AfdConfig, ChokeConfig, CoDelConfig, Discipline, Ecn, FairCoDelConfig, FairShareConfig,
-    FqCoDelConfig, Heavy, History, Limit, Preference, QueueConfig, RedConfig, TailDropConfig,
+    FqCoDelConfig, Heavy, History, Limit, PieConfig, Preference, QueueConfig, RedConfig, TailDropConfig,
 };
 use link::{CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Loss, Recording, SizeMix};
 use proptest::prelude::*;
@@ -51,7 +51,7 @@ fn greedy_part(discipline: Discipline) -> f64 {
     for packet in 0..150_000u64 {
         let now = millis(packet as f64 * 0.4);
         let flow = turns[(packet * 7 + packet / 10) as usize % 10];
-        let _ = link.offer_labelled(flow, Label { size: 1000, flow, ecn: Ecn::NotEct }, now);
+        let _ = link.offer_labelled(flow, Label { size: 1000, flow, host: flow, ecn: Ecn::NotEct }, now);
         while let Some(delivery) = link.pop_due(now) {
             if packet >= 75_000 {
                 bytes[delivery.packet as usize] += f64::from(delivery.label.size);
@@ -72,6 +72,7 @@ fn what_a_greedy_flow_gets_depends_on_the_discipline() {
     within(TailDropConfig.into(), 0.55, 0.65);
     within(Discipline::CoDel(CoDelConfig::default()), 0.55, 0.65);
     within(Discipline::Red(red()), 0.58, 0.62);
+    within(Discipline::Pie(PieConfig::default()), 0.55, 0.65);
     // To meet oneself is likelier for who sends more.
     within(Discipline::Choke(ChokeConfig { red: red() }), 0.2, 0.4);
     // The preference acts on drops by RED's chance, yet not on those that its limit forces.
@@ -111,7 +112,7 @@ fn what_is_marked_is_delivered_as_such_and_counted() {
     let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
     let mut link = link(Discipline::CoDel(codel));
     link.ledger_mut().record(Recording::All);
-    let label = Label { size: 1000, flow: 1, ecn: Ecn::Ect0 };
+    let label = Label { size: 1000, flow: 1, host: 1, ecn: Ecn::Ect0 };
     for packet in 0..1000 {
         link.offer_labelled(packet, label, millis(packet as f64 * 0.75)).unwrap();
     }
@@ -138,6 +139,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(Time, Label)>> {
     let label = label.prop_map(|(flow, size, capable)| Label {
         size,
         flow,
+        host: flow % 3,
         ecn: if capable { Ecn::Ect0 } else { Ecn::NotEct },
     });
     prop::collection::vec((0i64..1_500_000, label), 1..200).prop_map(|gaps| {

@@ -47,8 +47,8 @@ impl<P: Clone> BondQueues<P> {
     }
 
     pub fn offer(&mut self, packet: Waiting<P>, label: Label, path: Option<PathId>, now: Time) {
-        let Label { size, flow, ecn } = label;
-        let queued = Queued { content: packet, size, flow, ecn, marked: false, arrival: now };
+        let Label { size, flow, host, ecn } = label;
+        let queued = Queued { content: packet, size, flow, host, ecn, marked: false, arrival: now };
         let own = path.map(|path| &mut self.own[path.index()]);
         let queue = match own {
             Some(own) => {
@@ -186,6 +186,6 @@ impl<P: Clone> BondQueues<P> {
 }
 
 fn unpack<P>(queued: Queued<Waiting<P>>) -> (Waiting<P>, Label) {
-    let label = Label { size: queued.size, flow: queued.flow, ecn: queued.ecn };
+    let label = queued.label();
     (Waiting { marked: queued.marked, ..queued.content }, label)
 }

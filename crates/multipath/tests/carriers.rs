@@ -51,7 +51,7 @@ impl World {
 
     fn offer(&mut self, size: u32) -> u32 {
         self.next += 1;
-        self.bond.offer(self.next, Label { size, flow: 7, ecn: Ecn::NotEct }, Class::Ordered, self.now);
+        self.bond.offer(self.next, Label { size, flow: 7, host: 7, ecn: Ecn::NotEct }, Class::Ordered, self.now);
         self.next
     }
 

@@ -20,11 +20,12 @@ impl FlowHasher {
         self.0.hash_one(of)
     }
 
-    /// The label of a packet. Fragments are told apart as far as they can be; what is not IP is flow 0. An empty packet
+    /// The label of a packet. Fragments are told apart as far as they can be; what is not IP is flow 0 of host 0. Hosts
+    /// are source addresses. An empty packet
     /// counts as one byte, as a link cannot serve less.
     pub fn label(&self, packet: &Classification) -> Label {
-        let flow = packet.selector.map_or(0, |selector| self.hash(selector));
-        Label { size: packet.total_len.max(1) as u32, flow, ecn: packet.ecn }
+        let [flow, host] = packet.selector.map_or([0; 2], |selector| [self.hash(selector), self.hash(selector.source)]);
+        Label { size: packet.total_len.max(1) as u32, flow, host, ecn: packet.ecn }
     }
 }
 
@@ -55,6 +56,7 @@ mod tests {
         let label = |packet: &[u8]| flows.label(&Classification::of(packet));
         assert_eq!(label(&segment(1, 0)).flow, label(&segment(1, 2)).flow);
         assert_ne!(label(&segment(1, 0)).flow, label(&segment(2, 0)).flow);
+        assert_eq!(label(&segment(1, 0)).host, label(&segment(2, 0)).host);
         assert_eq!((label(&segment(1, 2)).ecn, label(&segment(1, 0)).ecn), (Ecn::Ect0, Ecn::NotEct));
         assert_eq!((label(&[]).size, label(&[]).flow), (1, 0));
         assert_eq!(flows.clone().label(&Classification::of(&segment(1, 0))), label(&segment(1, 0)));

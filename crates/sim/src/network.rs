@@ -310,7 +310,9 @@ impl Network {
             (false, true) => Ecn::Ect0,
             (false, false) => Ecn::NotEct,
         };
-        let label = Label { size, flow: packet.label(), ecn };
+        let flow = packet.label();
+        // Each flow of these networks is that of a host of its own.
+        let label = Label { size, flow, host: flow, ecn };
         // What is dropped just does not come out; the ledger has it.
         let _ = self.links[id.0 as usize].link.offer_labelled(packet, label, self.now);
         self.reschedule_link(id.0);

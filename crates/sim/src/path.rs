@@ -57,9 +57,14 @@ pub struct VirtualPath {
     /// In place of the links.
     elastic: Option<Box<Elastic>>,
     stamping: Stamping,
+    /// Larger packets are lost.
+    mtu: Option<u32>,
     random: Pcg64Mcg,
     now: Time,
 }
+
+/// All trains are those of one host.
+const TRAINS_HOST: u64 = 0;
 
 impl VirtualPath {
     /// An idle path at time zero.
@@ -69,7 +74,7 @@ impl VirtualPath {
     pub fn new(hops: &[Hop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
         let hops = hops.iter().map(build).collect::<Result<_, ConfigError>>()?;
         let random = Pcg64Mcg::seed_from_u64(seed);
-        Ok(VirtualPath { hops, balanced_by: None, elastic: None, stamping, random, now: Time::ZERO })
+        Ok(VirtualPath { hops, balanced_by: None, elastic: None, stamping, mtu: None, random, now: Time::ZERO })
     }
 
     /// One link with TCP connections on it, which begin within the first second.
@@ -98,6 +103,16 @@ impl VirtualPath {
     /// As [`new`](Self::new).
     pub fn balanced(members: &[Hop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
         VirtualPath::new(members, stamping, seed).map(|path| VirtualPath { balanced_by: Some(seed), ..path })
+    }
+
+    /// Gives it an MTU, which hosts have found out (RFC 1191): larger packets are lost.
+    pub fn with_mtu(self, mtu: u32) -> Self {
+        VirtualPath { mtu: Some(mtu), ..self }
+    }
+
+    /// The largest packet that passes, if not every one does.
+    pub fn mtu(&self) -> Option<u32> {
+        self.mtu
     }
 
     /// The virtual clock: that of the sender.
@@ -135,7 +150,10 @@ impl VirtualPath {
         for (index, planned) in train.packets().enumerate() {
             let sent = free.max(self.now + planned.offset);
             free = sent + self.stamping.send_cost;
-            moving.push(Moving { index, flow: index as u64 % u64::from(flows.max(1)), size: planned.size, at: sent });
+            if self.mtu.is_none_or(|mtu| planned.size <= mtu) {
+                let flow = index as u64 % u64::from(flows.max(1));
+                moving.push(Moving { index, flow, size: planned.size, at: sent });
+            }
             packets.push(PacketRecord { size: planned.size, sent: Some(sent), submitted: None, received: None });
         }
         self.now = free;
@@ -280,7 +298,7 @@ fn pass_elastic(elastic: &mut Elastic, packets: &[Moving]) -> Vec<Moving> {
 fn pass(hop: &mut Link<usize>, packets: &[Moving]) -> Vec<Moving> {
     for &Moving { index, flow, size, at } in packets {
         // What finds no room is lost: it just does not come out.
-        let _ = hop.offer_labelled(index, Label { size, flow, ecn: Ecn::NotEct }, at);
+        let _ = hop.offer_labelled(index, Label { size, flow, host: TRAINS_HOST, ecn: Ecn::NotEct }, at);
     }
     let mut out = Vec::with_capacity(packets.len());
     loop {

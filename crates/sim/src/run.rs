@@ -132,7 +132,9 @@ impl VirtualPaths {
             Transport::Rake => request.connections.into(),
             Transport::Single => return Err("a virtual path has no congestion window".to_owned()),
         };
-        Ok(Opened { max_packet: Train::MAX_PACKET, is_size_known: true, connections, warnings: Vec::new() })
+        let mtu = self.up.mtu();
+        let max_packet = mtu.map_or(Train::MAX_PACKET, |mtu| mtu.min(Train::MAX_PACKET));
+        Ok(Opened { max_packet, is_size_known: mtu.is_none(), connections, warnings: Vec::new() })
     }
 
     /// When the train began to leave, and what became of it.

@@ -1,17 +1,20 @@
-//! The kernel's hierarchical token bucket as the bottleneck: an outside reference for the lab's own link.
+//! The kernel's hierarchical token bucket as the bottleneck, or another of its shapers: an outside reference for the lab's own
+//! link.
 //!
 //! ```text
 //! a, c ── router ══ HTB up ══▶ router ── b, d
 //!                ◀═ HTB down ═
 //! ```
 //!
-//! Every line is a veth pair without offloads. HTB counts what the size table makes of each packet: 14 bytes less than
+//! Every line is a veth pair without offloads. A shaper counts what the size table makes of each packet: 14 bytes less than
 //! the Ethernet frame, hence IP bytes. What `c` and `d` send counts as cross traffic. There is no added delay.
 
 use crate::iproute2::{add_veth, run};
+use crate::kernel_link::{burst_bytes, commands, policed_burst};
 use crate::network::{Host, HostSpec, NetworkError, Verified, verify_between};
 use crate::traffic::Meter;
-use link::LinkConfig;
+use link::queue::QueueConfig;
+use link::{LinkConfig, TokenBucket};
 use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use net::namespace::Namespace;
 use net::{SetupError, interface};
@@ -19,7 +22,7 @@ use packet::protocol::UDP;
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use units::Direction;
-use units::{Rate, Span, Time};
+use units::{Rate, Time};
 
 /// Four hosts around two routers, between which HTB shapes both directions. Dropping it ends everything in it.
 #[derive(Debug)]
@@ -28,15 +31,11 @@ pub struct Htb {
     /// Left and right; dropping either would take its lines away.
     routers: [Namespace; 2],
     link: LinkConfig,
-    rate: Rate,
     /// Count what leaves `c`, and `d`.
     cross: [Meter; 2],
     refusal: Option<&'static str>,
 }
 
-/// The bucket: what passes at once after a pause. 800 bytes at 100 Mbit/s come closest to a link.
-const BURST: Span = Span::from_micros(64);
-const MIN_BURST_BYTES: u64 = 800;
 /// The interface of either router to the other one.
 const MIDDLE: &str = "middle";
 
@@ -46,6 +45,22 @@ impl Htb {
     /// # Errors
     /// Where `ip`, `tc` or the kernel's HTB are missing, or the system refuses a namespace or device.
     pub fn build(rate: Rate, queue_bytes: u64) -> Result<Self, NetworkError> {
+        let link = LinkConfig { rate: Some(rate), queue_bytes, ..LinkConfig::default() };
+        Self::between(link, None, true)
+    }
+
+    /// Builds it with what the kernel has of this link and its queue on the way up: rate, tail drop or RED, token bucket,
+    /// policer; not its delay. The way down is as fast as the machine.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build); [`NetworkError::NoShaper`] where this machine lacks a program or a part of the kernel that the link
+    /// takes, and [`NetworkError::Spec`] where no kernel has such a link.
+    pub fn build_up(up: LinkConfig, queue: Option<&QueueConfig>) -> Result<Self, NetworkError> {
+        Self::between(up, queue, false)
+    }
+
+    fn between(link: LinkConfig, queue: Option<&QueueConfig>, both_ways: bool) -> Result<Self, NetworkError> {
+        let shaping = commands(MIDDLE, &link, queue).map_err(NetworkError::Spec)?;
         let (left, right) = (Namespace::new()?, Namespace::new()?);
         for router in [&left, &right] {
             router.run(forward)??;
@@ -57,13 +72,24 @@ impl Htb {
         for (number, name, router) in [(1, "a", &left), (2, "b", &right), (3, "c", &left), (4, "d", &right)] {
             hosts.push(attach(number, name, router)?);
         }
-        for router in [&left, &right] {
-            shape(router, rate, queue_bytes)?;
+        for router in [&left, &right].into_iter().take(if both_ways { 2 } else { 1 }) {
+            for command in &shaping {
+                call(router, &command.split_whitespace().collect::<Vec<_>>()).map_err(NetworkError::NoShaper)?;
+            }
         }
-        let link = LinkConfig { rate: Some(rate), queue_bytes, ..LinkConfig::default() };
         let cross = [Meter::start(&hosts[2])?, Meter::start(&hosts[3])?];
         let routers = [left, right];
-        Ok(Htb { hosts, routers, link, rate, cross, refusal: None })
+        Ok(Htb { hosts, routers, link, cross, refusal: None })
+    }
+
+    /// Why no kernel has this link with this queue, if none has.
+    pub fn obstacle(up: &LinkConfig, queue: Option<&QueueConfig>) -> Option<String> {
+        commands(MIDDLE, up, queue).err()
+    }
+
+    /// The bucket of a policer on the way up: nftables adds to its burst what passes in a second.
+    pub fn policed_burst(policer: TokenBucket) -> u64 {
+        policed_burst(policer)
     }
 
     /// The host of that name.
@@ -103,7 +129,8 @@ impl Htb {
         let (a, b) = (self.host("a")?, self.host("b")?);
         let (sender, receiver) = if direction == Direction::Up { (a, b) } else { (b, a) };
         // A bucket hands a packet on when it may begin, not when it would have ended, and a burst at once.
-        let slack = self.rate.time_for(burst_bytes(self.rate) + 1500);
+        let rate = self.link.rate.unwrap_or_default();
+        let slack = rate.time_for(burst_bytes(rate) + 1500);
         let outcome = verify_between(sender, receiver, &[&self.link], direction, slack);
         if let Some(kind) = refusal {
             self.set_middlebox(Some(refusing_udp(kind)))?;
@@ -111,8 +138,8 @@ impl Htb {
         outcome
     }
 
-    /// The bandwidth that was available from `from` to `to` ([`net::clock::realtime`]): the rate less the traffic that `c`, or
-    /// `d`, sent.
+    /// The bandwidth that was available from `from` to `to` ([`net::clock::realtime`]): the sustained rate less the traffic that
+    /// `c`, or `d`, sent.
     ///
     /// # Errors
     /// Where that is not on record.
@@ -120,7 +147,7 @@ impl Htb {
         let [up, down] = &self.cross;
         let sender = if direction == Direction::Up { up } else { down };
         let cross = Rate::from_bytes_over(sender.bytes_between(from, to)?, to - from);
-        Ok(Rate::from_f64(self.rate.as_f64() - cross.as_f64()))
+        Ok(Rate::from_f64(self.link.sustained_rate().unwrap_or_default().as_f64() - cross.as_f64()))
     }
 }
 
@@ -189,22 +216,13 @@ fn configure(inside: &Namespace, device: &str, own: HostSpec, gateway: Option<Ho
     Ok(())
 }
 
-fn burst_bytes(rate: Rate) -> u64 {
-    rate.bytes_in(BURST).max(MIN_BURST_BYTES)
-}
-
-fn shape(router: &Namespace, rate: Rate, queue_bytes: u64) -> Result<(), NetworkError> {
-    let burst = burst_bytes(rate).to_string();
-    let (rate, queue) = (format!("{}bit", rate.bits_per_second()), queue_bytes.to_string());
-    let on = |rest: &[&str]| call(router, &[&["tc"], rest].concat());
-    on(&["qdisc", "add", "dev", MIDDLE, "root", "handle", "1:", "stab", "overhead", "-14", "htb", "default", "1"])?;
-    let class = ["class", "add", "dev", MIDDLE, "parent", "1:", "classid", "1:1", "htb"];
-    on(&[&class[..], &["rate", &rate, "ceil", &rate, "burst", &burst, "cburst", &burst, "quantum", "1514"]].concat())?;
-    on(&["qdisc", "add", "dev", MIDDLE, "parent", "1:1", "bfifo", "limit", &queue])
-}
-
-/// Runs a command of iproute2.
-fn call(inside: &Namespace, words: &[&str]) -> Result<(), NetworkError> {
-    let hint = "the HTB reference needs iproute2, and sch_htb in the kernel; the lab's own bottleneck does not";
-    run(inside, words).map(drop).map_err(|error| error.hint(hint).into())
+/// Runs a command of iproute2 or nftables.
+fn call(inside: &Namespace, words: &[&str]) -> Result<(), SetupError> {
+    let hint = match words[0] {
+        "nft" => "a policer needs nftables, and nf_tables in the kernel; the lab's own bottleneck does not",
+        _ => {
+            "the kernel's shapers need iproute2, and sch_htb, sch_tbf or sch_red in the kernel; the lab's own bottleneck does not"
+        }
+    };
+    run(inside, words).map(drop).map_err(|error| error.hint(hint))
 }

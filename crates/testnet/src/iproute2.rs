@@ -1,11 +1,11 @@
-//! Commands of iproute2, run in network namespaces.
+//! Commands of iproute2 and nftables, run in network namespaces.
 
 use net::SetupError;
 use net::namespace::Namespace;
 use std::io;
 use std::path::Path;
 
-/// Runs a command, such as `ip` or `tc`, with its arguments in a namespace. Returns what it prints.
+/// Runs a command, such as `ip`, `tc` or `nft`, with its arguments in a namespace. Returns what it prints.
 ///
 /// # Errors
 /// The command is missing, or it fails: with its message.
@@ -15,7 +15,8 @@ pub(crate) fn run(inside: &Namespace, words: &[&str]) -> Result<String, SetupErr
     let program = places.iter().find(|path| Path::new(path).exists()).map_or(words[0], String::as_str);
     let failed = |cause| SetupError::new(format!("run `{}`", words.join(" ")), cause);
     let output = inside.command(program).args(&words[1..]).output();
-    let output = output.map_err(|cause| failed(cause).hint("install iproute2"))?;
+    let package = if words[0] == "nft" { "install nftables" } else { "install iproute2" };
+    let output = output.map_err(|cause| failed(cause).hint(package))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

@@ -4,7 +4,7 @@
 //! | to build | use |
 //! | --- | --- |
 //! | a bottleneck that this process emulates between any number of hosts | [`Network`] of a [`NetworkSpec`] |
-//! | the same by the kernel's shaper, as an outside reference | [`Htb`] |
+//! | the same by the kernel's shapers, as an outside reference | [`Htb`] |
 //! | either of them, by what they have in common | [`Fabric`] |
 //! | two sites, each with a host behind a gateway, joined by several paths | [`Sites`] |
 //! | two hosts, and a third one in the middle for what is to be tested | [`VethHosts`] |
@@ -23,6 +23,7 @@ mod directed_link;
 mod fabric;
 mod htb;
 mod iproute2;
+mod kernel_link;
 mod kernel_stamps;
 mod namespaces;
 mod network;

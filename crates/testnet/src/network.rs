@@ -37,7 +37,6 @@ use net::cpu::CpuReservation;
 use net::namespace::Namespace;
 use runtime::{Buffer, PacketThread};
 use shard::{Attachment, NetworkShard};
-use spec::sustained_rate;
 use std::net::IpAddr;
 use std::thread;
 use units::{Direction, Rate, Span, Time};
@@ -133,11 +132,11 @@ impl Network {
     /// That time is no longer (or not yet) on record, or a link has no rate.
     pub fn truth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
         let no_rate = || NetworkError::Spec("the available bandwidth of a link without a rate is not known".into());
-        let rate = sustained_rate(self.link(direction)).ok_or_else(no_rate)?;
+        let rate = self.link(direction).sustained_rate().ok_or_else(no_rate)?;
         let cross = self.cross_rate(direction, from, to)?;
         let available = Rate::from_f64(rate.as_f64() - cross.as_f64());
         let Some(hop) = self.spec.links(direction).nth(1) else { return Ok(available) };
-        let rate = sustained_rate(hop).ok_or_else(no_rate)?;
+        let rate = hop.sustained_rate().ok_or_else(no_rate)?;
         let bytes = self.ask(move |shard| shard.link(direction).downstream_cross_bytes_between(from, to))?;
         let cross = Rate::from_bytes_over(bytes.ok_or(NetworkError::NoRecord(to - from))?, to - from);
         Ok(available.min(Rate::from_f64(rate.as_f64() - cross.as_f64())))

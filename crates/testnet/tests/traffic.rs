@@ -1,11 +1,13 @@
 //! Real cross traffic, over the lab's own bottleneck and over the kernel's.
 
-use link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
+use link::queue::{DisciplineSettings, Limit, QueueConfig};
+use link::{CrossConfig, CrossKind, LinkConfig, Medium, SizeMix, TokenBucket};
 use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use net::clock;
 use std::net::UdpSocket;
 use testnet::{
-    Fabric, HostSpec, Htb, Meter, Network, NetworkError, NetworkSpec, TEST_DEADLINE, Traffic, eventually, in_namespaces,
+    Fabric, Host, HostSpec, Htb, Meter, Network, NetworkError, NetworkSpec, TEST_DEADLINE, Traffic, eventually,
+    in_namespaces, received_packets,
 };
 use units::Direction;
 use units::{Rate, Span, Time};
@@ -115,6 +117,56 @@ fn the_kernels_token_bucket_is_as_set_or_says_what_is_missing() {
         // A sender that was not let run sends less, and never more than what was due since it began.
         assert!(truth < Rate::from_mbit(100) && truth > Rate::from_mbit(65), "{truth}");
         assert_eq!(htb.truth(Direction::Down, start, end).unwrap(), Rate::from_mbit(100));
+    });
+}
+
+/// Sends 20 Mbit/s over a link of 100 Mbit/s with this bucket on it, and holds what arrives to the bucket; or says what is missing.
+fn is_held_to(bucket: TokenBucket, allowed: u64, link: LinkConfig) {
+    let htb = match Htb::build_up(link, None) {
+        Ok(htb) => htb,
+        Err(NetworkError::NoShaper(error)) => {
+            return assert!(error.to_string().contains("the lab's own bottleneck does not"), "{error}");
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let arrived = || received_packets(htb.host("d").unwrap(), Host::DEVICE).unwrap() * 1500;
+    let (before, start) = (arrived(), clock::monotonic());
+    let constant = CrossKind::Constant { rate: Rate::from_mbit(20), size: 1500 };
+    let traffic = Traffic::udp(htb.host("c").unwrap(), htb.host("d").unwrap(), &pattern(constant)).unwrap();
+    assert!(eventually(|| traffic.sent_bytes() > 2 * allowed && arrived() - before > allowed));
+    let bytes = arrived() - before;
+    let most = allowed + bucket.rate.bytes_in(clock::monotonic() - start);
+    println!("{bytes} bytes came of {}, {most} may", traffic.sent_bytes());
+    // A packet or two of the hosts' own, besides.
+    assert!(bytes < most + 10_000, "{bytes} of {most}");
+}
+
+#[test]
+fn the_kernels_shaper_and_policer_hold_to_their_buckets() {
+    in_namespaces("the_kernels_shaper_and_policer_hold_to_their_buckets", || {
+        let bucket = TokenBucket { rate: Rate::from_mbit(2), burst_bytes: 50_000 };
+        let line = LinkConfig { rate: Some(Rate::from_mbit(100)), queue_bytes: 200_000, ..LinkConfig::default() };
+        let shaped = LinkConfig { medium: Some(Medium::TokenBucket(bucket)), ..line.clone() };
+        is_held_to(bucket, bucket.burst_bytes, shaped);
+        is_held_to(bucket, Htb::policed_burst(bucket), LinkConfig { policer: Some(bucket), ..line });
+    });
+}
+
+#[test]
+fn what_this_kernel_lacks_is_told_from_what_none_has() {
+    in_namespaces("what_this_kernel_lacks_is_told_from_what_none_has", || {
+        let line = LinkConfig { rate: Some(Rate::from_mbit(100)), ..LinkConfig::default() };
+        let queue = |name: &str| QueueConfig {
+            limit: Limit::Bytes(150_000),
+            discipline: DisciplineSettings::new(name).unwrap().discipline(line.rate),
+        };
+        match Htb::build_up(line.clone(), Some(&queue("red"))) {
+            Ok(_) => {}
+            Err(NetworkError::NoShaper(error)) => assert!(error.to_string().contains("sch_red"), "{error}"),
+            Err(error) => panic!("{error}"),
+        }
+        let error = Htb::build_up(line.clone(), Some(&queue("afd"))).unwrap_err();
+        assert!(matches!(&error, NetworkError::Spec(text) if text.contains("tail drop and RED")), "{error}");
     });
 }
 

@@ -121,7 +121,7 @@ impl World {
         buffer.extend_from_slice(packet);
         let packet = PacketBuffer::new(Box::new(buffer), HEADROOM);
         let classification = Classification::of(packet.bytes());
-        let label = Label { size: packet.len() as u32, flow: 7, ecn: classification.ecn };
+        let label = Label { size: packet.len() as u32, flow: 7, host: 7, ecn: classification.ecn };
         let destination = classification.selector.map(|selector| selector.destination);
         self.nodes[own].send(packet, destination, label, Class::Ordered, self.now);
     }

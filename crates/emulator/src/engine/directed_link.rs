@@ -71,7 +71,7 @@ impl DirectedLink {
                 frame.packet.extend_from_slice(&pair.to_destination);
                 // In the flow of the packet that it replaces.
                 let reset = self.flows.label(&Classification::of(&frame.packet));
-                *label = Label { flow: label.flow, ..reset };
+                *label = Label { flow: label.flow, host: label.host, ..reset };
                 (true, Some(pair.to_source))
             }
         }

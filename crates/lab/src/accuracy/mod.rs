@@ -7,7 +7,7 @@
 mod experiment;
 pub(crate) mod firewall;
 pub(crate) mod full;
-mod observed;
+pub(crate) mod observed;
 pub(crate) mod path;
 mod plan;
 pub(crate) mod published;

@@ -84,10 +84,14 @@ pub(crate) fn downstream_pattern(scenario: &Scenario, point: &Point) -> Option<C
     source(hop.kind, hop.cross(bottleneck), scenario.cross.packet_bytes, hop.rate(bottleneck), run)
 }
 
+/// Of the intervals of [`CrossKind::Jittered`].
+const JITTER: f64 = 0.05;
+
 /// Packets of `size` at the mean `rate` on a link of the rate `of`.
 fn source(kind: CrossKind, rate: Rate, size: u32, of: Rate, run: u32) -> Option<CrossConfig> {
     let kind = match kind {
         CrossKind::Constant => link::CrossKind::Constant { rate, size },
+        CrossKind::Jittered => link::CrossKind::Jittered { rate, size, jitter: JITTER },
         CrossKind::Poisson => link::CrossKind::Poisson { rate, sizes: SizeMix::fixed(size) },
         CrossKind::OnOff => {
             let on = Span::from_millis(20);

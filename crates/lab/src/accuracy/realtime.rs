@@ -6,14 +6,12 @@ use crate::accuracy::runner::{Attempt, Testbed};
 use crate::accuracy::scenario::{Point, Scenario};
 use crate::accuracy::words::{BottleneckKind, CrossSource};
 use crate::error::RunError;
+use crate::serving::Serving;
 use middlebox::{MiddleboxConfig, Rule};
 use net::clock;
 use probe::{Directions, MeasureConfig, MeasurementPlan};
-use serve::{ServeError, Server, ServerConfig};
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::net::SocketAddr;
+use std::thread;
 use testnet::Fabric;
 use testnet::Htb;
 use testnet::Traffic;
@@ -36,9 +34,7 @@ pub struct RealTime {
     traffic: Option<Traffic>,
     /// The path that the network was built as.
     path: (Bottleneck, Option<DownstreamHop>),
-    server: SocketAddr,
-    stop: Arc<AtomicBool>,
-    serving: Option<JoinHandle<Result<(), ServeError>>>,
+    serving: Serving,
 }
 
 impl RealTime {
@@ -51,15 +47,9 @@ impl RealTime {
         for &direction in &scenario.directions {
             fabric.verify(direction).map_err(failed("check the network"))?;
         }
-        let host = fabric.host(RIGHT).map_err(failed("find the far host"))?;
-        let server = bind(host).map_err(failed("start the server"))?;
-        let address = server.local_addr();
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let serving = host.namespace.spawn("lab-serve", move || server.run(&stopped));
-        let serving = Some(serving.map_err(failed("start the server"))?);
+        let serving = Serving::start(fabric.host(RIGHT).map_err(failed("find the far host"))?)?;
         let path = (scenario.bottleneck.clone(), scenario.downstream_hop);
-        Ok(RealTime { fabric, traffic: None, path, server: address, stop, serving })
+        Ok(RealTime { fabric, traffic: None, path, serving })
     }
 
     fn set_firewall(&mut self, scenario: &Scenario, point: &Point) -> Result<(), RunError> {
@@ -112,7 +102,7 @@ impl Testbed for RealTime {
         }
         self.set_firewall(scenario, point)?;
         self.set_cross(scenario, point)?;
-        let config = measurement(scenario, point, self.server);
+        let config = measurement(scenario, point, self.serving.address());
         let host = self.fabric.host(LEFT).map_err(failed("find the near host"))?;
         let mut observed = Observed::new(scenario.timeline, point.direction);
         let began = clock::realtime();
@@ -141,16 +131,6 @@ impl Testbed for RealTime {
     }
 }
 
-impl Drop for RealTime {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(serving) = self.serving.take() {
-            // Its panic has been printed, and a second one here would abort.
-            let _ = serving.join();
-        }
-    }
-}
-
 /// The hosts that measure, and those that send cross traffic.
 const LEFT: &str = "a";
 const RIGHT: &str = "b";
@@ -173,12 +153,6 @@ fn build(scenario: &Scenario) -> Result<Box<dyn Fabric>, NetworkError> {
     network.left.push(HostSpec::numbered(LEFT_CROSS, 3));
     network.right.push(HostSpec::numbered(RIGHT_CROSS, 4));
     Ok(Box::new(Network::build(network)?))
-}
-
-fn bind(host: &Host) -> anyhow::Result<Server> {
-    let listen = Some(SocketAddr::from((IpAddr::V4(host.v4), serve::DEFAULT_PORT)));
-    let config = ServerConfig { listen, ..ServerConfig::default() };
-    Ok(host.namespace.run(|| Server::bind(config))??)
 }
 
 fn measurement(scenario: &Scenario, point: &Point, server: SocketAddr) -> MeasureConfig {

@@ -70,6 +70,8 @@ words! {
     CrossKind {
         /// At equal intervals.
         Constant = "constant",
+        /// At intervals that differ from equal ones by up to 5 %, at random.
+        Jittered = "jittered",
         /// At exponentially distributed intervals.
         Poisson = "poisson",
         /// In bursts at a rate halfway between the mean and the bottleneck's, with pauses between, both of random length.

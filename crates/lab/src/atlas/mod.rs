@@ -1,16 +1,21 @@
 //! Paths of many kinds, drawn at random with known truth: how far off measurements are, how often their intervals hold the
 //! truth, how often they refuse and why, and how often they are wrong with confidence.
 //!
-//! The paths are those of [`sim::atlas`]. Experiments run in virtual time.
+//! The paths are those of [`sim::atlas`]. In virtual time all of them are measured; in real time a few of each kind that can be
+//! built of emulated links between real hosts.
 
+mod buildable;
+mod realtime;
 mod report;
 mod row;
 mod runner;
 mod scenario;
 mod summary;
 
+pub use buildable::LeftOut;
 pub use report::PathAtlasReport;
 pub use row::{AtlasRow, FaultWord};
-pub use runner::{AtlasProgress, run};
+pub use runner::{AtlasOutcome, AtlasProgress, expected_time, run};
 pub use scenario::{AtlasPoint, PathAtlas, SeedChoice};
+pub use sim::atlas::PathKind;
 pub use summary::{AtlasSummary, KindSummary};

@@ -1,14 +1,16 @@
 //! The report of an experiment on paths of many kinds.
 
+use super::buildable::LeftOut;
 use super::row::AtlasRow;
+use super::runner::AtlasOutcome;
 use super::scenario::PathAtlas;
 use super::summary::{AtlasSummary, KindSummary};
+use crate::accuracy::BottleneckKind;
 use crate::error::ReportError;
 use crate::report::plot::Plot;
-use crate::report::{Content, Parts, Table, read};
+use crate::report::{Content, Parts, Table, disturbances, read};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sim::atlas::Verdict;
 use std::error::Error;
 use train::Estimate;
 
@@ -32,6 +34,9 @@ pub struct PathAtlasReport {
     pub setting: String,
     /// One for each measurement.
     pub rows: Vec<AtlasRow>,
+    /// Kinds of paths that could not be built in real time, or not on this machine.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
     /// The rows summed up.
     pub summary: AtlasSummary,
 }
@@ -40,21 +45,18 @@ impl PathAtlasReport {
     /// Names the document's kind and version.
     pub const SCHEMA: &str = "kumade.lab.path-atlas/1";
 
-    /// Sums up the rows of `experiment`, each with its verdict. `started` is UTC in RFC 3339.
-    pub fn new(experiment: &PathAtlas, started: String, rows: Vec<(AtlasRow, Verdict)>) -> Self {
+    /// Sums up what came of `experiment`. `started` is UTC in RFC 3339.
+    pub fn new(experiment: &PathAtlas, started: String, AtlasOutcome { rows, left_out }: AtlasOutcome) -> Self {
         PathAtlasReport {
             schema: PathAtlasReport::SCHEMA.to_owned(),
             experiment: experiment.name.clone(),
             title: experiment.title.clone(),
             started,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            setting: format!(
-                "{} paths of each kind, drawn from {} seeds; virtual time; full measurements, upwards",
-                experiment.runs,
-                experiment.seeds.word()
-            ),
+            setting: setting(experiment),
             summary: AtlasSummary::of(&rows),
             rows: rows.into_iter().map(|(row, _)| row).collect(),
+            left_out,
         }
     }
 
@@ -82,7 +84,7 @@ impl Parts for PathAtlasReport {
                 .chain(impact(&self.summary.kinds))
                 .collect(),
             verdicts: vec![verdict(&self.summary.kinds)],
-            notes: Vec::new(),
+            notes: notes(self),
         }
     }
 
@@ -99,6 +101,21 @@ impl Parts for PathAtlasReport {
     fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
         Ok(Vec::new())
     }
+}
+
+fn setting(experiment: &PathAtlas) -> String {
+    let (runs, seeds) = (experiment.runs, experiment.seeds.word());
+    let links = match experiment.bottleneck {
+        BottleneckKind::Virtual => "virtual time",
+        BottleneckKind::Emulated => "real time, emulated links between real hosts",
+        BottleneckKind::Htb => "real time, the kernel's shapers between real hosts",
+    };
+    format!("{runs} paths of each kind, drawn from {seeds} seeds; {links}; full measurements, upwards")
+}
+
+fn notes(report: &PathAtlasReport) -> Vec<String> {
+    let left_out = report.left_out.iter().map(|LeftOut { kind, reason }| format!("{kind} was left out: {reason}"));
+    left_out.chain(disturbances(report.rows.iter().map(|row| (row.repeats, row.disturbed)))).collect()
 }
 
 fn by_kind(kinds: &[KindSummary]) -> Table {
@@ -175,7 +192,7 @@ fn verdict(kinds: &[KindSummary]) -> String {
 /// A column's name, and what it holds of a row.
 type Column = (&'static str, fn(&AtlasRow) -> String);
 
-const COLUMNS: [Column; 26] = [
+const COLUMNS: [Column; 28] = [
     ("kind", |row| row.kind.clone()),
     ("transport", |row| row.transport.clone()),
     ("seed", |row| row.seed.to_string()),
@@ -202,6 +219,8 @@ const COLUMNS: [Column; 26] = [
     ("bytes_sent", |row| row.bytes_sent.to_string()),
     ("duration_seconds", |row| row.duration_seconds.to_string()),
     ("reason", |row| text(row.reason.as_ref())),
+    ("repeats", |row| row.repeats.to_string()),
+    ("disturbed", |row| row.disturbed.to_string()),
 ];
 
 fn text(value: Option<impl ToString>) -> String {
@@ -225,10 +244,24 @@ mod tests {
     use sim::atlas::PathKind;
 
     fn few() -> PathAtlasReport {
-        let overrides = Overrides { runs: Some(3), ..Overrides::default() };
+        let bottleneck = Some(BottleneckKind::Virtual);
+        let overrides = Overrides { runs: Some(3), bottleneck, ..Overrides::default() };
         let experiment = load("path-atlas", &overrides).unwrap().path_atlas().unwrap();
-        let rows = run(&experiment, &mut |_| (), &|| false).unwrap();
-        PathAtlasReport::new(&experiment, "2026-11-22T12:00:00Z".into(), rows)
+        let outcome = run(&experiment, &mut |_| (), &|| false).unwrap();
+        PathAtlasReport::new(&experiment, "2026-11-22T12:00:00Z".into(), outcome)
+    }
+
+    #[test]
+    fn what_was_left_out_is_in_the_document_and_in_the_text() {
+        let bottleneck = Some(BottleneckKind::Emulated);
+        let overrides = Overrides { runs: Some(1), bottleneck, ..Overrides::default() };
+        let experiment = load("path-atlas", &overrides).unwrap().path_atlas().unwrap();
+        let outcome = AtlasOutcome { rows: Vec::new(), left_out: experiment.left_out() };
+        let report = PathAtlasReport::new(&experiment, "2026-11-22T12:00:00Z".into(), outcome);
+        let left_out: Vec<_> = report.left_out.iter().map(|left_out| left_out.kind.as_str()).collect();
+        assert_eq!(left_out, ["batching", "load-balanced", "wifi", "cellular", "elastic", "fast-link"]);
+        assert!(report.to_text().contains("wifi was left out: what its link carries"), "{}", report.to_text());
+        assert_eq!(PathAtlasReport::from_json(&report.to_json().unwrap()).unwrap(), report);
     }
 
     #[test]

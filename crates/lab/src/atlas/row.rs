@@ -51,6 +51,12 @@ pub struct AtlasRow {
     pub bytes_sent: u64,
     /// From the first train to the result.
     pub duration_seconds: f64,
+    /// How often it was repeated because host scheduling delay had disturbed it; 0 in virtual time.
+    #[serde(default)]
+    pub repeats: u32,
+    /// Whether the last repetition was disturbed as well.
+    #[serde(default)]
+    pub disturbed: bool,
 }
 
 /// A statement that is wrong with confidence.
@@ -99,6 +105,8 @@ impl AtlasRow {
             }),
             bytes_sent: verdict.bytes,
             duration_seconds: verdict.seconds,
+            repeats: 0,
+            disturbed: false,
         }
     }
 }

@@ -1,21 +1,44 @@
+use super::buildable::LeftOut;
+use super::realtime;
 use super::row::AtlasRow;
 use super::scenario::{AtlasPoint, PathAtlas};
 use crate::accuracy::Transport;
 use crate::error::RunError;
 use crate::parallel::on_all_processors;
+use crate::repeat::{MAX_REPEATS, Repeated, Run, until_undisturbed};
 use anyhow::anyhow;
 use estimate::MethodSettings;
-use sim::atlas::{DrawnPath, Verdict};
+use sim::atlas::Verdict;
+use testnet::STALL;
+use units::Span;
 
 /// How far an experiment on paths of many kinds has come.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AtlasProgress<'a> {
+    /// A kind, and so many runs, cannot be measured.
+    LeftOut(&'a LeftOut, usize),
+    /// A measurement in real time begins.
+    Running(&'a AtlasPoint),
+    /// Host scheduling delay disturbed the run, which is repeated.
+    Repeating {
+        /// How late the link was.
+        lateness: Span,
+    },
     /// A measurement is done.
     Done(&'a AtlasRow),
 }
 
-/// Runs every point of `experiment` in virtual time, on all processors; `stop` is asked before each run, and ends the
-/// experiment with the rows measured so far. Rows come in the order of [`PathAtlas::points`], each with its verdict.
+/// What came of an experiment.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AtlasOutcome {
+    /// The measurements in the order of [`PathAtlas::points`], each with its verdict.
+    pub rows: Vec<(AtlasRow, Verdict)>,
+    /// Kinds that were not measured.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Runs every point of `experiment`, in virtual time on all processors; `stop` is asked before each run, and ends the
+/// experiment with the rows measured so far. Kinds that cannot be built in real time, or not on this machine, are left out.
 ///
 /// # Errors
 /// A path of the atlas could not be made or measured.
@@ -23,20 +46,82 @@ pub fn run(
     experiment: &PathAtlas,
     observer: &mut dyn FnMut(AtlasProgress<'_>),
     stop: &(dyn Fn() -> bool + Sync),
-) -> Result<Vec<(AtlasRow, Verdict)>, RunError> {
+) -> Result<AtlasOutcome, RunError> {
+    let points = experiment.points();
+    if !experiment.is_virtual() {
+        return in_real_time(experiment, &points, observer, stop);
+    }
     let mut done = |(row, _): &(AtlasRow, Verdict)| observer(AtlasProgress::Done(row));
-    on_all_processors(&experiment.points(), &mut done, stop, &|point| measure(experiment, point))
+    let rows = on_all_processors(&points, &mut done, stop, &|point| in_virtual_time(experiment, point))?;
+    Ok(AtlasOutcome { rows, left_out: Vec::new() })
 }
 
-fn measure(experiment: &PathAtlas, point: &AtlasPoint) -> Result<(AtlasRow, Verdict), RunError> {
-    let failed = |cause| RunError { doing: "measure a path of the atlas", cause };
-    let transport = match point.transport {
-        Transport::Udp => train::Transport::Udp,
-        Transport::Rake => train::Transport::Rake,
-        other => return Err(failed(anyhow!("a virtual path has no transport `{other}`; choose udp or rake"))),
-    };
-    let path = DrawnPath::new(point.kind, experiment.seeds.seeds().seed(point.number));
-    let measured = path.measure(transport, &MethodSettings::default()).map_err(|error| failed(error.into()))?;
+/// The number of runs and what clock they have, in words.
+pub fn expected_time(experiment: &PathAtlas) -> String {
+    let runs = experiment.points().len();
+    match experiment.is_virtual() {
+        true => format!("{runs} measurements in virtual time"),
+        false => format!("{runs} measurements of 4 to 20 s in real time, repeated where disturbed"),
+    }
+}
+
+fn in_virtual_time(experiment: &PathAtlas, point: &AtlasPoint) -> Result<(AtlasRow, Verdict), RunError> {
+    let path = experiment.path(point);
+    let measured = path.measure(carrier(point)?, &MethodSettings::default());
+    let measured = measured.map_err(|error| failed(error.into()))?;
     let verdict = Verdict::of(&path, &measured);
     Ok((AtlasRow::new(point, &path, &measured, &verdict), verdict))
+}
+
+fn in_real_time(
+    experiment: &PathAtlas,
+    points: &[AtlasPoint],
+    observer: &mut dyn FnMut(AtlasProgress<'_>),
+    stop: &dyn Fn() -> bool,
+) -> Result<AtlasOutcome, RunError> {
+    let mut outcome = AtlasOutcome { rows: Vec::with_capacity(points.len()), left_out: experiment.left_out() };
+    outcome.left_out.iter().for_each(|left_out| observer(AtlasProgress::LeftOut(left_out, 0)));
+    for of_kind in points.chunk_by(|one, other| one.kind == other.kind).take_while(|_| !stop()) {
+        if let Some(reason) = realtime::lacks(&experiment.path(&of_kind[0]), experiment.bottleneck)? {
+            let left_out = LeftOut { kind: of_kind[0].kind.name().to_owned(), reason };
+            observer(AtlasProgress::LeftOut(&left_out, of_kind.len()));
+            outcome.left_out.push(left_out);
+            continue;
+        }
+        for point in of_kind.iter().take_while(|_| !stop()) {
+            observer(AtlasProgress::Running(point));
+            let measured = undisturbed(experiment, point, observer, stop)?;
+            observer(AtlasProgress::Done(&measured.0));
+            outcome.rows.push(measured);
+        }
+    }
+    Ok(outcome)
+}
+
+fn undisturbed(
+    experiment: &PathAtlas,
+    point: &AtlasPoint,
+    observer: &mut dyn FnMut(AtlasProgress<'_>),
+    stop: &dyn Fn() -> bool,
+) -> Result<(AtlasRow, Verdict), RunError> {
+    let (path, transport) = (experiment.path(point), carrier(point)?);
+    let run = || {
+        let realtime::Attempt { row, verdict, lateness } = realtime::measure(experiment, &path, point, transport)?;
+        Ok(Run { row: (row, verdict), lateness, disturbed: lateness > STALL })
+    };
+    let repeating = |lateness| observer(AtlasProgress::Repeating { lateness });
+    let Repeated { row: (row, verdict), repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
+    Ok((AtlasRow { repeats, disturbed, ..row }, verdict))
+}
+
+fn carrier(point: &AtlasPoint) -> Result<train::Transport, RunError> {
+    match point.transport {
+        Transport::Udp => Ok(train::Transport::Udp),
+        Transport::Rake => Ok(train::Transport::Rake),
+        other => Err(failed(anyhow!("a path of the atlas has no transport `{other}`; choose udp or rake"))),
+    }
+}
+
+fn failed(cause: anyhow::Error) -> RunError {
+    RunError { doing: "measure a path of the atlas", cause }
 }

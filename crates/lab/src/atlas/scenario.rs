@@ -1,6 +1,7 @@
-use crate::accuracy::Transport;
+use super::buildable::{LeftOut, built, obstacle};
+use crate::accuracy::{BottleneckKind, Transport};
 use serde::Deserialize;
-use sim::atlas::{PathKind, Seeds};
+use sim::atlas::{DrawnPath, PathKind, Seeds};
 
 /// An experiment on paths of many kinds. It comes from a scenario file, read and validated by [`load`](crate::load).
 #[derive(Debug, Clone, PartialEq)]
@@ -13,11 +14,16 @@ pub struct PathAtlas {
     pub kinds: Vec<PathKind>,
     /// What carries the trains: UDP, or many TCP connections.
     pub transports: Vec<Transport>,
-    /// Paths of each kind.
+    /// Paths of each kind; in real time, of each that can be built.
     pub runs: u32,
     /// Which paths are drawn.
     pub seeds: SeedChoice,
+    /// Whether it runs in virtual time, on emulated links between real hosts, or on the kernel's shapers.
+    pub bottleneck: BottleneckKind,
 }
+
+/// In real time the paths of each kind are the first ones of so many that can be built.
+const TRIED: u32 = 100;
 
 /// Which seeds draw the paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -44,11 +50,48 @@ impl PathAtlas {
     /// Every measurement in the order of the report.
     pub fn points(&self) -> Vec<AtlasPoint> {
         let of_kind = |kind| {
-            self.transports
-                .iter()
-                .flat_map(move |&transport| (0..self.runs).map(move |number| AtlasPoint { kind, number, transport }))
+            let numbers: Vec<u32> = self.numbers(kind).collect();
+            self.transports.iter().flat_map(move |&transport| {
+                numbers.clone().into_iter().map(move |number| AtlasPoint { kind, number, transport })
+            })
         };
         self.kinds.iter().copied().flat_map(of_kind).collect()
+    }
+
+    /// The path of a point.
+    pub(super) fn path(&self, point: &AtlasPoint) -> DrawnPath {
+        built(self.drawn(point.kind, point.number), self.bottleneck)
+    }
+
+    /// Whether no network is built.
+    pub fn is_virtual(&self) -> bool {
+        self.bottleneck == BottleneckKind::Virtual
+    }
+
+    /// Kinds of which no path can be built so, and why.
+    pub(super) fn left_out(&self) -> Vec<LeftOut> {
+        let left_out = |kind: &PathKind| {
+            let reason = obstacle(&self.drawn(*kind, 0), self.bottleneck)?;
+            self.numbers(*kind).next().is_none().then(|| LeftOut { kind: kind.name().to_owned(), reason })
+        };
+        self.kinds.iter().filter_map(left_out).collect()
+    }
+
+    /// Whether there is a path to measure.
+    pub(crate) fn has_points(&self) -> bool {
+        self.kinds.iter().any(|kind| self.numbers(*kind).next().is_some())
+    }
+
+    /// Of the paths of this kind.
+    fn numbers(&self, kind: PathKind) -> impl Iterator<Item = u32> {
+        let tried = if self.is_virtual() { self.runs } else { TRIED.max(self.runs) };
+        let is_possible =
+            move |number: &u32| self.is_virtual() || obstacle(&self.drawn(kind, *number), self.bottleneck).is_none();
+        (0..tried).filter(is_possible).take(self.runs as usize)
+    }
+
+    fn drawn(&self, kind: PathKind, number: u32) -> DrawnPath {
+        DrawnPath::new(kind, self.seeds.seeds().seed(number))
     }
 }
 

@@ -15,6 +15,8 @@ pub(super) struct File {
     transports: Vec<Transport>,
     kinds: Vec<String>,
     runs: u32,
+    /// In real time.
+    real_runs: u32,
     seeds: SeedChoice,
 }
 
@@ -29,33 +31,38 @@ impl File {
         self.override_with(overrides).map_err(invalid)?;
         check_name(&self.name).and_then(|()| check_runs(self.runs)).map_err(invalid)?;
         let kinds: Result<Vec<PathKind>, String> = self.kinds.iter().map(|kind| kind.parse()).collect();
-        let kinds = kinds.map_err(invalid)?;
+        let mut kinds = kinds.map_err(invalid)?;
+        replace(&mut kinds, &overrides.kinds);
         refuse(self.runs == 0 || kinds.is_empty() || self.transports.is_empty(), || {
             "with no runs, kinds or transports there is nothing to do; ask for at least one".into()
         })
         .map_err(invalid)?;
         let unfit = self.transports.iter().find(|transport| !matches!(transport, Transport::Udp | Transport::Rake));
         if let Some(unfit) = unfit {
-            return Err(invalid(format!("a virtual path has no transport `{unfit}`; choose udp or rake")));
+            return Err(invalid(format!("a path of the atlas has no transport `{unfit}`; choose udp or rake")));
         }
-        Ok(PathAtlas {
+        let experiment = PathAtlas {
             name: self.name,
             title: self.title,
             kinds,
             transports: self.transports,
             runs: self.runs,
             seeds: self.seeds,
+            bottleneck: overrides.bottleneck.unwrap_or_default(),
+        };
+        refuse(!experiment.has_points(), || {
+            "in real time no path of these kinds can be built so; choose others, or run them with --virtual".into()
         })
+        .map_err(invalid)?;
+        Ok(experiment)
     }
 
     fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
         if let Some(option) = given.for_others_than_atlas() {
             return Err(format!("{option} does not apply to experiments on paths of many kinds, and this is one"));
         }
-        refuse(given.bottleneck == Some(BottleneckKind::Htb), || {
-            "these paths exist in virtual time only; leave --bottleneck out".into()
-        })?;
-        self.runs = given.runs.unwrap_or(self.runs);
+        let is_virtual = given.bottleneck == Some(BottleneckKind::Virtual);
+        self.runs = given.runs.unwrap_or(if is_virtual { self.runs } else { self.real_runs });
         replace(&mut self.transports, &given.transports);
         Ok(())
     }

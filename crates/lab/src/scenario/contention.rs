@@ -138,6 +138,7 @@ impl File {
 
     fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
         let others = given.for_accuracy_only().or(given.for_several_paths_only()).or(given.for_sessions_only());
+        let others = others.or(given.for_atlas_only());
         if let Some(option) = others.or((!given.delays.is_empty()).then_some("--delay")) {
             return Err(format!("{option} does not apply to experiments on contention, and this is one"));
         }

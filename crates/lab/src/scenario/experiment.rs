@@ -116,7 +116,7 @@ impl Experiment {
             Experiment::Multipath(experiment) => experiment.virtual_time,
             Experiment::NatSessions(experiment) => experiment.virtual_time,
             Experiment::Contention(experiment) => experiment.virtual_time,
-            Experiment::PathAtlas(_) => true,
+            Experiment::PathAtlas(experiment) => experiment.is_virtual(),
         }
     }
 

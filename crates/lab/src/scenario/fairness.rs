@@ -90,8 +90,8 @@ impl File {
     }
 
     fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
-        if let Some(option) = given.for_accuracy_only().or(given.for_several_paths_only()).or(given.for_sessions_only())
-        {
+        let others = given.for_accuracy_only().or(given.for_several_paths_only()).or(given.for_sessions_only());
+        if let Some(option) = others.or(given.for_atlas_only()) {
             return Err(format!("{option} does not apply to experiments on fairness, and this is one"));
         }
         refuse(given.bottleneck == Some(BottleneckKind::Htb), || {

@@ -153,7 +153,7 @@ impl File {
 
     fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
         let others = given.for_accuracy_only().or(given.for_disciplines_only()).or(given.for_one_rate_only());
-        if let Some(option) = others.or(given.for_sessions_only()) {
+        if let Some(option) = others.or(given.for_sessions_only()).or(given.for_atlas_only()) {
             return Err(format!("{option} does not apply to experiments on several paths, and this is one"));
         }
         refuse(given.bottleneck == Some(BottleneckKind::Htb), || {

@@ -2,6 +2,7 @@ use crate::accuracy::words::{BottleneckKind, CrossKind, CrossSource, Transport};
 use crate::fairness::DisciplineChoice;
 use crate::multipath::Plane;
 use estimate::MethodSettings;
+use sim::atlas::PathKind;
 use units::{Direction, Rate, Span};
 
 /// Parts of a scenario given on the command line; what is absent or empty leaves the file's as it is.
@@ -40,6 +41,8 @@ pub struct Overrides {
     pub warm_up: Option<Span>,
     /// How long NAT sessions may be idle.
     pub idle: Option<Span>,
+    /// Kinds of paths of the atlas.
+    pub kinds: Vec<PathKind>,
 }
 
 impl Overrides {
@@ -63,7 +66,8 @@ impl Overrides {
             ("--duration", self.duration.is_some()),
             ("--warm-up", self.warm_up.is_some()),
         ];
-        self.for_disciplines_only().or(self.for_several_paths_only()).or(self.for_sessions_only()).or(first(&given))
+        let others = self.for_disciplines_only().or(self.for_several_paths_only()).or(self.for_sessions_only());
+        others.or(self.for_atlas_only()).or(first(&given))
     }
 
     /// An option given that experiments on paths of many kinds do not have.
@@ -86,12 +90,17 @@ impl Overrides {
     pub(super) fn for_others_than_sessions(&self) -> Option<&'static str> {
         let given = [("--duration", self.duration.is_some()), ("--warm-up", self.warm_up.is_some())];
         let others = self.for_accuracy_only().or(self.for_disciplines_only()).or(self.for_one_rate_only());
-        others.or(self.for_several_paths_only()).or(first(&given))
+        others.or(self.for_several_paths_only()).or(self.for_atlas_only()).or(first(&given))
     }
 
     /// An option given that only experiments on NAT sessions have.
     pub(super) fn for_sessions_only(&self) -> Option<&'static str> {
         first(&[("--idle", self.idle.is_some())])
+    }
+
+    /// An option given that only experiments on paths of many kinds have.
+    pub(super) fn for_atlas_only(&self) -> Option<&'static str> {
+        first(&[("--kind", !self.kinds.is_empty())])
     }
 
     /// An option given that only experiments with one bottleneck and its queue have.

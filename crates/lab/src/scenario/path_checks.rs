@@ -61,7 +61,7 @@ fn check_downstream_hop(scenario: &Scenario, hop: &DownstreamHop) -> Result<(), 
         )
     })?;
     refuse(hop.kind == CrossKind::Tcp || hop.load >= 1.0, || {
-        "a downstream hop filled by its cross traffic; choose constant, poisson or on-off, and a load below 100 %"
+        "a downstream hop filled by its cross traffic; choose constant, jittered, poisson or on-off, and a load below 100 %"
             .into()
     })?;
     check_delay("a downstream hop's delay", hop.delay)?;

@@ -27,6 +27,22 @@ fn phase_moves_the_pattern_not_the_rate() {
 }
 
 #[test]
+fn jittered_intervals_fill_the_range_around_the_mean_and_no_more() {
+    let rate = Rate::from_mbit(12);
+    let times: Vec<i64> = source(CrossKind::Jittered { rate, size: 1500, jitter: 0.05 }, 0.25, 3)
+        .take(20_000)
+        .map(|arrival| arrival.time.as_nanos())
+        .collect();
+    let gaps: Vec<i64> = times.windows(2).map(|two| two[1] - two[0]).collect();
+    let (shortest, longest) = (*gaps.iter().min().unwrap(), *gaps.iter().max().unwrap());
+    assert_eq!(times[0], 750_000);
+    assert!(
+        (949_999..951_000).contains(&shortest) && (1_049_000..=1_050_001).contains(&longest),
+        "{shortest} {longest}"
+    );
+}
+
+#[test]
 fn fixed_periods_keep_silence_and_mean_rate() {
     let (on, off) = (Span::from_millis(10), Span::from_millis(30));
     let kind = |rate| CrossKind::OnOff { rate, size: 1000, on, off, periods: Periods::Fixed };
@@ -43,6 +59,8 @@ fn random_sources_have_the_mean_rate_they_were_given() {
     let (on, off) = (Span::from_millis(2), Span::from_millis(2));
     let end = Time::from_nanos(100 * SECOND.as_nanos());
     for (kind, mean) in [
+        (CrossKind::Jittered { rate, size: 1500, jitter: 0.05 }, 50e6),
+        (CrossKind::Jittered { rate, size: 64, jitter: 1.0 }, 50e6),
         (CrossKind::Poisson { rate, sizes: SizeMix::fixed(1500) }, 50e6),
         (CrossKind::Poisson { rate, sizes: SizeMix::imix() }, 50e6),
         (CrossKind::OnOff { rate, size: 1500, on, off, periods: Periods::Exponential }, 25e6),
@@ -90,6 +108,7 @@ fn nonsense_is_refused() {
         off: Span::from_millis(off),
         periods: Periods::Exponential,
     };
+    let jittered = |jitter| CrossKind::Jittered { rate: Rate::from_mbit(1), size: 1500, jitter };
     let mix = |sizes: &[(u32, u32)]| CrossKind::Poisson {
         rate: Rate::from_mbit(1),
         sizes: SizeMix::weighted(sizes.iter().copied()),
@@ -101,6 +120,8 @@ fn nonsense_is_refused() {
         (on_off(11, 1), 0.0, "too short for one packet"),
         (on_off(0, 1), 0.0, "too short"),
         (on_off(20, -1), 0.0, "negative"),
+        (jittered(1.1), 0.0, "jitter of intervals is 1.1"),
+        (jittered(f64::NAN), 0.0, "no part of an interval"),
         (mix(&[]), 0.0, "no size to choose"),
         (mix(&[(1500, 0)]), 0.0, "no size to choose"),
         (mix(&[(1500, 1), (0, 1)]), 0.0, "takes no time"),
@@ -113,7 +134,7 @@ fn nonsense_is_refused() {
 proptest! {
     #[test]
     fn every_source_goes_forward_in_time_and_repeats_by_its_seed(
-        which in 0..4, mbit in 1u64..2000, size in 40u32..9000, phase in 0.0..1.0f64, seed: u64
+        which in 0..5, mbit in 1u64..2000, size in 40u32..9000, phase in 0.0..1.0f64, seed: u64
     ) {
         let rate = Rate::from_mbit(mbit);
         let (on, off) = (Span::from_millis(80), Span::from_micros(mbit as i64));
@@ -121,6 +142,7 @@ proptest! {
             0 => CrossKind::Constant { rate, size },
             1 => CrossKind::Poisson { rate, sizes: SizeMix::weighted([(size, 2), (40, 1)]) },
             2 => CrossKind::OnOff { rate, size, on, off, periods: Periods::Fixed },
+            3 => CrossKind::Jittered { rate, size, jitter: phase },
             _ => CrossKind::OnOff { rate, size, on, off, periods: Periods::Exponential },
         };
         let once: Vec<_> = source(kind.clone(), phase, seed).take(300).collect();

@@ -10,6 +10,7 @@ mod dummy;
 mod fair_codel;
 mod fair_share;
 mod fq_codel;
+mod pie;
 mod red;
 mod tail_drop;
 
@@ -148,6 +149,7 @@ disciplines! {
     afd::Afd(AfdConfig),
     fq_codel::FqCoDel(FqCoDelConfig),
     fair_share::FairShare(FairShareConfig),
+    pie::Pie(PieConfig),
     #[cfg(feature = "dummy")]
     dummy::Dummy(DummyConfig),
 }

@@ -9,6 +9,8 @@ pub struct Label {
     pub size: u32,
     /// The flow it belongs to: any number, such as a hash of addresses and ports.
     pub flow: u64,
+    /// The host that has the flow: any number, such as a hash of the source address.
+    pub host: u64,
     /// The ECN field, which says whether it can be marked. ECT(1), which RFC 9331 gives to senders that expect frequent
     /// marks, is treated as ECT(0).
     pub ecn: Ecn,
@@ -23,6 +25,8 @@ pub struct Queued<P> {
     pub size: u32,
     /// The flow it belongs to.
     pub flow: u64,
+    /// The host that has the flow.
+    pub host: u64,
     /// The ECN field on arrival.
     pub ecn: Ecn,
     /// Whether this queue has marked it.
@@ -51,9 +55,14 @@ pub enum Limit {
 }
 
 impl<P> Queued<P> {
-    /// A packet without ECN support that reaches a queue at `arrival`.
+    /// A packet without ECN support that reaches a queue at `arrival`, of a flow that is a host of its own.
     pub fn new(content: P, size: u32, flow: u64, arrival: Time) -> Self {
-        Queued { content, size, flow, ecn: Ecn::NotEct, marked: false, arrival }
+        Queued { content, size, flow, host: flow, ecn: Ecn::NotEct, marked: false, arrival }
+    }
+
+    /// As it was labelled.
+    pub fn label(&self) -> Label {
+        Label { size: self.size, flow: self.flow, host: self.host, ecn: self.ecn }
     }
 
     /// Marks the packet if its sender supports ECN; returns false if it has to be dropped instead.

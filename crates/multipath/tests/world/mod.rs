@@ -423,5 +423,6 @@ impl Running {
 }
 
 fn label(flow: usize, size: u32) -> Label {
-    Label { size, flow: 1000 + flow as u64 * 7919, ecn: Ecn::NotEct }
+    let flow = 1000 + flow as u64 * 7919;
+    Label { size, flow, host: flow, ecn: Ecn::NotEct }
 }

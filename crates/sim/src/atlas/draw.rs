@@ -34,6 +34,8 @@ pub struct DrawnPath {
     pub flow_queueing: bool,
     /// The policer or the shaper on it.
     pub bucket: Option<TokenBucket>,
+    /// The largest packet that passes, where that is special.
+    pub mtu: Option<u32>,
     /// Errors of the hosts' stamps.
     pub stamping: Stamping,
 }
@@ -42,6 +44,14 @@ pub struct DrawnPath {
 const RATES: (f64, f64) = (2e6, 300e6);
 /// But for slow links.
 const SLOW_RATES: (f64, f64) = (64e3, 2e6);
+/// And fast ones.
+const FAST_RATES: (f64, f64) = (1e9, 100e9);
+/// Of paths whose MTU is special, in bytes: the least that every host accepts, and that of jumbo frames.
+const MTUS: (f64, f64) = (576.0, 9000.0);
+/// Of cross traffic.
+const PACKET_BYTES: (f64, f64) = (64.0, 1500.0);
+/// By which part the intervals of jittered cross traffic differ from equal ones at most.
+const CROSS_JITTER: f64 = 0.05;
 /// TCP connections have found their rates.
 const ELASTIC_WARM_UP: Span = Span::from_secs(8);
 /// Of cellular links.
@@ -53,7 +63,11 @@ impl DrawnPath {
         // Paths of two kinds have nothing in common.
         let mut random = Pcg64Mcg::seed_from_u64(seed ^ ((kind as u64 + 1) << 48));
         let random = &mut random;
-        let (slowest, fastest) = if kind == PathKind::SlowLink { SLOW_RATES } else { RATES };
+        let (slowest, fastest) = match kind {
+            PathKind::SlowLink => SLOW_RATES,
+            PathKind::FastLink => FAST_RATES,
+            _ => RATES,
+        };
         let rate = Rate::from_f64(between(random, slowest, fastest).round());
         let mut path = DrawnPath {
             kind,
@@ -64,8 +78,9 @@ impl DrawnPath {
             cross: Rate::ZERO,
             cross_flows: 0,
             elastic: Vec::new(),
-            flow_queueing: matches!(kind, PathKind::FqCoDel | PathKind::FairShare),
+            flow_queueing: matches!(kind, PathKind::FqCoDel | PathKind::FairShare | PathKind::HostFair),
             bucket: None,
+            mtu: None,
             stamping: Stamping::default(),
         };
         let link = LinkConfig {
@@ -103,20 +118,25 @@ impl DrawnPath {
             return Ok(path);
         }
         let build = if self.is_balanced { VirtualPath::balanced } else { VirtualPath::new };
-        let mut path = build(&self.hops, self.stamping, self.seed)?;
+        let path = build(&self.hops, self.stamping, self.seed)?;
+        let mut path = self.mtu.into_iter().fold(path, VirtualPath::with_mtu);
         path.wait(Span::from_millis(500));
         Ok(path)
     }
 
-    /// The way back: fast and idle, as long as the way out.
+    /// The link of the way back: fast and idle, as long as the way out.
+    pub fn link_back(&self) -> LinkConfig {
+        let delay = self.hops.iter().fold(Span::ZERO, |sum, hop| sum + hop.link.delay);
+        LinkConfig { rate: Some(Rate::from_mbit(1000)), delay, ..LinkConfig::default() }
+    }
+
+    /// The way back, idle so far.
     ///
     /// # Errors
     /// As [`build`](Self::build).
     pub fn build_back(&self) -> Result<VirtualPath, ConfigError> {
-        let delay = self.hops.iter().fold(Span::ZERO, |sum, hop| sum + hop.link.delay);
-        let link = LinkConfig { rate: Some(Rate::from_mbit(1000)), delay, ..LinkConfig::default() };
-        let mut path =
-            VirtualPath::new(&[Hop { link, queue: None, cross: Vec::new() }], Stamping::default(), self.seed)?;
+        let hop = Hop { link: self.link_back(), queue: None, cross: Vec::new() };
+        let mut path = VirtualPath::new(&[hop], Stamping::default(), self.seed)?;
         path.wait(Span::from_millis(500));
         Ok(path)
     }
@@ -131,7 +151,16 @@ impl DrawnPath {
             | PathKind::FairShare
             | PathKind::TightLink
             | PathKind::LoadBalanced
-            | PathKind::Elastic => link,
+            | PathKind::Elastic
+            | PathKind::Pie
+            | PathKind::HostFair
+            | PathKind::PacketMix
+            | PathKind::JitteredCross
+            | PathKind::FastLink => link,
+            PathKind::Mtu => {
+                self.mtu = Some(between(random, MTUS.0, MTUS.1) as u32);
+                link
+            }
             PathKind::Batching => {
                 self.stamping.batching = Span::from_secs_f64(between(random, 20e-6, 500e-6));
                 link
@@ -238,7 +267,20 @@ impl DrawnPath {
         self.cross = Rate::from_f64((self.sustained.as_f64() * load).round());
         self.cross_flows = if load > 0.0 { flows } else { 0 };
         let rate = Rate::from_f64(self.cross.as_f64() / f64::from(flows));
-        let kind = if poisson { CrossKind::Poisson { rate, sizes } } else { CrossKind::Constant { rate, size: 1500 } };
+        let (sizes, size) = match (self.kind, self.mtu) {
+            (PathKind::PacketMix, _) => mixed(random),
+            (PathKind::FastLink, _) => {
+                let size = if random.random_bool(0.5) { 1500 } else { 9000 };
+                (SizeMix::fixed(size), size)
+            }
+            (_, Some(mtu)) => (SizeMix::fixed(mtu), mtu),
+            _ => (sizes, 1500),
+        };
+        let kind = match poisson {
+            _ if self.kind == PathKind::JitteredCross => CrossKind::Jittered { rate, size, jitter: CROSS_JITTER },
+            true => CrossKind::Poisson { rate, sizes },
+            false => CrossKind::Constant { rate, size },
+        };
         let one = |_| CrossConfig {
             kind: kind.clone(),
             start: Time::ZERO,
@@ -247,6 +289,14 @@ impl DrawnPath {
         };
         (0..self.cross_flows).map(one).collect()
     }
+}
+
+/// Three sizes, each as often as chance will have it, and one of them all.
+fn mixed(random: &mut Pcg64Mcg) -> (SizeMix, u32) {
+    let (least, most) = PACKET_BYTES;
+    let between = between(random, least, most) as u32;
+    let sizes = [least as u32, between, most as u32].map(|size| (size, random.random_range(1..=10)));
+    (SizeMix::weighted(sizes), between)
 }
 
 /// Connections of one congestion control over a link: greedy ones, or ones whose windows together take a part of it.
@@ -300,12 +350,14 @@ fn discipline(kind: PathKind) -> Option<&'static str> {
         PathKind::CoDel => Some("codel"),
         PathKind::Red => Some("red"),
         PathKind::FairShare => Some("fair-share"),
+        PathKind::Pie => Some("pie"),
+        PathKind::HostFair => Some("fq-codel:hosts=on"),
         _ => None,
     }
 }
 
-fn queue(name: &str, rate: Rate, bytes: u64) -> QueueConfig {
-    let settings = DisciplineSettings::new(name).unwrap_or_default();
+fn queue(discipline: &str, rate: Rate, bytes: u64) -> QueueConfig {
+    let settings: DisciplineSettings = discipline.parse().unwrap_or_default();
     QueueConfig { limit: Limit::Bytes(bytes.max(1_500_000)), discipline: settings.discipline(Some(rate)) }
 }
 
@@ -313,6 +365,8 @@ fn queue(name: &str, rate: Rate, bytes: u64) -> QueueConfig {
 mod tests {
     use super::super::Seeds;
     use super::*;
+    use link::CrossTraffic;
+    use link::queue::{Discipline, FqCoDelConfig, PieConfig};
 
     #[test]
     fn every_path_of_both_halves_can_be_built_and_is_the_same_again() {
@@ -322,6 +376,28 @@ mod tests {
                 drawn.build().unwrap_or_else(|error| panic!("{kind}, seed {seed}: {error}"));
                 drawn.build_back().unwrap();
                 assert_eq!(format!("{drawn:?}"), format!("{:?}", DrawnPath::new(kind, seed)));
+            }
+        }
+    }
+
+    #[test]
+    fn disciplines_are_those_of_their_kinds() {
+        let named = |kind| DrawnPath::new(kind, 1).hops.remove(0).queue.map(|queue| queue.discipline);
+        assert_eq!(named(PathKind::Fifo), None);
+        assert_eq!(named(PathKind::Pie), Some(Discipline::Pie(PieConfig::default())));
+        let host_fair = FqCoDelConfig { hosts: true, ..FqCoDelConfig::default() };
+        assert_eq!(named(PathKind::HostFair), Some(Discipline::FqCoDel(host_fair)));
+    }
+
+    #[test]
+    fn packets_of_cross_traffic_are_as_large_as_the_mtu_and_no_larger() {
+        for seed in (0..200).map(|number| Seeds::Tuning.seed(number)) {
+            let path = DrawnPath::new(PathKind::Mtu, seed);
+            let mtu = path.mtu.unwrap();
+            assert!((576..=9000).contains(&mtu) && path.build().unwrap().mtu() == Some(mtu));
+            for cross in &path.hops[0].cross {
+                let largest = CrossTraffic::new(cross.clone()).unwrap().take(20).map(|packet| packet.size).max();
+                assert_eq!(largest, Some(mtu));
             }
         }
     }

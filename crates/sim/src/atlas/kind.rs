@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What is special about a path. But for one kind, all have constant or Poisson cross traffic or none; and but for two, one
+/// What is special about a path. But for two kinds, all have constant or Poisson cross traffic or none; and but for two, one
 /// bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathKind {
@@ -46,11 +46,23 @@ pub enum PathKind {
     /// A FIFO queue that is shared with 1, 4 or 16 TCP connections, CUBIC or BBR: greedy ones, which fill it, or ones that their
     /// receive windows bound.
     Elastic,
+    /// PIE (RFC 8033).
+    Pie,
+    /// FQ-CoDel whose hosts take turns, as CAKE's do, with cross traffic of one to four hosts. All trains are one host's.
+    HostFair,
+    /// A FIFO queue, with cross traffic of packets of 64 to 1500 bytes: of one size, or of three mixed at random.
+    PacketMix,
+    /// A FIFO queue on a path with an MTU of 576 to 9000 bytes, which packets of cross traffic are as large as.
+    Mtu,
+    /// A FIFO queue, with cross traffic whose intervals differ from equal ones by up to 5 %, at random.
+    JitteredCross,
+    /// A FIFO queue before 1 to 100 Gbit/s.
+    FastLink,
 }
 
 impl PathKind {
     /// All kinds.
-    pub const ALL: [PathKind; 20] = [
+    pub const ALL: [PathKind; 26] = [
         PathKind::Fifo,
         PathKind::Policer,
         PathKind::Shaper,
@@ -71,6 +83,12 @@ impl PathKind {
         PathKind::Reordering,
         PathKind::Duplication,
         PathKind::Elastic,
+        PathKind::Pie,
+        PathKind::HostFair,
+        PathKind::PacketMix,
+        PathKind::Mtu,
+        PathKind::JitteredCross,
+        PathKind::FastLink,
     ];
 
     /// As scenario files and reports call it.
@@ -96,6 +114,12 @@ impl PathKind {
             PathKind::Reordering => "reordering",
             PathKind::Duplication => "duplication",
             PathKind::Elastic => "elastic",
+            PathKind::Pie => "pie",
+            PathKind::HostFair => "host-fair",
+            PathKind::PacketMix => "packet-mix",
+            PathKind::Mtu => "mtu",
+            PathKind::JitteredCross => "jittered-cross",
+            PathKind::FastLink => "fast-link",
         }
     }
 }

@@ -107,7 +107,8 @@ impl Flow {
             _ => false,
         };
         let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
-        Label { size: packet.size, flow: 17 + u64::from(self.index) * 7919, ecn }
+        let flow = 17 + u64::from(self.index) * 7919;
+        Label { size: packet.size, flow, host: flow, ecn }
     }
 
     /// When the source has something to do next.

@@ -14,6 +14,9 @@ pub enum NetworkError {
     /// The system refused.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// This machine has not what a shaper takes.
+    #[error(transparent)]
+    NoShaper(SetupError),
     /// No host has that name.
     #[error("the test network has no host called {0}")]
     NoHost(String),

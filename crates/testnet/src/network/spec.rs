@@ -2,7 +2,7 @@ use super::error::NetworkError;
 use link::queue::QueueConfig;
 use link::{CrossConfig, LinkConfig, Medium, TokenBucket};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use units::{Direction, Rate, Span};
+use units::{Direction, Span};
 
 /// A host to be built.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,11 +107,6 @@ impl HostSpec {
         let v6 = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, number.into());
         HostSpec { name: name.into(), v4: Ipv4Addr::new(10, 77, 0, number), v6: Some(v6), access: Vec::new() }
     }
-}
-
-/// The rate that a link sustains.
-pub(super) fn sustained_rate(link: &LinkConfig) -> Option<Rate> {
-    token_bucket(link).map(|bucket| bucket.rate).or(link.rate)
 }
 
 pub(super) fn token_bucket(link: &LinkConfig) -> Option<TokenBucket> {

@@ -1,6 +1,6 @@
 use super::error::NetworkError;
 use super::host::Host;
-use super::spec::{sustained_rate, token_bucket};
+use super::spec::token_bucket;
 use link::{LinkConfig, TokenBucket};
 use net::SetupError;
 use net::capture::Capture;
@@ -99,7 +99,7 @@ fn probe(sender: &Host, receiver: &Host, links: &[&LinkConfig]) -> Result<Vec<Pr
 const LOSS_PACKETS: u32 = 500;
 
 fn time_for(link: &LinkConfig, bytes: u64) -> Span {
-    sustained_rate(link).map_or(Span::ZERO, |rate| rate.time_for(bytes))
+    link.sustained_rate().map_or(Span::ZERO, |rate| rate.time_for(bytes))
 }
 
 /// The loss ratio of all links together.
@@ -111,7 +111,7 @@ fn loss(links: &[&LinkConfig]) -> f64 {
 fn burst_packets(link: &LinkConfig) -> u32 {
     let queue = 1 + link.queue_bytes / PACKET_BYTES as u64;
     let patience =
-        sustained_rate(link).map_or(u64::MAX, |rate| rate.bytes_in(Span::from_millis(500)) / PACKET_BYTES as u64);
+        link.sustained_rate().map_or(u64::MAX, |rate| rate.bytes_in(Span::from_millis(500)) / PACKET_BYTES as u64);
     queue.min(patience).clamp(2, 64) as u32
 }
 
@@ -162,7 +162,7 @@ fn judge(probes: &[Probe], links: &[&LinkConfig], slack: Span) -> Result<Verifie
     let (first, last) = (burst[burst.len() / 4], burst[burst.len() - 1]);
     let (expected, spacing) = (last.0 - first.0, last.1 - first.1);
     let as_set = expected.as_secs_f64() / spacing.as_secs_f64().max(1e-9);
-    let rate = sustained_rate(link).map(|rate| Rate::from_f64(rate.as_f64() * as_set));
+    let rate = link.sustained_rate().map(|rate| Rate::from_f64(rate.as_f64() * as_set));
     match rate {
         Some(rate) if (spacing - expected).as_nanos().abs() > (tolerance + expected / 50).as_nanos() => {
             Err(format!("the rate is {rate}"))
@@ -196,7 +196,7 @@ fn leave(link: &LinkConfig, arrivals: Vec<Time>) -> Vec<Time> {
 const TOLERANCE: Span = Span::from_micros(100);
 
 fn describe(link: &LinkConfig) -> String {
-    let rate = sustained_rate(link).map_or_else(|| "no rate".into(), |rate| rate.to_string());
+    let rate = link.sustained_rate().map_or_else(|| "no rate".into(), |rate| rate.to_string());
     format!("{rate}, delay {}, jitter {}, loss {} %", link.delay, link.jitter, link.loss.mean() * 100.0)
 }
 

@@ -2,7 +2,7 @@ use super::codel::{self, CoDelConfig, Controller, Source};
 use crate::ledger::DropCause;
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
 use crate::queue::packet::{Dropped, Limit, Queued};
-use crate::queue::parameter::{NUMBER, Parameter, SIZE, SMALL_SIZE};
+use crate::queue::parameter::{NUMBER, Parameter, SIZE, SMALL_SIZE, SWITCH};
 use crate::queue::slab::{Chain, Slab};
 use crate::random::mix;
 use std::collections::VecDeque;
@@ -17,22 +17,50 @@ pub struct FqCoDelConfig {
     pub quantum: u32,
     /// Among how many queues flows are spread. Flows that fall on the same one share it.
     pub flows: u32,
+    /// Whether hosts take turns, and the flows of each take turns in its own.
+    pub hosts: bool,
     /// How many bytes of packets can be queued, in addition to the queue's limit.
     pub memory: u64,
 }
 
 /// FQ-CoDel (RFC 8290): queues for flows take turns, those that have just begun to send come first, and each is kept
 /// short by a CoDel of its own. What exceeds the limit or the memory is dropped from the front of the longest queue.
+///
+/// With [`hosts`](FqCoDelConfig::hosts) the hosts take turns by the same rule, so that one with many flows gets no more than one with
+/// few: host fairness, as CAKE has it (Høiland-Jørgensen, Täht and Morton 2018, section III-B).
 #[derive(Debug)]
 pub struct FqCoDel<P> {
     config: FqCoDelConfig,
     limit: Limit,
     slab: Slab<P>,
     lanes: Vec<Lane>,
-    /// Lanes in order of their turns. Each stands in at most one of the two lists, and once.
+    /// One for all, unless hosts take turns.
+    hosts: Vec<Host>,
+    /// Of the hosts.
+    turns: Turns,
+    seed: u64,
+}
+
+/// Members that wait for their turns, new ones before old ones. Each stands in at most one of the two lists, and once.
+#[derive(Debug, Default)]
+struct Turns {
     new: VecDeque<u32>,
     old: VecDeque<u32>,
-    seed: u64,
+}
+
+/// What a member may send.
+#[derive(Debug, Clone, Copy, Default)]
+struct Allowance {
+    /// How many bytes it may still send in this turn; negative when it has sent more.
+    deficit: i64,
+    listed: bool,
+}
+
+/// The lanes of a host.
+#[derive(Debug, Default)]
+struct Host {
+    turns: Turns,
+    allowance: Allowance,
 }
 
 /// One of the queues.
@@ -40,9 +68,7 @@ pub struct FqCoDel<P> {
 struct Lane {
     chain: Chain,
     controller: Controller,
-    /// How many bytes it may still send in this turn; negative when it has sent more.
-    deficit: i64,
-    listed: bool,
+    allowance: Allowance,
 }
 
 /// A lane's packets, as its CoDel takes them.
@@ -55,11 +81,13 @@ struct LaneSource<'a, P> {
 const MAX_BATCH_PACKETS: usize = 64;
 /// No IP packet is larger; whatever claims to be may not send the turns round for ever.
 const MAX_PACKET_BYTES: u32 = 65_535;
+/// Among so many places hosts are spread. Those that fall on the same one share its turns.
+const HOSTS: u32 = 1024;
 
 impl Default for FqCoDelConfig {
     fn default() -> Self {
         let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
-        FqCoDelConfig { codel, quantum: 1514, flows: 1024, memory: 32 << 20 }
+        FqCoDelConfig { codel, quantum: 1514, flows: 1024, hosts: false, memory: 32 << 20 }
     }
 }
 
@@ -75,6 +103,7 @@ impl DisciplineConfig for FqCoDelConfig {
     const TRIALS: &'static [&'static str] = &[
         "fq-codel:target=50us:interval=200us:quantum=300:flows=3:ecn=off",
         "fq-codel:target=50us:interval=200us:mtu=1000:law=newton:ecn=on:memory=8kb",
+        "fq-codel:target=50us:interval=200us:quantum=300:hosts=on",
     ];
     /// As in Linux.
     const LIMIT: Limit = Limit::Packets(10_240);
@@ -82,9 +111,11 @@ impl DisciplineConfig for FqCoDelConfig {
 
     fn parameters() -> Vec<Parameter<Self>> {
         let quantum = "bytes that a queue may send before the next one's turn";
+        let hosts = "hosts (source addresses) take turns, and the flows of each in its own";
         let own = [
             Parameter::new("quantum", SMALL_SIZE, quantum, |config: &mut Self| &mut config.quantum),
             Parameter::new("flows", NUMBER, "number of queues", |config: &mut Self| &mut config.flows),
+            Parameter::new("hosts", SWITCH, hosts, |config: &mut Self| &mut config.hosts),
             Parameter::new(
                 "memory",
                 SIZE,
@@ -114,10 +145,19 @@ impl DisciplineConfig for FqCoDelConfig {
     }
 
     fn queue<P>(&self, limit: Limit, seed: u64) -> FqCoDel<P> {
-        let lane = || Lane { chain: Chain::default(), controller: Controller::new(), deficit: 0, listed: false };
-        let [new, old] = [(); 2].map(|()| VecDeque::with_capacity(self.flows as usize));
-        let lanes = (0..self.flows).map(|_| lane()).collect();
-        FqCoDel { config: *self, limit, slab: Slab::new(), lanes, new, old, seed }
+        let flows = self.flows as usize;
+        let lane = || {
+            let (chain, controller) = (Chain::default(), Controller::new());
+            Lane { chain, controller, allowance: Allowance::default() }
+        };
+        let hosts = if self.hosts {
+            (0..HOSTS).map(|_| Host::default()).collect()
+        } else {
+            vec![Host { turns: Turns::with_capacity(flows), ..Host::default() }]
+        };
+        let lanes = (0..flows).map(|_| lane()).collect();
+        let turns = Turns::with_capacity(hosts.len());
+        FqCoDel { config: *self, limit, slab: Slab::new(), lanes, hosts, turns, seed }
     }
 }
 
@@ -129,6 +169,10 @@ impl<P> FqCoDel<P> {
 
     fn lane_of(&self, flow: u64) -> usize {
         (mix(flow ^ self.seed) % u64::from(self.config.flows)) as usize
+    }
+
+    fn place_of(&self, host: u64) -> u32 {
+        (mix(host ^ self.seed) % self.hosts.len() as u64) as u32
     }
 
     fn exceeds_limit(&self) -> bool {
@@ -154,33 +198,87 @@ impl<P> FqCoDel<P> {
         }
     }
 
-    /// The lane whose turn it is, and whether it is a new one.
-    fn turn(&self) -> Option<(usize, bool)> {
-        let new = self.new.front().map(|lane| (*lane as usize, true));
-        new.or_else(|| self.old.front().map(|lane| (*lane as usize, false)))
+    /// The next packet of the host's lanes, in their turns.
+    fn dequeue_from(&mut self, host: usize, now: Time, drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
+        let turns = &mut self.hosts[host].turns;
+        loop {
+            let (index, is_new) = turns.next()?;
+            let lane = &mut self.lanes[index];
+            if lane.allowance.is_spent() {
+                lane.allowance.grant(self.config.quantum);
+                turns.end(is_new, true);
+                continue;
+            }
+            let mut source = LaneSource { slab: &mut self.slab, chain: &mut lane.chain };
+            if let Some(packet) = lane.controller.dequeue(&self.config.codel, now, &mut source, |_| true, drops) {
+                lane.allowance.spend(packet.size);
+                return Some(packet);
+            }
+            lane.allowance.listed = turns.end_empty(is_new);
+        }
+    }
+}
+
+impl Turns {
+    fn with_capacity(members: usize) -> Self {
+        let [new, old] = [(); 2].map(|()| VecDeque::with_capacity(members));
+        Turns { new, old }
     }
 
-    /// Ends the turn of the lane that has it.
-    fn end_turn(&mut self, is_new: bool, returns: bool) {
+    /// Whose turn it is, and whether it is a new one.
+    fn next(&self) -> Option<(usize, bool)> {
+        let new = self.new.front().map(|member| (*member as usize, true));
+        new.or_else(|| self.old.front().map(|member| (*member as usize, false)))
+    }
+
+    /// Ends this turn; the member waits for another one if it `returns`.
+    fn end(&mut self, is_new: bool, returns: bool) {
         let list = if is_new { &mut self.new } else { &mut self.old };
-        let Some(lane) = list.pop_front() else { return };
-        if returns {
-            self.old.push_back(lane);
-        } else {
-            self.lanes[lane as usize].listed = false;
-        }
+        let member = list.pop_front();
+        self.old.extend(member.filter(|_| returns));
+    }
+
+    /// Ends the turn of a member that has nothing to send. Returns whether it stays on the list: a new one waits for one round among
+    /// the old ones, lest it be new again and again.
+    fn end_empty(&mut self, is_new: bool) -> bool {
+        let stays = is_new && !self.old.is_empty();
+        self.end(is_new, stays);
+        stays
+    }
+}
+
+impl Allowance {
+    /// That of a new member.
+    fn new(quantum: u32) -> Self {
+        Allowance { deficit: i64::from(quantum), listed: true }
+    }
+
+    fn is_spent(self) -> bool {
+        self.deficit <= 0
+    }
+
+    fn grant(&mut self, quantum: u32) {
+        self.deficit += i64::from(quantum);
+    }
+
+    fn spend(&mut self, size: u32) {
+        self.deficit -= i64::from(size.min(MAX_PACKET_BYTES));
     }
 }
 
 impl<P> QueueDiscipline<P> for FqCoDel<P> {
     fn enqueue(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
-        let index = self.lane_of(packet.flow);
-        let lane = &mut self.lanes[index];
+        let (index, place) = (self.lane_of(packet.flow), self.place_of(packet.host));
+        let (lane, quantum) = (&mut self.lanes[index], self.config.quantum);
         self.slab.push(&mut lane.chain, packet);
-        if !lane.listed {
-            lane.listed = true;
-            lane.deficit = i64::from(self.config.quantum);
-            self.new.push_back(index as u32);
+        if !lane.allowance.listed {
+            lane.allowance = Allowance::new(quantum);
+            let host = &mut self.hosts[place as usize];
+            host.turns.new.push_back(index as u32);
+            if !host.allowance.listed {
+                host.allowance = Allowance::new(quantum);
+                self.turns.new.push_back(place);
+            }
         }
         while self.exceeds_limit() {
             self.shorten_longest(drops);
@@ -191,20 +289,17 @@ impl<P> QueueDiscipline<P> for FqCoDel<P> {
 
     fn dequeue(&mut self, now: Time, drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
         loop {
-            let (index, is_new) = self.turn()?;
-            let lane = &mut self.lanes[index];
-            if lane.deficit <= 0 {
-                lane.deficit += i64::from(self.config.quantum);
-                self.end_turn(is_new, true);
+            let (place, is_new) = self.turns.next()?;
+            if self.hosts[place].allowance.is_spent() {
+                self.hosts[place].allowance.grant(self.config.quantum);
+                self.turns.end(is_new, true);
                 continue;
             }
-            let mut source = LaneSource { slab: &mut self.slab, chain: &mut lane.chain };
-            if let Some(packet) = lane.controller.dequeue(&self.config.codel, now, &mut source, |_| true, drops) {
-                lane.deficit -= i64::from(packet.size.min(MAX_PACKET_BYTES));
+            if let Some(packet) = self.dequeue_from(place, now, drops) {
+                self.hosts[place].allowance.spend(packet.size);
                 return Some(packet);
             }
-            // A new queue that is empty waits for one round among the old ones, lest it be new again and again.
-            self.end_turn(is_new, is_new && !self.old.is_empty());
+            self.hosts[place].allowance.listed = self.turns.end_empty(is_new);
         }
     }
 
@@ -266,6 +361,32 @@ mod tests {
         }
         let flows = served(&mut queue, 55);
         assert_eq!(flows.iter().filter(|flow| **flow == 1).count(), 5);
+    }
+
+    /// The part of what is served that goes to a host with one flow beside one with `flows`, all of which always have packets.
+    fn part_of_one_flow(hosts: bool, flows: u64) -> f64 {
+        let config = FqCoDelConfig { hosts, flows: 65_536, ..FqCoDelConfig::default() };
+        let mut queue: FqCoDel<u32> = config.queue(Limit::Packets(u64::MAX), 1);
+        let offer = |queue: &mut FqCoDel<u32>, flow: u64| {
+            let packet = Queued { host: flow.min(1), ..Queued::new(0, 1500, flow, Time::ZERO) };
+            queue.enqueue(packet, &mut Vec::new()).unwrap();
+        };
+        (0..=flows).for_each(|flow| (0..3).for_each(|_| offer(&mut queue, flow)));
+        let served = (0..10_000).map(|_| {
+            let flow = queue.dequeue(Time::ZERO, &mut Vec::new()).unwrap().flow;
+            offer(&mut queue, flow);
+            u32::from(flow == 0)
+        });
+        f64::from(served.sum::<u32>()) / 10_000.0
+    }
+
+    #[test]
+    fn a_host_with_many_flows_gets_no_more_than_one_with_one_if_hosts_take_turns() {
+        for flows in [1, 3, 40, 300] {
+            let (by_flow, by_host) = (part_of_one_flow(false, flows), part_of_one_flow(true, flows));
+            assert!((by_flow * (flows + 1) as f64 - 1.0).abs() < 0.05, "{flows}: {by_flow}");
+            assert!((by_host - 0.5).abs() < 0.01, "{flows}: {by_host}");
+        }
     }
 
     #[test]

@@ -1,0 +1,212 @@
+//! The programs of the methods' authors: which of them run at which end of a path, and what they say of it.
+
+use anyhow::{Context, bail, ensure};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use testnet::Host;
+
+/// A published program, which measures from the near host to the far one.
+pub struct Program {
+    /// As it is called on the command line.
+    pub name: &'static str,
+    /// Where its source is.
+    pub source: &'static str,
+    /// The methods of this project after the same papers.
+    pub methods: &'static [&'static str],
+    /// What waits at either end, …
+    servers: &'static [(End, &'static str)],
+    /// … and what is started when they do, and ends with the result. `NEAR` and `FAR` stand for the hosts' addresses.
+    client: (End, &'static str),
+    /// What it says, of its output and the other files that it has written.
+    read: fn(&Said) -> Vec<Found>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Near,
+    Far,
+}
+
+/// What is available, as the program has it, in Mbit/s.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// By which of its methods.
+    pub method: &'static str,
+    /// At least, …
+    pub low: f64,
+    /// … and at most.
+    pub high: f64,
+}
+
+/// All that a program has written.
+struct Said {
+    output: String,
+    /// What is in other files.
+    files: String,
+}
+
+/// Where its source is, and how it is called, is known from its documentation.
+pub const PROGRAMS: [Program; 3] = [
+    Program {
+        name: "pathload",
+        source: "https://www.cc.gatech.edu/fac/Constantinos.Dovrolis/bw-est/pathload.html",
+        methods: &["pathload"],
+        servers: &[(End::Near, "pathload_snd -i")],
+        client: (End::Far, "pathload_rcv -s NEAR"),
+        read: pathload,
+    },
+    Program {
+        name: "pathchirp",
+        source: "http://www.spin.rice.edu/Software/pathChirp/",
+        methods: &["pathchirp"],
+        servers: &[(End::Near, "pathchirp_snd"), (End::Far, "pathchirp_rcv")],
+        client: (End::Near, "pathchirp_run -S NEAR -R FAR -t 30"),
+        read: pathchirp,
+    },
+    Program {
+        name: "igi",
+        source: "http://www.cs.cmu.edu/~hnn/igi/",
+        methods: &["igi", "ptr"],
+        servers: &[(End::Far, "ptr-server")],
+        client: (End::Near, "ptr-client FAR"),
+        read: igi,
+    },
+];
+
+/// The servers listen after this.
+const START: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(20);
+const CLIENT_OUTPUT: &str = "client.output";
+const SERVER_OUTPUT: &str = "server.output";
+
+impl Program {
+    /// The first of its files that is not in this directory, if not all are.
+    pub fn missing(&self, directory: &Path) -> Option<PathBuf> {
+        let commands = self.servers.iter().chain([&self.client]).map(|(_, command)| command);
+        let mut files = commands.filter_map(|command| Some(directory.join(command.split(' ').next()?)));
+        files.find(|file| !file.is_file())
+    }
+
+    /// Runs it once, with the files of this directory; for no longer than `limit`.
+    ///
+    /// # Errors
+    /// It cannot be started, fails, takes longer, or says nothing of what is available: with its output.
+    pub fn run(&self, directory: &Path, near: &Host, far: &Host, limit: Duration) -> anyhow::Result<Vec<Found>> {
+        let work = WorkDirectory::new(self.name)?;
+        // A program may change to another directory before it finds its own files.
+        let directory = fs::canonicalize(directory).with_context(|| format!("cannot find {}", directory.display()))?;
+        let start = |(end, command): &(End, &str), output: &str| {
+            let host = if *end == End::Near { near } else { far };
+            let command = command.replace("NEAR", &near.v4.to_string()).replace("FAR", &far.v4.to_string());
+            let mut words = command.split(' ');
+            let program = directory.join(words.next().unwrap_or_default());
+            let file = File::options().append(true).create(true).open(work.0.join(output))?;
+            let mut started = host.namespace.command(program);
+            started.args(words).current_dir(&work.0).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+            started.spawn().map(Running).with_context(|| format!("cannot start {command}"))
+        };
+        let servers: anyhow::Result<Vec<Running>> =
+            self.servers.iter().map(|server| start(server, SERVER_OUTPUT)).collect();
+        let _servers = servers?;
+        thread::sleep(START);
+        let ended = start(&self.client, CLIENT_OUTPUT)?.wait(limit)?;
+        let said = work.said()?;
+        let Some(status) = ended else { bail!("it took longer than {} s: {}", limit.as_secs(), said.output.trim()) };
+        let found = (self.read)(&said);
+        ensure!(!found.is_empty(), "it said nothing of what is available ({status}): {}", said.output.trim());
+        Ok(found)
+    }
+}
+
+/// `Available bandwidth range : 33.21 - 35.43 (Mbps)`, or that it is at least or at most so much.
+fn pathload(said: &Said) -> Vec<Found> {
+    let line = said.output.lines().rev().find(|line| line.contains("Available bandwidth"));
+    let numbers = line.map_or(Vec::new(), numbers);
+    let bounds = match (line, &numbers[..]) {
+        (Some(line), [bound, ..]) if line.contains("least") => Some((*bound, f64::INFINITY)),
+        (Some(line), [bound, ..]) if line.contains("most") => Some((0.0, *bound)),
+        (_, [low, high, ..]) => Some((*low, *high)),
+        _ => None,
+    };
+    bounds.map(|(low, high)| Found { method: "pathload", low, high }).into_iter().collect()
+}
+
+/// Lines of a time and an estimate; the mean of the later half, as it smooths over eleven.
+fn pathchirp(said: &Said) -> Vec<Found> {
+    let estimates: Vec<f64> = said.files.lines().filter_map(|line| numbers(line).get(1).copied()).collect();
+    let later = &estimates[estimates.len() / 2..];
+    let mean = later.iter().sum::<f64>() / later.len() as f64;
+    if mean.is_finite() { vec![Found { method: "pathchirp", low: mean, high: mean }] } else { Vec::new() }
+}
+
+/// `PTR:  30.112 Mpbs (suggested)` and `IGI:  29.847 Mpbs`.
+fn igi(said: &Said) -> Vec<Found> {
+    let after = |method: &'static str, label: &str| {
+        let text = said.output.lines().rev().find_map(|line| line.trim().strip_prefix(label))?;
+        let value = *numbers(text).first()?;
+        Some(Found { method, low: value, high: value })
+    };
+    [after("igi", "IGI:"), after("ptr", "PTR:")].into_iter().flatten().collect()
+}
+
+fn numbers(text: &str) -> Vec<f64> {
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// A process, which is ended when this is dropped.
+struct Running(Child);
+
+impl Running {
+    /// How it ended; none if it does not within `limit`.
+    fn wait(&mut self, limit: Duration) -> anyhow::Result<Option<ExitStatus>> {
+        let begun = Instant::now();
+        loop {
+            match self.0.try_wait()? {
+                Some(status) => return Ok(Some(status)),
+                None if begun.elapsed() >= limit => return Ok(None),
+                None => thread::sleep(POLL),
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended by itself cannot be ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Where a run writes its files, until dropped.
+struct WorkDirectory(PathBuf);
+
+impl WorkDirectory {
+    fn new(name: &str) -> anyhow::Result<Self> {
+        let path = std::env::temp_dir().join(format!("kumade-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(WorkDirectory(path))
+    }
+
+    fn said(&self) -> anyhow::Result<Said> {
+        let output = String::from_utf8_lossy(&fs::read(self.0.join(CLIENT_OUTPUT))?).into_owned();
+        let mut files = String::new();
+        for entry in fs::read_dir(&self.0)? {
+            let path = entry?.path();
+            let is_output = path.ends_with(CLIENT_OUTPUT) || path.ends_with(SERVER_OUTPUT);
+            if path.is_file() && !is_output {
+                files += &String::from_utf8_lossy(&fs::read(path)?);
+            }
+        }
+        Ok(Said { output, files })
+    }
+}
+
+impl Drop for WorkDirectory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

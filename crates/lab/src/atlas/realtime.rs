@@ -1,0 +1,119 @@
+//! Paths of the atlas in real time, between real hosts, measured as `kumade measure` does against `kumade serve`.
+
+use super::row::AtlasRow;
+use super::scenario::{AtlasPoint, PathAtlas};
+use crate::accuracy::BottleneckKind;
+use crate::accuracy::observed::Observed;
+use crate::error::RunError;
+use crate::serving::Serving;
+use estimate::Outcome;
+use measurement::report::DirectionReport;
+use measurement::{Cost, TransportChoice};
+use net::clock;
+use probe::{Directions, MeasureConfig, MeasurementPlan};
+use sim::atlas::{DrawnPath, Measured, Truth, Verdict};
+use std::thread;
+use testnet::{Fabric, Htb, Network, NetworkError, NetworkSpec, Traffic};
+use train::Transport;
+use units::{Direction, Span};
+
+/// One measurement, and by how much the emulated link was late meanwhile.
+pub(super) struct Attempt {
+    pub(super) row: AtlasRow,
+    pub(super) verdict: Verdict,
+    pub(super) lateness: Span,
+}
+
+/// Cross traffic runs so long before anything is measured, as in virtual time.
+const SETTLING: Span = Span::from_millis(500);
+/// The hosts that measure, …
+const NEAR: &str = "a";
+const FAR: &str = "b";
+/// … and those between which cross traffic of real packets passes.
+const NEAR_CROSS: &str = "c";
+const FAR_CROSS: &str = "d";
+
+/// What this machine lacks for the path, if it lacks something. Builds it to find out.
+///
+/// # Errors
+/// The system refuses something else.
+pub(super) fn lacks(path: &DrawnPath, bottleneck: BottleneckKind) -> Result<Option<String>, RunError> {
+    match build(path, bottleneck) {
+        Ok(_) => Ok(None),
+        Err(NetworkError::NoShaper(error)) => Ok(Some(error.to_string())),
+        Err(error) => Err(failed("build the network")(error)),
+    }
+}
+
+/// Builds the path, measures it, and removes it.
+///
+/// # Errors
+/// Where the system refuses something. That the path can't be measured is a result.
+pub(super) fn measure(
+    experiment: &PathAtlas,
+    path: &DrawnPath,
+    point: &AtlasPoint,
+    transport: Transport,
+) -> Result<Attempt, RunError> {
+    let (network, _traffic) = build(path, experiment.bottleneck).map_err(failed("build the network"))?;
+    let serving = Serving::start(network.host(FAR).map_err(failed("find the far host"))?)?;
+    thread::sleep(SETTLING.to_duration());
+    let plan = MeasurementPlan {
+        directions: Directions::Up,
+        transport: TransportChoice::Fixed(transport),
+        seed: path.seed,
+        ..MeasurementPlan::default()
+    };
+    let server = serving.address();
+    let config = MeasureConfig { plan, ..MeasureConfig::new(server.ip().to_string(), server.port()) };
+    let mut observed = Observed::new(false, Direction::Up);
+    let near = network.host(NEAR).map_err(failed("find the near host"))?;
+    let began = clock::realtime();
+    let result = near.namespace.run(|| probe::measure(&config, &mut |event| observed.note(event)));
+    let result = result.map_err(failed("enter the near host"))?;
+    let ended = clock::realtime();
+    let (from, to) = observed.window().unwrap_or((began, ended));
+    let available = network.truth(Direction::Up, from, to).map_err(failed("read the link's ledger"))?;
+    // Capacity and delay are measured before the trains that the truth is about.
+    let lateness = network.lateness(Direction::Up, began, to).map_err(failed("read the link's ledger"))?.max;
+    let report = match result {
+        Ok(report) => report.up.unwrap_or_else(|| nothing(transport, "the report lacks the direction".into())),
+        Err(error) => nothing(transport, error.to_string()),
+    };
+    let measured = Measured { report, truth: Truth::new(path, available), impact: None };
+    let verdict = Verdict::of(path, &measured);
+    Ok(Attempt { row: AtlasRow::new(point, path, &measured, &verdict), verdict, lateness })
+}
+
+/// The network, and the traffic of real packets on it.
+fn build(path: &DrawnPath, bottleneck: BottleneckKind) -> Result<(Box<dyn Fabric>, Vec<Traffic>), NetworkError> {
+    let mut hops = path.hops.iter();
+    let first = hops.next().ok_or_else(|| NetworkError::Spec("the path has no link".into()))?;
+    let behind = hops.next();
+    if bottleneck == BottleneckKind::Htb {
+        let network = Htb::build_up(first.link.clone(), first.queue.as_ref())?;
+        let (from, to) = (network.host(NEAR_CROSS)?, network.host(FAR_CROSS)?);
+        let traffic: Result<_, _> = first.cross.iter().map(|pattern| Traffic::udp(from, to, pattern)).collect();
+        let traffic = traffic?;
+        return Ok((Box::new(network), traffic));
+    }
+    let spec = NetworkSpec {
+        up_queue: first.queue.clone(),
+        up_downstream_hop: behind.map(|hop| hop.link.clone()),
+        down: path.link_back(),
+        ..NetworkSpec::pair(first.link.clone())
+    };
+    let network = Network::build(spec)?;
+    network.set_cross(Direction::Up, &first.cross)?;
+    network.set_downstream_cross(Direction::Up, behind.map_or(&[], |hop| &hop.cross))?;
+    Ok((Box::new(network), Vec::new()))
+}
+
+/// The report of a measurement that ended without one.
+fn nothing(transport: Transport, reason: String) -> DirectionReport {
+    DirectionReport::new(transport, 0, "primed", Outcome::refused(reason), None, &Cost::default())
+}
+
+fn failed<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError {
+    move |cause| RunError { doing, cause: cause.into() }
+}

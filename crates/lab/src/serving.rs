@@ -1,0 +1,52 @@
+use crate::error::RunError;
+use serve::{ServeError, Server, ServerConfig};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use testnet::Host;
+
+/// `kumade serve` on a host of a test network, until dropped.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<(), ServeError>>>,
+}
+
+impl Serving {
+    /// Starts it at the default port.
+    ///
+    /// # Errors
+    /// Where the system refuses a socket or a thread.
+    pub(crate) fn start(host: &Host) -> Result<Self, RunError> {
+        let failed = |cause| RunError { doing: "start the server", cause };
+        let server = bind(host).map_err(failed)?;
+        let (address, stop) = (server.local_addr(), Arc::new(AtomicBool::new(false)));
+        let stopped = Arc::clone(&stop);
+        let thread = host.namespace.spawn("lab-serve", move || server.run(&stopped));
+        let thread = Some(thread.map_err(|error| failed(error.into()))?);
+        Ok(Serving { address, stop, thread })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // Its panic has been printed, and a second one here would abort.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn bind(host: &Host) -> anyhow::Result<Server> {
+    let listen = Some(SocketAddr::from((IpAddr::V4(host.v4), serve::DEFAULT_PORT)));
+    let config = ServerConfig { listen, ..ServerConfig::default() };
+    Ok(host.namespace.run(|| Server::bind(config))??)
+}

@@ -1,0 +1,141 @@
+//! The kernel's counterpart of an emulated link: what `tc` and `nft` are told.
+
+use link::queue::{Discipline, Limit, QueueConfig, RedConfig};
+use link::{LinkConfig, Loss, Medium, TokenBucket};
+use units::{Rate, Span};
+
+/// HTB's bucket, which is what passes at once after a pause. 800 bytes at 100 Mbit/s come closest to a link.
+const BURST: Span = Span::from_micros(64);
+const MIN_BURST_BYTES: u64 = 800;
+/// Of a full packet in its Ethernet frame, and the Ethernet header, which size tables leave out.
+const FRAME_BYTES: u64 = 1514;
+const HEADER_BYTES: u64 = 14;
+
+/// The commands that give `device` the rate, the queue, the shaper and the policer of this link. The kernel counts IP bytes.
+///
+/// # Errors
+/// What of the link the kernel cannot do, or not as the link does. The delay is left out: there is none.
+pub(crate) fn commands(device: &str, link: &LinkConfig, queue: Option<&QueueConfig>) -> Result<Vec<String>, String> {
+    let rate = link.rate.ok_or("a link without a rate needs no shaper")?;
+    let is_plain = link.loss == Loss::None
+        && link.reordering.probability == 0.0
+        && link.duplication == 0.0
+        && link.jitter == Span::ZERO;
+    if !is_plain {
+        return Err("the kernel's shapers neither lose nor reorder, duplicate or delay packets at random".into());
+    }
+    let root = format!("tc qdisc add dev {device} root handle 1: stab overhead -{HEADER_BYTES}");
+    let mut commands = match &link.medium {
+        None => hierarchical(device, &root, rate, &leaf(link, queue, rate)?),
+        Some(Medium::TokenBucket(bucket)) if queue.is_none() => vec![token_bucket(&root, link, rate, *bucket)],
+        Some(_) => return Err("of all media, the kernel has the token bucket with tail drop".into()),
+    };
+    commands.extend(link.policer.map(|policer| police(device, policer)).into_iter().flatten());
+    Ok(commands)
+}
+
+/// What passes HTB at once after a pause.
+pub(crate) fn burst_bytes(rate: Rate) -> u64 {
+    rate.bytes_in(BURST).max(MIN_BURST_BYTES)
+}
+
+/// The bucket that nftables makes of a burst: what passes in a second counts as well.
+pub(crate) fn policed_burst(policer: TokenBucket) -> u64 {
+    policer.rate.bytes_in(Span::from_secs(1)) + policer.burst_bytes
+}
+
+fn hierarchical(device: &str, root: &str, rate: Rate, leaf: &str) -> Vec<String> {
+    let (rate, burst) = (rate.bits_per_second(), burst_bytes(rate));
+    vec![
+        format!("{root} htb default 1"),
+        format!(
+            "tc class add dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} \
+             quantum {FRAME_BYTES}"
+        ),
+        format!("tc qdisc add dev {device} parent 1:1 {leaf}"),
+    ]
+}
+
+fn leaf(link: &LinkConfig, queue: Option<&QueueConfig>, rate: Rate) -> Result<String, String> {
+    let Some(queue) = queue else { return Ok(format!("bfifo limit {}", link.queue_bytes)) };
+    match (&queue.discipline, queue.limit) {
+        (Discipline::TailDrop(_), Limit::Bytes(bytes)) => Ok(format!("bfifo limit {bytes}")),
+        (Discipline::TailDrop(_), Limit::Packets(packets)) => Ok(format!("pfifo limit {packets}")),
+        (Discipline::Red(config), Limit::Bytes(bytes)) => Ok(red(config, bytes, rate)),
+        _ => Err("of the disciplines, this reference has tail drop and RED".into()),
+    }
+}
+
+/// The average is taken as `tc` advises.
+fn red(config: &RedConfig, limit: u64, rate: Rate) -> String {
+    const PACKET_BYTES: u64 = 1000;
+    let RedConfig { min, max, max_probability, .. } = *config;
+    let burst = (2 * min + max) / (3 * PACKET_BYTES) + 1;
+    let rate = rate.bits_per_second();
+    format!(
+        "red limit {limit} min {min} max {max} avpkt {PACKET_BYTES} burst {burst} probability {max_probability} \
+         bandwidth {rate}bit"
+    )
+}
+
+fn token_bucket(root: &str, link: &LinkConfig, line: Rate, bucket: TokenBucket) -> String {
+    let (rate, line) = (bucket.rate.bits_per_second(), line.bits_per_second());
+    let (burst, limit) = (bucket.burst_bytes, link.queue_bytes);
+    format!("{root} tbf rate {rate}bit burst {burst} peakrate {line}bit mtu {FRAME_BYTES} limit {limit}")
+}
+
+/// Before the queue, where packets are without their Ethernet headers.
+fn police(device: &str, policer: TokenBucket) -> Vec<String> {
+    let rate = policer.rate.bits_per_second() / 8;
+    let burst = policer.burst_bytes;
+    vec![
+        "nft add table inet kumade".into(),
+        "nft add chain inet kumade police { type filter hook forward priority 0 ; }".into(),
+        format!(
+            "nft add rule inet kumade police oifname {device} limit rate over {rate} bytes/second burst {burst} bytes drop"
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use link::queue::DisciplineSettings;
+
+    fn link() -> LinkConfig {
+        LinkConfig { rate: Some(Rate::from_mbit(100)), queue_bytes: 150_000, ..LinkConfig::default() }
+    }
+
+    #[test]
+    fn a_link_becomes_a_class_of_its_rate_with_its_queue() {
+        let commands = commands("e0", &link(), None).unwrap();
+        assert!(commands[1].contains("rate 100000000bit ceil 100000000bit burst 800 "), "{commands:?}");
+        assert!(commands[2].ends_with("parent 1:1 bfifo limit 150000"), "{commands:?}");
+    }
+
+    #[test]
+    fn a_shaper_and_a_policer_have_the_links_own_figures() {
+        let bucket = TokenBucket { rate: Rate::from_mbit(20), burst_bytes: 100_000 };
+        let shaped = LinkConfig { medium: Some(Medium::TokenBucket(bucket)), ..link() };
+        let [shaper] = &commands("e0", &shaped, None).unwrap()[..] else { panic!() };
+        assert!(shaper.contains("tbf rate 20000000bit burst 100000 peakrate 100000000bit "), "{shaper}");
+        let policed = commands("e0", &LinkConfig { policer: Some(bucket), ..link() }, None).unwrap();
+        let last = policed.last().unwrap();
+        assert!(last.ends_with("limit rate over 2500000 bytes/second burst 100000 bytes drop"), "{last}");
+        assert_eq!(policed_burst(bucket), 2_600_000);
+    }
+
+    #[test]
+    fn what_the_kernel_lacks_is_refused() {
+        let lossy = LinkConfig { loss: Loss::Independent(0.01), ..link() };
+        assert!(commands("e0", &lossy, None).unwrap_err().contains("neither lose"));
+        let queue = |name: &str| QueueConfig {
+            limit: Limit::Bytes(400_000),
+            discipline: DisciplineSettings::new(name).unwrap().discipline(link().rate),
+        };
+        let error = commands("e0", &link(), Some(&queue("fair-share"))).unwrap_err();
+        assert!(error.contains("tail drop and RED"), "{error}");
+        let red = commands("e0", &link(), Some(&queue("red"))).unwrap();
+        assert!(red[2].contains("parent 1:1 red limit 400000 min "), "{red:?}");
+    }
+}
