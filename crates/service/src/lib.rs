@@ -28,7 +28,7 @@ mod timed;
 pub use claim::{Claim, ClaimError, check_name};
 pub use control::{ControlError, ControlServer, NamedClaim, Protocol, Registry};
 pub use exporter::{Exporter, ExporterError};
-pub use journal::{Journal, Leftover, Reach, Record};
+pub use journal::{Journal, Leftover, Record};
 pub use listen_address::{ListenAddressError, listen_address, metrics_address};
 pub use namespace_claim::NamespaceClaim;
 pub use policy_routes::InstalledRoutes;
