@@ -128,7 +128,7 @@ fn what_a_killed_emulator_noted_is_forgotten_once_its_namespace_is_gone() {
         killed.kill().unwrap();
         killed.wait().unwrap();
         let noted = || notes_of(killed.id());
-        assert_eq!(noted().len(), 1);
+        assert_eq!(noted().len(), PORTS.len());
         if !gone.middle.run(|| NamespaceId::current().unwrap().is_followed()).unwrap() {
             return println!("this system does not tell of namespaces that are gone");
         }
