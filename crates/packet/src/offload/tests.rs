@@ -219,3 +219,20 @@ fn what_may_be_fragmented_is_merged_only_as_the_identifications_follow() {
         assert_eq!(merged.is_some(), is_merged, "{may_be_fragmented}: {identifications:?}");
     }
 }
+
+#[test]
+fn a_flow_is_known_by_its_ends_its_protocol_and_its_version() {
+    let shape = |ends, kind| Shape::of(&Sample::new(ends, kind, b"data").packet()).unwrap();
+    let tcp = |sequence| SampleKind::Tcp(sequence, Some(1), [false; 3]);
+    let seen = shape(samples::V4, tcp(1));
+    assert!(seen.is_same_flow(&shape(samples::V4, tcp(9))));
+    for (ends, kind) in [
+        (samples::V4, SampleKind::Udp),
+        (samples::V6, tcp(1)),
+        (("192.0.2.1:40000", "198.51.100.2:5202"), tcp(1)),
+        (("192.0.2.9:40000", "198.51.100.2:5201"), tcp(1)),
+    ] {
+        let other = shape(ends, kind);
+        assert!(!seen.is_same_flow(&other) && !other.is_same_flow(&seen), "{ends:?}");
+    }
+}
