@@ -148,7 +148,8 @@ fn what_a_killed_emulator_noted_is_forgotten_once_its_namespace_is_gone() {
 fn notes_of(process: u32) -> Vec<PathBuf> {
     let below = |directory: &str| fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let users = below("/run/user").map(|directory| directory.join("kumade"));
-    let places = below("/run").chain(below("/tmp")).chain(users).filter(|place| place.to_string_lossy().contains("/kumade"));
+    let places =
+        below("/run").chain(below("/tmp")).chain(users).filter(|place| place.to_string_lossy().contains("/kumade"));
     let paths = places.flat_map(|place| below(&place.to_string_lossy()).collect::<Vec<_>>());
     let is_its_own = |path: &PathBuf| path.to_string_lossy().contains(&format!("offloads-{process}-"));
     paths.filter(is_its_own).collect()

@@ -81,7 +81,10 @@ impl Clients {
     }
 }
 
-fn serve_client(stream: Arc<TcpStream>, metrics: Arc<Mutex<impl FnMut() -> String + Send + 'static>>) -> io::Result<()> {
+fn serve_client(
+    stream: Arc<TcpStream>,
+    metrics: Arc<Mutex<impl FnMut() -> String + Send + 'static>>,
+) -> io::Result<()> {
     // A panic of one that asked before has been reported; the metrics may still be good.
     let text = move || metrics.lock().unwrap_or_else(PoisonError::into_inner)();
     let work = move || {
