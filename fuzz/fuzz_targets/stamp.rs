@@ -2,7 +2,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[allow(dead_code, reason = "each target uses its own check")]
+#[allow(dead_code, unused_imports, reason = "each target uses its own check")]
 #[path = "../../crates/wire/tests/checks/mod.rs"]
 mod checks;
 

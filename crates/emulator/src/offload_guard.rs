@@ -1,10 +1,9 @@
 use crate::error::EmulatorError;
 use net::SetupError;
 use net::interface;
-use net::namespace::current_inode;
 use net::offloads::{Offloads, Switches};
 use serde::{Deserialize, Serialize};
-use service::{ClaimError, Journal, Leftover, NamespaceClaim, Reach, Record, RuntimeDir};
+use service::{ClaimError, Journal, Leftover, NamespaceClaim, Record, RuntimeDir};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -23,8 +22,6 @@ pub(crate) struct OffloadGuard {
 /// The receive offloads of an interface, switched off.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct OffloadsOff {
-    /// The network namespace: its inode.
-    namespace: u64,
     interface: String,
     /// Its number: another interface of that name has another one.
     index: u32,
@@ -75,13 +72,9 @@ impl Leftover for OffloadsOff {
     const KIND: &'static str = "offloads";
     type Error = SetupError;
 
-    fn reach(&self) -> Reach {
-        if current_inode().ok() != Some(self.namespace) {
-            return Reach::Elsewhere;
-        }
+    fn is_there(&self) -> bool {
         // A later interface of that name has settings of its own.
-        let is_there = interface::index(&self.interface).is_ok_and(|index| index == self.index);
-        if is_there { Reach::Here } else { Reach::Gone }
+        interface::index(&self.interface).is_ok_and(|index| index == self.index)
     }
 
     fn undo(&self) -> Result<(), SetupError> {
@@ -99,7 +92,7 @@ fn claim(name: &str, index: u32) -> Result<NamespaceClaim, EmulatorError> {
 
 fn record(journal: &Journal, name: &str, index: u32, found: Offloads) -> io::Result<Record> {
     let offloads = found.entries().map(|(key, value)| (key.to_owned(), value)).collect();
-    journal.record(&OffloadsOff { namespace: current_inode()?, interface: name.into(), index, offloads })
+    journal.record(&OffloadsOff { interface: name.into(), index, offloads })
 }
 
 #[cfg(test)]
@@ -109,7 +102,7 @@ mod tests {
     #[test]
     fn a_record_is_read_as_it_was_written() {
         let offloads = BTreeMap::from([("tso".to_owned(), 1)]);
-        let off = OffloadsOff { namespace: 9, interface: "eth0".into(), index: 2, offloads };
+        let off = OffloadsOff { interface: "eth0".into(), index: 2, offloads };
         let text = serde_json::to_vec(&off).unwrap();
         assert_eq!(serde_json::from_slice::<OffloadsOff>(&text).unwrap(), off);
         let entries = off.offloads.iter().map(|(key, value)| (key.as_str(), *value));

@@ -4,10 +4,12 @@ mod common;
 
 use common::{config, emulate};
 use emulator::{EmulatorError, Engine, PortSpec};
+use net::namespace::NamespaceId;
 use net::offloads::{Offloads, Switches};
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{env, fs, process, thread};
@@ -106,6 +108,51 @@ fn a_killed_emulator_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interf
         assert_eq!((0..runs.get()).map(kept).sum::<usize>(), 0);
         fs::remove_dir_all(&notes).unwrap();
     });
+}
+
+#[test]
+fn what_a_killed_emulator_noted_is_forgotten_once_its_namespace_is_gone() {
+    const TEST: &str = "what_a_killed_emulator_noted_is_forgotten_once_its_namespace_is_gone";
+    if let Ok(names) = env::var(COPY) {
+        return emulate_until_the_end(&names);
+    }
+    in_namespaces(TEST, || {
+        let start = |hosts: &VethHosts| {
+            let mut command = hosts.middle.command(env::current_exe().unwrap());
+            let (child, said) = started(command.args([TEST, "--exact", "--nocapture"]).env(COPY, PORTS.join(" ")));
+            assert_eq!(said, "running\n");
+            child
+        };
+        let (gone, other) = (VethHosts::new(1500).unwrap(), VethHosts::new(1500).unwrap());
+        let mut killed = start(&gone);
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        let noted = || notes_of(killed.id());
+        assert_eq!(noted().len(), PORTS.len());
+        if !gone.middle.run(|| NamespaceId::current().unwrap().is_followed()).unwrap() {
+            return println!("this system does not tell of namespaces that are gone");
+        }
+        drop(gone);
+        // The kernel takes namespaces down later.
+        let is_forgotten = eventually(|| {
+            let mut next = start(&other);
+            drop(next.stdin.take());
+            assert!(next.wait().unwrap().success());
+            noted().is_empty()
+        });
+        assert!(is_forgotten, "{:?}", noted());
+    });
+}
+
+/// What a process has written down of the offloads that it switched off.
+fn notes_of(process: u32) -> Vec<PathBuf> {
+    let below = |directory: &str| fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let users = below("/run/user").map(|directory| directory.join("kumade"));
+    let places =
+        below("/run").chain(below("/tmp")).chain(users).filter(|place| place.to_string_lossy().contains("/kumade"));
+    let paths = places.flat_map(|place| below(&place.to_string_lossy()).collect::<Vec<_>>());
+    let is_its_own = |path: &PathBuf| path.to_string_lossy().contains(&format!("offloads-{process}-"));
+    paths.filter(is_its_own).collect()
 }
 
 #[test]

@@ -59,6 +59,32 @@ fn one_connection_is_carried_by_every_plane() {
     });
 }
 
+/// Another user may have made a directory of any name that is known beforehand, and own what is put into it.
+#[test]
+fn files_of_gateways_are_in_no_directory_that_somebody_could_have_made() {
+    const FILE: &str = r#"
+        name = "files"
+        title = "Where gateways have their files"
+        planes = ["single", "direct"]
+        ratios = ["1:1"]
+        runs = 1
+        warm_up = "100ms"
+        duration = "100ms"
+        [[cases]]
+        label = "files"
+        paths = [{ rate = "8mbit", delay = "1ms" }, { rate = "8mbit", delay = "1ms" }]
+    "#;
+    in_namespaces("files_of_gateways_are_in_no_directory_that_somebody_could_have_made", || {
+        let known = std::env::temp_dir().join(format!("kumade-lab-{}", std::process::id()));
+        std::fs::create_dir(&known).unwrap();
+        std::fs::write(known.join("file"), "").unwrap();
+        run(&experiment(FILE));
+        let found: Vec<_> = std::fs::read_dir(&known).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(found, ["file"]);
+        std::fs::remove_dir_all(&known).unwrap();
+    });
+}
+
 /// Not every kernel has it.
 #[test]
 fn multipath_tcp_survives_the_loss_of_a_path_or_is_said_to_be_missing() {

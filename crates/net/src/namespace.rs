@@ -1,5 +1,9 @@
 //! Network namespaces that nothing but a file descriptor holds: when the process ends, however it ends, they are gone.
 
+mod identity;
+
+pub use identity::{NamespaceId, Presence};
+
 use crate::interface;
 use crate::setup::SetupError;
 use nix::sched::{CloneFlags, setns, unshare};
@@ -84,7 +88,7 @@ impl Namespace {
     /// Ends the processes inside, but this one: those that a command has left behind would keep the namespace. Those that end
     /// at the same time, or belong to another user, are passed over.
     pub fn end_processes(&self) {
-        let Ok(Ok(inside)) = self.run(current_inode) else { return };
+        let Ok(Ok(inside)) = self.run(identity::current_inode) else { return };
         let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
         let is_inside =
@@ -103,14 +107,6 @@ impl Namespace {
         setns(self.fd.as_fd(), CloneFlags::CLONE_NEWNET)
             .map_err(|error| SetupError::new("enter a network namespace", error))
     }
-}
-
-/// The inode of the network namespace that the calling thread is in: no other has it while this one lives.
-///
-/// # Errors
-/// /proc is not mounted.
-pub fn current_inode() -> io::Result<u64> {
-    fs::metadata("/proc/thread-self/ns/net").map(|data| data.ino())
 }
 
 /// Whether this process may make namespaces and devices as it is.

@@ -186,6 +186,16 @@ sockopt_impl!(
     libc::PACKET_ADD_MEMBERSHIP,
     libc::packet_mreq
 );
+/// `SO_NETNS_COOKIE` of asm-generic/socket.h, which libc lacks.
+const SO_NETNS_COOKIE: libc::c_int = 71;
+sockopt_impl!(
+    /// The number of the network namespace that a socket is in, which no other one ever has had (Linux 5.14).
+    NamespaceCookie,
+    GetOnly,
+    libc::SOL_SOCKET,
+    SO_NETNS_COOKIE,
+    u64
+);
 #[cfg(test)]
 sockopt_impl!(
     /// Whether UDP over IPv4 leaves without checksum.

@@ -291,6 +291,19 @@ fn strangers_hear_nothing() {
 }
 
 #[test]
+fn a_peer_without_a_route_is_tried_later() {
+    let network = Network::new(19, clean());
+    let mut random = StdRng::seed_from_u64(79);
+    let key = PrivateKey::generate(&mut random);
+    let mut endpoint = Endpoint::new(key, Policy::default(), Box::new(random));
+    let peer = endpoint.add_peer(network.private_key(1).public(), PresharedKey::default()).unwrap();
+    let now = Time::ZERO + secs(60);
+    endpoint.connect(peer, now);
+    endpoint.advance(now, WALL);
+    assert!(endpoint.next_event().is_none() && endpoint.next_deadline().is_some_and(|next| next > now));
+}
+
+#[test]
 fn a_route_that_becomes_known_is_tried_at_once() {
     let network = Network::new(18, clean());
     let mut random = StdRng::seed_from_u64(78);

@@ -18,7 +18,7 @@ use wire::stamp::{ClockFormat, ErrorEstimate, PORT, Probe, Reflection, Reply, St
 const TICK: Span = Span::from_millis(100);
 /// Error estimate of an unsynchronised clock.
 const UNSYNCHRONISED_ERROR: Span = Span::from_secs(1);
-/// A packet that repeats a time stamp of this reflector that is no older is a reply to one of its own replies.
+/// A packet that has a time stamp of this reflector that is no older is one of its replies, or a reply to one.
 const MAX_ECHO_AGE: Span = Span::from_secs(60);
 /// Maximum size of an IP packet in bytes; longer ones would come back in fragments, to whatever address they name.
 const MAX_PACKET: usize = 1500;
@@ -126,7 +126,7 @@ impl Answering {
         let now = clock::realtime();
         let bytes = probe.len + if probe.from.ip().to_canonical().is_ipv4() { IPV4_HEADERS } else { IPV6_HEADERS };
         let shown = self.clock.show(now);
-        if probe.is_cut_off || bytes > MAX_PACKET || (self.key.is_none() && repeats_stamp(payload, shown)) {
+        if probe.is_cut_off || bytes > MAX_PACKET || (self.key.is_none() && is_answer(payload, shown)) {
             return false;
         }
         let Answering { clock, key, estimate, sources } = self;
@@ -156,11 +156,14 @@ fn estimate(clock: HostClock) -> ErrorEstimate {
     ErrorEstimate::new(error.is_some(), error.unwrap_or(UNSYNCHRONISED_ERROR))
 }
 
-/// Whether this is a reply to a packet with a recent time stamp of this clock, which shows `now`.
-fn repeats_stamp(payload: &[u8], now: Time) -> bool {
-    let Ok(Reply { probe_stamp: [stamp @ .., _, _], .. }) = Reply::read(payload) else { return false };
-    let age = now - ClockFormat::Ntp.read(stamp);
-    age >= Span::ZERO && age < MAX_ECHO_AGE
+/// Whether this is an answer: it has a recent time stamp of this clock, which shows `now`, as that of the packet that it
+/// answers, or is one of this reflector, sent back as it was (RFC 862).
+fn is_answer(payload: &[u8], now: Time) -> bool {
+    let Ok(Reply { received, probe_stamp: [stamp @ .., _, _], .. }) = Reply::read(payload) else { return false };
+    [received, ClockFormat::Ntp.read(stamp)].into_iter().any(|stamp| {
+        let age = now - stamp;
+        age >= Span::ZERO && age < MAX_ECHO_AGE
+    })
 }
 
 /// The unspecified address means IPv6 and IPv4 on one socket, or IPv4 only if the system has no IPv6.
@@ -205,12 +208,16 @@ mod tests {
         let clock = ErrorEstimate::new(true, Span::from_millis(1));
         let mut payload = [0; SIZE];
         Probe { sequence: 4, sent: now, clock, session: 0 }.write(&mut payload);
-        assert!(!repeats_stamp(&payload, now + Span::from_millis(5)), "a probe");
+        assert!(!is_answer(&payload, now + Span::from_millis(5)), "a probe");
         let answer = |_: &Probe| Reflection { sequence: 4, reflected: now, received: now, clock, probe_ttl: 255 };
         Reply::reflect(&mut payload, answer).unwrap();
-        assert!(repeats_stamp(&payload, now + Span::from_millis(5)), "an answer to a probe with this clock's stamp");
-        assert!(!repeats_stamp(&payload, now + MAX_ECHO_AGE), "whatever stands in old padding");
-        assert!(!repeats_stamp(&payload, now - Span::from_nanos(1)));
-        assert!(!repeats_stamp(&[0xff; 14], now));
+        assert!(is_answer(&payload, now + Span::from_millis(5)), "an answer to a probe with this clock's stamp");
+        assert!(!is_answer(&payload, now + MAX_ECHO_AGE), "whatever stands in old padding");
+        assert!(!is_answer(&payload, now - Span::from_nanos(1)));
+        assert!(!is_answer(&[0xff; 14], now));
+        // Whoever it is that asks decides which stamp it repeats.
+        Probe { sequence: 4, sent: Time::ZERO, clock, session: 0 }.write(&mut payload);
+        Reply::reflect(&mut payload, answer).unwrap();
+        assert!(is_answer(&payload, now + Span::from_millis(5)), "an answer that comes back from an echo service");
     }
 }

@@ -1,14 +1,15 @@
 use crate::listener_thread::ListenerThread;
 use crate::timed::Timed;
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use thiserror::Error;
 use units::Span;
 
 /// Serves metrics to Prometheus: replies to `GET /metrics`, until this is dropped. Each client has a thread of its own for
-/// the few seconds that it may take, so that a silent one delays no other.
+/// the few seconds that it may take, so that a silent one delays no other; nor do any number of them keep it out.
 #[derive(Debug)]
 pub struct Exporter {
     address: SocketAddr,
@@ -23,8 +24,10 @@ pub struct ExporterError {
     cause: io::Error,
 }
 
-/// Clients at a time; more are turned away.
+/// Clients at a time; with more, the oldest gives way.
 const MAX_CLIENTS: usize = 64;
+/// Threads at a time, with those whose client has given way and that end in a moment.
+const MAX_THREADS: usize = 2 * MAX_CLIENTS;
 /// A longer request is refused.
 const MAX_REQUEST_BYTES: usize = 8192;
 /// How long one client may take for its request, and again for the response.
@@ -44,8 +47,9 @@ impl Exporter {
         let bound = listener.local_addr().map_err(failed)?;
         // Each client's thread holds a copy.
         let metrics = Arc::new(Mutex::new(metrics));
+        let mut clients = Clients::default();
         let serve = move |(stream, _): (TcpStream, _)| match Arc::strong_count(&metrics) {
-            0..=MAX_CLIENTS => serve_client(stream, metrics.clone()),
+            0..=MAX_THREADS => serve_client(clients.admit(stream), metrics.clone()),
             _ => Err(io::Error::other("too many clients at a time")),
         };
         let thread = ListenerThread::start("metrics", listener, TcpListener::accept, serve).map_err(failed)?;
@@ -58,7 +62,29 @@ impl Exporter {
     }
 }
 
-fn serve_client(stream: TcpStream, metrics: Arc<Mutex<impl FnMut() -> String + Send + 'static>>) -> io::Result<()> {
+/// The connections of the clients, oldest first.
+#[derive(Default)]
+struct Clients(VecDeque<Weak<TcpStream>>);
+
+impl Clients {
+    fn admit(&mut self, stream: TcpStream) -> Arc<TcpStream> {
+        self.0.retain(|client| client.strong_count() > 0);
+        if self.0.len() >= MAX_CLIENTS
+            && let Some(oldest) = self.0.pop_front().and_then(|client| client.upgrade())
+        {
+            // Its thread finds it closed, if it is not already.
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+        let stream = Arc::new(stream);
+        self.0.push_back(Arc::downgrade(&stream));
+        stream
+    }
+}
+
+fn serve_client(
+    stream: Arc<TcpStream>,
+    metrics: Arc<Mutex<impl FnMut() -> String + Send + 'static>>,
+) -> io::Result<()> {
     // A panic of one that asked before has been reported; the metrics may still be good.
     let text = move || metrics.lock().unwrap_or_else(PoisonError::into_inner)();
     let work = move || {

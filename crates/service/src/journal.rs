@@ -1,5 +1,6 @@
 use crate::lock_file::{IfLocked, LockError, LockFile, remove};
 use crate::runtime_dir::RuntimeDir;
+use net::namespace::{NamespaceId, Presence};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
@@ -9,33 +10,22 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process;
 
-/// A change to the system that outlives its process: written down before it is made, so that whoever comes next can undo it
-/// where the process was killed.
+/// A change to the calling thread's network namespace that outlives its process: written down before it is made, so that
+/// whoever comes next there can undo it where the process was killed.
 pub trait Leftover: Serialize + DeserializeOwned {
     /// The kind of change, such as `offloads`: names its files.
     const KIND: &'static str;
     /// Why it cannot be undone.
     type Error: Display;
 
-    /// Where the changed thing is, seen from the calling thread.
-    fn reach(&self) -> Reach;
+    /// Whether what was changed is still there, and not another thing of its name.
+    fn is_there(&self) -> bool;
 
     /// Undoes the change.
     ///
     /// # Errors
     /// The system refuses. The leftover stays on record then.
     fn undo(&self) -> Result<(), Self::Error>;
-}
-
-/// Whether a [`Leftover`] can and must be undone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
-    /// Its object is as it was left.
-    Here,
-    /// It belongs to another network namespace, say, whose processes have to see to it.
-    Elsewhere,
-    /// Its object is gone, and the change with it.
-    Gone,
 }
 
 /// A record of changes to the system, one file each.
@@ -57,6 +47,8 @@ pub struct Record {
 struct Entry<L> {
     /// When the system restarts, all changes are gone.
     boot: String,
+    /// Its processes have to see to it; when it is gone, so is the change.
+    namespace: NamespaceId,
     /// For people.
     process: u32,
     leftover: L,
@@ -77,7 +69,8 @@ impl Journal {
         let directory = self.directory.create_fixed().map_err(io::Error::other)?;
         let _turn = take_turn::<L>(&directory)?;
         let process = process::id();
-        let entry = serde_json::to_vec(&Entry { boot: boot(), process, leftover })?;
+        let entry = Entry { boot: boot(), namespace: NamespaceId::current()?, process, leftover };
+        let entry = serde_json::to_vec(&entry)?;
         let (path, locked) = create(&directory, &format!("{}-{process}", L::KIND))?;
         // From here on the file goes with this, also where it cannot be written.
         let mut record = Record { path, locked };
@@ -86,8 +79,8 @@ impl Journal {
         Ok(record)
     }
 
-    /// Undoes the changes that killed processes have left within reach. Whatever cannot be undone is logged, and stays on
-    /// record.
+    /// Undoes the changes that killed processes have left in this namespace, and forgets those that went with others. Whatever
+    /// cannot be undone is logged, and stays on record.
     pub fn recover<L: Leftover>(&self) {
         for directory in self.directory.own() {
             match take_turn::<L>(directory) {
@@ -157,11 +150,10 @@ fn recover_one<L: Leftover>(path: &Path) {
     }
 }
 
-fn settle<L: Leftover>(path: &Path, Entry { process, leftover, .. }: &Entry<L>) {
-    match leftover.reach() {
-        Reach::Elsewhere => {}
-        Reach::Gone => remove(path),
-        Reach::Here => match leftover.undo() {
+fn settle<L: Leftover>(path: &Path, Entry { namespace, process, leftover, .. }: &Entry<L>) {
+    match namespace.presence() {
+        Presence::Elsewhere => {}
+        Presence::Here if leftover.is_there() => match leftover.undo() {
             Ok(()) => {
                 tracing::info!("undid a change of {} that process {process} had left", L::KIND);
                 remove(path);
@@ -170,6 +162,7 @@ fn settle<L: Leftover>(path: &Path, Entry { process, leftover, .. }: &Entry<L>) 
                 tracing::warn!("cannot undo a change of {} that process {process} left: {error}", L::KIND);
             }
         },
+        Presence::Here | Presence::Gone => remove(path),
     }
 }
 

@@ -1,7 +1,6 @@
-use crate::journal::{Journal, Leftover, Reach, Record};
+use crate::journal::{Journal, Leftover, Record};
 use net::SetupError;
 use net::interface::{self, Family};
-use net::namespace;
 use net::policy::{self, MarkedRoute, PolicyRoute};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -18,8 +17,6 @@ pub struct InstalledRoutes<R> {
 /// What is written down of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Routes {
-    /// The network namespace: its inode.
-    namespace: u64,
     /// Numbers of tables with the IP version, 4 or 6.
     tables: Vec<(u32, u8)>,
 }
@@ -37,7 +34,7 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
     /// # Errors
     /// It cannot be written down: should the process be killed, they would stay.
     pub fn record(routes: Vec<R>, journal: &Journal) -> io::Result<Self> {
-        let leftover = Routes::new(namespace::current_inode()?, &routes);
+        let leftover = Routes::new(&routes);
         let record = journal.record(&leftover)?;
         Ok(InstalledRoutes { routes, leftover, record: Some(record) })
     }
@@ -72,9 +69,9 @@ impl<R> Drop for InstalledRoutes<R> {
 }
 
 impl Routes {
-    fn new(namespace: u64, routes: &[impl PolicyRoute]) -> Self {
+    fn new(routes: &[impl PolicyRoute]) -> Self {
         let tables = routes.iter().map(PolicyRoute::table).map(|(number, family)| (number, version(family)));
-        Routes { namespace, tables: tables.collect() }
+        Routes { tables: tables.collect() }
     }
 }
 
@@ -82,8 +79,9 @@ impl Leftover for Routes {
     const KIND: &'static str = "policy-routes";
     type Error = SetupError;
 
-    fn reach(&self) -> Reach {
-        if namespace::current_inode().ok() == Some(self.namespace) { Reach::Here } else { Reach::Elsewhere }
+    fn is_there(&self) -> bool {
+        // What is gone of them already need not be removed.
+        true
     }
 
     fn undo(&self) -> Result<(), SetupError> {

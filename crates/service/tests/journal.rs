@@ -1,29 +1,26 @@
-//! Changes to the system are undone once, and only where their process is dead.
+//! Changes to the system are undone once, in the namespace where they were made, and only where their process is dead.
 
+use net::namespace::{Namespace, NamespaceId};
 use serde::{Deserialize, Serialize};
-use service::{Claim, ClaimError, Journal, Leftover, Reach, RuntimeDir};
+use service::{Claim, ClaimError, Journal, Leftover, RuntimeDir};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::{env, fs, io};
+use testnet::{eventually, in_namespaces};
 
 /// A file that was created.
 #[derive(Debug, Serialize, Deserialize)]
 struct Created {
     file: PathBuf,
-    is_elsewhere: bool,
 }
 
 impl Leftover for Created {
     const KIND: &'static str = "created";
     type Error = io::Error;
 
-    fn reach(&self) -> Reach {
-        match (self.is_elsewhere, self.file.exists()) {
-            (true, _) => Reach::Elsewhere,
-            (false, true) => Reach::Here,
-            (false, false) => Reach::Gone,
-        }
+    fn is_there(&self) -> bool {
+        self.file.exists()
     }
 
     fn undo(&self) -> io::Result<()> {
@@ -52,7 +49,7 @@ fn journal(directory: &Path) -> Journal {
 fn create(directory: &Path) {
     let _claim = Claim::new(&RuntimeDir::only(directory.join("run")), "resource").unwrap();
     let file = directory.join("file");
-    let _record = journal(directory).record(&Created { file: file.clone(), is_elsewhere: false }).unwrap();
+    let _record = journal(directory).record(&Created { file: file.clone() }).unwrap();
     fs::write(file, "").unwrap();
     eprintln!("created");
     let _ = io::stdin().read(&mut [0]);
@@ -92,36 +89,79 @@ fn a_killed_process_is_cleaned_up_after_and_a_living_one_is_left_alone() {
 #[test]
 fn a_record_that_is_dropped_leaves_nothing() {
     let directory = directory("dropped-journal");
-    let record = |elsewhere| Created { file: directory.join("file"), is_elsewhere: elsewhere };
-    let (first, second) =
-        (journal(&directory).record(&record(false)).unwrap(), journal(&directory).record(&record(true)));
+    let created = Created { file: directory.join("file") };
+    let (first, second) = (journal(&directory).record(&created).unwrap(), journal(&directory).record(&created));
     assert_eq!(records(&directory), 2);
     drop((first, second));
     assert_eq!(records(&directory), 0);
 }
 
+/// What a killed process of the calling thread's namespace would have written down.
+fn written(directory: &Path, file: &str) -> String {
+    let record = journal(directory).record(&Created { file: directory.join(file) }).unwrap();
+    let path = fs::read_dir(directory.join("run")).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(path).unwrap();
+    drop(record);
+    text
+}
+
 #[test]
-fn records_of_other_places_stay_and_those_of_vanished_things_go() {
-    let directory = directory("places-journal");
-    let journal = journal(&directory);
-    drop(journal.record(&Created { file: directory.join("file"), is_elsewhere: false }).unwrap());
+fn what_makes_no_sense_and_records_of_vanished_things_go() {
+    let directory = directory("things-journal");
+    let (there, vanished) = (written(&directory, "there"), written(&directory, "vanished"));
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let left = |name: &str, boot: &str, file: &str, is_elsewhere: bool| {
-        let leftover = format!(r#"{{"file":"{}","is_elsewhere":{is_elsewhere}}}"#, directory.join(file).display());
-        let entry = format!(r#"{{"boot":"{}","process":1,"leftover":{leftover}}}"#, boot.trim());
-        fs::write(directory.join("run").join(name), entry).unwrap();
-    };
+    let left = |name: &str, text: &str| fs::write(directory.join("run").join(name), text).unwrap();
     fs::write(directory.join("there"), "").unwrap();
-    left("created-1-0.json", &boot, "there", true);
-    left("created-1-1.json", &boot, "vanished", false);
-    left("created-1-2.json", "an earlier one", "there", false);
+    left("created-1-1.json", &vanished);
+    left("created-1-2.json", &there.replace(boot.trim(), "an earlier one"));
     // Killed while it wrote, before it made the change; and a file of another kind.
-    fs::write(directory.join("run/created-1-3.json"), "{\"boot\":").unwrap();
-    fs::write(directory.join("run/other-1-0.json"), "{}").unwrap();
-    journal.recover::<Created>();
-    let mut names: Vec<_> =
-        fs::read_dir(directory.join("run")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    names.sort();
-    assert_eq!(names, ["created-1-0.json", "other-1-0.json"]);
+    left("created-1-3.json", "{\"boot\":");
+    left("other-1-0.json", "{}");
+    journal(&directory).recover::<Created>();
+    let names: Vec<_> = fs::read_dir(directory.join("run")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["other-1-0.json"]);
     assert!(directory.join("there").exists());
+}
+
+#[test]
+fn what_was_changed_in_a_namespace_is_undone_there_alone_and_forgotten_with_it() {
+    in_namespaces("what_was_changed_in_a_namespace_is_undone_there_alone_and_forgotten_with_it", || {
+        let directory = directory("places-journal");
+        let (first, second) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+        let leave = |inside: &Namespace, number: u32| {
+            let text = inside.run(|| written(&directory, "file")).unwrap();
+            fs::write(directory.join(format!("run/created-{number}-0.json")), text).unwrap();
+        };
+        let recover_here = || journal(&directory).recover::<Created>();
+        let left = || (directory.join("file").exists(), records(&directory));
+        fs::write(directory.join("file"), "").unwrap();
+        leave(&first, 1);
+        leave(&second, 2);
+        recover_here();
+        assert_eq!(left(), (true, 2), "neither is of this namespace");
+        let is_followed = second.run(|| NamespaceId::current().unwrap().is_followed()).unwrap();
+        drop(second);
+        // The kernel takes namespaces down later.
+        let is_forgotten = eventually(|| {
+            recover_here();
+            left() == (true, 1)
+        });
+        assert!(is_forgotten || !is_followed, "{:?}", left());
+        first.run(recover_here).unwrap();
+        assert!(!directory.join("file").exists());
+    });
+}
+
+#[test]
+fn what_was_left_in_a_namespace_is_not_undone_in_a_later_one_of_the_same_inode() {
+    let directory = directory("inode-journal");
+    let mut record: serde_json::Value = serde_json::from_str(&written(&directory, "file")).unwrap();
+    let Some(cookie) = record["namespace"]["cookie"].as_u64() else {
+        return println!("this kernel numbers no namespaces");
+    };
+    record["namespace"]["cookie"] = (cookie + 1).into();
+    fs::write(directory.join("run/created-1-0.json"), record.to_string()).unwrap();
+    fs::write(directory.join("file"), "").unwrap();
+    journal(&directory).recover::<Created>();
+    assert_eq!((directory.join("file").exists(), records(&directory)), (true, 0));
 }

@@ -41,6 +41,15 @@ fn connect(
     (client, Some(server), result)
 }
 
+#[test]
+fn a_full_server_says_so_to_those_that_it_could_serve() {
+    for key in [false, true] {
+        assert_eq!(judge(key, key, true), Verdict::Welcome);
+        assert_eq!(judge(key, key, false), Verdict::Full);
+    }
+    assert_eq!([judge(false, true, false), judge(true, false, false)], [Verdict::KeyRequired, Verdict::NoKey]);
+}
+
 fn long_message() -> ServerMessage {
     let departure = |index| Departure { index, size: 1500, sent: Some(Time::from_nanos(i64::MAX - i64::from(index))) };
     ServerMessage::Sent { number: 7, departures: (0..Train::MAX_PACKETS).map(departure).collect(), kernel_stamps: true }

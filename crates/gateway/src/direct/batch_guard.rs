@@ -1,7 +1,7 @@
 use net::batch::BatchLimits;
-use net::{SetupError, interface, namespace};
+use net::{SetupError, interface};
 use serde::{Deserialize, Serialize};
-use service::{Journal, Leftover, Reach, Record};
+use service::{Journal, Leftover, Record};
 use std::io;
 
 /// An interface whose batches of arriving packets are bounded. The limits are restored when this is dropped, and by the next
@@ -16,8 +16,6 @@ pub(super) struct BatchGuard {
 /// What is to be restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Bounded {
-    /// The network namespace: its inode.
-    namespace: u64,
     interface: String,
     /// Its number: another interface of that name has another one.
     index: u32,
@@ -28,15 +26,14 @@ pub(super) struct Bounded {
 impl BatchGuard {
     /// Lets an interface merge no more than so many bytes.
     pub(super) fn new(interface: &str, bytes: u32, journal: &Journal) -> Result<Self, SetupError> {
-        let failed = |error: io::Error| SetupError::new(format!("write down the batch limits of {interface}"), error);
         let limits = BatchLimits::read(interface)?;
         let found = Bounded {
-            namespace: namespace::current_inode().map_err(failed)?,
             interface: interface.to_owned(),
             index: interface::index(interface)?,
             v6: limits.v6,
             v4: limits.v4,
         };
+        let failed = |error: io::Error| SetupError::new(format!("write down the batch limits of {interface}"), error);
         let record = journal.record(&found).map_err(failed)?;
         let guard = BatchGuard { found, record: Some(record) };
         limits.at_most(bytes).set(interface)?;
@@ -47,7 +44,7 @@ impl BatchGuard {
 impl Drop for BatchGuard {
     fn drop(&mut self) {
         // An interface that has vanished took its limits with it.
-        if self.found.reach() == Reach::Here
+        if self.found.is_there()
             && let Err(error) = self.found.undo()
         {
             tracing::warn!("the batch limits of {} stay changed until a gateway starts: {error}", self.found.interface);
@@ -60,12 +57,8 @@ impl Leftover for Bounded {
     const KIND: &'static str = "gateway-batches";
     type Error = SetupError;
 
-    fn reach(&self) -> Reach {
-        if namespace::current_inode().ok() != Some(self.namespace) {
-            return Reach::Elsewhere;
-        }
-        let is_there = interface::index(&self.interface).is_ok_and(|index| index == self.index);
-        if is_there { Reach::Here } else { Reach::Gone }
+    fn is_there(&self) -> bool {
+        interface::index(&self.interface).is_ok_and(|index| index == self.index)
     }
 
     fn undo(&self) -> Result<(), SetupError> {

@@ -14,9 +14,8 @@ use gateway::config;
 use gateway::direct::DirectPlane;
 use net::clock;
 use secure::PresharedKey;
-use service::RuntimeDir;
+use service::{PrivateDirectory, RuntimeDir};
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 use testnet::{Sites, ip};
@@ -30,7 +29,7 @@ pub(super) struct Gateways<'a> {
     tunnels: Vec<Tunnel>,
     _peer: Option<PeerProcesses>,
     overhead: u32,
-    directory: PathBuf,
+    directory: PrivateDirectory,
 }
 
 /// Bytes of IPv4 and UDP.
@@ -40,7 +39,7 @@ const TUNNEL_PORT: u16 = 4430;
 impl<'a> Gateways<'a> {
     /// Starts what the contender needs; the gateways have met when this returns.
     pub(super) fn start(sites: &'a Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Self> {
-        let directory = std::env::temp_dir().join(format!("kumade-lab-{}", std::process::id()));
+        let directory = PrivateDirectory::new("kumade-lab")?;
         let mut gateways = Gateways {
             sites,
             direct: Vec::new(),
@@ -55,7 +54,7 @@ impl<'a> Gateways<'a> {
             Plane::Direct => gateways.start_direct(&[Side::Left], point)?,
             Plane::DirectNat => gateways.start_direct(&[Side::Left, Side::Right], point)?,
             Plane::Other(peer) => {
-                let directory = gateways.directory.join("peer");
+                let directory = gateways.directory.path().join("peer");
                 gateways._peer = Some(PeerProcesses::start(peer, sites, &directory)?);
             }
             Plane::Bonded | Plane::BondedRatio | Plane::BondedWeighted | Plane::BondedRedundant => {
@@ -82,7 +81,7 @@ impl<'a> Gateways<'a> {
     fn start_direct(&mut self, sides: &[Side], point: &MultipathPoint<'_>) -> anyhow::Result<()> {
         for side in sides {
             let config = read_config(&direct_config(*side, point), point.case.paths.len())?;
-            let directory = RuntimeDir::only(&self.directory);
+            let directory = RuntimeDir::only(self.directory.path());
             let plane = side.gateway(self.sites).run(|| DirectPlane::start(&config, directory))??;
             self.direct.push((*side, plane));
         }
@@ -116,7 +115,7 @@ impl<'a> Gateways<'a> {
         for side in [Side::Right, Side::Left] {
             self.remove_route(side)?;
             let config = tunnel_config(side, carrier, control, tuning);
-            let directory = RuntimeDir::only(&self.directory);
+            let directory = RuntimeDir::only(self.directory.path());
             self.tunnels.push(side.gateway(self.sites).run(|| Tunnel::start(config, directory))??);
         }
         let packets = |tunnel: &Tunnel| tunnel.packets().ok().flatten().is_some_and(|status| is_connected(&status));
@@ -150,7 +149,6 @@ impl Drop for Gateways<'_> {
                 tracing::warn!("{error}");
             }
         }
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 

@@ -11,10 +11,9 @@ use net::namespace::Namespace;
 use net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
 use packet::{Addresses, FlowKey, protocol};
 use secure::PresharedKey;
-use service::RuntimeDir;
+use service::{PrivateDirectory, RuntimeDir};
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 use testnet::Sites;
@@ -27,7 +26,7 @@ const PORT: u16 = 7273;
 pub(super) struct Gateways<'a> {
     sites: &'a Sites,
     experiment: &'a NatSessions,
-    directory: PathBuf,
+    directory: PrivateDirectory,
     sending: Option<Running>,
     receiving: Option<Running>,
 }
@@ -41,7 +40,7 @@ struct Running {
 impl<'a> Gateways<'a> {
     /// Starts both; they have met when this returns.
     pub(super) fn start(sites: &'a Sites, experiment: &'a NatSessions) -> anyhow::Result<Self> {
-        let directory = std::env::temp_dir().join(format!("kumade-lab-{}", std::process::id()));
+        let directory = PrivateDirectory::new("kumade-lab")?;
         let mut gateways = Gateways { sites, experiment, directory, sending: None, receiving: None };
         gateways.start_one(Gateway::Sending)?;
         gateways.start_one(Gateway::Receiving)?;
@@ -67,7 +66,7 @@ impl<'a> Gateways<'a> {
         let config = read_config(&config_text(which, paths, self.experiment.idle), paths)?;
         let settings = config.sessions.as_ref().context("a configuration without sessions")?;
         let start = || -> anyhow::Result<Running> {
-            let plane = DirectPlane::start(&config, RuntimeDir::only(&self.directory))?;
+            let plane = DirectPlane::start(&config, RuntimeDir::only(self.directory.path()))?;
             let sessions = SessionPlane::start(&plane, settings, side(which).key(), vec![PresharedKey::default()])?;
             Ok(Running { sessions, plane })
         };
@@ -151,7 +150,6 @@ impl Drop for Gateways<'_> {
                 tracing::warn!("{error}");
             }
         }
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 

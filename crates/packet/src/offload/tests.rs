@@ -200,3 +200,39 @@ fn what_is_to_be_divided_within_a_tunnel_is_refused() {
     let error = Segments::of(&packet, 0, 1000, Some(78)).unwrap_err();
     assert!(error.to_string().contains("a tunnel's"), "{error}");
 }
+
+#[test]
+fn what_may_be_fragmented_is_merged_only_as_the_identifications_follow() {
+    let packet = |may_be_fragmented: bool, identification: u16, sequence: u32| {
+        let mut packet = Sample::new(samples::V4, SampleKind::Tcp(sequence, Some(1), [false; 3]), &[7; 100]).packet();
+        let flags: u16 = if may_be_fragmented { 0 } else { 0x4000 };
+        packet[4..6].copy_from_slice(&identification.to_be_bytes());
+        packet[6..8].copy_from_slice(&flags.to_be_bytes());
+        checksum::set_header(&mut packet[..20]);
+        packet
+    };
+    for (may_be_fragmented, identifications, is_merged) in
+        [(true, [7, 8], true), (true, [u16::MAX, 0], true), (true, [7, 9], false), (false, [7, 9], true)]
+    {
+        let [mut first, second] = [0, 1].map(|n| packet(may_be_fragmented, identifications[n], 100 * n as u32));
+        let merged = merge(&mut first, 0, None, Part { packet: &second, segment_bytes: None });
+        assert_eq!(merged.is_some(), is_merged, "{may_be_fragmented}: {identifications:?}");
+    }
+}
+
+#[test]
+fn a_flow_is_known_by_its_ends_its_protocol_and_its_version() {
+    let shape = |ends, kind| Shape::of(&Sample::new(ends, kind, b"data").packet()).unwrap();
+    let tcp = |sequence| SampleKind::Tcp(sequence, Some(1), [false; 3]);
+    let seen = shape(samples::V4, tcp(1));
+    assert!(seen.is_same_flow(&shape(samples::V4, tcp(9))));
+    for (ends, kind) in [
+        (samples::V4, SampleKind::Udp),
+        (samples::V6, tcp(1)),
+        (("192.0.2.1:40000", "198.51.100.2:5202"), tcp(1)),
+        (("192.0.2.9:40000", "198.51.100.2:5201"), tcp(1)),
+    ] {
+        let other = shape(ends, kind);
+        assert!(!seen.is_same_flow(&other) && !other.is_same_flow(&seen), "{ends:?}");
+    }
+}

@@ -64,6 +64,10 @@ fn nothing_is_answered_to_resets_errors_fragments_and_many_receivers() {
     let mut fragment = Sample::new(V4, SampleKind::Udp, b"").packet();
     fragment[6] = 0x20;
     assert_eq!(reject(&fragment), None);
+    assert_eq!(reset_both(&tcp(Some(1), [false, false, true], b"")), None);
+    let mut fragment = tcp(Some(1), [false; 3], b"");
+    fragment[6] = 0x20;
+    assert_eq!(reset_both(&fragment), None);
     for ends in [
         ("192.0.2.1:1", "224.0.0.251:5353"),
         ("192.0.2.1:1", "255.255.255.255:67"),

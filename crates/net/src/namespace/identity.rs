@@ -1,0 +1,179 @@
+use crate::option::NamespaceCookie;
+use nix::sys::socket::getsockopt;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixDatagram;
+
+/// A network namespace, as another process recognises it until the system restarts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamespaceId {
+    /// Another one may have it once this one is gone.
+    inode: u64,
+    /// No other one ever has it. None before Linux 5.14.
+    cookie: Option<u64>,
+    /// By which the kernel finds it. None before Linux 6.18, or where the system forbids it.
+    handle: Option<Handle>,
+}
+
+/// Where a namespace is, seen from the calling thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// The thread is in it.
+    Here,
+    /// It is another one; as far as can be told, it is there.
+    Elsewhere,
+    /// It is certain that it is no more.
+    Gone,
+}
+
+impl NamespaceId {
+    /// That of the namespace which the calling thread is in.
+    ///
+    /// # Errors
+    /// /proc is not mounted.
+    pub fn current() -> io::Result<Self> {
+        let inode = current_inode()?;
+        let socket = UnixDatagram::unbound()?;
+        let handle = Handle::of_current().ok().filter(|handle| handle.find().is_ok());
+        Ok(NamespaceId { inode, cookie: getsockopt(&socket, NamespaceCookie).ok(), handle })
+    }
+
+    /// Where it is. Before Linux 5.14, one with the same inode is taken for it.
+    pub fn presence(&self) -> Presence {
+        let Ok(current) = Self::current() else { return Presence::Elsewhere };
+        let has_same_inode = self.inode == current.inode;
+        let is_same = match (self.cookie, current.cookie) {
+            (Some(cookie), Some(current)) => cookie == current,
+            _ => has_same_inode,
+        };
+        // Of two that are there, each has an inode of its own.
+        match is_same {
+            true => Presence::Here,
+            false if has_same_inode || self.handle.as_ref().is_some_and(Handle::is_stale) => Presence::Gone,
+            false => Presence::Elsewhere,
+        }
+    }
+
+    /// Whether the system tells of each that is gone.
+    pub fn is_followed(&self) -> bool {
+        self.handle.is_some()
+    }
+}
+
+/// The inode of the network namespace that the calling thread is in.
+pub(super) fn current_inode() -> io::Result<u64> {
+    fs::metadata(CURRENT).map(|data| data.ino())
+}
+
+const CURRENT: &str = "/proc/thread-self/ns/net";
+
+/// A file handle of a namespace: name_to_handle_at(2).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Handle {
+    kind: i32,
+    bytes: Vec<u8>,
+}
+
+/// The kernel's `struct file_handle` with all the bytes that there may be (MAX_HANDLE_SZ).
+#[repr(C)]
+struct RawHandle {
+    length: u32,
+    kind: i32,
+    bytes: [u8; MAX_BYTES],
+}
+
+const MAX_BYTES: usize = 128;
+
+impl Handle {
+    fn of_current() -> io::Result<Self> {
+        let file = File::open(CURRENT)?;
+        let mut raw = RawHandle { length: MAX_BYTES as u32, kind: 0, bytes: [0; MAX_BYTES] };
+        let mut mount: libc::c_int = 0;
+        // SAFETY: the path ends with a zero; the kernel writes no more bytes than `length` says there are, and the mount's
+        // number; both live until the call returns.
+        let outcome = unsafe {
+            libc::syscall(
+                libc::SYS_name_to_handle_at,
+                file.as_raw_fd(),
+                c"".as_ptr(),
+                &raw mut raw,
+                &raw mut mount,
+                libc::AT_EMPTY_PATH,
+            )
+        };
+        if outcome < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let bytes = raw.bytes.get(..raw.length as usize).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Handle { kind: raw.kind, bytes: bytes.to_vec() })
+    }
+
+    /// Opens the namespace.
+    fn find(&self) -> io::Result<OwnedFd> {
+        let mut raw = RawHandle { length: self.bytes.len() as u32, kind: self.kind, bytes: [0; MAX_BYTES] };
+        raw.bytes.get_mut(..self.bytes.len()).ok_or(io::ErrorKind::InvalidData)?.copy_from_slice(&self.bytes);
+        // Any file of that file system stands for it.
+        let file = File::open(CURRENT)?;
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+        // SAFETY: the handle has as many bytes as `length` says, and lives until the call returns.
+        let fd = unsafe { libc::syscall(libc::SYS_open_by_handle_at, file.as_raw_fd(), &raw mut raw, flags) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call has just opened it, and nothing else has it.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    }
+
+    /// Whether the kernel says that there is nothing of this handle any more. Whoever may not enter a namespace is told that
+    /// it is there (EPERM).
+    fn is_stale(&self) -> bool {
+        self.find().is_err_and(|error| error.raw_os_error() == Some(libc::ESTALE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::namespace::Namespace;
+    use testnet::{eventually, in_namespaces};
+
+    #[test]
+    fn a_namespace_is_told_from_any_other_and_known_to_be_gone() {
+        in_namespaces("namespace::identity::tests::a_namespace_is_told_from_any_other_and_known_to_be_gone", || {
+            let namespace = Namespace::new().unwrap();
+            let inside = namespace.run(|| NamespaceId::current().unwrap()).unwrap();
+            let read: NamespaceId = serde_json::from_str(&serde_json::to_string(&inside).unwrap()).unwrap();
+            assert_eq!(read, inside);
+            assert_eq!(namespace.run(|| inside.presence()).unwrap(), Presence::Here);
+            assert_eq!(inside.presence(), Presence::Elsewhere);
+            drop(namespace);
+            // The kernel takes namespaces down later.
+            let is_gone = || inside.presence() == Presence::Gone;
+            assert!(!inside.is_followed() || eventually(is_gone));
+        });
+    }
+
+    #[test]
+    fn one_that_has_the_inode_of_another_is_not_taken_for_it() {
+        let current = NamespaceId::current().unwrap();
+        assert_eq!(current.presence(), Presence::Here);
+        let Some(cookie) = current.cookie else { return println!("this kernel numbers no namespaces") };
+        let former = NamespaceId { cookie: Some(cookie + 1), handle: None, ..current.clone() };
+        assert_eq!(former.presence(), Presence::Gone);
+        let other = NamespaceId { inode: current.inode + 1, ..former };
+        assert_eq!(other.presence(), Presence::Elsewhere);
+        // What was written where the system tells less is found by what it has.
+        let known_by_inode = NamespaceId { cookie: None, handle: None, ..current };
+        assert_eq!(known_by_inode.presence(), Presence::Here);
+    }
+
+    #[test]
+    fn a_handle_that_is_none_finds_nothing() {
+        for length in [0, 1, 16, MAX_BYTES, MAX_BYTES + 1, 1 << 20] {
+            assert!(Handle { kind: 0xf1, bytes: vec![0xff; length] }.find().is_err(), "{length}");
+        }
+    }
+}
