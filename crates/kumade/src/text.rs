@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(fitted(text, 30), lines);
         assert_eq!(fitted(text, usize::MAX), text);
         // `kumade link show` broke the line behind the 0.
-        assert!(fitted(text, 54).ends_with("\n    backlog 0 bytes"), "{}", fitted(text, 54));
+        assert!(fitted(text, 54).ends_with("backlog\n    0 bytes"), "{}", fitted(text, 54));
     }
 
     #[test]
