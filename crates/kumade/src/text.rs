@@ -1,8 +1,10 @@
 //! Text in lines of limited width, in which a number is never parted from its unit.
 
 /// Units, and what else belongs to the number before it.
-const UNITS: &[&str] =
-    &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "B", "kB", "MB", "ns", "µs", "ms", "s", "min", "%", "ppm", "packets"];
+const UNITS: &[&str] = &[
+    "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "B", "kB", "MB", "bytes", "ns", "µs", "ms", "s", "min", "%", "ppm",
+    "packets",
+];
 /// What belongs to the number behind it.
 const SIGNS: &[&str] = &["≥", "≤", "±", "→", "…"];
 
@@ -157,6 +159,8 @@ mod tests {
         let lines = "up\n  offered 67 bit/s,\n    delivered 1.5 Mbit/s,\n    backlog 0 bytes";
         assert_eq!(fitted(text, 30), lines);
         assert_eq!(fitted(text, usize::MAX), text);
+        // `kumade link show` broke the line behind the 0.
+        assert!(fitted(text, 54).ends_with("backlog\n    0 bytes"), "{}", fitted(text, 54));
     }
 
     #[test]

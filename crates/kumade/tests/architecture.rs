@@ -262,7 +262,8 @@ fn workspace_dependencies() -> BTreeMap<String, Uses> {
         .expect("cargo metadata");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    // Libraries are published under this prefix; their folders and imports do without.
+    let text = |value: &serde_json::Value| value.as_str().unwrap().trim_start_matches("kumade-").to_owned();
     let packages = metadata["packages"].as_array().unwrap();
     let uses = |package: &serde_json::Value| {
         let dependencies = package["dependencies"].as_array().unwrap();

@@ -3,6 +3,7 @@
 mod server;
 
 use assert_cmd::Command;
+use net::namespace::Namespace;
 use server::Serving;
 use std::fs::{OpenOptions, Permissions};
 use std::io::{BufRead, BufReader};
@@ -11,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{self, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::{TEST_DEADLINE, eventually};
+use testnet::{TEST_DEADLINE, eventually, in_namespaces, ip};
 
 fn kumade(args: &[&str]) -> assert_cmd::assert::Assert {
     Command::cargo_bin("kumade").unwrap().args(args).timeout(TEST_DEADLINE).assert()
@@ -220,7 +221,7 @@ fn keys_must_be_the_same_on_both_sides() {
     let no_key = file("no-key", "secret".into());
     let server = Serving::start(&["--key", &ours]);
     let with = |key: &str| kumade(&[&["measure", &server.address, "--key", key], &SCAN[..]].concat());
-    with(&ours).success();
+    assert!(scan(&server.address, &["--key", &ours]).contains("available"));
     assert!(stderr(&with(&other).code(1)).contains("keys of client and server differ"));
     assert!(stderr(&with(&no_key).code(1)).contains("64 hexadecimal digits"));
     assert!(stderr(&with("/no/such/file").code(1)).contains("cannot read the key file /no/such/file"));
@@ -234,7 +235,7 @@ fn keys_must_be_the_same_on_both_sides() {
         );
     }
     std::fs::set_permissions(&ours, Permissions::from_mode(0o440)).unwrap();
-    with(&ours).success();
+    assert!(scan(&server.address, &["--key", &ours]).contains("available"));
     let open = Serving::start(&[]);
     let advice = stderr(&kumade(&["measure", &open.address, "--key", &ours]).code(1));
     assert!(advice.contains("not authenticated") && !advice.contains("omit"), "{advice}");
@@ -291,6 +292,49 @@ fn a_failure_is_one_line_that_says_what_and_what_to_try() {
     let output = kumade(&["measure", &closed, "--json-stream"]).code(1).get_output().clone();
     let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(line["event"], "error");
+}
+
+/// Finding 9 of the review by a new user: there was no more than "Invalid argument".
+#[test]
+fn a_route_that_discards_packets_is_named() {
+    in_namespaces("a_route_that_discards_packets_is_named", || {
+        let host = Namespace::new().unwrap();
+        for (kind, address) in [("blackhole", "192.0.2.1"), ("prohibit", "198.51.100.1")] {
+            ip(&host, &["route", "add", kind, address]).unwrap();
+            for way in [&["measure"][..], &["measure", "--stamp"]] {
+                let mut client = host.command(assert_cmd::cargo::cargo_bin("kumade"));
+                let output = client.args(way).arg(address).output().unwrap();
+                let text = String::from_utf8_lossy(&output.stderr);
+                assert_eq!(output.status.code(), Some(1), "{text}");
+                assert!(text.contains(address) && text.contains(&format!("`{kind}`")), "{way:?}: {text}");
+            }
+        }
+    });
+}
+
+/// Finding 6 of the review by a new user: nothing was coloured. `script` gives a command a terminal of its own.
+#[test]
+fn colour_is_for_terminals_and_those_who_ask() {
+    let server = Serving::start(&[]);
+    let is_coloured = |text: &str| text.contains("\x1b[");
+    assert!(!is_coloured(&scan(&server.address, &[])));
+    assert!(is_coloured(&scan(&server.address, &["--color", "always"])));
+    let program = assert_cmd::cargo::cargo_bin("kumade");
+    let measure =
+        format!("{} measure {} --no-capacity {} 2>/dev/null", program.display(), server.address, SCAN.join(" "));
+    for (options, variables, expected) in [
+        ("", &[("NO_COLOR", "")][..], true),
+        ("", &[("NO_COLOR", "1")], false),
+        ("", &[("TERM", "dumb")], false),
+        ("--color never", &[], false),
+        ("--color always", &[("NO_COLOR", "1")], true),
+    ] {
+        let mut command = process::Command::new("script");
+        command.args(["--quiet", "--command", &format!("{measure} {options}"), "/dev/null"]).env("TERM", "xterm");
+        let output = command.envs(variables.iter().copied()).stdin(Stdio::null()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(is_coloured(&text), expected, "{options} {variables:?}: {text:?}");
+    }
 }
 
 /// Finding 7 of the review by a new user: standard output was empty, and a script had nothing to read.

@@ -1,4 +1,4 @@
-//! Nanoseconds per packet: `cargo run --release -p middlebox --example packet_cost`.
+//! Nanoseconds per packet: `cargo run --release -p kumade-middlebox --example packet_cost`.
 //!
 //! Packets of 10 000 flows pass out, and what replies to them would look like passes in, each parsed, looked up and
 //! translated in place. Copying the packet into the buffer is measured by itself and subtracted.

@@ -255,6 +255,7 @@ fn connect_hint(cause: &io::Error) -> Option<Hint> {
 
 fn reflector_hint(cause: &io::Error) -> Hint {
     match cause.kind() {
+        io::ErrorKind::InvalidInput | io::ErrorKind::PermissionDenied => Hint::RouteDiscards,
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Hint::CheckRouteAndFirewall,
         io::ErrorKind::ConnectionRefused => Hint::StartReflector,
         _ => Hint::CheckReflectorAndFirewall,

@@ -1,6 +1,6 @@
 //! What a STAMP reflector costs, and how many test packets of an honest sender it answers, while others come from forged
 //! addresses (of 127.0.0.0/8): of a running `kumade serve --stamp 8620 --listen 127.0.0.1:0`, its process and a rate,
-//! `cargo run --release -p serve --example stamp_flood -- 127.0.0.1:8620 PROCESS 100000`.
+//! `cargo run --release -p kumade-serve --example stamp_flood -- 127.0.0.1:8620 PROCESS 100000`.
 
 use net::datagram::{self, Datagram};
 use net::{clock, pace, readiness};

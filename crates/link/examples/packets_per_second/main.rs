@@ -1,7 +1,7 @@
 //! The processor time that a packet takes through a link, by discipline, medium and impairments: the median of several passes, and the
 //! fastest of them, which others on the machine disturb least.
 //!
-//! `cargo run --release -p link --example packets_per_second`; `-- fair-share` measures only what has that in its name.
+//! `cargo run --release -p kumade-link --example packets_per_second`; `-- fair-share` measures only what has that in its name.
 
 mod load;
 

@@ -1,5 +1,5 @@
 //! What one connection gets through both ends over loopback, beside the same without them and through `ssh -L`, in turns:
-//! `cargo run --release -p relay --example throughput [SECONDS [ROUNDS]]`
+//! `cargo run --release -p kumade-relay --example throughput [SECONDS [ROUNDS]]`
 
 mod ssh;
 
