@@ -45,19 +45,22 @@ const OVERTAKING_REASON: &str =
     "packets of different connections overtake each other: flows may have queues of their own, or take several paths";
 const MANY_REASON: &str = "packets wait for others though the link seems idle, or longer trains arrive at less: flows may have \
     queues of their own, where many connections see nothing of the cross traffic";
+const HOST_REASON: &str =
+    "hosts have queues of their own: this one sees its fair share, which may be more than nobody uses";
 const REASON: &str = "flows have queues of their own: one flow sees its fair share, which may be more than nobody uses";
 
 /// The outcome over one flow, and its fair share where there seems to be flow queueing.
 pub(crate) fn judge(capacity: &Capacity, outcome: Outcome) -> (Outcome, Option<Estimate<Rate>>) {
     match outcome.available {
-        Some(share) if takes_turns(capacity, share.value) => {
-            let most = Rate::from_f64(share.high.as_f64() * MAX_EXCESS);
-            let bound = Some(Bound::AtMost(most, Limit::FlowQueueing));
-            let reason = Some(REASON.to_owned());
-            (Outcome { available: None, bound, reason, spread: None, ..outcome }, Some(share))
-        }
+        Some(share) if takes_turns(capacity, share.value) => (only_a_share(share, REASON, outcome), Some(share)),
         _ => (outcome, None),
     }
+}
+
+fn only_a_share(share: Estimate<Rate>, reason: &str, outcome: Outcome) -> Outcome {
+    let most = Rate::from_f64(share.high.as_f64() * MAX_EXCESS);
+    let bound = Some(Bound::AtMost(most, Limit::FlowQueueing));
+    Outcome { available: None, bound, reason: Some(reason.to_owned()), spread: None, ..outcome }
 }
 
 /// The outcome over many flows of few packets each. Where each flow has a queue of its own, these are served at once and see
@@ -72,6 +75,11 @@ pub(crate) fn judge_many(
     if capacity.is_disordered || disordered_trains >= MIN_DISORDERED_TRAINS {
         let reason = Some(OVERTAKING_REASON.to_owned());
         return Outcome { available: None, bound: None, reason, spread: None, ..outcome };
+    }
+    if let (Some(_), Some(share)) = (&capacity.shaper, outcome.available) {
+        if takes_turns(capacity, share.value) {
+            return only_a_share(share, HOST_REASON, outcome);
+        }
     }
     let fastest = capacity.fastest_burst.map(Rate::as_f64);
     // A link that seems idle lets no packet wait.
@@ -160,6 +168,7 @@ mod tests {
             bottleneck: Some(rates(50)),
             at_least: None,
             reason: None,
+            is_sender_limited: false,
             shaper: None,
             fastest_burst: Some(Rate::from_mbit(50)),
             waiting: Some(waiting),
@@ -214,5 +223,16 @@ mod tests {
         ] {
             assert!(possible.available.is_some());
         }
+    }
+
+    #[test]
+    fn where_hosts_take_turns_many_flows_of_one_see_its_share() {
+        let burst = |bytes| Estimate { value: bytes, low: bytes, high: bytes, confidence: 0.95 };
+        let shaped = |bytes| {
+            let shaper = estimate::Shaper { peak_rate: None, committed_rate: rates(25), burst_bytes: burst(bytes) };
+            judge_many(&Capacity { shaper: Some(shaper), ..capacity(0.1, 25) }, None, 0, outcome(25))
+        };
+        assert_eq!(shaped(3_000).reason.as_deref(), Some(HOST_REASON));
+        assert!(shaped(20_000).available.is_some());
     }
 }

@@ -244,6 +244,7 @@ mod tests {
             bottleneck: Some(rates(99, 100, 101)),
             at_least: None,
             reason: None,
+            is_sender_limited: false,
             shaper: None,
             fastest_burst: None,
             waiting: None,

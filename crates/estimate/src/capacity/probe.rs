@@ -150,6 +150,7 @@ impl CapacityProbe {
             let peak = read.as_ref().ok().map(Reading::estimate).filter(|peak| peak.low.as_f64() > change.rate);
             shaping::shaper(&change, &self.seen.believed(), peak)
         });
+        let is_sender_limited = matches!((&shaper, &read), (None, Err(Refusal::SendingSlower(_))));
         let found = match (&shaper, read) {
             (Some(shaper), _) => Ok(shaper.committed_rate),
             (None, Ok(reading)) if self.seen.scouted.is_some() => Ok(reading.estimate()),
@@ -169,6 +170,7 @@ impl CapacityProbe {
             bottleneck,
             at_least,
             reason,
+            is_sender_limited,
             shaper,
             fastest_burst: self.seen.fastest_burst().map(Rate::from_f64),
             waiting: self.seen.waiting(),

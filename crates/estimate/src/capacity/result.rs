@@ -1,5 +1,6 @@
 //! What was found of a path's capacity, and of a token bucket on it.
 
+use crate::bound::{Bound, Limit};
 use crate::method::{Outcome, Rejection};
 use std::collections::BTreeMap;
 use train::Estimate;
@@ -14,6 +15,8 @@ pub struct Capacity {
     pub at_least: Option<Rate>,
     /// Why there is no value; none where there is one.
     pub reason: Option<String>,
+    /// Whether it is not known because the sender is slower than the path.
+    pub is_sender_limited: bool,
     /// A token bucket on the path.
     pub shaper: Option<Shaper>,
     /// The fastest rate of all shapes of bursts that nothing delayed.
@@ -66,6 +69,8 @@ impl Shaping {
     }
 }
 
+/// A value above this part of what a sender can send at most is not believed on a faster path.
+const MAX_OF_SENDER: f64 = 0.5;
 /// Two ways to look at one link may differ by this part.
 const TOLERANCE: f64 = 0.03;
 
@@ -80,8 +85,18 @@ impl Capacity {
     }
 
     /// The outcome of a method on the same path, with the reason in place of the value or lower bound where it lies above
-    /// this capacity, with its whole interval: available bandwidth cannot exceed the capacity, so one of the two is wrong.
+    /// this capacity, with its whole interval: available bandwidth cannot exceed the capacity, so one of the two is wrong. And with a
+    /// lower bound in place of a value that is not far below what the sender can send, where the path is faster than that: trains
+    /// then do not show how queues grow.
     pub fn refute(&self, outcome: Outcome) -> Outcome {
+        if let (true, Some(fastest), Some(found)) = (self.is_sender_limited, self.at_least, outcome.available) {
+            if found.high.as_f64() > MAX_OF_SENDER * fastest.as_f64() {
+                let reason =
+                    format!("sender-limited: the path is faster than this host sends, and carries {fastest} at least");
+                let bound = Some(Bound::AtLeast(found.low, Limit::Sender));
+                return Outcome { available: None, bound, reason: Some(reason), spread: None, ..outcome };
+            }
+        }
         let found = outcome.available.map(|found| (found.low, found.value));
         let bound = outcome.bound.and_then(|bound| bound.at_least()).map(|rate| (rate, rate));
         match (&self.bottleneck, found.or(bound)) {
@@ -98,7 +113,6 @@ impl Capacity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bound::{Bound, Limit};
 
     fn rates(low: u64, high: u64) -> Estimate<Rate> {
         let value = Rate::from_mbit((low + high) / 2);
@@ -126,6 +140,7 @@ mod tests {
             bottleneck,
             at_least: None,
             reason: None,
+            is_sender_limited: false,
             shaper: None,
             fastest_burst: None,
             waiting: None,
@@ -151,5 +166,11 @@ mod tests {
         assert_eq!(capacity.refute(bounded(60)).bound, None);
         let unknown = Capacity { bottleneck: None, reason: Some("lost".into()), ..capacity };
         assert!(unknown.refute(outcome(rates(56, 64))).available.is_some());
+        let at_least = Some(Rate::from_mbit(100));
+        let faster = Capacity { at_least, is_sender_limited: true, ..unknown };
+        let refuted = faster.refute(outcome(rates(56, 64)));
+        assert_eq!(refuted.bound, Some(Bound::AtLeast(Rate::from_mbit(56), Limit::Sender)));
+        assert!(refuted.available.is_none() && refuted.reason.unwrap().contains("carries 100 Mbit/s at least"));
+        assert!(faster.refute(outcome(rates(40, 48))).available.is_some());
     }
 }
