@@ -333,6 +333,11 @@ fn survey(experiment: &PathAtlas, stop: &AtomicBool) -> anyhow::Result<Reported>
     let outcome = atlas::run(experiment, &mut show, &|| stop.load(Ordering::Relaxed))?;
     bar.finish_and_clear();
     let measured = outcome.rows.len();
+    if measured == 0 && !stop.load(Ordering::Relaxed) {
+        anyhow::bail!(
+            "none of the kinds of paths can be built here; choose others with --kind, or run them with --virtual"
+        );
+    }
     Ok((Box::new(PathAtlasReport::new(experiment, started, outcome)), measured))
 }
 
