@@ -77,6 +77,7 @@ mod tests {
             assert!(Version::spoken(number).unwrap().lacks(true).count() > 0, "{number}");
         }
         assert_eq!([false, true].map(|has_key| Version::OLDEST.lacks(has_key).count()), [1, 2]);
+        assert!(Version::OLDEST.lacks(false).all(|what| !what.contains("key")), "there is none");
         assert_eq!(Version::OLDEST.to_string(), "3");
         assert_eq!([Version::OLDEST.0 - 1, Version::NEWEST.0 + 1].map(Version::spoken), [None; 2]);
     }

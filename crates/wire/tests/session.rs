@@ -50,6 +50,19 @@ fn a_full_server_says_so_to_those_that_it_could_serve() {
     assert_eq!([judge(false, true, false), judge(true, false, false)], [Verdict::KeyRequired, Verdict::NoKey]);
 }
 
+#[test]
+fn a_version_that_is_changed_on_the_way_opens_no_encrypted_session() {
+    let hears = |version| {
+        let key = key(1);
+        let opening = ClientSession::client(Some(&key), Version::NEWEST).take_outgoing();
+        let mut server = ServerSession::server(Some(&key), version);
+        server.feed(&opening[Preamble::SIZE..]);
+        server.receive().map(|_| server.is_open())
+    };
+    assert!(hears(Version::NEWEST).is_ok_and(|is_open| is_open));
+    assert!(hears(Version::OLDEST).is_err());
+}
+
 fn long_message() -> ServerMessage {
     let departure = |index| Departure { index, size: 1500, sent: Some(Time::from_nanos(i64::MAX - i64::from(index))) };
     ServerMessage::Sent { number: 7, departures: (0..Train::MAX_PACKETS).map(departure).collect(), kernel_stamps: true }
