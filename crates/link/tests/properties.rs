@@ -121,10 +121,15 @@ fn pop(link: &mut Link<usize>, now: Time) -> Vec<Delivery<usize>> {
     std::iter::from_fn(|| link.pop_due(now)).collect()
 }
 
-/// Lets everything on the link come out.
+/// Lets everything on the link come out, however long that takes: a schedule may pass a bit in a second.
 fn finish(link: &mut Link<usize>, from: i64) -> Vec<Delivery<usize>> {
     link.stop_cross();
-    link.advance(at(from + 10_000_000_000));
+    let mut time = at(from);
+    // The next event is none where only cross traffic is left in the queue.
+    while link.next_event().is_some_and(|next| next > time) || link.queued_bytes() > 0 {
+        time += Span::from_secs(10);
+        link.advance(time);
+    }
     pop(link, Time::MAX)
 }
 
