@@ -2,7 +2,7 @@
 //! pair of gateways on this machine can carry. Both hosts and both gateways are here, joined by a veth pair.
 //!
 //! ```text
-//! cargo run --release -p net --example gateway_pair -- [seconds]
+//! cargo run --release -p kumade-net --example gateway_pair -- [seconds]
 //! ```
 
 use net::interface::{self, Family};

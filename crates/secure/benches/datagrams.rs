@@ -1,4 +1,4 @@
-//! What a datagram costs to seal and to open, and what a handshake costs: `cargo bench -p secure`.
+//! What a datagram costs to seal and to open, and what a handshake costs: `cargo bench -p kumade-secure`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rand::SeedableRng;

@@ -1,6 +1,6 @@
 //! The default method on paths of the atlas that tune it: a line for each kind, and each wrong statement with its path.
 //!
-//! `cargo run -p sim --example atlas -- [KIND|all] [PATHS] [udp|rake] [NUMBER]`
+//! `cargo run -p kumade-sim --example atlas -- [KIND|all] [PATHS] [udp|rake] [NUMBER]`
 use estimate::MethodSettings;
 use sim::atlas::{DrawnPath, PathKind, Seeds, Summary, Verdict};
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! How many packet events a second the virtual network computes: 64 flows over one gigabit, for ten virtual seconds.
 //!
-//! `cargo run --release -p sim --example speed`
+//! `cargo run --release -p kumade-sim --example speed`
 use sim::network::{FlowConfig, Network, Source, TcpConfig};
 use sim::tcp::congestion::Control;
 use std::time::Instant;

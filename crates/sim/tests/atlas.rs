@@ -1,7 +1,7 @@
 //! The default method on paths of many kinds, over both transports: how far off, how often its interval holds the truth,
 //! and how often it is wrong with confidence.
 //!
-//! The table is a committed snapshot, of paths drawn from seeds that nothing was tuned with. `cargo run -p sim --example
+//! The table is a committed snapshot, of paths drawn from seeds that nothing was tuned with. `cargo run -p kumade-sim --example
 //! atlas` shows the same of those that may tune.
 
 use estimate::MethodSettings;
