@@ -76,10 +76,11 @@ pub(crate) fn judge_many(
         let reason = Some(OVERTAKING_REASON.to_owned());
         return Outcome { available: None, bound: None, reason, spread: None, ..outcome };
     }
-    if let (Some(_), Some(share)) = (&capacity.shaper, outcome.available) {
-        if takes_turns(capacity, share.value) {
-            return only_a_share(share, HOST_REASON, outcome);
-        }
+    if let Some(share) = outcome.available
+        && capacity.shaper.is_some()
+        && takes_turns(capacity, share.value)
+    {
+        return only_a_share(share, HOST_REASON, outcome);
     }
     let fastest = capacity.fastest_burst.map(Rate::as_f64);
     // A link that seems idle lets no packet wait.

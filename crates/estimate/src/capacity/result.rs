@@ -89,13 +89,14 @@ impl Capacity {
     /// lower bound in place of a value that is not far below what the sender can send, where the path is faster than that: trains
     /// then do not show how queues grow.
     pub fn refute(&self, outcome: Outcome) -> Outcome {
-        if let (true, Some(fastest), Some(found)) = (self.is_sender_limited, self.at_least, outcome.available) {
-            if found.high.as_f64() > MAX_OF_SENDER * fastest.as_f64() {
-                let reason =
-                    format!("sender-limited: the path is faster than this host sends, and carries {fastest} at least");
-                let bound = Some(Bound::AtLeast(found.low, Limit::Sender));
-                return Outcome { available: None, bound, reason: Some(reason), spread: None, ..outcome };
-            }
+        let fastest = self.at_least.filter(|_| self.is_sender_limited);
+        if let Some((fastest, found)) = fastest.zip(outcome.available)
+            && found.high.as_f64() > MAX_OF_SENDER * fastest.as_f64()
+        {
+            let reason =
+                format!("sender-limited: the path is faster than this host sends, and carries {fastest} at least");
+            let bound = Some(Bound::AtLeast(found.low, Limit::Sender));
+            return Outcome { available: None, bound, reason: Some(reason), spread: None, ..outcome };
         }
         let found = outcome.available.map(|found| (found.low, found.value));
         let bound = outcome.bound.and_then(|bound| bound.at_least()).map(|rate| (rate, rate));

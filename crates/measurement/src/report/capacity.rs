@@ -163,6 +163,7 @@ mod tests {
             bottleneck,
             at_least: None,
             reason,
+            is_sender_limited: false,
             shaper,
             fastest_burst: None,
             waiting: None,
