@@ -65,8 +65,8 @@ impl fmt::Display for Rate {
         let bits = self.0 as f64;
         let (value, unit) = match self.0 {
             0..1_000 => (bits, "bit/s"),
-            1_000..1_000_000 => (bits / 1e3, "kbit/s"),
-            1_000_000..1_000_000_000 => (bits / 1e6, "Mbit/s"),
+            1_000..999_500 => (bits / 1e3, "kbit/s"),
+            999_500..999_500_000 => (bits / 1e6, "Mbit/s"),
             _ => (bits / 1e9, "Gbit/s"),
         };
         write!(f, "{} {unit}", three_digits(value))
@@ -92,6 +92,9 @@ mod tests {
             (100_000_000, "100 Mbit/s"),
             (1_500_000_000, "1.5 Gbit/s"),
             (5_000_000, "5 Mbit/s"),
+            (999_499, "999 kbit/s"),
+            (999_500, "1 Mbit/s"),
+            (999_999_999, "1 Gbit/s"),
         ] {
             assert_eq!(Rate::from_bits_per_second(bits).to_string(), text);
         }

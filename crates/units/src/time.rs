@@ -170,10 +170,24 @@ impl fmt::Display for Span {
         let ns = self.0 as f64;
         let (value, unit) = match self.0.unsigned_abs() {
             0..1_000 => (ns, "ns"),
-            1_000..1_000_000 => (ns / 1e3, "µs"),
-            1_000_000..1_000_000_000 => (ns / 1e6, "ms"),
+            1_000..999_500 => (ns / 1e3, "µs"),
+            999_500..999_500_000 => (ns / 1e6, "ms"),
             _ => (ns / 1e9, "s"),
         };
         write!(f, "{} {unit}", three_digits(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_as_people_write_them() {
+        for (nanos, text) in
+            [(999, "999 ns"), (12_345, "12.3 µs"), (999_500, "1 ms"), (-999_999_999, "-1 s"), (1_500_000_000, "1.5 s")]
+        {
+            assert_eq!(Span::from_nanos(nanos).to_string(), text);
+        }
     }
 }

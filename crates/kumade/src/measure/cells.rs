@@ -21,6 +21,11 @@ pub fn available(found: &DirectionReport) -> String {
     }
 }
 
+/// What one flow can have, where flows have queues of their own.
+pub fn fair_share(found: &DirectionReport) -> String {
+    found.fair_share_bits_per_second.map_or_else(|| "–".to_owned(), rate)
+}
+
 /// The capacity, or its lower bound.
 pub fn capacity(found: &DirectionReport) -> String {
     match &found.capacity {

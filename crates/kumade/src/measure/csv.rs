@@ -45,6 +45,7 @@ const COLUMNS: &[Column] = &[
     ("bytes_sent", |line| Some(line.found()?.bytes_sent.to_string())),
     ("duration_seconds", |line| number(line.found()?.duration_seconds)),
     ("reason", |line| line.found()?.reason.clone()),
+    ("fair_share_bits_per_second", |line| bits(line.found()?.fair_share_bits_per_second.map(|rate| rate.value))),
     ("error", |line| line.report.error.as_ref().map(|error| error.kind.clone())),
 ];
 

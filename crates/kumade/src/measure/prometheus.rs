@@ -36,6 +36,16 @@ const METRICS: &[Metric] = &[
         of: |found| rate(found.at_least_bits_per_second),
     },
     Metric {
+        name: "at_most_bits_per_second",
+        help: "Upper bound of the available bandwidth, where there is no value",
+        of: |found| rate(found.at_most_bits_per_second),
+    },
+    Metric {
+        name: "fair_share_bits_per_second",
+        help: "What one flow can have, where flows have queues of their own",
+        of: |found| rate(found.fair_share_bits_per_second.map(|rate| rate.value)),
+    },
+    Metric {
         name: "capacity_bits_per_second",
         help: "Capacity of the narrow link",
         of: |found| rate(found.capacity.as_ref()?.bottleneck_bits_per_second.map(|rate| rate.value)),

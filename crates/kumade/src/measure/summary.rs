@@ -1,7 +1,7 @@
 //! A report for people: a line for each quantity, with both directions side by side, the verdict, and what limits it.
 
 use super::cells::{
-    available, bounded, capacity, directions, loss, lost, one_way, one_way_figures, round_trip, shaping,
+    available, bounded, capacity, directions, fair_share, loss, lost, one_way, one_way_figures, round_trip, shaping,
 };
 use super::verdict;
 use crate::terminal::Styles;
@@ -46,6 +46,9 @@ fn bandwidth_lines(report: &Report, view: &View) -> Vec<String> {
         grid.row(label, directions.iter().map(|(direction, found)| cell(*direction, found)).collect());
     };
     row("available", &|_, found| available(found));
+    if directions.iter().any(|(_, found)| found.fair_share_bits_per_second.is_some()) {
+        row("one flow's share", &|_, found| fair_share(found));
+    }
     if directions.iter().any(|(_, found)| found.capacity.is_some()) {
         row("capacity", &|_, found| capacity(found));
         row("shaping", &shaping);
@@ -143,4 +146,39 @@ fn details(report: &Report, view: &View) -> Vec<String> {
 fn hanging_by(first: &str, text: &str, width: usize) -> Vec<String> {
     let lines = wrap(&format!("{first}{text}"), width.saturating_sub(2));
     lines.into_iter().enumerate().map(|(i, line)| if i == 0 { line } else { format!("  {line}") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::csv;
+    use crate::terminal::ColorWhen;
+    use estimate::Outcome;
+    use measurement::Cost;
+    use train::{Estimate, Transport};
+    use units::Rate;
+
+    #[test]
+    fn what_one_flow_can_have_stands_beside_what_nobody_uses() {
+        let [value, low, high] = [25, 24, 26].map(Rate::from_mbit);
+        let outcome = Outcome::refused("flows have queues of their own".to_owned());
+        let up = DirectionReport::new(Transport::Udp, 0, "primed", outcome, None, &Cost::default());
+        let share = Some(Estimate { value, low, high, confidence: 0.95 });
+        let report = Report {
+            schema: measurement::report::SCHEMA.to_owned(),
+            peer: String::new(),
+            started: String::new(),
+            up: Some(DirectionReport { fair_share_bits_per_second: share, ..up }),
+            down: None,
+            error: None,
+            delay: None,
+        };
+        let view = View { styles: Styles::new(ColorWhen::Never), width: 80, verbose: false };
+        let text = lines(&report, &view).join("\n");
+        assert!(text.contains("one flow's share") && text.contains("25 Mbit/s ±4.0 %"), "{text}");
+        let mut table = Vec::new();
+        csv::write(&mut table, "host", &report, true).unwrap();
+        let table = String::from_utf8(table).unwrap();
+        assert!(table.contains("fair_share_bits_per_second") && table.contains("25000000"), "{table}");
+    }
 }
