@@ -93,6 +93,25 @@ fn a_session_takes_one_round_trip_and_one_message_more() {
     assert_eq!(kinds[..3], [(0, Kind::Initiation), (1, Kind::Response), (0, Kind::Data)]);
 }
 
+/// As where the connection that carried it has ended.
+#[test]
+fn a_session_however_young_is_replaced_where_that_is_asked_for() {
+    for (anew, sessions) in [(false, 1), (true, 2)] {
+        let mut network = Network::new(1, clean());
+        let _ = network.send_data(0, 0);
+        network.run_until(Time::ZERO + secs(1));
+        let (now, peer) = (network.now, network.hosts[0].peer);
+        let endpoint = &mut network.hosts[0].endpoint;
+        if anew {
+            endpoint.connect_anew(peer, now)
+        } else {
+            endpoint.connect(peer, now)
+        }
+        network.run_until(Time::ZERO + secs(2));
+        assert_eq!(network.hosts[0].established.len(), sessions);
+    }
+}
+
 #[test]
 fn rekeying_loses_nothing_and_happens_every_two_minutes() {
     let mut network = Network::new(2, clean());
