@@ -99,8 +99,11 @@ fn a_record_that_is_dropped_leaves_nothing() {
 /// What a killed process of the calling thread's namespace would have written down.
 fn written(directory: &Path, file: &str) -> String {
     let record = journal(directory).record(&Created { file: directory.join(file) }).unwrap();
-    let path = fs::read_dir(directory.join("run")).unwrap().next().unwrap().unwrap().path();
-    let text = fs::read_to_string(path).unwrap();
+    // Records that were left there before have other numbers.
+    let own = format!("created-{}-", std::process::id());
+    let mut entries = fs::read_dir(directory.join("run")).unwrap().map(Result::unwrap);
+    let entry = entries.find(|entry| entry.file_name().to_string_lossy().starts_with(&own)).unwrap();
+    let text = fs::read_to_string(entry.path()).unwrap();
     drop(record);
     text
 }
