@@ -396,6 +396,38 @@ fn a_removed_peer_is_forgotten_and_the_others_are_not() {
     own.add_peer(keys[1].public(), PresharedKey::default()).unwrap();
 }
 
+#[test]
+fn the_address_of_an_authentic_handshake_is_where_the_peer_is_and_is_heard_also_under_a_flood() {
+    let keys = [1, 2].map(|byte| PrivateKey::from_bytes([byte; 32]));
+    let (mut own, peers) = endpoint(&keys[0], &[(&keys[1], 1)]);
+    let (mut other, others) = endpoint(&keys[1], &[(&keys[0], 0)]);
+    let mut initiation = |now| {
+        other.connect_anew(others[0], now);
+        other.advance(now, WALL + (now - Time::ZERO));
+        sent(&mut other).remove(0).1
+    };
+    let moved = Route { path: 0, address: "203.0.113.7:7".parse().unwrap() };
+    let now = Time::ZERO + secs(1);
+    own.receive(&initiation(now), moved, now).unwrap();
+    let state = own.peer_state(peers[0], now).unwrap();
+    assert_eq!((state.routes, state.heard), (&[moved][..], Some(now)));
+    assert_eq!(sent(&mut own)[0].0, moved);
+
+    let now = now + secs(60);
+    let (mut outsider, known) = endpoint(&PrivateKey::from_bytes([3; 32]), &[(&keys[0], 0)]);
+    outsider.connect(known[0], now);
+    outsider.advance(now, WALL);
+    let forged = sent(&mut outsider).remove(0).1;
+    let stranger = |number: u32| {
+        let [_, a, b, c] = number.to_be_bytes();
+        Route { path: 0, address: ([198, a, b, c], 9).into() }
+    };
+    let is_limited = |result| result == Err(Refused::RateLimited);
+    let first = (0..100_000).find(|&number| is_limited(own.receive(&forged, stranger(number), now)));
+    assert!(first.is_some() && is_limited(own.receive(&forged, stranger(200_000), now)));
+    assert_eq!(own.receive(&initiation(now), moved, now), Err(Refused::CookieRequired));
+}
+
 /// 100 000 initiations a second to each host, from as many sources: one cannot tell them from a peer's without computing,
 /// and they come faster than any host could.
 #[test]
