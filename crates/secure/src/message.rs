@@ -121,6 +121,12 @@ mod tests {
         assert_eq!(receiver_index(&[&header[..], &[0; TAG]].concat()), Some(7));
     }
 
+    /// Two peers of different releases must agree on them.
+    #[test]
+    fn messages_have_the_lengths_that_they_always_had() {
+        assert_eq!((INITIATION, RESPONSE, COOKIE_REPLY, OVERHEAD), (160, 104, 64, 32));
+    }
+
     #[test]
     fn a_cookie_reply_is_shorter_than_what_it_answers() {
         const { assert!(COOKIE_REPLY < RESPONSE && RESPONSE < INITIATION) };

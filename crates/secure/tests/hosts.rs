@@ -396,6 +396,31 @@ fn a_removed_peer_is_forgotten_and_the_others_are_not() {
     own.add_peer(keys[1].public(), PresharedKey::default()).unwrap();
 }
 
+/// Forward secrecy hangs on it: a constant one would open all recorded sessions to whoever gets the static keys.
+#[test]
+fn each_handshake_has_ephemeral_keys_of_its_own() {
+    let keys = [1, 2].map(|byte| PrivateKey::from_bytes([byte; 32]));
+    let (mut own, peers) = endpoint(&keys[0], &[(&keys[1], 1)]);
+    let (mut other, _) = endpoint(&keys[1], &[(&keys[0], 0)]);
+    let mut public = BTreeSet::new();
+    for attempt in 1..=3 {
+        let after = secs(60 * attempt);
+        let now = Time::ZERO + after;
+        own.connect_anew(peers[0], now);
+        own.advance(now, WALL + after);
+        let (_, initiation) = sent(&mut own).remove(0);
+        other.receive(&initiation, Route { path: 0, address: address(0, 0) }, now).unwrap();
+        let (route, response) = sent(&mut other).remove(0);
+        own.receive(&response, Route { address: address(1, 0), ..route }, now).unwrap();
+        // The keepalive that tells of it.
+        drop(sent(&mut own));
+        // Where the Noise messages begin with them.
+        public.insert(initiation[8..40].to_vec());
+        public.insert(response[12..44].to_vec());
+    }
+    assert_eq!(public.len(), 6);
+}
+
 #[test]
 fn the_address_of_an_authentic_handshake_is_where_the_peer_is_and_is_heard_also_under_a_flood() {
     let keys = [1, 2].map(|byte| PrivateKey::from_bytes([byte; 32]));
