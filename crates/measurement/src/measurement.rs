@@ -493,10 +493,12 @@ impl Measurement {
         now: Time,
     ) -> Phase {
         let direction = phase.series.direction();
-        let judged = match sustained {
-            Some(Sustained::Limited(_)) => judged,
-            _ => {
-                let rate = phase.capacity.as_ref().and_then(|found| utilization::narrow(&found.capacity));
+        // What published methods say is left as it is.
+        let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket());
+        let judged = match (found, sustained) {
+            (None, _) | (_, Some(Sustained::Limited(_))) => judged,
+            (Some(found), _) => {
+                let rate = utilization::narrow(&found.capacity);
                 Judged { outcome: utilization::resolve(rate, judged.outcome), ..judged }
             }
         };
