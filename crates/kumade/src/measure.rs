@@ -45,7 +45,7 @@ pub struct MeasureArgs {
         value_name = "HOST[:PORT]",
         conflicts_with_all = [
             "target", "direction", "transport", "method", "connections", "budget_bytes", "budget_time", "no_capacity",
-            "deadline",
+            "deadline", "load",
         ]
     )]
     stamp: Option<Target>,
@@ -90,6 +90,10 @@ pub struct MeasureArgs {
     /// Skip the capacity measurement
     #[arg(long)]
     no_capacity: bool,
+    /// At the end, fill the path with TCP connections in each direction for so long, and grade how much longer round trips take
+    /// meanwhile (bufferbloat, A+ to F). Others on the path notice
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "6s", value_parser = load_time)]
+    load: Option<Span>,
     /// Pre-shared key of the server: a file with 64 hexadecimal digits; with --stamp, authenticates test packets and replies
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -187,6 +191,7 @@ impl MeasureArgs {
         config.plan.connections = self.connections;
         config.plan.budget = RequestedBudget { bytes: self.budget_bytes, time: self.budget_time };
         config.plan.capacity = !self.no_capacity;
+        config.plan.load = self.load;
         config.binding = self.binding();
         config.deadline = self.deadline;
         config.key = self.key.as_deref().map(key::read_preshared).transpose()?;
@@ -233,6 +238,14 @@ impl MeasureArgs {
         }
         Ok(())
     }
+}
+
+/// How long to fill the path.
+fn load_time(text: &str) -> Result<Span, String> {
+    const LIMITS: [Span; 2] = [Span::from_secs(2), Span::from_secs(25)];
+    let time = parse::span(text).map_err(|error| error.to_string())?;
+    let [least, most] = LIMITS;
+    if (least..=most).contains(&time) { Ok(time) } else { Err(format!("{time} is not between {least} and {most}")) }
 }
 
 /// A host and a port.

@@ -3,7 +3,8 @@
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-const NO_CONNECTION: &str = "no TCP connection is filled, so there is nothing of one to set: 'kumade measure HOST'";
+const NO_CONNECTION: &str =
+    "no TCP connection is filled but at the end with '--load', and nothing of one can be set: 'kumade measure HOST'";
 const LESS_TRAFFIC: &str = "it finds the rate by itself, and '--budget-bytes 20mb' limits what is sent";
 
 /// Options, and what to type instead.
@@ -75,7 +76,7 @@ mod tests {
             ("kumade measure -c h -u -t 10 -R", &["HOST", "--transport udp", "--budget-time 10s", "--direction down"]),
             ("kumade measure h -t10", &["--budget-time 10s"]),
             ("kumade measure h --budget 20MB", &["--budget-bytes 20mb"]),
-            ("kumade measure h -P 8", &["no TCP connection is filled"]),
+            ("kumade measure h -P 8", &["'--load'"]),
             ("kumade serve -p 7273", &["'kumade serve --listen 7273'"]),
         ] {
             let printed = printed(line);

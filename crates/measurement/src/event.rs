@@ -1,4 +1,4 @@
-use crate::report::{CapacityReport, DirectionReport};
+use crate::report::{CapacityReport, DirectionReport, LoadReport};
 use schemars::JsonSchema;
 use serde::Serialize;
 use train::{Train, TrainRecord, Transport};
@@ -51,11 +51,25 @@ pub enum Event {
         /// The result.
         result: Box<CapacityReport>,
     },
-    /// A direction is done.
+    /// A direction is done, but for filling the path.
     Done {
         /// Which direction.
         direction: Direction,
         /// The result.
         result: Box<DirectionReport>,
+    },
+    /// TCP connections begin to fill the path in a direction. Comes from the driver, not from the state machine.
+    LoadBegins {
+        /// Which direction.
+        direction: Direction,
+        /// For how long.
+        duration_seconds: f64,
+    },
+    /// They have ended.
+    LoadDone {
+        /// Which direction.
+        direction: Direction,
+        /// The result.
+        result: Box<LoadReport>,
     },
 }

@@ -7,7 +7,9 @@
 //!
 //! **Loop contract.** Call [`Measurement::next`]. On [`Step::Open`], open that transport and report the result with
 //! [`opened`](Measurement::opened) or [`not_opened`](Measurement::not_opened). On [`Step::Send`], wait, send the train,
-//! receive it at the other end and pass the record to [`carried`](Measurement::carried). [`Step::Progress`] is an event
+//! receive it at the other end and pass the record to [`carried`](Measurement::carried). On [`Step::Load`], which only a plan
+//! with [`load`](MeasurementPlan::load) leads to, fill the path and pass what came of it to [`loaded`](Measurement::loaded) or
+//! [`not_loaded`](Measurement::not_loaded). [`Step::Progress`] is an event
 //! for the user. Then call `next` again, until it returns [`Step::Done`] or [`Step::Failed`]. The state machine reads no
 //! clock: `now` comes from the caller, and time stamps are in the records.
 //!
@@ -19,6 +21,7 @@ mod delay;
 mod event;
 mod flow_queueing;
 mod jitter;
+mod load;
 mod measurement;
 mod members;
 mod plan;
@@ -35,6 +38,7 @@ pub use clocks::Clocks;
 pub use delay::report_one_way;
 pub use estimate::{MethodSettings, RequestedBudget};
 pub use event::Event;
+pub use load::{LoadRecord, LoadRequest};
 pub use measurement::Measurement;
 pub use plan::{Directions, MeasurementPlan, Session, TransportChoice};
 pub use report::Report;

@@ -4,10 +4,11 @@ use crate::delay::{self, DelayRecord};
 use crate::event::Event;
 use crate::flow_queueing;
 use crate::jitter;
+use crate::load::{self, LoadRecord, LoadRequest};
 use crate::members::{self, Balanced, Layout, Sounded, Sounding};
 use crate::plan::{MeasurementPlan, Session};
 use crate::receive_timeout::ReceiveTimeout;
-use crate::report::{CapacityReport, DirectionReport, Report, SCHEMA};
+use crate::report::{CapacityReport, DirectionReport, LoadReport, Report, SCHEMA};
 use crate::series::{CarriedTrain, Cost, TrainSeries};
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::sustained;
@@ -80,6 +81,10 @@ enum Phase {
     Available(AvailablePhase),
     Sustained(Box<SustainedPhase>),
     Utilization(Box<UtilizationPhase>),
+    /// Both directions are done, and the path is to be filled in this one, if that is part of the plan.
+    Load(Direction),
+    /// It is being filled.
+    Loading(Direction, Span),
     Finished,
 }
 
@@ -152,7 +157,8 @@ impl Measurement {
             if let Some(event) = self.events.pop_front() {
                 return Step::Progress(event);
             }
-            match self.transport.next(now) {
+            let need = if self.needs_transport() { self.transport.next(now) } else { Need::Nothing };
+            match need {
                 Need::Open(request) => return Step::Open(request),
                 Need::Test(direction, train) => {
                     let timeout = self.session.round_trip + PACKET_SIZE_TIMEOUT;
@@ -230,6 +236,47 @@ impl Measurement {
         }
     }
 
+    /// Reports what came of the transfers that [`next`](Self::next) requested.
+    pub fn loaded(&mut self, record: &LoadRecord) {
+        let Phase::Loading(direction, duration) = self.phase else { return };
+        let report = load::judge(record, duration, self.carries(direction));
+        self.end_load(direction, report);
+    }
+
+    /// Reports that those transfers were not possible, and why.
+    pub fn not_loaded(&mut self, reason: impl Into<String>) {
+        let Phase::Loading(direction, _) = self.phase else { return };
+        self.end_load(direction, LoadReport::failed(reason.into()));
+    }
+
+    fn end_load(&mut self, direction: Direction, report: LoadReport) {
+        self.events.push_back(Event::LoadDone { direction, result: Box::new(report.clone()) });
+        if let Some(found) = self.found_mut(direction) {
+            found.load = Some(report);
+        }
+        self.phase = after_load(direction);
+    }
+
+    fn found_mut(&mut self, direction: Direction) -> Option<&mut DirectionReport> {
+        match direction {
+            Direction::Up => self.up.as_mut(),
+            Direction::Down => self.down.as_mut(),
+        }
+    }
+
+    /// What is known to pass the path: the least that is available, or what one flow has of it, or else the capacity.
+    fn carries(&mut self, direction: Direction) -> Option<Rate> {
+        let found = self.found_mut(direction)?;
+        let available = found.available_bits_per_second.or(found.fair_share_bits_per_second).map(|rate| rate.low);
+        let capacity = || Some(found.capacity.as_ref()?.bottleneck_bits_per_second?.low);
+        available.or(found.at_least_bits_per_second).or_else(capacity)
+    }
+
+    /// Whether trains follow.
+    fn needs_transport(&self) -> bool {
+        !matches!(self.phase, Phase::Load(_) | Phase::Loading(..) | Phase::Finished)
+    }
+
     fn carried_for_method(&mut self, direction: Direction, train: Train, carried: CarriedTrain) {
         self.timeout.learn(&carried.record);
         self.delays.add(direction, &carried.record);
@@ -276,6 +323,9 @@ impl Measurement {
             Phase::Available(phase) => self.available(phase, now),
             Phase::Sustained(phase) => self.sustained(phase, now),
             Phase::Utilization(phase) => self.utilization(phase, now),
+            Phase::Load(direction) => self.load(direction),
+            // The driver has not reported what came of it.
+            Phase::Loading(direction, _) => (after_load(direction), None),
             Phase::Finished => (Phase::Finished, Some(Step::Done(Box::new(self.report())))),
         }
     }
@@ -291,6 +341,17 @@ impl Measurement {
         let timeout = self.session.round_trip + DelayRecord::IDLE_TIMEOUT;
         let step = self.send(direction, Purpose::IdleDelay, Span::ZERO, train, timeout);
         (Phase::IdleDelay(rounds_left, direction.reversed(), end), Some(step))
+    }
+
+    /// Fills the path, in a direction that was measured.
+    fn load(&mut self, direction: Direction) -> (Phase, Option<Step>) {
+        let Some(duration) = self.plan.load.filter(|_| self.plan.directions.contains(direction)) else {
+            return (after_load(direction), None);
+        };
+        let connections = LoadRequest::CONNECTIONS;
+        let first = self.transport.take_numbers(connections);
+        let request = LoadRequest { direction, connections, first, duration };
+        (Phase::Loading(direction, duration), Some(Step::Load(request)))
     }
 
     /// Over a few connections there is nothing to tell links apart by, and a quick look at the path is to stay quick.
@@ -639,6 +700,14 @@ impl AvailablePhase {
 fn after(direction: Direction) -> Phase {
     match direction {
         Direction::Up => Phase::Direction(Direction::Down),
+        Direction::Down => Phase::Load(Direction::Up),
+    }
+}
+
+/// What follows the filling of the path in a direction.
+fn after_load(direction: Direction) -> Phase {
+    match direction {
+        Direction::Up => Phase::Load(Direction::Down),
         Direction::Down => Phase::Finished,
     }
 }

@@ -20,6 +20,9 @@ pub struct MeasurementPlan {
     pub capacity: bool,
     /// Whether to measure the delay of the unloaded path in both directions first.
     pub idle_delay: bool,
+    /// How long to fill the path with TCP connections in each direction at the end, for the bufferbloat grade; none for not at
+    /// all. No budget counts for it.
+    pub load: Option<Span>,
     /// Seed of the methods' random numbers.
     pub seed: u64,
 }
@@ -40,6 +43,7 @@ impl Default for MeasurementPlan {
             budget: RequestedBudget::default(),
             capacity: true,
             idle_delay: true,
+            load: None,
             seed: 0,
         }
     }

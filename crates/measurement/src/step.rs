@@ -1,4 +1,5 @@
 use crate::event::Event;
+use crate::load::LoadRequest;
 use crate::report::Report;
 use train::{Train, Transport};
 use units::{Direction, Span};
@@ -11,6 +12,9 @@ pub enum Step {
     Open(OpenRequest),
     /// Send this train, then call [`carried`](crate::Measurement::carried).
     Send(SendRequest),
+    /// Fill the path with TCP transfers, then call [`loaded`](crate::Measurement::loaded) or
+    /// [`not_loaded`](crate::Measurement::not_loaded).
+    Load(LoadRequest),
     /// Nothing to do: an event for the user.
     Progress(Event),
     /// The measurement has ended with this result.

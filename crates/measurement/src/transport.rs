@@ -122,6 +122,13 @@ impl TransportInUse {
         warnings
     }
 
+    /// Takes the numbers of so many further connections; returns the first.
+    pub(crate) fn take_numbers(&mut self, connections: u16) -> u16 {
+        let first = self.next_connection;
+        self.next_connection = first.saturating_add(connections);
+        first
+    }
+
     /// What has to be done before the next train.
     pub(crate) fn next(&mut self, now: Time) -> Need {
         match &self.state {
@@ -232,10 +239,7 @@ impl TransportInUse {
     }
 
     fn request(&mut self, connections: u16, needed: u16, replaces: bool) -> OpenRequest {
-        let first = self.next_connection;
-        if self.kind != Transport::Udp {
-            self.next_connection = first.saturating_add(connections);
-        }
+        let first = self.take_numbers(if self.kind == Transport::Udp { 0 } else { connections });
         OpenRequest { transport: self.kind, connections, needed, first, replaces }
     }
 }

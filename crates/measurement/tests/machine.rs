@@ -1,8 +1,8 @@
 //! The state machine over a simulated path: what it requests, in which order, and how it handles the results.
 
 use measurement::{
-    CarriedTrain, Clocks, Directions, Event, Failure, Measurement, MeasurementPlan, OpenRequest, Opened, Purpose,
-    Report, RequestedBudget, SendRequest, Session, Step, TransportChoice,
+    CarriedTrain, Clocks, Directions, Event, Failure, LoadRecord, LoadRequest, Measurement, MeasurementPlan,
+    OpenRequest, Opened, Purpose, Report, RequestedBudget, SendRequest, Session, Step, TransportChoice,
 };
 use train::{PacketRecord, Train, TrainRecord, Transport};
 use units::{Direction, Rate, Span, Time};
@@ -18,6 +18,7 @@ struct Path {
     breaks: fn(usize) -> bool,
     sent: Vec<SendRequest>,
     opened: Vec<OpenRequest>,
+    loads: Vec<LoadRequest>,
     events: Vec<Event>,
 }
 
@@ -26,7 +27,17 @@ const DELAY: Span = Span::from_millis(5);
 impl Path {
     fn new() -> Self {
         let (rate, now) = (Rate::from_mbit(50), Time::ZERO);
-        Path { rate, now, mtu: 1500, udp: true, breaks: |_| false, sent: vec![], opened: vec![], events: vec![] }
+        Path {
+            rate,
+            now,
+            mtu: 1500,
+            udp: true,
+            breaks: |_| false,
+            sent: vec![],
+            opened: vec![],
+            loads: vec![],
+            events: vec![],
+        }
     }
 
     fn measure(&mut self, plan: MeasurementPlan) -> Result<Report, Failure> {
@@ -50,6 +61,13 @@ impl Path {
                     }
                 }
                 Step::Send(request) => measurement.carried(self.carry(request)),
+                Step::Load(request) => {
+                    match request.direction {
+                        Direction::Up => measurement.loaded(&self.fill(&request)),
+                        Direction::Down => measurement.not_loaded("the server is old"),
+                    }
+                    self.loads.push(request);
+                }
                 Step::Progress(event) => self.events.push(event),
                 Step::Done(report) => return Ok(*report),
                 Step::Failed(failure) => return Err(failure),
@@ -88,6 +106,19 @@ impl Path {
             PacketRecord { size: planned.size, sent: Some(sent), submitted: None, received }
         });
         TrainRecord { packets: packets.collect() }
+    }
+
+    /// Transfers that fill the link, whose queue adds 100 ms.
+    fn fill(&self, request: &LoadRequest) -> LoadRecord {
+        let (idle, interval) = (DELAY * 2, Span::from_millis(100));
+        let intervals = request.duration.as_nanos() / interval.as_nanos();
+        LoadRecord {
+            connections: request.connections.into(),
+            idle: vec![idle; 20],
+            loaded: (0..intervals).map(|i| (interval * i, idle + Span::from_millis(100))).collect(),
+            bytes: (0..intervals).map(|_| self.rate.bytes_in(interval)).collect(),
+            interval,
+        }
     }
 
     fn purposes(&self) -> Vec<(Purpose, Direction)> {
@@ -203,4 +234,34 @@ fn idle_trains_end_where_nothing_comes_of_them() {
     let idle = path.sent.iter().filter(|sent| sent.purpose == Purpose::IdleDelay).count();
     assert_eq!((idle, report.up.unwrap().available_bits_per_second), (1, None));
     assert!(report.delay.unwrap().reason.is_some());
+}
+
+#[test]
+fn the_path_is_filled_at_the_very_end_over_connections_of_its_own() {
+    let mut path = Path { udp: false, ..Path::new() };
+    let duration = Span::from_secs(4);
+    let report = path.measure(MeasurementPlan { load: Some(duration), ..MeasurementPlan::default() }).unwrap();
+    let opened = path.opened.last().unwrap();
+    let [up, down] = path.loads[..] else { panic!("{:?}", path.loads) };
+    assert_eq!([up.direction, down.direction], Direction::BOTH);
+    assert_eq!((up.duration, up.first), (duration, opened.first + opened.connections));
+    assert_eq!(down.first, up.first + up.connections);
+    let places: Vec<_> = path.events.iter().map(|event| matches!(event, Event::LoadDone { .. })).collect();
+    assert!(places.is_sorted() && places.iter().filter(|done| **done).count() == 2, "{:?}", path.events);
+    let up = report.up.unwrap().load.unwrap();
+    assert_eq!(up.grade().as_deref(), Some("C"), "{up:?}");
+    let down = report.down.unwrap().load.unwrap();
+    assert_eq!((down.grade(), down.reason.as_deref()), (None, Some("the server is old")));
+}
+
+#[test]
+fn only_a_direction_that_is_measured_is_filled() {
+    let mut path = Path::new();
+    let plan =
+        MeasurementPlan { load: Some(Span::from_secs(4)), directions: Directions::Up, ..MeasurementPlan::default() };
+    let report = path.measure(plan).unwrap();
+    assert_eq!(path.loads.len(), 1);
+    assert!(report.up.unwrap().load.is_some());
+    path.loads.clear();
+    assert!(path.measure(MeasurementPlan::default()).unwrap().up.unwrap().load.is_none() && path.loads.is_empty());
 }

@@ -5,6 +5,7 @@ use crate::clocks;
 use crate::config::MeasureConfig;
 use crate::error::Error;
 use crate::exchange::exchange;
+use crate::load;
 use crate::open;
 use crate::peer::Peer;
 use measurement::{Clocks, Event, Failure, Measurement, MeasurementPlan, OpenRequest, Opened, Report, SendRequest};
@@ -79,6 +80,18 @@ impl Driver<'_> {
                 Step::Send(request) => {
                     let carried = self.carry(&request)?;
                     measurement.carried(carried);
+                }
+                Step::Load(request) => {
+                    let (direction, duration_seconds) = (request.direction, request.duration.as_secs_f64());
+                    on_event(&Event::LoadBegins { direction, duration_seconds });
+                    match load::carry(&mut self.peer, &self.config.binding, &request) {
+                        Ok(record) => measurement.loaded(&record),
+                        // What has been measured before remains.
+                        Err(error) => {
+                            self.limit.check()?;
+                            measurement.not_loaded(error.to_string());
+                        }
+                    }
                 }
                 Step::Progress(event) => on_event(&event),
                 Step::Done(report) => return Ok(*report),

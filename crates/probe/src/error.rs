@@ -157,6 +157,17 @@ pub enum Error {
         #[source]
         cause: transport::Error,
     },
+    /// The server speaks a version of the protocol in which the path can't be filled.
+    #[error(
+        "{address} cannot fill the path: it speaks protocol version {version}, which has that since version {}",
+        Version::LOAD
+    )]
+    CannotLoad {
+        /// The far end.
+        address: SocketAddr,
+        /// What it speaks.
+        version: Version,
+    },
     /// The [token](crate::CancelToken) was cancelled.
     #[error("the measurement was cancelled")]
     Cancelled,
@@ -188,6 +199,7 @@ impl Error {
             Error::TooFewConnections { .. } => "too-few-connections",
             Error::ConnectionsKeepBreaking { .. } => "connections-keep-breaking",
             Error::Transport { .. } => "transport",
+            Error::CannotLoad { .. } => "cannot-load",
             Error::Cancelled => "cancelled",
             Error::DeadlineExceeded { .. } => "deadline-exceeded",
         }
@@ -206,7 +218,7 @@ impl Error {
             Error::NoAnswer { .. } => Some(Hint::CheckService),
             Error::Lost { .. } => Some(Hint::CheckServerAndPath),
             Error::WaitExceeded { .. } => Some(Hint::WaitLonger),
-            Error::Protocol { .. } => Some(Hint::UseSameRelease),
+            Error::Protocol { .. } | Error::CannotLoad { .. } => Some(Hint::UseSameRelease),
             Error::TransportUnavailable { transport: Transport::Udp, .. } => Some(Hint::UseTcp),
             Error::TooFewConnections { .. } => Some(Hint::ConnectionsLimited),
             Error::ConnectionsKeepBreaking { .. } => Some(Hint::UseFewerConnections),

@@ -47,6 +47,7 @@ mod exchange;
 mod family;
 mod hint;
 mod legs;
+mod load;
 mod open;
 mod peer;
 mod queue_watch;

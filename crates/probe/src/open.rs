@@ -20,9 +20,9 @@ const UDP_TIMEOUT: Span = Span::from_millis(600);
 /// Connections that have not been established by then are most likely dropped by a firewall.
 const CONNECT_TIMEOUT: Span = Span::from_secs(2);
 /// Timeout of the last connection's preamble at the server, beyond a round trip: one may be retransmitted.
-const PREAMBLE_TIMEOUT: Span = Span::from_secs(1);
+pub(crate) const PREAMBLE_TIMEOUT: Span = Span::from_secs(1);
 /// Timeout of the server's answer.
-const ANSWER_TIMEOUT: Span = Span::from_secs(3);
+pub(crate) const ANSWER_TIMEOUT: Span = Span::from_secs(3);
 
 /// Opens UDP, in one or two round trips. The inner error is the reason why it does not pass.
 pub(crate) fn udp(peer: &mut Peer, binding: &Binding) -> Result<Result<Probes, String>, Error> {
@@ -90,17 +90,7 @@ fn hear_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<[u8; 16]>
 pub(crate) fn tcp(peer: &mut Peer, binding: &Binding, request: &OpenRequest) -> Result<(Probes, Vec<String>), Error> {
     let &OpenRequest { transport: kind, connections: count, needed, first, .. } = request;
     let address = peer.address;
-    let (credential, version) = (peer.credential, peer.version());
-    let hello = |number: u16| {
-        let index = first.wrapping_add(number);
-        let shown = credential.shown_by(Bearer::Connection { index });
-        Preamble::Probe { shown, index }.encode(version).to_vec()
-    };
-    let opened = open_connections(address, binding, count, peer.round_trip, CONNECT_TIMEOUT, hello);
-    let opened = opened.map_err(|cause| Error::Transport {
-        address,
-        cause: transport::Error::Io { operation: "open connections to", peer: address, cause },
-    })?;
+    let opened = connections(peer, binding, count, first)?;
     let missing = missing(&opened);
     let mut streams: BTreeMap<u16, _> =
         opened.streams.into_iter().map(|(number, stream)| (first.wrapping_add(number), stream)).collect();
@@ -141,6 +131,21 @@ pub(crate) fn tcp(peer: &mut Peer, binding: &Binding, request: &OpenRequest) -> 
     let proxy = near.zip(far).and_then(|(near, far)| legs::proxy_warning(near, far, peer.round_trip));
     let warnings = [warning, proxy].into_iter().flatten().collect();
     Ok((depending(peer, Probes::Tcp(probes))?, warnings))
+}
+
+/// Opens connections that say which session they belong to, numbered from `first` on.
+pub(crate) fn connections(peer: &Peer, binding: &Binding, count: u16, first: u16) -> Result<Opened, Error> {
+    let (address, credential, version) = (peer.address, peer.credential, peer.version());
+    let hello = |number: u16| {
+        let index = first.wrapping_add(number);
+        let shown = credential.shown_by(Bearer::Connection { index });
+        Preamble::Probe { shown, index }.encode(version).to_vec()
+    };
+    let opened = open_connections(address, binding, count, peer.round_trip, CONNECT_TIMEOUT, hello);
+    opened.map_err(|cause| Error::Transport {
+        address,
+        cause: transport::Error::Io { operation: "open connections to", peer: address, cause },
+    })
 }
 
 /// Makes trains end early when the server is gone.

@@ -87,7 +87,7 @@ impl Peer {
             let heard = match queue.next(clock::monotonic()) {
                 Next::Ping => self.tell(&ClientMessage::Ping, doing).map(|()| None)?,
                 Next::Pause(until) => self.limit.sleep_until(until).map(|()| None)?,
-                Next::Hear(until) => self.receive_until(until, doing)?,
+                Next::Hear(until) => self.hear_any(until, doing)?,
                 Next::Silent => return Err(Error::lost(address, doing)(ControlError::TimedOut)),
                 Next::Expired => return Err(Error::WaitExceeded { address, wait }),
             };
@@ -153,7 +153,7 @@ impl Peer {
     pub(crate) fn hear(&mut self, deadline: Time, doing: &'static str) -> Result<ServerMessage, Error> {
         let timed_out = Error::lost(self.address, doing);
         loop {
-            match self.receive_until(deadline, doing)? {
+            match self.hear_any(deadline, doing)? {
                 Some(ServerMessage::Pong) if clock::monotonic() <= deadline => {}
                 None | Some(ServerMessage::Pong) => return Err(timed_out(ControlError::TimedOut)),
                 Some(message) => return Ok(message),
@@ -162,7 +162,7 @@ impl Peer {
     }
 
     /// The next message, whatever it is but a refusal; none at the deadline.
-    fn receive_until(&mut self, deadline: Time, doing: &'static str) -> Result<Option<ServerMessage>, Error> {
+    pub(crate) fn hear_any(&mut self, deadline: Time, doing: &'static str) -> Result<Option<ServerMessage>, Error> {
         match self.control.receive(self.limit.until(deadline)) {
             Ok(ServerMessage::Refused(reason)) => {
                 Err(Error::Refused { address: self.address, reason: printable(&reason) })
@@ -182,12 +182,17 @@ impl Peer {
         Ok(())
     }
 
+    /// Allows for a long queue on the path, or no longer.
+    pub(crate) fn expect_queue(&self, is_loaded: bool, doing: &'static str) -> Result<(), Error> {
+        self.control.expect_queue(is_loaded).map_err(Error::lost(self.address, doing))
+    }
+
     /// One round trip of the control connection.
     fn ping(&mut self, end: Time) -> Result<Span, Error> {
         let doing = "measuring the round-trip time";
         let asked = clock::monotonic();
         self.tell(&ClientMessage::Ping, doing)?;
-        match self.receive_until(end.min(asked + PING_TIMEOUT), doing)? {
+        match self.hear_any(end.min(asked + PING_TIMEOUT), doing)? {
             Some(ServerMessage::Pong) => Ok(clock::monotonic() - asked),
             Some(_) => Err(self.unexpected(doing)),
             None => Err(Error::lost(self.address, doing)(ControlError::TimedOut)),

@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use transport::{Control, ControlError, within};
 use units::{Span, Time};
-use wire::{ClientMessage, ServerMessage};
+use wire::{ClientMessage, ServerMessage, Version};
 
 /// Maximum time without a message from the client.
 const SILENCE_TIMEOUT: Span = Span::from_secs(10);
@@ -107,6 +107,7 @@ impl<'s> Session<'s> {
                 }
             }
             self.move_up()?;
+            self.end_load()?;
             let deadline = self.check_timeouts()?;
             // One message at a time, so that timeouts are checked in between.
             match self.control.try_receive()? {
@@ -137,7 +138,7 @@ impl<'s> Session<'s> {
             }
             State::Idle { until } => Ok(silent.min(*until)),
             State::Queued { again, .. } => Ok(silent.min(*again)),
-            State::Turn(_) => Ok(silent),
+            State::Turn(turn) => Ok(turn.load_check().map_or(silent, |check| silent.min(check))),
         }
     }
 
@@ -157,6 +158,15 @@ impl<'s> Session<'s> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Reports what filled the path, once that has ended.
+    fn end_load(&mut self) -> Result<(), Ending> {
+        let State::Turn(turn) = &mut self.state else { return Ok(()) };
+        let Some(ended) = turn.ended_load() else { return Ok(()) };
+        self.member.report_working(false);
+        self.control.expect_queue(false)?;
+        Ok(self.control.send(&ended)?)
     }
 
     fn answer(&mut self, message: ClientMessage) -> Result<(), Ending> {
@@ -192,6 +202,9 @@ impl<'s> Session<'s> {
         let State::Turn(turn) = &mut self.state else {
             return Err(Ending::Refused("it is not your turn".into()));
         };
+        if turn.is_loading() {
+            return Err(Ending::Refused("the path is being filled".into()));
+        }
         let member = &self.member;
         let local = self.control.stream().local_addr().map_err(ControlError::Io)?;
         let version = self.control.version();
@@ -203,14 +216,25 @@ impl<'s> Session<'s> {
             }
             ClientMessage::Receive { number, train, timeout } => turn.receive(number, &train, timeout).map(one),
             ClientMessage::Send { number, train } => turn.send(number, &train, version),
+            ClientMessage::Load { .. } if version < Version::LOAD => {
+                Err(Refusal("this version of the protocol has no load".into()))
+            }
+            ClientMessage::Load { direction, first, expected, wait, duration } => {
+                turn.load(direction, (first, expected), wait, duration).map(one)
+            }
             ClientMessage::Ping | ClientMessage::AskClock | ClientMessage::Enter | ClientMessage::Leave => {
                 Ok(Vec::new())
             }
         })?;
+        let is_loading = turn.is_loading();
         // The end of the session aborts the train: that is not a failure of the path.
         self.check_ending()?;
         // The client sends no messages during a long train.
         self.control.touch();
+        if is_loading {
+            self.member.report_working(true);
+            self.control.expect_queue(true)?;
+        }
         Ok(answers.iter().try_for_each(|answer| self.control.send(answer))?)
     }
 }

@@ -207,11 +207,15 @@ impl Membership {
 
     /// Carries out what the client's turn is for, so that it does not count as idle meanwhile.
     pub(super) fn working<T>(&self, work: impl FnOnce() -> T) -> T {
-        let report = |is_working| self.shared.lock().turns.working(self.id, is_working, clock::monotonic());
-        report(true);
+        self.report_working(true);
         let done = work();
-        report(false);
+        self.report_working(false);
         done
+    }
+
+    /// Reports that such work begins, or that it has ended.
+    pub(super) fn report_working(&self, is_working: bool) {
+        self.shared.lock().turns.working(self.id, is_working, clock::monotonic());
     }
 
     /// Begins the turn: from now on probe connections, which arrive at the returned receiver, and UDP are accepted.

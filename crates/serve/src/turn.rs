@@ -12,12 +12,18 @@ use std::time::Duration;
 use train::Train;
 use train::Transport;
 use transport::within;
-use transport::{ControlWatch, Probes, SentTrain, StampSource, TcpProbes, UdpProbes};
-use units::{Span, Time};
+use transport::{ControlWatch, LoadRole, Probes, SentTrain, StampSource, TcpLoad, TcpProbes, UdpProbes};
+use units::{Direction, Span, Time};
 use wire::{Departure, End, Limits, ServerMessage, Version};
 
 /// Maximum receive timeout, and wait for connections, that a client may request.
 const MAX_WAIT: Span = Span::from_secs(5);
+/// Maximum time for which a client may have the path filled at once.
+const MAX_LOAD: Span = Span::from_secs(30);
+/// Maximum number of connections that fill it.
+const MAX_LOAD_CONNECTIONS: u32 = 16;
+/// Time between looks at a load whose time is over.
+const LOAD_CHECK_INTERVAL: Span = Span::from_millis(5);
 
 /// The reason for a refusal that ends the session.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,6 +33,8 @@ pub(super) struct Refusal(pub(super) String);
 pub(super) struct Turn {
     arrivals: mpsc::Receiver<(u16, TcpStream)>,
     probes: Option<Probes>,
+    /// Transfers that fill the path.
+    load: Option<TcpLoad>,
     control: ControlWatch,
     remaining: Remaining,
     clock: HostClock,
@@ -46,7 +54,8 @@ impl Turn {
         let &ServerConfig { limits, clock, .. } = config;
         let Limits { bytes, packets, turn, .. } = limits;
         let remaining = Remaining { bytes, packets, until: within(turn), limits };
-        Ok(Turn { arrivals: member.begin_turn(), probes: None, control: ControlWatch::of(control)?, remaining, clock })
+        let control = ControlWatch::of(control)?;
+        Ok(Turn { arrivals: member.begin_turn(), probes: None, load: None, control, remaining, clock })
     }
 
     /// The time when the turn ends, on [`clock::monotonic`].
@@ -81,6 +90,20 @@ impl Turn {
             return Err(Refusal(format!("{expected} probe connections requested, the limit is {limit}")));
         }
         self.probes = None;
+        let (numbers, streams): (Vec<_>, Vec<_>) = self.arrived(first, expected, wait).into_iter().unzip();
+        match tcp_probes(kind, streams)? {
+            Some(mut probes) => {
+                let far = probes.leg();
+                probes.count_header(header);
+                self.take(Probes::Tcp(probes));
+                Ok(ServerMessage::Connections { numbers, far })
+            }
+            None => Ok(ServerMessage::Connections { numbers: Vec::new(), far: None }),
+        }
+    }
+
+    /// The connections with this number or a higher one, in their order, once as many as expected have arrived, or after `wait`.
+    fn arrived(&self, first: u16, expected: u32, wait: Span) -> Vec<(u16, TcpStream)> {
         let deadline = within(wait.min(MAX_WAIT)).min(self.until());
         let mut came: Vec<(u16, TcpStream)> = Vec::new();
         while came.len() < expected as usize {
@@ -96,16 +119,54 @@ impl Turn {
             }
         }
         came.sort_by_key(|(index, _)| *index);
-        let (numbers, streams): (Vec<_>, Vec<_>) = came.into_iter().unzip();
-        match tcp_probes(kind, streams)? {
-            Some(mut probes) => {
-                let far = probes.leg();
-                probes.count_header(header);
-                self.take(Probes::Tcp(probes));
-                Ok(ServerMessage::Connections { numbers, far })
-            }
-            None => Ok(ServerMessage::Connections { numbers: Vec::new(), far: None }),
+        came
+    }
+
+    /// Begins to fill the path in this direction, over the connections from number `first` on.
+    pub(super) fn load(
+        &mut self,
+        direction: Direction,
+        (first, expected): (u16, u32),
+        wait: Span,
+        duration: Span,
+    ) -> Result<ServerMessage, Refusal> {
+        if expected > MAX_LOAD_CONNECTIONS {
+            return Err(Refusal(format!(
+                "{expected} connections to fill the path, the limit is {MAX_LOAD_CONNECTIONS}"
+            )));
         }
+        if !(Span::ZERO..=MAX_LOAD).contains(&duration) {
+            return Err(Refusal(format!("{duration} to fill the path, the limit is {MAX_LOAD}")));
+        }
+        self.remaining.check_time(duration, clock::monotonic())?;
+        // Its trains have all been carried.
+        (self.probes, self.load) = (None, None);
+        let streams: Vec<_> = self.arrived(first, expected, wait).into_iter().map(|(_, stream)| stream).collect();
+        let connections = streams.len() as u32;
+        if connections > 0 {
+            let role = if direction == Direction::Up { LoadRole::Receive } else { LoadRole::Send };
+            let load = TcpLoad::begin(streams, role, duration, self.remaining.bytes);
+            self.load = Some(load.map_err(|error| Refusal(format!("cannot fill the path: {error}")))?);
+        }
+        Ok(ServerMessage::LoadBegins { connections })
+    }
+
+    /// When to look whether the load has ended; none if there is none.
+    pub(super) fn load_check(&self) -> Option<Time> {
+        let until = self.load.as_ref()?.until();
+        Some(until.max(within(LOAD_CHECK_INTERVAL)))
+    }
+
+    /// What the load has carried, if it has just ended.
+    pub(super) fn ended_load(&mut self) -> Option<ServerMessage> {
+        let bytes = self.load.take_if(|load| load.has_ended())?.end();
+        self.remaining.bytes = self.remaining.bytes.saturating_sub(bytes.iter().sum());
+        Some(ServerMessage::LoadEnded { bytes })
+    }
+
+    /// Whether the path is being filled.
+    pub(super) fn is_loading(&self) -> bool {
+        self.load.is_some()
     }
 
     fn take(&mut self, mut probes: Probes) {
@@ -167,10 +228,8 @@ fn submitted(number: u32, sent: &SentTrain) -> ServerMessage {
 
 impl Remaining {
     fn charge(&mut self, train: &Train, now: Time) -> Result<(), Refusal> {
-        let refuse = |what: String| Err(Refusal(format!("{what} per turn: measure with a smaller budget")));
-        if now + train.duration() > self.until {
-            return refuse(format!("the limit is {}", self.limits.turn));
-        }
+        let refuse = |what: String| Err(Self::exceeded(&what));
+        self.check_time(train.duration(), now)?;
         let Some(packets) = self.packets.checked_sub(u64::from(train.count())) else {
             return refuse(format!("the limit is {} packets", self.limits.packets));
         };
@@ -181,6 +240,18 @@ impl Remaining {
         };
         (self.packets, self.bytes) = (packets, bytes);
         Ok(())
+    }
+
+    fn check_time(&self, duration: Span, now: Time) -> Result<(), Refusal> {
+        if now + duration > self.until {
+            Err(Self::exceeded(&format!("the limit is {}", self.limits.turn)))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn exceeded(limit: &str) -> Refusal {
+        Refusal(format!("{limit} per turn: measure with a smaller budget"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Clients and servers of other releases: sessions of the previous one are recorded here, byte for byte, and played again.
+//! Clients and servers of other releases: sessions of earlier ones are recorded here, byte for byte, and played again.
 //!
 //! A recording has a line for each thing that was said: `client` and `server` for the preamble, the answer and the frames of
 //! the control connection, `probe` for the preamble of a probe connection, `request` and `nonce` for the opening of UDP; then
@@ -16,8 +16,12 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use train::Transport;
 use wire::{Answer, ClientSession, Preamble, PresharedKey, ServerMessage, UdpAnswer, Version};
 
-const PREVIOUS: [&str; 2] =
-    [include_str!("recorded/protocol-3-udp.txt"), include_str!("recorded/protocol-3-single.txt")];
+const PREVIOUS: [&str; 4] = [
+    include_str!("recorded/protocol-3-udp.txt"),
+    include_str!("recorded/protocol-3-single.txt"),
+    include_str!("recorded/protocol-4-udp.txt"),
+    include_str!("recorded/protocol-4-single.txt"),
+];
 
 /// Who said it, and the bytes.
 fn lines(recording: &str) -> impl Iterator<Item = (&str, Vec<u8>)> {

@@ -100,6 +100,7 @@ impl VirtualPaths {
                     }
                     measurement.carried(carried);
                 }
+                measurement::Step::Load(_) => measurement.not_loaded("virtual paths carry trains only"),
                 measurement::Step::Progress(event) => on_event(&event),
                 measurement::Step::Done(report) => {
                     let truth = Direction::BOTH.map(|direction| {

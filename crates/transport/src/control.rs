@@ -11,6 +11,8 @@ use wire::{Credential, Message, Session, SessionError, Token, Version};
 
 /// Maximum time that sent data may remain unacknowledged (`TCP_USER_TIMEOUT`, RFC 5482).
 const USER_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same while transfers fill the path, whose queue may take so long.
+const LOADED_USER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout of a write to a peer that does not read.
 const WRITE_TIMEOUT: Span = Span::from_secs(5);
 
@@ -102,6 +104,15 @@ impl<In: Message, Out: Message> Control<In, Out> {
     /// Treats the peer as active now, without received data.
     pub fn touch(&mut self) {
         self.last_heard = clock::monotonic();
+    }
+
+    /// Allows for a long queue on the path, or no longer.
+    ///
+    /// # Errors
+    /// If the option can't be set.
+    pub fn expect_queue(&self, is_loaded: bool) -> Result<(), ControlError> {
+        let timeout = if is_loaded { LOADED_USER_TIMEOUT } else { USER_TIMEOUT };
+        Ok(SockRef::from(&self.stream).set_tcp_user_timeout(Some(timeout))?)
     }
 
     /// Sends a message.

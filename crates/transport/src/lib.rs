@@ -7,12 +7,15 @@
 //! time stamps), receiving at the planned end plus its timeout; both end early once the control connection is closed
 //! ([`ControlWatch`]). Memory is bounded by the plan's packet count, which [`train::Train::check`] limits.
 //!
+//! A [`TcpLoad`] is the opposite of a train: transfers that fill the path for some seconds.
+//!
 //! A [`Control`] connection is the sans-I/O session of `wire` over a TCP stream.
 
 mod control;
 mod control_watch;
 mod error;
 mod limits;
+mod load;
 mod packets;
 mod parts;
 mod payload;
@@ -25,6 +28,7 @@ pub use control::{Control, ControlError, within};
 pub use control_watch::ControlWatch;
 pub use error::Error;
 pub use limits::{SEND_SLACK, STAMP_WAIT};
+pub use load::{LoadRole, TcpLoad};
 pub use net::stamp::StampSource;
 pub use net::tcp::{Opened, open_connections};
 pub use parts::{ReceivedTrain, SentTrain};

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 use train::{Train, Transport};
-use units::{Span, Time};
+use units::{Direction, Span, Time};
 
 /// Names one client's session; random, so that nobody else can join it. See [`Credential`](crate::Credential).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -96,6 +96,21 @@ pub enum ClientMessage {
     },
     /// Asks for the maximum error of the server's clock. Answered by `Clock`.
     AskClock,
+    /// Since [version 5](crate::Version::LOAD): fill the path with TCP transfers that always have something to send, over
+    /// connections that arrive as probe connections do. Answered by `LoadBegins` as soon as `expected` have arrived, or after
+    /// `wait`, and by `LoadEnded` once the time is over; pings are answered meanwhile.
+    Load {
+        /// The direction of the transfers.
+        direction: Direction,
+        /// Only connections with this number or a higher one count.
+        first: u16,
+        /// How many the client has opened.
+        expected: u32,
+        /// How long to wait for the rest.
+        wait: Span,
+        /// How long to send, or to receive.
+        duration: Span,
+    },
 }
 
 /// A message from the server to the client.
@@ -171,5 +186,15 @@ pub enum ServerMessage {
         number: u32,
         /// By how much earlier than it was `sent`, for each departure of `Sent`, in its order; zero for those without a stamp.
         earlier: Vec<Span>,
+    },
+    /// Since [version 5](crate::Version::LOAD): the transfers of a `Load` begin.
+    LoadBegins {
+        /// Over so many connections; none if there are none, and no `LoadEnded` follows.
+        connections: u32,
+    },
+    /// Since [version 5](crate::Version::LOAD): the transfers of a `Load` have ended.
+    LoadEnded {
+        /// Bytes that this end has sent or received, in each tenth of a second from the beginning.
+        bytes: Vec<u64>,
     },
 }

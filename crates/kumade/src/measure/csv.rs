@@ -46,6 +46,9 @@ const COLUMNS: &[Column] = &[
     ("duration_seconds", |line| number(line.found()?.duration_seconds)),
     ("reason", |line| line.found()?.reason.clone()),
     ("fair_share_bits_per_second", |line| bits(line.found()?.fair_share_bits_per_second.map(|rate| rate.value))),
+    ("goodput_bits_per_second", |line| bits(line.found()?.load.as_ref()?.goodput_bits_per_second)),
+    ("added_delay_seconds", |line| number(line.found()?.load.as_ref()?.added_delay_seconds?.value)),
+    ("bufferbloat_grade", |line| line.found()?.load.as_ref()?.grade()),
     ("error", |line| line.report.error.as_ref().map(|error| error.kind.clone())),
 ];
 

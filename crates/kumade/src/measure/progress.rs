@@ -66,6 +66,10 @@ impl Progress {
             },
             Event::Capacity { direction, .. } => format!("{direction}: capacity measured"),
             Event::Done { direction, .. } => format!("{direction}: done"),
+            Event::LoadBegins { direction, duration_seconds } => {
+                format!("{direction}: TCP connections fill the path for {}", Span::from_secs_f64(*duration_seconds))
+            }
+            Event::LoadDone { direction, .. } => format!("{direction}: done"),
         }
     }
 

@@ -51,6 +51,16 @@ const METRICS: &[Metric] = &[
         of: |found| rate(found.capacity.as_ref()?.bottleneck_bits_per_second.map(|rate| rate.value)),
     },
     Metric {
+        name: "goodput_bits_per_second",
+        help: "Payload of TCP connections that fill the path",
+        of: |found| rate(found.load.as_ref()?.goodput_bits_per_second),
+    },
+    Metric {
+        name: "added_delay_seconds",
+        help: "Median of what round trips take longer while TCP connections fill the path",
+        of: |found| Some(found.load.as_ref()?.added_delay_seconds?.value),
+    },
+    Metric {
         name: "shaper_burst_bytes",
         help: "Burst of the token bucket on the path",
         of: |found| Some(found.capacity.as_ref()?.shaper?.burst_bytes.value as f64),

@@ -1,7 +1,8 @@
 //! A report for people: a line for each quantity, with both directions side by side, the verdict, and what limits it.
 
 use super::cells::{
-    available, bounded, capacity, directions, fair_share, loss, lost, one_way, one_way_figures, round_trip, shaping,
+    available, bounded, bufferbloat, capacity, directions, fair_share, goodput, loss, lost, one_way, one_way_figures,
+    round_trip, shaping,
 };
 use super::verdict;
 use crate::terminal::Styles;
@@ -60,6 +61,10 @@ fn bandwidth_lines(report: &Report, view: &View) -> Vec<String> {
             row("one-way", &|direction, _| if direction == Direction::Up { up.clone() } else { down.clone() });
         }
     }
+    if directions.iter().any(|(_, found)| found.load.is_some()) {
+        row("TCP goodput", &|_, found| goodput(found));
+        row("bufferbloat", &|_, found| bufferbloat(found));
+    }
     paint(&grid, view)
 }
 
@@ -112,6 +117,10 @@ fn notes(report: &Report, view: &View) -> Vec<String> {
             }
         }
     }
+    for (direction, found) in &directions {
+        let reason = found.load.as_ref().and_then(|load| load.reason.as_ref());
+        notes.extend(reason.map(|reason| ("warning: ", format!("{direction}: bufferbloat: {reason}"))));
+    }
     if let Some(reason) = report.delay.as_ref().and_then(|delay| delay.reason.as_ref()) {
         notes.push(("no delay: ", reason.clone()));
     }
@@ -128,6 +137,7 @@ fn details(report: &Report, view: &View) -> Vec<String> {
     for (direction, found) in directions(report) {
         texts.push(format!("{direction}: {found}"));
         texts.extend(found.capacity.iter().map(|capacity| format!("{direction}: {capacity}")));
+        texts.extend(found.load.iter().map(|load| format!("{direction}: {load}")));
     }
     texts.extend(report.delay.iter().flat_map(|delay| {
         let text = delay.to_string();

@@ -24,7 +24,21 @@ pub fn sentence(report: &Report) -> String {
         [false, true] => " The server's own interface shapes the path down.",
         [false, false] => "",
     };
-    format!("Available: {}, over {transport}.{shaped}", found.join(", "))
+    let bufferbloat = bufferbloat(report).map_or_else(String::new, |grade| format!(" Bufferbloat: grade {grade}."));
+    format!("Available: {}, over {transport}.{shaped}{bufferbloat}", found.join(", "))
+}
+
+/// The worse of both directions: `C`, or `A up, C to D down` where either is not one grade alone.
+fn bufferbloat(report: &Report) -> Option<String> {
+    let loads =
+        || directions(report).into_iter().filter_map(|(direction, found)| Some((direction, found.load.as_ref()?)));
+    let sure = loads().map(|(_, load)| load.worst_grade.filter(|worst| load.best_grade == Some(*worst)));
+    if let Some(worst) = sure.max_by_key(|grade| grade.map_or((1, None), |grade| (0, Some(grade))))? {
+        return Some(worst.to_string());
+    }
+    let grades: Vec<String> =
+        loads().filter_map(|(direction, load)| Some(format!("{} {direction}", load.grade()?))).collect();
+    (!grades.is_empty()).then(|| grades.join(", "))
 }
 
 fn is_shaped_by_sender(report: &Report, direction: Direction) -> bool {

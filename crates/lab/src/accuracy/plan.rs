@@ -59,6 +59,7 @@ pub(crate) fn measurement(scenario: &Scenario, point: &Point, directions: Direct
         budget: RequestedBudget::default(),
         capacity: scenario.full,
         idle_delay: scenario.full,
+        load: None,
         seed,
     }
 }

@@ -1,5 +1,6 @@
 use super::capacity::CapacityReport;
 use super::figures::{Bytes, Confidence};
+use super::load::LoadReport;
 use super::load_balancing::LoadBalancingReport;
 use crate::series::Cost;
 use estimate::Outcome;
@@ -39,6 +40,9 @@ pub struct DirectionReport {
     pub fair_share_bits_per_second: Option<Estimate<Rate>>,
     /// The links side by side that connections take; null where none were detected, which takes many connections.
     pub load_balancing: Option<LoadBalancingReport>,
+    /// What filling the path with TCP connections came to, the bufferbloat grade among it; null if not requested.
+    #[serde(default)]
+    pub load: Option<LoadReport>,
     /// Bytes of the longest train that passed at about this rate: only a policer or a token bucket whose burst is larger may
     /// have been overlooked. Null if none was sent, or the rate did not last.
     pub sustained_bytes: Option<u64>,
@@ -85,6 +89,7 @@ impl DirectionReport {
             reason: outcome.reason,
             fair_share_bits_per_second: None,
             load_balancing: None,
+            load: None,
             sustained_bytes: None,
             spread_bits_per_second: outcome.spread,
             capacity,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use train::{Segment, Train};
-use units::{Span, Time};
+use units::{Direction, Span, Time};
 use wire::{
     ClientMessage, ClientSession, Departure, Message, Preamble, PresharedKey, ServerMessage, ServerSession, Session,
     Verdict, Version, judge,
@@ -187,25 +187,34 @@ fn client_message(kind: u8, number: u8) -> ClientMessage {
     let number = u32::from(number);
     let segment = Segment { count: number, interval: Span::from_micros(100), first_size: 1500, size_step: -1 };
     let train = Train { segments: vec![segment; number as usize % 8] };
-    match kind % 6 {
+    match kind % 7 {
         0 => ClientMessage::Ping,
         1 => ClientMessage::Enter,
         2 => ClientMessage::Leave,
         3 => ClientMessage::ProveUdp([number as u8; 16]),
         4 => ClientMessage::Receive { number, train, timeout: Span::from_secs(1) },
-        _ => ClientMessage::Send { number, train },
+        5 => ClientMessage::Send { number, train },
+        _ => ClientMessage::Load {
+            direction: if number % 2 == 0 { Direction::Up } else { Direction::Down },
+            first: number as u16,
+            expected: number,
+            wait: Span::from_secs(1),
+            duration: Span::from_millis(number.into()),
+        },
     }
 }
 
 fn server_message(kind: u8, number: u8) -> ServerMessage {
     let number = u32::from(number);
     let departure = |index| Departure { index, size: 1500, sent: Some(Time::from_nanos(i64::from(index))) };
-    match kind % 6 {
+    match kind % 8 {
         0 => ServerMessage::Pong,
         1 => ServerMessage::Place(number),
         2 => ServerMessage::Turn,
         3 => ServerMessage::Refused("no".repeat(number as usize)),
         4 => ServerMessage::Sent { number, departures: (0..number * 8).map(departure).collect(), kernel_stamps: true },
-        _ => ServerMessage::Clock { maximum_error: None },
+        5 => ServerMessage::Clock { maximum_error: None },
+        6 => ServerMessage::LoadBegins { connections: number },
+        _ => ServerMessage::LoadEnded { bytes: (0..u64::from(number)).collect() },
     }
 }

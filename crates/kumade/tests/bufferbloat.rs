@@ -1,0 +1,64 @@
+//! `kumade measure --load` over emulated links whose queues are known.
+
+mod tunnel_ends;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::process::{Child, Stdio};
+use testnet::{VethHosts, in_namespaces};
+use tunnel_ends::{end_with, lines, program, wait_for};
+
+/// Ended when dropped.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // Both end of themselves then, and put back what they changed.
+        end_with(&mut self.0, Signal::SIGTERM);
+    }
+}
+
+fn program_in(host: &net::namespace::Namespace, arguments: &[&str]) -> Ended {
+    let mut command = host.command(program().get_program());
+    Ended(command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+}
+
+/// The report of a measurement over a link with these settings.
+fn measured(settings: &[&str]) -> Value {
+    let hosts = VethHosts::new(1500).unwrap();
+    let [one, two] = VethHosts::PORTS;
+    let mut link = program_in(&hosts.middle, &[&["link", "start", one, two], settings].concat());
+    wait_for(&lines(&mut link.0), "bridged");
+    let mut server = program_in(&hosts.right, &["serve"]);
+    wait_for(&lines(&mut server.0), "listening on");
+    let arguments = ["measure", "10.79.0.2", "--load", "4s", "--method", "linear-scan", "--no-capacity", "--json"];
+    let output = hosts.left.command(program().get_program()).args(arguments).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Milliseconds that a filled path added, at least and at most.
+fn added(document: &Value, direction: &str) -> [f64; 2] {
+    let load = &document[direction]["load"];
+    assert!(load["goodput_bits_per_second"].as_u64().is_some_and(|goodput| goodput < 20_000_000), "{document}");
+    let added = &load["added_delay_seconds"];
+    ["low", "high"].map(|end| added[end].as_f64().unwrap_or_else(|| panic!("{document}")) * 1e3)
+}
+
+/// Bufferbloat is what this shows first: a queue of 300 ms, and the same link with queues for each flow.
+#[test]
+fn a_long_queue_has_a_bad_grade_and_fair_queueing_a_good_one() {
+    in_namespaces("a_long_queue_has_a_bad_grade_and_fair_queueing_a_good_one", || {
+        let bloated = measured(&["--rate", "20mbit", "--delay", "5ms", "--limit", "750kb"]);
+        for direction in ["up", "down"] {
+            let [low, high] = added(&bloated, direction);
+            // CUBIC lets the queue shrink to 70 % each time that it overflows.
+            assert!(low > 60.0 && high < 800.0, "{bloated}");
+            assert!(["C", "D", "F"].contains(&bloated[direction]["load"]["best_grade"].as_str().unwrap()), "{bloated}");
+        }
+        let fair = measured(&["--rate", "20mbit", "--delay", "5ms", "--queue", "fq-codel"]);
+        for direction in ["up", "down"] {
+            let [low, _] = added(&fair, direction);
+            assert!(low < 60.0, "{fair}");
+        }
+    });
+}
