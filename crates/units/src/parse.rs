@@ -51,12 +51,13 @@ pub fn span(text: &str) -> Result<Span, ParseError> {
     Ok(Span::from_nanos(value.round() as i64))
 }
 
-/// A size such as `1500b`, `64kb`, `2mb`, `2 MiB` (powers of 1024, as in `tc`).
+/// A size such as `1500b`, `64kb`, `2mb`, `2 MiB` (powers of 1024, as in `tc`); `812 kB` and `2.6 MB` as reports print them (powers
+/// of 1000, as SI has them).
 ///
 /// # Errors
 /// Says what is wrong with the text, with an example.
 pub fn bytes(text: &str) -> Result<u64, ParseError> {
-    let known = "b, kb, mb, gb (powers of 1024, as KiB, MiB, GiB)";
+    let known = "b, kb, mb, gb (powers of 1024, as KiB, MiB, GiB), kB, MB, GB (powers of 1000)";
     quantity(text, "size", size_factor, known, "64kb or 1500b").map(|bytes| bytes.round() as u64)
 }
 
@@ -144,7 +145,8 @@ fn rate_factor(unit: &str) -> Option<f64> {
 
 /// Bytes of a unit of sizes.
 fn size_factor(unit: &str) -> Option<f64> {
-    let (prefix, unit) = without_prefix(unit, 1024.0);
+    let is_si = ["kB", "MB", "GB", "TB"].contains(&unit);
+    let (prefix, unit) = without_prefix(unit, if is_si { 1000.0 } else { 1024.0 });
     match unit.to_lowercase().as_str() {
         "" if prefix > 1.0 => Some(prefix),
         "b" | "byte" | "bytes" => Some(prefix),
@@ -197,6 +199,7 @@ mod tests {
         let mebibytes = ["2mb", "2 MiB", "2M", "2097152 bytes"];
         mebibytes.iter().for_each(|text| assert_eq!(bytes(text), Ok(2 << 20), "{text}"));
         assert_eq!((byte_count("1500"), byte_count("2kb")), (Ok(1500), Ok(2048)));
+        assert_eq!((bytes("812 kB"), bytes("2.6MB"), bytes("812KB")), (Ok(812_000), Ok(2_600_000), Ok(812 << 10)));
         let minutes = ["2 min", "120 sec", "120000 msec"];
         minutes.iter().for_each(|text| assert_eq!(span(text), Ok(Span::from_secs(120)), "{text}"));
         assert_eq!((rate("0"), bytes("0"), span("0")), (Ok(Rate::ZERO), Ok(0), Ok(Span::ZERO)));
