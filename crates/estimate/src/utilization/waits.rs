@@ -29,6 +29,8 @@ const MIN_THRESHOLD: f64 = 4e-6;
 const MAX_THRESHOLD_PART: f64 = 0.35;
 /// Waits are as dense above a threshold as further above, but for this factor and for chance.
 const MAX_DENSER: f64 = 1.3;
+/// Logarithm of the ratio of likelihoods from which on the link was busy all the time at first.
+const MIN_LIKELIHOOD_RATIO: f64 = 4.0;
 /// Batches of packets, one after the other, whose means are compared.
 const BATCHES: usize = 20;
 
@@ -42,7 +44,7 @@ pub(super) fn read(samples: &[Sample], service: Span) -> Option<Read> {
     let waits = waits(samples)?;
     let service = service.as_secs_f64();
     let threshold = threshold(&waits, service)?;
-    let waits = since_idle(&waits, threshold);
+    let waits = since_idle(&waits, threshold, service);
     let within = |low: f64, high: f64| waits.iter().filter(|wait| (low..high).contains(*wait)).count() as f64;
     let count = waits.len() as f64;
     // Noise is as good as absent further above.
@@ -107,11 +109,30 @@ fn threshold(waits: &[f64], service: f64) -> Option<f64> {
         .find(|threshold| is_above_noise(*threshold))
 }
 
-/// Those after the first packet that found the link idle: before, it may still be busy with what trains have left in queues. All,
-/// where most of the time passes before.
-fn since_idle(waits: &[f64], threshold: f64) -> &[f64] {
-    let first = waits.iter().position(|wait| *wait < threshold).map_or(0, |first| first + 1);
-    if first <= waits.len() / 2 { &waits[first..] } else { waits }
+/// Those after the time in which the link is still busy with what trains have left in queues, if the likelihoods tell that there was
+/// one: where flows have queues of their own, a packet that comes just before the end of another one waits for as little as none
+/// even then. All, where most of the time passes before.
+fn since_idle(waits: &[f64], threshold: f64, service: f64) -> &[f64] {
+    let waited: Vec<bool> = waits.iter().map(|wait| *wait >= threshold).collect();
+    let (count, all) = (waits.len(), waited.iter().filter(|waited| **waited).count());
+    let busy = |waited: usize, of: usize| likelihood(waited, of, 1.0 - threshold / service);
+    let steady = |waited: usize, of: usize| likelihood(waited, of, waited as f64 / of.max(1) as f64);
+    let mut before = 0;
+    let mut best = (steady(all, count) + MIN_LIKELIHOOD_RATIO, 0);
+    for first in 1..=count / 2 {
+        before += usize::from(waited[first - 1]);
+        let divided = busy(before, first) + steady(all - before, count - first);
+        if divided > best.0 {
+            best = (divided, first);
+        }
+    }
+    &waits[best.1..]
+}
+
+/// Logarithm of the likelihood that so many of them wait, each with this probability.
+fn likelihood(waited: usize, of: usize, probability: f64) -> f64 {
+    let term = |count: usize, probability: f64| count as f64 * probability.max(1e-3).ln();
+    term(waited, probability) + term(of - waited, 1.0 - probability)
 }
 
 /// Of each wait with the next one.
@@ -164,6 +185,20 @@ mod tests {
                 assert!(is_close && found.low - 0.03 <= busy && busy <= found.high + 0.03, "{seed}: {busy} {read:?}");
                 assert!(busy == 0.0 || read.queued < 0.05 && (read.mean_wait - 0.5).abs() < 0.1, "{seed}: {read:?}");
             }
+        }
+    }
+
+    /// What trains leave in the queues of other flows does not delay packets of a flow of its own for longer than one packet takes.
+    #[test]
+    fn a_time_in_which_queues_are_emptied_does_not_count() {
+        let service = Span::from_micros(120);
+        for seed in 1..=20 {
+            let at_first = samples(1.0, 3e-6, 0.0, seed).into_iter().take(400);
+            let then = samples(0.5, 3e-6, 0.0, seed + 100).into_iter();
+            let after = Span::from_secs(1);
+            let then = then.map(|sample| Sample { sent: sample.sent + after, ..sample });
+            let found = read(&at_first.chain(then).collect::<Vec<_>>(), service).unwrap().busy;
+            assert!(found.low - 0.03 <= 0.5 && 0.5 <= found.high + 0.03, "{seed}: {found:?}");
         }
     }
 
