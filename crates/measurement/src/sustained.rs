@@ -105,13 +105,13 @@ fn refuse(rate: Rate, outcome: Outcome) -> Outcome {
 }
 
 fn limit(limiter: &Limiter, outcome: Outcome) -> Outcome {
-    let Limiter { policing, delivered, available, committed_rate, .. } = limiter;
+    let Limiter { policing, delivered, doubt, available, committed_rate, .. } = limiter;
     let what = match policing {
         Some(Policing::Drops) => "a policer drops what exceeds its committed rate",
         Some(Policing::Delays) => "what passes in short trains does not last: longer ones build a queue",
         None => "what passes in short trains does not last",
     };
-    let most = Rate::from_f64(delivered.as_f64() * DELIVERED_MARGIN);
+    let most = Rate::from_f64(delivered.as_f64() * DELIVERED_MARGIN + doubt.as_f64());
     let reason = available.is_none().then(|| format!("{what}; at most {most} lasts beside the cross traffic"));
     let mut warnings = outcome.warnings;
     warnings.extend(available.map(|_| format!("{what}: the value is what lasts")));

@@ -14,6 +14,8 @@ use units::{Rate, Span, Time};
 const MAX_FALL: f64 = 0.1;
 /// … or so many times what cross traffic's packets make it vary by.
 const STANDARD_DEVIATIONS: f64 = 4.0;
+/// The bound of what lasts allows for this many.
+const DOUBTED_DEVIATIONS: f64 = 2.0;
 /// The first train's fall is there again if the ratio exceeds 1 by this part of what it did then.
 const REPRODUCED_PART: f64 = 0.5;
 /// At this ratio of sending to arrival rate, a fall has no other cause than a token bucket.
@@ -99,7 +101,7 @@ impl SustainedProbe {
             // No record came.
             State::Looking(_) => self.end(Sustained::Untried("no packet of the longer train arrived")),
             State::Fell(fallen) => self.climb(fallen),
-            State::Climbing(climb) => self.end(limited(&climb.fallen, &[], self.config.seed)),
+            State::Climbing(climb) => self.end(limited(&climb.fallen, &[], &self.config)),
             State::Done(found) => self.end(found),
         };
         self.state = state;
@@ -164,8 +166,7 @@ impl SustainedProbe {
         let (Some(first), Some(last)) = (part.first(), part.last()) else { return false };
         let seconds = last.sent - first.sent;
         let bits = fall.rates.sent * seconds;
-        let varies = (self.config.cross.as_f64() * seconds * CROSS_PACKET_BITS).sqrt() + 2.0 * CROSS_PACKET_BITS;
-        let allowed = MAX_FALL.max(STANDARD_DEVIATIONS * varies / bits.max(1.0));
+        let allowed = MAX_FALL.max(STANDARD_DEVIATIONS * cross_deviation(&self.config, seconds) / bits.max(1.0));
         let by_loss = fall.rates.lost > allowed / 2.0;
         1.0 - 1.0 / fall.rates.ratio() > allowed && (by_loss || reading::grows(part))
     }
@@ -181,7 +182,7 @@ impl SustainedProbe {
         let too_dear = self.bytes + train.bytes() > budget_bytes || train.duration() > MAX_DURATION;
         let uses_up = sections.first().is_some_and(|section| section.packets > fallen.used_up);
         if too_dear || !uses_up || train.count() > max_packets || train.check(max_packet).is_err() {
-            return self.end(limited(&fallen, &[], self.config.seed));
+            return self.end(limited(&fallen, &[], &self.config));
         }
         // A shaper's queue is to drain.
         let wait = if drops { Span::ZERO } else { PAUSE };
@@ -193,7 +194,7 @@ impl SustainedProbe {
         let Climb { fallen, sections } = climb;
         let parts = parts(&sections, train, &fallen.fall);
         match course(&parts, fallen.fall.rates.ratio()) {
-            Course::Limited => State::Done(limited(&fallen, &parts, self.config.seed)),
+            Course::Limited => State::Done(limited(&fallen, &parts, &self.config)),
             // The bucket was not full before, and now more so.
             Course::Passed if fallen.fall.rates.ratio() > CLEAR_RATIO => {
                 let used_up = (fallen.used_up * 2).max(sections.first().map_or(0, |section| section.packets));
@@ -268,13 +269,19 @@ fn burst_bits(fall: &Fall, cross: f64) -> f64 {
     (sent + cross - committed).max(0.0) * fall.after
 }
 
-fn limited(fallen: &Fallen, parts: &[Rates], seed: u64) -> Sustained {
+/// The standard deviation of the bits of cross traffic in so many seconds, if its packets come at random times.
+fn cross_deviation(config: &SustainedConfig, seconds: f64) -> f64 {
+    let packet = CROSS_PACKET_BITS.max(f64::from(config.max_packet) * 8.0);
+    (config.cross.as_f64() * seconds.max(0.0) * packet).sqrt() + 2.0 * packet
+}
+
+fn limited(fallen: &Fallen, parts: &[Rates], config: &SustainedConfig) -> Sustained {
     let Fallen { train, fall, .. } = fallen;
     let policing: Option<Policing> = reading::policing(train, fall);
     // The first section's packets are evenly spaced, which matters where packets are dropped.
     let queued = policing == Some(Policing::Delays) && fall.rates.lost == 0.0;
     let counted = if queued { parts } else { parts.get(1..).unwrap_or_default() };
-    let line = fit::line(counted, seed).filter(|line| {
+    let line = fit::line(counted, config.seed).filter(|line| {
         let [low, high, committed] = [line.available.low, line.available.high, line.committed.value].map(Rate::as_f64);
         (high - low) / 2.0 <= MAX_HALF_WIDTH * committed && line.available.value.as_f64() > MIN_VALUE * committed
     });
@@ -284,9 +291,13 @@ fn limited(fallen: &Fallen, parts: &[Rates], seed: u64) -> Sustained {
         let [value, low, high] = [bytes, bytes - doubt, bytes + doubt].map(|bytes| bytes.max(0.0) as u64);
         Estimate { value, low, high, confidence: 0.95 }
     };
+    let rest = &train[fall.index..];
+    let seconds = rest.first().zip(rest.last()).map_or(0.0, |(first, last)| last.sent - first.sent);
+    let doubt = DOUBTED_DEVIATIONS * cross_deviation(config, seconds) / seconds.max(1e-6);
     Sustained::Limited(Limiter {
         policing,
-        delivered: Rate::from_f64(fall.rates.arrived.max(reading::arrival_rate(&train[fall.index..]))),
+        delivered: Rate::from_f64(fall.rates.arrived.max(reading::arrival_rate(rest))),
+        doubt: Rate::from_f64(doubt.min(config.cross.as_f64())),
         available: line.map(|line| line.available),
         committed_rate: line.map(|line| line.committed),
         burst_bytes: line.map(|line| burst(line.cross)),

@@ -34,6 +34,8 @@ pub struct Limiter {
     pub policing: Option<Policing>,
     /// What arrived of the longer train once the burst was used up: no more than that is available, but for chance.
     pub delivered: Rate,
+    /// By so much more than that may be available: cross traffic may have been more than usual meanwhile.
+    pub doubt: Rate,
     /// What lasts beside the cross traffic; none where it could not be told.
     pub available: Option<Estimate<Rate>>,
     /// The rate of the bucket; none where it could not be told.
