@@ -10,7 +10,7 @@ use super::tight::Tight;
 use super::verification;
 use crate::bound::{Bound, Limit};
 use crate::method::{Outcome, Rejection};
-use crate::stats::{mean, standard_deviation};
+use crate::stats::{mean, median, standard_deviation};
 use std::collections::BTreeMap;
 use units::{Rate, Span};
 
@@ -251,14 +251,28 @@ fn bound(state: &State, used: &[Reading]) -> Option<Bound> {
     if is_misled || state.knowledge.short_primes as usize > used.len() {
         None
     } else if out_of_reach(state) {
-        let fastest = state.knowledge.readings.iter().map(|r| r.rate).fold(0.0, f64::max);
-        Some(Bound::AtLeast(Rate::from_f64(fastest), Limit::Sender))
+        Some(Bound::AtLeast(Rate::from_f64(carried(&state.knowledge.readings)), Limit::Sender))
     } else if used.len() >= MIN_TRAINS && telling(used, state.knowledge.capacity.unwrap_or(0.0)) < MIN_TRAINS {
         let available: Vec<f64> = used.iter().map(|r| r.available).collect();
         Some(Bound::AtLeast(Rate::from_f64(mean(&available)), Limit::Budget))
     } else {
         None
     }
+}
+
+/// The highest rate that was sent, less what a queue that grew slowly tells: at a link of C, growth by g seconds a second means that
+/// g · C of it was too much. C is not known, but is taken for no more than twice as much as was sent.
+fn carried(readings: &[Reading]) -> f64 {
+    const MOST_CAPACITY: f64 = 2.0;
+    const NEAR: f64 = 0.95;
+    let fastest = highest_rate(readings);
+    let near: Vec<f64> = readings.iter().filter(|r| r.rate >= NEAR * fastest).map(|r| r.growth).collect();
+    let growth = median(&near).unwrap_or(0.0).max(0.0);
+    fastest * (1.0 - MOST_CAPACITY * growth).max(0.0)
+}
+
+fn highest_rate(readings: &[Reading]) -> f64 {
+    readings.iter().map(|r| r.rate).fold(0.0, f64::max)
 }
 
 fn no_value(state: &State, used: &[Reading]) -> String {
@@ -271,7 +285,8 @@ fn no_value(state: &State, used: &[Reading]) -> String {
             .to_owned();
     }
     match bound(state, used) {
-        Some(Bound::AtLeast(rate, Limit::Sender)) => {
+        Some(Bound::AtLeast(_, Limit::Sender)) => {
+            let rate = Rate::from_f64(highest_rate(&state.knowledge.readings));
             return format!("sender-limited: the path carried the highest rate that could be sent, {rate}");
         }
         Some(Bound::AtLeast(rate, _)) => {
