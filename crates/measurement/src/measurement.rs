@@ -79,6 +79,8 @@ enum Phase {
     Link(Direction),
     Capacity(Box<CapacityPhase>),
     Available(AvailablePhase),
+    /// Whether the path is full, before a longer train is sent.
+    Fullness(Box<FullnessPhase>),
     Sustained(Box<SustainedPhase>),
     Utilization(Box<UtilizationPhase>),
     /// Both directions are done, and the path is to be filled in this one, if that is part of the plan.
@@ -106,6 +108,13 @@ struct SustainedPhase {
     available: AvailablePhase,
     outcome: Outcome,
     probe: SustainedProbe,
+}
+
+struct FullnessPhase {
+    next: SustainedPhase,
+    /// Of the narrow link.
+    rate: Rate,
+    probe: UtilizationProbe,
 }
 
 struct UtilizationPhase {
@@ -228,10 +237,13 @@ impl Measurement {
                 }
             }
             Purpose::Utilization => {
-                if let Phase::Utilization(phase) = &mut self.phase {
-                    phase.available.series.add_sparse(&carried);
-                    phase.probe.record(&carried.record);
-                }
+                let (series, probe) = match &mut self.phase {
+                    Phase::Utilization(phase) => (&mut phase.available.series, &mut phase.probe),
+                    Phase::Fullness(phase) => (&mut phase.next.available.series, &mut phase.probe),
+                    _ => return,
+                };
+                series.add_sparse(&carried);
+                probe.record(&carried.record);
             }
         }
     }
@@ -321,6 +333,7 @@ impl Measurement {
             },
             Phase::Capacity(phase) => self.capacity(phase, now),
             Phase::Available(phase) => self.available(phase, now),
+            Phase::Fullness(phase) => self.fullness(phase, now),
             Phase::Sustained(phase) => self.sustained(phase, now),
             Phase::Utilization(phase) => self.utilization(phase, now),
             Phase::Load(direction) => self.load(direction),
@@ -435,7 +448,15 @@ impl Measurement {
                 (Phase::Available(phase), Some(step))
             }
             estimate::Step::Done(outcome) => match self.sustained_probe(&phase, &outcome, now) {
-                Some(probe) => (Phase::Sustained(Box::new(SustainedPhase { available: phase, outcome, probe })), None),
+                Some(probe) => {
+                    let look = self.fullness_probe(&phase, &outcome, now);
+                    let next = SustainedPhase { available: phase, outcome, probe };
+                    let next = match look {
+                        Some((rate, probe)) => Phase::Fullness(Box::new(FullnessPhase { next, rate, probe })),
+                        None => Phase::Sustained(Box::new(next)),
+                    };
+                    (next, None)
+                }
                 None => (self.end_direction(phase, outcome, None, now), None),
             },
         }
@@ -461,6 +482,29 @@ impl Measurement {
         };
         let limits = sustained::Limits { max_packet: self.transport.max_packet(), connections, spent, least_delay };
         sustained::probe(&found.capacity, outcome, &self.plan, &limits)
+    }
+
+    /// Looks at whether the path is full, where little is available.
+    fn fullness_probe(&self, phase: &AvailablePhase, outcome: &Outcome, now: Time) -> Option<(Rate, UtilizationProbe)> {
+        let capacity = &phase.capacity.as_ref()?.capacity;
+        let (rate, time) = utilization::needed_before_long_train(capacity, outcome)?;
+        Some((rate, self.probe_of_utilization(phase, rate, time, now)?))
+    }
+
+    fn fullness(&mut self, mut phase: Box<FullnessPhase>, now: Time) -> (Phase, Option<Step>) {
+        match phase.probe.next(now) {
+            estimate::Step::Send { wait, train } => {
+                let so_far = phase.next.outcome.available.map(|estimate| estimate.value);
+                let step = self.send_next(&phase.next.available.series, Purpose::Utilization, wait, train, so_far, now);
+                (Phase::Fullness(phase), Some(step))
+            }
+            estimate::Step::Done(Some(found)) if utilization::is_full(&found) => {
+                let SustainedPhase { available, outcome, .. } = phase.next;
+                let outcome = utilization::judge(&found, phase.rate, false, outcome, None);
+                (self.end_direction(available, outcome, None, now), None)
+            }
+            estimate::Step::Done(_) => (Phase::Sustained(Box::new(phase.next)), None),
+        }
     }
 
     fn sustained(&mut self, mut phase: Box<SustainedPhase>, now: Time) -> (Phase, Option<Step>) {
@@ -510,19 +554,33 @@ impl Measurement {
         now: Time,
     ) -> Option<(Rate, UtilizationProbe)> {
         let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
-        let is_one_link = self.balanced.is_none() && self.transport.kind() != Transport::Single;
         let is_narrow = judged.outcome.tight_link.is_none();
-        let is_steady = !judged.varies && !phase.series.service_cycle().is_batched();
-        if !is_one_link || !is_narrow || !is_steady {
+        if judged.varies || !is_narrow {
             return None;
         }
         let (rate, time) = utilization::needed(&found.capacity, &judged.outcome)?;
+        Some((rate, self.probe_of_utilization(phase, rate, time, now)?))
+    }
+
+    /// A look at a link of this rate for so long, if the path allows for it, and the budget.
+    fn probe_of_utilization(
+        &self,
+        phase: &AvailablePhase,
+        rate: Rate,
+        time: Span,
+        now: Time,
+    ) -> Option<UtilizationProbe> {
+        let found = phase.capacity.as_ref()?;
+        let is_one_link = self.balanced.is_none() && self.transport.kind() != Transport::Single;
+        if !is_one_link || phase.series.service_cycle().is_batched() {
+            return None;
+        }
         let config = UtilizationConfig { rate, time, seed: self.plan.seed };
         let bytes = found.cost.bytes + phase.series.bytes() + config.bytes();
         let duration = found.cost.duration + phase.series.cost(now).duration + time;
         let RequestedBudget { bytes: max_bytes, time: max_time } = self.plan.budget;
         let is_within = max_bytes.is_none_or(|max| bytes <= max) && max_time.is_none_or(|max| duration <= max);
-        (is_within && config.is_possible()).then(|| (rate, UtilizationProbe::new(config)))
+        (is_within && config.is_possible()).then(|| UtilizationProbe::new(config))
     }
 
     fn utilization(&mut self, mut phase: Box<UtilizationPhase>, now: Time) -> (Phase, Option<Step>) {

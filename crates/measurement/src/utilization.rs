@@ -34,6 +34,8 @@ const MIN_CREDIBLE_WAIT: f64 = 0.2;
 const MIN_CERTAIN_WAIT: f64 = 0.35;
 /// A precise value and the look may differ by this part of the link.
 const MAX_DIFFERENCE: f64 = 0.05;
+/// Little is available below this part of the link.
+const LITTLE: f64 = 0.4;
 /// A fair share is less than this part of the link.
 const MAX_SHARE: f64 = 0.75;
 /// TCP connections leave this part of a link idle for moments, BBR once in ten seconds: a short look does not tell it from none.
@@ -57,6 +59,18 @@ pub(crate) fn needed(capacity: &Capacity, outcome: &Outcome) -> Option<(Rate, Sp
     };
     let time = if is_open { TIME } else { SHORT_TIME };
     (is_open || outcome.available.is_some()).then_some((rate, time))
+}
+
+/// The same before a longer train is sent, which takes from others what they would give up to it: where little of the link is available.
+pub(crate) fn needed_before_long_train(capacity: &Capacity, outcome: &Outcome) -> Option<(Rate, Span)> {
+    let rate = narrow(capacity).filter(|_| capacity.shaper.is_none())?;
+    let found = outcome.available.filter(|found| found.value.as_f64() < LITTLE * rate.as_f64())?;
+    (!is_precise(&found, rate)).then_some((rate, SHORT_TIME))
+}
+
+/// Whether others keep the link busy all the time, which only those do that would take more: what trains found is what these gave up.
+pub(crate) fn is_full(found: &Utilization) -> bool {
+    found.correlation >= MIN_CORRELATION && found.busy.low > MAX_BUSY
 }
 
 /// The outcome in the light of how busy the narrow link, of this rate, was. `lasts` tells whether a longer train has passed at what was
