@@ -40,14 +40,17 @@ trait Subject {
     /// Done with the one that runs.
     fn use_it(&self, _line: &str) {}
     /// What is left of it or harmed by it, and it has not said so.
-    fn harm(&self, said: &str) -> Vec<String>;
+    fn harm(&self, end: &End) -> Vec<String>;
 }
 
 /// How a program ended.
 #[derive(Debug)]
 struct End {
+    /// Which call was to have a fault.
+    call: &'static str,
     code: Option<i32>,
     said: String,
+    printed: String,
     seen: Seen,
     /// It and all processes that it has started.
     ended: bool,
@@ -92,13 +95,13 @@ fn run(subject: &dyn Subject, plan: Plan) -> End {
     let seen = faulty.seen();
     drop(faulty);
     // Whatever still holds the other ends of the pipes would keep this from ending, too.
-    let said = if ended { said.join().unwrap() + &printed.join().unwrap() } else { String::new() };
-    End { code, said, seen, ended }
+    let text = |collector: JoinHandle<String>| if ended { collector.join().unwrap() } else { String::new() };
+    End { call: plan.call, code, said: text(said), printed: text(printed), seen, ended }
 }
 
 /// What is wrong with how it ended, if anything.
 fn fault_of(end: &End) -> Option<String> {
-    let told = end.said.lines().any(|line| {
+    let told = end.said.lines().chain(end.printed.lines()).any(|line| {
         line.starts_with("kumade: ")
             || line.starts_with("error: ")
             // A document without a value says why there is none.
@@ -132,7 +135,7 @@ fn sweep(subject: &dyn Subject, plans: impl Iterator<Item = Plan>) {
     for plan in plans {
         let began = Instant::now();
         let end = run(subject, plan.clone());
-        let faults: Vec<_> = fault_of(&end).into_iter().chain(subject.harm(&end.said)).collect();
+        let faults: Vec<_> = fault_of(&end).into_iter().chain(subject.harm(&end)).collect();
         let last = end
             .said
             .lines()
@@ -147,8 +150,8 @@ fn sweep(subject: &dyn Subject, plans: impl Iterator<Item = Plan>) {
         println!("{:.1} s {line}", began.elapsed().as_secs_f64());
         (tried, injected) = (tried + 1, injected + usize::from(end.seen.injected));
         if !faults.is_empty() {
-            println!("{}", end.said);
-            wrong.push(format!("{line}\n{}", end.said));
+            println!("{}\n{}", end.said, end.printed);
+            wrong.push(format!("{line}\n{}\n{}", end.said, end.printed));
         }
     }
     // Threads and the network decide how many calls of a name a run makes.
@@ -159,7 +162,7 @@ fn sweep(subject: &dyn Subject, plans: impl Iterator<Item = Plan>) {
 /// Of the program without a fault.
 fn counts(subject: &dyn Subject) -> BTreeMap<&'static str, u64> {
     let end = run(subject, Plan { call: "", number: 0, fault: Fault::Refused });
-    assert_eq!((end.code, subject.harm(&end.said)), (Some(0), Vec::new()), "{}", end.said);
+    assert_eq!((end.code, subject.harm(&end)), (Some(0), Vec::new()), "{}", end.said);
     println!("{:?}", end.seen.counts);
     end.seen.counts
 }
@@ -226,8 +229,10 @@ impl Subject for Measure {
     fn ready(&self) -> Option<&'static str> {
         None
     }
-    fn harm(&self, _said: &str) -> Vec<String> {
-        Vec::new()
+    fn harm(&self, end: &End) -> Vec<String> {
+        let is_document = serde_json::from_str::<serde_json::Value>(&end.printed).is_ok();
+        let harm = (end.code == Some(0) && !is_document).then(|| format!("no document: {}", end.printed));
+        harm.into_iter().collect()
     }
 }
 
@@ -245,7 +250,7 @@ impl Subject for Serve {
         let address = line.split(' ').nth(2).unwrap();
         kumade(&["measure", "--direction", "up", "--deadline", "10s", address]).output().unwrap();
     }
-    fn harm(&self, _said: &str) -> Vec<String> {
+    fn harm(&self, _end: &End) -> Vec<String> {
         Vec::new()
     }
 }
@@ -261,6 +266,17 @@ struct Link {
 const ENDS: [&str; 2] = ["one", "two"];
 
 impl Link {
+    /// Calls without which something cannot be put back, or is not known to be this link's. Then it says so, and the next one puts
+    /// it back.
+    const PUT_BACK_BY: [&str; 4] = ["flock", "ioctl", "statx", "unlink"];
+
+    /// The records of changes are of the whole directory.
+    fn is_told(left: &[String], said: &str) -> bool {
+        let is_told =
+            |left: &String| said.contains(left) || left.contains("journal") && said.contains("for leftovers in");
+        left.iter().all(is_told)
+    }
+
     fn new(directory_name: &str) -> Self {
         let inside = Namespace::new().unwrap();
         for name in ENDS {
@@ -288,7 +304,7 @@ impl Subject for Link {
     fn ready(&self) -> Option<&'static str> {
         Some("are bridged")
     }
-    fn harm(&self, _said: &str) -> Vec<String> {
+    fn harm(&self, end: &End) -> Vec<String> {
         let left = || {
             let files = files(&self.runtime.join("kumade"));
             let changed = (Self::offloads(&self.inside) != self.before).then(|| "offloads".to_owned());
@@ -298,8 +314,10 @@ impl Subject for Link {
         if first.is_empty() {
             return first;
         }
-        // What the system does not let it put back, the next one puts back.
         println!("left to the next one: {first:?}");
+        if !Self::PUT_BACK_BY.contains(&end.call) || !Self::is_told(&first, &end.said) {
+            return first;
+        }
         let next = run(self, Plan { call: "", number: 0, fault: Fault::Refused });
         [left(), fault_of(&next).into_iter().collect()].concat()
     }
@@ -346,9 +364,9 @@ impl Subject for Lab {
     fn ready(&self) -> Option<&'static str> {
         None
     }
-    fn harm(&self, said: &str) -> Vec<String> {
+    fn harm(&self, end: &End) -> Vec<String> {
         let found = Self::contents(&self.out);
-        let is_said = |path: &Path| said.contains(&format!("cannot remove the temporary file {}", name(path)));
+        let is_said = |path: &Path| end.said.contains(&format!("cannot remove the temporary file {}", name(path)));
         let stray = found.keys().filter(|path| !self.earlier.contains_key(*path) && !is_said(path));
         let stray = stray.map(|path| format!("{} is left", path.display()));
         let harmed = self
@@ -419,6 +437,7 @@ fn a_link_of_which_a_call_fails_leaves_nothing() {
             ("flock", 3, Fault::Refused),
             ("ftruncate", 1, Fault::Refused),
             ("ioctl", 18, Fault::Refused),
+            ("listen", 3, Fault::Refused),
             ("socket", 16, Fault::Refused),
             ("unlink", 3, Fault::Refused),
             ("write", 3, Fault::Refused),

@@ -1,10 +1,14 @@
 use crate::lock_file;
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+/// As the standard library has it.
+const BACKLOG: i32 = 128;
 
 /// The file of a listening socket, which only its user may connect to. Removed when this is dropped.
 #[derive(Debug)]
@@ -13,8 +17,12 @@ pub(crate) struct SocketFile(PathBuf);
 impl SocketFile {
     /// Makes the file and listens.
     pub(crate) fn bind(path: PathBuf) -> io::Result<(Self, UnixListener)> {
-        let listener = at_short_path(&path, UnixListener::bind)?;
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        at_short_path(&path, |path| socket.bind(&SockAddr::unix(path)?))?;
+        // From here on the file goes with this, also where the rest fails.
         let file = SocketFile(path);
+        socket.listen(BACKLOG)?;
+        let listener = UnixListener::from(socket);
         fs::set_permissions(&file.0, fs::Permissions::from_mode(0o600))?;
         Ok((file, listener))
     }
