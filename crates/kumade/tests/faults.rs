@@ -11,7 +11,7 @@
 //! - `KUMADE_FAULTS_EVERY=20`, `KUMADE_FAULTS_FROM=300`: of all that, every 20th, and none before the one of this number, where
 //!   an earlier process was ended.
 //!
-//! Processes for different kinds or calls of `measure` and `serve` may run side by side; those for `lab` and `link` share files.
+//! Processes for different kinds or calls may run side by side.
 
 use net::fault_injection::{CALLS, Fault, Faulty, Plan, Seen, obstacle};
 use net::interface;
@@ -331,7 +331,8 @@ struct Lab {
 }
 
 impl Lab {
-    const RUN: [&str; 9] = ["lab", "run", "rake-accuracy", "--rate", "5mbit", "--cross", "1mbit", "--transport", "udp"];
+    const RUN: [&str; 9] =
+        ["lab", "run", "rake-accuracy", "--rate", "100mbit", "--cross", "20mbit", "--transport", "udp"];
 
     fn new(name: &str, more: &'static [&'static str]) -> Self {
         let out = directory(name);
@@ -472,6 +473,7 @@ fn every_call_of_every_program_fails() {
     }
     let wanted = std::env::var("KUMADE_FAULTS").ok();
     let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
+    let own = |name: &str| format!("{name}-{}", std::process::id());
     in_namespaces("every_call_of_every_program_fails", || {
         if is_wanted("measure") {
             let subject = Measure { server: Serving::start(&[]) };
@@ -481,15 +483,15 @@ fn every_call_of_every_program_fails() {
             sweep(&Serve, thorough(counts(&Serve)));
         }
         if is_wanted("lab-virtual") {
-            let lab = Lab::new("faults-lab-virtual", &["--virtual"]);
+            let lab = Lab::new(&own("faults-lab-virtual"), &["--virtual"]);
             sweep(&lab, thorough(counts(&lab)));
         }
         if is_wanted("lab") {
-            let lab = Lab::new("faults-lab", &[]);
+            let lab = Lab::new(&own("faults-lab"), &[]);
             sweep(&lab, thorough(counts(&lab)));
         }
         if is_wanted("link") {
-            let link = Link::new("faults-link");
+            let link = Link::new(&own("faults-link"));
             sweep(&link, thorough(counts(&link)));
         }
     });
