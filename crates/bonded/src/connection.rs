@@ -6,6 +6,7 @@ use packet::Ecn;
 use runtime::Buffer;
 use secure::stream::{self, RecordReader};
 use secure::{Kind, Route};
+use service::Network;
 use socket2::SockRef;
 use std::fmt;
 use std::io::{self, Read};
@@ -86,6 +87,11 @@ impl Connection {
             max_rto: tuning.rto.max_of_connection(),
             reports_writable: false,
         })
+    }
+
+    /// What its far end's address counts for.
+    pub(crate) fn network(&self) -> Network {
+        Network::of(self.route.address.ip())
     }
 
     /// Hands what has arrived to the node.

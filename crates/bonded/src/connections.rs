@@ -7,6 +7,7 @@ use net::readiness::{Event, Readiness};
 use net::{SetupError, clock, congestion};
 use runtime::Buffer;
 use secure::{Route, channel};
+use service::{Members, Network};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::collections::BTreeMap;
 use std::io;
@@ -27,8 +28,8 @@ pub(crate) struct Connections {
     by_route: BTreeMap<(u8, SocketAddr), u32>,
     /// By remote and path.
     by_owner: BTreeMap<(usize, u8), u32>,
-    /// Connections to this end that have not shown yet whose they are, the oldest first.
-    strangers: Vec<u32>,
+    /// Connections to this end that have not shown yet whose they are.
+    strangers: Members<u32>,
     next_number: u32,
 }
 
@@ -41,8 +42,10 @@ const HEAD_START: Span = Span::from_millis(20);
 const MAX_ACCEPTS: usize = 16;
 /// Who has not shown to be a peer for so long is left.
 const STRANGER_PATIENCE: Span = Span::from_secs(10);
-/// So many are waited for at a time; for a further one the oldest is left.
+/// So many are waited for at a time; for a further one, the oldest of the network with most of them is left.
 const MAX_STRANGERS: usize = 256;
+/// A peer opens several at once, and is not to be the busiest among strangers of many networks.
+const PEERS_WORTH: usize = 8;
 /// A connection whose far end is gone is noticed after 30 s.
 const DEAD_AFTER: Duration = Duration::from_secs(30);
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
@@ -72,7 +75,7 @@ impl Connections {
             open: BTreeMap::new(),
             by_route: BTreeMap::new(),
             by_owner: BTreeMap::new(),
-            strangers: Vec::new(),
+            strangers: Members::default(),
             next_number: LISTENER + 1,
         })
     }
@@ -106,7 +109,7 @@ impl Connections {
         }
         let outcome = if event.readable || event.error { connection.receive(node) } else { Ok(()) };
         if let Some((remote, path)) = connection.owner {
-            self.strangers.retain(|stranger| *stranger != number);
+            self.strangers.remove(connection.network(), &number);
             // A path has one connection, so that a peer has a bounded number, however often it comes anew.
             let before = self.by_owner.insert((remote, path.number()), number);
             before.filter(|before| *before != number).into_iter().for_each(|before| self.close(before, node));
@@ -120,11 +123,11 @@ impl Connections {
         for _ in 0..MAX_ACCEPTS {
             let Some(Ok((stream, address))) = self.listener.as_ref().map(TcpListener::accept) else { return };
             if self.strangers.len() >= MAX_STRANGERS {
-                let oldest = self.strangers[0];
-                self.close(oldest, node);
+                let left = self.strangers.gives_way(PEERS_WORTH).map(|(_, number)| *number);
+                left.into_iter().for_each(|number| self.close(number, node));
             }
             if let Some(number) = self.add(stream, route(None, address), None) {
-                self.strangers.push(number);
+                self.strangers.insert(Network::of(address.ip()), number);
             }
         }
     }
@@ -143,8 +146,9 @@ impl Connections {
     }
 
     fn ended(&mut self, number: u32, ended: &Ended, node: &mut Node<Buffer>) {
-        let is_stranger = self.strangers.contains(&number);
-        if let (true, Ended::NotAPeer(first), Some(connection)) = (is_stranger, ended, self.open.get(&number)) {
+        let connection = self.open.get(&number);
+        let stranger = connection.filter(|stranger| self.strangers.contains(stranger.network(), &number));
+        if let (Some(connection), Ended::NotAPeer(first)) = (stranger, ended) {
             let _ = self.set.remove(&connection.stream);
             // Who sends anything else gets the same silence as who sends nothing.
             if channel::is_initiation(first) {
@@ -173,8 +177,8 @@ impl Connections {
     }
 
     fn forget(&mut self, number: u32, node: &mut Node<Buffer>) -> Option<Connection> {
-        self.strangers.retain(|stranger| *stranger != number);
         let connection = self.open.remove(&number)?;
+        self.strangers.remove(connection.network(), &number);
         let Route { path, address } = connection.route;
         if self.by_route.get(&(path, address)) == Some(&number) {
             self.by_route.remove(&(path, address));
@@ -225,14 +229,20 @@ impl Connections {
 
     /// Opens connections, and leaves strangers. Returns when to be called again at the latest.
     pub(crate) fn follow(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
-        let patient =
-            |number: &u32| self.open.get(number).is_some_and(|stranger| now - stranger.since < STRANGER_PATIENCE);
-        let left: Vec<_> = self.strangers.iter().copied().take_while(|number| !patient(number)).collect();
-        left.into_iter().for_each(|number| self.close(number, node));
-        let oldest = self.strangers.first().and_then(|number| self.open.get(number));
-        let oldest = oldest.map(|stranger| stranger.since + STRANGER_PATIENCE);
+        let mut oldest = self.oldest_stranger();
+        while let Some((number, _)) = oldest.filter(|(_, until)| *until <= now) {
+            self.close(number, node);
+            oldest = self.oldest_stranger();
+        }
+        let oldest = oldest.map(|(_, until)| until);
         let look = node.is_backlogged().then_some(now + StreamCarrier::LOOK_INTERVAL);
         self.dial(node, now).into_iter().chain(oldest).chain(look).min()
+    }
+
+    /// And when it is left.
+    fn oldest_stranger(&self) -> Option<(u32, Time)> {
+        let (_, number) = self.strangers.oldest()?;
+        Some((*number, self.open.get(number)?.since + STRANGER_PATIENCE))
     }
 
     fn dial(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {

@@ -9,6 +9,7 @@ use net::capture::Capture;
 use net::namespace::Namespace;
 use secure::{PresharedKey, PrivateKey};
 use service::RuntimeDir;
+use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
@@ -185,5 +186,42 @@ fn a_stranger_is_told_nothing() {
             stream.set_read_timeout(Some(testnet::TEST_DEADLINE)).unwrap();
             assert!(!matches!(stream.read(&mut [0; 9]), Ok(1..)), "no byte");
         }
+    });
+}
+
+/// Whether the far end has closed it.
+fn is_left(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    !matches!(stream.peek(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+}
+
+#[test]
+fn strangers_of_one_network_push_out_no_connection_of_another() {
+    in_namespaces("strangers_of_one_network_push_out_no_connection_of_another", || {
+        let sites = Sites::cabled(1).unwrap();
+        let path = Sites::path(0);
+        ip(&sites.left, &["address", "add", "192.0.2.1/24", "dev", &path]).unwrap();
+        ip(&sites.right, &["route", "add", "192.0.2.0/24", "dev", &path]).unwrap();
+        let right = start(&sites.right, config(2, 0));
+        let address = SocketAddr::new(Sites::gateway(0, 2).into(), PORT);
+        // A peer that says nothing yet, as one far away.
+        let quiet = sites.left.run(|| TcpStream::connect(address).unwrap()).unwrap();
+        let stranger = || {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            socket.bind(&SocketAddr::from(([192, 0, 2, 1], 0)).into()).unwrap();
+            socket.connect(&address.into()).unwrap();
+            TcpStream::from(socket)
+        };
+        let strangers = || -> Vec<_> { (0..400).map(|_| sites.left.run(stranger).unwrap()).collect() };
+        // They are accepted in their order.
+        let before = strangers();
+        assert!(eventually(|| is_left(&before[400 - 256 - 1])));
+        assert!(!is_left(&quiet));
+        // With all places taken, a peer connects.
+        let left = start(&sites.left, config(1, 6));
+        let after = strangers();
+        assert!(eventually(|| paths_up(&left) == 6 && paths_up(&right) == 6));
+        transfer(&sites, 100_000);
+        drop((before, after));
     });
 }

@@ -34,7 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("runtime", &["link", "net", "packet", "units"]),
     ("service", &["net", "units"]),
     // TCP connections of a tunnel that carry no packets.
-    ("relay", &["net", "runtime", "secure", "units"]),
+    ("relay", &["net", "runtime", "secure", "service", "units"]),
     // What a gateway and a tunnel do, over sockets.
     ("bonded", &["dataplane", "multipath", "net", "packet", "runtime", "secure", "service", "units"]),
     // What is seen of a bonded plane.
@@ -43,7 +43,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("testnet", &["link", "middlebox", "net", "packet", "runtime", "units", "wire"]),
     // The STAMP client fits the clocks itself (`estimate::delay`).
     ("probe", &["estimate", "measurement", "net", "train", "transport", "units", "wire"]),
-    ("serve", &["net", "train", "transport", "units", "wire"]),
+    // Who gives way where there is not room for all.
+    ("serve", &["net", "service", "train", "transport", "units", "wire"]),
     ("emulator", &["link", "middlebox", "net", "packet", "runtime", "service", "units"]),
     (
         "tunnel",

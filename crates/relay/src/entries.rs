@@ -4,6 +4,7 @@ use crate::slot::Slot;
 use net::clock;
 use net::readiness::{Event, Readiness};
 use secure::PublicKey;
+use service::Members;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::TcpStream;
@@ -25,6 +26,8 @@ pub(crate) struct Entries {
     pub(crate) reports: Reports,
     pub(crate) status: RelayStatus,
     pub(crate) entries: BTreeMap<u32, Entry>,
+    /// Those that have not shown to be a peer's.
+    strangers: Members<u32>,
     /// Those that may have something to do.
     busy: BTreeSet<u32>,
     next_number: u32,
@@ -40,6 +43,7 @@ impl Entries {
             reports: Reports::default(),
             status: RelayStatus::default(),
             entries: BTreeMap::new(),
+            strangers: Members::default(),
             busy: BTreeSet::new(),
             next_number: FIRST_NUMBER,
         }
@@ -47,6 +51,11 @@ impl Entries {
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Those that have not shown to be a peer's.
+    pub(crate) fn strangers(&self) -> &Members<u32> {
+        &self.strangers
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Entry)> {
@@ -76,10 +85,13 @@ impl Entries {
     /// Keeps what a connection has become.
     pub(crate) fn put(&mut self, number: u32, slot: Slot, peer: Option<PublicKey>) {
         let deadline = slot.patience().map(|patience| clock::monotonic() + patience);
-        self.entries.insert(number, Entry { slot, peer, deadline });
+        self.put_back(number, Entry { slot, peer, deadline });
     }
 
     pub(crate) fn put_back(&mut self, number: u32, entry: Entry) {
+        if let Some(network) = entry.slot.stranger_network() {
+            self.strangers.insert(network, number);
+        }
         self.entries.insert(number, entry);
     }
 
@@ -96,7 +108,11 @@ impl Entries {
     }
 
     pub(crate) fn remove(&mut self, number: u32) -> Option<Entry> {
-        self.entries.remove(&number)
+        let entry = self.entries.remove(&number)?;
+        if let Some(network) = entry.slot.stranger_network() {
+            self.strangers.remove(network, &number);
+        }
+        Some(entry)
     }
 
     /// Has the connection that is carried under this number looked at, too.

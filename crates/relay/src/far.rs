@@ -11,6 +11,7 @@ use rand::rngs::StdRng;
 pub(crate) use secure::channel::Accepted;
 use secure::channel::Acceptor;
 use secure::stream::RecordReader;
+use service::Network;
 use socket2::Socket;
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -31,6 +32,7 @@ pub(crate) struct Far {
 /// A connection that has not shown to be a peer's.
 pub(crate) struct Stranger {
     pub(crate) stream: TcpStream,
+    pub(crate) network: Network,
     reader: RecordReader,
 }
 
@@ -100,8 +102,11 @@ impl Far {
 }
 
 impl Stranger {
-    pub(crate) fn new(stream: TcpStream) -> Self {
-        Stranger { stream, reader: RecordReader::new() }
+    /// # Errors
+    /// The connection is no more.
+    pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
+        let network = Network::of(stream.peer_addr()?.ip());
+        Ok(Stranger { stream, network, reader: RecordReader::new() })
     }
 
     /// Goes on. Whether there is a stream of a peer now.

@@ -16,14 +16,17 @@ use std::net::TcpStream;
 
 /// Connections of one peer.
 const MAX_PER_PEER: usize = 1024;
-/// Who has not shown to be a peer is waited for; for a further one the oldest is left.
+/// So many who have not shown to be a peer are waited for; for a further one, the oldest of the network with most of them is
+/// left.
 const MAX_STRANGERS: usize = 256;
+/// Programs open several at once, and their host is not to be the busiest network among strangers of many.
+const PEERS_WORTH: usize = 8;
 
 /// Somebody has connected.
 pub(crate) fn greet(entries: &mut Entries, stream: TcpStream) {
     make_room(entries);
-    if plain::tend(&stream).is_ok() {
-        entries.enter(Slot::Stranger(Stranger::new(stream)));
+    if let Ok(stranger) = tended(stream) {
+        entries.enter(Slot::Stranger(stranger));
     }
 }
 
@@ -31,20 +34,23 @@ pub(crate) fn greet(entries: &mut Entries, stream: TcpStream) {
 pub(crate) fn take_over(far: &mut Far, entries: &mut Entries, stream: TcpStream, initiation: &[u8]) {
     make_room(entries);
     let number = entries.new_number();
-    let is_watched = plain::tend(&stream).is_ok() && entries.set.add_edges(&stream, number).is_ok();
-    if is_watched {
-        let stranger = Stranger::new(stream);
+    let Ok(stranger) = tended(stream) else { return };
+    if entries.set.add_edges(&stranger.stream, number).is_ok() {
         let accepted = stranger.greeted(initiation, far);
         entries.put(number, Slot::Stranger(stranger), None);
         met(far, entries, number, accepted.map(Some));
     }
 }
 
+fn tended(stream: TcpStream) -> io::Result<Stranger> {
+    plain::tend(&stream)?;
+    Stranger::new(stream)
+}
+
 fn make_room(entries: &mut Entries) {
-    let strangers = entries.iter().filter(|(_, entry)| entry.peer.is_none());
-    let strangers: Vec<_> = strangers.map(|(number, entry)| (entry.deadline, number)).collect();
-    if strangers.len() >= MAX_STRANGERS {
-        strangers.iter().min().map(|(_, oldest)| entries.remove(*oldest));
+    if entries.strangers().len() >= MAX_STRANGERS {
+        let left = entries.strangers().gives_way(PEERS_WORTH).map(|(_, number)| *number);
+        left.map(|number| entries.remove(number));
     }
 }
 
@@ -72,7 +78,10 @@ fn met(far: &Far, entries: &mut Entries, number: u32, outcome: Result<Option<Acc
         }
         // Who sends anything else gets the same silence as who sends nothing.
         Err(Ended::NotAPeer(_)) => {
-            entries.put_back(number, Entry { slot: Slot::Silent(stranger.stream), peer: None, deadline });
+            entries.put_back(
+                number,
+                Entry { slot: Slot::Silent(stranger.stream, stranger.network), peer: None, deadline },
+            );
         }
         Err(_) => {}
     }

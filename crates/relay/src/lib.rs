@@ -25,7 +25,7 @@
 //! One thread, `epoll` and no copy but those of the kernel: data is read to where it is sealed, and written from where it was
 //! opened. Per connection an end holds 33 kB, and up to 82 kB more while a side takes nothing; then it reads no more from the
 //! other, so that TCP slows the sender down. A peer has 1024 connections at most. Strangers get no byte, are left after
-//! 10 s, and are 256 at most.
+//! 10 s, and are 256 at most: for a further one, the oldest of the network (IPv4 /24, IPv6 /48) with most of them is left.
 #![forbid(unsafe_code)]
 
 mod allowed;

@@ -1,6 +1,7 @@
 use crate::carried::Carried;
 use crate::far::{Opening, Stranger};
 use crate::near::Dialing;
+use service::Network;
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
 use units::Span;
@@ -12,7 +13,7 @@ pub(crate) enum Slot {
     /// At the far end: it has not shown to be a peer's.
     Stranger(Stranger),
     /// It has shown to be none, and gets the same silence as who sends nothing.
-    Silent(TcpStream),
+    Silent(TcpStream, Network),
     /// At the far end: its target is being connected.
     Opening(Box<Opening>),
     /// Bytes pass.
@@ -25,12 +26,21 @@ impl Slot {
     /// For how long it may stay what it is.
     pub(crate) fn patience(&self) -> Option<Span> {
         let seconds = match self {
-            Slot::Dialing(_) | Slot::Stranger(_) | Slot::Silent(_) => 10,
+            Slot::Dialing(_) | Slot::Stranger(_) | Slot::Silent(..) => 10,
             Slot::Opening(_) => 30,
             Slot::Carried(_) => return None,
             Slot::Leaving(_) => 5,
         };
         Some(Span::from_secs(seconds))
+    }
+
+    /// Where who has not shown to be a peer comes from; none for all others.
+    pub(crate) fn stranger_network(&self) -> Option<Network> {
+        match self {
+            Slot::Stranger(stranger) => Some(stranger.network),
+            Slot::Silent(_, network) => Some(*network),
+            _ => None,
+        }
     }
 
     /// The connection between the ends, while it is not handed on.
@@ -40,7 +50,7 @@ impl Slot {
             Slot::Stranger(stranger) => Some(&stranger.stream),
             Slot::Opening(opening) => Some(&opening.sealed.stream),
             Slot::Carried(carried) => Some(&carried.sealed.stream),
-            Slot::Silent(stream) | Slot::Leaving(stream) => Some(stream),
+            Slot::Silent(stream, _) | Slot::Leaving(stream) => Some(stream),
         }
     }
 }

@@ -1,9 +1,12 @@
 //! Both ends over loopback: what passes is what was sent, and each end of a connection is the end that was meant.
 
 use net::tcp::RtoLimits;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
 use relay::{Allowed, Forward, Refusal, Relay, RelayConfig, RelayStatus, Report, Role};
+use secure::channel::Initiator;
 use secure::{PresharedKey, PrivateKey, PublicKey};
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -285,6 +288,12 @@ fn strangers_see_nothing_and_are_left() {
     }
 }
 
+/// Whether the far end has closed it.
+fn is_left(stranger: &TcpStream) -> bool {
+    stranger.set_nonblocking(true).unwrap();
+    !matches!(stranger.peek(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+}
+
 #[test]
 fn strangers_are_bounded_and_keep_nobody_out() {
     let listener = TcpListener::bind(local()).unwrap();
@@ -298,12 +307,40 @@ fn strangers_are_bounded_and_keep_nobody_out() {
     let mut near = pair.connect();
     near.write_all(b"x").unwrap();
     listener.accept().unwrap().0.read_exact(&mut [0]).unwrap();
-    let is_left = |stranger: &TcpStream| {
-        stranger.set_nonblocking(true).unwrap();
-        !matches!(stranger.peek(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
-    };
     let left = strangers.iter().filter(|stranger| is_left(stranger)).count();
     assert!(left >= 300 - 256, "{left}");
+}
+
+/// A connection from this address, which names the network of who connects.
+fn connect_from(source: [u8; 4], to: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    socket.into()
+}
+
+/// Begins a stream as a near end does. Whether it is answered.
+fn is_answered(mut stream: &TcpStream) -> bool {
+    let mut initiator = Initiator::new(identity(1), identity(2).public(), PresharedKey::default());
+    let (_, initiation) = initiator.begin(net::clock::realtime(), &mut StdRng::seed_from_u64(1)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(&initiation).unwrap();
+    matches!(stream.read(&mut [0; 200]), Ok(1..))
+}
+
+#[test]
+fn strangers_of_one_network_keep_out_no_peer_that_connected_before_them() {
+    let far = far_end(vec![identity(1).public()], &["0.0.0.0/0"]);
+    let address = far.addresses().unwrap()[0];
+    let peer = connect_from([127, 0, 0, 1], address);
+    // Silent ones, and others that show that they are no peers.
+    let initiation = [&[0, 140, 5, 0, 0, 0][..], &[7; 136]].concat();
+    let strangers: Vec<_> =
+        (0..600).map(|number| connect_from([127, 9, 9, 1 + (number % 200) as u8], address)).collect();
+    strangers.iter().step_by(2).for_each(|mut stranger| drop(stranger.write_all(&initiation)));
+    // They are accepted in their order.
+    eventually(|| is_left(&strangers[600 - 256 - 1]).then_some(()));
+    assert!(is_answered(&peer));
 }
 
 #[test]

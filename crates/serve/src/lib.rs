@@ -12,8 +12,6 @@ mod acceptor;
 mod clock;
 mod config;
 mod error;
-mod members;
-mod network;
 mod opening;
 mod pending;
 mod reflector;

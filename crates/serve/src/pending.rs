@@ -1,9 +1,8 @@
 //! Connections whose purpose, or whose client, is not known yet.
 
-use crate::members::Members;
-use crate::network::Network;
 use crate::opening::Opening;
 use net::clock;
+use service::{Members, Network};
 use std::net::{IpAddr, TcpStream};
 use units::{Span, Time};
 

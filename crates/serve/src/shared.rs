@@ -1,11 +1,10 @@
 //! What the acceptor and the sessions share.
 
 use crate::config::ServerConfig;
-use crate::members::Members;
-use crate::network::Network;
 use crate::turn_queue::TurnQueue;
 use net::clock;
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use service::{Members, Network};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};

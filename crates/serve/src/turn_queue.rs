@@ -8,7 +8,7 @@
 //! Turns go round by [`Network`]: next comes the first client of the network that has lately had least, so that one which
 //! has had nothing goes before all that have, however many clients and addresses these have.
 
-use crate::network::Network;
+use service::Network;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;

@@ -1,8 +1,8 @@
 //! What every daemon of this workspace needs, once: a resource has one owner at a time ([`Claim`],
-//! [`NamespaceClaim`]); a running service is
-//! asked and changed through a control socket with typed requests ([`Registry`]); metrics are fetched by Prometheus
-//! ([`Exporter`]); a signal ends it cleanly ([`signals`]); and what it changed in the system is undone by the next one where
-//! it was killed ([`Journal`]).
+//! [`NamespaceClaim`]); a running service is asked and changed through a control socket with typed requests ([`Registry`]);
+//! metrics are fetched by Prometheus ([`Exporter`]); where there is not room for all who connect, the busiest network gives
+//! way ([`Members`]); a signal ends it cleanly ([`signals`]); and what it changed in the system is undone by the next one
+//! where it was killed ([`Journal`]).
 //!
 //! All of it is plain threads. Files are in a [`RuntimeDir`], which only its user may enter. A client of either socket,
 //! whatever it sends or fails to send, costs a bounded amount of memory and time: messages have a maximum size, and each
@@ -16,7 +16,9 @@ mod journal;
 mod listen_address;
 mod listener_thread;
 mod lock_file;
+mod members;
 mod namespace_claim;
+mod network;
 mod policy_routes;
 mod private_directory;
 mod replace_files;
@@ -31,7 +33,9 @@ pub use control::{ControlError, ControlServer, NamedClaim, Protocol, Registry};
 pub use exporter::{Exporter, ExporterError};
 pub use journal::{Journal, Leftover, Record};
 pub use listen_address::{ListenAddressError, listen_address, metrics_address};
+pub use members::Members;
 pub use namespace_claim::NamespaceClaim;
+pub use network::Network;
 pub use policy_routes::InstalledRoutes;
 pub use private_directory::PrivateDirectory;
 pub use replace_files::{ReplaceError, check_writable, replace_files};

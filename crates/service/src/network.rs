@@ -1,14 +1,14 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The network that an address counts for: IPv4 /24, or IPv6 /48, which is what a site has (RFC 6177). What one attacker
-/// can take is bounded by the number of its networks, not of its addresses.
+/// The network that an address counts for where there is not room for everybody: IPv4 /24, or IPv6 /48, which is what a site
+/// has (RFC 6177). What one attacker can take is bounded by the number of its networks, not of its addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Network(IpAddr);
+pub struct Network(IpAddr);
 
 impl Network {
     /// The network of `address`; an IPv4-mapped IPv6 address is IPv4.
-    pub(super) fn of(address: IpAddr) -> Self {
+    pub fn of(address: IpAddr) -> Self {
         Network(match address.to_canonical() {
             IpAddr::V4(v4) => Ipv4Addr::from_bits(v4.to_bits() & (u32::MAX << 8)).into(),
             IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 80)).into(),
