@@ -204,7 +204,7 @@ fn fold(mut sum: u64) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples;
+    use crate::samples::{self, Sample, SampleKind, V4};
     use proptest::prelude::*;
 
     #[test]
@@ -222,6 +222,33 @@ mod tests {
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
         assert_eq!(crc32c(&(0..32).collect::<Vec<_>>()), 0x46dd_794e);
+    }
+
+    #[test]
+    fn the_sum_of_an_ipv4_header_is_verified() {
+        let mut packet = Sample::new(V4, SampleKind::Udp, b"payload").packet();
+        assert!(is_header_valid(&packet) && is_header_valid(&packet[..20]));
+        assert!(!is_header_valid(&packet[..19]), "cut within it");
+        // The time to live, which no other sum covers.
+        packet[8] -= 1;
+        assert_eq!((is_header_valid(&packet), is_valid(&packet)), (false, Ok(false)));
+        set_header(&mut packet);
+        assert_eq!((is_header_valid(&packet), is_valid(&packet)), (true, Ok(true)));
+    }
+
+    #[test]
+    fn a_fragment_does_not_show_whether_its_datagram_is_valid() {
+        let mut packet = Sample::new(V4, SampleKind::Udp, b"the beginning of it").packet();
+        packet[6] = 0x20;
+        packet[26] ^= 1;
+        let sum = [packet[26], packet[27]];
+        set(&mut packet).unwrap();
+        assert_eq!([packet[26], packet[27]], sum);
+        assert_eq!(is_valid(&packet), Ok(true));
+        // The same as a whole datagram.
+        packet[6] = 0;
+        set_header(&mut packet);
+        assert_eq!(is_valid(&packet), Ok(false));
     }
 
     proptest! {

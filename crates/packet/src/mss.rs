@@ -40,7 +40,7 @@ pub fn clamp_mss(packet: &mut [u8], mtu: u32) -> bool {
     true
 }
 
-/// Where the TCP header of a segment with SYN begins, and how long headers without options are. Most packets are none, which
+/// Where the TCP header of a segment with SYN begins, of which the flags are there at least, and how long headers without options are. Most packets are none, which
 /// their first bytes tell.
 fn opening_segment(packet: &[u8]) -> Option<(usize, u32)> {
     let (offset, headers) = match packet {
@@ -57,7 +57,7 @@ fn opening_segment(packet: &[u8]) -> Option<(usize, u32)> {
         }
         _ => return None,
     };
-    (packet.get(offset + FLAGS)? & SYN != 0 && packet.len() >= offset + TCP_HEADER).then_some((offset, headers))
+    (packet.get(offset + FLAGS)? & SYN != 0).then_some((offset, headers))
 }
 
 /// Where the value of the maximum segment size is in a TCP header.
@@ -120,6 +120,16 @@ mod tests {
     }
 
     #[test]
+    fn other_options_before_it_are_passed_over() {
+        // Window scale, SACK permitted and timestamps; the maximum segment size at an odd offset, too.
+        for before in [&[3, 3, 7][..], &[4, 2], &[8, 10, 0, 0, 0, 1, 0, 0, 0, 0], &[1, 3, 3, 7, 4, 2]] {
+            let mut packet = segment(V4, true, &[before, &[2, 4, 0x05, 0xb4]].concat());
+            assert!(clamp_mss(&mut packet, 1280), "{before:?}");
+            assert_eq!((announced(&packet), checksum::is_valid(&packet)), (Some(1240), Ok(true)), "{before:?}");
+        }
+    }
+
+    #[test]
     fn everything_else_stays_as_it_is() {
         let mss = [2, 4, 0x05, 0xb4];
         let [low, high, both] = [[0, 8], [1, 0], [1, 1]].map(|offset| {
@@ -149,6 +159,8 @@ mod tests {
             segment(V4, false, &mss),
             segment(V4, true, &[]),
             segment(V6, true, &[1, 1, 0, 2, 4, 0x05, 0xb4]),
+            // Behind the end of the list, what looks like an option of four bytes.
+            segment(V4, true, &[0, 4, 1, 1, 2, 4, 0x05, 0xb4]),
             segment(V4, true, &[2, 0, 0, 0]),
             segment(V4, true, &[8, 200, 2, 4]),
             low,

@@ -56,6 +56,36 @@ fn what_follows_the_packet_is_no_part_of_it() {
 }
 
 #[test]
+fn a_packet_may_end_with_its_header_but_not_within_it() {
+    let mut packet = Sample::new(V4, SampleKind::Udp, b"payload").packet();
+    packet[3] = 20;
+    let headers = Headers::parse(&packet).unwrap();
+    assert_eq!((headers.total_len, headers.transport_offset, headers.transport), (20, 20, None));
+    packet[3] = 19;
+    assert!(matches!(Headers::parse(&packet), Err(ParseError::Header { .. })));
+}
+
+#[test]
+fn a_segment_occupies_its_payload_and_a_number_for_each_of_syn_and_fin() {
+    let tcp = |acknowledgment, flags| {
+        let packet = Sample::new(V4, SampleKind::Tcp(1, acknowledgment, flags), b"12345").packet();
+        *Headers::parse(&packet).unwrap().tcp().unwrap()
+    };
+    for (flags, length) in
+        [([false; 3], 5), ([true, false, false], 6), ([false, true, false], 6), ([true, true, true], 7)]
+    {
+        assert_eq!(tcp(None, flags).sequence_len(), length, "{flags:?}");
+    }
+    // SYN alone, or with FIN, which is no answer either.
+    for flags in [[true, false, false], [true, true, false]] {
+        assert!(tcp(None, flags).opens() && !tcp(Some(2), flags).opens());
+    }
+    for flags in [[false; 3], [false, true, false], [false, false, true], [true, false, true]] {
+        assert!(!tcp(None, flags).opens() && !tcp(Some(2), flags).opens(), "{flags:?}");
+    }
+}
+
+#[test]
 fn a_cut_packet_is_refused_but_its_beginning_can_be_read() {
     for ends in [V4, V6] {
         let packet = Sample::new(ends, SampleKind::Udp, &[7; 100]).packet();

@@ -53,6 +53,76 @@ fn an_echo_reply_of_zeros_stays_valid() {
 }
 
 #[test]
+fn a_rewrite_to_the_same_headers_changes_no_byte() {
+    // Another form of a sum of zero, which nobody sends and which is not this one's to correct.
+    let mut packet = Sample::new(V4, SampleKind::Echo, b"x").packet();
+    packet[10..12].fill(0);
+    packet[4..6].fill(0);
+    let identification = checksum::of(&packet[..20]);
+    packet[4..6].copy_from_slice(&identification.to_be_bytes());
+    packet[10..12].fill(0xff);
+    assert!(checksum::is_header_valid(&packet));
+    let (before, headers) = (packet.clone(), Headers::parse(&packet).unwrap());
+    rewrite(&mut packet, &headers, &headers).unwrap();
+    assert_eq!(packet, before);
+}
+
+#[test]
+fn a_packet_of_nothing_but_its_header_is_rewritten_and_one_that_is_shorter_refused() {
+    for (ends, to) in [(V4, "203.0.113.9:1"), (V6, "[2001:db8::9]:1")] {
+        let mut packet = Sample::new(ends, SampleKind::Udp, b"").packet();
+        packet.truncate(if ends == V4 { 20 } else { 40 });
+        let length = if ends == V4 { [0, 20] } else { [0, 0] };
+        let at = if ends == V4 { 2 } else { 4 };
+        packet[at..at + 2].copy_from_slice(&length);
+        checksum::set(&mut packet).unwrap();
+        rewritten(&mut packet, End::Source, to.parse().unwrap()).unwrap();
+        let headers = Headers::parse(&packet).unwrap();
+        assert_eq!(headers.source, to.parse::<SocketAddr>().unwrap().ip());
+        assert!(checksum::is_valid(&packet).unwrap());
+        // Headers that this packet does not have.
+        let (before, mut other) = (packet.clone(), headers);
+        other.transport_offset = headers.total_len + 1;
+        let error = rewrite(&mut packet, &other, &with(&other, End::Source, ends.0.parse().unwrap())).unwrap_err();
+        assert!(matches!(error, RewriteError::Length { .. }) && packet == before);
+    }
+}
+
+#[test]
+fn sums_of_udp_lite_and_dccp_follow_the_addresses() {
+    for (ends, to) in [(V4, "203.0.113.9:1"), (V6, "[2001:db8::9]:1")] {
+        for protocol in [33, 136] {
+            // All of the segment is covered, and the sum stands where UDP has it.
+            let mut packet = Sample::new(ends, SampleKind::Udp, b"covered").packet();
+            packet[if ends == V4 { 9 } else { 6 }] = protocol;
+            let headers = Headers::parse(&packet).unwrap();
+            let start = headers.transport_offset;
+            packet[start + 6..start + 8].fill(0);
+            let sum = checksum::of_transport(headers.source, headers.destination, protocol, &packet[start..]);
+            packet[start + 6..start + 8].copy_from_slice(&sum.to_be_bytes());
+            rewritten(&mut packet, End::Source, to.parse().unwrap()).unwrap();
+            let source = to.parse::<SocketAddr>().unwrap().ip();
+            assert_eq!(checksum::of_transport(source, headers.destination, protocol, &packet[start..]), 0);
+        }
+    }
+}
+
+#[test]
+fn only_a_whole_icmp_error_quotes_a_packet() {
+    let quoted = Sample::new(V4, SampleKind::Udp, b"x").packet();
+    let error = samples::port_unreachable(&quoted);
+    let quote = |packet: &[u8]| Quote::of(packet, &Headers::parse(packet).unwrap());
+    assert_eq!(quote(&error).map(|quote| quote.offset), Some(28));
+    let mut fragment = error.clone();
+    fragment[6] = 0x20;
+    assert!(quote(&fragment).is_none());
+    // A packet within another one is no quote.
+    for kind in [SampleKind::Udp, SampleKind::Echo] {
+        assert!(quote(&Sample::new(V4, kind, &quoted).packet()).is_none());
+    }
+}
+
+#[test]
 fn the_other_version_is_refused_and_nothing_changes() {
     let mut packet = Sample::new(V6, SampleKind::Udp, b"x").packet();
     let before = packet.clone();
