@@ -14,6 +14,8 @@ fn divided(packet: &[u8], segment_bytes: u16) -> Vec<Vec<u8>> {
         assert_eq!(out[..LINK.len()], LINK);
         all.push(out[LINK.len()..].to_vec());
     }
+    let longest = all.iter().map(|segment| LINK.len() + segment.len()).max();
+    assert_eq!((segments.frame(), Some(segments.longest())), (&frame[..], longest));
     all
 }
 
@@ -175,6 +177,43 @@ fn the_header_is_read_as_the_kernel_writes_it() {
     let checksum = Some(PartialChecksum { start: 34, offset: 16 });
     assert_eq!(Offload::read(header), Offload { checksum, segment_bytes: Some(1448) });
     assert_eq!(Offload::read([0; 10]), Offload::default());
+    // Without a kind, or a length, nothing is to be divided.
+    header[1] = 0;
+    assert_eq!(Offload::read(header), Offload { checksum, segment_bytes: None });
+    (header[1], header[4], header[5]) = (1, 0, 0);
+    assert_eq!(Offload::read(header), Offload { checksum, segment_bytes: None });
+}
+
+#[test]
+fn the_header_is_written_as_the_kernel_reads_it() {
+    // VIRTIO_NET_HDR_GSO_TCPV4, _TCPV6, _UDP_L4 and _ECN of linux/virtio_net.h.
+    for (ends, kind, cwr, expected, sizes) in [
+        (samples::V4, SampleKind::Tcp(1, Some(1), [false; 3]), false, 1, [40, 20, 16]),
+        (samples::V4, SampleKind::Tcp(1, Some(1), [false; 3]), true, 0x81, [40, 20, 16]),
+        (samples::V6, SampleKind::Tcp(1, Some(1), [false; 3]), false, 4, [60, 40, 16]),
+        (samples::V6, SampleKind::Tcp(1, Some(1), [false; 3]), true, 0x84, [60, 40, 16]),
+        (samples::V4, SampleKind::Udp, true, 5, [28, 20, 6]),
+        (samples::V6, SampleKind::Udp, true, 5, [48, 40, 6]),
+    ] {
+        let mut packet = Sample::new(ends, kind, &[0; 3000]).packet();
+        let [headers, start, offset] = sizes;
+        if cwr {
+            // In UDP, this byte is of the payload.
+            packet[usize::from(start) + 13] |= CWR;
+        }
+        let header = LargePacket::of(&packet, NonZeroU16::new(1000).unwrap()).unwrap().header(&packet);
+        let words = [headers, 1000, start, offset].map(u16::to_ne_bytes).concat();
+        assert_eq!((&header[..2], &header[2..]), (&[1, expected][..], &words[..]), "{ends:?}, {kind:?}, {cwr}");
+    }
+}
+
+#[test]
+fn what_is_behind_a_packet_is_not_divided_and_no_length_is_refused() {
+    let packet = Sample::new(samples::V4, SampleKind::Udp, &[0; 3000]).packet();
+    assert!(matches!(Segments::of(&packet, 0, 0, None), Err(OffloadError::Kind { segment_bytes: 0, .. })));
+    let padded = [&packet[..], &[9; 5]].concat();
+    assert_eq!(Segments::of(&padded, 0, 1000, None).unwrap().frame(), packet);
+    assert!(LargePacket::of(&packet, NonZeroU16::MIN).is_ok() && LargePacket::of(&padded, NonZeroU16::MIN).is_err());
 }
 
 #[test]
