@@ -275,3 +275,106 @@ fn a_flow_is_known_by_its_ends_its_protocol_and_its_version() {
         assert!(!seen.is_same_flow(&other) && !other.is_same_flow(&seen), "{ends:?}");
     }
 }
+
+/// As network cards and the kernel do it: what has its own say in a header stays a packet of its own.
+#[test]
+fn only_plain_data_of_a_whole_packet_can_be_merged() {
+    let tcp = || Sample::new(samples::V4, SampleKind::Tcp(1, Some(1), [false; 3]), b"data").packet();
+    let udp = || Sample::new(samples::V6, SampleKind::Udp, b"data").packet();
+    let can_merge = |change: &dyn Fn(&mut Vec<u8>), mut packet: Vec<u8>| {
+        change(&mut packet);
+        Shape::of(&packet).map(|shape| shape.can_merge)
+    };
+    // Flags of TCP: ACK with FIN, PSH or ECE; with RST, SYN, URG, CWR; none; the reserved ones.
+    for (flags, expected) in
+        [(0x10, true), (0x11, true), (0x18, true), (0x50, true), (0x14, false), (0x12, false), (0x30, false)]
+    {
+        assert_eq!(can_merge(&|packet| packet[33] = flags, tcp()), Some(expected), "{flags:#x}");
+    }
+    for (at, value) in [(33, 0x90), (33, 0x00), (33, 0x01), (32, 0x51), (32, 0x58)] {
+        assert_eq!(can_merge(&|packet| packet[at] = value, tcp()), Some(false), "byte {at}: {value:#x}");
+    }
+    // Whole packets, which may or may not be fragmented; fragments; one with options, and of another length or version.
+    for (at, value, expected) in [
+        (6, 0x00, Some(true)),
+        (6, 0x40, Some(true)),
+        (6, 0x80, Some(true)),
+        (6, 0x20, None),
+        (6, 0x01, None),
+        (7, 0x01, None),
+        (0, 0x46, None),
+        (0, 0x55, None),
+        (3, 43, None),
+        (3, 45, None),
+        (9, 1, None),
+        // Headers of TCP that are too short, and longer than the packet.
+        (32, 0x40, None),
+        (32, 0x60, Some(false)),
+        (32, 0x70, None),
+    ] {
+        assert_eq!(can_merge(&|packet| packet[at] = value, tcp()), expected, "byte {at}: {value:#x}");
+    }
+    // UDP with and without a checksum, of one byte of which is zero; of another length; behind an extension header.
+    for (at, value, expected) in [
+        (46, [0, 1], Some(true)),
+        (46, [1, 0], Some(true)),
+        (46, [0, 0], Some(false)),
+        (44, [0, 11], Some(false)),
+        (44, [1, 12], Some(false)),
+        (4, [0, 13], None),
+        (6, [0, 64], None),
+    ] {
+        assert_eq!(can_merge(&|packet| packet[at..at + 2].copy_from_slice(&value), udp()), expected, "{at}: {value:?}");
+    }
+    for length in 0..udp().len() {
+        assert!(Shape::of(&udp()[..length]).is_none(), "{length}");
+    }
+    let empty = |kind| Shape::of(&Sample::new(samples::V4, kind, b"").packet()).unwrap();
+    assert!(!empty(SampleKind::Udp).can_merge && !empty(SampleKind::Tcp(1, Some(1), [false; 3])).can_merge);
+}
+
+#[test]
+fn a_shape_says_where_all_is_and_what_ends_a_series() {
+    for (ends, kind, expected) in [
+        (samples::V4, SampleKind::Udp, (20, 28, protocol::UDP, 4, false)),
+        (samples::V6, SampleKind::Udp, (40, 48, protocol::UDP, 4, false)),
+        (samples::V4, SampleKind::Tcp(1, Some(1), [false; 3]), (20, 40, protocol::TCP, 4, false)),
+        (samples::V6, SampleKind::Tcp(1, Some(1), [false, true, false]), (40, 60, protocol::TCP, 4, true)),
+    ] {
+        // In UDP, the place of the flags of TCP is in the payload.
+        let shape = Shape::of(&Sample::new(ends, kind, &[0xff; 4]).packet()).unwrap();
+        let found = (shape.transport, shape.payload, shape.protocol, shape.payload_bytes, shape.ends);
+        assert_eq!(found, expected, "{ends:?}, {kind:?}");
+    }
+    let long = Sample::new(samples::V4, SampleKind::Udp, &[0xff; 40]).packet();
+    assert!(!Shape::of(&long).unwrap().ends);
+}
+
+#[test]
+fn what_is_merged_ends_as_its_last_packet_does_and_what_comes_after_an_end_is_not_merged() {
+    for ends in [samples::V4, samples::V6] {
+        let packet = |number: u32, flags: u8| {
+            let kind = SampleKind::Tcp(100 * number, Some(1), [false; 3]);
+            let mut packet = Sample::new(ends, kind, &[7; 100]).packet();
+            let at = packet.len() - 120 + 13;
+            packet[at] |= flags;
+            checksum::set(&mut packet).unwrap();
+            packet
+        };
+        let join =
+            |buffer: &mut Vec<u8>, of, next: &[u8]| merge(buffer, 0, of, Part { packet: next, segment_bytes: None });
+        let mut buffer = packet(0, 0);
+        let of = join(&mut buffer, None, &packet(1, FIN | PSH));
+        assert_eq!(of.map(NonZeroU16::get), Some(100));
+        let headers = Headers::parse(&buffer).unwrap();
+        assert!(checksum::is_header_valid(&buffer) && headers.total_len == buffer.len());
+        assert_eq!((headers.tcp().unwrap().payload_len, headers.tcp().unwrap().fin), (200, true));
+        assert_eq!(buffer[headers.transport_offset + 13] & PSH, PSH);
+        assert_eq!(join(&mut buffer, of, &packet(2, 0)), None, "it has ended");
+        let mut repeated = packet(1, 0);
+        assert_eq!(join(&mut repeated, None, &packet(1, 0)), None, "the same again");
+        let mut invalid = packet(0, 0);
+        invalid[100] ^= 1;
+        assert_eq!(join(&mut invalid, None, &packet(1, 0)), None, "it would become valid");
+    }
+}
