@@ -124,14 +124,8 @@ fn behind_extensions(first: u8, packet: &[u8], limit: usize) -> (u8, Option<&[u8
         let Some(behind) = rest.get(length..) else { return (next, None) };
         (protocol, rest) = (next, behind);
     }
-    if is_extension(protocol) { (protocol, None) } else { (protocol, Some(rest)) }
-}
-
-fn is_extension(protocol: u8) -> bool {
-    matches!(
-        protocol,
-        HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION | MOBILITY | HOST_IDENTITY | SHIM6
-    )
+    // Where one more follows, it tells no flows apart.
+    (protocol, Some(rest))
 }
 
 fn detail(protocol: u8, rest: &[u8]) -> Detail {

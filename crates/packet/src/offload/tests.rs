@@ -233,6 +233,34 @@ fn the_checksum_of_sctp_is_completed_as_what_it_is() {
 }
 
 #[test]
+fn a_packet_without_payload_is_one_segment() {
+    for kind in [SampleKind::Udp, SampleKind::Tcp(1, Some(1), [false, true, false])] {
+        let packet = Sample::new(samples::V4, kind, b"").packet();
+        assert_eq!(divided(&packet, 1000), [packet]);
+    }
+}
+
+#[test]
+fn the_first_segment_alone_says_that_the_window_was_reduced() {
+    let mut packet = Sample::new(samples::V4, SampleKind::Tcp(1, Some(1), [false; 3]), &[0; 2500]).packet();
+    packet[33] |= CWR;
+    let flags: Vec<_> = divided(&packet, 1000).iter().map(|segment| segment[33] & CWR).collect();
+    assert_eq!(flags, [CWR, 0, 0]);
+}
+
+#[test]
+fn a_large_part_has_as_many_segments_as_fit_whatever_stands_before_the_packet() {
+    let packet = Sample::new(samples::V4, SampleKind::Udp, &[0; 5000]).packet();
+    let frame = [&LINK[..], &packet].concat();
+    let mut out = Vec::new();
+    for (max_bytes, payload) in [(28 + 3000, 3000), (28 + 2999, 2000), (28 + 2000, 2000), (28 + 1999, 1000)] {
+        let mut segments = Segments::of(&frame, LINK.len(), 1000, None).unwrap();
+        let of = segments.write_next_large(max_bytes, &mut out).unwrap();
+        assert_eq!((out.len(), of.is_some()), (LINK.len() + 28 + payload, payload > 1000), "{max_bytes}");
+    }
+}
+
+#[test]
 fn what_is_to_be_divided_within_a_tunnel_is_refused() {
     let packet = Sample::new(samples::V4, SampleKind::Udp, &[0; 3000]).packet();
     assert!(Segments::of(&packet, 0, 1000, Some(20)).is_ok());

@@ -34,6 +34,27 @@ fn extension_headers_are_followed_to_the_ports() {
 }
 
 #[test]
+fn options_of_ipv4_are_passed_over_and_a_header_that_is_too_short_tells_no_ports() {
+    let mut packet = Sample::new(samples::V4, SampleKind::Udp, &[]).packet();
+    packet.splice(20..20, [1; 4]);
+    packet[0] = 0x46;
+    assert_eq!(found(&packet), (protocol::UDP, Detail::Ports(40_000, 5201)));
+    packet[0] = 0x44;
+    assert_eq!(found(&packet), (protocol::UDP, Detail::None));
+}
+
+#[test]
+fn a_flow_is_shown_with_its_ports() {
+    for (kind, ends) in [
+        (SampleKind::Udp, ["192.0.2.1:40000", "198.51.100.2:5201"]),
+        (SampleKind::Echo, ["192.0.2.1:0", "198.51.100.2:0"]),
+    ] {
+        let key = Selector::of(&Sample::new(samples::V4, kind, &[]).packet()).unwrap().key();
+        assert_eq!([key.source, key.destination].map(|end| end.to_string()), ends);
+    }
+}
+
+#[test]
 fn all_fragments_of_a_datagram_are_one_flow() {
     let ports = [0x9c, 0x40, 0x14, 0x51, 0, 8, 0, 0];
     let part = |offset_and_more: [u8; 2]| {
