@@ -105,6 +105,12 @@ mod tests {
             fragment[6..8].copy_from_slice(&offset);
             assert_eq!(Payload::of(&fragment), Payload::Other, "{offset:?}");
         }
+        // What only looks like IPv6 behind its first byte, such as a fragment of IPv4.
+        for first in [0x45, 0x50, 0x70] {
+            let mut other_version = segment(6, ACK, 100);
+            other_version[0] = first;
+            assert_eq!(StreamData::of(&other_version), None, "{first:#x}");
+        }
         let mut short_header = segment(4, ACK, 100);
         short_header[0] = 0x44;
         assert_eq!(StreamData::of(&short_header), None);

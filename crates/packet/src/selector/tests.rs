@@ -81,6 +81,11 @@ fn protocols_without_ports_have_what_stands_for_them() {
     // "Unreachable" is no echo.
     packet[20] = 3;
     assert_eq!(found(&packet), (protocol::ICMP, Detail::None));
+    let mut packet = Sample::new(samples::V6, SampleKind::Echo, &[]).packet();
+    for (kind, detail) in [(128, Detail::Echo(1)), (129, Detail::Echo(1)), (1, Detail::None), (130, Detail::None)] {
+        packet[40] = kind;
+        assert_eq!(found(&packet), (protocol::ICMPV6, detail));
+    }
     assert_eq!(found(&v6(ESP, &[1, 2, 3, 4, 0, 0, 0, 9])), (ESP, Detail::Association(0x0102_0304)));
     // What is authenticated only can be read.
     let authenticated = [&[protocol::UDP, 4, 0, 0][..], &[0; 20], &[0x9c, 0x40, 0x14, 0x51]].concat();
