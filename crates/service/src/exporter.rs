@@ -1,10 +1,12 @@
 use crate::listener_thread::ListenerThread;
 use crate::timed::Timed;
+use net::clock;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
+use std::time::Duration;
 use thiserror::Error;
 use units::Span;
 
@@ -48,9 +50,9 @@ impl Exporter {
         // Each client's thread holds a copy.
         let metrics = Arc::new(Mutex::new(metrics));
         let mut clients = Clients::default();
-        let serve = move |(stream, _): (TcpStream, _)| match Arc::strong_count(&metrics) {
-            0..=MAX_THREADS => serve_client(clients.admit(stream), metrics.clone()),
-            _ => Err(io::Error::other("too many clients at a time")),
+        let serve = move |(stream, _): (TcpStream, _)| {
+            wait_for_threads(&metrics)?;
+            serve_client(clients.admit(stream), metrics.clone())
         };
         let thread = ListenerThread::start("metrics", listener, TcpListener::accept, serve).map_err(failed)?;
         Ok(Exporter { address: bound, _thread: thread })
@@ -79,6 +81,19 @@ impl Clients {
         self.0.push_back(Arc::downgrade(&stream));
         stream
     }
+}
+
+/// Waits for those that end in a moment, which on a busy host takes longer: nobody is turned away because they have not had
+/// the processor yet.
+fn wait_for_threads<T>(held_by_each: &Arc<T>) -> io::Result<()> {
+    let until = clock::monotonic() + TIMEOUT * 2;
+    while Arc::strong_count(held_by_each) > MAX_THREADS {
+        if clock::monotonic() >= until {
+            return Err(io::Error::other("too many clients at a time"));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 fn serve_client(

@@ -3,6 +3,8 @@
 use service::Exporter;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 fn start() -> Exporter {
@@ -59,6 +61,30 @@ fn silent_clients_delay_no_other() {
     let begun = Instant::now();
     assert!(say(&exporter, b"GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 200"));
     assert!(begun.elapsed() < Duration::from_secs(30));
+}
+
+/// On a busy host, 200 silent ones once had it turned away, since the threads of those that had given way had not ended yet.
+#[test]
+fn a_client_waits_for_those_that_end() {
+    let (open, gate) = mpsc::channel::<()>();
+    let metrics = move || {
+        let _ = gate.recv();
+        "up 1\n".to_owned()
+    };
+    let exporter = Exporter::start("127.0.0.1:0".parse().unwrap(), metrics).unwrap();
+    let ask = || {
+        let mut stream = TcpStream::connect(exporter.address()).unwrap();
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+        stream
+    };
+    // None of their threads can end before the gate opens, although all but 64 have given way.
+    let _asking: Vec<_> = (0..150).map(|_| ask()).collect();
+    let mut last = ask();
+    thread::sleep(Duration::from_millis(300));
+    drop(open);
+    let mut answer = String::new();
+    last.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
 #[test]
