@@ -79,7 +79,7 @@ pub fn set(packet: &mut [u8], codepoint: Ecn) -> bool {
 mod tests {
     use super::*;
     use crate::checksum;
-    use crate::samples;
+    use crate::samples::{self, Sample, SampleKind, V4, V6};
     use proptest::prelude::*;
 
     fn with_field(packet: &mut [u8], field: u8) {
@@ -113,6 +113,25 @@ mod tests {
             let before = bytes;
             assert_eq!(read(&bytes), Ecn::NotEct, "{version}");
             assert!(!set(&mut bytes, Ecn::Ect0) && bytes == before, "{version}");
+        }
+    }
+
+    #[test]
+    fn any_codepoint_takes_the_place_of_any_other_and_the_class_of_service_stays() {
+        for ends in [V4, V6] {
+            let mut packet = Sample::new(ends, SampleKind::Udp, b"x").packet();
+            // Expedited forwarding (RFC 3246), which all sixteen changes leave as it is.
+            let [first, second] = if ends == V4 { [0x45, 0b1011_1000] } else { [0x6b, 0x80] };
+            (packet[0], packet[1]) = (first, second);
+            checksum::set(&mut packet).unwrap();
+            for before in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
+                for after in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
+                    assert!(set(&mut packet, before) && set(&mut packet, after));
+                    assert_eq!((read(&packet), checksum::is_valid(&packet)), (after, Ok(true)));
+                }
+            }
+            assert!(set(&mut packet, Ecn::NotEct));
+            assert_eq!(packet[..2], [first, second]);
         }
     }
 
