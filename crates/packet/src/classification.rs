@@ -31,14 +31,14 @@ impl Classification {
     }
 }
 
-/// What the header says, unless that is shorter than a header: packets with segmentation offload may say 0.
+/// What the header of a packet that is IP says, unless that is shorter than a header: packets with segmentation offload may say 0.
 fn total_len(packet: &[u8]) -> usize {
     match packet {
         [first, _, high, low, ..] if first >> 4 == 4 => match u16::from_be_bytes([*high, *low]) {
             0..20 => packet.len(),
             len => len.into(),
         },
-        [first, _, _, _, high, low, ..] if first >> 4 == 6 => 40 + usize::from(u16::from_be_bytes([*high, *low])),
+        [_, _, _, _, high, low, ..] => 40 + usize::from(u16::from_be_bytes([*high, *low])),
         _ => packet.len(),
     }
 }

@@ -73,6 +73,15 @@ mod tests {
     }
 
     #[test]
+    fn both_versions_of_ip_are_known_behind_tags_too() {
+        let carries = |types: &[u16]| Ethernet::parse(&frame(types)).unwrap().carries_ip();
+        assert!(
+            carries(&[ethertype::IPV4]) && carries(&[ethertype::IPV6]) && carries(&[ethertype::VLAN, ethertype::IPV6])
+        );
+        assert!(!carries(&[ethertype::ARP]) && !carries(&[ethertype::VLAN, ethertype::ARP]));
+    }
+
+    #[test]
     fn tags_are_passed_over() {
         for (types, ethertype, payload_offset) in [
             (&[ethertype::IPV4][..], ethertype::IPV4, 14),
