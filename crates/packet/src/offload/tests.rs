@@ -293,6 +293,17 @@ fn a_flow_is_known_by_its_ends_its_protocol_and_its_version() {
     let tcp = |sequence| SampleKind::Tcp(sequence, Some(1), [false; 3]);
     let seen = shape(samples::V4, tcp(1));
     assert!(seen.is_same_flow(&shape(samples::V4, tcp(9))));
+    // Time to live, traffic class, acknowledgment, window and data are no part of it.
+    for (ends, places) in [(samples::V4, [8, 1, 31, 35, 43]), (samples::V6, [7, 1, 51, 55, 63])] {
+        let packet = Sample::new(ends, tcp(1), b"data").packet();
+        for at in places {
+            let mut other = packet.clone();
+            other[at] ^= 1;
+            assert!(Shape::of(&packet).unwrap().is_same_flow(&Shape::of(&other).unwrap()), "{ends:?}, byte {at}");
+        }
+    }
+    let ends = ("[2002:db8::1]:40000", samples::V6.1);
+    assert!(!shape(samples::V6, tcp(1)).is_same_flow(&shape(ends, tcp(1))));
     for (ends, kind) in [
         (samples::V4, SampleKind::Udp),
         (samples::V6, tcp(1)),
