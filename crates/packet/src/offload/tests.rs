@@ -365,6 +365,9 @@ fn only_plain_data_of_a_whole_packet_can_be_merged() {
     ] {
         assert_eq!(can_merge(&|packet| packet[at..at + 2].copy_from_slice(&value), udp()), expected, "{at}: {value:?}");
     }
+    for other_version in [0x45, 0x50, 0x70] {
+        assert_eq!(can_merge(&|packet| packet[0] = other_version, udp()), None);
+    }
     for length in 0..udp().len() {
         assert!(Shape::of(&udp()[..length]).is_none(), "{length}");
     }
