@@ -14,6 +14,6 @@ mod transport;
 
 pub use clock::ClockError;
 pub use estimate::Estimate;
-pub use plan::{PlannedPacket, Segment, Train, TrainError};
-pub use record::{PacketRecord, TrainRecord};
+pub use plan::{Burst, PlannedPacket, Segment, Train, TrainError};
+pub use record::{JoinedBursts, PacketRecord, TrainRecord};
 pub use transport::Transport;

@@ -1,4 +1,5 @@
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use thiserror::Error;
 use units::Span;
 
@@ -32,6 +33,17 @@ pub struct PlannedPacket {
     pub size: u32,
 }
 
+/// Packets of a train that a sender gives to the kernel at once: see [`Train::bursts`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Burst {
+    /// Their places in the train.
+    pub packets: Range<u32>,
+    /// When they leave, counted from the train's first packet.
+    pub offset: Span,
+    /// Bytes of each IP packet, which are all of one size.
+    pub size: u32,
+}
+
 /// A plan that no transport can or may send.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("train refused: {0}")]
@@ -47,6 +59,50 @@ impl Train {
     pub const MAX_SEGMENTS: usize = 512;
     /// No train lasts longer than this.
     pub const MAX_DURATION: Span = Span::from_secs(30);
+
+    /// A long segment whose packets are closer together than this is too fast to be sent packet by packet: a system call for
+    /// each takes 5 µs, and three times as long where a host forwards the packet before the call returns.
+    pub const MIN_PACED_INTERVAL: Span = Span::from_micros(16);
+    /// Shorter segments are sent packet by packet, however close together their packets are.
+    pub const MIN_BURST_TRAIN: u32 = 64;
+    /// From one burst to the next, about.
+    const BURST_PERIOD: Span = Span::from_micros(50);
+    /// No burst has more bytes: one packet of the kernel has no more before it is segmented.
+    const MAX_BURST_BYTES: u32 = 64_000;
+
+    /// How many packets of this size, so far apart, are one burst; none where they are sent packet by packet.
+    pub fn packets_per_burst(interval: Span, size: u32) -> Option<u32> {
+        let is_fast = Span::ZERO < interval && interval < Self::MIN_PACED_INTERVAL;
+        let wanted = (Self::BURST_PERIOD.as_nanos() / interval.as_nanos().max(1)).max(2) as u32;
+        is_fast.then(|| wanted.min((Self::MAX_BURST_BYTES / size.max(1)).max(1)))
+    }
+
+    /// The train as bursts, each of which a sender that can do so gives to the kernel at once; none where every packet is sent by
+    /// itself. A train is sent like that if a long segment has its packets too close together. Its rate is then true over a few
+    /// bursts, and within a burst packets follow each other as fast as the device sends. Bursts do not reach from one segment
+    /// into the next.
+    pub fn bursts(&self) -> Option<Vec<Burst>> {
+        let of_segment = |s: &Segment| {
+            let is_long = s.count >= Self::MIN_BURST_TRAIN && s.size_step == 0;
+            Self::packets_per_burst(s.interval, s.first_size).filter(|_| is_long)
+        };
+        let most = self.segments.iter().find_map(of_segment)?;
+        let mut bursts = Vec::new();
+        let (mut first, mut offset) = (0, Span::ZERO);
+        for segment in &self.segments {
+            let size = segment.first_size;
+            let is_fast = segment.interval < Self::MIN_PACED_INTERVAL && segment.size_step == 0;
+            let most = if is_fast { most.min((Self::MAX_BURST_BYTES / size.max(1)).max(1)) } else { 1 };
+            for index in (0..segment.count).step_by(most as usize) {
+                let packets = first + index..first + (index + most).min(segment.count);
+                let size = (i64::from(size) + i64::from(index) * i64::from(segment.size_step)).max(0) as u32;
+                bursts.push(Burst { packets, offset: offset + segment.interval * i64::from(index), size });
+            }
+            first += segment.count;
+            offset += segment.interval * i64::from(segment.count);
+        }
+        Some(bursts)
+    }
 
     /// Every packet in the order of sending.
     pub fn packets(&self) -> impl Iterator<Item = PlannedPacket> + '_ {
@@ -125,6 +181,38 @@ mod tests {
         let packets: Vec<_> = train.packets().map(|p| (p.offset, p.size)).collect();
         let at = Span::from_micros;
         assert_eq!(packets, [(at(0), 1000), (at(0), 1000), (at(0), 500), (at(50), 490)]);
+    }
+
+    #[test]
+    fn a_fast_train_is_sent_in_bursts_that_keep_its_rate() {
+        let nanos = Span::from_nanos;
+        // 10 Gbit/s of 1500 bytes, behind 100 packets back to back, and one packet that is far behind.
+        let body = Segment { count: 3000, interval: nanos(1200), first_size: 1500, size_step: 0 };
+        let train = Train { segments: vec![segment(100, 0, 1500, 0), body, segment(1, 100, 1500, 0)] };
+        let bursts = train.bursts().unwrap();
+        let next = bursts.iter().skip(1).map(|burst| burst.packets.start).chain([train.count()]);
+        assert!(bursts.iter().zip(next).all(|(burst, next)| burst.packets.end == next && !burst.packets.is_empty()));
+        assert!(bursts.iter().all(|burst| burst.packets.len() as u32 * burst.size <= 64_000));
+        let planned: Vec<_> = train.packets().collect();
+        assert!(bursts.iter().all(|burst| {
+            let first = planned[burst.packets.start as usize];
+            (burst.offset, burst.size) == (first.offset, first.size)
+        }));
+        let full = |burst: &&Burst| burst.packets.len() == 41;
+        assert!(bursts.iter().filter(full).count() >= 75, "{:?}", &bursts[..9]);
+        // No burst is of two segments.
+        assert!(bursts.iter().any(|burst| burst.packets.start == 100));
+    }
+
+    #[test]
+    fn packets_that_can_be_sent_one_by_one_are() {
+        let slow = segment(1000, 16, 1500, 0);
+        let short = segment(8, 3, 1500, 0);
+        let back_to_back = segment(150, 0, 1500, 0);
+        let growing = segment(120, 10, 32, 12);
+        for segments in [vec![slow], vec![back_to_back, slow], vec![short], vec![back_to_back], vec![growing]] {
+            assert_eq!(Train { segments }.bursts(), None);
+        }
     }
 
     #[test]
