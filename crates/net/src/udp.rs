@@ -1,10 +1,12 @@
 //! UDP sockets that carry packet trains, and those that carry traffic: [`BatchSocket`].
 
 mod batch;
+mod burst;
 mod receive;
 mod send;
 
 pub use batch::{BatchSocket, Refusal};
+pub use burst::{SentBurst, send_burst};
 pub use receive::{BatchReceiver, Received};
 
 use crate::option::{Ipv4MtuDiscover, Ipv6Mtu, Ipv6MtuDiscover};

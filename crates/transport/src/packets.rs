@@ -25,6 +25,8 @@ const POLL_INTERVAL: Span = Span::from_micros(200);
 #[derive(Debug)]
 pub(crate) struct SentPackets {
     packets: Vec<SentPacket>,
+    /// The place of the first packet of each send that the kernel stamps by itself.
+    sends: Vec<usize>,
     awaiting: usize,
 }
 
@@ -42,14 +44,29 @@ struct SentPacket {
 
 impl SentPackets {
     pub(crate) fn new(count: u32) -> Self {
-        SentPackets { packets: Vec::with_capacity(count as usize), awaiting: 0 }
+        let packets = Vec::with_capacity(count as usize);
+        SentPackets { packets, sends: Vec::with_capacity(count as usize), awaiting: 0 }
     }
 
     /// Records a sent packet; `user` is the time just before. Returns its place among them.
     pub(crate) fn add(&mut self, index: u32, size: u32, user: Time) -> usize {
-        self.packets.push(SentPacket { index, size, user, queued: None, kernel: None, is_awaited: true });
-        self.awaiting += 1;
+        self.add_burst([index], size, user);
         self.packets.len() - 1
+    }
+
+    /// Records packets that were sent as one, which the kernel stamps once.
+    pub(crate) fn add_burst(&mut self, indices: impl IntoIterator<Item = u32>, size: u32, user: Time) {
+        self.sends.push(self.packets.len());
+        let packet = |index| SentPacket { index, size, user, queued: None, kernel: None, is_awaited: true };
+        self.packets.extend(indices.into_iter().map(packet));
+        self.awaiting += self.packets.len() - self.sends.last().copied().unwrap_or(0);
+    }
+
+    /// Calls `stamp` with the place of each packet of the send at place `send` among all sends.
+    pub(crate) fn each_of(&mut self, send: usize, stamp: impl Fn(&mut Self, usize)) {
+        let Some(&first) = self.sends.get(send) else { return };
+        let end = self.sends.get(send + 1).copied().unwrap_or(self.packets.len());
+        (first..end).for_each(|place| stamp(self, place));
     }
 
     /// Records when the packet at `place` entered the queue discipline of the interface. The first time counts.
@@ -215,6 +232,23 @@ mod tests {
         assert_eq!(sending.source, StampSource::Kernel);
         assert_eq!(sending.departures, [Departure { index: 0, size: 100, sent: Some(at(3)) }]);
         assert_eq!(sending.submitted, [Some(at(0))]);
+    }
+
+    #[test]
+    fn packets_that_were_sent_as_one_have_its_stamp() {
+        let mut sent_packets = SentPackets::new(5);
+        sent_packets.add(0, 100, at(0));
+        sent_packets.add_burst(1..4, 100, at(10));
+        sent_packets.add(4, 100, at(20));
+        assert_eq!(sent_packets.awaiting(), 5);
+        for (send, micros) in [(0, 1), (1, 12), (2, 21), (3, 30)] {
+            sent_packets.each_of(send, |packets, place| packets.stamp(place, at(micros)));
+        }
+        assert_eq!(sent_packets.awaiting(), 0);
+        let train = sent_packets.finish();
+        let sent: Vec<_> = train.departures.iter().map(|d| (d.index, d.sent.unwrap())).collect();
+        assert_eq!(sent, [(0, at(1)), (1, at(12)), (2, at(12)), (3, at(12)), (4, at(21))]);
+        assert_eq!(train.submitted[1..4], [Some(at(10)); 3]);
     }
 
     /// Finding 1 of the review by a new user: behind a shaper on the host's own interface there was no value.

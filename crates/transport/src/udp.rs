@@ -6,11 +6,12 @@ use crate::parts::{ReceivedTrain, SentTrain};
 use crate::payload::incompressible;
 use net::pace::Pacer;
 use net::stamp::StampPlace;
+use net::udp::{SentBurst, send_burst};
 use net::{clock, readiness, stamp, udp};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
-use train::Train;
+use train::{Burst, Train};
 use units::{Span, Time};
 use wire::{Bearer, Credential, End, Token};
 
@@ -40,6 +41,8 @@ pub struct UdpProbes {
     transmit: TransmitStamps,
     /// Whether received packets have kernel time stamps.
     stamps_arrivals: bool,
+    /// Whether the kernel divides a burst into its packets: until it has refused that.
+    segments: bool,
     /// Size of the receive buffer in bytes.
     buffer: usize,
     pub(crate) control: ControlWatch,
@@ -52,12 +55,20 @@ struct TransmitStamps {
     /// Whether `next_key` is known. A failed send may have consumed a key (before Linux 6.6 it does): then only earlier keys
     /// are valid, and the count is reset before the next train.
     in_step: bool,
-    /// Number of packets of the current train whose keys are valid.
+    /// How many keys of the current train are valid.
     sure: usize,
     /// Whether the kernel has stamped any packet so far.
     seen: bool,
     /// Whether packets are stamped before the interface's queue discipline as well.
     queue: bool,
+}
+
+impl TransmitStamps {
+    /// So many keys have been used.
+    fn count(&mut self, keys: usize) {
+        self.next_key = self.next_key.wrapping_add(keys as u32);
+        self.sure += if self.in_step { keys } else { 0 };
+    }
 }
 
 impl UdpProbes {
@@ -75,7 +86,8 @@ impl UdpProbes {
         let stamps_arrivals = in_step || stamp::enable_receive(&socket).is_ok();
         let transmit = TransmitStamps { next_key: 0, in_step, sure: 0, seen: false, queue: false };
         let control = ControlWatch::default();
-        Ok(UdpProbes { socket, peer, credential, end, packet, transmit, stamps_arrivals, buffer, control })
+        let segments = true;
+        Ok(UdpProbes { socket, peer, credential, end, packet, transmit, stamps_arrivals, segments, buffer, control })
     }
 
     /// See [`Probes::max_packet`](crate::Probes::max_packet).
@@ -97,21 +109,10 @@ impl UdpProbes {
         self.begin_sending()?;
         let first_key = self.transmit.next_key;
         let mut sent_packets = SentPackets::new(train.count());
-        let pacer = Pacer::starting_in(START_DELAY);
-        let give_up = pacer.instant(train.duration() + SEND_SLACK);
-        for (planned, index) in train.packets().zip(0u32..) {
-            if self.control.is_closed_before(&pacer, planned.offset) {
-                return Err(Error::Aborted(self.peer));
-            }
-            self.write_header(number, index);
-            self.use_gap(&pacer, planned.offset, first_key, &mut sent_packets);
-            pacer.wait(planned.offset);
-            let size = planned.size.max(self.min_packet());
-            if clock::monotonic() > give_up || !self.send_one(index, size, &mut sent_packets)? {
-                break;
-            }
+        match train.bursts() {
+            None => self.send_packets(number, train, first_key, &mut sent_packets)?,
+            Some(bursts) => self.send_bursts(number, &bursts, first_key, &mut sent_packets)?,
         }
-        drop(pacer);
         let quiet = if self.transmit.seen { QUIET } else { QUIET_UNKNOWN };
         if self.transmit.in_step || sent_packets.any_stamp() {
             await_stamps(&mut sent_packets, quiet, |sent_packets| while self.collect(first_key, sent_packets) {});
@@ -179,12 +180,104 @@ impl UdpProbes {
         Ok(())
     }
 
-    /// Makes the packet that is sent next this one.
-    fn write_header(&mut self, train: u32, index: u32) {
+    /// Sends a train packet by packet.
+    fn send_packets(
+        &mut self,
+        number: u32,
+        train: &Train,
+        first_key: u32,
+        sent_packets: &mut SentPackets,
+    ) -> Result<(), Error> {
+        let pacer = Pacer::starting_in(START_DELAY);
+        let give_up = pacer.instant(train.duration() + SEND_SLACK);
+        for (planned, index) in train.packets().zip(0u32..) {
+            if self.control.is_closed_before(&pacer, planned.offset) {
+                return Err(Error::Aborted(self.peer));
+            }
+            self.write_header(0, number, index);
+            self.use_gap(&pacer, planned.offset, first_key, sent_packets);
+            pacer.wait(planned.offset);
+            let size = planned.size.max(self.min_packet());
+            if clock::monotonic() > give_up || !self.send_one(index, size, sent_packets)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a train whose packets are too close together for that. The time stamps are read afterwards: there is one for each
+    /// burst, and to read one takes as long as a few packets.
+    fn send_bursts(
+        &mut self,
+        number: u32,
+        bursts: &[Burst],
+        first_key: u32,
+        sent_packets: &mut SentPackets,
+    ) -> Result<(), Error> {
+        let longest = bursts.iter().map(|burst| burst.packets.len() * burst.size as usize).max().unwrap_or(0);
+        if self.packet.len() < longest {
+            self.packet = incompressible(longest);
+        }
+        let pacer = Pacer::starting_in(START_DELAY);
+        let end = bursts.last().map_or(Span::ZERO, |burst| burst.offset);
+        let give_up = pacer.instant(end + SEND_SLACK);
+        for burst in bursts {
+            if self.control.is_closed_before(&pacer, burst.offset) {
+                return Err(Error::Aborted(self.peer));
+            }
+            let size = burst.size.max(self.min_packet());
+            let payload = (size - udp::header_bytes(self.peer)) as usize;
+            for (index, start) in burst.packets.clone().zip((0..).step_by(payload)) {
+                self.write_header(start, number, index);
+            }
+            self.use_gap(&pacer, burst.offset, first_key, sent_packets);
+            pacer.wait(burst.offset);
+            if clock::monotonic() > give_up || !self.send_at_once(burst, size, payload, sent_packets)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the packet that is sent next from this byte on this one.
+    fn write_header(&mut self, start: usize, train: u32, index: u32) {
         let shown = self.credential.shown_by(Bearer::Packet { from: self.end, train, index });
-        self.packet[..16].copy_from_slice(&shown.0);
-        self.packet[16..20].copy_from_slice(&train.to_be_bytes());
-        self.packet[20..HEADER].copy_from_slice(&index.to_be_bytes());
+        let header = &mut self.packet[start..start + HEADER];
+        header[..16].copy_from_slice(&shown.0);
+        header[16..20].copy_from_slice(&train.to_be_bytes());
+        header[20..].copy_from_slice(&index.to_be_bytes());
+    }
+
+    /// As [`send_one`](Self::send_one), the packets of a burst, whose headers are written.
+    fn send_at_once(
+        &mut self,
+        burst: &Burst,
+        size: u32,
+        payload: usize,
+        sent_packets: &mut SentPackets,
+    ) -> Result<bool, Error> {
+        let mut left = burst.packets.clone();
+        let mut start = 0;
+        while !left.is_empty() {
+            let bytes = &self.packet[start..start + left.len() * payload];
+            let user = clock::realtime();
+            let sent = match send_burst(&self.socket, bytes, payload as u16, &mut self.segments) {
+                Ok(sent) => sent,
+                Err(error) => return self.after_failure(error),
+            };
+            let (keys, packets) = match sent {
+                SentBurst::Segmented => (1, left.len()),
+                SentBurst::Singly(count) => (count, count),
+            };
+            let indices = left.by_ref().take(packets);
+            match sent {
+                SentBurst::Segmented => sent_packets.add_burst(indices, size, user),
+                SentBurst::Singly(_) => indices.for_each(|index| _ = sent_packets.add(index, size, user)),
+            }
+            start += packets * payload;
+            self.transmit.count(keys);
+        }
+        Ok(true)
     }
 
     /// Sends one packet; false if the send buffer remained full. A packet that can't be sent (larger than the path MTU, or
@@ -192,15 +285,18 @@ impl UdpProbes {
     fn send_one(&mut self, index: u32, size: u32, sent_packets: &mut SentPackets) -> Result<bool, Error> {
         let payload = &self.packet[..(size - udp::header_bytes(self.peer)) as usize];
         let user = clock::realtime();
-        let error = match self.socket.send(payload) {
+        match self.socket.send(payload) {
             Ok(_) => {
                 sent_packets.add(index, size, user);
-                self.transmit.next_key = self.transmit.next_key.wrapping_add(1);
-                self.transmit.sure += usize::from(self.transmit.in_step);
-                return Ok(true);
+                self.transmit.count(1);
+                Ok(true)
             }
-            Err(error) => error,
-        };
+            Err(error) => self.after_failure(error),
+        }
+    }
+
+    /// Whether to go on after a failed send.
+    fn after_failure(&mut self, error: std::io::Error) -> Result<bool, Error> {
         self.transmit.in_step = false;
         match error.kind() {
             ErrorKind::WouldBlock => Ok(false),
@@ -221,11 +317,11 @@ impl UdpProbes {
     /// Reads one time stamp; false if there is none.
     fn collect(&self, first_key: u32, sent_packets: &mut SentPackets) -> bool {
         let Ok(Some(stamp)) = stamp::next_transmit_stamp(&self.socket) else { return false };
-        let place = stamp.key.wrapping_sub(first_key) as usize;
-        if place < self.transmit.sure {
+        let key = stamp.key.wrapping_sub(first_key) as usize;
+        if key < self.transmit.sure {
             match stamp.place {
-                StampPlace::Queue => sent_packets.stamp_queued(place, stamp.at),
-                StampPlace::Device => sent_packets.stamp(place, stamp.at),
+                StampPlace::Queue => sent_packets.each_of(key, |packets, place| packets.stamp_queued(place, stamp.at)),
+                StampPlace::Device => sent_packets.each_of(key, |packets, place| packets.stamp(place, stamp.at)),
             }
         }
         true

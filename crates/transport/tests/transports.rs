@@ -88,6 +88,31 @@ fn carry(from: &mut Probes, to: &mut Probes, number: u32, train: &Train, timeout
     })
 }
 
+/// 10 Gbit/s of full packets behind some back to back: no host sends these one by one in time, so they leave in bursts, which are
+/// stamped once.
+#[test]
+fn packets_that_are_too_close_together_leave_in_bursts() {
+    for address in [V4, V6] {
+        let (mut client, mut server) = udp(address);
+        let segment =
+            |count, nanos| Segment { count, interval: Span::from_nanos(nanos), first_size: 1400, size_step: 0 };
+        let train = Train { segments: vec![segment(90, 0), segment(200, 1120)] };
+        let bursts = train.bursts().unwrap();
+        for number in 0..2 {
+            let (sending, receiving) = carry(&mut client, &mut server, number, &train, RECEIVE_TIMEOUT);
+            assert_eq!((sending.departures.len(), receiving.arrivals.len()), (290, 290));
+            assert!(sending.departures.iter().zip(0..).all(|(departure, index)| departure.index == index));
+            assert!(sending.departures.iter().all(|departure| departure.size == 1400));
+            let sent: Vec<Time> = sending.departures.iter().map(|departure| departure.sent.unwrap()).collect();
+            for burst in &bursts {
+                let stamps = &sent[burst.packets.start as usize..burst.packets.end as usize];
+                assert!(stamps.iter().all(|at| *at == stamps[0]), "{burst:?}: {stamps:?}");
+            }
+            assert!(sent.is_sorted() && sent.first() < sent.last());
+        }
+    }
+}
+
 fn indices(receiving: &ReceivedTrain) -> Vec<u32> {
     receiving.arrivals.iter().map(|a| a.index).collect()
 }
