@@ -12,6 +12,9 @@ pub struct Conditions {
     pub shaping: Shaping,
     /// The largest packet that the transport carries in one piece: bytes of the whole IP packet.
     pub max_packet: u32,
+    /// Whether the transport sends packets in bursts that are too close together to be sent one by one, and as many as a train may
+    /// have: see [`Train::bursts`](train::Train::bursts).
+    pub bursts: bool,
     /// What the measurement may cost, as far as the user has requested it.
     pub budget: RequestedBudget,
     /// Seed of everything random in the method.
@@ -19,9 +22,15 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Nothing known of the path but its largest packet, the method's own budget, and always the same seed.
+    /// Nothing known of the path but its largest packet, packets sent one by one, the method's own budget, and always the same seed.
     pub fn new(max_packet: u32) -> Self {
-        Conditions { shaping: Shaping::Unknown, max_packet, budget: RequestedBudget::default(), seed: 0x6b75_6d61_6465 }
+        Conditions {
+            shaping: Shaping::Unknown,
+            max_packet,
+            bursts: false,
+            budget: RequestedBudget::default(),
+            seed: 0x6b75_6d61_6465,
+        }
     }
 }
 
@@ -68,7 +77,7 @@ pub trait MethodConfig: fmt::Debug + Clone + PartialEq + Default + Send + Sync +
     /// is sent, and no budget limits it.
     const BUDGET: Option<Budget>;
 
-    /// The largest number of packets in one train.
+    /// The largest number of packets in one train; with [`Conditions::bursts`] there may be more.
     fn max_packets(&self) -> u32;
 
     /// Whether the parameters' values go together.

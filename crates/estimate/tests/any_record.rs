@@ -6,7 +6,7 @@ use estimate::{
     Sustained, SustainedConfig, SustainedProbe,
 };
 use proptest::prelude::*;
-use train::{Estimate, PacketRecord, Train, TrainRecord};
+use train::{Burst, Estimate, PacketRecord, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
 /// What becomes of one packet, as the receiver tells it.
@@ -32,8 +32,11 @@ fn fate() -> impl Strategy<Value = Fate> {
 }
 
 fn record(train: &Train, start: Time, fates: &[Fate], turn: usize) -> TrainRecord {
+    // What is sent in bursts is stamped once for each of them.
+    let offset_of = |burst: Burst| burst.packets.map(move |_| burst.offset);
+    let offsets = train.bursts().map(|bursts| bursts.into_iter().flat_map(offset_of).collect::<Vec<_>>());
     let packets = train.packets().enumerate().map(|(index, planned)| {
-        let sent = start + planned.offset;
+        let sent = start + offsets.as_ref().map_or(planned.offset, |offsets| offsets[index]);
         let (sent, received) = match fates[(turn * 7 + index) % fates.len()] {
             Fate::Lost => (Some(sent), None),
             Fate::NeverSent => (None, None),
@@ -53,13 +56,17 @@ fn every_method() -> impl Iterator<Item = MethodSettings> {
 /// Panics where the method does not end, or sends more than its budget.
 fn drive(settings: &MethodSettings, conditions: &Conditions, fates: &[Fate]) {
     let mut method = settings.build(conditions);
-    let limit = settings.budget().map(|budget| budget.or(conditions.budget).bytes);
+    // Bursts may have the more bytes the faster the path is.
+    let most =
+        |bytes: u64| if conditions.bursts && conditions.budget.bytes.is_none() { bytes.max(60_000_000) } else { bytes };
+    let limit = settings.budget().map(|budget| most(budget.or(conditions.budget).bytes));
     let (mut now, mut bytes) = (Time::ZERO, 0);
     for turn in 0..10_000 {
         match method.next(now) {
             Step::Send { wait, train } => {
                 assert!(wait >= Span::ZERO, "a wait of {wait}");
-                assert!(train.count() <= settings.max_packets(), "{} packets", train.count());
+                let most = if conditions.bursts { Train::MAX_PACKETS } else { settings.max_packets() };
+                assert!(train.count() <= most, "{} packets", train.count());
                 if let Err(error) = train.check(1500) {
                     panic!("{settings}: no server would send {train:?}: {error}");
                 }
@@ -195,6 +202,20 @@ proptest! {
     ) {
         let budget = RequestedBudget { bytes, time: millis.map(Span::from_millis) };
         let conditions = Conditions { seed, budget, ..Conditions::new(1500) };
+        every_method().for_each(|method| drive(&method, &conditions, &fates));
+    }
+
+    #[test]
+    fn every_method_keeps_its_budget_and_ends_where_packets_are_sent_in_bursts(
+        fates in prop::collection::vec(fate(), 1..200),
+        // All packets of a train, so that rates can be high.
+        micros in prop::option::of(0i64..100),
+        seed: u64,
+        bytes in prop::option::of(10_000u64..40_000_000),
+    ) {
+        let fates = micros.map_or(fates, |micros| vec![Fate::Delayed(micros * 1000)]);
+        let budget = RequestedBudget { bytes, time: None };
+        let conditions = Conditions { seed, budget, bursts: true, ..Conditions::new(1500) };
         every_method().for_each(|method| drive(&method, &conditions, &fates));
     }
 

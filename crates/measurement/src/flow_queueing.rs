@@ -49,9 +49,20 @@ const HOST_REASON: &str =
     "hosts have queues of their own: this one sees its fair share, which may be more than nobody uses";
 const REASON: &str = "flows have queues of their own: one flow sees its fair share, which may be more than nobody uses";
 
+const UNTOLD_SHARE: &str = "at this rate it is not told whether flows have queues of their own: then the value is the fair share \
+    of one flow";
+
 /// The outcome over one flow, and its fair share where there seems to be flow queueing.
-pub(crate) fn judge(capacity: &Capacity, outcome: Outcome) -> (Outcome, Option<Estimate<Rate>>) {
+///
+/// `in_bursts` tells whether the trains were sent in bursts: packets sent one by one, from which alone the capacity is known, are then
+/// as slow as the path or slower, and do not tell a fair share from a link.
+pub(crate) fn judge(capacity: &Capacity, in_bursts: bool, outcome: Outcome) -> (Outcome, Option<Estimate<Rate>>) {
     match outcome.available {
+        Some(_) if in_bursts && capacity.bottleneck.is_none() => {
+            let mut warnings = outcome.warnings;
+            warnings.push(UNTOLD_SHARE.to_owned());
+            (Outcome { warnings, ..outcome }, None)
+        }
         Some(share) if takes_turns(capacity, share.value) => (only_a_share(share, REASON, outcome), Some(share)),
         _ => (outcome, None),
     }
@@ -183,12 +194,12 @@ mod tests {
 
     #[test]
     fn one_flow_that_gets_no_more_however_fast_it_sends_sees_its_share() {
-        let (found, share) = judge(&capacity(0.5, 25), outcome(25));
+        let (found, share) = judge(&capacity(0.5, 25), false, outcome(25));
         assert_eq!((found.available, share), (None, Some(rates(25))));
         assert!(found.bound.unwrap().at_most().unwrap() >= Rate::from_mbit(25));
         // In one queue for all, back-to-back trains arrive faster than is available; and an idle link is no share.
         for (long, available) in [(48, 25), (50, 50)] {
-            assert_eq!(judge(&capacity(0.5, long), outcome(available)), (outcome(available), None));
+            assert_eq!(judge(&capacity(0.5, long), false, outcome(available)), (outcome(available), None));
         }
     }
 

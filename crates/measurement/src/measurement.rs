@@ -433,7 +433,8 @@ impl Measurement {
             time: time.map(|time| (time - spent.duration).max(time / 2)),
         };
         let (max_packet, seed) = (self.transport.max_packet(), self.plan.seed);
-        let method = self.plan.method.build(&Conditions { shaping, max_packet, budget, seed });
+        let bursts = self.transport.kind() == Transport::Udp;
+        let method = self.plan.method.build(&Conditions { shaping, max_packet, bursts, budget, seed });
         Phase::Available(AvailablePhase { series: TrainSeries::new(direction, now), method, so_far: None, capacity })
     }
 
@@ -554,6 +555,10 @@ impl Measurement {
         now: Time,
     ) -> Option<(Rate, UtilizationProbe)> {
         let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
+        if phase.series.burst_rate().is_some() && found.capacity.bottleneck.is_none() {
+            // Nothing is known of the time that the narrow link takes for one packet.
+            return None;
+        }
         let is_narrow = judged.outcome.tight_link.is_none();
         if judged.varies || !is_narrow {
             return None;
@@ -658,11 +663,14 @@ impl Measurement {
         let direction = phase.series.direction();
         let capacity = phase.capacity.as_ref().map(|found| &found.capacity);
         let outcome = match &phase.capacity {
-            Some(found) => found.capacity.refute(outcome),
+            Some(found) => found.capacity.refute(outcome, phase.series.burst_rate()),
             None => outcome,
         };
         let (outcome, fair_share) = match capacity {
-            Some(capacity) if self.transport.kind() == Transport::Udp => flow_queueing::judge(capacity, outcome),
+            Some(capacity) if self.transport.kind() == Transport::Udp => {
+                let in_bursts = phase.series.burst_rate().is_some();
+                flow_queueing::judge(capacity, in_bursts, outcome)
+            }
             Some(capacity) => {
                 let disordered = phase.series.disordered_trains();
                 (flow_queueing::judge_many(capacity, sustained, disordered, outcome), None)
@@ -695,6 +703,9 @@ impl Measurement {
         let mut capacity = phase.capacity.map(|found| found.report);
         if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, sustained) {
             capacity.limit(limiter, phase.series.is_held_back());
+        }
+        if let (Some(capacity), Some(_)) = (&mut capacity, phase.series.burst_rate()) {
+            capacity.compare_with_bursts(&outcome);
         }
         let mut warnings = self.transport.warnings();
         warnings.extend((!phase.series.has_kernel_stamps()).then(|| NO_KERNEL_STAMPS.to_owned()));

@@ -1,6 +1,6 @@
 use crate::service_cycle::ServiceCycle;
-use train::TrainRecord;
-use units::{Direction, Span, Time};
+use train::{PacketRecord, TrainRecord};
+use units::{Direction, Rate, Span, Time};
 
 /// Cost of a series of trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,6 +50,8 @@ pub struct TrainSeries {
     held_back: bool,
     disordered_trains: u32,
     service_cycle: ServiceCycle,
+    /// The fastest rate of bursts sent one behind the other.
+    burst_rate: Option<Rate>,
 }
 
 /// Shorter trains tell nothing of the order of packets.
@@ -69,6 +71,7 @@ impl TrainSeries {
             held_back: false,
             disordered_trains: 0,
             service_cycle: ServiceCycle::default(),
+            burst_rate: None,
         }
     }
 
@@ -90,6 +93,7 @@ impl TrainSeries {
         let is_disordered = record.packets.len() >= MIN_PACKETS && record.is_disordered();
         self.disordered_trains += u32::from(is_disordered);
         self.service_cycle.add(record);
+        self.burst_rate = self.burst_rate.max(burst_rate(record));
     }
 
     /// Adds a train whose packets are too far apart to tell of the order of packets, or of batches.
@@ -127,6 +131,11 @@ impl TrainSeries {
         self.disordered_trains
     }
 
+    /// How fast the sender sent bursts one behind the other, if it sent packets in bursts.
+    pub(crate) fn burst_rate(&self) -> Option<Rate> {
+        self.burst_rate
+    }
+
     /// How packets arrived: one by one, or in batches.
     pub(crate) fn service_cycle(&self) -> &ServiceCycle {
         &self.service_cycle
@@ -135,5 +144,48 @@ impl TrainSeries {
     /// The cost so far.
     pub fn cost(&self, now: Time) -> Cost {
         Cost { packets: self.packets, bytes: self.bytes, duration: now - self.began }
+    }
+}
+
+/// Bursts in a row that tell how fast they can be sent: those of a preload, which has as many at least.
+const BURSTS: usize = 4;
+/// Bursts of a train that is sent in bursts.
+const MIN_BURSTS_PART: f64 = 0.5;
+
+/// The fastest rate of a few bursts one behind the other; none of a train whose packets were sent one by one.
+fn burst_rate(record: &TrainRecord) -> Option<Rate> {
+    let bursts = record.with_bursts_joined().record.packets;
+    if bursts.len() as f64 > MIN_BURSTS_PART * record.packets.len() as f64 {
+        return None;
+    }
+    let rate = |bursts: &[PacketRecord]| {
+        let bytes = bursts.iter().skip(1).map(|burst| u64::from(burst.size)).sum();
+        Some(Rate::from_bytes_over(bytes, bursts.last()?.sent? - bursts.first()?.sent?))
+    };
+    bursts.windows(BURSTS).filter_map(rate).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_bursts_is_that_of_the_preload_and_single_packets_have_none() {
+        let train = |packets: i64, micros: i64| {
+            let packet = |number: i64| PacketRecord {
+                size: 1500,
+                sent: Some(Time::ZERO + Span::from_micros(micros) * (number / packets)),
+                submitted: None,
+                received: None,
+            };
+            (0..100).map(packet).collect::<Vec<_>>()
+        };
+        let mut bursts = train(10, 10);
+        let body =
+            train(10, 40).into_iter().map(|p| PacketRecord { sent: p.sent.map(|at| at + Span::from_millis(1)), ..p });
+        bursts.extend(body);
+        assert_eq!(burst_rate(&TrainRecord { packets: bursts }), Some(Rate::from_mbit(12_000)));
+        assert_eq!(burst_rate(&TrainRecord { packets: train(1, 10) }), None);
+        assert_eq!(burst_rate(&TrainRecord::default()), None);
     }
 }

@@ -52,6 +52,8 @@ struct Batches {
 impl ServiceCycle {
     /// Takes in a train.
     pub(crate) fn add(&mut self, record: &TrainRecord) {
+        // What was sent at once arrives at once.
+        let record = record.with_bursts_joined().record;
         let mut arrivals: Vec<Time> = record.packets.iter().filter_map(|packet| packet.received).collect();
         arrivals.sort_unstable();
         let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else { return };

@@ -47,6 +47,9 @@ impl Default for Stamping {
     }
 }
 
+/// A burst takes as long as one send, and the same again for so many of its packets.
+const SEGMENTS_OF_SEND: i64 = 12;
+
 /// Links in series, or side by side, or one that is shared with TCP connections. Trains come one after the other, so that each
 /// hop can carry all of a train before the next hop.
 #[derive(Debug)]
@@ -144,12 +147,10 @@ impl VirtualPath {
 
     /// As [`send`](Self::send), with the packets spread over so many flows in turn.
     pub fn send_as(&mut self, train: &Train, flows: u32) -> TrainRecord {
-        let mut free = self.now;
+        let (departures, free) = self.departures(train, flows);
         let mut moving: Vec<Moving> = Vec::with_capacity(train.count() as usize);
         let mut packets = Vec::with_capacity(train.count() as usize);
-        for (index, planned) in train.packets().enumerate() {
-            let sent = free.max(self.now + planned.offset);
-            free = sent + self.stamping.send_cost;
+        for (index, (planned, sent)) in train.packets().zip(departures).enumerate() {
             if self.mtu.is_none_or(|mtu| planned.size <= mtu) {
                 let flow = index as u64 % u64::from(flows.max(1));
                 moving.push(Moving { index, flow, size: planned.size, at: sent });
@@ -171,6 +172,30 @@ impl VirtualPath {
             packets[index].received = Some(self.stamp(at));
         }
         TrainRecord { packets }
+    }
+
+    /// When each packet leaves, and when the sender has sent the last one. One flow is sent in bursts where a train says so.
+    fn departures(&self, train: &Train, flows: u32) -> (Vec<Time>, Time) {
+        let mut free = self.now;
+        let mut departures = Vec::with_capacity(train.count() as usize);
+        let cost = self.stamping.send_cost;
+        match train.bursts().filter(|_| flows <= 1) {
+            Some(bursts) => {
+                for burst in bursts {
+                    let sent = free.max(self.now + burst.offset);
+                    free = sent + cost + cost * burst.packets.len() as i64 / SEGMENTS_OF_SEND;
+                    departures.extend(burst.packets.map(|_| sent));
+                }
+            }
+            None => {
+                for planned in train.packets() {
+                    let sent = free.max(self.now + planned.offset);
+                    free = sent + cost;
+                    departures.push(sent);
+                }
+            }
+        }
+        (departures, free)
     }
 
     fn pass_balanced(&mut self, moving: &[Moving]) -> Vec<Moving> {

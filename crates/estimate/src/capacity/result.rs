@@ -71,6 +71,8 @@ impl Shaping {
 
 /// A value above this part of what a sender can send at most is not believed on a faster path.
 const MAX_OF_SENDER: f64 = 0.5;
+/// The same where trains were sent in bursts, whose preload shows how queues grow.
+const MAX_OF_BURSTS: f64 = 0.8;
 /// Two ways to look at one link may differ by this part.
 const TOLERANCE: f64 = 0.03;
 
@@ -87,9 +89,12 @@ impl Capacity {
     /// The outcome of a method on the same path, with the reason in place of the value or lower bound where it lies above
     /// this capacity, with its whole interval: available bandwidth cannot exceed the capacity, so one of the two is wrong. And with a
     /// lower bound in place of a value that is not far below what the sender can send, where the path is faster than that: trains
-    /// then do not show how queues grow.
-    pub fn refute(&self, outcome: Outcome) -> Outcome {
-        let fastest = self.at_least.filter(|_| self.is_sender_limited);
+    /// then do not show how queues grow. `bursts` is how fast the sender could send packets in bursts, if it did: then the lower bound,
+    /// which is of packets sent one by one, says nothing of what it can send.
+    pub fn refute(&self, outcome: Outcome, bursts: Option<Rate>) -> Outcome {
+        let is_below = |found: Estimate<Rate>, rate: Rate| found.high.as_f64() < MAX_OF_BURSTS * rate.as_f64();
+        let is_in_reach = outcome.available.zip(bursts).is_some_and(|(found, rate)| is_below(found, rate));
+        let fastest = self.at_least.filter(|_| self.is_sender_limited && !is_in_reach);
         if let Some((fastest, found)) = fastest.zip(outcome.available)
             && found.high.as_f64() > MAX_OF_SENDER * fastest.as_f64()
         {
@@ -152,9 +157,9 @@ mod tests {
             trains_rejected: BTreeMap::new(),
         };
         for possible in [outcome(rates(20, 30)), outcome(rates(50, 80)), outcome(rates(53, 55))] {
-            assert_eq!(capacity.refute(possible.clone()), possible);
+            assert_eq!(capacity.refute(possible.clone(), None), possible);
         }
-        let refuted = capacity.refute(outcome(rates(56, 64)));
+        let refuted = capacity.refute(outcome(rates(56, 64)), None);
         assert_eq!((refuted.available, refuted.spread), (None, None));
         let reason = "60 Mbit/s seemed available, though the narrow link carries 50 Mbit/s at most";
         assert_eq!(refuted.reason.as_deref(), Some(reason));
@@ -163,15 +168,15 @@ mod tests {
             bound: Some(Bound::AtLeast(Rate::from_mbit(rate), Limit::Sender)),
             ..outcome(rates(1, 2))
         };
-        assert_eq!(capacity.refute(bounded(50)), bounded(50));
-        assert_eq!(capacity.refute(bounded(60)).bound, None);
+        assert_eq!(capacity.refute(bounded(50), None), bounded(50));
+        assert_eq!(capacity.refute(bounded(60), None).bound, None);
         let unknown = Capacity { bottleneck: None, reason: Some("lost".into()), ..capacity };
-        assert!(unknown.refute(outcome(rates(56, 64))).available.is_some());
+        assert!(unknown.refute(outcome(rates(56, 64)), None).available.is_some());
         let at_least = Some(Rate::from_mbit(100));
         let faster = Capacity { at_least, is_sender_limited: true, ..unknown };
-        let refuted = faster.refute(outcome(rates(56, 64)));
+        let refuted = faster.refute(outcome(rates(56, 64)), None);
         assert_eq!(refuted.bound, Some(Bound::AtLeast(Rate::from_mbit(56), Limit::Sender)));
         assert!(refuted.available.is_none() && refuted.reason.unwrap().contains("carries 100 Mbit/s at least"));
-        assert!(faster.refute(outcome(rates(40, 48))).available.is_some());
+        assert!(faster.refute(outcome(rates(40, 48)), None).available.is_some());
     }
 }

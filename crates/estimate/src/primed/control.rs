@@ -16,7 +16,19 @@ const MAX_FILLING_PACKETS: u32 = 12;
 const MAX_PRIME_PACKETS: u32 = 150;
 const MAX_BODY_PACKETS: u32 = 120;
 
-/// No train of this method has more packets.
+/// Where packets are sent in bursts, the prime lasts about so long at the path's rate: a shaper that the kernel serves late holds
+/// tokens for some tens of microseconds …
+const FAST_PRIME_SECONDS: f64 = 400e-6;
+/// … and has at least so many bursts.
+const MIN_PRIME_BURSTS: u32 = 4;
+/// No body or prime has more packets then.
+const MAX_FAST_PACKETS: u32 = 3600;
+/// Full packets of this rate, in bit/s, and more are sent in bursts.
+const LEAST_BURST_RATE: f64 = 800e6;
+/// A train that verifies a value lasts about so long then.
+pub(super) const VERIFICATION_SECONDS: f64 = 0.005;
+
+/// No train of this method has more packets, unless they are sent in bursts.
 pub(super) const MAX_PACKETS: u32 = MAX_PRIME_PACKETS + MAX_BODY_PACKETS;
 
 /// What kind of train is on its way.
@@ -33,8 +45,19 @@ pub(super) enum Shape {
 /// The rate of the next train's body; none where nothing is known to choose it by.
 pub(super) fn rate(state: &mut State) -> Option<f64> {
     let scouted = state.scouted?;
+    if is_sending_too_slow(state) {
+        return Some(LEAST_BURST_RATE * (1.01 + 0.06 * state.random()));
+    }
     // The rate varies a little from train to train, so that none keeps step with periodic traffic.
     Some(aim(&state.knowledge).unwrap_or(scouted) * (1.01 + 0.06 * state.random()))
+}
+
+/// Whether this host is too slow to send packets one by one at the rate that is looked for, while bursts may be faster.
+fn is_sending_too_slow(state: &State) -> bool {
+    let sent = state.trains.last().map_or(0.0, Packets::body_rate);
+    let is_slower = sent > LEAST_BURST_RATE / 4.0 && sent < 0.8 * state.newest_planned;
+    let is_one_by_one = state.newest_planned < LEAST_BURST_RATE && !state.trains.iter().any(|train| train.is_in_bursts);
+    state.bursts && !state.knowledge.saturated && state.trains.len() >= 2 && is_slower && is_one_by_one
 }
 
 /// The next train; `quiet` will have passed since the last one when it leaves.
@@ -45,13 +68,17 @@ pub(super) fn plan(state: &State, rate: Option<f64>, quiet: Option<Span>) -> (Sh
         let scout = Segment { count: 5, interval: Span::ZERO, first_size, size_step: 0 };
         return (Shape::Scout, Train { segments: vec![scout] });
     };
+    let emptying = |shaper| emptying_packets(state, Bottleneck::behind(shaper), credit(state, shaper, quiet));
+    if let Some(burst) = burst(state, rate) {
+        return fast_train(state, rate, burst, state.shaping.shaper().map_or(0, emptying));
+    }
     let size = packet_size(rate, max_packet);
     let service = f64::from(size) * 8.0 / state.knowledge.capacity.unwrap_or(scouted);
     let fill = prime_packets(&state.knowledge, service);
     match state.shaping.shaper() {
         None => primed_train(&state.knowledge, rate, size, (fill, size)),
         Some(shaper) => {
-            let emptying = emptying_packets(state, Bottleneck::behind(shaper), credit(state, shaper, quiet));
+            let emptying = emptying(shaper);
             primed_train(
                 &state.knowledge,
                 rate,
@@ -120,6 +147,43 @@ fn emptying_packets(state: &State, bottleneck: Bottleneck, credit: f64) -> u32 {
     (credit * doubt / (1.0 - filling) / (f64::from(state.max_packet) * 8.0)).ceil() as u32
 }
 
+/// How many packets are sent at once at this rate, if they are not sent one by one.
+pub(super) fn burst(state: &State, rate: f64) -> Option<u32> {
+    let size = packet_size(rate, state.max_packet);
+    let interval = Span::from_secs_f64((f64::from(size) * 8.0 / rate.max(1.0)).min(1.0));
+    Train::packets_per_burst(interval, size).filter(|_| state.bursts)
+}
+
+/// A primed train of bursts, which lasts as long as on slower paths; its prime empties a bucket by so many packets first.
+fn fast_train(state: &State, rate: f64, burst: u32, emptying: u32) -> (Shape, Train) {
+    let Knowledge { readings, capacity, .. } = &state.knowledge;
+    let size = packet_size(rate, state.max_packet);
+    let bits = f64::from(size) * 8.0;
+    let overflows = readings.iter().filter(|r| r.overflowed() || r.prime_overflowed).count();
+    let filling = FAST_PRIME_SECONDS * capacity.unwrap_or(rate) / bits / f64::from(1 << overflows.min(8));
+    let prime = whole_bursts(filling + f64::from(emptying), burst, MIN_PRIME_BURSTS);
+    let duration = if readings.is_empty() { 0.002 } else { 0.0035 };
+    let body = whole_bursts(duration * rate / bits, burst, Train::MIN_BURST_TRAIN.div_ceil(burst));
+    let segment = |count, interval| Segment { count, interval, first_size: size, size_step: 0 };
+    let segments = vec![segment(prime, Span::ZERO), segment(body, Span::from_secs_f64(bits / rate))];
+    (Shape::Primed { prime }, Train { segments })
+}
+
+/// About so many packets, in bursts of `burst`, and at least `least` of these.
+fn whole_bursts(packets: f64, burst: u32, least: u32) -> u32 {
+    let most = MAX_FAST_PACKETS / burst;
+    ((packets / f64::from(burst)) as u32).max(least).min(most) * burst
+}
+
+/// A train of one rate whose packets are sent in bursts.
+fn fast_paced(state: &State, rate: f64, burst: u32, seconds: f64) -> Train {
+    let size = packet_size(rate, state.max_packet);
+    let bits = f64::from(size) * 8.0;
+    let count = whole_bursts(seconds * rate / bits, burst, Train::MIN_BURST_TRAIN.div_ceil(burst));
+    let interval = Span::from_secs_f64(bits / rate);
+    Train { segments: vec![Segment { count, interval, first_size: size, size_step: 0 }] }
+}
+
 /// A prime of so many packets of that size, and the body.
 fn primed_train(knowledge: &Knowledge, rate: f64, size: u32, (prime, prime_size): (u32, u32)) -> (Shape, Train) {
     let interval = f64::from(size) * 8.0 / rate;
@@ -139,12 +203,20 @@ pub(super) fn paced(state: &State, rate: f64) -> (Shape, Train) {
     } else {
         1
     };
-    (Shape::Paced { verifies: false }, one_rate(rate, state.max_packet, |body| body * long))
+    let train = match burst(state, rate) {
+        Some(burst) => fast_paced(state, rate, burst, 0.0035),
+        None => one_rate(rate, state.max_packet, |body| body * long),
+    };
+    (Shape::Paced { verifies: false }, train)
 }
 
 /// A long one, to see whether its rate is available.
 pub(super) fn verification(state: &State, rate: f64) -> (Shape, Train) {
-    (Shape::Paced { verifies: true }, one_rate(rate, state.max_packet, |body| (2 * body).max(60)))
+    let train = match burst(state, rate) {
+        Some(burst) => fast_paced(state, rate, burst, VERIFICATION_SECONDS),
+        None => one_rate(rate, state.max_packet, |body| (2 * body).max(60)),
+    };
+    (Shape::Paced { verifies: true }, train)
 }
 
 fn one_rate(rate: f64, max_packet: u32, count: impl Fn(u32) -> u32) -> Train {

@@ -9,8 +9,8 @@ pub(super) fn delay_floor(trains: &[Packets], bottleneck: Bottleneck) -> Line {
     const STEEPEST: f64 = 200e-6;
     // A sending stamp that was taken late makes a delay look too short: the two least of each train are passed over.
     let least = |train: &Packets| {
-        let passing = train.size_bits / bottleneck.line;
-        let mut delays: Vec<(f64, f64)> = train.points.iter().map(|p| (p.sent, p.delay - passing)).collect();
+        let passing = train.packet_bits / bottleneck.line;
+        let mut delays: Vec<(f64, f64)> = train.points.iter().map(|p| (p.sent, p.head - passing)).collect();
         delays.sort_by(|a, b| a.1.total_cmp(&b.1));
         delays.get(2).or(delays.first()).copied()
     };

@@ -30,6 +30,8 @@ pub(super) struct Knowledge {
     pub(super) receiver_stalls: u32,
     /// The newest train is one of them.
     pub(super) newest_stalled: bool,
+    /// Trains of bursts that were held up too often, by the sending host or on the path.
+    pub(super) disturbed: u32,
     /// Trains of which the prime was too short to empty the token bucket.
     pub(super) short_primes: u32,
     /// The newest train is one of them.
@@ -59,6 +61,8 @@ impl Knowledge {
         let unexplained_loss = mean(&readings.iter().map(unexplained).collect::<Vec<_>>());
         let filled = readings.iter().filter(|r| !r.emptied).count();
         let saturated = shaper.is_some() || shown.len() * 4 > trains.len() || filled * 2 > readings.len();
+        let disturbed = readings.iter().filter(|r| r.disturbed).count() as u32;
+        readings.retain(|r| !r.disturbed);
         let short_primes = readings.iter().filter(|r| r.credit_left).count() as u32;
         let newest_short = readings.last().is_some_and(|r| r.credit_left);
         // A path that nothing has filled may well be faster than any packets seen.
@@ -68,9 +72,11 @@ impl Knowledge {
         // A train far faster than the link shows the link's capacity only.
         readings.retain(|r| !stalled(r) && !r.credit_left && r.rate < 3.0 * capacity);
         let burst_rate = burst_rate(&primes, capacity);
+        // Between bursts hosts are held up more often than between packets on slower paths.
+        let in_bursts = trains.iter().any(|train| train.is_in_bursts);
         let hides = match shaping {
-            Shaping::Unknown => hides_bucket(trains),
-            Shaping::Unshaped => hides_bucket_often(trains),
+            Shaping::Unknown if !in_bursts => hides_bucket(trains),
+            Shaping::Unknown | Shaping::Unshaped => hides_bucket_often(trains),
             Shaping::Shaped(_) => false,
         };
         let hidden_bucket = hides || shaper.is_none() && burst_rate.is_some() && trains.len() >= MIN_TRAINS;
@@ -83,6 +89,7 @@ impl Knowledge {
             readings,
             receiver_stalls,
             newest_stalled,
+            disturbed,
             short_primes,
             newest_short,
             unexplained_loss,
@@ -141,7 +148,7 @@ fn slowed_down(trains: &[Packets]) -> usize {
 /// time cross traffic may exceed what the link carries, which shows the more the slower a train is: a train counts only
 /// together with all that were faster.
 fn bound(readings: &[Reading]) -> f64 {
-    let mut steady: Vec<&Reading> = readings.iter().filter(|r| !r.jumped).collect();
+    let mut steady: Vec<&Reading> = readings.iter().filter(|r| !r.jumped && !r.disturbed).collect();
     steady.sort_by(|a, b| b.rate.total_cmp(&a.rate));
     let (mut sent, mut grown) = (0.0, 0.0);
     let bounds = steady.iter().map(|r| {

@@ -69,13 +69,15 @@ impl Primed {
         match shape {
             Shape::Scout => self.state.scouted = Some(control::scouted_rate(record).ok_or(Rejection::PacketsMissing)?),
             Shape::Primed { prime } => {
-                self.state.trains.push(Packets::new(record, prime as usize, epoch)?);
-                self.look_for_shaper(&record.packets[..prime as usize]);
+                let prime = prime as usize;
+                self.state.trains.push(Packets::with_bursts_joined(record, prime, epoch)?);
+                let joined = record.with_bursts_joined();
+                self.look_for_shaper(&joined.record.packets[..joined.within(prime)]);
                 self.state.knowledge =
                     Knowledge::of(&self.state.trains, self.state.scouted.unwrap_or(0.0), &self.state.shaping);
             }
             Shape::Paced { verifies } => {
-                let train = Packets::new(record, record.packets.len() / 4, epoch)?;
+                let train = Packets::with_bursts_joined(record, record.packets.len() / 4, epoch)?;
                 let scatter = summary::growth_scatter(&self.state);
                 let narrow = self.state.knowledge.capacity.unwrap_or(0.0);
                 self.state.search.add(train, verifies, (scatter, narrow));
@@ -104,6 +106,10 @@ impl Primed {
             return (wait, shape, train);
         }
         let rate = control::rate(state);
+        if let Some(rate) = rate.filter(|rate| control::burst(state, *rate).is_some()) {
+            state.planned = state.planned.max(rate);
+        }
+        state.newest_planned = rate.unwrap_or(0.0);
         let wait = control::wait(state);
         let quiet = self.quiet_since.map(|since| now - since + wait);
         let (shape, train) = control::plan(state, rate, quiet);
@@ -143,7 +149,7 @@ impl Method for Primed {
             next = summary::rate_to_verify(&self.state, elapsed).map(|rate| self.plan_verification(rate));
         }
         // Verifying is worth a little more time.
-        let limit = (self.state.budget.bytes, (limit.1 * 2).min(self.state.budget.time * 7));
+        let limit = (summary::max_bytes(&self.state), (limit.1 * 2).min(self.state.budget.time * 7));
         let Some((wait, shape, train)) = next.filter(|planned| !self.exceeds(planned, elapsed, limit)) else {
             return Step::Done(self.outcome(now));
         };

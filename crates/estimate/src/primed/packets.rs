@@ -25,6 +25,8 @@ pub(super) struct Point {
     pub(super) sent: f64,
     /// One-way delay in seconds, up to a constant that is the same for all trains.
     pub(super) delay: f64,
+    /// Of a burst, that of its first packet, which tells how long the queue was that it met; else the same.
+    pub(super) head: f64,
     /// Bits that had been sent when it left, itself included.
     pub(super) carried: f64,
     /// Those of them that were lost.
@@ -46,11 +48,15 @@ pub(super) struct Loss {
 pub(super) struct Packets {
     pub(super) points: Vec<Point>,
     pub(super) losses: Vec<Loss>,
-    /// Of a packet of the body.
+    /// Of a packet of the body, or of a burst of these.
     pub(super) size_bits: f64,
+    /// Of a packet of the body that was sent by itself, or of the first one of a burst.
+    pub(super) packet_bits: f64,
     /// Of a packet of the prime.
     pub(super) prime_bits: f64,
     pub(super) prime: usize,
+    /// Each point is of a burst.
+    pub(super) is_in_bursts: bool,
 }
 
 /// The dispersion of a prime.
@@ -78,7 +84,7 @@ impl Epoch {
 
 impl Packets {
     /// Takes a record apart; its first `prime` packets were sent back to back.
-    pub(super) fn new(record: &TrainRecord, prime: usize, epoch: Epoch) -> Result<Self, Rejection> {
+    fn new(record: &TrainRecord, prime: usize, epoch: Epoch) -> Result<Self, Rejection> {
         let (mut carried, mut lost) = (0.0, 0.0);
         let mut points: Vec<Point> = Vec::with_capacity(record.packets.len());
         let mut losses = Vec::new();
@@ -93,7 +99,7 @@ impl Packets {
                 (Some(sent), Some(received)) => {
                     let (sent, received) = (sent - epoch.sent, received - epoch.received);
                     let delay = (received - sent).as_secs_f64();
-                    points.push(Point { sent: sent.as_secs_f64(), delay, carried, lost, index });
+                    points.push(Point { sent: sent.as_secs_f64(), delay, head: delay, carried, lost, index });
                 }
                 (Some(_), None) => {
                     lost += bits;
@@ -107,9 +113,27 @@ impl Packets {
         if body < 4 || body * 5 < record.packets.len() - prime {
             return Err(Rejection::PacketsMissing);
         }
-        let bits = |packet: Option<&PacketRecord>| packet.map_or(0.0, |p| f64::from(p.size) * 8.0);
-        let (size_bits, prime_bits) = (bits(record.packets.last()), bits(record.packets.first()));
-        Ok(Packets { points, losses, size_bits, prime_bits, prime })
+        // The last burst may be shorter, or part of one that was lost in part.
+        let largest = |packets: &[PacketRecord]| packets.iter().map(|p| f64::from(p.size) * 8.0).fold(0.0, f64::max);
+        let (first, body) = record.packets.split_at(prime.clamp(1, record.packets.len()));
+        let (size_bits, prime_bits) = (largest(body), largest(first));
+        Ok(Packets { points, losses, size_bits, packet_bits: size_bits, prime_bits, prime, is_in_bursts: false })
+    }
+
+    /// Takes a record apart, with each burst as one packet; its first `prime` packets were sent back to back.
+    pub(super) fn with_bursts_joined(record: &TrainRecord, prime: usize, epoch: Epoch) -> Result<Self, Rejection> {
+        let joined = record.with_bursts_joined();
+        let is_in_bursts = joined.record.packets.len() < record.packets.len();
+        let mut packets = Packets::new(&joined.record, joined.within(prime), epoch)?;
+        if is_in_bursts {
+            packets.is_in_bursts = true;
+            packets.packet_bits = record.packets.last().map_or(0.0, |packet| f64::from(packet.size) * 8.0);
+            for point in &mut packets.points {
+                let head = joined.heads[point.index].map(|head| (head - epoch.received).as_secs_f64());
+                point.head = head.map_or(point.delay, |head| head - point.sent);
+            }
+        }
+        Ok(packets)
     }
 
     /// The prime's dispersion; none where its stamps do not show it.
@@ -146,10 +170,16 @@ impl Packets {
                 (sent / bits, (sent + pair[1].delay - pair[0].delay) / bits)
             };
             let (sent, received): (Vec<f64>, Vec<f64>) = points.windows(2).map(gap).unzip();
-            Some((1.0 / mean(&sent), 1.0 / mean(&received).min(median(&received)?)))
+            let received = match self.is_in_bursts {
+                // Hosts are held up between a few bursts of each train.
+                true => median(&received)?,
+                false => mean(&received).min(median(&received)?),
+            };
+            Some((1.0 / mean(&sent), 1.0 / received))
         };
-        let ends = [last(self.prime_points(), PRIME_END), last(&self.points, 2 * PRIME_END)];
-        let Some(start) = self.points.get(..PRIME_END).and_then(rates) else { return 1.0 };
+        let count = if self.is_in_bursts { 2 * PRIME_END } else { PRIME_END };
+        let ends = [last(self.prime_points(), count), last(&self.points, 2 * count)];
+        let Some(start) = self.points.get(..count).and_then(rates) else { return 1.0 };
         // Packets that arrive closer together than they left were held back by a host.
         let credible = start.1 > 0.0 && start.1 < 1.25 * start.0;
         let slower = ends.into_iter().filter_map(rates).filter(|end| credible && end.0 > 2.5 * end.1);

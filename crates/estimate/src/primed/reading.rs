@@ -4,6 +4,7 @@ use super::bottleneck::{Bottleneck, CROSS_PACKET_BITS};
 use super::packets::{Loss, PRIME_END, Packets, Point, last};
 use crate::fit::{Line, line, robust_line};
 use crate::stats::median;
+use std::borrow::Borrow;
 
 /// By how many seconds stamps on both ends scatter.
 const STAMP_SCATTER_SECONDS: f64 = 5e-6;
@@ -14,11 +15,19 @@ const MIN_ROBUST_PACKETS: f64 = 20.0;
 /// A token bucket may be served late by this part of a body without misleading the line through the packets.
 const MAX_LATE_SERVICE: f64 = 0.15;
 
+/// The longest undisturbed part of a body is read alone if it is this part of it or more.
+const MIN_BUSY_PART: f64 = 0.15;
+
+/// From one burst to the next, the queue does not grow by more than so many bursts take to pass.
+pub(super) const MAX_WAIT_BURSTS: f64 = 2.0;
+
 /// What one train says about the path while it passed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
     /// The body's rate in bit/s.
     pub(super) rate: f64,
+    /// The rate in bit/s at which the whole body arrived.
+    pub(super) arrived: f64,
     /// Available bandwidth in bit/s.
     pub(super) available: f64,
     /// The part of the body that was lost for whatever cause.
@@ -40,6 +49,8 @@ pub(super) struct Reading {
     pub(super) compressed: bool,
     /// The delay jumped once, far beyond its usual variation: packets were held up, or cross traffic sent a burst.
     pub(super) jumped: bool,
+    /// Bursts were held up so often that the train tells nothing.
+    pub(super) disturbed: bool,
     /// What the last packet left in the queue, in bits.
     pub(super) backlog: f64,
 }
@@ -57,22 +68,29 @@ impl Packets {
     /// queue that any train has seen, in seconds.
     pub(super) fn reading(&self, bottleneck: Bottleneck, floor: Line, full: f64) -> Option<Reading> {
         let Bottleneck { capacity, .. } = bottleneck;
-        let rate = self.body_rate();
+        let service = self.size_bits / capacity;
         let waited = |p: &Point| self.waited(p, bottleneck, floor);
+        let is_idle = |p: &Point| waited(p) < 0.5 * service + STAMP_SCATTER_SECONDS;
+        let body: Vec<&Point> = self.body().collect();
+        let busy = if self.is_in_bursts { longest_busy(&body, is_idle, MAX_WAIT_BURSTS * service) } else { &body };
+        let rate = if busy.len() < body.len() { rate_of(busy) } else { self.body_rate() };
         let delivered = self.delivered_of_overflow(bottleneck, floor, full);
         // What a full queue dropped did not use the link.
         let dropped = |p: &Point| if delivered.is_some() { p.lost } else { 0.0 };
         let held: Vec<(f64, f64)> =
-            self.body().map(|p| (p.sent, p.carried - dropped(p) - capacity * p.delay)).collect();
-        let duration = held.last()?.0 - held.first()?.0;
+            busy.iter().map(|p| (p.sent, p.carried - dropped(p) - capacity * p.delay)).collect();
+        let duration = held.last().zip(held.first()).map_or(0.0, |(last, first)| last.0 - first.0);
         let few_steps = duration * capacity < MIN_ROBUST_PACKETS * CROSS_PACKET_BITS;
-        let slope = if few_steps { line(&held)? } else { robust_line(&held)? }.slope;
+        let slope = match busy.is_empty() {
+            true => rate,
+            false => if few_steps { line(&held)? } else { robust_line(&held)? }.slope,
+        };
         // Cross traffic lost the same part of its packets.
         let available = delivered.map_or(slope, |part| capacity - (capacity - slope) / part);
-        let service = self.size_bits / capacity;
-        let idle = self.body().filter(|p| waited(p) < 0.5 * service + STAMP_SCATTER_SECONDS).count();
+        let idle = busy.iter().filter(|p| is_idle(p)).count();
         Some(Reading {
             rate,
+            arrived: arrival_rate(&body),
             lost: self.lost_of_body(),
             growth: (rate - available) / capacity,
             available,
@@ -82,8 +100,12 @@ impl Packets {
             dropped: delivered.map_or(0.0, |part| 1.0 - part),
             prime_overflowed: self.losses.iter().any(|loss| loss.index < self.prime),
             compressed: self.compressed(bottleneck, duration),
-            jumped: self.jumped(capacity),
-            backlog: self.points.last().map_or(0.0, |p| waited(p).max(0.0) * capacity),
+            jumped: !self.is_in_bursts && self.jumped(capacity),
+            disturbed: busy.is_empty(),
+            backlog: self
+                .points
+                .last()
+                .map_or(0.0, |p| waited(p).max(0.0) * capacity + self.size_bits - self.packet_bits),
         })
     }
 
@@ -100,7 +122,7 @@ impl Packets {
     }
 
     fn waited(&self, point: &Point, bottleneck: Bottleneck, floor: Line) -> f64 {
-        point.delay - floor.at(point.sent) - self.size_bits / bottleneck.line
+        point.head - floor.at(point.sent) - self.packet_bits / bottleneck.line
     }
 
     /// Whether the prime's last packets still arrived faster than the bucket fills, or without queueing.
@@ -152,4 +174,39 @@ impl Packets {
         let out_of_proportion = f64::max(8.0 * 1.48 * deviation, others / capacity);
         steps.iter().any(|step| step - usual > out_of_proportion)
     }
+}
+
+/// The longest part of a body during which the queue held and nothing was held up. A host that is held up between two bursts lets
+/// the queue run empty, and one that forwards them lets all of it wait. A burst that finds the queue empty may begin such a part. The
+/// whole body where the queue was empty for most of it, and nothing where it was held up too often.
+fn longest_busy<'p>(body: &'p [&'p Point], is_idle: impl Fn(&Point) -> bool, max_wait: f64) -> &'p [&'p Point] {
+    let duration = |part: &[&Point]| part.last().zip(part.first()).map_or(0.0, |(last, first)| last.sent - first.sent);
+    let parts = body.chunk_by(|one, next| !is_idle(next) && !is_held_up(one, next, max_wait));
+    let longest = parts.max_by(|a, b| duration(a).total_cmp(&duration(b))).unwrap_or_default();
+    let idle = body.iter().filter(|point| is_idle(point)).count();
+    if duration(longest) >= MIN_BUSY_PART * duration(body) {
+        longest
+    } else if idle * 10 > body.len() {
+        body
+    } else {
+        &[]
+    }
+}
+
+/// Whether all that was queued was held up between two bursts: no cross traffic comes at so much more than the link's rate.
+pub(super) fn is_held_up(one: &Point, next: &Point, max_wait: f64) -> bool {
+    next.delay - one.delay > max_wait
+}
+
+/// The rate at which these arrived, in bit/s.
+fn arrival_rate(points: &[&Point]) -> f64 {
+    let [first, .., last] = points else { return 0.0 };
+    (last.carried - first.carried) / (last.sent + last.delay - first.sent - first.delay).max(1e-9)
+}
+
+/// The rate at which these were sent, in bit/s.
+pub(super) fn rate_of<P: Borrow<Point>>(points: &[P]) -> f64 {
+    let [first, .., last] = points else { return 0.0 };
+    let (first, last) = (first.borrow(), last.borrow());
+    (last.carried - first.carried) / (last.sent - first.sent).max(1e-9)
 }

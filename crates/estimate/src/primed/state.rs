@@ -30,7 +30,11 @@ pub(super) struct State {
     pub(super) config: PrimedConfig,
     /// The largest packet that the transport carries in one piece, in bytes.
     pub(super) max_packet: u32,
+    /// Whether packets that are too close together are sent in bursts.
+    pub(super) bursts: bool,
     pub(super) budget: Budget,
+    /// Whether the user has limited the bytes.
+    pub(super) limits_bytes: bool,
     /// Where a token bucket is known, its committed rate is the capacity, and primes empty it.
     pub(super) shaping: Shaping,
     /// The rate at which the scout arrived, in bit/s.
@@ -43,6 +47,10 @@ pub(super) struct State {
     pub(super) is_newest_paced: bool,
     pub(super) rejected: BTreeMap<Rejection, u32>,
     pub(super) failures_in_row: u32,
+    /// The highest rate of a train that was sent in bursts, as planned, in bit/s.
+    pub(super) planned: f64,
+    /// The rate of the newest primed train, as planned, in bit/s.
+    pub(super) newest_planned: f64,
     random: u64,
 }
 
@@ -52,6 +60,8 @@ impl State {
         State {
             config,
             max_packet: conditions.max_packet,
+            bursts: conditions.bursts,
+            limits_bytes: conditions.budget.bytes.is_some(),
             budget: BUDGET.or(conditions.budget),
             shaping: conditions.shaping,
             // Where a token bucket's rate is known, no scout is needed.
@@ -62,6 +72,8 @@ impl State {
             is_newest_paced: false,
             rejected: BTreeMap::new(),
             failures_in_row: 0,
+            planned: 0.0,
+            newest_planned: 0.0,
             random: conditions.seed,
         }
     }

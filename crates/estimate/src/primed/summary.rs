@@ -42,6 +42,19 @@ const MIN_TRAINS_OF_LITTLE: usize = 7;
 /// … if half the interval's width is more than this part of the value.
 const MAX_VAGUENESS: f64 = 0.2;
 
+/// The byte budget where packets are sent in bursts: as much as the path carries in this time, but no more than this.
+const FAST_BUDGET_SECONDS: f64 = 0.048;
+const MAX_FAST_BYTES: u64 = 60_000_000;
+
+/// Trains of bursts tell something from this part of the rate on that is aimed for.
+const MIN_RATE_OF_BURSTS: f64 = 0.5;
+
+/// Bursts were held up at the sender if they left at less than this part of the rate that was planned.
+const MAX_HELD_UP: f64 = 0.8;
+
+/// A train is nearly as fast as another at this part of its rate.
+const NEARLY_FASTEST: f64 = 0.6;
+
 /// No value is given where half the interval's width is more than this many times the capacity.
 const MAX_HALF_WIDTH: f64 = 3.0;
 
@@ -67,8 +80,26 @@ pub(super) fn enough(state: &State, elapsed: Span) -> bool {
 
 /// So many bytes may be sent before there is a value to verify.
 pub(super) fn byte_limit(state: &State) -> u64 {
-    let verification = if is_verifiable(state) { 4 * 60 * u64::from(state.max_packet) } else { 0 };
-    state.budget.bytes.saturating_sub(verification)
+    let verification = if is_verifiable(state) { verification_bytes(state) } else { 0 };
+    max_bytes(state).saturating_sub(verification)
+}
+
+/// So many bytes may be sent in all. Where packets are sent in bursts, trains last as long as on slower paths, and have the more
+/// bytes the faster the path is.
+pub(super) fn max_bytes(state: &State) -> u64 {
+    let in_bursts = (fast_rate(state) * FAST_BUDGET_SECONDS / 8.0) as u64;
+    if state.limits_bytes { state.budget.bytes } else { state.budget.bytes.max(in_bursts.min(MAX_FAST_BYTES)) }
+}
+
+/// The rate of trains where those are sent in bursts, else zero.
+fn fast_rate(state: &State) -> f64 {
+    let rate = state.knowledge.capacity.unwrap_or(0.0);
+    if control::burst(state, rate).is_some() { rate } else { 0.0 }
+}
+
+fn verification_bytes(state: &State) -> u64 {
+    let trains = 4 * 60 * u64::from(state.max_packet);
+    trains.max((2.0 * control::VERIFICATION_SECONDS * fast_rate(state) / 8.0) as u64)
 }
 
 /// Behind a token bucket, a train that follows the committed rate says nothing as long as the bucket holds credit.
@@ -79,7 +110,9 @@ fn is_verifiable(state: &State) -> bool {
 /// By how many seconds a second the growth of the delay differs between verifying trains, as primed ones show, which are half
 /// as long.
 pub(super) fn growth_scatter(state: &State) -> f64 {
-    let values: Vec<f64> = used(state).iter().map(|r| r.available).collect();
+    // Where the path is fast, the first trains leave it idle: what they found is no more than a lower bound.
+    let is_counted = |r: &&Reading| !(r.emptied && sends_in_bursts(state));
+    let values: Vec<f64> = used(state).iter().filter(is_counted).map(|r| r.available).collect();
     0.5f64.sqrt() * standard_deviation(&values) / state.knowledge.capacity.unwrap_or(f64::INFINITY)
 }
 
@@ -93,7 +126,17 @@ pub(super) fn rate_to_verify(state: &State, elapsed: Span) -> Option<f64> {
 
 /// Whether the path carried the highest rate that could be sent.
 fn out_of_reach(state: &State) -> bool {
-    !state.knowledge.saturated && state.knowledge.readings.len() >= 2 * MIN_TRAINS
+    let readings = &state.knowledge.readings;
+    let fastest = readings.iter().map(|r| r.rate).fold(0.0, f64::max);
+    // As long as the rate can be doubled, few trains are nearly as fast as the fastest.
+    let near = readings.iter().filter(|r| r.rate > NEARLY_FASTEST * fastest).count();
+    let is_fastest = !sends_in_bursts(state) || near > MIN_TRAINS;
+    !state.knowledge.saturated && readings.len() >= 2 * MIN_TRAINS && is_fastest
+}
+
+/// Whether trains were so fast that they were sent in bursts.
+fn sends_in_bursts(state: &State) -> bool {
+    state.trains.iter().any(|train| train.is_in_bursts)
 }
 
 /// The time budget, stretched where the tight link is looked for, or where the path is so slow that it would not give a value, or only a coarse one.
@@ -122,9 +165,12 @@ fn coarse(state: &State, used: &[Reading], elapsed: Span) -> bool {
 pub(super) fn used(state: &State) -> Vec<Reading> {
     let readings = &state.knowledge.readings;
     let Some(aim) = control::aim(&state.knowledge) else { return Vec::new() };
+    // Where the path is fast, the first trains are far slower, and tell nothing.
+    let least = if sends_in_bursts(state) { MIN_RATE_OF_BURSTS * aim } else { 0.0 };
+    let readings: Vec<Reading> = readings.iter().filter(|r| r.rate >= least).copied().collect();
     let near: Vec<Reading> = readings.iter().filter(|r| r.rate <= 1.3 * aim).copied().collect();
     let capacity = state.knowledge.capacity.unwrap_or(0.0);
-    let mut used = if telling(&near, capacity) >= MIN_TRAINS { near } else { readings.clone() };
+    let mut used = if telling(&near, capacity) >= MIN_TRAINS { near } else { readings };
     if stalls(&used) > 0 {
         used.retain(|r| !r.jumped);
     }
@@ -239,7 +285,7 @@ fn warnings(state: &State, used: &[Reading]) -> Vec<String> {
 
 fn rejected(state: &State) -> BTreeMap<Rejection, u32> {
     let mut rejected = state.rejected.clone();
-    let path_stalls = stalls(&state.knowledge.readings) as u32;
+    let path_stalls = stalls(&state.knowledge.readings) as u32 + state.knowledge.disturbed;
     let stalls = [(Rejection::PathStalled, path_stalls), (Rejection::ReceiverStalled, state.knowledge.receiver_stalls)];
     rejected.extend(stalls.into_iter().filter(|&(_, count)| count > 0));
     rejected
@@ -251,28 +297,39 @@ fn bound(state: &State, used: &[Reading]) -> Option<Bound> {
     if is_misled || state.knowledge.short_primes as usize > used.len() {
         None
     } else if out_of_reach(state) {
-        Some(Bound::AtLeast(Rate::from_f64(carried(&state.knowledge.readings)), Limit::Sender))
+        Some(Bound::AtLeast(Rate::from_f64(carried(state)), Limit::Sender))
     } else if used.len() >= MIN_TRAINS && telling(used, state.knowledge.capacity.unwrap_or(0.0)) < MIN_TRAINS {
         let available: Vec<f64> = used.iter().map(|r| r.available).collect();
-        Some(Bound::AtLeast(Rate::from_f64(mean(&available)), Limit::Budget))
+        let limit = if held_up(state).is_some() { Limit::Sender } else { Limit::Budget };
+        Some(Bound::AtLeast(Rate::from_f64(mean(&available)), limit))
     } else {
         None
     }
 }
 
 /// The highest rate that was sent, less what a queue that grew slowly tells: at a link of C, growth by g seconds a second means that
-/// g · C of it was too much. C is not known, but is taken for no more than twice as much as was sent.
-fn carried(readings: &[Reading]) -> f64 {
+/// g · C of it was too much. C is not known, but is taken for no more than twice as much as was sent. What was sent in bursts must
+/// also have arrived at its rate as a whole: a bucket may pass a part of it faster.
+fn carried(state: &State) -> f64 {
     const MOST_CAPACITY: f64 = 2.0;
     const NEAR: f64 = 0.95;
+    let readings = &state.knowledge.readings;
     let fastest = highest_rate(readings);
     let near: Vec<f64> = readings.iter().filter(|r| r.rate >= NEAR * fastest).map(|r| r.growth).collect();
     let growth = median(&near).unwrap_or(0.0).max(0.0);
-    fastest * (1.0 - MOST_CAPACITY * growth).max(0.0)
+    let whole = readings.iter().map(|r| r.rate.min(r.arrived)).fold(0.0, f64::max);
+    let most = if sends_in_bursts(state) { whole } else { fastest };
+    most.min(fastest * (1.0 - MOST_CAPACITY * growth).max(0.0))
 }
 
 fn highest_rate(readings: &[Reading]) -> f64 {
     readings.iter().map(|r| r.rate).fold(0.0, f64::max)
+}
+
+/// The highest rate that was planned for bursts, and the highest at which they left, where that is far less.
+fn held_up(state: &State) -> Option<[Rate; 2]> {
+    let sent = highest_rate(&state.knowledge.readings);
+    (sent < MAX_HELD_UP * state.planned).then(|| [state.planned, sent].map(Rate::from_f64))
 }
 
 fn no_value(state: &State, used: &[Reading]) -> String {
@@ -285,6 +342,13 @@ fn no_value(state: &State, used: &[Reading]) -> String {
             .to_owned();
     }
     match bound(state, used) {
+        Some(Bound::AtLeast(rate, Limit::Sender)) if held_up(state).is_some() => {
+            let [planned, sent] = held_up(state).unwrap_or_default();
+            return format!(
+                "sender-limited: this host was held up between bursts, and sent at {sent} what was to leave at {planned}; at least \
+                 {rate} is available"
+            );
+        }
         Some(Bound::AtLeast(_, Limit::Sender)) => {
             let rate = Rate::from_f64(highest_rate(&state.knowledge.readings));
             return format!("sender-limited: the path carried the highest rate that could be sent, {rate}");

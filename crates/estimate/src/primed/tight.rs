@@ -37,7 +37,7 @@ impl Search {
     /// [`verification::verdict`].
     pub(super) fn add(&mut self, train: Packets, verifies: bool, (scatter, narrow): (f64, f64)) {
         if verifies {
-            self.verifications.push(Verification::of(&train));
+            self.verifications.extend(Verification::of(&train));
         }
         self.trains.push(train);
         let (verdict, growth) = verification::verdict(&self.verifications, scatter, narrow);

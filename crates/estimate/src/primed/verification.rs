@@ -7,7 +7,9 @@
 
 use super::bottleneck::CROSS_PACKET_BITS;
 use super::packets::{Packets, Point};
-use crate::stats::{mean, standard_deviation, student_t_95};
+use super::reading::{MAX_WAIT_BURSTS, is_held_up, rate_of};
+use crate::fit::robust_line;
+use crate::stats::{mean, median, standard_deviation, student_t_95};
 
 /// So many trains verify a value …
 pub(super) const MIN_TRAINS: usize = 2;
@@ -42,8 +44,12 @@ pub(super) struct Verification {
 }
 
 impl Verification {
-    /// Of a train whose packets are all of one rate.
-    pub(super) fn of(train: &Packets) -> Self {
+    /// Of a train whose packets are all of one rate; none of a train of bursts that hosts held up too often.
+    pub(super) fn of(train: &Packets) -> Option<Self> {
+        if train.is_in_bursts { Self::of_bursts(train) } else { Some(Self::of_packets(train)) }
+    }
+
+    fn of_packets(train: &Packets) -> Self {
         let size = train.points.len().div_ceil(PARTS).max(1);
         let middle = |points: &[Point]| {
             let of = |value: fn(&Point) -> f64| mean(&points.iter().map(value).collect::<Vec<_>>());
@@ -54,6 +60,34 @@ impl Verification {
         let duration = parts.last().zip(parts.first()).map_or(0.0, |(last, first)| last.0 - first.0);
         Verification { rate: train.body_rate(), growths, duration }
     }
+
+    /// Single bursts wait for the hosts as well, by as much as a queue grows: one line through all tells more than parts.
+    fn of_bursts(train: &Packets) -> Option<Self> {
+        let points = undisturbed(train)?;
+        let counted = &points[points.len() * FIRST_PARTS / PARTS..];
+        let delays: Vec<(f64, f64)> = counted.iter().map(|p| (p.sent, p.head)).collect();
+        let growths = vec![robust_line(&delays)?.slope];
+        let duration = delays.last()?.0 - delays.first()?.0;
+        Some(Verification { rate: rate_of(points), growths, duration })
+    }
+}
+
+/// A train of bursts is verified by its longest part between two that were held up, if that is this part of it or more …
+const MIN_UNDISTURBED_PART: f64 = 0.4;
+/// … and was sent at its rate but for this factor: a host that was held up makes up for it.
+const MAX_CATCH_UP: f64 = 1.03;
+/// A burst that is so many times as far behind the one before was held up at the sender.
+const MAX_GAPS: f64 = 4.0;
+
+fn undisturbed(train: &Packets) -> Option<&[Point]> {
+    let gaps: Vec<f64> = train.points.windows(2).map(|pair| pair[1].sent - pair[0].sent).collect();
+    let usual = median(&gaps)?;
+    let is_together = |one: &Point, next: &Point| {
+        next.sent - one.sent < MAX_GAPS * usual && !is_held_up(one, next, MAX_WAIT_BURSTS * usual)
+    };
+    let longest = train.points.chunk_by(is_together).max_by_key(|part| part.len())?;
+    let is_long = longest.len() as f64 >= MIN_UNDISTURBED_PART * train.points.len() as f64;
+    (is_long && rate_of(longest) < MAX_CATCH_UP * train.size_bits / usual).then_some(longest)
 }
 
 /// What verifying trains say.

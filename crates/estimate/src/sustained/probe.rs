@@ -113,7 +113,10 @@ impl SustainedProbe {
         self.state = match mem::replace(&mut self.state, State::Begin) {
             State::Looking(look) => {
                 let finds_queue = self.finds_queue(record);
-                self.looked(look, reading::passages(&record.packets), finds_queue)
+                match reading::undisturbed(reading::passages(&record.packets), look.rate) {
+                    Some(train) => self.looked(look, train, finds_queue),
+                    None => State::Done(Sustained::Untried("a host held up the longer train")),
+                }
             }
             State::Climbing(climb) => self.climbed(climb, &reading::passages(&record.packets)),
             other => other,

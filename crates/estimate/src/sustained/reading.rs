@@ -199,3 +199,39 @@ pub(super) fn policing(train: &[Passage], fall: &Fall) -> Option<Policing> {
         _ => None,
     }
 }
+
+/// From one burst to the next, the queue does not grow by more than so many bursts take to be sent.
+const MAX_WAIT_BURSTS: f64 = 2.0;
+/// A burst that is so many times as far behind the one before was held up at the sender, …
+const MAX_GAPS: f64 = 4.0;
+/// … which makes up for it, and then sends faster than planned.
+const MAX_CATCH_UP: f64 = 1.05;
+/// Less of a train than this part is not enough.
+const MIN_UNDISTURBED_PART: f64 = 0.5;
+
+/// The longest part of a train of bursts between two that were held up by a host; none where that is not enough, and all of a train
+/// whose packets were sent one by one.
+pub(super) fn undisturbed(train: Vec<Passage>, rate: f64) -> Option<Vec<Passage>> {
+    let bursts = heads(&train);
+    if bursts.len() == train.len() {
+        return Some(train);
+    }
+    let gaps: Vec<f64> = bursts.windows(2).map(|pair| pair[1].sent - pair[0].sent).collect();
+    let usual = median(&gaps)?;
+    let delay = |passage: &Passage| passage.arrived.map(|at| at - passage.sent);
+    let is_held_up = |one: &Passage, next: &Passage| {
+        delay(one).zip(delay(next)).is_some_and(|(one, next)| next - one > MAX_WAIT_BURSTS * usual)
+    };
+    let is_together = |one: &Passage, next: &Passage| next.sent - one.sent < MAX_GAPS * usual && !is_held_up(one, next);
+    let longest = bursts.chunk_by(is_together).max_by_key(|part| part.len())?;
+    let (first, last) = (longest.first()?.sent, longest.last()?.sent);
+    let is_enough = longest.len() as f64 >= MIN_UNDISTURBED_PART * bursts.len() as f64;
+    let part: Vec<_> = train.into_iter().filter(|passage| (first..=last).contains(&passage.sent)).collect();
+    let is_planned = rates(&part).is_none_or(|rates| rates.sent < MAX_CATCH_UP * rate);
+    (is_enough && is_planned).then_some(part)
+}
+
+/// The first packet of each burst, and those that were sent by themselves.
+pub(super) fn heads(train: &[Passage]) -> Vec<Passage> {
+    train.chunk_by(|one, next| one.sent == next.sent).filter_map(|burst| burst.first().copied()).collect()
+}

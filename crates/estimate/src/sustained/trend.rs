@@ -1,8 +1,8 @@
 //! Whether the delay keeps growing, by so little that what arrives is hardly less: as where the tight link is far faster than the
 //! narrow link (Jain and Dovrolis: End-to-End Available Bandwidth, 2002).
 
-use super::reading::Passage;
-use crate::stats::{mean, standard_deviation};
+use super::reading::{Passage, heads};
+use crate::stats::{mean, median, standard_deviation};
 
 /// Delays are averaged over so many parts of a train …
 const PARTS: usize = 16;
@@ -41,10 +41,14 @@ impl Trend {
 
     /// Of a whole train; none where too little arrived.
     pub(super) fn of(train: &[Passage]) -> Option<Self> {
+        let heads = heads(train);
+        let in_bursts = heads.len() < train.len();
         let delays: Vec<(f64, f64)> =
-            train.iter().filter_map(|passage| Some((passage.sent, passage.arrived? - passage.sent))).collect();
+            heads.iter().filter_map(|passage| Some((passage.sent, passage.arrived? - passage.sent))).collect();
+        // Single bursts wait for the hosts as well, by as much as a queue grows.
+        let typical = |values: &[f64]| if in_bursts { median(values).unwrap_or(0.0) } else { mean(values) };
         let middle = |part: &[(f64, f64)]| {
-            let of = |value: fn(&(f64, f64)) -> f64| mean(&part.iter().map(value).collect::<Vec<_>>());
+            let of = |value: fn(&(f64, f64)) -> f64| typical(&part.iter().map(value).collect::<Vec<_>>());
             (of(|p| p.0), of(|p| p.1))
         };
         if delays.len() < 2 * PARTS {

@@ -2,7 +2,7 @@
 
 use super::figures::{Bytes, Confidence};
 use crate::series::Cost;
-use estimate::{Capacity, Limiter, Policing, Shaper};
+use estimate::{Capacity, Limiter, Outcome, Policing, Shaper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{fmt, mem};
@@ -74,6 +74,22 @@ impl CapacityReport {
             packets_sent: cost.packets,
             bytes_sent: cost.bytes,
             duration_seconds: cost.duration.as_secs_f64(),
+        }
+    }
+
+    /// Takes in what trains of bursts have shown, which are longer and faster than packets sent one by one can be: where they fill the
+    /// path it is not faster than the sender, and where they do not they bound its capacity by what a whole train carried.
+    pub(crate) fn compare_with_bursts(&mut self, outcome: &Outcome) {
+        if self.bottleneck_bits_per_second.is_some() {
+            return;
+        }
+        let carried = outcome.bound.and_then(|bound| bound.at_least());
+        self.at_least_bits_per_second = self.at_least_bits_per_second.and(carried);
+        if let Some(rate) = outcome.capacity.filter(|_| outcome.available.is_some()) {
+            self.reason =
+                Some(format!("packets sent one by one do not fill it; those sent in bursts arrive at {rate}"));
+        } else if let Some(carried) = carried {
+            self.reason = Some(format!("the path is faster than the sender, which sent {carried} through it"));
         }
     }
 

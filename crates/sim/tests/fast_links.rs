@@ -1,0 +1,51 @@
+//! The default method on links that are faster than packets can be sent one by one: trains of bursts.
+
+use estimate::{Bound, Conditions, MethodSettings};
+use link::{CrossConfig, CrossKind, LinkConfig};
+use sim::{Hop, Run, Stamping, VirtualPath, measure};
+use units::{Rate, Span, Time};
+
+const SEEDS: u64 = 5;
+
+fn run(rate: Rate, load: f64, stamping: Stamping, seed: u64) -> Run {
+    let link = LinkConfig {
+        rate: Some(rate),
+        queue_bytes: 16_000_000,
+        delay: Span::from_millis(5),
+        seed,
+        ..LinkConfig::default()
+    };
+    let kind = CrossKind::Poisson { rate: Rate::from_f64(rate.as_f64() * load), sizes: link::SizeMix::fixed(1500) };
+    let cross = if load > 0.0 { vec![CrossConfig { kind, start: Time::ZERO, phase: 0.3, seed }] } else { vec![] };
+    let mut path = VirtualPath::new(&[Hop { link, queue: None, cross }], stamping, seed).expect("a path that can be");
+    path.wait(Span::from_millis(20));
+    let conditions = Conditions { seed, bursts: true, ..Conditions::new(1500) };
+    measure(&mut *MethodSettings::default().build(&conditions), &mut path)
+}
+
+#[test]
+fn bursts_measure_links_that_single_packets_do_not_fill() {
+    for (gbit, load) in [(1, 0.0), (2, 0.0), (2, 0.4), (5, 0.2), (10, 0.0), (10, 0.5)] {
+        let rate = Rate::from_mbit(1000 * gbit);
+        for seed in 0..SEEDS {
+            let run = run(rate, load, Stamping::default(), seed);
+            let found = run.outcome.available.unwrap_or_else(|| panic!("{gbit}, {load}, {seed}: {:?}", run.outcome));
+            let error = found.value.as_f64() / run.truth.as_f64() - 1.0;
+            assert!(error.abs() < 0.03, "{gbit} Gbit/s, load {load}, seed {seed}: {error:.4}, {found:?}");
+            assert!(run.bytes <= 60_000_000, "{gbit} Gbit/s: {} bytes", run.bytes);
+        }
+    }
+}
+
+#[test]
+fn a_link_that_bursts_do_not_fill_is_bounded_by_what_arrived() {
+    // Single packets: 279 Mbit/s; bursts: 2.6 Gbit/s at most.
+    let slow = Stamping { send_cost: Span::from_micros(43), ..Stamping::default() };
+    for gbit in [5, 40] {
+        for seed in 0..SEEDS {
+            let run = run(Rate::from_mbit(1000 * gbit), 0.0, slow, seed);
+            let Some(Bound::AtLeast(rate, _)) = run.outcome.bound else { panic!("{gbit}: {:?}", run.outcome) };
+            assert!((1.5e9..2.6e9).contains(&rate.as_f64()), "{gbit}: {rate}");
+        }
+    }
+}
