@@ -44,7 +44,7 @@ const MAX_VAGUENESS: f64 = 0.2;
 
 /// The byte budget where packets are sent in bursts: as much as the path carries in this time, but no more than this.
 const FAST_BUDGET_SECONDS: f64 = 0.048;
-const MAX_FAST_BYTES: u64 = 60_000_000;
+const MAX_FAST_BYTES: u64 = 58_000_000;
 
 /// Trains of bursts tell something from this part of the rate on that is aimed for.
 const MIN_RATE_OF_BURSTS: f64 = 0.5;
@@ -333,6 +333,13 @@ fn held_up(state: &State) -> Option<[Rate; 2]> {
 }
 
 fn no_value(state: &State, used: &[Reading]) -> String {
+    if state.knowledge.hidden_bucket && sends_in_bursts(state) {
+        let sent = Rate::from_f64(highest_rate(&state.knowledge.readings));
+        return format!(
+            "trains arrived ever more slowly: a token bucket passes bursts far above its committed rate, or hosts held up the trains, \
+             which left at up to {sent}"
+        );
+    }
     if state.knowledge.hidden_bucket {
         return "a token bucket passes bursts far above its committed rate, which was not known before the measurement"
             .to_owned();
