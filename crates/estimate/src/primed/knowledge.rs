@@ -72,11 +72,9 @@ impl Knowledge {
         // A train far faster than the link shows the link's capacity only.
         readings.retain(|r| !stalled(r) && !r.credit_left && r.rate < 3.0 * capacity);
         let burst_rate = burst_rate(&primes, capacity);
-        // Between bursts hosts are held up more often than between packets on slower paths.
-        let in_bursts = trains.iter().any(|train| train.is_in_bursts);
         let hides = match shaping {
-            Shaping::Unknown if !in_bursts => hides_bucket(trains),
-            Shaping::Unknown | Shaping::Unshaped => hides_bucket_often(trains),
+            Shaping::Unknown => hides_bucket(trains),
+            Shaping::Unshaped => hides_bucket_often(trains),
             Shaping::Shaped(_) => false,
         };
         let hidden_bucket = hides || shaper.is_none() && burst_rate.is_some() && trains.len() >= MIN_TRAINS;
