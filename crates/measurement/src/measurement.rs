@@ -683,7 +683,9 @@ impl Measurement {
         let narrow = capacity.and_then(|capacity| capacity.fastest_burst);
         let varies = jitter::notable(variation, narrow, &outcome).is_some();
         let (outcome, fair_share) = jitter::judge(variation, narrow, outcome, fair_share);
-        let (outcome, fair_share) = match varies && outcome.available.is_none() {
+        // What a policer leaves of bursts arrives in clumps.
+        let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);
+        let (outcome, fair_share) = match is_policed || (varies && outcome.available.is_none()) {
             true => (outcome, fair_share),
             false => phase.series.service_cycle().judge(outcome, fair_share, varies),
         };

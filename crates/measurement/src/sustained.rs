@@ -126,6 +126,11 @@ fn limit(limiter: &Limiter, outcome: Outcome) -> Outcome {
     }
 }
 
+/// Whether a policer was found, and what it leaves.
+pub(crate) fn is_policed(found: &Sustained) -> bool {
+    matches!(found, Sustained::Limited(Limiter { policing: Some(Policing::Drops), available: Some(_), .. }))
+}
+
 /// Bytes that passed at the rate.
 pub(crate) fn bytes(found: Option<&Sustained>) -> Option<u64> {
     match found? {

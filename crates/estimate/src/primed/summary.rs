@@ -285,8 +285,11 @@ fn warnings(state: &State, used: &[Reading]) -> Vec<String> {
 
 fn rejected(state: &State) -> BTreeMap<Rejection, u32> {
     let mut rejected = state.rejected.clone();
-    let path_stalls = stalls(&state.knowledge.readings) as u32 + state.knowledge.disturbed;
-    let stalls = [(Rejection::PathStalled, path_stalls), (Rejection::ReceiverStalled, state.knowledge.receiver_stalls)];
+    let stalls = [
+        (Rejection::PathStalled, stalls(&state.knowledge.readings) as u32),
+        (Rejection::ReceiverStalled, state.knowledge.receiver_stalls),
+        (Rejection::SendingDisturbed, state.knowledge.disturbed),
+    ];
     rejected.extend(stalls.into_iter().filter(|&(_, count)| count > 0));
     rejected
 }
@@ -294,7 +297,9 @@ fn rejected(state: &State) -> BTreeMap<Rejection, u32> {
 /// What is known where there is no value since nothing filled the path.
 fn bound(state: &State, used: &[Reading]) -> Option<Bound> {
     let is_misled = state.knowledge.hidden_bucket || state.search.ceiling().is_some();
-    if is_misled || state.knowledge.short_primes as usize > used.len() {
+    // A bucket that is used up in a train of bursts looks like a path that stalls.
+    let most_are_disturbed = state.knowledge.disturbed as usize > used.len();
+    if is_misled || most_are_disturbed || state.knowledge.short_primes as usize > used.len() {
         None
     } else if out_of_reach(state) {
         Some(Bound::AtLeast(Rate::from_f64(carried(state)), Limit::Sender))
@@ -308,10 +313,10 @@ fn bound(state: &State, used: &[Reading]) -> Option<Bound> {
 }
 
 /// The highest rate that was sent, less what a queue that grew slowly tells: at a link of C, growth by g seconds a second means that
-/// g · C of it was too much. C is not known, but is taken for no more than twice as much as was sent. What was sent in bursts must
+/// g · C of it was too much. C is not known, but is taken for no more than four times what was sent. What was sent in bursts must
 /// also have arrived at its rate as a whole: a bucket may pass a part of it faster.
 fn carried(state: &State) -> f64 {
-    const MOST_CAPACITY: f64 = 2.0;
+    const MOST_CAPACITY: f64 = 4.0;
     const NEAR: f64 = 0.95;
     let readings = &state.knowledge.readings;
     let fastest = highest_rate(readings);

@@ -206,6 +206,8 @@ const MAX_WAIT_BURSTS: f64 = 2.0;
 const MAX_GAPS: f64 = 4.0;
 /// … which makes up for it, and then sends faster than planned.
 const MAX_CATCH_UP: f64 = 1.05;
+/// Where more of the bursts than this part wait so long, the path does not carry them as fast: hosts hold up single ones.
+const MAX_HELD_UP_PART: f64 = 0.1;
 /// Less of a train than this part is not enough.
 const MIN_UNDISTURBED_PART: f64 = 0.5;
 
@@ -222,7 +224,10 @@ pub(super) fn undisturbed(train: Vec<Passage>, rate: f64) -> Option<Vec<Passage>
     let is_held_up = |one: &Passage, next: &Passage| {
         delay(one).zip(delay(next)).is_some_and(|(one, next)| next - one > MAX_WAIT_BURSTS * usual)
     };
-    let is_together = |one: &Passage, next: &Passage| next.sent - one.sent < MAX_GAPS * usual && !is_held_up(one, next);
+    let held_up = bursts.windows(2).filter(|pair| is_held_up(&pair[0], &pair[1])).count();
+    let is_path = held_up as f64 > MAX_HELD_UP_PART * bursts.len() as f64;
+    let is_together =
+        |one: &Passage, next: &Passage| next.sent - one.sent < MAX_GAPS * usual && (is_path || !is_held_up(one, next));
     let longest = bursts.chunk_by(is_together).max_by_key(|part| part.len())?;
     let (first, last) = (longest.first()?.sent, longest.last()?.sent);
     let is_enough = longest.len() as f64 >= MIN_UNDISTURBED_PART * bursts.len() as f64;
