@@ -233,7 +233,10 @@ impl Measurement {
                 self.delays.add(direction, &carried.record);
                 if let Phase::Sustained(phase) = &mut self.phase {
                     phase.available.series.add(&carried);
-                    phase.probe.record(&carried.record);
+                    match sustained::legible(&carried) {
+                        Some(record) => phase.probe.record(&record),
+                        None => phase.probe.spoiled(),
+                    }
                 }
             }
             Purpose::Utilization => {

@@ -25,6 +25,8 @@ pub struct CarriedTrain {
     /// When the last packet was sent (up) or received (down), on the clock of `now`: the gap to the next train counts from
     /// then.
     pub ended: Time,
+    /// The places of packets that arrived, though it is not known when: in the record they look as if they were lost.
+    pub unstamped: Vec<u32>,
     /// Whether all time stamps come from the kernel.
     pub kernel_stamps: bool,
     /// Whether the queue discipline of the sender's own interface held packets back: their send times are then before it. False

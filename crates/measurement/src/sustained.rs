@@ -1,17 +1,22 @@
 //! Whether what short trains found lasts: what is tried, and what follows for the result.
 
 use crate::plan::MeasurementPlan;
-use crate::series::Cost;
+use crate::series::{CarriedTrain, Cost};
 use estimate::{
     Bound, Capacity, Limit, Limiter, Outcome, Policing, RequestedBudget, Sustained, SustainedConfig, SustainedProbe,
 };
-use train::{Estimate, Train, Transport};
+use std::collections::BTreeSet;
+use train::{Estimate, Train, TrainRecord, Transport};
 use units::{Rate, Span};
 
 /// The part of the least that is believed to be available at which the longer train is sent.
 const TRIED_PART: f64 = 0.95;
+/// Longer trains leave more slowly than short ones below this part of what was planned.
+const SLOWER: f64 = 0.98;
 /// Less cross traffic than this part of the narrow link does not tell how fast the tight link is.
 const MIN_CROSS_PART: f64 = 0.1;
+/// A train of which a larger part of the packets has no receive stamps tells nothing.
+const MAX_UNSTAMPED_PART: f64 = 0.7;
 /// What arrives of a part of a train may be less than what lasts, by chance.
 const DELIVERED_MARGIN: f64 = 1.15;
 /// IP bytes of both longer trains, unless the user has requested a budget.
@@ -44,10 +49,10 @@ pub(crate) fn probe(
         return None;
     }
     let narrow = capacity.bottleneck.map(|capacity| capacity.value).or(outcome.capacity);
-    let rate = match outcome.available {
-        Some(found) => Rate::from_f64(found.low.as_f64() * TRIED_PART),
-        None => Rate::from_f64(narrow?.as_f64() * TRIED_PART),
-    };
+    // A lower bound by what could be sent is of short trains, too.
+    let carried = outcome.bound.filter(|bound| bound.limit() == Limit::Sender).and_then(|bound| bound.at_least());
+    let tried = outcome.available.map(|found| found.low).or(carried).or(narrow)?;
+    let rate = Rate::from_f64(tried.as_f64() * TRIED_PART);
     let max_packets = limits
         .connections
         .map_or(Train::MAX_PACKETS, |connections| connections.saturating_mul(Transport::PACKETS_PER_CONNECTION));
@@ -62,6 +67,26 @@ pub(crate) fn probe(
             seed: plan.seed,
         })
     })
+}
+
+/// The record of a longer train, in which packets that arrived without a stamp count as a part of the next one that has a stamp; none
+/// where most have none. Over connections, a receiver that does not read as fast as packets come gets them joined, with one stamp for
+/// all: the others would look as if they were dropped.
+pub(crate) fn legible(carried: &CarriedTrain) -> Option<TrainRecord> {
+    if carried.unstamped.len() as f64 > MAX_UNSTAMPED_PART * carried.packets as f64 {
+        return None;
+    }
+    let mut record = carried.record.clone();
+    let mut joined = 0;
+    let unstamped: BTreeSet<usize> = carried.unstamped.iter().map(|place| *place as usize).collect();
+    for (place, packet) in record.packets.iter_mut().enumerate() {
+        if unstamped.contains(&place) && packet.received.is_none() {
+            joined += if packet.sent.take().is_some() { packet.size } else { 0 };
+        } else if packet.received.is_some() {
+            packet.size = packet.size.saturating_add(std::mem::take(&mut joined));
+        }
+    }
+    Some(record)
 }
 
 /// The outcome in the light of the longer trains.
@@ -81,7 +106,7 @@ pub(crate) fn judge(found: &Sustained, outcome: Outcome) -> Outcome {
 /// available, V: (C − V) / C. So T = C · (C − A) / (C − V), which is at most C² / (C − V); and at the tried rate, growth by g means
 /// that g · T less is available.
 fn lower(rate: Rate, max_growth: f64, outcome: Outcome) -> Outcome {
-    let Some(found) = outcome.available else { return outcome };
+    let Some(found) = outcome.available else { return lower_bound(rate, outcome) };
     let [value, low, high] = [found.value, found.low, found.high].map(Rate::as_f64);
     let narrow = outcome.capacity.map_or(high, Rate::as_f64).max(high);
     let tight = narrow * narrow / (narrow - value).max(MIN_CROSS_PART * narrow);
@@ -90,15 +115,29 @@ fn lower(rate: Rate, max_growth: f64, outcome: Outcome) -> Outcome {
     Outcome { available: Some(Estimate { low, ..found }), ..outcome }
 }
 
+/// What could be sent in short trains is no lower bound where longer ones left at less.
+fn lower_bound(rate: Rate, outcome: Outcome) -> Outcome {
+    let bound = outcome.bound.map(|bound| match bound {
+        Bound::AtLeast(least, Limit::Sender) if rate.as_f64() < SLOWER * TRIED_PART * least.as_f64() => {
+            Bound::AtLeast(rate, Limit::Sender)
+        }
+        other => other,
+    });
+    Outcome { bound, ..outcome }
+}
+
 fn refuse(rate: Rate, outcome: Outcome) -> Outcome {
     let reason = format!(
         "{rate} passed in short trains, but a longer one kept a queue growing or full: the tight link may not be the narrow link"
     );
     let high = outcome.available.map(|found| Bound::AtMost(found.high, Limit::Growth));
+    // That so much passes was true of short trains only.
+    let kept = outcome.bound.filter(|bound| bound.at_least().is_none());
+    let is_refuted = outcome.bound != kept;
     Outcome {
         available: None,
-        bound: high.or(outcome.bound),
-        reason: outcome.reason.or(Some(reason)),
+        bound: high.or(kept),
+        reason: outcome.reason.filter(|_| !is_refuted).or(Some(reason)),
         spread: None,
         ..outcome
     }
@@ -143,8 +182,38 @@ pub(crate) fn bytes(found: Option<&Sustained>) -> Option<u64> {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+    use train::PacketRecord;
+    use units::Time;
 
-    /// 80 Mbit/s of a narrow link of 100 Mbit/s.
+    /// At 1 Gbit/s over connections, packets that the receiver's kernel had joined were taken for dropped, and a policer for the cause.
+    #[test]
+    fn packets_without_stamps_of_their_own_are_no_losses() {
+        let at = |micros| Some(Time::ZERO + Span::from_micros(micros));
+        let packet = |number: i64| PacketRecord {
+            size: 1500,
+            sent: at(number * 12),
+            submitted: None,
+            received: at(number * 12 + 50).filter(|_| number % 2 == 0),
+        };
+        let carried = |packets: i64, unstamped: Vec<u32>| CarriedTrain {
+            record: TrainRecord { packets: (0..packets).map(packet).collect() },
+            packets: packets as u64,
+            bytes: 0,
+            ended: Time::ZERO,
+            unstamped,
+            kernel_stamps: true,
+            held_back: false,
+            broken: false,
+            connections: 120,
+        };
+        // The third place is that of a packet that was lost.
+        let read = legible(&carried(7, vec![1, 5])).unwrap();
+        let sizes: Vec<_> = read.packets.iter().filter(|p| p.sent.is_some()).map(|p| p.size).collect();
+        assert_eq!(sizes, [1500, 3000, 1500, 1500, 3000]);
+        assert_eq!(read.packets[3], packet(3));
+        assert_eq!(legible(&carried(7, vec![0, 1, 2, 4, 5])), None);
+    }
+
     fn outcome() -> Outcome {
         let [low, value, high] = [78, 80, 82].map(Rate::from_mbit);
         Outcome {
@@ -177,6 +246,13 @@ mod tests {
     fn a_rate_that_builds_a_queue_is_no_value() {
         let found = judge(&Sustained::Overloads { rate: Rate::from_mbit(74) }, outcome());
         assert_eq!((found.available, found.bound), (None, Some(Bound::AtMost(Rate::from_mbit(82), Limit::Growth))));
+        let bound = Some(Bound::AtLeast(Rate::from_mbit(90), Limit::Sender));
+        let sender_limited = Outcome { available: None, bound, reason: Some("sender-limited".to_owned()), ..outcome() };
+        let slower = Sustained::Lasts { bytes: 1_500_000, rate: Rate::from_mbit(57), max_growth: 0.0, waiting: None };
+        let lowered = judge(&slower, sender_limited.clone()).bound;
+        assert_eq!(lowered, Some(Bound::AtLeast(Rate::from_mbit(57), Limit::Sender)));
+        let refuted = judge(&Sustained::Overloads { rate: Rate::from_mbit(85) }, sender_limited);
+        assert!(refuted.bound.is_none() && refuted.reason.unwrap().contains("kept a queue growing"));
         assert!(found.reason.unwrap().contains("tight link"));
     }
 }

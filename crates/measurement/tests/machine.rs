@@ -84,6 +84,7 @@ impl Path {
             bytes: record.packets.iter().map(|packet| u64::from(packet.size)).sum(),
             record,
             ended: self.now,
+            unstamped: Vec::new(),
             kernel_stamps: true,
             held_back: false,
             broken: (self.breaks)(self.sent.len()),

@@ -39,6 +39,12 @@ pub(crate) fn exchange(
         packets: sent.departures.len() as u64,
         bytes: sent.departures.iter().map(|d| u64::from(d.size)).sum(),
         ended,
+        unstamped: received
+            .arrivals
+            .iter()
+            .filter(|arrival| arrival.received.is_none())
+            .map(|arrival| arrival.index)
+            .collect(),
         kernel_stamps: sent.source != StampSource::User && received.source != StampSource::User,
         held_back: sent.source == StampSource::Queue,
         broken,

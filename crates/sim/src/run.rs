@@ -160,7 +160,17 @@ fn carry(path: &mut VirtualPath, train: &Train, connections: u32) -> CarriedTrai
     let ended = path.now();
     path.wait(path.delay());
     let (packets, bytes) = (u64::from(train.count()), train.bytes());
-    CarriedTrain { record, packets, bytes, ended, kernel_stamps: true, held_back: false, broken: false, connections }
+    CarriedTrain {
+        record,
+        packets,
+        bytes,
+        ended,
+        unstamped: Vec::new(),
+        kernel_stamps: true,
+        held_back: false,
+        broken: false,
+        connections,
+    }
 }
 
 /// From the first packet to the last, once there is one.

@@ -123,6 +123,13 @@ impl SustainedProbe {
         };
     }
 
+    /// The train that [`next`](Self::next) last asked for was carried, but its record is of no use: too few stamps are known.
+    pub fn spoiled(&mut self) {
+        if matches!(self.state, State::Looking(_)) {
+            self.state = State::Done(Sustained::Untried("the receiver did not stamp the packets of the longer train"));
+        }
+    }
+
     fn look(&mut self) -> (State, Step<Sustained>) {
         let SustainedConfig { rate, max_packet, max_packets, budget_bytes, .. } = self.config;
         match plan::look(rate.as_f64(), max_packet, max_packets, budget_bytes as f64) {
@@ -158,7 +165,9 @@ impl SustainedProbe {
                 Some(trend) if trend.grows() => Sustained::Overloads { rate: Rate::from_f64(look.rate) },
                 trend => {
                     let waiting = reading::waiting(&train, self.passing_seconds());
-                    self.lasts(look.rate, trend.map_or(0.0, |trend| trend.most()), waiting)
+                    // A host that is too slow for the rate shows that less lasts.
+                    let sent = reading::rates(&train).map_or(look.rate, |rates| rates.sent.min(look.rate));
+                    self.lasts(sent, trend.map_or(0.0, |trend| trend.most()), waiting)
                 }
             }),
         }
