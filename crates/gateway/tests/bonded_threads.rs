@@ -43,10 +43,12 @@ fn connected(threads: [usize; 2]) -> (Sites, BondedPlane, BondedPlane) {
 /// So many connections at once from one host to the other; all that they carry arrives unchanged.
 fn transfer_at_once(sites: &Sites, connections: u16, bytes: usize) {
     let data: Vec<u8> = (0..bytes).map(|place| (place % 251) as u8).collect();
-    let listeners: Vec<_> = (0..connections)
-        .map(|number| SocketAddr::from(([10, 2, 0, 2], 4000 + number)))
-        .map(|address| (address, sites.b.run(|| TcpListener::bind(address).unwrap()).unwrap()))
-        .collect();
+    // At ports of the system's choice: a program that another thread starts just then has those of earlier listeners open for a moment.
+    let listen = |_| {
+        let listener = sites.b.run(|| TcpListener::bind(SocketAddr::from(([10, 2, 0, 2], 0))).unwrap()).unwrap();
+        (listener.local_addr().unwrap(), listener)
+    };
+    let listeners: Vec<_> = (0..connections).map(listen).collect();
     thread::scope(|scope| {
         for (address, listener) in &listeners {
             let (near, data) = (sites.a.run(|| TcpStream::connect(*address).unwrap()).unwrap(), &data);
