@@ -49,8 +49,6 @@ pub struct LoadRecord {
 impl LoadRequest {
     /// Default number of connections: one alone is slow to fill long paths.
     pub const CONNECTIONS: u16 = 4;
-    /// Default duration.
-    pub const DURATION: Span = Span::from_secs(6);
 }
 
 /// The report on transfers that took `duration`, where `carries` of IP packets is known to pass the path, if anything is.

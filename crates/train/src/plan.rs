@@ -69,12 +69,18 @@ impl Train {
     const BURST_PERIOD: Span = Span::from_micros(50);
     /// No burst has more bytes: one packet of the kernel has no more before it is segmented.
     const MAX_BURST_BYTES: u32 = 64_000;
+    /// No burst has more packets: Linux segments into no more of them (`UDP_MAX_SEGMENTS`, before 6.9).
+    const MAX_BURST_PACKETS: u32 = 64;
 
     /// How many packets of this size, so far apart, are one burst; none where they are sent packet by packet.
     pub fn packets_per_burst(interval: Span, size: u32) -> Option<u32> {
         let is_fast = Span::ZERO < interval && interval < Self::MIN_PACED_INTERVAL;
         let wanted = (Self::BURST_PERIOD.as_nanos() / interval.as_nanos().max(1)).max(2) as u32;
-        is_fast.then(|| wanted.min((Self::MAX_BURST_BYTES / size.max(1)).max(1)))
+        is_fast.then(|| wanted.min(Self::most_per_burst(size)))
+    }
+
+    fn most_per_burst(size: u32) -> u32 {
+        (Self::MAX_BURST_BYTES / size.max(1)).clamp(1, Self::MAX_BURST_PACKETS)
     }
 
     /// The train as bursts, each of which a sender that can do so gives to the kernel at once; none where every packet is sent by
@@ -92,7 +98,7 @@ impl Train {
         for segment in &self.segments {
             let size = segment.first_size;
             let is_fast = segment.interval < Self::MIN_PACED_INTERVAL && segment.size_step == 0;
-            let most = if is_fast { most.min((Self::MAX_BURST_BYTES / size.max(1)).max(1)) } else { 1 };
+            let most = if is_fast { most.min(Self::most_per_burst(size)) } else { 1 };
             for index in (0..segment.count).step_by(most as usize) {
                 let packets = first + index..first + (index + most).min(segment.count);
                 let size = (i64::from(size) + i64::from(index) * i64::from(segment.size_step)).max(0) as u32;

@@ -214,7 +214,11 @@ impl UdpProbes {
         first_key: u32,
         sent_packets: &mut SentPackets,
     ) -> Result<(), Error> {
-        let longest = bursts.iter().map(|burst| burst.packets.len() * burst.size as usize).max().unwrap_or(0);
+        let longest = bursts
+            .iter()
+            .map(|burst| burst.packets.len() * burst.size.max(self.min_packet()) as usize)
+            .max()
+            .unwrap_or(0);
         if self.packet.len() < longest {
             self.packet = incompressible(longest);
         }

@@ -88,6 +88,17 @@ fn carry(from: &mut Probes, to: &mut Probes, number: u32, train: &Train, timeout
     })
 }
 
+/// A peer plans the trains that a server sends: the smallest packets at the highest rate ended the sender's thread.
+#[test]
+fn the_smallest_packets_at_the_highest_rate_are_sent_all_the_same() {
+    let (mut client, _server) = udp(V4);
+    let segment = Segment { count: 10_000, interval: Span::from_nanos(1), first_size: 1, size_step: 0 };
+    let sent = client.send(0, &Train { segments: vec![segment] }).unwrap();
+    assert!(
+        !sent.departures.is_empty() && sent.departures.iter().all(|departure| departure.size == client.min_packet())
+    );
+}
+
 /// 10 Gbit/s of full packets behind some back to back: no host sends these one by one in time, so they leave in bursts, which are
 /// stamped once.
 #[test]

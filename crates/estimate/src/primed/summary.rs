@@ -127,7 +127,7 @@ pub(super) fn rate_to_verify(state: &State, elapsed: Span) -> Option<f64> {
 /// Whether the path carried the highest rate that could be sent.
 fn out_of_reach(state: &State) -> bool {
     let readings = &state.knowledge.readings;
-    let fastest = readings.iter().map(|r| r.rate).fold(0.0, f64::max);
+    let fastest = highest_rate(readings);
     // As long as the rate can be doubled, few trains are nearly as fast as the fastest.
     let near = readings.iter().filter(|r| r.rate > NEARLY_FASTEST * fastest).count();
     let is_fastest = !sends_in_bursts(state) || near > MIN_TRAINS;
