@@ -199,6 +199,10 @@ impl Measurement {
     pub fn carried(&mut self, mut carried: CarriedTrain) {
         let Some(Pending { direction, purpose, train, layout }) = self.pending.take() else { return };
         self.transport.carried(&carried);
+        if self.transport.kind() == Transport::Rake {
+            let connections = self.transport.opened_connections() as usize;
+            carried.record = carried.record.without_retransmissions(connections, self.delays.least(direction));
+        }
         if let Some(layout) = layout {
             carried.record = layout.record(&carried.record);
         }

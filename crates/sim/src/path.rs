@@ -66,6 +66,9 @@ pub struct VirtualPath {
     now: Time,
 }
 
+/// The least that TCP has commonly.
+const RETRANSMISSION_TIMEOUT: Span = Span::from_millis(200);
+
 /// All trains are those of one host.
 const TRAINS_HOST: u64 = 0;
 
@@ -145,7 +148,8 @@ impl VirtualPath {
         self.send_as(train, 1)
     }
 
-    /// As [`send`](Self::send), with the packets spread over so many flows in turn.
+    /// As [`send`](Self::send), with the packets spread over so many flows in turn: TCP connections, which retransmit what was lost.
+    /// That takes no room in any queue, but waits as long as the others.
     pub fn send_as(&mut self, train: &Train, flows: u32) -> TrainRecord {
         let (departures, free) = self.departures(train, flows);
         let mut moving: Vec<Moving> = Vec::with_capacity(train.count() as usize);
@@ -167,11 +171,29 @@ impl VirtualPath {
             (None, None) => self.hops.iter_mut().fold(moving, |moving, hop| pass(hop, &moving)),
             (None, Some(_)) => self.pass_balanced(&moving),
         };
+        if flows > 1 {
+            let lost = self.retransmitted(&packets, &moving);
+            moving.extend(lost);
+        }
         for Moving { index, at, .. } in moving {
             self.now = self.now.max(at);
             packets[index].received = Some(self.stamp(at));
         }
         TrainRecord { packets }
+    }
+
+    /// When what is not among those that arrived does so all the same.
+    fn retransmitted(&self, packets: &[PacketRecord], arrived: &[Moving]) -> Vec<Moving> {
+        let mut lost = vec![true; packets.len()];
+        arrived.iter().for_each(|packet| lost[packet.index] = false);
+        let mut delays: Vec<Span> =
+            arrived.iter().filter_map(|packet| Some(packet.at - packets[packet.index].sent?)).collect();
+        delays.sort_unstable();
+        let after = RETRANSMISSION_TIMEOUT + delays.get(delays.len() / 2).copied().unwrap_or(self.delay());
+        let passes = |size: u32| self.mtu.is_none_or(|mtu| size <= mtu);
+        let lost = packets.iter().enumerate().filter(|(index, packet)| lost[*index] && passes(packet.size));
+        lost.filter_map(|(index, packet)| Some(Moving { index, flow: 0, size: packet.size, at: packet.sent? + after }))
+            .collect()
     }
 
     /// When each packet leaves, and when the sender has sent the last one. One flow is sent in bursts where a train says so.

@@ -7,6 +7,7 @@
 
 mod clock;
 mod estimate;
+mod order;
 mod plan;
 mod record;
 pub mod statistics;

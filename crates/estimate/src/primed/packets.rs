@@ -88,13 +88,14 @@ impl Packets {
         let (mut carried, mut lost) = (0.0, 0.0);
         let mut points: Vec<Point> = Vec::with_capacity(record.packets.len());
         let mut losses = Vec::new();
+        let reordered = record.reordered(BATCH);
         for (index, packet) in record.packets.iter().enumerate() {
             let bits = f64::from(packet.size) * 8.0;
             // What shows neither stamp was never sent.
             if packet.sent.or(packet.received).is_some() {
                 carried += bits;
             }
-            let received = packet.received.filter(|&at| !is_retransmitted(record, index, at));
+            let received = packet.received.filter(|_| !reordered[index]);
             match (packet.sent, received) {
                 (Some(sent), Some(received)) => {
                     let (sent, received) = (sent - epoch.sent, received - epoch.received);
@@ -215,11 +216,4 @@ impl Packets {
 
 pub(super) fn last(points: &[Point], count: usize) -> &[Point] {
     &points[points.len().saturating_sub(count)..]
-}
-
-/// Whether a packet arrived behind three or more that had been sent after it: no queue does that, but TCP does when it
-/// retransmits a lost one.
-fn is_retransmitted(record: &TrainRecord, index: usize, received: Time) -> bool {
-    let later = record.packets[index + 1..].iter().filter_map(|p| p.received);
-    later.filter(|&at| at + BATCH < received).nth(2).is_some()
 }

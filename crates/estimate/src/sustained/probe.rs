@@ -113,12 +113,12 @@ impl SustainedProbe {
         self.state = match mem::replace(&mut self.state, State::Begin) {
             State::Looking(look) => {
                 let finds_queue = self.finds_queue(record);
-                match reading::undisturbed(reading::passages(&record.packets), look.rate) {
+                match reading::undisturbed(reading::passages(record), look.rate) {
                     Some(train) => self.looked(look, train, finds_queue),
                     None => State::Done(Sustained::Untried("a host held up the longer train")),
                 }
             }
-            State::Climbing(climb) => self.climbed(climb, &reading::passages(&record.packets)),
+            State::Climbing(climb) => self.climbed(climb, &reading::passages(record)),
             other => other,
         };
     }

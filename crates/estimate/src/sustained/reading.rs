@@ -3,8 +3,8 @@
 use super::result::Policing;
 use crate::fit::robust_line;
 use crate::stats::{median, quantile};
-use train::PacketRecord;
-use units::{Span, Time};
+use train::{PacketRecord, TrainRecord};
+use units::Span;
 
 /// From fewer packets it cannot be told whether the delay grew.
 const MIN_LINE_PACKETS: usize = 4;
@@ -59,25 +59,15 @@ pub(super) struct Fall {
     pub(super) after: f64,
 }
 
-/// All packets that were sent and whose stamps are known, with what TCP sent again counted as lost.
-pub(super) fn passages(packets: &[PacketRecord]) -> Vec<Passage> {
+/// All packets that were sent and whose stamps are known, with reordered ones counted as lost.
+pub(super) fn passages(record: &TrainRecord) -> Vec<Passage> {
+    let packets = &record.packets;
     let Some((sent, received)) = packets.iter().find_map(|packet| Some((packet.sent?, packet.received?))) else {
         return Vec::new();
     };
-    let mut earliest_later = vec![None; packets.len()];
-    // The third of the earliest arrivals among all packets behind.
-    let mut least: Vec<Time> = Vec::with_capacity(4);
-    for (index, packet) in packets.iter().enumerate().rev() {
-        earliest_later[index] = least.get(2).copied();
-        if let Some(at) = packet.received {
-            let place = least.partition_point(|other| *other <= at);
-            least.insert(place, at);
-            least.truncate(3);
-        }
-    }
-    let retransmitted = |index: usize, at| earliest_later[index].is_some_and(|later| later + BATCH < at);
+    let reordered = record.reordered(BATCH);
     let passage = |(index, packet): (usize, &PacketRecord)| {
-        let arrived = packet.received.filter(|&at| !retransmitted(index, at));
+        let arrived = packet.received.filter(|_| !reordered[index]);
         Some(Passage {
             index,
             sent: (packet.sent? - sent).as_secs_f64(),
