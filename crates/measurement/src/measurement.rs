@@ -20,7 +20,7 @@ use estimate::{
 };
 use std::collections::VecDeque;
 use std::mem;
-use train::{Estimate, Train, Transport};
+use train::{Estimate, PacketRecord, Train, Transport};
 use units::{Direction, Rate, Span, Time};
 
 /// Receive timeout of a packet size test, beyond a round trip.
@@ -49,6 +49,8 @@ pub struct Measurement {
     phase: Phase,
     /// The train that was requested, until its record arrives.
     pending: Option<Pending>,
+    /// How long connections may still retransmit what the last train lost, from its end on.
+    recovery: Span,
     /// The links side by side that connections take in the direction that is being measured, if there are several.
     balanced: Option<Balanced>,
     events: VecDeque<Event>,
@@ -151,6 +153,7 @@ impl Measurement {
             delays: DelayRecord::default(),
             phase: Phase::Beginning,
             pending: None,
+            recovery: Span::ZERO,
             balanced: None,
             events: VecDeque::new(),
             up: None,
@@ -200,8 +203,9 @@ impl Measurement {
         let Some(Pending { direction, purpose, train, layout }) = self.pending.take() else { return };
         self.transport.carried(&carried);
         if self.transport.kind() == Transport::Rake {
+            self.recovery = recovery(&carried);
             let connections = self.transport.opened_connections() as usize;
-            carried.record = carried.record.without_retransmissions(connections, self.delays.least(direction));
+            carried.record = carried.record.without_loss_recovery(connections, self.delays.least(direction));
         }
         if let Some(layout) = layout {
             carried.record = layout.record(&carried.record);
@@ -237,7 +241,7 @@ impl Measurement {
                 self.delays.add(direction, &carried.record);
                 if let Phase::Sustained(phase) = &mut self.phase {
                     phase.available.series.add(&carried);
-                    match sustained::legible(&carried) {
+                    match sustained::legible(&carried, self.transport.kind() != Transport::Udp) {
                         Some(record) => phase.probe.record(&record),
                         None => phase.probe.spoiled(),
                     }
@@ -755,7 +759,7 @@ impl Measurement {
         now: Time,
     ) -> Step {
         let timeout = self.timeout.for_train(&train, so_far);
-        self.send(series.direction(), purpose, series.wait(gap, now), train, timeout)
+        self.send(series.direction(), purpose, series.wait(gap.max(self.recovery), now), train, timeout)
     }
 
     fn send(&mut self, direction: Direction, purpose: Purpose, wait: Span, train: Train, timeout: Span) -> Step {
@@ -771,6 +775,23 @@ impl AvailablePhase {
     /// The committed rate of the token bucket, if one was detected.
     fn shaped_rate(&self) -> Option<Rate> {
         Some(self.capacity.as_ref()?.capacity.shaping().shaper()?.committed_rate.value)
+    }
+}
+
+/// Until connections have retransmitted what the receiver still misses: a retransmission timeout, and twice that again where so much was lost
+/// that retransmissions may be.
+fn recovery(carried: &CarriedTrain) -> Span {
+    const TIMEOUT: Span = Span::from_millis(300);
+    const TWO_TIMEOUTS: Span = Span::from_millis(700);
+    const MANY: f64 = 0.1;
+    let is_missing = |packet: &&PacketRecord| packet.sent.is_some() && packet.received.is_none();
+    let packets = &carried.record.packets;
+    // The rest has arrived, though it is not known when.
+    let missing = packets.iter().filter(is_missing).count().saturating_sub(carried.unstamped.len());
+    match missing as f64 / packets.len().max(1) as f64 {
+        0.0 => Span::ZERO,
+        ..MANY => TIMEOUT,
+        _ => TWO_TIMEOUTS,
     }
 }
 

@@ -71,8 +71,8 @@ pub(crate) fn probe(
 
 /// The record of a longer train, in which packets that arrived without a stamp count as a part of the next one that has a stamp; none
 /// where most have none. Over connections, a receiver that does not read as fast as packets come gets them joined, with one stamp for
-/// all: the others would look as if they were dropped.
-pub(crate) fn legible(carried: &CarriedTrain) -> Option<TrainRecord> {
+/// all: the others would look as if they were dropped. And where many were dropped, only what was sent as planned is left.
+pub(crate) fn legible(carried: &CarriedTrain, connections: bool) -> Option<TrainRecord> {
     if carried.unstamped.len() as f64 > MAX_UNSTAMPED_PART * carried.packets as f64 {
         return None;
     }
@@ -86,7 +86,7 @@ pub(crate) fn legible(carried: &CarriedTrain) -> Option<TrainRecord> {
             packet.size = packet.size.saturating_add(std::mem::take(&mut joined));
         }
     }
-    Some(record)
+    Some(if connections { record.until_timeouts() } else { record })
 }
 
 /// The outcome in the light of the longer trains.
@@ -207,11 +207,11 @@ mod tests {
             connections: 120,
         };
         // The third place is that of a packet that was lost.
-        let read = legible(&carried(7, vec![1, 5])).unwrap();
+        let read = legible(&carried(7, vec![1, 5]), true).unwrap();
         let sizes: Vec<_> = read.packets.iter().filter(|p| p.sent.is_some()).map(|p| p.size).collect();
         assert_eq!(sizes, [1500, 3000, 1500, 1500, 3000]);
         assert_eq!(read.packets[3], packet(3));
-        assert_eq!(legible(&carried(7, vec![0, 1, 2, 4, 5])), None);
+        assert_eq!(legible(&carried(7, vec![0, 1, 2, 4, 5]), true), None);
     }
 
     fn outcome() -> Outcome {

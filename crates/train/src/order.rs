@@ -16,26 +16,32 @@ const LEAST_RETRANSMISSION_TIMEOUT: Span = Span::from_millis(195);
 /// The delay hardly grows by more than this from one packet to the next, nor by ten times the usual time between two arrivals.
 const MIN_PAUSE: Span = Span::from_millis(20);
 
+/// Where no larger part is lost, few connections are held up by timeouts, and what they retransmit does not matter.
+const MAX_LOST: f64 = 0.1;
+
 impl TrainRecord {
     /// Which packets arrived later than three of those sent after them, by more than `margin`. One for each packet of the plan.
     pub fn reordered(&self, margin: Span) -> Vec<bool> {
-        let mut reordered = vec![false; self.packets.len()];
-        // The earliest arrivals among all packets behind.
-        let mut earliest: Vec<Time> = Vec::with_capacity(OVERTAKERS + 1);
-        for (packet, is_reordered) in self.packets.iter().zip(&mut reordered).rev() {
-            let Some(at) = packet.received else { continue };
-            *is_reordered = earliest.get(OVERTAKERS - 1).is_some_and(|&third| third + margin < at);
-            let place = earliest.partition_point(|&other| other <= at);
-            earliest.insert(place, at);
-            earliest.truncate(OVERTAKERS);
+        // Packets without a stamp of sending were sent in the order of the plan, as far as is known.
+        let mut sent = None;
+        let mut order: Vec<(Option<Time>, usize)> = Vec::with_capacity(self.packets.len());
+        for (index, packet) in self.packets.iter().enumerate() {
+            sent = packet.sent.or(sent);
+            order.push((sent, index));
         }
+        order.sort_unstable();
+        let mut reordered = vec![false; self.packets.len()];
+        let arrivals = order.iter().rev().filter_map(|&(_, index)| Some((index, self.packets[index].received?)));
+        mark_overtaken(arrivals, margin, &mut reordered);
         reordered
     }
 
     /// Whether many packets are reordered. Those of one flow hardly are; those of several are where each has a queue of its own, or a path.
-    /// A few that come very late, as what TCP retransmits does, do not make it so, however many others arrive before them.
+    /// A few that come very late, as what TCP retransmits does, do not make it so, however many others arrive before them; and where many
+    /// were lost, it cannot be told.
     pub fn is_disordered(&self) -> bool {
-        self.reordered_part() > MAX_REORDERED
+        let lost = self.packets.iter().filter(|packet| packet.sent.is_some() && packet.received.is_none()).count();
+        lost as f64 <= MAX_LOST * self.packets.len() as f64 && self.reordered_part() > MAX_REORDERED
     }
 
     /// Which part of the packets that arrived is reordered by more than half the mean time between arrivals.
@@ -48,20 +54,26 @@ impl TrainRecord {
         reordered as f64 / count as f64
     }
 
-    /// The record of a train over TCP, in which packet *i* is on connection *i* modulo `connections`, with what TCP retransmitted counted as
-    /// lost. `least_delay` is the least difference between receive and send stamps that is known, the clocks' unknown offset included.
+    /// The record of a train over TCP, in which packet *i* is on connection *i* modulo `connections`, without what TCP's loss recovery
+    /// did: what it retransmitted counts as lost, and what it held back until then as never sent. `least_delay` is the least difference
+    /// between receive and send stamps that is known, the clocks' unknown offset included.
     ///
     /// A packet was retransmitted if a later one of its own connection arrived before it. The only one of its connection was if it took as
-    /// long as a retransmission timeout more than the least, and is reordered or, at the train's end, came after a pause.
-    pub fn without_retransmissions(&self, connections: usize, least_delay: Option<Span>) -> TrainRecord {
+    /// long as a retransmission timeout more than the least, and is reordered or, at the train's end, came after a pause. One was held back
+    /// if it left behind three that were to leave after it, or long after it was given to the kernel.
+    pub fn without_loss_recovery(&self, connections: usize, least_delay: Option<Span>) -> TrainRecord {
         let delay = |packet: &PacketRecord| Some(packet.received? - packet.sent?);
         let Some(least) = self.packets.iter().filter_map(delay).chain(least_delay).min() else { return self.clone() };
         let reordered = self.reordered(Span::ZERO);
         let behind_own = self.behind_own_connection(connections);
+        let held_back = self.held_back();
         let pause = (self.usual_gap() * 10).max(MIN_PAUSE);
         let mut record = self.clone();
         let mut before: Option<Span> = None;
         for (index, packet) in record.packets.iter_mut().enumerate() {
+            if held_back[index] {
+                *packet = PacketRecord { sent: None, submitted: None, received: None, ..*packet };
+            }
             let Some(delay) = delay(packet) else { continue };
             let timed_out = || delay - least > LEAST_RETRANSMISSION_TIMEOUT;
             let paused = || before.is_some_and(|before| delay - before > pause);
@@ -72,6 +84,32 @@ impl TrainRecord {
             }
         }
         record
+    }
+
+    /// The part of a train over TCP in which connections sent as planned. Where much is lost, timeouts follow the first loss, and connections
+    /// then send less: later packets count as never sent.
+    pub fn until_timeouts(&self) -> TrainRecord {
+        let is_lost = |packet: &PacketRecord| packet.sent.is_some() && packet.received.is_none();
+        let Some(first) = self.packets.iter().position(is_lost) else { return self.clone() };
+        let rest = &self.packets[first..];
+        let missing = rest.iter().filter(|packet| packet.received.is_none()).count();
+        let mut record = self.clone();
+        if let Some(timeout) = rest[0].sent.filter(|_| missing as f64 > MAX_LOST * rest.len() as f64) {
+            let is_late = |packet: &&mut PacketRecord| packet.sent.is_some_and(|at| at > timeout + LEAST_RETRANSMISSION_TIMEOUT);
+            for packet in record.packets[first..].iter_mut().filter(is_late) {
+                (packet.sent, packet.submitted, packet.received) = (None, None, None);
+            }
+        }
+        record
+    }
+
+    /// Which packets left behind three that were to leave after them, or long after they were given to the kernel.
+    fn held_back(&self) -> Vec<bool> {
+        let waited = |packet: &PacketRecord| Some(packet.sent? - packet.submitted? > MIN_PAUSE);
+        let mut held_back: Vec<bool> = self.packets.iter().map(|packet| waited(packet).unwrap_or(false)).collect();
+        let departures = self.packets.iter().enumerate().rev().filter_map(|(index, packet)| Some((index, packet.sent?)));
+        mark_overtaken(departures, Span::ZERO, &mut held_back);
+        held_back
     }
 
     /// Which packets arrived later than one that was sent after them on the same connection.
@@ -93,6 +131,18 @@ impl TrainRecord {
         let mut gaps: Vec<Span> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
         gaps.sort_unstable();
         gaps.get(gaps.len() / 2).copied().unwrap_or(Span::ZERO)
+    }
+}
+
+/// Marks the places whose time is later than three of those behind, by more than `margin`. `backwards` are places with their times, the last
+/// one first.
+fn mark_overtaken(backwards: impl Iterator<Item = (usize, Time)>, margin: Span, marks: &mut [bool]) {
+    let mut earliest: Vec<Time> = Vec::with_capacity(OVERTAKERS + 1);
+    for (index, at) in backwards {
+        marks[index] |= earliest.get(OVERTAKERS - 1).is_some_and(|&third| third + margin < at);
+        let place = earliest.partition_point(|&other| other <= at);
+        earliest.insert(place, at);
+        earliest.truncate(OVERTAKERS);
     }
 }
 
@@ -131,30 +181,50 @@ mod tests {
         assert!(!record(&millis).is_disordered());
         (0..60).step_by(6).for_each(|index| millis[index] = Some(400));
         assert!(record(&millis).is_disordered());
+        (1..60).step_by(6).for_each(|index| millis[index] = None);
+        assert!(!record(&millis).is_disordered());
     }
 
     #[test]
-    fn what_tcp_retransmitted_is_lost() {
+    fn where_much_is_lost_what_was_sent_after_the_first_timeout_does_not_count() {
+        let millis = |loses: fn(i64) -> bool| (0..400).map(|index| (!loses(index)).then_some(index + 5)).collect::<Vec<_>>();
+        let sent = |record: &TrainRecord| record.packets.iter().filter(|packet| packet.sent.is_some()).count();
+        let policed = record(&millis(|index| index >= 50 && index % 2 == 0));
+        assert_eq!(sent(&policed.until_timeouts()), 50 + 196);
+        for record in [record(&millis(|index| index % 50 == 0)), record(&millis(|_| false)), record(&[])] {
+            assert_eq!(record.until_timeouts(), record);
+        }
+    }
+
+    #[test]
+    fn what_tcp_retransmitted_is_lost_and_what_it_held_back_was_not_sent() {
         // Four connections. The third packet comes when its timeout has passed; the sixth behind the tenth, which is on its connection.
         let millis = [5, 6, 210, 8, 9, 30, 11, 12, 13, 14, 15].map(Some);
         let mut expected = millis;
         expected[2] = None;
         expected[5] = None;
-        assert_eq!(record(&millis).without_retransmissions(4, None), record(&expected));
+        assert_eq!(record(&millis).without_loss_recovery(4, None), record(&expected));
         // Where all are as late, the path is slow; but a delay is known that is so much less.
         let late = millis.map(|at| at.map(|at| at + 190));
         let lost: Vec<usize> = (0..millis.len())
             .filter(|&index| {
-                record(&late).without_retransmissions(4, Some(Span::from_millis(4))).packets[index].received.is_none()
+                record(&late).without_loss_recovery(4, Some(Span::from_millis(4))).packets[index].received.is_none()
             })
             .collect();
         assert_eq!(lost, [2, 5]);
         // The last two of a train that TCP sent again; and a train on a slow link, on which each packet waits for those before it.
         let tail = [5, 6, 7, 8, 9, 10, 214, 215].map(Some);
         let arrived = [5, 6, 7, 8, 9, 10].map(Some).into_iter().chain([None; 2]).collect::<Vec<_>>();
-        assert_eq!(record(&tail).without_retransmissions(10, None), record(&arrived));
+        assert_eq!(record(&tail).without_loss_recovery(10, None), record(&arrived));
         let slow = [100, 200, 300, 400, 500, 600].map(Some);
-        assert_eq!(record(&slow).without_retransmissions(10, None), record(&slow));
-        assert_eq!(record(&[]).without_retransmissions(0, None), record(&[]));
+        assert_eq!(record(&slow).without_loss_recovery(10, None), record(&slow));
+        // The second packet left behind the last one.
+        let mut late = record(&[5, 20, 7, 8, 9].map(Some));
+        late.packets[1].sent = Some(Time::ZERO + Span::from_millis(15));
+        assert_eq!(late.reordered(Span::ZERO), [false; 5]);
+        let recovered = late.without_loss_recovery(4, None);
+        assert_eq!((recovered.packets[1].sent, recovered.packets[1].received), (None, None));
+        assert_eq!(recovered.packets[2], late.packets[2]);
+        assert_eq!(record(&[]).without_loss_recovery(0, None), record(&[]));
     }
 }

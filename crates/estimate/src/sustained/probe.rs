@@ -160,6 +160,7 @@ impl SustainedProbe {
         match fallen.or_else(whole) {
             _ if finds_queue => State::Done(Sustained::Overloads { rate: Rate::from_f64(look.rate) }),
             Some(fall) => State::Fell(Fallen { look, train, used_up: fall.index as u32, fall }),
+            None if is_cut_short(&train, look.packets) => State::Done(Sustained::Overloads { rate: Rate::from_f64(look.rate) }),
             None if train.len() < 4 => State::Done(Sustained::Untried("no packet of the longer train arrived")),
             None => State::Done(match Trend::of(&train) {
                 Some(trend) if trend.grows() => Sustained::Overloads { rate: Rate::from_f64(look.rate) },
@@ -204,6 +205,9 @@ impl SustainedProbe {
 
     fn climbed(&self, climb: Climb, train: &[Passage]) -> State {
         let Climb { fallen, sections } = climb;
+        if is_cut_short(train, sections.iter().map(|section| section.packets).sum()) {
+            return State::Done(limited(&fallen, &[], &self.config));
+        }
         let parts = parts(&sections, train, &fallen.fall);
         match course(&parts, fallen.fall.rates.ratio()) {
             Course::Limited => State::Done(limited(&fallen, &parts, &self.config)),
@@ -233,6 +237,14 @@ impl SustainedProbe {
     fn end(&self, found: Sustained) -> (State, Step<Sustained>) {
         (State::Done(found.clone()), Step::Done(found))
     }
+}
+
+/// Whether losses kept the sender from sending all of a train, as they do over TCP: what was sent does not show what all of it would have met.
+fn is_cut_short(train: &[Passage], planned: u32) -> bool {
+    const MIN_SENT_PART: f64 = 0.8;
+    const MIN_LOST_PART: f64 = 0.03;
+    let lost = train.iter().filter(|passage| passage.arrived.is_none()).count();
+    (train.len() as f64) < MIN_SENT_PART * f64::from(planned) && lost as f64 > MIN_LOST_PART * train.len() as f64
 }
 
 /// What became of a train of several rates.
