@@ -30,7 +30,7 @@ pub(super) struct Knowledge {
     pub(super) receiver_stalls: u32,
     /// The newest train is one of them.
     pub(super) newest_stalled: bool,
-    /// Trains of bursts that were held up too often, by the sending host or on the path.
+    /// Trains that were held up too often, by the sending host or on the path.
     pub(super) disturbed: u32,
     /// Trains of which the prime was too short to empty the token bucket.
     pub(super) short_primes: u32,

@@ -43,6 +43,37 @@ pub(super) struct Loss {
     pub(super) before: (f64, f64),
 }
 
+/// A sender that is so many times as late as usual between two packets, and by so much, was held up: a busy host lets other programs run.
+const MAX_LATE_GAPS: f64 = 4.0;
+const MAX_LATE_SECONDS: f64 = 300e-6;
+
+/// From one packet to the next, at the sender.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SendingGap {
+    /// The usual one of the train, in seconds.
+    usual: f64,
+}
+
+impl SendingGap {
+    /// The median one of these packets; none of fewer than two.
+    pub(super) fn of<'p>(points: impl Iterator<Item = &'p Point> + Clone) -> Option<Self> {
+        let gaps: Vec<f64> = points.clone().zip(points.skip(1)).map(|(one, next)| next.sent - one.sent).collect();
+        Some(SendingGap { usual: median(&gaps)? })
+    }
+
+    /// Whether the sender was held up between these two.
+    pub(super) fn is_held_up(&self, one: &Point, next: &Point) -> bool {
+        let lost = (next.index - one.index).saturating_sub(1) as f64;
+        next.sent - one.sent - lost * self.usual > f64::max(MAX_LATE_GAPS * self.usual, MAX_LATE_SECONDS)
+    }
+
+    /// Whether it makes up for having been held up, and sends as fast as it can.
+    pub(super) fn catches_up(&self, one: &Point, next: &Point) -> bool {
+        const MIN_TOLD_SECONDS: f64 = 50e-6;
+        self.usual > MIN_TOLD_SECONDS && next.sent - one.sent < self.usual / MAX_LATE_GAPS
+    }
+}
+
 /// The packets of one train, ready to be read as soon as capacity and floor are known.
 #[derive(Debug, Clone)]
 pub(super) struct Packets {

@@ -1,7 +1,7 @@
 //! What one primed train says about the path.
 
 use super::bottleneck::{Bottleneck, CROSS_PACKET_BITS};
-use super::packets::{Loss, PRIME_END, Packets, Point, last};
+use super::packets::{Loss, PRIME_END, Packets, Point, SendingGap, last};
 use crate::fit::{Line, line, robust_line};
 use crate::stats::median;
 use std::borrow::Borrow;
@@ -17,6 +17,9 @@ const MAX_LATE_SERVICE: f64 = 0.15;
 
 /// The longest undisturbed part of a body is read alone if it is this part of it or more.
 const MIN_BUSY_PART: f64 = 0.15;
+
+/// The longest part of a body that the sender did not interrupt is read alone if it has this part of the packets or more.
+const MIN_SENT_PART: f64 = 0.4;
 
 /// From one burst to the next, the queue does not grow by more than so many bursts take to pass.
 pub(super) const MAX_WAIT_BURSTS: f64 = 2.0;
@@ -49,7 +52,7 @@ pub(super) struct Reading {
     pub(super) compressed: bool,
     /// The delay jumped once, far beyond its usual variation: packets were held up, or cross traffic sent a burst.
     pub(super) jumped: bool,
-    /// Bursts were held up so often that the train tells nothing.
+    /// Packets were held up so often that the train tells nothing.
     pub(super) disturbed: bool,
     /// What the last packet left in the queue, in bits.
     pub(super) backlog: f64,
@@ -72,7 +75,10 @@ impl Packets {
         let waited = |p: &Point| self.waited(p, bottleneck, floor);
         let is_idle = |p: &Point| waited(p) < 0.5 * service + STAMP_SCATTER_SECONDS;
         let body: Vec<&Point> = self.body().collect();
-        let busy = if self.is_in_bursts { longest_busy(&body, is_idle, MAX_WAIT_BURSTS * service) } else { &body };
+        let busy = match self.is_in_bursts {
+            true => longest_busy(&body, is_idle, MAX_WAIT_BURSTS * service),
+            false => longest_sent(&body, |p| waited(p) + service),
+        };
         let rate = if busy.len() < body.len() { rate_of(busy) } else { self.body_rate() };
         let delivered = self.delivered_of_overflow(bottleneck, floor, full);
         // What a full queue dropped did not use the link.
@@ -87,7 +93,8 @@ impl Packets {
         };
         // Cross traffic lost the same part of its packets.
         let available = delivered.map_or(slope, |part| capacity - (capacity - slope) / part);
-        let idle = busy.iter().filter(|p| is_idle(p)).count();
+        // Where the sender was held up, the first packet behind finds no queue.
+        let idle = busy.iter().skip(usize::from(busy.len() < body.len())).filter(|p| is_idle(p)).count();
         Some(Reading {
             rate,
             arrived: arrival_rate(&body),
@@ -191,6 +198,15 @@ fn longest_busy<'p>(body: &'p [&'p Point], is_idle: impl Fn(&Point) -> bool, max
     } else {
         &[]
     }
+}
+
+/// The longest part of a body in which the link was kept busy as far as the sender goes: one that is held up for longer than what it has
+/// queued takes to pass, which `until_idle` tells, leaves the link idle. Nothing where that is too little.
+fn longest_sent<'p>(body: &'p [&'p Point], until_idle: impl Fn(&Point) -> f64) -> &'p [&'p Point] {
+    let Some(gap) = SendingGap::of(body.iter().copied()) else { return body };
+    let leaves_idle = |one: &Point, next: &Point| gap.is_held_up(one, next) && next.sent - one.sent > until_idle(one);
+    let longest = body.chunk_by(|one, next| !leaves_idle(one, next)).max_by_key(|part| part.len()).unwrap_or_default();
+    if longest.len() as f64 >= MIN_SENT_PART * body.len() as f64 { longest } else { &[] }
 }
 
 /// Whether all that was queued was held up between two bursts: no cross traffic comes at so much more than the link's rate.

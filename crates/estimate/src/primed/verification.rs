@@ -6,7 +6,7 @@
 //! where less than their rate is available.
 
 use super::bottleneck::CROSS_PACKET_BITS;
-use super::packets::{Packets, Point};
+use super::packets::{Packets, Point, SendingGap};
 use super::reading::{MAX_WAIT_BURSTS, is_held_up, rate_of};
 use crate::fit::robust_line;
 use crate::stats::{mean, median, standard_deviation, student_t_95};
@@ -44,21 +44,26 @@ pub(super) struct Verification {
 }
 
 impl Verification {
-    /// Of a train whose packets are all of one rate; none of a train of bursts that hosts held up too often.
+    /// Of a train whose packets are all of one rate; none of a train that hosts held up too often.
     pub(super) fn of(train: &Packets) -> Option<Self> {
-        if train.is_in_bursts { Self::of_bursts(train) } else { Some(Self::of_packets(train)) }
+        if train.is_in_bursts { Self::of_bursts(train) } else { Self::of_packets(train) }
     }
 
-    fn of_packets(train: &Packets) -> Self {
-        let size = train.points.len().div_ceil(PARTS).max(1);
+    fn of_packets(train: &Packets) -> Option<Self> {
+        let points = steadily_sent(train);
+        if (points.len() as f64) < MIN_UNDISTURBED_PART * train.points.len() as f64 {
+            return None;
+        }
+        let size = points.len().div_ceil(PARTS).max(1);
         let middle = |points: &[Point]| {
             let of = |value: fn(&Point) -> f64| mean(&points.iter().map(value).collect::<Vec<_>>());
             (of(|p| p.sent), of(|p| p.delay))
         };
-        let parts: Vec<(f64, f64)> = train.points.chunks(size).skip(FIRST_PARTS).map(middle).collect();
+        let parts: Vec<(f64, f64)> = points.chunks(size).skip(FIRST_PARTS).map(middle).collect();
         let growths = parts.windows(2).map(|w| (w[1].1 - w[0].1) / (w[1].0 - w[0].0)).collect();
         let duration = parts.last().zip(parts.first()).map_or(0.0, |(last, first)| last.0 - first.0);
-        Verification { rate: train.body_rate(), growths, duration }
+        let rate = if points.len() < train.points.len() { rate_of(points) } else { train.body_rate() };
+        Some(Verification { rate, growths, duration })
     }
 
     /// Single bursts wait for the hosts as well, by as much as a queue grows: one line through all tells more than parts.
@@ -72,7 +77,14 @@ impl Verification {
     }
 }
 
-/// A train of bursts is verified by its longest part between two that were held up, if that is this part of it or more …
+/// The longest part of a train whose packets left one by one as planned: behind a pause, a host makes up for it.
+fn steadily_sent(train: &Packets) -> &[Point] {
+    let Some(gap) = SendingGap::of(train.points.iter()) else { return &train.points };
+    let is_steady = |one: &Point, next: &Point| !gap.is_held_up(one, next) && !gap.catches_up(one, next);
+    train.points.chunk_by(is_steady).max_by_key(|part| part.len()).unwrap_or_default()
+}
+
+/// A train is verified by its longest part between two that were held up, if that is this part of it or more …
 const MIN_UNDISTURBED_PART: f64 = 0.4;
 /// … and was sent at its rate but for this factor: a host that was held up makes up for it.
 const MAX_CATCH_UP: f64 = 1.03;
