@@ -95,7 +95,8 @@ impl TrainRecord {
         let missing = rest.iter().filter(|packet| packet.received.is_none()).count();
         let mut record = self.clone();
         if let Some(timeout) = rest[0].sent.filter(|_| missing as f64 > MAX_LOST * rest.len() as f64) {
-            let is_late = |packet: &&mut PacketRecord| packet.sent.is_some_and(|at| at > timeout + LEAST_RETRANSMISSION_TIMEOUT);
+            let is_late =
+                |packet: &&mut PacketRecord| packet.sent.is_some_and(|at| at > timeout + LEAST_RETRANSMISSION_TIMEOUT);
             for packet in record.packets[first..].iter_mut().filter(is_late) {
                 (packet.sent, packet.submitted, packet.received) = (None, None, None);
             }
@@ -107,7 +108,8 @@ impl TrainRecord {
     fn held_back(&self) -> Vec<bool> {
         let waited = |packet: &PacketRecord| Some(packet.sent? - packet.submitted? > MIN_PAUSE);
         let mut held_back: Vec<bool> = self.packets.iter().map(|packet| waited(packet).unwrap_or(false)).collect();
-        let departures = self.packets.iter().enumerate().rev().filter_map(|(index, packet)| Some((index, packet.sent?)));
+        let departures =
+            self.packets.iter().enumerate().rev().filter_map(|(index, packet)| Some((index, packet.sent?)));
         mark_overtaken(departures, Span::ZERO, &mut held_back);
         held_back
     }
@@ -187,7 +189,8 @@ mod tests {
 
     #[test]
     fn where_much_is_lost_what_was_sent_after_the_first_timeout_does_not_count() {
-        let millis = |loses: fn(i64) -> bool| (0..400).map(|index| (!loses(index)).then_some(index + 5)).collect::<Vec<_>>();
+        let millis =
+            |loses: fn(i64) -> bool| (0..400).map(|index| (!loses(index)).then_some(index + 5)).collect::<Vec<_>>();
         let sent = |record: &TrainRecord| record.packets.iter().filter(|packet| packet.sent.is_some()).count();
         let policed = record(&millis(|index| index >= 50 && index % 2 == 0));
         assert_eq!(sent(&policed.until_timeouts()), 50 + 196);

@@ -160,7 +160,9 @@ impl SustainedProbe {
         match fallen.or_else(whole) {
             _ if finds_queue => State::Done(Sustained::Overloads { rate: Rate::from_f64(look.rate) }),
             Some(fall) => State::Fell(Fallen { look, train, used_up: fall.index as u32, fall }),
-            None if is_cut_short(&train, look.packets) => State::Done(Sustained::Overloads { rate: Rate::from_f64(look.rate) }),
+            None if is_cut_short(&train, look.packets) => {
+                State::Done(Sustained::Overloads { rate: Rate::from_f64(look.rate) })
+            }
             None if train.len() < 4 => State::Done(Sustained::Untried("no packet of the longer train arrived")),
             None => State::Done(match Trend::of(&train) {
                 Some(trend) if trend.grows() => Sustained::Overloads { rate: Rate::from_f64(look.rate) },
