@@ -20,7 +20,7 @@ use estimate::{
 };
 use std::collections::VecDeque;
 use std::mem;
-use train::{Estimate, PacketRecord, Train, Transport};
+use train::{Estimate, Train, Transport};
 use units::{Direction, Rate, Span, Time};
 
 /// Receive timeout of a packet size test, beyond a round trip.
@@ -203,7 +203,7 @@ impl Measurement {
         let Some(Pending { direction, purpose, train, layout }) = self.pending.take() else { return };
         self.transport.carried(&carried);
         if self.transport.kind() == Transport::Rake {
-            self.recovery = recovery(&carried);
+            self.recovery = carried.recovery();
             let connections = self.transport.opened_connections() as usize;
             carried.record = carried.record.without_loss_recovery(connections, self.delays.least(direction));
         }
@@ -775,23 +775,6 @@ impl AvailablePhase {
     /// The committed rate of the token bucket, if one was detected.
     fn shaped_rate(&self) -> Option<Rate> {
         Some(self.capacity.as_ref()?.capacity.shaping().shaper()?.committed_rate.value)
-    }
-}
-
-/// Until connections have retransmitted what the receiver still misses: a retransmission timeout, and twice that again where so much was lost
-/// that retransmissions may be.
-fn recovery(carried: &CarriedTrain) -> Span {
-    const TIMEOUT: Span = Span::from_millis(300);
-    const TWO_TIMEOUTS: Span = Span::from_millis(700);
-    const MANY: f64 = 0.1;
-    let is_missing = |packet: &&PacketRecord| packet.sent.is_some() && packet.received.is_none();
-    let packets = &carried.record.packets;
-    // The rest has arrived, though it is not known when.
-    let missing = packets.iter().filter(is_missing).count().saturating_sub(carried.unstamped.len());
-    match missing as f64 / packets.len().max(1) as f64 {
-        0.0 => Span::ZERO,
-        ..MANY => TIMEOUT,
-        _ => TWO_TIMEOUTS,
     }
 }
 

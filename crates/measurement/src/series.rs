@@ -38,6 +38,25 @@ pub struct CarriedTrain {
     pub connections: u32,
 }
 
+impl CarriedTrain {
+    /// How long it takes from the train's end on until connections have retransmitted what the receiver still misses: a retransmission
+    /// timeout, and a second one, which is twice as long, where so much was lost that retransmissions may be.
+    pub(crate) fn recovery(&self) -> Span {
+        const TIMEOUT: Span = Span::from_millis(300);
+        const TWO_TIMEOUTS: Span = Span::from_millis(700);
+        const MANY: f64 = 0.1;
+        let packets = &self.record.packets;
+        let is_missing = |packet: &&PacketRecord| packet.sent.is_some() && packet.received.is_none();
+        // Some have arrived, though it is not known when.
+        let missing = packets.iter().filter(is_missing).count().saturating_sub(self.unstamped.len());
+        match missing as f64 / packets.len().max(1) as f64 {
+            0.0 => Span::ZERO,
+            ..MANY => TIMEOUT,
+            _ => TWO_TIMEOUTS,
+        }
+    }
+}
+
 /// The trains of one purpose in one direction, one after the other.
 #[derive(Debug, Clone)]
 pub struct TrainSeries {
@@ -170,6 +189,35 @@ fn burst_rate(record: &TrainRecord) -> Option<Rate> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What was lost came during the next train, and took its place in the queue.
+    #[test]
+    fn the_next_train_waits_until_losses_are_retransmitted() {
+        let recovery = |lost: usize, unstamped: Vec<u32>| {
+            let at = |index: usize| Some(Time::ZERO + Span::from_millis(index as i64));
+            let packet = |index: usize| PacketRecord {
+                size: 1500,
+                sent: at(index),
+                submitted: None,
+                received: at(index).filter(|_| index >= lost),
+            };
+            CarriedTrain {
+                record: TrainRecord { packets: (0..100).map(packet).collect() },
+                packets: 100,
+                bytes: 150_000,
+                ended: Time::ZERO,
+                unstamped,
+                kernel_stamps: true,
+                held_back: false,
+                broken: false,
+                connections: 120,
+            }
+            .recovery()
+        };
+        assert_eq!(recovery(0, vec![]), Span::ZERO);
+        assert_eq!(recovery(2, vec![0, 1]), Span::ZERO);
+        assert!(recovery(2, vec![]) > Span::from_millis(200) && recovery(50, vec![]) > Span::from_millis(600));
+    }
 
     #[test]
     fn the_rate_of_bursts_is_that_of_the_preload_and_single_packets_have_none() {
