@@ -241,7 +241,7 @@ impl Measurement {
                 self.delays.add(direction, &carried.record);
                 if let Phase::Sustained(phase) = &mut self.phase {
                     phase.available.series.add(&carried);
-                    match sustained::legible(&carried, self.transport.kind() != Transport::Udp) {
+                    match sustained::legible(&carried) {
                         Some(record) => phase.probe.record(&record),
                         None => phase.probe.spoiled(),
                     }

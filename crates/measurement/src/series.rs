@@ -187,6 +187,24 @@ fn burst_rate(record: &TrainRecord) -> Option<Rate> {
 }
 
 #[cfg(test)]
+impl CarriedTrain {
+    /// A train over 120 connections of which that became.
+    pub(crate) fn over_connections(record: TrainRecord, unstamped: Vec<u32>) -> Self {
+        CarriedTrain {
+            packets: record.packets.len() as u64,
+            bytes: record.packets.iter().map(|packet| u64::from(packet.size)).sum(),
+            record,
+            ended: Time::ZERO,
+            unstamped,
+            kernel_stamps: true,
+            held_back: false,
+            broken: false,
+            connections: 120,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -201,18 +219,8 @@ mod tests {
                 submitted: None,
                 received: at(index).filter(|_| index >= lost),
             };
-            CarriedTrain {
-                record: TrainRecord { packets: (0..100).map(packet).collect() },
-                packets: 100,
-                bytes: 150_000,
-                ended: Time::ZERO,
-                unstamped,
-                kernel_stamps: true,
-                held_back: false,
-                broken: false,
-                connections: 120,
-            }
-            .recovery()
+            let record = TrainRecord { packets: (0..100).map(packet).collect() };
+            CarriedTrain::over_connections(record, unstamped).recovery()
         };
         assert_eq!(recovery(0, vec![]), Span::ZERO);
         assert_eq!(recovery(2, vec![0, 1]), Span::ZERO);

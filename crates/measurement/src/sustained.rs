@@ -72,7 +72,7 @@ pub(crate) fn probe(
 /// The record of a longer train, in which packets that arrived without a stamp count as a part of the next one that has a stamp; none
 /// where most have none. Over connections, a receiver that does not read as fast as packets come gets them joined, with one stamp for
 /// all: the others would look as if they were dropped. And where many were dropped, only what was sent as planned is left.
-pub(crate) fn legible(carried: &CarriedTrain, connections: bool) -> Option<TrainRecord> {
+pub(crate) fn legible(carried: &CarriedTrain) -> Option<TrainRecord> {
     if carried.unstamped.len() as f64 > MAX_UNSTAMPED_PART * carried.packets as f64 {
         return None;
     }
@@ -86,7 +86,7 @@ pub(crate) fn legible(carried: &CarriedTrain, connections: bool) -> Option<Train
             packet.size = packet.size.saturating_add(std::mem::take(&mut joined));
         }
     }
-    Some(if connections { record.until_timeouts() } else { record })
+    Some(if carried.connections > 0 { record.until_timeouts() } else { record })
 }
 
 /// The outcome in the light of the longer trains.
@@ -195,23 +195,15 @@ mod tests {
             submitted: None,
             received: at(number * 12 + 50).filter(|_| number % 2 == 0),
         };
-        let carried = |packets: i64, unstamped: Vec<u32>| CarriedTrain {
-            record: TrainRecord { packets: (0..packets).map(packet).collect() },
-            packets: packets as u64,
-            bytes: 0,
-            ended: Time::ZERO,
-            unstamped,
-            kernel_stamps: true,
-            held_back: false,
-            broken: false,
-            connections: 120,
+        let carried = |packets: i64, unstamped| {
+            CarriedTrain::over_connections(TrainRecord { packets: (0..packets).map(packet).collect() }, unstamped)
         };
         // The third place is that of a packet that was lost.
-        let read = legible(&carried(7, vec![1, 5]), true).unwrap();
+        let read = legible(&carried(7, vec![1, 5])).unwrap();
         let sizes: Vec<_> = read.packets.iter().filter(|p| p.sent.is_some()).map(|p| p.size).collect();
         assert_eq!(sizes, [1500, 3000, 1500, 1500, 3000]);
         assert_eq!(read.packets[3], packet(3));
-        assert_eq!(legible(&carried(7, vec![0, 1, 2, 4, 5]), true), None);
+        assert_eq!(legible(&carried(7, vec![0, 1, 2, 4, 5])), None);
     }
 
     fn outcome() -> Outcome {

@@ -1,6 +1,7 @@
 //! The order in which a train's packets arrived.
 
 use crate::record::{PacketRecord, TrainRecord};
+use crate::statistics::median;
 use units::{Span, Time};
 
 /// A packet that so many sent after it arrived before is reordered, not only swapped with a neighbour: the `n` of n-reordering (RFC 4737),
@@ -130,9 +131,8 @@ impl TrainRecord {
     fn usual_gap(&self) -> Span {
         let mut arrivals: Vec<Time> = self.packets.iter().filter_map(|packet| packet.received).collect();
         arrivals.sort_unstable();
-        let mut gaps: Vec<Span> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        gaps.sort_unstable();
-        gaps.get(gaps.len() / 2).copied().unwrap_or(Span::ZERO)
+        let gaps: Vec<f64> = arrivals.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
+        Span::from_secs_f64(median(&gaps).unwrap_or(0.0))
     }
 }
 
@@ -151,6 +151,29 @@ fn mark_overtaken(backwards: impl Iterator<Item = (usize, Time)>, margin: Span, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Stamps come from peers, who may say anything.
+        #[test]
+        fn any_stamps_are_read_and_none_is_invented(
+            stamps in prop::collection::vec(prop::array::uniform3(prop::option::of(any::<i64>())), 0..60),
+            connections in 0usize..20,
+            least in prop::option::of(any::<i64>()),
+        ) {
+            let packet = |stamps: &[Option<i64>; 3]| {
+                let [sent, submitted, received] = stamps.map(|nanos| nanos.map(Time::from_nanos));
+                PacketRecord { size: 1500, sent, submitted, received }
+            };
+            let record = TrainRecord { packets: stamps.iter().map(packet).collect() };
+            record.is_disordered();
+            let recovered = record.without_loss_recovery(connections, least.map(Span::from_nanos)).until_timeouts();
+            prop_assert_eq!(recovered.packets.len(), record.packets.len());
+            for (after, before) in recovered.packets.iter().zip(&record.packets) {
+                prop_assert!(after.received.is_none() || after == before);
+            }
+        }
+    }
 
     /// Packets sent every millisecond, which arrived at these times, in milliseconds.
     fn record(millis: &[Option<i64>]) -> TrainRecord {
