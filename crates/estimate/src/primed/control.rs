@@ -11,7 +11,7 @@ use train::{Segment, Train, TrainRecord};
 use units::{Rate, Span};
 
 /// Enough to fill a queue a little …
-const MAX_FILLING_PACKETS: u32 = 12;
+const MAX_FILLING_PACKETS: u32 = 8;
 /// … and to empty a token bucket before.
 const MAX_PRIME_PACKETS: u32 = 150;
 const MAX_BODY_PACKETS: u32 = 120;
@@ -27,6 +27,14 @@ const MAX_FAST_PACKETS: u32 = 3600;
 const LEAST_BURST_RATE: f64 = 800e6;
 /// A train that verifies a value lasts about so long then.
 pub(super) const VERIFICATION_SECONDS: f64 = 0.005;
+
+/// One that is sent packet by packet has so many times as many as a train of the tight link's search, and so many at least.
+pub(super) const VERIFICATION_LENGTH: f64 = 1.6;
+pub(super) const MIN_VERIFICATION_PACKETS: u32 = 48;
+
+/// Trains start at times that differ at random by up to so many packets of cross traffic. Where single packets show, on slow links,
+/// none then keeps step with periodic cross traffic that takes a tenth of the link.
+const PHASE_PACKETS: f64 = 12.0;
 
 /// No train of this method has more packets, unless they are sent in bursts.
 pub(super) const MAX_PACKETS: u32 = MAX_PRIME_PACKETS + MAX_BODY_PACKETS;
@@ -214,7 +222,9 @@ pub(super) fn paced(state: &State, rate: f64) -> (Shape, Train) {
 pub(super) fn verification(state: &State, rate: f64) -> (Shape, Train) {
     let train = match burst(state, rate) {
         Some(burst) => fast_paced(state, rate, burst, VERIFICATION_SECONDS),
-        None => one_rate(rate, state.max_packet, |body| (2 * body).max(60)),
+        None => one_rate(rate, state.max_packet, |body| {
+            ((VERIFICATION_LENGTH * f64::from(body)) as u32).max(MIN_VERIFICATION_PACKETS)
+        }),
     };
     (Shape::Paced { verifies: true }, train)
 }
@@ -270,9 +280,8 @@ pub(super) fn wait(state: &mut State) -> Span {
     let needs: Vec<f64> = readings.iter().rev().take(10).map(need).collect();
     let cycle = quantile(&needs, 0.75).unwrap_or(0.0).max(0.0);
     let next = need(last).clamp(cycle, 1.5 * cycle) - last.duration;
-    // Periodic cross traffic is sampled at every phase only if this is not short against its period.
     let duration = last.duration.max(0.0);
-    let phase = duration.min(4.0 * CROSS_PACKET_BITS / capacity).max(0.5 * duration.min(0.02));
+    let phase = duration.min(PHASE_PACKETS * CROSS_PACKET_BITS / capacity).max(0.5 * duration.min(0.02));
     Span::from_secs_f64((next + random * phase).clamp(0.0, 2.0))
 }
 

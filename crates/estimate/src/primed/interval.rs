@@ -68,7 +68,8 @@ pub(super) fn interval(used: &[Reading], elapsed: f64, knowledge: &Knowledge) ->
     let variance: f64 = weighted.iter().map(|(v, w)| w * (v - value).powi(2)).sum::<f64>() * n / (n - 1.0).max(0.5);
     let spread = variance.sqrt();
     // The trains are a sample of the measurement's own time, whose mean is asked for: what was watched is known.
-    let watched = (used.iter().map(|r| r.duration).sum::<f64>() / elapsed.max(1e-9)).min(0.9);
+    let watched_seconds = used.iter().map(|r| r.duration).sum::<f64>();
+    let watched = (watched_seconds / elapsed.max(1e-9)).min(0.9);
     // Few trains know their own spread too badly even for Student, where the traffic is not normal but on or off.
     let few = 1.0 + 5.0 / n;
     let sampling = few * student_t_95(weighted.len()) * spread / n.sqrt() * (1.0 - watched).sqrt();
@@ -80,6 +81,13 @@ pub(super) fn interval(used: &[Reading], elapsed: f64, knowledge: &Knowledge) ->
     let capacity_error = excess * (knowledge.capacity_scatter / capacity + crossed);
     let dropped = used.iter().map(|r| r.dropped).sum::<f64>() / used.len() as f64;
     let granularity = CROSS_PACKET_BITS / elapsed.max(1e-9);
-    let half = sampling.hypot(capacity_error).hypot(granularity).hypot(capacity * 0.001).hypot(capacity * dropped);
+    // A packet more or less in what was watched says the same of what was not.
+    let unseen = (1.0 - watched) * CROSS_PACKET_BITS / watched_seconds.max(1e-9);
+    let half = sampling
+        .hypot(capacity_error)
+        .hypot(granularity)
+        .hypot(unseen)
+        .hypot(capacity * 0.001)
+        .hypot(capacity * dropped);
     Interval { value, half, low: value - half, spread }
 }

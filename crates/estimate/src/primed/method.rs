@@ -105,12 +105,13 @@ impl Primed {
             let (shape, train) = control::paced(state, state.search.rate(random).unwrap_or(0.0));
             return (wait, shape, train);
         }
+        let least = summary::least_wait(state, now - self.started.unwrap_or(now));
         let rate = control::rate(state);
         if let Some(rate) = rate.filter(|rate| control::burst(state, *rate).is_some()) {
             state.planned = state.planned.max(rate);
         }
         state.newest_planned = rate.unwrap_or(0.0);
-        let wait = control::wait(state);
+        let wait = control::wait(state).max(least);
         let quiet = self.quiet_since.map(|since| now - since + wait);
         let (shape, train) = control::plan(state, rate, quiet);
         (wait, shape, train)
@@ -308,10 +309,9 @@ mod tests {
                 let mut record = path.send(wait, train);
                 // The end of the prime comes in steps of half a millisecond, and all that follows with the last of them.
                 for (index, packet) in
-                    record.packets.iter_mut().enumerate().skip(8).filter(|_| [5, 9].contains(&trains))
+                    record.packets.iter_mut().enumerate().skip(4).filter(|_| [5, 9].contains(&trains))
                 {
-                    packet.received =
-                        packet.received.map(|at| at + Span::from_micros(500 * (index.min(11) as i64 - 7)));
+                    packet.received = packet.received.map(|at| at + Span::from_micros(500 * (index.min(7) as i64 - 3)));
                 }
                 record
             })

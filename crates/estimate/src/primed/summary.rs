@@ -16,13 +16,18 @@ use units::{Rate, Span};
 
 /// However well they agree, fewer trains are not enough: cross traffic that is often silent could have been missed. The two
 /// long ones that verify the value count among them.
-const MIN_SETTLED_TRAINS: usize = 11;
+const MIN_SETTLED_TRAINS: usize = 9;
+/// … and where they agree before, the mean time between them is this, since traffic may be silent for a while.
+const SPREAD_SECONDS: f64 = 0.02;
 
 /// Fewer trains of one rate near the available bandwidth do not settle the value …
 const MIN_TIGHT_TRAINS: usize = 5;
 
 /// Half the interval's width at which the tight link is known well enough, as a part of the value.
 const TIGHT_PRECISION: f64 = 0.03;
+
+/// The byte budget where the tight link is looked for.
+const TIGHT_BYTES: u64 = 2_270_000;
 
 /// So many trains in a row that tell nothing end the measurement.
 const MAX_FAILURES: u32 = 8;
@@ -68,14 +73,23 @@ pub(super) fn enough(state: &State, elapsed: Span) -> bool {
             |tight: &Tight| tight.near >= MIN_TIGHT_TRAINS && tight.half() <= TIGHT_PRECISION * tight.available;
         return state.search.tight.as_ref().is_some_and(is_precise);
     }
+    let verifying = if state.shaping.shaper().is_some() { 0 } else { verification::MIN_TRAINS };
+    used(state).len() + verifying >= MIN_SETTLED_TRAINS && is_precise(state, elapsed)
+}
+
+/// Whether the interval is as narrow as asked for.
+fn is_precise(state: &State, elapsed: Span) -> bool {
     let used = used(state);
     let capacity = state.knowledge.capacity.unwrap_or(0.0);
-    let verifying = if state.shaping.shaper().is_some() { 0 } else { verification::MIN_TRAINS };
-    if used.len() + verifying < MIN_SETTLED_TRAINS || telling(&used, capacity) < MIN_TRAINS {
-        return false;
-    }
     let interval = interval(&used, elapsed.as_secs_f64(), &state.knowledge);
-    interval.half <= (interval.value * state.config.precision).max(capacity * 0.0025)
+    telling(&used, capacity) >= MIN_TRAINS
+        && interval.half <= (interval.value * state.config.precision).max(capacity * 0.0025)
+}
+
+/// How long to wait at least before the next train.
+pub(super) fn least_wait(state: &mut State, elapsed: Span) -> Span {
+    let random = state.random();
+    if is_precise(state, elapsed) { Span::from_secs_f64(SPREAD_SECONDS * (0.5 + random)) } else { Span::ZERO }
 }
 
 /// So many bytes may be sent before there is a value to verify.
@@ -87,8 +101,13 @@ pub(super) fn byte_limit(state: &State) -> u64 {
 /// So many bytes may be sent in all. Where packets are sent in bursts, trains last as long as on slower paths, and have the more
 /// bytes the faster the path is.
 pub(super) fn max_bytes(state: &State) -> u64 {
+    let bytes = state.budget.bytes;
+    if state.limits_bytes {
+        return bytes;
+    }
+    let searched = if state.search.ceiling().is_some() { TIGHT_BYTES } else { 0 };
     let in_bursts = (fast_rate(state) * FAST_BUDGET_SECONDS / 8.0) as u64;
-    if state.limits_bytes { state.budget.bytes } else { state.budget.bytes.max(in_bursts.min(MAX_FAST_BYTES)) }
+    bytes.max(searched).max(in_bursts.min(MAX_FAST_BYTES))
 }
 
 /// The rate of trains where those are sent in bursts, else zero.
@@ -98,7 +117,7 @@ fn fast_rate(state: &State) -> f64 {
 }
 
 fn verification_bytes(state: &State) -> u64 {
-    let trains = 4 * 60 * u64::from(state.max_packet);
+    let trains = 4 * u64::from(control::MIN_VERIFICATION_PACKETS * state.max_packet);
     trains.max((2.0 * control::VERIFICATION_SECONDS * fast_rate(state) / 8.0) as u64)
 }
 
@@ -107,13 +126,14 @@ fn is_verifiable(state: &State) -> bool {
     state.shaping.shaper().is_none() && state.knowledge.saturated && !state.search.is_verified()
 }
 
-/// By how many seconds a second the growth of the delay differs between verifying trains, as primed ones show, which are half
-/// as long.
+/// By how many seconds a second the growth of the delay differs between verifying trains, as primed ones show, which are
+/// shorter.
 pub(super) fn growth_scatter(state: &State) -> f64 {
     // Where the path is fast, the first trains leave it idle: what they found is no more than a lower bound.
     let is_counted = |r: &&Reading| !(r.emptied && sends_in_bursts(state));
     let values: Vec<f64> = used(state).iter().filter(is_counted).map(|r| r.available).collect();
-    0.5f64.sqrt() * standard_deviation(&values) / state.knowledge.capacity.unwrap_or(f64::INFINITY)
+    (1.0 / control::VERIFICATION_LENGTH).sqrt() * standard_deviation(&values)
+        / state.knowledge.capacity.unwrap_or(f64::INFINITY)
 }
 
 /// The rate that is to be verified; none where there is no value, or it has been.
