@@ -21,8 +21,10 @@ pub(super) struct Passage {
     /// Its place in the train.
     pub(super) index: usize,
     pub(super) sent: f64,
-    /// None where it was lost.
+    /// None where it was lost, or reordered.
     pub(super) arrived: Option<f64>,
+    /// None only where it was lost.
+    pub(super) came: Option<f64>,
     pub(super) bits: f64,
 }
 
@@ -67,11 +69,12 @@ pub(super) fn passages(record: &TrainRecord) -> Vec<Passage> {
     };
     let reordered = record.reordered(BATCH);
     let passage = |(index, packet): (usize, &PacketRecord)| {
-        let arrived = packet.received.filter(|_| !reordered[index]);
+        let came = packet.received.map(|at| (at - received).as_secs_f64());
         Some(Passage {
             index,
             sent: (packet.sent? - sent).as_secs_f64(),
-            arrived: arrived.map(|at| (at - received).as_secs_f64()),
+            arrived: came.filter(|_| !reordered[index]),
+            came,
             bits: f64::from(packet.size) * 8.0,
         })
     };
@@ -106,12 +109,13 @@ pub(super) fn waiting(train: &[Passage], passing: f64) -> Option<f64> {
     (MIN_PART * passing > STAMP_SCATTER_SECONDS).then(|| waited as f64 / delays.len() as f64)
 }
 
-/// The rate at which packets came, from the first to the last one, in bit/s: right also where a queue grew first and then overflowed.
+/// The rate at which packets came, from the first to the last one, in bit/s: right also where a queue grew first and then overflowed,
+/// and where many are reordered because flows have queues of their own.
 pub(super) fn arrival_rate(part: &[Passage]) -> f64 {
-    let arrivals: Vec<(f64, f64)> = part.iter().filter_map(|passage| Some((passage.arrived?, passage.bits))).collect();
-    let [(first, _), rest @ ..] = &arrivals[..] else { return 0.0 };
-    let last = rest.iter().map(|arrival| arrival.0).fold(*first, f64::max);
-    if last > *first { rest.iter().map(|arrival| arrival.1).sum::<f64>() / (last - first) } else { 0.0 }
+    let mut arrivals: Vec<(f64, f64)> = part.iter().filter_map(|passage| Some((passage.came?, passage.bits))).collect();
+    arrivals.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let [(first, _), rest @ .., (last, bits)] = &arrivals[..] else { return 0.0 };
+    if last > first { (rest.iter().map(|arrival| arrival.1).sum::<f64>() + bits) / (last - first) } else { 0.0 }
 }
 
 /// See [`Rates::wander`].
