@@ -55,10 +55,14 @@ pub(super) struct SendingGap {
 }
 
 impl SendingGap {
-    /// The median one of these packets; none of fewer than two.
+    /// The median one of these packets; none of fewer than two. A host that was held up for most of a train makes up for it in most of
+    /// the gaps: those that are so much shorter than the mean do not count.
     pub(super) fn of<'p>(points: impl Iterator<Item = &'p Point> + Clone) -> Option<Self> {
+        const MIN_PART: f64 = 0.125;
         let gaps: Vec<f64> = points.clone().zip(points.skip(1)).map(|(one, next)| next.sent - one.sent).collect();
-        Some(SendingGap { usual: median(&gaps)? })
+        let least = MIN_PART * mean(&gaps);
+        let planned: Vec<f64> = gaps.into_iter().filter(|gap| *gap >= least).collect();
+        Some(SendingGap { usual: median(&planned)? })
     }
 
     /// Whether the sender was held up between these two.
