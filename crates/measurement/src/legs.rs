@@ -1,7 +1,15 @@
 //! Whether a proxy ends the TCP connections on the way, by what the two ends know of them.
 
 use units::Span;
-use wire::Leg;
+
+/// What one end knows of its TCP connections, which lead to the other end or to a proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leg {
+    /// Bytes of the IP and TCP headers on each data packet.
+    pub header: u32,
+    /// The round trip of segments and their acknowledgements, the shortest of all connections.
+    pub round_trip: Span,
+}
 
 /// A leg counts as shorter than the path if its round trip takes less than this part of the path's, less the margin, which
 /// a host may take to answer.
@@ -13,7 +21,7 @@ const SUM: std::ops::RangeInclusive<f64> = 0.6..=1.15;
 
 /// A warning where the connections of the two ends are not the same ones; `round_trip` is that of messages between the
 /// programs.
-pub(crate) fn proxy_warning(near: Leg, far: Leg, round_trip: Span) -> Option<String> {
+pub fn proxy_warning(near: Leg, far: Leg, round_trip: Span) -> Option<String> {
     let sign = if near.header != far.header {
         format!("headers take {} bytes here and {} at the far end", near.header, far.header)
     } else if divides(near.round_trip, far.round_trip, round_trip) {
@@ -40,7 +48,7 @@ mod tests {
     use super::*;
 
     fn leg(header: u32, millis: i64) -> Leg {
-        Leg { header, payload: 1448, round_trip: Span::from_millis(millis) }
+        Leg { header, round_trip: Span::from_millis(millis) }
     }
 
     fn warning(near: Leg, far: Leg, millis: i64) -> Option<String> {
