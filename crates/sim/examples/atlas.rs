@@ -18,7 +18,7 @@ fn main() {
     };
     let only: Option<u32> = word(3).and_then(|text| text.parse().ok());
     for kind in kinds {
-        for &transport in &transports {
+        for &transport in transports.iter().filter(|transport| kind.passes(**transport)) {
             let numbers = only.map_or(0..paths, |number| number..number + 1);
             let verdicts = verdicts(kind, transport, numbers, only.is_some());
             let Summary { runs, values, coverage, error, median_width, wrong, impact, refusals, bytes, seconds } =
