@@ -61,7 +61,11 @@ fn verdicts(kind: PathKind, transport: Transport, numbers: Range<u32>, all: bool
                 path.stamping.batching
             );
             for hop in path.hops.iter().filter(|_| path.hops.len() > 1) {
-                println!("    hop {:?} {:?}", hop.link.rate, hop.cross.first().map(|cross| &cross.kind));
+                let cross = hop.cross.first().map(|cross| &cross.kind);
+                println!("    hop {:?} loses {:?} {cross:?}", hop.link.rate, hop.link.loss);
+            }
+            if let Some(proxy) = path.proxy {
+                println!("    {proxy:?}");
             }
             println!("    {:?} {:?}", path.elastic, measured.impact);
             println!("    truth {:?}\n    {} ({:?})", measured.truth, measured.report, measured.report.sustained_bytes);

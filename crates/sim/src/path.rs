@@ -203,9 +203,14 @@ impl VirtualPath {
         if flows > 1 && self.proxy.is_none() {
             moving.extend(retransmitted(&sent, &moving, self.delay()));
         }
+        let mut before = None;
         for Moving { index, at, .. } in moving {
             self.now = self.now.max(at);
-            packets[index].received = Some(self.stamp(at));
+            // What a proxy has joined comes as one segment, which has one stamp.
+            let joined = before.filter(|(then, _)| self.proxy.is_some() && *then == at);
+            let stamp = joined.map_or_else(|| self.stamp(at), |(_, stamp)| stamp);
+            packets[index].received = Some(stamp);
+            before = Some((at, stamp));
         }
         TrainRecord { packets }
     }

@@ -272,27 +272,29 @@ impl DrawnPath {
         (0..members).map(member).collect()
     }
 
-    /// Behind this link a proxy, and another link: mostly one of which more is left, and sometimes the one that limits the path.
-    fn links_around_a_proxy(&mut self, near: Hop, random: &mut Pcg64Mcg) -> Vec<Hop> {
+    /// Behind this link a proxy, and another link: mostly a faster one with little load, and sometimes one that carries less than this
+    /// one has left. Either way the narrow link is the tight one.
+    fn links_around_a_proxy(&mut self, mut near: Hop, random: &mut Pcg64Mcg) -> Vec<Hop> {
         let (near_rate, near_left) = (self.sustained.as_f64(), self.sustained.as_f64() - self.cross.as_f64());
         let far_is_tight = random.random_bool(0.3);
-        let left = near_left * if far_is_tight { random.random_range(0.2..0.85) } else { between(random, 1.2, 10.0) };
+        let rate = match far_is_tight {
+            true => near_left * random.random_range(0.2..0.85),
+            false => (near_rate * between(random, 1.5, 10.0)).min(MAX_FAR_RATE),
+        };
         let load = match random.random_bool(0.5) {
             true => 0.0,
-            false if far_is_tight => random.random_range(0.05..0.8),
-            false => random.random_range(0.02..0.2),
+            false => random.random_range(0.05..if far_is_tight { 0.8 } else { 0.2 }),
         };
-        let rate = (left / (1.0 - load)).min(MAX_FAR_RATE);
+        let left = rate * (1.0 - load);
         let poisson = random.random_bool(0.5);
-        let mut far = loaded(&near.link, (rate, rate * (1.0 - load)), poisson, random);
+        let mut far = loaded(&near.link, (rate, left), poisson, random);
         self.proxy = Some(proxy(random));
-        let mut near = near;
         if random.random_bool(0.3) {
             let lossy = if random.random_bool(0.5) { &mut near.link } else { &mut far.link };
             lossy.loss = Loss::Independent(between(random, 0.0005, 0.01));
         }
         self.sustained = Rate::from_f64(near_rate.min(rate).round());
-        self.cross = Rate::from_f64((self.sustained.as_f64() - near_left.min(rate * (1.0 - load))).max(0.0).round());
+        self.cross = Rate::from_f64((self.sustained.as_f64() - near_left.min(left)).max(0.0).round());
         vec![near, far]
     }
 
