@@ -34,7 +34,7 @@ pub struct PathAtlasReport {
     pub setting: String,
     /// One for each measurement.
     pub rows: Vec<AtlasRow>,
-    /// Kinds of paths that could not be built in real time, or not on this machine.
+    /// Kinds of paths that could not be built in real time, or not on this machine, and transports that a kind does not pass.
     #[serde(default)]
     pub left_out: Vec<LeftOut>,
     /// The rows summed up.
@@ -259,7 +259,10 @@ mod tests {
         let outcome = AtlasOutcome { rows: Vec::new(), left_out: experiment.left_out() };
         let report = PathAtlasReport::new(&experiment, "2026-11-22T12:00:00Z".into(), outcome);
         let left_out: Vec<_> = report.left_out.iter().map(|left_out| left_out.kind.as_str()).collect();
-        assert_eq!(left_out, ["batching", "load-balanced", "wifi", "cellular", "elastic", "fast-link"]);
+        assert_eq!(
+            left_out,
+            ["batching", "load-balanced", "wifi", "cellular", "elastic", "fast-link", "proxy over udp"]
+        );
         assert!(report.to_text().contains("wifi was left out: what its link carries"), "{}", report.to_text());
         assert_eq!(PathAtlasReport::from_json(&report.to_json().unwrap()).unwrap(), report);
     }
@@ -267,7 +270,9 @@ mod tests {
     #[test]
     fn a_few_paths_of_each_kind_come_to_a_report_of_the_published_schema() {
         let report = few();
-        assert_eq!(report.rows.len(), PathKind::ALL.len() * 2 * 3);
+        // Over both transports, but for the proxy's.
+        assert_eq!(report.rows.len(), (PathKind::ALL.len() * 2 - 1) * 3);
+        assert!(report.to_text().contains("proxy over udp was left out: such a path passes TCP only"));
         let validator = schema::published::<PathAtlasReport>("kumade.lab.path-atlas.1");
         let json = report.to_json().unwrap();
         let document: serde_json::Value = serde_json::from_str(&json).unwrap();

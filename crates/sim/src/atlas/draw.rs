@@ -132,10 +132,15 @@ impl DrawnPath {
         Ok(path)
     }
 
-    /// The link of the way back: fast and idle, as long as the way out.
-    pub fn link_back(&self) -> LinkConfig {
-        let delay = self.hops.iter().fold(Span::ZERO, |sum, hop| sum + hop.link.delay);
-        way_back(delay)
+    /// The links of the way back, the far end's first: fast and idle, and together as long as the way out. It is one, or one on either
+    /// side of a proxy.
+    pub fn links_back(&self) -> Vec<LinkConfig> {
+        let link = |delay| LinkConfig { rate: Some(Rate::from_mbit(1000)), delay, ..LinkConfig::default() };
+        let delays = self.hops.iter().rev().map(|hop| hop.link.delay);
+        match self.proxy {
+            Some(_) => delays.map(link).collect(),
+            None => vec![link(delays.fold(Span::ZERO, |sum, delay| sum + delay))],
+        }
     }
 
     /// The way back, idle so far.
@@ -144,13 +149,9 @@ impl DrawnPath {
     /// As [`build`](Self::build).
     pub fn build_back(&self) -> Result<VirtualPath, ConfigError> {
         let hop = |link| Hop { link, queue: None, cross: Vec::new() };
-        let mut path = match self.proxy {
-            None => VirtualPath::new(&[hop(self.link_back())], Stamping::default(), self.seed)?,
-            Some(proxy) => {
-                let hops: Vec<Hop> = self.hops.iter().rev().map(|out| hop(way_back(out.link.delay))).collect();
-                VirtualPath::new(&hops, Stamping::default(), self.seed)?.with_proxy(proxy.reversed())
-            }
-        };
+        let hops: Vec<Hop> = self.links_back().into_iter().map(hop).collect();
+        let path = VirtualPath::new(&hops, Stamping::default(), self.seed)?;
+        let mut path = self.proxy.map(Proxy::reversed).into_iter().fold(path, VirtualPath::with_proxy);
         path.wait(Span::from_millis(500));
         Ok(path)
     }
@@ -330,11 +331,6 @@ impl DrawnPath {
         };
         (0..self.cross_flows).map(one).collect()
     }
-}
-
-/// A fast link that nothing else uses.
-fn way_back(delay: Span) -> LinkConfig {
-    LinkConfig { rate: Some(Rate::from_mbit(1000)), delay, ..LinkConfig::default() }
 }
 
 /// Three sizes, each as often as chance will have it, and one of them all.
