@@ -11,6 +11,9 @@ pub struct Leg {
     pub round_trip: Span,
 }
 
+/// What each such warning begins with.
+pub const PROXY_WARNING: &str = "a proxy or translator ends the TCP connections on the way";
+
 /// A leg counts as shorter than the path if its round trip takes less than this part of the path's, less the margin, which
 /// a host may take to answer.
 const SHORTER: f64 = 0.75;
@@ -31,7 +34,7 @@ pub fn proxy_warning(near: Leg, far: Leg, round_trip: Span) -> Option<String> {
         return None;
     };
     Some(format!(
-        "a proxy or translator ends the TCP connections on the way ({sign}): the figures hold for the leg to it, and beyond \
+        "{PROXY_WARNING} ({sign}): the figures hold for the leg to it, and beyond \
          only as far as it passes packets on as they come"
     ))
 }

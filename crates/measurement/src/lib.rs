@@ -39,7 +39,7 @@ pub use clocks::Clocks;
 pub use delay::report_one_way;
 pub use estimate::{MethodSettings, RequestedBudget};
 pub use event::Event;
-pub use legs::{Leg, proxy_warning};
+pub use legs::{Leg, PROXY_WARNING, proxy_warning};
 pub use load::{LoadRecord, LoadRequest};
 pub use measurement::Measurement;
 pub use plan::{Directions, MeasurementPlan, Session, TransportChoice};

@@ -21,8 +21,19 @@ fn main() {
         for &transport in transports.iter().filter(|transport| kind.passes(**transport)) {
             let numbers = only.map_or(0..paths, |number| number..number + 1);
             let verdicts = verdicts(kind, transport, numbers, only.is_some());
-            let Summary { runs, values, coverage, error, median_width, wrong, impact, refusals, bytes, seconds } =
-                Summary::of(&verdicts);
+            let Summary {
+                runs,
+                values,
+                coverage,
+                error,
+                median_width,
+                wrong,
+                impact,
+                proxies_named,
+                refusals,
+                bytes,
+                seconds,
+            } = Summary::of(&verdicts);
             println!(
                 "{kind:<12}{transport:?}: {runs} runs, {values} values, covered {:.1} %, error {:.2} %, width {median_width:.3}, \
                  wrong {wrong}, {:.2} MB, {seconds:.2} s",
@@ -32,6 +43,9 @@ fn main() {
             );
             if let Some(impact) = impact {
                 println!("    {impact}");
+            }
+            if proxies_named > 0 {
+                println!("    {proxies_named} name a proxy");
             }
             for (cause, count) in refusals {
                 println!("    {count} without a value: {cause}");

@@ -35,6 +35,11 @@ fn paths_of_all_kinds_come_to_this() {
         if let Some(impact) = summary.impact {
             writeln!(table, "    {impact}").unwrap();
         }
+        // A proxy is named where there is one only.
+        assert!(summary.proxies_named == 0 || kind == PathKind::Proxy, "{kind}: {}", summary.proxies_named);
+        if kind == PathKind::Proxy {
+            writeln!(table, "    {} name a proxy", summary.proxies_named).unwrap();
+        }
         for (cause, count) in &summary.refusals {
             writeln!(table, "    {count} without a value: {cause}").unwrap();
         }

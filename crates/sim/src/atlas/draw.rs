@@ -453,6 +453,26 @@ mod tests {
     }
 
     #[test]
+    fn beside_a_proxy_the_narrow_link_is_the_tight_one_on_either_side() {
+        let paths: Vec<_> =
+            (0..300).map(|number| DrawnPath::new(PathKind::Proxy, Seeds::Tuning.seed(number))).collect();
+        let rates = |path: &DrawnPath| [0, 1].map(|place: usize| path.hops[place].link.rate.unwrap());
+        let far_is_narrow = paths.iter().filter(|path| rates(path)[1] < rates(path)[0]).count();
+        assert!((60..120).contains(&far_is_narrow), "{far_is_narrow}");
+        for path in &paths {
+            let mut built = path.build().unwrap();
+            built.wait(Span::from_secs(2));
+            built.settle();
+            let left = built.truths(Time::ZERO + Span::from_millis(500), built.now());
+            let narrow = usize::from(rates(path)[1] < rates(path)[0]);
+            assert_eq!(path.sustained, rates(path)[narrow], "seed {}", path.seed);
+            assert!(left[narrow] < left[1 - narrow], "seed {}: {left:?}", path.seed);
+        }
+        let headers_differ = paths.iter().filter(|path| path.proxy.is_some_and(|it| it.headers[0] != it.headers[1]));
+        assert!((100..200).contains(&headers_differ.count()));
+    }
+
+    #[test]
     fn seeds_that_tune_and_seeds_that_judge_draw_other_paths() {
         let rates = |seeds: Seeds| (0..50).map(move |n| DrawnPath::new(PathKind::Fifo, seeds.seed(n)).sustained);
         assert!(rates(Seeds::Tuning).all(|rate| rates(Seeds::Judging).all(|other| other != rate)));
