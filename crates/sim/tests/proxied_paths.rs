@@ -78,6 +78,7 @@ fn is_named(kind: PathKind, headers: [u32; 2], millis: [i64; 2]) -> bool {
 fn a_proxy_is_named_by_its_headers_or_by_the_legs_that_it_makes() {
     assert!(is_named(PathKind::Proxy, [52, 40], [1, 1]));
     assert!(is_named(PathKind::Proxy, [52, 52], [12, 9]));
+    assert!(is_named(PathKind::Proxy, [52, 52], [20, 2]));
     // So short a leg may be what a host takes to answer.
     assert!(!is_named(PathKind::Proxy, [52, 52], [1, 1]));
     assert!(!is_named(PathKind::Fifo, [52, 40], [12, 9]));
