@@ -52,9 +52,9 @@ fn assert_firewall(experiment: &Accuracy, rows: &[Row]) {
     assert!(text.contains("udp primed: no estimate in any of"), "{text}");
 }
 
-/// One path of each of these kinds over UDP: the rows by kind, and what was left out.
-fn one_path_of_each(kinds: &[PathKind], bottleneck: BottleneckKind) -> AtlasOutcome {
-    let (runs, transports) = (Some(1), vec![Transport::Udp]);
+/// One path of each of these kinds: the rows by kind, and what was left out.
+fn one_path_of_each(kinds: &[PathKind], transport: Transport, bottleneck: BottleneckKind) -> AtlasOutcome {
+    let (runs, transports) = (Some(1), vec![transport]);
     let overrides =
         Overrides { runs, transports, bottleneck: Some(bottleneck), kinds: kinds.to_vec(), ..Overrides::default() };
     let experiment = load("path-atlas", &overrides).unwrap().path_atlas().unwrap();
@@ -65,8 +65,9 @@ fn one_path_of_each(kinds: &[PathKind], bottleneck: BottleneckKind) -> AtlasOutc
 fn paths_of_the_atlas_are_measured_in_real_time_or_left_out_with_the_reason() {
     in_namespaces("paths_of_the_atlas_are_measured_in_real_time_or_left_out_with_the_reason", || {
         let kinds = [PathKind::Fifo, PathKind::TightLink, PathKind::Wifi];
-        let emulated = one_path_of_each(&kinds, BottleneckKind::Emulated);
-        let kernels = one_path_of_each(&[PathKind::Policer, PathKind::Shaper, PathKind::Red], BottleneckKind::Htb);
+        let emulated = one_path_of_each(&kinds, Transport::Udp, BottleneckKind::Emulated);
+        let of_kernel = [PathKind::Policer, PathKind::Shaper, PathKind::Red];
+        let kernels = one_path_of_each(&of_kernel, Transport::Udp, BottleneckKind::Htb);
         let of = |outcome: &AtlasOutcome| {
             outcome
                 .rows
@@ -85,6 +86,19 @@ fn paths_of_the_atlas_are_measured_in_real_time_or_left_out_with_the_reason() {
         for left_out in &kernels.left_out {
             assert!(left_out.reason.contains("the lab's own bottleneck does not"), "{left_out:?}");
         }
+    });
+}
+
+#[test]
+fn a_path_of_the_atlas_through_a_proxy_is_measured_in_real_time() {
+    in_namespaces("a_path_of_the_atlas_through_a_proxy_is_measured_in_real_time", || {
+        let outcome = one_path_of_each(&[PathKind::Proxy], Transport::Rake, BottleneckKind::Emulated);
+        let [(row, _)] = &outcome.rows[..] else { panic!("{outcome:?}") };
+        let reason = row.reason.clone().unwrap_or_default();
+        assert!(!reason.contains("cannot") && row.bytes_sent > 100_000, "{row:?}");
+        assert!(row.truth_bits_per_second <= row.sustained_bits_per_second, "{row:?}");
+        assert!(row.available_bits_per_second.is_some() || !reason.is_empty(), "{row:?}");
+        assert_eq!(outcome.left_out, []);
     });
 }
 

@@ -44,7 +44,8 @@ const MIN_DISORDERED_TRAINS: u32 = 2;
 const OVERTAKING_REASON: &str =
     "packets of different connections overtake each other: flows may have queues of their own, or take several paths";
 const MANY_REASON: &str = "packets wait for others though the link seems idle, or longer trains arrive at less: flows may have \
-    queues of their own, where many connections see nothing of the cross traffic";
+    queues of their own, where many connections see nothing of the cross traffic, or packets wait elsewhere, as for a proxy or a host that \
+    reads late";
 const HOST_REASON: &str =
     "hosts have queues of their own: this one sees its fair share, which may be more than nobody uses";
 const REASON: &str = "flows have queues of their own: one flow sees its fair share, which may be more than nobody uses";

@@ -46,7 +46,6 @@ mod error;
 mod exchange;
 mod family;
 mod hint;
-mod legs;
 mod load;
 mod open;
 mod peer;

@@ -1,9 +1,8 @@
 //! Opening a transport: UDP, or TCP connections.
 
 use crate::error::Error;
-use crate::legs;
 use crate::peer::Peer;
-use measurement::OpenRequest;
+use measurement::{Leg, OpenRequest, proxy_warning};
 use net::{Binding, clock};
 use std::collections::BTreeMap;
 use std::io;
@@ -128,9 +127,14 @@ pub(crate) fn tcp(peer: &mut Peer, binding: &Binding, request: &OpenRequest) -> 
     let near = probes.leg();
     probes.count_header(header);
     far.into_iter().for_each(|far| probes.limit_payload(far.payload));
-    let proxy = near.zip(far).and_then(|(near, far)| legs::proxy_warning(near, far, peer.round_trip));
+    let proxy = near.zip(far).and_then(|(near, far)| proxy_warning(leg(near), leg(far), peer.round_trip));
     let warnings = [warning, proxy].into_iter().flatten().collect();
     Ok((depending(peer, Probes::Tcp(probes))?, warnings))
+}
+
+/// What a warning of proxies asks of it.
+fn leg(known: wire::Leg) -> Leg {
+    Leg { header: known.header, round_trip: known.round_trip }
 }
 
 /// Opens connections that say which session they belong to, numbered from `first` on.

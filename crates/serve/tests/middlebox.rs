@@ -2,25 +2,33 @@
 
 mod common;
 
-use common::proxy::{Faults, Proxy};
 use common::{DEADLINE, Running};
 use measurement::RequestedBudget;
 use measurement::{Directions, Event, TransportChoice};
 use probe::{Error, MeasureConfig, measure};
 use serve::ServerConfig;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::Instant;
+use testnet::{ProxyFaults, TcpProxy};
 use train::Transport;
 use units::Span;
 
-fn up(proxy: &Proxy) -> MeasureConfig {
-    common::measuring(proxy.address).with_plan(|plan| plan.directions = Directions::Up)
+fn start(server: SocketAddr, faults: ProxyFaults) -> TcpProxy {
+    start_on("127.0.0.1:0", server, faults)
+}
+
+fn start_on(listen: &str, server: SocketAddr, faults: ProxyFaults) -> TcpProxy {
+    TcpProxy::start(TcpListener::bind(listen).unwrap(), server, faults).unwrap()
+}
+
+fn up(proxy: &TcpProxy) -> MeasureConfig {
+    common::measuring(proxy.address()).with_plan(|plan| plan.directions = Directions::Up)
 }
 
 #[test]
 fn where_udp_does_not_pass_the_rake_does_the_work_and_says_so() {
     let server = Running::start(ServerConfig::default());
-    let proxy = Proxy::start(server.address, Faults::NONE);
+    let proxy = start(server.address, ProxyFaults::NONE);
     let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
     assert_eq!(report.transport, Transport::Rake);
     assert!(report.warnings[0].contains("UDP does not pass"), "{:?}", report.warnings);
@@ -32,8 +40,8 @@ fn where_udp_does_not_pass_the_rake_does_the_work_and_says_so() {
 #[test]
 fn a_relay_with_other_headers_on_its_far_side_leaves_the_ends_in_step_and_is_named() {
     let server = Running::start(ServerConfig::default());
-    let proxy = Proxy::start_on("[::1]:0", server.address, Faults::NONE);
-    let config = common::measuring(proxy.address);
+    let proxy = start_on("[::1]:0", server.address, ProxyFaults::NONE);
+    let config = common::measuring(proxy.address());
     let report = measure(&config, &mut |_| {}).unwrap();
     let proxy_header = "72 bytes here and 52 at the far end";
     for direction in [report.up.unwrap(), report.down.unwrap()] {
@@ -46,8 +54,8 @@ fn a_relay_with_other_headers_on_its_far_side_leaves_the_ends_in_step_and_is_nam
 #[test]
 fn udp_that_is_dropped_in_silence_is_soon_given_up() {
     let server = Running::start(ServerConfig::default());
-    let proxy = Proxy::start(server.address, Faults::NONE);
-    let swallows = UdpSocket::bind(proxy.address).unwrap();
+    let proxy = start(server.address, ProxyFaults::NONE);
+    let swallows = UdpSocket::bind(proxy.address()).unwrap();
     let mut opened = None;
     let began = Instant::now();
     let report = measure(&up(&proxy), &mut |event| {
@@ -65,7 +73,7 @@ fn udp_that_is_dropped_in_silence_is_soon_given_up() {
 #[test]
 fn a_cap_on_connections_leaves_several_packets_on_each_of_the_rest() {
     let server = Running::start(ServerConfig::default());
-    let proxy = Proxy::start(server.address, Faults { connections: 1 + 60, ..Faults::NONE });
+    let proxy = start(server.address, ProxyFaults { connections: 1 + 60, ..ProxyFaults::NONE });
     let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
     assert_eq!(report.transport, Transport::Rake);
     assert!((14..=60).contains(&report.connections), "{}", report.connections);
@@ -75,7 +83,7 @@ fn a_cap_on_connections_leaves_several_packets_on_each_of_the_rest() {
 #[test]
 fn too_few_connections_are_an_error() {
     let server = Running::start(ServerConfig::default());
-    let proxy = Proxy::start(server.address, Faults { connections: 1 + 5, ..Faults::NONE });
+    let proxy = start(server.address, ProxyFaults { connections: 1 + 5, ..ProxyFaults::NONE });
     let began = Instant::now();
     let error = measure(&up(&proxy), &mut |_| {}).unwrap_err();
     assert!(matches!(error, Error::TooFewConnections { opened: ..=5, requested: 120, .. }), "{error}");
@@ -85,7 +93,7 @@ fn too_few_connections_are_an_error() {
 #[test]
 fn connections_that_are_reset_in_the_middle_of_a_train_are_replaced() {
     let server = Running::start(ServerConfig::default());
-    let proxy = Proxy::start(server.address, Faults { reset_after: 100_000, resets: 2, ..Faults::NONE });
+    let proxy = start(server.address, ProxyFaults { reset_after: 100_000, resets: 2, ..ProxyFaults::NONE });
     let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
     let broke = report.warnings.iter().filter(|w| w.contains("connections broke")).count();
     assert_eq!(broke, 1, "{:?}", report.warnings);
@@ -95,7 +103,7 @@ fn connections_that_are_reset_in_the_middle_of_a_train_are_replaced() {
 #[test]
 fn connections_that_are_reset_again_and_again_give_no_number() {
     let server = Running::start(ServerConfig::default());
-    let proxy = Proxy::start(server.address, Faults { reset_after: 15_000, resets: u64::MAX, ..Faults::NONE });
+    let proxy = start(server.address, ProxyFaults { reset_after: 15_000, resets: u64::MAX, ..ProxyFaults::NONE });
     let began = Instant::now();
     match measure(&up(&proxy), &mut |_| {}) {
         Err(error) => {
@@ -115,8 +123,8 @@ fn connections_that_are_reset_again_and_again_give_no_number() {
 fn a_cut_network_is_noticed() {
     for directions in [Directions::Up, Directions::Down] {
         let server = Running::start(ServerConfig::default());
-        let proxy = Proxy::start(server.address, Faults::NONE);
-        let config = common::measuring(proxy.address).with_plan(|plan| {
+        let proxy = start(server.address, ProxyFaults::NONE);
+        let config = common::measuring(proxy.address()).with_plan(|plan| {
             plan.directions = directions;
             plan.transport = TransportChoice::Fixed(Transport::Rake);
             plan.budget = RequestedBudget { bytes: Some(1 << 30), time: Some(Span::from_secs(170)) };

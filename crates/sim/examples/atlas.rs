@@ -18,11 +18,22 @@ fn main() {
     };
     let only: Option<u32> = word(3).and_then(|text| text.parse().ok());
     for kind in kinds {
-        for &transport in &transports {
+        for &transport in transports.iter().filter(|transport| kind.passes(**transport)) {
             let numbers = only.map_or(0..paths, |number| number..number + 1);
             let verdicts = verdicts(kind, transport, numbers, only.is_some());
-            let Summary { runs, values, coverage, error, median_width, wrong, impact, refusals, bytes, seconds } =
-                Summary::of(&verdicts);
+            let Summary {
+                runs,
+                values,
+                coverage,
+                error,
+                median_width,
+                wrong,
+                impact,
+                proxies_named,
+                refusals,
+                bytes,
+                seconds,
+            } = Summary::of(&verdicts);
             println!(
                 "{kind:<12}{transport:?}: {runs} runs, {values} values, covered {:.1} %, error {:.2} %, width {median_width:.3}, \
                  wrong {wrong}, {:.2} MB, {seconds:.2} s",
@@ -32,6 +43,9 @@ fn main() {
             );
             if let Some(impact) = impact {
                 println!("    {impact}");
+            }
+            if proxies_named > 0 {
+                println!("    {proxies_named} name a proxy");
             }
             for (cause, count) in refusals {
                 println!("    {count} without a value: {cause}");
@@ -61,7 +75,11 @@ fn verdicts(kind: PathKind, transport: Transport, numbers: Range<u32>, all: bool
                 path.stamping.batching
             );
             for hop in path.hops.iter().filter(|_| path.hops.len() > 1) {
-                println!("    hop {:?} {:?}", hop.link.rate, hop.cross.first().map(|cross| &cross.kind));
+                let cross = hop.cross.first().map(|cross| &cross.kind);
+                println!("    hop {:?} loses {:?} {cross:?}", hop.link.rate, hop.link.loss);
+            }
+            if let Some(proxy) = path.proxy {
+                println!("    {proxy:?}");
             }
             println!("    {:?} {:?}", path.elastic, measured.impact);
             println!("    truth {:?}\n    {} ({:?})", measured.truth, measured.report, measured.report.sustained_bytes);

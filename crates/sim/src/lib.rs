@@ -15,12 +15,15 @@
 
 pub mod atlas;
 mod elastic;
+mod moving;
 pub mod network;
 mod path;
+mod proxy;
 mod run;
 pub mod sites;
 pub mod tcp;
 
 pub use elastic::{ElasticFlow, Impact, ImpactSummary};
 pub use path::{Hop, Stamping, VirtualPath};
+pub use proxy::Proxy;
 pub use run::{Measured, Run, VirtualPaths, measure};

@@ -1,8 +1,11 @@
 use crate::elastic::{Elastic, ElasticFlow, Impact};
+use crate::moving::Moving;
+use crate::proxy::{HEADER_BYTES, Proxy, Relayed};
 use link::queue::{Ecn, QueueConfig};
 use link::{CrossConfig, CrossTraffic, Label, Link, LinkConfig, Loss, Medium, Recording};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use std::collections::{BTreeMap, BTreeSet};
 use train::{PacketRecord, Train, TrainRecord};
 use units::ConfigError;
 use units::{Rate, Span, Time};
@@ -62,6 +65,8 @@ pub struct VirtualPath {
     stamping: Stamping,
     /// Larger packets are lost.
     mtu: Option<u32>,
+    /// Behind the first link.
+    proxy: Option<Proxy>,
     random: Pcg64Mcg,
     now: Time,
 }
@@ -80,7 +85,8 @@ impl VirtualPath {
     pub fn new(hops: &[Hop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
         let hops = hops.iter().map(build).collect::<Result<_, ConfigError>>()?;
         let random = Pcg64Mcg::seed_from_u64(seed);
-        Ok(VirtualPath { hops, balanced_by: None, elastic: None, stamping, mtu: None, random, now: Time::ZERO })
+        let now = Time::ZERO;
+        Ok(VirtualPath { hops, balanced_by: None, elastic: None, stamping, mtu: None, proxy: None, random, now })
     }
 
     /// One link with TCP connections on it, which begin within the first second.
@@ -116,9 +122,28 @@ impl VirtualPath {
         VirtualPath { mtu: Some(mtu), ..self }
     }
 
+    /// Puts a proxy behind the first of its links: all packets are those of TCP connections, which retransmit on either side of it
+    /// what was lost there.
+    pub fn with_proxy(self, proxy: Proxy) -> Self {
+        VirtualPath { proxy: Some(proxy), ..self }
+    }
+
     /// The largest packet that passes, if not every one does.
     pub fn mtu(&self) -> Option<u32> {
-        self.mtu
+        let of_proxy = self.proxy.map(|proxy| proxy.max_packet());
+        self.mtu.into_iter().chain(of_proxy).min()
+    }
+
+    /// What TCP connections of either end go by, the sender's first: the bytes of their headers, and how long a packet of theirs takes
+    /// without queues. Without a proxy they are the same ones.
+    pub(crate) fn legs(&self) -> [(u32, Span); 2] {
+        match (self.proxy, &self.hops[..]) {
+            (Some(Proxy { headers: [near, far], .. }), [first, ..]) => {
+                let delay = first.config().delay;
+                [(near, delay), (far, self.delay() - delay)]
+            }
+            _ => [(HEADER_BYTES, self.delay()); 2],
+        }
     }
 
     /// The virtual clock: that of the sender.
@@ -162,38 +187,32 @@ impl VirtualPath {
             packets.push(PacketRecord { size: planned.size, sent: Some(sent), submitted: None, received: None });
         }
         self.now = free;
+        let sent = moving.clone();
         moving = match (&mut self.elastic, self.balanced_by) {
             (Some(elastic), _) => {
                 let moving = pass_elastic(elastic, &moving);
                 self.now = self.now.max(elastic.now());
                 moving
             }
-            (None, None) => self.hops.iter_mut().fold(moving, |moving, hop| pass(hop, &moving)),
+            (None, None) => match self.proxy {
+                Some(proxy) => self.pass_proxy(proxy, &moving),
+                None => self.hops.iter_mut().fold(moving, |moving, hop| pass(hop, &moving)),
+            },
             (None, Some(_)) => self.pass_balanced(&moving),
         };
-        if flows > 1 {
-            let lost = self.retransmitted(&packets, &moving);
-            moving.extend(lost);
+        if flows > 1 && self.proxy.is_none() {
+            moving.extend(retransmitted(&sent, &moving, self.delay()));
         }
+        let mut before = None;
         for Moving { index, at, .. } in moving {
             self.now = self.now.max(at);
-            packets[index].received = Some(self.stamp(at));
+            // What a proxy has joined comes as one segment, which has one stamp.
+            let joined = before.filter(|(then, _)| self.proxy.is_some() && *then == at);
+            let stamp = joined.map_or_else(|| self.stamp(at), |(_, stamp)| stamp);
+            packets[index].received = Some(stamp);
+            before = Some((at, stamp));
         }
         TrainRecord { packets }
-    }
-
-    /// When what is not among those that arrived does so all the same.
-    fn retransmitted(&self, packets: &[PacketRecord], arrived: &[Moving]) -> Vec<Moving> {
-        let mut lost = vec![true; packets.len()];
-        arrived.iter().for_each(|packet| lost[packet.index] = false);
-        let mut delays: Vec<Span> =
-            arrived.iter().filter_map(|packet| Some(packet.at - packets[packet.index].sent?)).collect();
-        delays.sort_unstable();
-        let after = RETRANSMISSION_TIMEOUT + delays.get(delays.len() / 2).copied().unwrap_or(self.delay());
-        let passes = |size: u32| self.mtu.is_none_or(|mtu| size <= mtu);
-        let lost = packets.iter().enumerate().filter(|(index, packet)| lost[*index] && passes(packet.size));
-        lost.filter_map(|(index, packet)| Some(Moving { index, flow: 0, size: packet.size, at: packet.sent? + after }))
-            .collect()
     }
 
     /// When each packet leaves, and when the sender has sent the last one. One flow is sent in bursts where a train says so.
@@ -231,6 +250,19 @@ impl VirtualPath {
         arrived
     }
 
+    /// Over the first link, through the proxy, and over the others: connections of either side retransmit what was lost there.
+    fn pass_proxy(&mut self, proxy: Proxy, moving: &[Moving]) -> Vec<Moving> {
+        let (near, far) = self.hops.split_at_mut(1);
+        let relayed = proxy.relay(&pass_reliably(near, moving), &mut self.random);
+        let segments: Vec<Moving> = relayed.iter().map(|relayed| relayed.segment).collect();
+        let arrived = pass_reliably(far, &segments).into_iter();
+        let packets_of = |segment: Moving| {
+            let Relayed { packets, .. } = &relayed[segment.index];
+            packets.iter().map(move |&index| Moving { index, ..segment })
+        };
+        arrived.flat_map(packets_of).collect()
+    }
+
     /// The link that a flow takes, where they are side by side.
     pub fn member(&self, flow: u64) -> usize {
         let hash = Pcg64Mcg::seed_from_u64(self.balanced_by.unwrap_or(0) ^ (flow << 20)).random::<u32>();
@@ -250,7 +282,7 @@ impl VirtualPath {
         }
     }
 
-    /// The same for each link.
+    /// The same for each link, in packets as the sender's are.
     pub fn truths(&self, from: Time, to: Time) -> Vec<Rate> {
         let available = |hop: &Link<usize>| {
             let rate = match &hop.config().medium {
@@ -261,7 +293,11 @@ impl VirtualPath {
             let cross = hop.ledger().cross_bytes_between(from, to).unwrap_or(0);
             Rate::from_f64(rate - Rate::from_bytes_over(cross, to - from).as_f64())
         };
-        self.hops.iter().map(available).collect()
+        let as_sent = |(number, rate)| match self.proxy {
+            Some(proxy) if number > 0 => proxy.before(rate),
+            _ => rate,
+        };
+        self.hops.iter().map(available).enumerate().map(as_sent).collect()
     }
 
     /// Runs all hops on to the present, so that [`truth`](Self::truth) covers it.
@@ -283,16 +319,6 @@ impl VirtualPath {
         let late = Span::from_nanos(self.random.random_range(0..=receive_jitter.as_nanos().max(0)));
         arrival + late + clock_offset + Span::from_nanos((arrival.as_nanos() as f64 * clock_skew) as i64)
     }
-}
-
-/// A packet that reaches a hop, or has passed it.
-#[derive(Debug, Clone, Copy)]
-struct Moving {
-    /// Its place in the train.
-    index: usize,
-    flow: u64,
-    size: u32,
-    at: Time,
 }
 
 fn build(hop: &Hop) -> Result<Link<usize>, ConfigError> {
@@ -358,4 +384,24 @@ fn pass(hop: &mut Link<usize>, packets: &[Moving]) -> Vec<Moving> {
             None => return out,
         }
     }
+}
+
+/// Over these links in series, with what was lost among those that arrive.
+fn pass_reliably(hops: &mut [Link<usize>], packets: &[Moving]) -> Vec<Moving> {
+    let delay = hops.iter().fold(Span::ZERO, |sum, hop| sum + hop.config().delay);
+    let mut arrived = hops.iter_mut().fold(packets.to_vec(), |moving, hop| pass(hop, &moving));
+    arrived.extend(retransmitted(packets, &arrived, delay));
+    arrived
+}
+
+/// When what is not among those that arrived does so all the same, after the usual delay or, where nothing arrived, after `delay`.
+fn retransmitted(sent: &[Moving], arrived: &[Moving], delay: Span) -> Vec<Moving> {
+    let sent_at: BTreeMap<usize, Time> = sent.iter().map(|packet| (packet.index, packet.at)).collect();
+    let has_arrived: BTreeSet<usize> = arrived.iter().map(|packet| packet.index).collect();
+    let mut delays: Vec<Span> =
+        arrived.iter().filter_map(|packet| Some(packet.at - *sent_at.get(&packet.index)?)).collect();
+    delays.sort_unstable();
+    let after = RETRANSMISSION_TIMEOUT + delays.get(delays.len() / 2).copied().unwrap_or(delay);
+    let lost = sent.iter().filter(|packet| !has_arrived.contains(&packet.index));
+    lost.map(|packet| Moving { at: packet.at + after, ..*packet }).collect()
 }

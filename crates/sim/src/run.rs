@@ -1,7 +1,8 @@
 use crate::VirtualPath;
 use estimate::{Method, Outcome, Step};
 use measurement::{
-    CarriedTrain, Event, Failure, Measurement, OpenRequest, Opened, Purpose, Report, SendRequest, TrainSeries,
+    CarriedTrain, Event, Failure, Leg, Measurement, OpenRequest, Opened, Purpose, Report, SendRequest, TrainSeries,
+    proxy_warning,
 };
 use train::{Train, Transport};
 use units::{Direction, Rate, Span, Time};
@@ -135,7 +136,17 @@ impl VirtualPaths {
         };
         let mtu = self.up.mtu();
         let max_packet = mtu.map_or(Train::MAX_PACKET, |mtu| mtu.min(Train::MAX_PACKET));
-        Ok(Opened { max_packet, is_size_known: mtu.is_none(), connections, warnings: Vec::new() })
+        let is_divided = if connections > 0 { self.proxy_warning() } else { None };
+        let warnings = is_divided.into_iter().collect();
+        Ok(Opened { max_packet, is_size_known: mtu.is_none(), connections, warnings })
+    }
+
+    /// As `probe` has it of what the kernels of both ends know.
+    fn proxy_warning(&self) -> Option<String> {
+        let [up_near, up_far] = self.up.legs();
+        let [down_far, down_near] = self.down.legs();
+        let leg = |(header, there): (u32, Span), (_, back): (u32, Span)| Leg { header, round_trip: there + back };
+        proxy_warning(leg(up_near, down_near), leg(up_far, down_far), self.round_trip())
     }
 
     /// When the train began to leave, and what became of it.

@@ -8,6 +8,8 @@
 //! | either of them, by what they have in common | [`Fabric`] |
 //! | two sites, each with a host behind a gateway, joined by several paths | [`Sites`] |
 //! | two hosts, and a third one in the middle for what is to be tested | [`VethHosts`] |
+//! | a proxy that ends TCP connections on the way | [`TcpProxy`] |
+//! | two bottlenecks with such a proxy between them | [`ProxiedNetwork`] |
 //! | traffic between hosts, and a count of it | [`Traffic`], [`Meter`] |
 //! | what arrives at a host, packet by packet | [`Arrivals`], with [`NumberedPackets`] |
 //! | how long a packet takes to a host and back, beside other traffic | [`Echo`] |
@@ -27,8 +29,10 @@ mod kernel_link;
 mod kernel_stamps;
 mod namespaces;
 mod network;
+mod proxied_network;
 mod reference_clock;
 mod sites;
+mod tcp_proxy;
 mod traffic;
 mod veth_hosts;
 
@@ -39,8 +43,10 @@ pub use iproute2::ip;
 pub use kernel_stamps::keep_receive_stamps_on;
 pub use namespaces::{TEST_DEADLINE, eventually, in_namespaces};
 pub use network::{AccessSpec, Host, HostSpec, Network, NetworkError, NetworkSpec, Verified};
+pub use proxied_network::ProxiedNetwork;
 pub use reference_clock::ReferenceClock;
 pub use sites::{PathLinks, Sites};
+pub use tcp_proxy::{ProxyFaults, TcpProxy};
 pub use traffic::{
     Arrivals, Blocks, Content, Echo, Echoed, Meter, NumberedPackets, Received, TcpEnds, Traffic, received_packets,
     retransmitted_segments,

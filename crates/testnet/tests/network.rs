@@ -7,7 +7,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
-use testnet::{Host, HostSpec, Network, NetworkError, NetworkSpec, TEST_DEADLINE, Verified, in_namespaces};
+use testnet::{
+    Fabric, Host, HostSpec, Network, NetworkError, NetworkSpec, ProxiedNetwork, TEST_DEADLINE, Verified, in_namespaces,
+};
 use units::Direction;
 use units::{Rate, Span, Time};
 
@@ -213,5 +215,40 @@ fn a_translator_shows_the_far_host_another_address() {
         far.send_to(b"and back", from).unwrap();
         assert_eq!(near.recv_from(&mut [0; 10]).unwrap().1, far.local_addr().unwrap());
         transfer(&network, 100_000);
+    });
+}
+
+#[test]
+fn through_a_proxy_tcp_passes_both_bottlenecks_and_udp_does_not() {
+    in_namespaces("through_a_proxy_tcp_passes_both_bottlenecks_and_udp_does_not", || {
+        const PORT: u16 = 4000;
+        let [near, far] = [config(50), config(20)].map(NetworkSpec::pair);
+        let network = ProxiedNetwork::build(near, far, PORT).unwrap();
+        let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
+        let server = SocketAddr::from((b.v4, PORT));
+        let listener = b.namespace.run(|| TcpListener::bind(server)).unwrap().unwrap();
+        let echoing = b.namespace.spawn("echo", move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut question = [0; 5];
+            stream.read_exact(&mut question).unwrap();
+            stream.write_all(&question).unwrap();
+        });
+        let started = clock::realtime();
+        let begun = clock::monotonic();
+        let mut client = a.namespace.run(|| TcpStream::connect(server)).unwrap().unwrap();
+        client.write_all(b"there").unwrap();
+        let mut answer = [0; 5];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"there");
+        // Two handshakes, one after the other or at once, and there and back over both links.
+        assert!(clock::monotonic() - begun > DELAY * 4);
+        echoing.unwrap().join().unwrap();
+        let socket = udp(a, a.v4.into());
+        socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        socket.connect(server).unwrap();
+        socket.send(b"there").unwrap();
+        assert!(socket.recv(&mut answer).is_err());
+        let truth = network.truth(Direction::Up, started, clock::realtime()).unwrap();
+        assert_eq!(truth, Rate::from_mbit(20));
     });
 }

@@ -7,13 +7,15 @@ use crate::accuracy::observed::Observed;
 use crate::error::RunError;
 use crate::serving::Serving;
 use estimate::Outcome;
+use link::LinkConfig;
 use measurement::report::DirectionReport;
 use measurement::{Cost, TransportChoice};
 use net::clock;
 use probe::{Directions, MeasureConfig, MeasurementPlan};
+use sim::Hop;
 use sim::atlas::{DrawnPath, Measured, Truth, Verdict};
 use std::thread;
-use testnet::{Fabric, Htb, Network, NetworkError, NetworkSpec, Traffic};
+use testnet::{Fabric, Htb, Network, NetworkError, NetworkSpec, ProxiedNetwork, Traffic};
 use train::Transport;
 use units::{Direction, Span};
 
@@ -97,16 +99,24 @@ fn build(path: &DrawnPath, bottleneck: BottleneckKind) -> Result<(Box<dyn Fabric
         let traffic = traffic?;
         return Ok((Box::new(network), traffic));
     }
-    let spec = NetworkSpec {
-        up_queue: first.queue.clone(),
-        up_downstream_hop: behind.map(|hop| hop.link.clone()),
-        down: path.link_back(),
-        ..NetworkSpec::pair(first.link.clone())
+    let mut network: Box<dyn Fabric> = match (behind, &path.links_back()[..]) {
+        (Some(behind), [far_back, near_back]) => {
+            let [near, far] = [(first, near_back), (behind, far_back)].map(|(hop, back)| spec(hop, back));
+            Box::new(ProxiedNetwork::build(near, far, serve::DEFAULT_PORT)?)
+        }
+        (_, [back, ..]) => {
+            let up_downstream_hop = behind.map(|hop| hop.link.clone());
+            Box::new(Network::build(NetworkSpec { up_downstream_hop, ..spec(first, back) })?)
+        }
+        (_, []) => return Err(NetworkError::Spec("the path has no way back".into())),
     };
-    let network = Network::build(spec)?;
     network.set_cross(Direction::Up, &first.cross)?;
     network.set_downstream_cross(Direction::Up, behind.map_or(&[], |hop| &hop.cross))?;
-    Ok((Box::new(network), Vec::new()))
+    Ok((network, Vec::new()))
+}
+
+fn spec(hop: &Hop, back: &LinkConfig) -> NetworkSpec {
+    NetworkSpec { up_queue: hop.queue.clone(), down: back.clone(), ..NetworkSpec::pair(hop.link.clone()) }
 }
 
 /// The report of a measurement that ended without one.

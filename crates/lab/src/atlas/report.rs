@@ -11,6 +11,7 @@ use crate::report::plot::Plot;
 use crate::report::{Content, Parts, Table, disturbances, read};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sim::atlas::PathKind;
 use std::error::Error;
 use train::Estimate;
 
@@ -34,7 +35,7 @@ pub struct PathAtlasReport {
     pub setting: String,
     /// One for each measurement.
     pub rows: Vec<AtlasRow>,
-    /// Kinds of paths that could not be built in real time, or not on this machine.
+    /// Kinds of paths that could not be built in real time, or not on this machine, and transports that a kind does not pass.
     #[serde(default)]
     pub left_out: Vec<LeftOut>,
     /// The rows summed up.
@@ -83,7 +84,7 @@ impl Parts for PathAtlasReport {
                 .into_iter()
                 .chain(impact(&self.summary.kinds))
                 .collect(),
-            verdicts: vec![verdict(&self.summary.kinds)],
+            verdicts: std::iter::once(verdict(&self.summary.kinds)).chain(proxies(&self.summary.kinds)).collect(),
             notes: notes(self),
         }
     }
@@ -189,6 +190,15 @@ fn verdict(kinds: &[KindSummary]) -> String {
     format!("{wrong} of {runs} measurements ({part:.1} %) were wrong with confidence")
 }
 
+/// Where measurements have gone through a proxy, or said so.
+fn proxies(kinds: &[KindSummary]) -> Vec<String> {
+    let told = kinds.iter().filter(|kind| kind.proxies_named > 0 || kind.kind == PathKind::Proxy.name());
+    told.map(|KindSummary { kind, transport, proxies_named, runs, .. }| {
+        format!("{kind} {transport}: {proxies_named} of {runs} measurements say that a proxy ends the connections")
+    })
+    .collect()
+}
+
 /// A column's name, and what it holds of a row.
 type Column = (&'static str, fn(&AtlasRow) -> String);
 
@@ -241,7 +251,6 @@ mod tests {
     use crate::atlas::run;
     use crate::report::{Document, schema};
     use crate::scenario::{Overrides, load};
-    use sim::atlas::PathKind;
 
     fn few() -> PathAtlasReport {
         let bottleneck = Some(BottleneckKind::Virtual);
@@ -259,7 +268,10 @@ mod tests {
         let outcome = AtlasOutcome { rows: Vec::new(), left_out: experiment.left_out() };
         let report = PathAtlasReport::new(&experiment, "2026-11-22T12:00:00Z".into(), outcome);
         let left_out: Vec<_> = report.left_out.iter().map(|left_out| left_out.kind.as_str()).collect();
-        assert_eq!(left_out, ["batching", "load-balanced", "wifi", "cellular", "elastic", "fast-link"]);
+        assert_eq!(
+            left_out,
+            ["batching", "load-balanced", "wifi", "cellular", "elastic", "fast-link", "proxy over udp"]
+        );
         assert!(report.to_text().contains("wifi was left out: what its link carries"), "{}", report.to_text());
         assert_eq!(PathAtlasReport::from_json(&report.to_json().unwrap()).unwrap(), report);
     }
@@ -267,7 +279,11 @@ mod tests {
     #[test]
     fn a_few_paths_of_each_kind_come_to_a_report_of_the_published_schema() {
         let report = few();
-        assert_eq!(report.rows.len(), PathKind::ALL.len() * 2 * 3);
+        // Over both transports, but for the proxy's.
+        assert_eq!(report.rows.len(), (PathKind::ALL.len() * 2 - 1) * 3);
+        let named: usize = report.summary.kinds.iter().map(|kind| kind.proxies_named).sum();
+        assert!(report.to_text().contains(&format!("proxy rake: {named} of 3 measurements say that a proxy")));
+        assert!(report.to_text().contains("proxy over udp was left out: such a path passes TCP only"));
         let validator = schema::published::<PathAtlasReport>("kumade.lab.path-atlas.1");
         let json = report.to_json().unwrap();
         let document: serde_json::Value = serde_json::from_str(&json).unwrap();

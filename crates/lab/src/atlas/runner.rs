@@ -38,7 +38,8 @@ pub struct AtlasOutcome {
 }
 
 /// Runs every point of `experiment`, in virtual time on all processors; `stop` is asked before each run, and ends the
-/// experiment with the rows measured so far. Kinds that cannot be built in real time, or not on this machine, are left out.
+/// experiment with the rows measured so far. Kinds that cannot be built in real time, or not on this machine, are left out, and
+/// so are transports that a kind does not pass.
 ///
 /// # Errors
 /// A path of the atlas could not be made or measured.
@@ -51,9 +52,11 @@ pub fn run(
     if !experiment.is_virtual() {
         return in_real_time(experiment, &points, observer, stop);
     }
+    let left_out = experiment.left_out();
+    left_out.iter().for_each(|left_out| observer(AtlasProgress::LeftOut(left_out, 0)));
     let mut done = |(row, _): &(AtlasRow, Verdict)| observer(AtlasProgress::Done(row));
     let rows = on_all_processors(&points, &mut done, stop, &|point| in_virtual_time(experiment, point))?;
-    Ok(AtlasOutcome { rows, left_out: Vec::new() })
+    Ok(AtlasOutcome { rows, left_out })
 }
 
 /// The number of runs and what clock they have, in words.

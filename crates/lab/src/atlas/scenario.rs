@@ -51,7 +51,8 @@ impl PathAtlas {
     pub fn points(&self) -> Vec<AtlasPoint> {
         let of_kind = |kind| {
             let numbers: Vec<u32> = self.numbers(kind).collect();
-            self.transports.iter().flat_map(move |&transport| {
+            let transports = self.transports.iter().filter(move |transport| passes(kind, **transport));
+            transports.flat_map(move |&transport| {
                 numbers.clone().into_iter().map(move |number| AtlasPoint { kind, number, transport })
             })
         };
@@ -68,18 +69,30 @@ impl PathAtlas {
         self.bottleneck == BottleneckKind::Virtual
     }
 
-    /// Kinds of which no path can be built so, and why.
+    /// Kinds of which no path can be built so, and transports that a kind does not pass, and why.
     pub(super) fn left_out(&self) -> Vec<LeftOut> {
+        let blocked = |kind: PathKind| {
+            let blocked = self.transports.iter().filter(move |transport| !passes(kind, **transport));
+            blocked.map(move |transport| LeftOut {
+                kind: format!("{kind} over {}", transport.word()),
+                reason: "such a path passes TCP only".to_owned(),
+            })
+        };
+        let blocked = self.kinds.iter().copied().flat_map(blocked);
+        if self.is_virtual() {
+            return blocked.collect();
+        }
         let left_out = |kind: &PathKind| {
             let reason = obstacle(&self.drawn(*kind, 0), self.bottleneck)?;
             self.numbers(*kind).next().is_none().then(|| LeftOut { kind: kind.name().to_owned(), reason })
         };
-        self.kinds.iter().filter_map(left_out).collect()
+        self.kinds.iter().filter_map(left_out).chain(blocked).collect()
     }
 
     /// Whether there is a path to measure.
     pub(crate) fn has_points(&self) -> bool {
-        self.kinds.iter().any(|kind| self.numbers(*kind).next().is_some())
+        let passes_any = |kind: &&PathKind| self.transports.iter().any(|transport| passes(**kind, *transport));
+        self.kinds.iter().filter(passes_any).any(|kind| self.numbers(*kind).next().is_some())
     }
 
     /// Of the paths of this kind.
@@ -93,6 +106,10 @@ impl PathAtlas {
     fn drawn(&self, kind: PathKind, number: u32) -> DrawnPath {
         DrawnPath::new(kind, self.seeds.seeds().seed(number))
     }
+}
+
+fn passes(kind: PathKind, transport: Transport) -> bool {
+    transport != Transport::Udp || kind.passes(train::Transport::Udp)
 }
 
 impl SeedChoice {

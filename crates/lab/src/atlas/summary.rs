@@ -32,6 +32,9 @@ pub struct KindSummary {
     pub median_width_ratio: Option<f64>,
     /// Runs with a statement that is wrong with confidence.
     pub wrong: usize,
+    /// Runs whose report says that a proxy ends the TCP connections.
+    #[serde(default)]
+    pub proxies_named: usize,
     /// Runs without a value, by cause.
     pub refusals: BTreeMap<String, usize>,
     /// Mean IP bytes of a run.
@@ -60,8 +63,19 @@ impl KindSummary {
     fn of(group: &[(AtlasRow, Verdict)]) -> Option<Self> {
         let (first, _) = group.first()?;
         let verdicts: Vec<Verdict> = group.iter().map(|(_, verdict)| verdict.clone()).collect();
-        let Summary { runs, values, coverage, error, median_width, wrong, impact, refusals, bytes, seconds } =
-            Summary::of(&verdicts);
+        let Summary {
+            runs,
+            values,
+            coverage,
+            error,
+            median_width,
+            wrong,
+            impact,
+            proxies_named,
+            refusals,
+            bytes,
+            seconds,
+        } = Summary::of(&verdicts);
         let if_any = |figure| (values > 0).then_some(figure);
         Some(KindSummary {
             kind: first.kind.clone(),
@@ -72,6 +86,7 @@ impl KindSummary {
             mean_absolute_error_ratio: if_any(error),
             median_width_ratio: if_any(median_width),
             wrong,
+            proxies_named,
             refusals,
             mean_bytes: bytes,
             mean_seconds: seconds,

@@ -51,7 +51,7 @@ impl File {
             bottleneck: overrides.bottleneck.unwrap_or_default(),
         };
         refuse(!experiment.has_points(), || {
-            "in real time no path of these kinds can be built so; choose others, or run them with --virtual".into()
+            "no path of these kinds passes these transports and can be built in real time; choose others, or run them with --virtual".into()
         })
         .map_err(invalid)?;
         Ok(experiment)

@@ -1,7 +1,6 @@
 //! A server of this library on a free loopback port, and a client that sends arbitrary messages.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
-pub mod proxy;
 pub mod recorder;
 
 pub use testnet::TEST_DEADLINE as DEADLINE;

@@ -4,6 +4,7 @@ use super::cellular;
 use super::kind::PathKind;
 use crate::elastic::ElasticFlow;
 use crate::path::{Hop, Stamping, VirtualPath};
+use crate::proxy::{HEADER_BYTES, Proxy};
 use crate::tcp::congestion::Control;
 use link::queue::{DisciplineSettings, Limit, QueueConfig};
 use link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, Reordering, SizeMix, TokenBucket, Wireless};
@@ -36,6 +37,8 @@ pub struct DrawnPath {
     pub bucket: Option<TokenBucket>,
     /// The largest packet that passes, where that is special.
     pub mtu: Option<u32>,
+    /// What ends TCP connections behind the first link.
+    pub proxy: Option<Proxy>,
     /// Errors of the hosts' stamps.
     pub stamping: Stamping,
 }
@@ -54,6 +57,8 @@ const PACKET_BYTES: (f64, f64) = (64.0, 1500.0);
 const CROSS_JITTER: f64 = 0.05;
 /// TCP connections have found their rates.
 const ELASTIC_WARM_UP: Span = Span::from_secs(8);
+/// Of links behind a proxy, in bit/s.
+const MAX_FAR_RATE: f64 = 1e9;
 /// Of cellular links.
 const CELLULAR_RATES: (f64, f64) = (2e6, 60e6);
 
@@ -81,6 +86,7 @@ impl DrawnPath {
             flow_queueing: matches!(kind, PathKind::FqCoDel | PathKind::FairShare | PathKind::HostFair),
             bucket: None,
             mtu: None,
+            proxy: None,
             stamping: Stamping::default(),
         };
         let link = LinkConfig {
@@ -102,6 +108,7 @@ impl DrawnPath {
         path.hops = match kind {
             PathKind::TightLink => path.links_in_series(&link, random),
             PathKind::LoadBalanced => path.links_side_by_side(&link, random),
+            PathKind::Proxy => path.links_around_a_proxy(Hop { link, queue, cross }, random),
             _ => vec![Hop { link, queue, cross }],
         };
         path
@@ -119,15 +126,21 @@ impl DrawnPath {
         }
         let build = if self.is_balanced { VirtualPath::balanced } else { VirtualPath::new };
         let path = build(&self.hops, self.stamping, self.seed)?;
-        let mut path = self.mtu.into_iter().fold(path, VirtualPath::with_mtu);
+        let path = self.mtu.into_iter().fold(path, VirtualPath::with_mtu);
+        let mut path = self.proxy.into_iter().fold(path, VirtualPath::with_proxy);
         path.wait(Span::from_millis(500));
         Ok(path)
     }
 
-    /// The link of the way back: fast and idle, as long as the way out.
-    pub fn link_back(&self) -> LinkConfig {
-        let delay = self.hops.iter().fold(Span::ZERO, |sum, hop| sum + hop.link.delay);
-        LinkConfig { rate: Some(Rate::from_mbit(1000)), delay, ..LinkConfig::default() }
+    /// The links of the way back, the far end's first: fast and idle, and together as long as the way out. It is one, or one on either
+    /// side of a proxy.
+    pub fn links_back(&self) -> Vec<LinkConfig> {
+        let link = |delay| LinkConfig { rate: Some(Rate::from_mbit(1000)), delay, ..LinkConfig::default() };
+        let delays = self.hops.iter().rev().map(|hop| hop.link.delay);
+        match self.proxy {
+            Some(_) => delays.map(link).collect(),
+            None => vec![link(delays.fold(Span::ZERO, |sum, delay| sum + delay))],
+        }
     }
 
     /// The way back, idle so far.
@@ -135,8 +148,10 @@ impl DrawnPath {
     /// # Errors
     /// As [`build`](Self::build).
     pub fn build_back(&self) -> Result<VirtualPath, ConfigError> {
-        let hop = Hop { link: self.link_back(), queue: None, cross: Vec::new() };
-        let mut path = VirtualPath::new(&[hop], Stamping::default(), self.seed)?;
+        let hop = |link| Hop { link, queue: None, cross: Vec::new() };
+        let hops: Vec<Hop> = self.links_back().into_iter().map(hop).collect();
+        let path = VirtualPath::new(&hops, Stamping::default(), self.seed)?;
+        let mut path = self.proxy.map(Proxy::reversed).into_iter().fold(path, VirtualPath::with_proxy);
         path.wait(Span::from_millis(500));
         Ok(path)
     }
@@ -156,7 +171,8 @@ impl DrawnPath {
             | PathKind::HostFair
             | PathKind::PacketMix
             | PathKind::JitteredCross
-            | PathKind::FastLink => link,
+            | PathKind::FastLink
+            | PathKind::Proxy => link,
             PathKind::Mtu => {
                 self.mtu = Some(between(random, MTUS.0, MTUS.1) as u32);
                 link
@@ -257,6 +273,32 @@ impl DrawnPath {
         (0..members).map(member).collect()
     }
 
+    /// Behind this link a proxy, and another link: mostly a faster one with little load, and sometimes one that carries less than this
+    /// one has left. Either way the narrow link is the tight one.
+    fn links_around_a_proxy(&mut self, mut near: Hop, random: &mut Pcg64Mcg) -> Vec<Hop> {
+        let (near_rate, near_left) = (self.sustained.as_f64(), self.sustained.as_f64() - self.cross.as_f64());
+        let far_is_tight = random.random_bool(0.3);
+        let rate = match far_is_tight {
+            true => near_left * random.random_range(0.2..0.85),
+            false => (near_rate * between(random, 1.5, 10.0)).min(MAX_FAR_RATE),
+        };
+        let load = match random.random_bool(0.5) {
+            true => 0.0,
+            false => random.random_range(0.05..if far_is_tight { 0.8 } else { 0.2 }),
+        };
+        let left = rate * (1.0 - load);
+        let poisson = random.random_bool(0.5);
+        let mut far = loaded(&near.link, (rate, left), poisson, random);
+        self.proxy = Some(proxy(random));
+        if random.random_bool(0.3) {
+            let lossy = if random.random_bool(0.5) { &mut near.link } else { &mut far.link };
+            lossy.loss = Loss::Independent(between(random, 0.0005, 0.01));
+        }
+        self.sustained = Rate::from_f64(near_rate.min(rate).round());
+        self.cross = Rate::from_f64((self.sustained.as_f64() - near_left.min(left)).max(0.0).round());
+        vec![near, far]
+    }
+
     fn cross_traffic(&mut self, random: &mut Pcg64Mcg) -> Vec<CrossConfig> {
         // The rate of a wireless link takes its course from the first packet on.
         let is_idle = random.random_bool(0.15) && self.kind != PathKind::Wifi;
@@ -297,6 +339,14 @@ fn mixed(random: &mut Pcg64Mcg) -> (SizeMix, u32) {
     let between = between(random, least, most) as u32;
     let sizes = [least as u32, between, most as u32].map(|size| (size, random.random_range(1..=10)));
     (SizeMix::weighted(sizes), between)
+}
+
+/// Behind half of the proxies, headers are longer or shorter: there is IPv6 in place of IPv4, or there are no timestamps.
+fn proxy(random: &mut Pcg64Mcg) -> Proxy {
+    let wake_up = Span::from_secs_f64(between(random, 20e-6, 500e-6));
+    let behind = if random.random_bool(0.5) { HEADER_BYTES } else { [40, 60, 72][random.random_range(0..3)] };
+    let headers = if random.random_bool(0.5) { [HEADER_BYTES, behind] } else { [behind, HEADER_BYTES] };
+    Proxy { wake_up, send_cost: Stamping::default().send_cost, headers }
 }
 
 /// Connections of one congestion control over a link: greedy ones, or ones whose windows together take a part of it.
@@ -400,6 +450,26 @@ mod tests {
                 assert_eq!(largest, Some(mtu));
             }
         }
+    }
+
+    #[test]
+    fn beside_a_proxy_the_narrow_link_is_the_tight_one_on_either_side() {
+        let paths: Vec<_> =
+            (0..300).map(|number| DrawnPath::new(PathKind::Proxy, Seeds::Tuning.seed(number))).collect();
+        let rates = |path: &DrawnPath| [0, 1].map(|place: usize| path.hops[place].link.rate.unwrap());
+        let far_is_narrow = paths.iter().filter(|path| rates(path)[1] < rates(path)[0]).count();
+        assert!((60..120).contains(&far_is_narrow), "{far_is_narrow}");
+        for path in &paths {
+            let mut built = path.build().unwrap();
+            built.wait(Span::from_secs(2));
+            built.settle();
+            let left = built.truths(Time::ZERO + Span::from_millis(500), built.now());
+            let narrow = usize::from(rates(path)[1] < rates(path)[0]);
+            assert_eq!(path.sustained, rates(path)[narrow], "seed {}", path.seed);
+            assert!(left[narrow] < left[1 - narrow], "seed {}: {left:?}", path.seed);
+        }
+        let headers_differ = paths.iter().filter(|path| path.proxy.is_some_and(|it| it.headers[0] != it.headers[1]));
+        assert!((100..200).contains(&headers_differ.count()));
     }
 
     #[test]

@@ -40,9 +40,11 @@ impl DrawnPath {
     /// Measures its capacity and what is available, over this transport, by this method.
     ///
     /// # Errors
-    /// The path cannot be made or not be measured, which no path of the atlas brings about.
+    /// The path cannot be made or not be measured, which no path of the atlas brings about over a transport that it
+    /// [passes](super::PathKind::passes).
     pub fn measure(&self, transport: Transport, method: &MethodSettings) -> Result<Measured, MeasureError> {
-        let mut paths = VirtualPaths { up: self.build()?, down: self.build_back()?, udp: true };
+        let mut paths =
+            VirtualPaths { up: self.build()?, down: self.build_back()?, udp: self.kind.passes(Transport::Udp) };
         let started = paths.up.now();
         let session = Session {
             peer: "virtual".to_owned(),

@@ -4,6 +4,7 @@ use super::draw::DrawnPath;
 use super::measure::Measured;
 use super::truth::{Fault, Judgement, Truth};
 use crate::elastic::{Impact, ImpactSummary};
+use measurement::PROXY_WARNING;
 use measurement::report::DirectionReport;
 use std::collections::BTreeMap;
 use train::Estimate;
@@ -21,6 +22,8 @@ pub struct Verdict {
     pub fault: Option<Fault>,
     /// What the measurement did to TCP connections, where these are the cross traffic.
     pub impact: Option<Impact>,
+    /// Whether the report says that a proxy ends the connections.
+    pub names_proxy: bool,
     /// IP bytes sent.
     pub bytes: u64,
     /// From the first train to the result.
@@ -44,6 +47,8 @@ pub struct Summary {
     pub wrong: usize,
     /// What they did to TCP connections, where these are the cross traffic.
     pub impact: Option<ImpactSummary>,
+    /// Runs whose report says that a proxy ends the connections.
+    pub proxies_named: usize,
     /// Runs without a value, by cause.
     pub refusals: BTreeMap<String, usize>,
     /// Mean IP bytes of a run.
@@ -70,6 +75,7 @@ impl Verdict {
                 }
             },
             impact: *impact,
+            names_proxy: report.warnings.iter().any(|warning| warning.starts_with(PROXY_WARNING)),
             bytes: report.bytes_sent + capacity.map_or(0, |capacity| capacity.bytes_sent),
             seconds: report.duration_seconds + capacity.map_or(0.0, |capacity| capacity.duration_seconds),
         }
@@ -114,6 +120,7 @@ impl Summary {
             median_width: median(&widths).unwrap_or(0.0),
             impact: ImpactSummary::of(&impacts),
             wrong: verdicts.iter().filter(|verdict| verdict.fault.is_some()).count(),
+            proxies_named: verdicts.iter().filter(|verdict| verdict.names_proxy).count(),
             refusals,
             bytes: mean(&verdicts.iter().map(|verdict| verdict.bytes as f64).collect::<Vec<_>>()),
             seconds: mean(&verdicts.iter().map(|verdict| verdict.seconds).collect::<Vec<_>>()),
@@ -157,6 +164,7 @@ mod tests {
             reason: None,
             fault: judgement(error, covers, miss).and_then(|judgement| judgement.fault()),
             impact: None,
+            names_proxy: false,
             bytes: 1_000_000,
             seconds: 1.0,
         };

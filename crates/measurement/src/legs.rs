@@ -1,19 +1,34 @@
 //! Whether a proxy ends the TCP connections on the way, by what the two ends know of them.
 
 use units::Span;
-use wire::Leg;
+
+/// What one end knows of its TCP connections, which lead to the other end or to a proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leg {
+    /// Bytes of the IP and TCP headers on each data packet.
+    pub header: u32,
+    /// The round trip of segments and their acknowledgements, the shortest of all connections.
+    pub round_trip: Span,
+}
+
+/// What each such warning begins with.
+pub const PROXY_WARNING: &str = "a proxy or translator ends the TCP connections on the way";
 
 /// A leg counts as shorter than the path if its round trip takes less than this part of the path's, less the margin, which
 /// a host may take to answer.
 const SHORTER: f64 = 0.75;
 const MARGIN: Span = Span::from_millis(2);
 
+/// Legs differ if one takes more than this factor of the other, and the margin: the shortest round trip of many connections is hardly
+/// ever twice as long as the path's.
+const UNEQUAL: f64 = 2.0;
+
 /// The legs of a divided connection add up to about the path's round trip.
 const SUM: std::ops::RangeInclusive<f64> = 0.6..=1.15;
 
 /// A warning where the connections of the two ends are not the same ones; `round_trip` is that of messages between the
 /// programs.
-pub(crate) fn proxy_warning(near: Leg, far: Leg, round_trip: Span) -> Option<String> {
+pub fn proxy_warning(near: Leg, far: Leg, round_trip: Span) -> Option<String> {
     let sign = if near.header != far.header {
         format!("headers take {} bytes here and {} at the far end", near.header, far.header)
     } else if divides(near.round_trip, far.round_trip, round_trip) {
@@ -23,16 +38,20 @@ pub(crate) fn proxy_warning(near: Leg, far: Leg, round_trip: Span) -> Option<Str
         return None;
     };
     Some(format!(
-        "a proxy or translator ends the TCP connections on the way ({sign}): the figures hold for the leg to it, and beyond \
+        "{PROXY_WARNING} ({sign}): the figures hold for the leg to it, and beyond \
          only as far as it passes packets on as they come"
     ))
 }
 
-/// Whether both connections are shorter than the path, and together about as long.
+/// Whether the connections together are about as long as the path, and either both are shorter, or one is much shorter than the other:
+/// one path is as long from both ends.
 fn divides(near: Span, far: Span, whole: Span) -> bool {
-    let limit = whole.as_secs_f64() * SHORTER - MARGIN.as_secs_f64();
-    let [near, far] = [near, far].map(Span::as_secs_f64);
-    near < limit && far < limit && SUM.contains(&((near + far) / whole.as_secs_f64()))
+    let margin = MARGIN.as_secs_f64();
+    let [near, far, whole] = [near, far, whole].map(Span::as_secs_f64);
+    let (shorter, longer) = (near.min(far), near.max(far));
+    let are_shorter = longer < whole * SHORTER - margin;
+    let are_unequal = longer > shorter * UNEQUAL + margin;
+    (are_shorter || are_unequal) && SUM.contains(&((near + far) / whole))
 }
 
 #[cfg(test)]
@@ -40,7 +59,7 @@ mod tests {
     use super::*;
 
     fn leg(header: u32, millis: i64) -> Leg {
-        Leg { header, payload: 1448, round_trip: Span::from_millis(millis) }
+        Leg { header, round_trip: Span::from_millis(millis) }
     }
 
     fn warning(near: Leg, far: Leg, millis: i64) -> Option<String> {
@@ -56,11 +75,23 @@ mod tests {
     #[test]
     fn legs_shorter_than_the_path_show_a_proxy() {
         assert!(
-            warning(leg(52, 5), leg(52, 15), 20).is_none(),
+            warning(leg(52, 8), leg(52, 15), 20).is_none(),
             "one leg of 15 ms may be a path of 20 ms on a busy host"
         );
         assert!(warning(leg(52, 10), leg(52, 20), 30).unwrap().contains("round trips"));
         assert!(warning(leg(52, 30), leg(52, 30), 30).is_none());
+    }
+
+    #[test]
+    fn legs_of_other_lengths_show_a_proxy_near_one_end() {
+        for (near, far) in [(40, 10), (10, 40), (47, 3), (3, 47)] {
+            assert!(warning(leg(52, near), leg(52, far), 50).unwrap().contains("round trips"), "{near} and {far} ms");
+        }
+        assert!(
+            warning(leg(52, 50), leg(52, 10), 50).is_none(),
+            "the first one is all of the path, on which something waited"
+        );
+        assert!(warning(leg(52, 2), leg(52, 0), 2).is_none());
     }
 
     #[test]

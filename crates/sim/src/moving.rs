@@ -1,0 +1,14 @@
+use units::Time;
+
+/// A packet that reaches a hop, or has passed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moving {
+    /// Its place in the train.
+    pub(crate) index: usize,
+    /// Its flow.
+    pub(crate) flow: u64,
+    /// Bytes of the IP packet.
+    pub(crate) size: u32,
+    /// When it does so.
+    pub(crate) at: Time,
+}

@@ -1,0 +1,81 @@
+use crate::{Fabric, Host, Lateness, Network, NetworkError, NetworkSpec, ProxyFaults, TcpProxy};
+use link::CrossConfig;
+use middlebox::MiddleboxConfig;
+use net::SetupError;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+use units::{Direction, Rate, Time};
+
+/// Two networks of a pair of hosts, and a TCP proxy that is a host of both: `b` of the near one, where clients connect to it as they
+/// would to the server, and `a` of the far one. Nothing else passes.
+///
+/// ```text
+/// a ── near bottleneck ──▶ proxy ── far bottleneck ──▶ b
+/// ```
+///
+/// As a [`Fabric`], its downstream hop is the far bottleneck.
+#[derive(Debug)]
+pub struct ProxiedNetwork {
+    // Ended first, while its hosts are there.
+    _proxy: TcpProxy,
+    near: Network,
+    far: Network,
+}
+
+const NEAR: &str = "a";
+const FAR: &str = "b";
+
+impl ProxiedNetwork {
+    /// Builds both networks, which have to be [pairs](NetworkSpec::pair), with a proxy for this TCP port.
+    ///
+    /// # Errors
+    /// A specification is impossible, or the system refuses a namespace, a device, a descriptor or a thread.
+    pub fn build(near: NetworkSpec, far: NetworkSpec, port: u16) -> Result<Self, NetworkError> {
+        // Each network keeps the thread that builds it off the CPU of its packets. From a thread of its own, the second one takes the same
+        // CPU; from this one, it would find none.
+        let far = thread::scope(|scope| scope.spawn(|| Network::build(far)).join());
+        let far = far.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let near = Network::build(near)?;
+        let refused = |error: io::Error| SetupError::new("start a TCP proxy", error);
+        let address = |host: &Host| SocketAddr::from((host.v4, port));
+        let (listening, server) = (near.host(FAR)?, address(far.host(FAR)?));
+        let listener = listening.namespace.run(|| TcpListener::bind(address(listening)))?.map_err(refused)?;
+        let start = || TcpProxy::start(listener, server, ProxyFaults::NONE);
+        let proxy = far.host(NEAR)?.namespace.run(start)?.map_err(refused)?;
+        Ok(ProxiedNetwork { _proxy: proxy, near, far })
+    }
+}
+
+impl Fabric for ProxiedNetwork {
+    fn host(&self, name: &str) -> Result<&Host, NetworkError> {
+        if name == NEAR { self.near.host(name) } else { self.far.host(name) }
+    }
+
+    fn set_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
+        self.near.set_cross(direction, sources)
+    }
+
+    fn set_downstream_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
+        self.far.set_cross(direction, sources)
+    }
+
+    fn set_middlebox(&mut self, config: Option<MiddleboxConfig>) -> Result<(), NetworkError> {
+        self.near.set_middlebox(config)
+    }
+
+    fn verify(&mut self, direction: Direction) -> Result<(), NetworkError> {
+        self.near.verify(direction)?;
+        self.far.verify(direction).map(drop)
+    }
+
+    fn truth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
+        Ok(self.near.truth(direction, from, to)?.min(self.far.truth(direction, from, to)?))
+    }
+
+    fn lateness(&self, direction: Direction, from: Time, to: Time) -> Result<Lateness, NetworkError> {
+        let [near, far] = [&self.near, &self.far].map(|network| network.lateness(direction, from, to));
+        let (near, far) = (near?, far?);
+        Ok(if far.max > near.max { far } else { near })
+    }
+}
