@@ -6,7 +6,7 @@ use crate::parts::{ReceivedTrain, SentTrain};
 use crate::payload::incompressible;
 use net::pace::Pacer;
 use net::stamp::StampPlace;
-use net::udp::{SentBurst, send_burst};
+use net::udp::{SentBurst, StampedReceiver, send_burst};
 use net::{clock, readiness, stamp, udp};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -132,14 +132,16 @@ impl UdpProbes {
         train.check(u16::MAX.into())?;
         let deadline = clock::monotonic() + train.duration() + timeout;
         let mut received_packets = ReceivedPackets::new(train.count());
-        let mut buffer = [0; HEADER];
+        let mut receiver = StampedReceiver::new(HEADER);
         let mut sleep = self.first_sleep(train);
         while !received_packets.is_complete() {
-            match stamp::receive(&self.socket, &mut buffer) {
-                Ok(received) => {
-                    if let Some(index) = self.recognise(&buffer[..received.len], number) {
-                        received_packets.add(index, received.stamp, clock::realtime());
-                    }
+            let mut add = |packet: &[u8], stamp| {
+                if let Some(index) = self.recognise(packet, number) {
+                    received_packets.add(index, stamp, clock::realtime());
+                }
+            };
+            match receiver.receive(&self.socket, &mut add) {
+                Ok(()) => {
                     // Bounded, even if unrelated packets arrive continuously.
                     if clock::monotonic() > deadline {
                         break;
