@@ -405,7 +405,8 @@ impl Measurement {
             return self.begin_available(direction, None, now);
         }
         let RequestedBudget { bytes, time } = self.budget();
-        let mut config = CapacityConfig { seed: self.plan.seed, ..CapacityConfig::new(self.transport.max_packet()) };
+        let mut config =
+            CapacityConfig { seed: self.plan.seed, ..CapacityConfig::new(self.transport.max_ethernet_packet()) };
         config.budget_time += self.session.round_trip * CAPACITY_TRAINS;
         config.budget_bytes = bytes.map_or(config.budget_bytes, |bytes| config.budget_bytes.min(bytes / 2));
         config.budget_time = time.map_or(config.budget_time, |time| config.budget_time.min(time / 2));
@@ -492,7 +493,8 @@ impl Measurement {
             Some(balanced) => balanced.least_delay(),
             None => self.delays.least(phase.series.direction()),
         };
-        let limits = sustained::Limits { max_packet: self.transport.max_packet(), connections, spent, least_delay };
+        let max_packet = self.transport.max_ethernet_packet();
+        let limits = sustained::Limits { max_packet, connections, spent, least_delay };
         sustained::probe(&found.capacity, outcome, &self.plan, &limits)
     }
 

@@ -13,6 +13,8 @@ struct Path {
     now: Time,
     /// Larger packets vanish.
     mtu: u32,
+    /// The largest packet that this host can send.
+    host_mtu: u32,
     udp: bool,
     /// Trains that break the connections, counted from the first.
     breaks: fn(usize) -> bool,
@@ -31,6 +33,7 @@ impl Path {
             rate,
             now,
             mtu: 1500,
+            host_mtu: 1500,
             udp: true,
             breaks: |_| false,
             sent: vec![],
@@ -56,8 +59,8 @@ impl Path {
                     self.now += Span::from_millis(20);
                     match request.transport {
                         Transport::Udp if !self.udp => measurement.not_opened("no answer"),
-                        Transport::Udp => measurement.opened(opened(0), self.now),
-                        _ => measurement.opened(opened(request.connections.into()), self.now),
+                        Transport::Udp => measurement.opened(self.open(0), self.now),
+                        _ => measurement.opened(self.open(request.connections.into()), self.now),
                     }
                 }
                 Step::Send(request) => measurement.carried(self.carry(request)),
@@ -73,6 +76,10 @@ impl Path {
                 Step::Failed(failure) => return Err(failure),
             }
         }
+    }
+
+    fn open(&self, connections: u32) -> Opened {
+        Opened { max_packet: self.host_mtu, is_size_known: false, connections, warnings: Vec::new() }
     }
 
     fn carry(&mut self, request: SendRequest) -> CarriedTrain {
@@ -129,10 +136,6 @@ impl Path {
     }
 }
 
-fn opened(connections: u32) -> Opened {
-    Opened { max_packet: 1500, is_size_known: false, connections, warnings: Vec::new() }
-}
-
 #[test]
 fn everything_comes_in_its_order_and_ends_in_a_report_that_can_be_read_back() {
     let mut path = Path::new();
@@ -187,6 +190,20 @@ fn packets_are_as_large_as_pass_in_both_directions() {
     assert_eq!(largest, Some(1400));
     let warnings = report.up.unwrap().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("larger than 1400 bytes do not pass")), "{warnings:?}");
+}
+
+#[test]
+fn jumbo_frames_are_sent_where_they_pass_and_the_path_is_fast() {
+    let plan = MeasurementPlan { directions: Directions::Up, ..MeasurementPlan::default() };
+    for (rate, mtu, largest) in [(10_000, 9000, 9000), (50, 9000, 1500), (10_000, 1500, 1500)] {
+        let mut path = Path { rate: Rate::from_mbit(rate), mtu, host_mtu: 9000, ..Path::new() };
+        path.measure(plan.clone()).unwrap();
+        let (tests, trains): (Vec<_>, Vec<_>) = path.sent.iter().partition(|sent| sent.purpose == Purpose::PacketSize);
+        let sizes: Vec<_> = tests.iter().map(|sent| sent.train.segments[0].first_size).collect();
+        assert_eq!(sizes, [9000, 1500][..if mtu == 9000 { 1 } else { 2 }]);
+        let found = trains.iter().flat_map(|sent| sent.train.packets()).map(|packet| packet.size).max();
+        assert_eq!(found, Some(largest), "{rate} Mbit/s, {mtu} bytes");
+    }
 }
 
 #[test]

@@ -127,7 +127,8 @@ impl Driver<'_> {
     }
 
     fn adopt(&mut self, probes: Probes, warnings: Vec<String>) -> Opened {
-        let (max_packet, connections) = (probes.max_packet(), probes.connections());
+        let max_packet = probes.max_packet().min(self.peer.max_packet());
+        let connections = probes.connections();
         let opened = Opened { max_packet, is_size_known: false, connections, warnings };
         self.probes = Some(probes);
         opened

@@ -134,7 +134,7 @@ impl VirtualPaths {
             Transport::Single => return Err("a virtual path has no congestion window".to_owned()),
         };
         let mtu = self.up.mtu();
-        let max_packet = mtu.map_or(Train::MAX_PACKET, |mtu| mtu.min(Train::MAX_PACKET));
+        let max_packet = mtu.map_or(Train::MAX_ETHERNET_PACKET, |mtu| mtu.min(Train::MAX_PACKET));
         Ok(Opened { max_packet, is_size_known: mtu.is_none(), connections, warnings: Vec::new() })
     }
 
