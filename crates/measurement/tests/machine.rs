@@ -1,8 +1,10 @@
 //! The state machine over a simulated path: what it requests, in which order, and how it handles the results.
 
+use measurement::report::DirectionReport;
 use measurement::{
-    CarriedTrain, Clocks, Directions, Event, Failure, LoadRecord, LoadRequest, Measurement, MeasurementPlan,
-    OpenRequest, Opened, Purpose, Report, RequestedBudget, SendRequest, Session, Step, TransportChoice,
+    CarriedTrain, Clocks, Coalescing, Directions, Event, Failure, LoadRecord, LoadRequest, Measurement,
+    MeasurementPlan, OpenRequest, Opened, Purpose, Report, RequestedBudget, SendRequest, Session, Step,
+    TransportChoice,
 };
 use train::{PacketRecord, Train, TrainRecord, Transport};
 use units::{Direction, Rate, Span, Time};
@@ -15,6 +17,9 @@ struct Path {
     mtu: u32,
     /// The largest packet that this host can send.
     host_mtu: u32,
+    /// From one interrupt of the receiving interfaces to the next; zero where each packet has its own.
+    interrupts: Span,
+    coalescing: Option<Coalescing>,
     udp: bool,
     /// Trains that break the connections, counted from the first.
     breaks: fn(usize) -> bool,
@@ -34,6 +39,8 @@ impl Path {
             now,
             mtu: 1500,
             host_mtu: 1500,
+            interrupts: Span::ZERO,
+            coalescing: None,
             udp: true,
             breaks: |_| false,
             sent: vec![],
@@ -50,6 +57,7 @@ impl Path {
             round_trip: DELAY * 2,
             max_connections: 256,
             clocks: Clocks::default(),
+            coalescing: self.coalescing.clone(),
         };
         let mut measurement = Measurement::new(plan, session);
         loop {
@@ -109,7 +117,8 @@ impl Path {
             self.now = sent + Span::from_micros(1);
             let received = (planned.size <= self.mtu).then(|| {
                 free = free.max(sent) + self.rate.time_for(planned.size.into());
-                free + DELAY
+                let at = (free + DELAY).as_nanos();
+                Time::from_nanos(at + (-at).rem_euclid(self.interrupts.as_nanos().max(1)))
             });
             PacketRecord { size: planned.size, sent: Some(sent), submitted: None, received }
         });
@@ -203,6 +212,23 @@ fn jumbo_frames_are_sent_where_they_pass_and_the_path_is_fast() {
         assert_eq!(sizes, [9000, 1500][..if mtu == 9000 { 1 } else { 2 }]);
         let found = trains.iter().flat_map(|sent| sent.train.packets()).map(|packet| packet.size).max();
         assert_eq!(found, Some(largest), "{rate} Mbit/s, {mtu} bytes");
+    }
+}
+
+/// This host's own interface may be the cause of what it receives, and of no more.
+#[test]
+fn an_interface_that_coalesces_interrupts_is_named_where_packets_arrive_in_batches() {
+    let coalescing = |micros| Some(Coalescing { interface: "eth0".into(), delay: Span::from_micros(micros) });
+    let cases =
+        [(250, coalescing(250), true), (250, coalescing(8), false), (250, None, false), (0, coalescing(250), false)];
+    for (interrupts, coalescing, is_named) in cases {
+        let interrupts = Span::from_micros(interrupts);
+        let mut path = Path { rate: Rate::from_mbit(400), interrupts, coalescing, ..Path::new() };
+        let report = path.measure(MeasurementPlan::default()).unwrap();
+        let names = |report: Option<DirectionReport>| {
+            report.unwrap().warnings.iter().any(|warning| warning.contains("the interface eth0 of this host"))
+        };
+        assert_eq!([names(report.up), names(report.down)], [false, is_named], "{:?}, {interrupts}", path.coalescing);
     }
 }
 

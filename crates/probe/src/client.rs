@@ -50,6 +50,7 @@ fn measure_within(config: &MeasureConfig, limit: &Limit, on_event: &mut dyn FnMu
         round_trip: peer.round_trip,
         max_connections: peer.limits.connections,
         clocks: Clocks { far, ..known.clocks },
+        coalescing: peer.coalescing(),
     };
     let plan = MeasurementPlan { seed: getrandom::u64().unwrap_or(0), ..config.plan.clone() };
     let mut driver = Driver { peer, config, limit, probes: None, trains: 0 };

@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::family::Family;
 use crate::queue_watch::{Next, QueueWatch};
 use crate::resolve::resolve;
-use measurement::Event;
-use net::{Binding, clock, tcp};
+use measurement::{Coalescing, Event};
+use net::{Binding, clock, coalescing, tcp};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use train::{ClockError, Train};
@@ -85,6 +85,17 @@ impl Peer {
             return Train::MAX_ETHERNET_PACKET;
         }
         segment.clamp(Train::MAX_ETHERNET_PACKET, Train::MAX_PACKET)
+    }
+
+    /// How the interface that the control connection is on coalesces receive interrupts, which that of the trains is as well.
+    pub(crate) fn coalescing(&self) -> Option<Coalescing> {
+        let address = self.control.stream().local_addr().ok()?.ip();
+        let interface = coalescing::interface_with(address)?;
+        let found = coalescing::Coalescing::of(&interface).unwrap_or_else(|error| {
+            tracing::debug!("{error}");
+            None
+        })?;
+        Some(Coalescing { interface, delay: found.delay })
     }
 
     /// Queues for a turn and waits until it begins, for `wait` at most.
