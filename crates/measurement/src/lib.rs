@@ -42,7 +42,7 @@ pub use event::Event;
 pub use legs::{Leg, PROXY_WARNING, proxy_warning};
 pub use load::{LoadRecord, LoadRequest};
 pub use measurement::Measurement;
-pub use plan::{Directions, MeasurementPlan, Session, TransportChoice};
+pub use plan::{Coalescing, Directions, MeasurementPlan, Session, TransportChoice};
 pub use report::Report;
 pub use series::{CarriedTrain, Cost, TrainSeries};
 pub use step::{Failure, OpenRequest, Opened, Purpose, SendRequest, Step};

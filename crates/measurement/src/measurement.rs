@@ -6,7 +6,7 @@ use crate::flow_queueing;
 use crate::jitter;
 use crate::load::{self, LoadRecord, LoadRequest};
 use crate::members::{self, Balanced, Layout, Sounded, Sounding};
-use crate::plan::{MeasurementPlan, Session};
+use crate::plan::{Coalescing, MeasurementPlan, Session};
 use crate::receive_timeout::ReceiveTimeout;
 use crate::report::{CapacityReport, DirectionReport, LoadReport, Report, SCHEMA};
 use crate::series::{CarriedTrain, Cost, TrainSeries};
@@ -405,7 +405,8 @@ impl Measurement {
             return self.begin_available(direction, None, now);
         }
         let RequestedBudget { bytes, time } = self.budget();
-        let mut config = CapacityConfig { seed: self.plan.seed, ..CapacityConfig::new(self.transport.max_packet()) };
+        let mut config =
+            CapacityConfig { seed: self.plan.seed, ..CapacityConfig::new(self.transport.max_ethernet_packet()) };
         config.budget_time += self.session.round_trip * CAPACITY_TRAINS;
         config.budget_bytes = bytes.map_or(config.budget_bytes, |bytes| config.budget_bytes.min(bytes / 2));
         config.budget_time = time.map_or(config.budget_time, |time| config.budget_time.min(time / 2));
@@ -492,7 +493,8 @@ impl Measurement {
             Some(balanced) => balanced.least_delay(),
             None => self.delays.least(phase.series.direction()),
         };
-        let limits = sustained::Limits { max_packet: self.transport.max_packet(), connections, spent, least_delay };
+        let max_packet = self.transport.max_ethernet_packet();
+        let limits = sustained::Limits { max_packet, connections, spent, least_delay };
         sustained::probe(&found.capacity, outcome, &self.plan, &limits)
     }
 
@@ -724,6 +726,7 @@ impl Measurement {
         warnings.extend((!phase.series.has_kernel_stamps()).then(|| NO_KERNEL_STAMPS.to_owned()));
         let own_shaper = capacity.as_ref().and_then(|capacity| capacity.shaper.as_ref()).is_some_and(|s| s.at_sender);
         warnings.extend((phase.series.is_held_back() && !own_shaper).then(|| HELD_BACK.to_owned()));
+        warnings.extend(self.coalescing_warning(&phase.series));
         warnings.extend(outcome.warnings);
         warnings.extend((shaped && !self.plan.method.handles_token_bucket()).then(|| UNSEEN_SHAPER.to_owned()));
         let outcome = Outcome { warnings, ..outcome };
@@ -734,6 +737,18 @@ impl Measurement {
             sustained_bytes: sustained::bytes(sustained),
             ..report
         }
+    }
+
+    /// Names this host's own interface where it may be what made packets arrive in batches.
+    fn coalescing_warning(&self, series: &TrainSeries) -> Option<String> {
+        let Coalescing { interface, delay } = self.session.coalescing.as_ref()?;
+        let is_likely = series.direction() == Direction::Down && series.service_cycle().cycle()? <= *delay * 2;
+        is_likely.then(|| {
+            format!(
+                "packets arrived in batches: the interface {interface} of this host coalesces receive interrupts for up to {delay}; \
+                 see `ethtool -C {interface} adaptive-rx off rx-usecs 0`"
+            )
+        })
     }
 
     fn report(&mut self) -> Report {

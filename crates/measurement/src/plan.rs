@@ -98,4 +98,15 @@ pub struct Session {
     pub max_connections: u32,
     /// Maximum errors of both clocks.
     pub clocks: Clocks,
+    /// How this host's interface to the peer coalesces receive interrupts; none if it does not, or does not say.
+    pub coalescing: Option<Coalescing>,
+}
+
+/// Receive interrupts of an interface that come for several packets at once, which are stamped then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coalescing {
+    /// Its name.
+    pub interface: String,
+    /// The longest that a packet waits for others.
+    pub delay: Span,
 }

@@ -116,6 +116,12 @@ impl ServiceCycle {
         })
     }
 
+    /// From one batch to the next, about, if most trains arrived in batches.
+    pub(crate) fn cycle(&self) -> Option<Span> {
+        let cycles: Vec<_> = self.batched.iter().map(|train| train.cycle).collect();
+        median(&cycles).map(Span::from_secs_f64).filter(|_| self.is_usual(self.batched.len()))
+    }
+
     /// Whether most trains arrived in batches, or at whole subframes.
     pub(crate) fn is_batched(&self) -> bool {
         self.is_usual(self.batched.len()) || self.is_usual(self.at_subframes)
@@ -202,6 +208,7 @@ mod tests {
             let mut cycle = ServiceCycle::default();
             cycle.add(&train(|number| Span::from_micros(interval) * (number / batch)));
             assert_eq!(cycle.judge(outcome(), None, false), (outcome(), None));
+            assert_eq!(cycle.cycle().map(|cycle| cycle.as_nanos() / 1000), (batch > 1).then_some(402));
         }
     }
 }

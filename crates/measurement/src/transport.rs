@@ -10,9 +10,9 @@ use units::{Direction, Span, Time};
 const MAX_REPLACEMENTS: u32 = 4;
 /// Maximum total time of replacements, which are slow behind a firewall that limits the rate of new connections.
 const MAX_REPLACEMENT_TIME: Span = Span::from_secs(2);
-/// Packet sizes in bytes that are tested over UDP if the largest does not pass: that of a typical tunnel, and the minimum
-/// MTU of IPv6 (RFC 8200, 5).
-const SMALLER_SIZES: [u32; 2] = [1400, 1280];
+/// Packet sizes in bytes that are tested over UDP if the largest does not pass: that of Ethernet without jumbo frames, that of a typical
+/// tunnel, and the minimum MTU of IPv6 (RFC 8200, 5).
+const SMALLER_SIZES: [u32; 3] = [Train::MAX_ETHERNET_PACKET, 1400, 1280];
 
 /// What the transport requires next.
 #[derive(Debug)]
@@ -103,8 +103,14 @@ impl TransportInUse {
         self.replacements
     }
 
+    /// The largest packet that passes, in bytes.
     pub(crate) fn max_packet(&self) -> u32 {
         self.max_packet
+    }
+
+    /// The largest that passes and is no jumbo frame, in bytes.
+    pub(crate) fn max_ethernet_packet(&self) -> u32 {
+        self.max_packet.min(Train::MAX_ETHERNET_PACKET)
     }
 
     /// Warnings for the report.

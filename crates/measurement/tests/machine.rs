@@ -1,8 +1,10 @@
 //! The state machine over a simulated path: what it requests, in which order, and how it handles the results.
 
+use measurement::report::DirectionReport;
 use measurement::{
-    CarriedTrain, Clocks, Directions, Event, Failure, LoadRecord, LoadRequest, Measurement, MeasurementPlan,
-    OpenRequest, Opened, Purpose, Report, RequestedBudget, SendRequest, Session, Step, TransportChoice,
+    CarriedTrain, Clocks, Coalescing, Directions, Event, Failure, LoadRecord, LoadRequest, Measurement,
+    MeasurementPlan, OpenRequest, Opened, Purpose, Report, RequestedBudget, SendRequest, Session, Step,
+    TransportChoice,
 };
 use train::{PacketRecord, Train, TrainRecord, Transport};
 use units::{Direction, Rate, Span, Time};
@@ -13,6 +15,11 @@ struct Path {
     now: Time,
     /// Larger packets vanish.
     mtu: u32,
+    /// The largest packet that this host can send.
+    host_mtu: u32,
+    /// From one interrupt of the receiving interfaces to the next; zero where each packet has its own.
+    interrupts: Span,
+    coalescing: Option<Coalescing>,
     udp: bool,
     /// Trains that break the connections, counted from the first.
     breaks: fn(usize) -> bool,
@@ -31,6 +38,9 @@ impl Path {
             rate,
             now,
             mtu: 1500,
+            host_mtu: 1500,
+            interrupts: Span::ZERO,
+            coalescing: None,
             udp: true,
             breaks: |_| false,
             sent: vec![],
@@ -47,6 +57,7 @@ impl Path {
             round_trip: DELAY * 2,
             max_connections: 256,
             clocks: Clocks::default(),
+            coalescing: self.coalescing.clone(),
         };
         let mut measurement = Measurement::new(plan, session);
         loop {
@@ -56,8 +67,8 @@ impl Path {
                     self.now += Span::from_millis(20);
                     match request.transport {
                         Transport::Udp if !self.udp => measurement.not_opened("no answer"),
-                        Transport::Udp => measurement.opened(opened(0), self.now),
-                        _ => measurement.opened(opened(request.connections.into()), self.now),
+                        Transport::Udp => measurement.opened(self.open(0), self.now),
+                        _ => measurement.opened(self.open(request.connections.into()), self.now),
                     }
                 }
                 Step::Send(request) => measurement.carried(self.carry(request)),
@@ -73,6 +84,10 @@ impl Path {
                 Step::Failed(failure) => return Err(failure),
             }
         }
+    }
+
+    fn open(&self, connections: u32) -> Opened {
+        Opened { max_packet: self.host_mtu, is_size_known: false, connections, warnings: Vec::new() }
     }
 
     fn carry(&mut self, request: SendRequest) -> CarriedTrain {
@@ -102,7 +117,8 @@ impl Path {
             self.now = sent + Span::from_micros(1);
             let received = (planned.size <= self.mtu).then(|| {
                 free = free.max(sent) + self.rate.time_for(planned.size.into());
-                free + DELAY
+                let at = (free + DELAY).as_nanos();
+                Time::from_nanos(at + (-at).rem_euclid(self.interrupts.as_nanos().max(1)))
             });
             PacketRecord { size: planned.size, sent: Some(sent), submitted: None, received }
         });
@@ -127,10 +143,6 @@ impl Path {
         purposes.dedup();
         purposes
     }
-}
-
-fn opened(connections: u32) -> Opened {
-    Opened { max_packet: 1500, is_size_known: false, connections, warnings: Vec::new() }
 }
 
 #[test]
@@ -187,6 +199,37 @@ fn packets_are_as_large_as_pass_in_both_directions() {
     assert_eq!(largest, Some(1400));
     let warnings = report.up.unwrap().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("larger than 1400 bytes do not pass")), "{warnings:?}");
+}
+
+#[test]
+fn jumbo_frames_are_sent_where_they_pass_and_the_path_is_fast() {
+    let plan = MeasurementPlan { directions: Directions::Up, ..MeasurementPlan::default() };
+    for (rate, mtu, largest) in [(10_000, 9000, 9000), (50, 9000, 1500), (10_000, 1500, 1500)] {
+        let mut path = Path { rate: Rate::from_mbit(rate), mtu, host_mtu: 9000, ..Path::new() };
+        path.measure(plan.clone()).unwrap();
+        let (tests, trains): (Vec<_>, Vec<_>) = path.sent.iter().partition(|sent| sent.purpose == Purpose::PacketSize);
+        let sizes: Vec<_> = tests.iter().map(|sent| sent.train.segments[0].first_size).collect();
+        assert_eq!(sizes, [9000, 1500][..if mtu == 9000 { 1 } else { 2 }]);
+        let found = trains.iter().flat_map(|sent| sent.train.packets()).map(|packet| packet.size).max();
+        assert_eq!(found, Some(largest), "{rate} Mbit/s, {mtu} bytes");
+    }
+}
+
+/// This host's own interface may be the cause of what it receives, and of no more.
+#[test]
+fn an_interface_that_coalesces_interrupts_is_named_where_packets_arrive_in_batches() {
+    let coalescing = |micros| Some(Coalescing { interface: "eth0".into(), delay: Span::from_micros(micros) });
+    let cases =
+        [(250, coalescing(250), true), (250, coalescing(8), false), (250, None, false), (0, coalescing(250), false)];
+    for (interrupts, coalescing, is_named) in cases {
+        let interrupts = Span::from_micros(interrupts);
+        let mut path = Path { rate: Rate::from_mbit(400), interrupts, coalescing, ..Path::new() };
+        let report = path.measure(MeasurementPlan::default()).unwrap();
+        let names = |report: Option<DirectionReport>| {
+            report.unwrap().warnings.iter().any(|warning| warning.contains("the interface eth0 of this host"))
+        };
+        assert_eq!([names(report.up), names(report.down)], [false, is_named], "{:?}, {interrupts}", path.coalescing);
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub mod batch;
 mod binding;
 pub mod capture;
 pub mod clock;
+pub mod coalescing;
 pub mod congestion;
 mod control;
 pub mod cpu;

@@ -87,20 +87,36 @@ impl Switches {
 
     /// One command; none where the device does not know it.
     fn call(&self, command: u32, data: u32) -> io::Result<Option<u32>> {
-        let mut value = EthtoolValue { command, data };
-        let mut request = EthtoolRequest { name: [0; libc::IFNAMSIZ], value: &mut value, padding: [0; 16] };
-        // It is the name of an interface, hence short enough.
-        request.name[..self.name.len()].copy_from_slice(self.name.as_bytes());
-        // SAFETY: `request` is laid out as struct ifreq (name, then a union of 24 bytes that begins with the pointer),
-        // and both it and the ethtool_value that it points to live across the call.
-        let outcome = unsafe { libc::ioctl(self.control.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-        if outcome >= 0 {
-            return Ok(Some(value.data));
-        }
-        match io::Error::last_os_error() {
-            error if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
-            error => Err(error),
-        }
+        Ok(ethtool(&self.control, &self.name, command, data)?.map(|[_, value, ..]| value))
+    }
+}
+
+/// Numbers of the longest of ethtool's structures that are used here: struct ethtool_coalesce.
+pub(crate) const ETHTOOL_NUMBERS: usize = 23;
+
+/// One of ethtool's commands on an interface, with a number behind it. Its answer, of which the first number is the command; none where the
+/// device does not know it.
+pub(crate) fn ethtool(
+    control: &OwnedFd,
+    interface: &str,
+    command: u32,
+    data: u32,
+) -> io::Result<Option<[u32; ETHTOOL_NUMBERS]>> {
+    let mut numbers = [0; ETHTOOL_NUMBERS];
+    (numbers[0], numbers[1]) = (command, data);
+    let mut request = EthtoolRequest { name: [0; libc::IFNAMSIZ], numbers: &mut numbers, padding: [0; 16] };
+    let name = request.name.get_mut(..interface.len()).ok_or(io::ErrorKind::InvalidInput)?;
+    name.copy_from_slice(interface.as_bytes());
+    // SAFETY: `request` is laid out as struct ifreq (name, then a union of 24 bytes that begins with the pointer), and both it and
+    // the numbers that it points to live across the call. What the kernel reads and writes there is struct ethtool_value of two
+    // numbers, or struct ethtool_coalesce.
+    let outcome = unsafe { libc::ioctl(control.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+    if outcome >= 0 {
+        return Ok(Some(numbers));
+    }
+    match io::Error::last_os_error() {
+        error if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
+        error => Err(error),
     }
 }
 
@@ -145,17 +161,10 @@ impl Offloads {
     }
 }
 
-/// struct ethtool_value.
-#[repr(C)]
-struct EthtoolValue {
-    command: u32,
-    data: u32,
-}
-
 /// struct ifreq, as SIOCETHTOOL uses it.
 #[repr(C)]
 struct EthtoolRequest {
     name: [u8; libc::IFNAMSIZ],
-    value: *mut EthtoolValue,
+    numbers: *mut [u32; ETHTOOL_NUMBERS],
     padding: [u8; 16],
 }

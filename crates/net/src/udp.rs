@@ -4,10 +4,12 @@ mod batch;
 mod burst;
 mod receive;
 mod send;
+mod stamped;
 
 pub use batch::{BatchSocket, Refusal};
 pub use burst::{SentBurst, send_burst};
 pub use receive::{BatchReceiver, Received};
+pub use stamped::StampedReceiver;
 
 use crate::option::{Ipv4MtuDiscover, Ipv6Mtu, Ipv6MtuDiscover};
 use nix::libc;

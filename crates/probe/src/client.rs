@@ -50,6 +50,7 @@ fn measure_within(config: &MeasureConfig, limit: &Limit, on_event: &mut dyn FnMu
         round_trip: peer.round_trip,
         max_connections: peer.limits.connections,
         clocks: Clocks { far, ..known.clocks },
+        coalescing: peer.coalescing(),
     };
     let plan = MeasurementPlan { seed: getrandom::u64().unwrap_or(0), ..config.plan.clone() };
     let mut driver = Driver { peer, config, limit, probes: None, trains: 0 };
@@ -127,7 +128,8 @@ impl Driver<'_> {
     }
 
     fn adopt(&mut self, probes: Probes, warnings: Vec<String>) -> Opened {
-        let (max_packet, connections) = (probes.max_packet(), probes.connections());
+        let max_packet = probes.max_packet().min(self.peer.max_packet());
+        let connections = probes.connections();
         let opened = Opened { max_packet, is_size_known: false, connections, warnings };
         self.probes = Some(probes);
         opened

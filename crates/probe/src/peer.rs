@@ -6,11 +6,11 @@ use crate::error::Error;
 use crate::family::Family;
 use crate::queue_watch::{Next, QueueWatch};
 use crate::resolve::resolve;
-use measurement::Event;
-use net::{Binding, clock, tcp};
+use measurement::{Coalescing, Event};
+use net::{Binding, clock, coalescing, tcp};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use train::ClockError;
+use train::{ClockError, Train};
 use transport::{Control, ControlError, ControlWatch, within};
 use units::{Span, Time};
 use wire::{ClientMessage, ClientSession, Credential, Limits, ServerMessage, Version};
@@ -75,6 +75,27 @@ impl Peer {
     /// The version that both ends speak.
     pub(crate) fn version(&self) -> Version {
         self.control.version()
+    }
+
+    /// Size in bytes of the largest packet of a train: larger than Ethernet's if the server knows such, and if the interfaces of both
+    /// ends take them, as the size of TCP's segments shows.
+    pub(crate) fn max_packet(&self) -> u32 {
+        let segment = tcp::sizes(self.control.stream()).map_or(0, |sizes| sizes.header + sizes.payload);
+        if self.version() < Version::JUMBO {
+            return Train::MAX_ETHERNET_PACKET;
+        }
+        segment.clamp(Train::MAX_ETHERNET_PACKET, Train::MAX_PACKET)
+    }
+
+    /// How the interface that the control connection is on coalesces receive interrupts, which that of the trains is as well.
+    pub(crate) fn coalescing(&self) -> Option<Coalescing> {
+        let address = self.control.stream().local_addr().ok()?.ip();
+        let interface = coalescing::interface_with(address)?;
+        let found = coalescing::Coalescing::of(&interface).unwrap_or_else(|error| {
+            tracing::debug!("{error}");
+            None
+        })?;
+        Some(Coalescing { interface, delay: found.delay })
     }
 
     /// Queues for a turn and waits until it begins, for `wait` at most.

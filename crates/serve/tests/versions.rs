@@ -13,14 +13,16 @@ use probe::{MeasureConfig, measure};
 use serve::ServerConfig;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use train::Transport;
-use wire::{Answer, ClientSession, Preamble, PresharedKey, ServerMessage, UdpAnswer, Version};
+use train::{Train, Transport};
+use wire::{Answer, ClientMessage, ClientSession, Preamble, PresharedKey, ServerMessage, UdpAnswer, Version};
 
-const PREVIOUS: [&str; 4] = [
+const PREVIOUS: [&str; 6] = [
     include_str!("recorded/protocol-3-udp.txt"),
     include_str!("recorded/protocol-3-single.txt"),
     include_str!("recorded/protocol-4-udp.txt"),
     include_str!("recorded/protocol-4-single.txt"),
+    include_str!("recorded/protocol-5-udp.txt"),
+    include_str!("recorded/protocol-5-single.txt"),
 ];
 
 /// Who said it, and the bytes.
@@ -152,6 +154,29 @@ fn a_server_of_an_earlier_release_is_measured_and_what_it_cant_say_is_noted() {
     let report = measure(&server.measuring(), &mut |_| {}).unwrap();
     let down = report.down.unwrap();
     assert!(!down.warnings.iter().any(|warning| warning.contains("protocol version")), "{:?}", down.warnings);
+}
+
+/// Servers of earlier releases refuse trains of jumbo frames. Loopback takes them.
+#[test]
+fn only_servers_that_know_jumbo_frames_are_asked_for_them() {
+    let server = Running::start(ServerConfig::default());
+    for (only, largest) in [(Version::spoken(5), Train::MAX_ETHERNET_PACKET), (None, Train::MAX_PACKET)] {
+        let recorder = Recorder::start(server.address, only);
+        let config = common::measuring(recorder.address).with_plan(|plan| {
+            plan.transport = TransportChoice::Fixed(Transport::Udp);
+            plan.method = "linear-scan:packets=10".parse().unwrap();
+        });
+        measure(&config, &mut |_| {}).unwrap();
+        let text = recorder.text();
+        let planned = lines(&text).filter(|(who, _)| *who == "client").filter_map(|(_, frame)| {
+            match wire::decode(&frame).ok()??.0 {
+                ClientMessage::Receive { train, .. } | ClientMessage::Send { train, .. } => Some(train),
+                _ => None,
+            }
+        });
+        let found = planned.flat_map(|train| train.packets().map(|packet| packet.size).collect::<Vec<_>>()).max();
+        assert_eq!(found, Some(largest), "{only:?}");
+    }
 }
 
 /// With a key, a server that does not know how to authenticate packets is measured as it can be, which is noted.

@@ -135,7 +135,9 @@ impl VirtualPaths {
             Transport::Single => return Err("a virtual path has no congestion window".to_owned()),
         };
         let mtu = self.up.mtu();
-        let max_packet = mtu.map_or(Train::MAX_PACKET, |mtu| mtu.min(Train::MAX_PACKET));
+        // As over sockets, where TCP keeps to Ethernet's size.
+        let largest = if connections > 0 { Train::MAX_ETHERNET_PACKET } else { Train::MAX_PACKET };
+        let max_packet = mtu.map_or(Train::MAX_ETHERNET_PACKET, |mtu| mtu.min(largest));
         let is_divided = if connections > 0 { self.proxy_warning() } else { None };
         let warnings = is_divided.into_iter().collect();
         Ok(Opened { max_packet, is_size_known: mtu.is_none(), connections, warnings })

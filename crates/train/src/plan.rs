@@ -50,9 +50,10 @@ pub struct Burst {
 pub struct TrainError(String);
 
 impl Train {
-    /// No packet of a train is larger, in bytes of the IP packet: beyond the first hop nobody promises more than
-    /// Ethernet's size, and a too large packet would vanish or be cut up.
-    pub const MAX_PACKET: u32 = 1500;
+    /// No packet of a train is larger, in bytes of the IP packet: networks with jumbo frames have this size in common.
+    pub const MAX_PACKET: u32 = 9000;
+    /// The largest IP packet of Ethernet without jumbo frames, in bytes: beyond the first hop nobody promises more.
+    pub const MAX_ETHERNET_PACKET: u32 = 1500;
     /// More packets than this are never sent in one train.
     pub const MAX_PACKETS: u32 = 10_000;
     /// No train has more segments.

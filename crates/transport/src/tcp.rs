@@ -127,7 +127,8 @@ impl TcpProbes {
     pub fn max_packet(&self) -> u32 {
         let packets =
             self.slots.iter().filter_map(|slot| Some(slot.header + slot.sizes()?.payload.min(self.max_payload)));
-        packets.min().unwrap_or(Train::MAX_PACKET).min(Train::MAX_PACKET)
+        // Nothing but the loss of connections would show that larger ones do not pass.
+        packets.min().unwrap_or(u32::MAX).min(Train::MAX_ETHERNET_PACKET)
     }
 
     /// See [`Probes::min_packet`](crate::Probes::min_packet).

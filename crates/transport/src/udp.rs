@@ -6,7 +6,7 @@ use crate::parts::{ReceivedTrain, SentTrain};
 use crate::payload::incompressible;
 use net::pace::Pacer;
 use net::stamp::StampPlace;
-use net::udp::{SentBurst, send_burst};
+use net::udp::{SentBurst, StampedReceiver, send_burst};
 use net::{clock, readiness, stamp, udp};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -20,8 +20,10 @@ use wire::{Bearer, Credential, End, Token};
 const HEADER: usize = 24;
 /// Maximum time that sending a packet may block for room in the send buffer; then the train is aborted.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum memory of a packet in the receive buffer, in bytes, with any ordinary network device.
+/// Maximum memory of a packet of Ethernet's size in the receive buffer, in bytes, with any ordinary network device.
 const PACKET_IN_BUFFER: usize = 4608;
+/// Maximum memory of a larger packet there, for each of its bytes.
+const MEMORY_PER_BYTE: usize = 2;
 /// Memory of an unread transmit time stamp in the receive buffer, in bytes.
 const STAMP_IN_BUFFER: usize = 1024;
 /// Wait for further time stamps after the last one, if the kernel is known to provide them.
@@ -132,14 +134,16 @@ impl UdpProbes {
         train.check(u16::MAX.into())?;
         let deadline = clock::monotonic() + train.duration() + timeout;
         let mut received_packets = ReceivedPackets::new(train.count());
-        let mut buffer = [0; HEADER];
+        let mut receiver = StampedReceiver::new(HEADER);
         let mut sleep = self.first_sleep(train);
         while !received_packets.is_complete() {
-            match stamp::receive(&self.socket, &mut buffer) {
-                Ok(received) => {
-                    if let Some(index) = self.recognise(&buffer[..received.len], number) {
-                        received_packets.add(index, received.stamp, clock::realtime());
-                    }
+            let mut add = |packet: &[u8], stamp| {
+                if let Some(index) = self.recognise(packet, number) {
+                    received_packets.add(index, stamp, clock::realtime());
+                }
+            };
+            match receiver.receive(&self.socket, &mut add) {
+                Ok(()) => {
                     // Bounded, even if unrelated packets arrive continuously.
                     if clock::monotonic() > deadline {
                         break;
@@ -341,7 +345,9 @@ impl UdpProbes {
 
     /// How long to sleep after the first packet: for the whole train, if it fits into the receive buffer.
     fn first_sleep(&self, train: &Train) -> Span {
-        if train.count() as usize <= self.buffer / PACKET_IN_BUFFER { train.duration() } else { READ_INTERVAL }
+        let largest = train.packets().map(|packet| packet.size as usize).max().unwrap_or(0);
+        let memory = train.count() as usize * PACKET_IN_BUFFER.max(MEMORY_PER_BYTE * largest);
+        if memory <= self.buffer { train.duration() } else { READ_INTERVAL }
     }
 
     /// Waits for the next packet, then for `sleep`; false if none arrived before the next check of the control.

@@ -155,12 +155,37 @@ fn assert_whole(train: &Train, min_packet: u32, sending: &SentTrain, receiving: 
 fn udp_carries_the_papers_train_both_ways() {
     for (address, min) in [(V4, 20 + 8 + 24), (V6, 40 + 8 + 24)] {
         let (mut a, mut b) = udp(address);
-        assert_eq!((a.kind(), a.connections(), a.max_packet(), a.min_packet()), (Transport::Udp, 0, 1500, min));
+        assert_eq!(
+            (a.kind(), a.connections(), a.max_packet(), a.min_packet()),
+            (Transport::Udp, 0, Train::MAX_PACKET, min)
+        );
         let (sending, receiving) = carry(&mut a, &mut b, 1, &paper_train(), RECEIVE_TIMEOUT);
         assert_whole(&paper_train(), min, &sending, &receiving);
         let (sending, receiving) = carry(&mut b, &mut a, 2, &paper_train(), RECEIVE_TIMEOUT);
         assert_whole(&paper_train(), min, &sending, &receiving);
     }
+}
+
+/// The path's MTU is the kernel's business: here, that of the route.
+#[test]
+fn jumbo_frames_are_sent_where_the_path_takes_them() {
+    testnet::in_namespaces("jumbo_frames_are_sent_where_the_path_takes_them", || {
+        for (mtu, largest) in [(9000, 9000), (9600, 9000), (1500, 1500)] {
+            let hosts = testnet::VethHosts::new(mtu).unwrap();
+            testnet::ip(&hosts.middle, &["addr", "add", "10.79.0.3/24", "dev", testnet::VethHosts::PORTS[0]]).unwrap();
+            let bind = |address: &'static str| move || UdpSocket::bind((address, 0)).unwrap();
+            let near = hosts.left.run(bind("10.79.0.1")).unwrap();
+            let far = hosts.middle.run(bind("10.79.0.3")).unwrap();
+            near.connect(far.local_addr().unwrap()).unwrap();
+            far.connect(near.local_addr().unwrap()).unwrap();
+            let (mut near, mut far) = (client(near), server(far));
+            assert_eq!((near.max_packet(), far.max_packet()), (largest, largest));
+            let train = train(20, 100, 9000, 0);
+            let (sending, receiving) = carry(&mut near, &mut far, 1, &train, SHORT_GRACE);
+            let count = if largest == 9000 { 20 } else { 0 };
+            assert_eq!((sending.departures.len(), receiving.arrivals.len()), (count, count), "{mtu}");
+        }
+    });
 }
 
 #[test]
@@ -171,7 +196,7 @@ fn ipv4_in_ipv6_clothes_is_ipv4() {
     server.connect(mapped).unwrap();
     client.connect((Ipv4Addr::LOCALHOST, server.local_addr().unwrap().port())).unwrap();
     let (mut a, mut b) = (self::client(client), self::server(server));
-    assert_eq!((a.min_packet(), b.min_packet(), b.max_packet()), (52, 52, 1500));
+    assert_eq!((a.min_packet(), b.min_packet(), b.max_packet()), (52, 52, Train::MAX_PACKET));
     let (sending, receiving) = carry(&mut b, &mut a, 0, &paper_train(), RECEIVE_TIMEOUT);
     assert_whole(&paper_train(), 52, &sending, &receiving);
 
@@ -375,6 +400,6 @@ fn trains_end_when_the_control_connection_does() {
 #[test]
 fn a_plan_beyond_the_limits_is_refused_before_anything_leaves() {
     let (mut a, mut b) = udp(V4);
-    assert!(matches!(a.send(0, &train(1, 0, 1501, 0)), Err(Error::Plan(_))));
+    assert!(matches!(a.send(0, &train(1, 0, Train::MAX_PACKET + 1, 0)), Err(Error::Plan(_))));
     assert!(matches!(b.receive(0, &Train::default(), RECEIVE_TIMEOUT), Err(Error::Plan(_))));
 }

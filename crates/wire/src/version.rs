@@ -5,7 +5,8 @@ use std::fmt;
 /// A version of the protocol that this crate speaks.
 ///
 /// Each version has all that the one before it has, with the same encoding, and adds to it, in sessions of that version or later
-/// ones only: messages at the end of their enumeration, or another meaning of bytes of the same place and length. A client begins with the newest version that it speaks; a
+/// ones only: messages at the end of their enumeration, or another meaning of bytes of the same place and length; or
+/// it allows values that were refused. A client begins with the newest version that it speaks; a
 /// server that is older names its own, and the client begins again with that. A server answers in the version of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(u16);
@@ -37,7 +38,7 @@ impl Version {
     /// The oldest that this crate speaks.
     pub const OLDEST: Version = Version(3);
     /// The newest, with which clients begin.
-    pub const NEWEST: Version = Version(5);
+    pub const NEWEST: Version = Version(6);
     /// The first in which servers say where send times were taken ([`HeldBack`](crate::ServerMessage::HeldBack)), and how much
     /// earlier the packets were given to their kernel ([`Submitted`](crate::ServerMessage::Submitted)).
     pub const SEND_TIMES: Version = Version(4);
@@ -45,6 +46,8 @@ impl Version {
     pub const AUTHENTICATED: Version = Version(4);
     /// The first in which servers fill the path with TCP transfers ([`Load`](crate::ClientMessage::Load)).
     pub const LOAD: Version = Version(5);
+    /// The first in which trains have packets of more than [`Train::MAX_ETHERNET_PACKET`](train::Train::MAX_ETHERNET_PACKET) bytes.
+    pub const JUMBO: Version = Version(6);
 
     /// The version of this number; none if this crate does not speak it.
     pub fn spoken(number: u16) -> Option<Self> {

@@ -21,7 +21,7 @@ const MAX_BODY_PACKETS: u32 = 120;
 const FAST_PRIME_SECONDS: f64 = 400e-6;
 /// … and has at least so many bursts.
 const MIN_PRIME_BURSTS: u32 = 4;
-/// No body or prime has more packets then.
+/// No body or prime has more packets then, or more bytes than so many full packets of Ethernet.
 const MAX_FAST_PACKETS: u32 = 3600;
 /// Full packets of this rate, in bit/s, and more are sent in bursts.
 const LEAST_BURST_RATE: f64 = 800e6;
@@ -155,41 +155,52 @@ fn emptying_packets(state: &State, bottleneck: Bottleneck, credit: f64) -> u32 {
     (credit * doubt / (1.0 - filling) / (f64::from(state.max_packet) * 8.0)).ceil() as u32
 }
 
-/// How many packets are sent at once at this rate, if they are not sent one by one.
-pub(super) fn burst(state: &State, rate: f64) -> Option<u32> {
-    let size = packet_size(rate, state.max_packet);
-    let interval = Span::from_secs_f64((f64::from(size) * 8.0 / rate.max(1.0)).min(1.0));
-    Train::packets_per_burst(interval, size).filter(|_| state.bursts)
+/// Packets that are sent at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Burst {
+    packets: u32,
+    /// Bytes of each.
+    size: u32,
+}
+
+/// What is sent at once at this rate, if packets are not sent one by one: jumbo frames where they, too, would be too close together for
+/// that. At lower rates they are large against the queues of the path.
+pub(super) fn burst(state: &State, rate: f64) -> Option<Burst> {
+    let of_size = |size| {
+        let interval = Span::from_secs_f64((f64::from(size) * 8.0 / rate.max(1.0)).min(1.0));
+        Train::packets_per_burst(interval, size).map(|packets| Burst { packets, size })
+    };
+    let sizes = [state.max_burst_packet, packet_size(rate, state.max_packet)];
+    sizes.into_iter().filter(|_| state.bursts).find_map(of_size)
 }
 
 /// A primed train of bursts, which lasts as long as on slower paths; its prime empties a bucket by so many packets first.
-fn fast_train(state: &State, rate: f64, burst: u32, emptying: u32) -> (Shape, Train) {
+fn fast_train(state: &State, rate: f64, burst: Burst, emptying: u32) -> (Shape, Train) {
     let Knowledge { readings, capacity, .. } = &state.knowledge;
-    let size = packet_size(rate, state.max_packet);
-    let bits = f64::from(size) * 8.0;
+    let bits = f64::from(burst.size) * 8.0;
+    let emptying = f64::from(emptying) * f64::from(state.max_packet) / f64::from(burst.size);
     let overflows = readings.iter().filter(|r| r.overflowed() || r.prime_overflowed).count();
     let filling = FAST_PRIME_SECONDS * capacity.unwrap_or(rate) / bits / f64::from(1 << overflows.min(8));
-    let prime = whole_bursts(filling + f64::from(emptying), burst, MIN_PRIME_BURSTS);
+    let prime = whole_bursts(filling + emptying, burst, MIN_PRIME_BURSTS);
     let duration = if readings.is_empty() { 0.002 } else { 0.0035 };
-    let body = whole_bursts(duration * rate / bits, burst, Train::MIN_BURST_TRAIN.div_ceil(burst));
-    let segment = |count, interval| Segment { count, interval, first_size: size, size_step: 0 };
+    let body = whole_bursts(duration * rate / bits, burst, Train::MIN_BURST_TRAIN.div_ceil(burst.packets));
+    let segment = |count, interval| Segment { count, interval, first_size: burst.size, size_step: 0 };
     let segments = vec![segment(prime, Span::ZERO), segment(body, Span::from_secs_f64(bits / rate))];
     (Shape::Primed { prime }, Train { segments })
 }
 
-/// About so many packets, in bursts of `burst`, and at least `least` of these.
-fn whole_bursts(packets: f64, burst: u32, least: u32) -> u32 {
-    let most = MAX_FAST_PACKETS / burst;
-    ((packets / f64::from(burst)) as u32).max(least).min(most) * burst
+/// About so many packets, in whole bursts, and at least `least` of these.
+fn whole_bursts(packets: f64, burst: Burst, least: u32) -> u32 {
+    let most = MAX_FAST_PACKETS.min(MAX_FAST_PACKETS * Train::MAX_ETHERNET_PACKET / burst.size) / burst.packets;
+    ((packets / f64::from(burst.packets)) as u32).max(least).min(most) * burst.packets
 }
 
 /// A train of one rate whose packets are sent in bursts.
-fn fast_paced(state: &State, rate: f64, burst: u32, seconds: f64) -> Train {
-    let size = packet_size(rate, state.max_packet);
-    let bits = f64::from(size) * 8.0;
-    let count = whole_bursts(seconds * rate / bits, burst, Train::MIN_BURST_TRAIN.div_ceil(burst));
+fn fast_paced(rate: f64, burst: Burst, seconds: f64) -> Train {
+    let bits = f64::from(burst.size) * 8.0;
+    let count = whole_bursts(seconds * rate / bits, burst, Train::MIN_BURST_TRAIN.div_ceil(burst.packets));
     let interval = Span::from_secs_f64(bits / rate);
-    Train { segments: vec![Segment { count, interval, first_size: size, size_step: 0 }] }
+    Train { segments: vec![Segment { count, interval, first_size: burst.size, size_step: 0 }] }
 }
 
 /// A prime of so many packets of that size, and the body.
@@ -212,7 +223,7 @@ pub(super) fn paced(state: &State, rate: f64) -> (Shape, Train) {
         1
     };
     let train = match burst(state, rate) {
-        Some(burst) => fast_paced(state, rate, burst, 0.0035),
+        Some(burst) => fast_paced(rate, burst, 0.0035),
         None => one_rate(rate, state.max_packet, |body| body * long),
     };
     (Shape::Paced { verifies: false }, train)
@@ -221,7 +232,7 @@ pub(super) fn paced(state: &State, rate: f64) -> (Shape, Train) {
 /// A long one, to see whether its rate is available.
 pub(super) fn verification(state: &State, rate: f64) -> (Shape, Train) {
     let train = match burst(state, rate) {
-        Some(burst) => fast_paced(state, rate, burst, VERIFICATION_SECONDS),
+        Some(burst) => fast_paced(rate, burst, VERIFICATION_SECONDS),
         None => one_rate(rate, state.max_packet, |body| {
             ((VERIFICATION_LENGTH * f64::from(body)) as u32).max(MIN_VERIFICATION_PACKETS)
         }),
@@ -300,4 +311,26 @@ pub(super) fn scouted_rate(record: &TrainRecord) -> Option<f64> {
     }
     let rate = Rate::from_bytes_over(bytes, last - first).as_f64();
     Some(if rate > 0.0 { rate.min(FAST) } else { FAST })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::PrimedConfig;
+    use super::*;
+    use crate::config::Conditions;
+
+    #[test]
+    fn jumbo_frames_are_for_rates_at_which_they_are_sent_in_bursts() {
+        let state = |max_packet| {
+            State::new(PrimedConfig::default(), &Conditions { bursts: true, ..Conditions::new(max_packet) })
+        };
+        let burst_at = |mbit: u32, max_packet| burst(&state(max_packet), f64::from(mbit) * 1e6);
+        let of = |packets, size| Some(Burst { packets, size });
+        assert_eq!([1, 100, 700].map(|mbit| burst_at(mbit, 9000)), [None; 3]);
+        assert_eq!([1000, 4000, 10_000].map(|mbit| burst_at(mbit, 9000)), [of(4, 1500), of(16, 1500), of(6, 9000)]);
+        assert_eq!([1000, 10_000].map(|mbit| burst_at(mbit, 1500)), [of(4, 1500), of(41, 1500)]);
+        // No larger trains for that.
+        let [jumbo, ethernet] = [9000, 1500].map(|max_packet| paced(&state(max_packet), 40e9).1.bytes());
+        assert!(jumbo <= ethernet && jumbo * 10 > ethernet * 9, "{jumbo}, {ethernet}");
+    }
 }

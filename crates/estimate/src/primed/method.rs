@@ -70,9 +70,15 @@ impl Primed {
             Shape::Scout => self.state.scouted = Some(control::scouted_rate(record).ok_or(Rejection::PacketsMissing)?),
             Shape::Primed { prime } => {
                 let prime = prime as usize;
-                self.state.trains.push(Packets::with_bursts_joined(record, prime, epoch)?);
+                let train = Packets::with_bursts_joined(record, prime, epoch)?;
                 let joined = record.with_bursts_joined();
-                self.look_for_shaper(&joined.record.packets[..joined.within(prime)]);
+                let is_in_bursts = train.is_in_bursts;
+                self.state.trains.push(train);
+                // The prime of a train of bursts is shorter than many buckets last.
+                let end = if is_in_bursts { joined.record.packets.len() } else { joined.within(prime) };
+                if self.look_for_shaper(&joined.record.packets[..end]) && is_in_bursts {
+                    self.begin_behind_shaper();
+                }
                 self.state.knowledge =
                     Knowledge::of(&self.state.trains, self.state.scouted.unwrap_or(0.0), &self.state.shaping);
             }
@@ -86,13 +92,26 @@ impl Primed {
         Ok(())
     }
 
-    /// A small token bucket shows in the primes themselves: their first packets pass faster than the rest.
-    fn look_for_shaper(&mut self, prime: &[PacketRecord]) {
-        if self.state.shaping == Shaping::Unknown {
-            self.changes.push(shaping::change(prime));
-            let change = shaping::reproduced(&self.changes).filter(|change| change.fall > MIN_FALL);
-            let found = change.map(|change| shaping::shaper(&change, &self.changes, None));
-            self.state.shaping = found.map_or(Shaping::Unknown, Shaping::Shaped);
+    /// A small token bucket shows in the primes themselves: their first packets pass faster than the rest. Whether it has just been
+    /// found.
+    fn look_for_shaper(&mut self, packets: &[PacketRecord]) -> bool {
+        if self.state.shaping != Shaping::Unknown {
+            return false;
+        }
+        self.changes.push(shaping::change(packets));
+        let change = shaping::reproduced(&self.changes).filter(|change| change.fall > MIN_FALL);
+        let found = change.map(|change| shaping::shaper(&change, &self.changes, None));
+        self.state.shaping = found.map_or(Shaping::Unknown, Shaping::Shaped);
+        found.is_some()
+    }
+
+    /// Earlier trains were meant for a path without a bucket: they were too short to empty it and too fast for its committed rate, and
+    /// took more bytes than a measurement at that rate is to have.
+    fn begin_behind_shaper(&mut self) {
+        let newest = self.state.trains.len().saturating_sub(1);
+        self.state.trains.drain(..newest);
+        if !self.state.limits_bytes {
+            self.bytes = 0;
         }
     }
 

@@ -5,6 +5,7 @@ use crate::capacity::Shaping;
 use crate::config::{Budget, Conditions};
 use crate::method::Rejection;
 use std::collections::BTreeMap;
+use train::Train;
 use units::Span;
 
 /// When a measurement knows enough.
@@ -28,8 +29,10 @@ pub(super) const BUDGET: Budget = Budget { bytes: 1_700_000, time: Span::from_se
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) config: PrimedConfig,
-    /// The largest packet that the transport carries in one piece, in bytes.
+    /// The largest packet that is sent by itself, in bytes.
     pub(super) max_packet: u32,
+    /// The largest packet of a burst, in bytes: a jumbo frame where the path takes them.
+    pub(super) max_burst_packet: u32,
     /// Whether packets that are too close together are sent in bursts.
     pub(super) bursts: bool,
     pub(super) budget: Budget,
@@ -59,7 +62,8 @@ impl State {
     pub(super) fn new(config: PrimedConfig, conditions: &Conditions) -> Self {
         State {
             config,
-            max_packet: conditions.max_packet,
+            max_packet: conditions.max_packet.min(Train::MAX_ETHERNET_PACKET),
+            max_burst_packet: conditions.max_packet,
             bursts: conditions.bursts,
             limits_bytes: conditions.budget.bytes.is_some(),
             budget: BUDGET.or(conditions.budget),

@@ -41,6 +41,7 @@ impl VirtualTime {
             round_trip: paths.round_trip(),
             max_connections: MeasurementPlan::CONNECTIONS.into(),
             clocks: Clocks::default(),
+            coalescing: None,
         };
         let plan = plan::measurement(scenario, point, point.direction.into(), u64::from(point.run));
         match paths.measure(Measurement::new(plan, session), &mut |_| ()) {

@@ -92,7 +92,7 @@ fn pass_datagrams(outside: UdpSocket, server: SocketAddr, log: &Log) {
     inside.connect(server).unwrap();
     let log = Arc::clone(log);
     thread::spawn(move || {
-        let mut packet = [0; 2048];
+        let mut packet = [0; 1 << 16];
         let (_, client) = outside.peek_from(&mut packet).unwrap();
         outside.connect(client).unwrap();
         let (outside_too, inside_too, log_too) =
@@ -103,7 +103,7 @@ fn pass_datagrams(outside: UdpSocket, server: SocketAddr, log: &Log) {
 }
 
 fn copy_datagrams(from: &UdpSocket, to: &UdpSocket, log: &Log, who: &str) {
-    let mut packet = [0; 2048];
+    let mut packet = [0; 1 << 16];
     loop {
         let Ok(length) = from.recv(&mut packet) else { continue };
         if packet.starts_with(&MAGIC) {

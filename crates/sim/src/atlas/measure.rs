@@ -52,6 +52,7 @@ impl DrawnPath {
             round_trip: paths.round_trip(),
             max_connections: MeasurementPlan::CONNECTIONS.into(),
             clocks: Clocks::default(),
+            coalescing: None,
         };
         let plan = MeasurementPlan {
             directions: Directions::Up,
