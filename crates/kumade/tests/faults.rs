@@ -407,7 +407,8 @@ fn a_measurement_of_which_a_call_fails_ends() {
         ("sendto", 2, Fault::Short),
         ("recvfrom", 1, Fault::Interrupted),
         ("ppoll", 5, Fault::Refused),
-        ("recvmsg", 300, LATE),
+        ("recvmsg", 100, LATE),
+        ("recvmmsg", 10, LATE),
         ("sendto", 300, Fault::Refused),
         ("write", 1, Fault::Refused),
     ]);
@@ -424,6 +425,7 @@ fn a_server_of_which_a_call_fails_ends() {
         ("accept4", 1, Fault::Refused),
         ("clone3", 1, Fault::Refused),
         ("recvmsg", 20, Fault::Refused),
+        ("recvmmsg", 5, Fault::Refused),
     ]);
     sweep(&Serve, plans);
 }
