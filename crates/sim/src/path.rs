@@ -55,6 +55,8 @@ const SEGMENTS_OF_SEND: i64 = 12;
 #[derive(Debug)]
 pub struct VirtualPath {
     hops: Vec<Link<usize>>,
+    /// What was added to each.
+    cross: Vec<Vec<CrossConfig>>,
     /// The links are not in series: each flow takes one of them, by a hash under this seed (RFC 2991).
     balanced_by: Option<u64>,
     /// In place of the links.
@@ -78,9 +80,10 @@ impl VirtualPath {
     /// # Errors
     /// [`Link`] or [`CrossTraffic`] refuses a setting.
     pub fn new(hops: &[Hop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
+        let cross = hops.iter().map(|hop| hop.cross.clone()).collect();
         let hops = hops.iter().map(build).collect::<Result<_, ConfigError>>()?;
         let random = Pcg64Mcg::seed_from_u64(seed);
-        Ok(VirtualPath { hops, balanced_by: None, elastic: None, stamping, mtu: None, random, now: Time::ZERO })
+        Ok(VirtualPath { hops, cross, balanced_by: None, elastic: None, stamping, mtu: None, random, now: Time::ZERO })
     }
 
     /// One link with TCP connections on it, which begin within the first second.
@@ -252,16 +255,15 @@ impl VirtualPath {
 
     /// The same for each link.
     pub fn truths(&self, from: Time, to: Time) -> Vec<Rate> {
-        let available = |hop: &Link<usize>| {
-            let rate = match &hop.config().medium {
-                Some(Medium::Wireless(_) | Medium::Trace(_)) => saturated(hop.config(), from, to),
-                _ => hop.config().sustained_rate(),
-            };
-            let rate = rate.map_or(f64::INFINITY, Rate::as_f64);
+        let available = |(place, hop): (usize, &Link<usize>)| {
+            if let Some(Medium::Wireless(_) | Medium::Trace(_)) = &hop.config().medium {
+                return left(hop.config(), self.cross.get(place).map_or(&[], Vec::as_slice), from, to).unwrap_or(Rate::ZERO);
+            }
+            let rate = hop.config().sustained_rate().map_or(f64::INFINITY, Rate::as_f64);
             let cross = hop.ledger().cross_bytes_between(from, to).unwrap_or(0);
             Rate::from_f64(rate - Rate::from_bytes_over(cross, to - from).as_f64())
         };
-        self.hops.iter().map(available).collect()
+        self.hops.iter().enumerate().map(available).collect()
     }
 
     /// Runs all hops on to the present, so that [`truth`](Self::truth) covers it.
@@ -309,9 +311,10 @@ fn build(hop: &Hop) -> Result<Link<usize>, ConfigError> {
     Ok(link)
 }
 
-/// What a link whose rate varies carries from `from` to `to` while packets of 1500 bytes always wait; none where a setting is out of
-/// range.
-fn saturated(config: &LinkConfig, from: Time, to: Time) -> Option<Rate> {
+/// What a link whose rate varies leaves from `from` to `to` beside this cross traffic: what it carries of packets of 1500 bytes that
+/// always wait with it. (That is not what it carries without cross traffic less that: a turn on a radio link takes as long for a
+/// small packet as for a large one, but for the bits.) None where a setting is out of range.
+fn left(config: &LinkConfig, cross: &[CrossConfig], from: Time, to: Time) -> Option<Rate> {
     const PACKET_BYTES: u32 = 1500;
     const WAITING_BYTES: u64 = 600_000;
     const STEP: Span = Span::from_millis(1);
@@ -323,6 +326,9 @@ fn saturated(config: &LinkConfig, from: Time, to: Time) -> Option<Rate> {
         ..config.clone()
     };
     let mut link = Link::new(config.validate().ok()?);
+    for config in cross {
+        link.add_cross(CrossTraffic::new(config.clone()).ok()?);
+    }
     let mut bytes = 0;
     let mut now = Time::ZERO;
     while now < to {
