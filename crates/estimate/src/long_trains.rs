@@ -48,7 +48,7 @@ pub struct LongTrainsConfig {
 #[derive(Debug)]
 pub struct LongTrains {
     config: LongTrainsConfig,
-    readings: Vec<Reading>,
+    readings: Vec<(Time, Reading)>,
     unread: u32,
     /// Packets of the fast part of the train on its way.
     fast_packets: usize,
@@ -74,7 +74,7 @@ impl LongTrains {
             readings: Vec::new(),
             unread: 0,
             fast_packets: 0,
-            fast_rate: config.rate.as_f64() * tune("FAST", 3.0),
+            fast_rate: config.rate.as_f64() * tune("FAST", 5.0),
             slow_part: 1.0,
             shrink: 1.0,
             sent: 0,
@@ -94,7 +94,7 @@ impl LongTrains {
         let pause = (tune("SPACING", 0.08) - self.last.0).max(tune("PAUSE", 0.5) * self.last.0);
         let wait = drained.max(pause) * (1.0 + 0.2 * random(&mut self.random));
         let wait = Span::from_secs_f64(if self.sent == 0 { 0.0 } else { wait.min(2.0) });
-        let is_within = self.bytes + train.bytes() <= self.config.budget_bytes
+        let is_within = self.bytes + train.bytes() <= self.budget()
             && now - started + wait + train.duration() <= self.config.budget_time
             && train.check(self.config.max_packet).is_ok();
         if !is_within || self.readings.len() >= tune("TRAINS", 24.0) as usize || self.sent >= 2 * tune("TRAINS", 24.0) as u32 {
@@ -115,15 +115,17 @@ impl LongTrains {
         if self.trace { println!("   fast {:.1}M x{} shrink {:.2} len {} lost {lost} left {:.2}ms {:?} {:?}", self.fast_rate/1e6, self.fast_packets, self.shrink, passages.len(), self.last.1*1e3, read.map(|r| (r.whole.rate()/1e6, r.whole.ratio(), r.whole.arrived*1e3, r.parts.map(|(f,s)| (f.rate()/1e6, f.ratio(), s.rate()/1e6, s.ratio())))), self.fit().map(|f| (f.carried/1e6, f.cross/1e6, f.available/1e6))); }
         match read {
             Ok(reading) => {
-                self.readings.push(reading);
+                let sent = record.packets.iter().find_map(|packet| packet.sent);
+                self.readings.push((sent.unwrap_or(Time::ZERO), reading));
                 if lost as f64 > 2.0 + 0.01 * passages.len() as f64 { self.shrink *= 0.8; }
                 self.slow_part = 1.0;
-                let fast: Vec<f64> = self.readings.iter().map(|r| r.parts.map_or(r.whole.rate(), |p| p.0.rate())).collect();
-                self.fast_rate = tune("FAST", 3.0) * mean(&fast);
+                let fast: Vec<f64> = self.readings.iter().filter_map(|(_, r)| r.parts.map(|p| p.0.rate())).collect();
+                if fast.is_empty() { self.fast_rate = self.fast_rate.max(tune("FAST", 5.0) * reading.whole.rate()); } else {
+                self.fast_rate = tune("FAST", 5.0) * mean(&fast); }
             }
             Err(Unread::Lost) => { self.shrink *= 0.6; self.unread += 1; }
             Err(Unread::Empty) => {
-                self.unread += 1;
+                self.unread += u32::from(!self.readings.is_empty());
                 self.fast_rate *= 1.5;
                 self.slow_part *= 1.3;
             }
@@ -131,7 +133,23 @@ impl LongTrains {
     }
 
     fn fit(&self) -> Option<Fit> {
-        Fit::of(&self.readings)
+        Fit::of(&self.weighted())
+    }
+
+    /// The readings, with the time that each stands for.
+    fn weighted(&self) -> Vec<(f64, Reading)> {
+        let times: Vec<Time> = self.readings.iter().map(|(time, _)| *time).collect();
+        let weight = |place: usize| {
+            let (before, after) = (place.saturating_sub(1), (place + 1).min(times.len() - 1));
+            (times[after] - times[before]).as_secs_f64() / (after - before).max(1) as f64
+        };
+        let weights: Vec<f64> = (0..times.len()).map(weight).collect();
+        weights.into_iter().map(|w| if w > 0.0 && tune("WEIGHT", 1.0) > 0.0 { w } else { 1.0 }).zip(self.readings.iter().map(|r| r.1)).collect()
+    }
+
+    fn budget(&self) -> u64 {
+        let carried = self.fit().map_or(self.fast_rate / tune("FAST", 5.0), |fit| fit.carried);
+        ((tune("BUDGET_S", 0.4) * carried / 8.0) as u64).max(tune("BUDGET_B", 4e6) as u64).min(self.config.budget_bytes)
     }
 
     /// The next train, and how long it is.
@@ -139,13 +157,15 @@ impl LongTrains {
         let LongTrainsConfig { turn, max_packet, max_packets, .. } = self.config;
         let bits = f64::from(max_packet) * 8.0;
         let fit = self.fit();
-        let arriving = self.fast_rate / tune("FAST", 3.0);
-        let available = fit.map_or(0.7 * arriving, |fit| fit.available).max(0.1 * arriving);
+        let arriving = self.fast_rate / tune("FAST", 5.0);
+        let available = fit.map_or(0.7 * arriving, |fit| fit.available).max(0.0);
         let carried = fit.map_or(arriving, |fit| fit.carried);
-        let slow_rate = tune("SLOW", 0.85) * available * self.slow_part;
-        let seconds = (tune("TURNS", 20.0) * turn.as_secs_f64()).max(tune("PACKETS", 60.0) * bits / slow_rate).max(tune("MINSEC", 0.02)).min(tune("MAXSEC", 1.0)) * self.shrink;
+        let slow_rate = (tune("SLOW", 0.85) * available * self.slow_part).max(tune("MINSLOW", 0.1) * carried);
+        let seconds = (tune("TURNS", 20.0) * turn.as_secs_f64()).max(tune("PACKETS", 60.0) * bits / slow_rate).max(tune("MINSEC", 0.02)).min(tune("MAXSEC", 1.0));
+        let most = self.budget() as f64 * 8.0 / tune("MINTRAINS", 14.0) / (slow_rate + 0.4 * arriving);
+        let seconds = seconds.min(most.max(6.0 * turn.as_secs_f64())) * self.shrink;
         let delay = (tune("PRE", 0.3) * seconds).min(tune("QUEUE", 200e3) * self.shrink * 8.0 / carried);
-        let fast_seconds = delay / (tune("FAST", 3.0) - 1.0);
+        let fast_seconds = delay / (tune("FAST", 5.0) - 1.0);
         let segment = |seconds: f64, rate: f64, least: f64| Segment {
             count: (seconds * rate / bits).max(least) as u32,
             interval: Span::from_secs_f64(bits / rate),
@@ -165,8 +185,8 @@ impl LongTrains {
 
     fn found(&self) -> Option<Varying> {
         if self.trace { println!("   unread {} of {}", self.unread, self.sent); }
-        if self.readings.len() < 6 { return None; }
-        Varying::of(&self.readings, self.config.seed)
+        if self.readings.len() < 6 || f64::from(self.unread) > tune("UNREAD", 0.2) * (f64::from(self.unread) + self.readings.len() as f64) { return None; }
+        Varying::of(&self.weighted(), self.config.seed)
     }
 }
 

@@ -12,7 +12,7 @@ fn main() {
         let p = DrawnPath::new(kind, Seeds::Tuning.seed(k));
         let mut path = p.build().unwrap();
         let rate = Rate::from_f64(p.sustained.as_f64() * 0.5);
-        let budget = 3_000_000u64.max((p.sustained.as_f64() * 0.4 / 8.0) as u64);
+        let budget = 20_000_000;
         let mut lt = LongTrains::new(LongTrainsConfig { rate, turn: if kind == PathKind::Cellular { Span::from_millis(1) } else if let Some(link::Medium::Wireless(w)) = &p.hops[0].link.medium { p.sustained.time_for(u64::from(w.packets) * 1500) } else { Span::from_micros(500) }, max_packet: 1500, max_packets: 5000, budget_bytes: budget, budget_time: Span::from_secs(8), seed: k.into() });
         lt.trace = a.len() > 3 && a[3] == k.to_string(); if a.len() > 3 && !lt.trace { continue; } let mut start = None;
         let begun = path.now();
@@ -36,7 +36,7 @@ fn main() {
         if let Some(v) = found { let (f, t) = (v.available, v.trains);
             let j = Judgement::of(&f, truth, p.sustained);
             vals += 1; cov += usize::from(j.covers); wrong += usize::from(j.fault().is_some()); err += j.error.abs(); w.push(j.width);
-            if show { println!("{k}: {} cross {} truth {truth} found {} ({} to {}) of {t} {}", p.sustained, p.cross, f.value, f.low, f.high, if j.fault().is_some() {"WRONG"} else if !j.covers {"miss"} else {""}); }
+            if show { println!("{k}: {} {} cross {} truth {truth} found {} ({} to {}) of {t} {}", format!("{:?}", p.hops[0].cross.first().map(|c| &c.kind)).chars().take(40).collect::<String>(), p.sustained, p.cross, f.value, f.low, f.high, if j.fault().is_some() {"WRONG"} else if !j.covers {"miss"} else {""}); }
         } else if show { println!("{k}: {} cross {} truth {truth} none", p.sustained, p.cross); }
     }
     w.sort_by(f64::total_cmp);

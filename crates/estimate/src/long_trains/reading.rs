@@ -87,13 +87,13 @@ impl Reading {
         let none = if is_lost { Unread::Lost } else { Unread::Empty };
         let turns = turns(kept);
         let waiting = waiting(&turns, least_delay(kept)).ok_or(none)?;
-        if waiting.len() < MIN_TURNS {
+        if waiting.len() < super::tune("MINT", 6.0) as usize {
             return Err(none);
         }
         let whole = Part::of(waiting).ok_or(none)?;
         let end = passages.get(fast_packets.saturating_sub(1)).map_or(f64::INFINITY, |passage| passage.sent);
         let split = waiting.partition_point(|turn| turn.sent <= end).saturating_sub(1);
-        let is_enough = split >= MIN_PART_TURNS && waiting.len() - 1 - split >= MIN_PART_TURNS;
+        let is_enough = split >= super::tune("MINPT", 3.0) as usize && waiting.len() - 1 - split >= super::tune("MINPT", 3.0) as usize;
         let parts = Part::of(&waiting[..=split]).zip(Part::of(&waiting[split..])).filter(|_| is_enough);
         Ok(Reading { whole, parts })
     }
@@ -136,7 +136,6 @@ fn turns(passages: &[Passage]) -> Vec<Turn> {
 fn waiting(turns: &[Turn], least_delay: f64) -> Option<&[Turn]> {
     let later = turns.get(SKIPPED_TURNS..)?;
     let run = later.chunk_by(|one, next| next.sent + least_delay <= one.arrived).max_by_key(|run| run.len())?;
-    let is_emptied = run.last()?.arrived < turns.last()?.arrived;
-    // The last turn may have taken what there was, and have had room for more.
-    Some(if is_emptied { &run[..run.len() - 1] } else { run })
+    // The last turn may have taken what there was, and have had room for more; that of the last packet has, of cross traffic.
+    run.split_last().map(|(_, run)| run)
 }

@@ -1,7 +1,7 @@
 //! What many trains say together.
 
 use super::reading::Reading;
-use crate::stats::{mean, quantile, random, standard_deviation, student_t_95};
+use crate::stats::{quantile, random, standard_deviation, student_t_95};
 use train::Estimate;
 use units::Rate;
 
@@ -33,8 +33,14 @@ pub struct Varying {
 
 impl Fit {
     /// None where the trains do not tell of cross traffic.
-    pub(super) fn of(readings: &[Reading]) -> Option<Self> {
-        let of = |value: &dyn Fn(&Reading) -> Option<f64>| mean(&readings.iter().filter_map(value).collect::<Vec<_>>());
+    pub(super) fn of(readings: &[(f64, Reading)]) -> Option<Self> {
+        let of = |value: &dyn Fn(&Reading) -> Option<f64>| {
+            let (sum, weights) = readings
+                .iter()
+                .filter_map(|(weight, reading)| Some((weight * value(reading)?, weight)))
+                .fold((0.0, 0.0), |(sum, weights), (value, weight)| (sum + value, weights + weight));
+            if weights > 0.0 { sum / weights } else { 0.0 }
+        };
         // What the link carries is the same for both parts of a train, but for chance.
         let rates = of(&|reading| reading.parts.map(|(fast, slow)| fast.rate() - slow.rate()));
         let ratios = of(&|reading| reading.parts.map(|(fast, slow)| slow.ratio() - fast.ratio()));
@@ -50,12 +56,12 @@ impl Fit {
     }
 }
 impl Varying {
-    pub(super) fn of(readings: &[Reading], seed: u64) -> Option<Self> {
+    pub(super) fn of(readings: &[(f64, Reading)], seed: u64) -> Option<Self> {
         let fit = Fit::of(readings)?;
         let mut state = seed;
         let count = readings.len();
         let mut again = |_| {
-            let drawn: Vec<Reading> =
+            let drawn: Vec<(f64, Reading)> =
                 (0..count).map(|_| readings[(random(&mut state) * count as f64) as usize]).collect();
             Fit::of(&drawn).map(|fit| fit.available)
         };
@@ -67,7 +73,7 @@ impl Varying {
         let end = |part: f64| quantile(&replicates, part).map(|end| (end - value) * wider);
         let low = value + end(0.025)?.min(-floor);
         let high = value + end(0.975)?.max(floor);
-        let carried: Vec<f64> = readings.iter().map(|reading| reading.whole.carried(fit.cross)).collect();
+        let carried: Vec<f64> = readings.iter().map(|(_, reading)| reading.whole.carried(fit.cross)).collect();
         let rate = |rate: f64| Rate::from_f64(rate.max(0.0));
         let range = (carried.iter().copied().fold(f64::INFINITY, f64::min), carried.iter().copied().fold(0.0, f64::max));
         Some(Varying {
