@@ -55,6 +55,7 @@ pub struct LongTrains {
     /// Of the fast part of the next train, in bit/s.
     fast_rate: f64,
     slow_part: f64,
+    preload: f64,
     /// How long the next train is to be, as a part of what is planned.
     shrink: f64,
     sent: u32,
@@ -74,8 +75,9 @@ impl LongTrains {
             readings: Vec::new(),
             unread: 0,
             fast_packets: 0,
-            fast_rate: config.rate.as_f64() * tune("FAST", 5.0),
+            fast_rate: config.rate.as_f64() * tune("FAST", 4.0),
             slow_part: 1.0,
+            preload: 1.0,
             shrink: 1.0,
             sent: 0,
             bytes: 0,
@@ -119,9 +121,10 @@ impl LongTrains {
                 self.readings.push((sent.unwrap_or(Time::ZERO), reading));
                 if lost as f64 > 2.0 + 0.01 * passages.len() as f64 { self.shrink *= 0.8; }
                 self.slow_part = 1.0;
+                if reading.parts.is_none() { self.preload = (self.preload * 1.4).min(3.0); }
                 let fast: Vec<f64> = self.readings.iter().filter_map(|(_, r)| r.parts.map(|p| p.0.rate())).collect();
-                if fast.is_empty() { self.fast_rate = self.fast_rate.max(tune("FAST", 5.0) * reading.whole.rate()); } else {
-                self.fast_rate = tune("FAST", 5.0) * mean(&fast); }
+                if fast.is_empty() { self.fast_rate = self.fast_rate.max(tune("FAST", 4.0) * reading.whole.rate()); } else {
+                self.fast_rate = tune("FAST", 4.0) * crate::stats::median(&fast).unwrap_or(0.0); }
             }
             Err(Unread::Lost) => { self.shrink *= 0.6; self.unread += 1; }
             Err(Unread::Empty) => {
@@ -133,7 +136,7 @@ impl LongTrains {
     }
 
     fn fit(&self) -> Option<Fit> {
-        Fit::of(&self.weighted())
+        Fit::of(&self.weighted()).filter(|_| self.readings.iter().filter(|(_, r)| r.parts.is_some()).count() >= 3)
     }
 
     /// The readings, with the time that each stands for.
@@ -148,7 +151,7 @@ impl LongTrains {
     }
 
     fn budget(&self) -> u64 {
-        let carried = self.fit().map_or(self.fast_rate / tune("FAST", 5.0), |fit| fit.carried);
+        let carried = self.fit().map_or(self.fast_rate / tune("FAST", 4.0), |fit| fit.carried);
         ((tune("BUDGET_S", 0.4) * carried / 8.0) as u64).max(tune("BUDGET_B", 4e6) as u64).min(self.config.budget_bytes)
     }
 
@@ -157,15 +160,19 @@ impl LongTrains {
         let LongTrainsConfig { turn, max_packet, max_packets, .. } = self.config;
         let bits = f64::from(max_packet) * 8.0;
         let fit = self.fit();
-        let arriving = self.fast_rate / tune("FAST", 5.0);
-        let available = fit.map_or(0.7 * arriving, |fit| fit.available).max(0.0);
+        let arriving = self.fast_rate / tune("FAST", 4.0);
+        let rates: Vec<f64> = self.readings.iter().map(|(_, r)| r.whole.rate()).collect();
+        let found = if rates.is_empty() { 0.7 * arriving } else { mean(&rates) };
+        let available = fit.map_or(found, |fit| fit.available).max(0.0);
+        let turns: Vec<f64> = self.readings.iter().map(|(_, r)| r.turn).collect();
+        let turn = crate::stats::median(&turns).filter(|_| tune("OWNTURN", 1.0) > 0.0).unwrap_or(turn.as_secs_f64());
         let carried = fit.map_or(arriving, |fit| fit.carried);
         let slow_rate = (tune("SLOW", 0.85) * available * self.slow_part).max(tune("MINSLOW", 0.1) * carried);
-        let seconds = (tune("TURNS", 20.0) * turn.as_secs_f64()).max(tune("PACKETS", 60.0) * bits / slow_rate).max(tune("MINSEC", 0.02)).min(tune("MAXSEC", 1.0));
-        let most = self.budget() as f64 * 8.0 / tune("MINTRAINS", 14.0) / (slow_rate + 0.4 * arriving);
-        let seconds = seconds.min(most.max(6.0 * turn.as_secs_f64())) * self.shrink;
-        let delay = (tune("PRE", 0.3) * seconds).min(tune("QUEUE", 200e3) * self.shrink * 8.0 / carried);
-        let fast_seconds = delay / (tune("FAST", 5.0) - 1.0);
+        let seconds = (tune("TURNS", 20.0) * turn).max(tune("PACKETS", 60.0) * bits / slow_rate).max(tune("MINSEC", 0.02)).min(tune("MAXSEC", 0.5));
+        let most = self.budget() as f64 * 8.0 / tune("MINTRAINS", 10.0) / (slow_rate + 0.4 * arriving);
+        let seconds = seconds.min(most.max(6.0 * turn)) * self.shrink;
+        let delay = (tune("PRE", 0.4) * seconds * self.preload).min(tune("QUEUE", 200e3) * self.shrink * 8.0 / carried);
+        let fast_seconds = delay / (tune("FAST", 4.0) - 1.0);
         let segment = |seconds: f64, rate: f64, least: f64| Segment {
             count: (seconds * rate / bits).max(least) as u32,
             interval: Span::from_secs_f64(bits / rate),
@@ -185,7 +192,7 @@ impl LongTrains {
 
     fn found(&self) -> Option<Varying> {
         if self.trace { println!("   unread {} of {}", self.unread, self.sent); }
-        if self.readings.len() < 6 || f64::from(self.unread) > tune("UNREAD", 0.2) * (f64::from(self.unread) + self.readings.len() as f64) { return None; }
+        if self.readings.len() < 6 || self.readings.iter().filter(|(_, r)| r.parts.is_some()).count() < (self.readings.len() / 2).max(4) || f64::from(self.unread) > tune("UNREAD", 0.2) * (f64::from(self.unread) + self.readings.len() as f64) { return None; }
         Varying::of(&self.weighted(), self.config.seed)
     }
 }

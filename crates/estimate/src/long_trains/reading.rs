@@ -31,6 +31,8 @@ pub(super) struct Reading {
     pub(super) whole: Part,
     /// The fast part and the slow one; none where one of them is too short.
     pub(super) parts: Option<(Part, Part)>,
+    /// From one turn to the next, in seconds.
+    pub(super) turn: f64,
 }
 
 /// A train without a reading, and why.
@@ -87,7 +89,7 @@ impl Reading {
         let none = if is_lost { Unread::Lost } else { Unread::Empty };
         let turns = turns(kept);
         let waiting = waiting(&turns, least_delay(kept)).ok_or(none)?;
-        if waiting.len() < super::tune("MINT", 6.0) as usize {
+        if waiting.len() < super::tune("MINT", 4.0) as usize {
             return Err(none);
         }
         let whole = Part::of(waiting).ok_or(none)?;
@@ -95,7 +97,7 @@ impl Reading {
         let split = waiting.partition_point(|turn| turn.sent <= end).saturating_sub(1);
         let is_enough = split >= super::tune("MINPT", 3.0) as usize && waiting.len() - 1 - split >= super::tune("MINPT", 3.0) as usize;
         let parts = Part::of(&waiting[..=split]).zip(Part::of(&waiting[split..])).filter(|_| is_enough);
-        Ok(Reading { whole, parts })
+        Ok(Reading { whole, parts, turn: whole.arrived / (waiting.len() - 1) as f64 })
     }
 }
 

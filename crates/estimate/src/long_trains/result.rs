@@ -73,6 +73,7 @@ impl Varying {
         let end = |part: f64| quantile(&replicates, part).map(|end| (end - value) * wider);
         let low = value + end(0.025)?.min(-floor);
         let high = value + end(0.975)?.max(floor);
+        if high - low > super::tune("VAGUE", 1.0) * value { return None; }
         let carried: Vec<f64> = readings.iter().map(|(_, reading)| reading.whole.carried(fit.cross)).collect();
         let rate = |rate: f64| Rate::from_f64(rate.max(0.0));
         let range = (carried.iter().copied().fold(f64::INFINITY, f64::min), carried.iter().copied().fold(0.0, f64::max));
