@@ -45,7 +45,7 @@ pub use dummy::{Dummy, DummyConfig};
 pub use igi::{IgiConfig, PtrConfig};
 pub use info::{MethodError, MethodInfo};
 pub use linear_scan::{LinearScan, LinearScanConfig};
-pub use long_trains::{LongTrains, LongTrainsConfig, Varying};
+pub use long_trains::{LongTrains, LongTrainsConfig, VaryingLink};
 pub use method::{Method, Outcome, Rejection, Step};
 pub use methods::METHODS;
 pub use pathchirp::{PathChirp, PathChirpConfig};

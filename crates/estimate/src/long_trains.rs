@@ -1,42 +1,72 @@
-//! What a link leaves that serves packets in turns, and whose rate varies: a radio link, or one before a receiver that collects packets.
+//! What a link leaves that serves packets in turns, or whose rate varies: a radio link, or one before a receiver that collects packets.
 //!
-//! Each train spans many turns. Its fast part fills a queue, and its slow one, sent at about the rate that is available, keeps it from
-//! being empty for long enough. What a FIFO link carries while it is never idle is what arrives: let a part of a train, of b bits, take
-//! T seconds to be sent and S to arrive, beside cross traffic of the rate x. Then the link carried
+//! Each train spans many turns. Its fast part fills a queue, and its slow one, sent at about the rate that is available, keeps the queue
+//! from being empty for long enough. While a FIFO link is never idle, what it carries is what arrives: let a part of a train, of b bits,
+//! take T seconds to be sent and S to arrive, beside cross traffic of the rate x. Then the link carried
 //!
 //! ```text
 //! C = (b + x · T) / S,   which leaves   C − x = b / S − x · (1 − T / S)
 //! ```
 //!
-//! Where the queue is as long at the end of the train as at its beginning, T = S, and x does not matter. Else it shows in how the two
-//! parts of each train differ: C changes from train to train, but little within one (TOPP compares rates in the same way on links that do
-//! not vary: Melander, Björkman, Gunningberg, GLOBECOM 2000). How much C varies shows in the interval.
+//! Where the queue is as long at the end as at the beginning, T = S, and x does not matter. How much it is else shows in how the two parts
+//! of each train differ: C changes from train to train, but little within one. (TOPP compares rates in the same way on links that do not
+//! vary: Melander, Björkman, Gunningberg, GLOBECOM 2000. A queue that is filled first is that of this crate's own method.) How much C
+//! varies shows in the interval.
 
+mod plan;
 mod reading;
 mod result;
+#[cfg(test)]
+mod tests;
 
-pub use result::Varying;
+pub use result::VaryingLink;
 
 use crate::method::Step;
-use crate::stats::{mean, random};
+use crate::stats::{mean, median, random};
 use crate::sustained::reading as passages;
+use plan::{Known, Plan};
 use reading::{Reading, Unread};
-use result::Fit;
-use train::{Segment, Train, TrainRecord};
+use result::{Fit, Weighted};
+use train::TrainRecord;
 use units::{Rate, Span, Time};
+
+/// So many trains with a reading are enough, …
+const MAX_READINGS: usize = 24;
+/// … and fewer than this, or than this with a reading of either part, tell nothing.
+const MIN_READINGS: usize = 6;
+const MIN_PARTS: usize = 4;
+/// This part of the readings has to be of both parts.
+const MIN_PARTS_PART: f64 = 1.0 / 3.0;
+/// With more trains without a reading than this part of all, the others would not be a fair sample.
+const MAX_UNREAD_PART: f64 = 0.2;
+/// Until the first reading, so many trains may find no queue.
+const MAX_SEARCH: u32 = 8;
+/// Of so many readings of both parts, the cross traffic is known well enough to plan the next train.
+const MIN_PARTS_TO_PLAN: usize = 3;
+/// From one train's start to the next one's, in seconds: stations adapt their rates every 50 ms or so.
+const MIN_SPACING_SECONDS: f64 = 0.08;
+/// Trains are this part of their length apart at least.
+const MIN_PAUSE_PART: f64 = 0.5;
+/// Pauses are longer by up to this part, at random: trains must not follow what the link does periodically.
+const RANDOM_PAUSE_PART: f64 = 0.2;
+/// No pause is longer, in seconds.
+const MAX_PAUSE_SECONDS: f64 = 2.0;
+/// A queue drains in so many times the time that its last packet waited: where that is not known, and at most.
+const USUAL_DRAIN: f64 = 3.0;
+const MAX_DRAIN: f64 = 10.0;
 
 /// What is known before.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LongTrainsConfig {
-    /// About what the link carries; where that is not known, something less.
+    /// About what arrived of trains, or less.
     pub rate: Rate,
-    /// From one turn to the next.
+    /// From one turn of the link to the next.
     pub turn: Span,
     /// The largest packet that the transport carries whole, in bytes.
     pub max_packet: u32,
     /// The longest train that it carries, in packets.
     pub max_packets: u32,
-    /// IP bytes to send at most.
+    /// IP bytes to send at most. No more is sent than the link carries in 0.4 s, or 4 MB.
     pub budget_bytes: u64,
     /// How long that may take.
     pub budget_time: Span,
@@ -48,153 +78,140 @@ pub struct LongTrainsConfig {
 #[derive(Debug)]
 pub struct LongTrains {
     config: LongTrainsConfig,
+    plan: Plan,
+    /// What trains said, and when they were sent.
     readings: Vec<(Time, Reading)>,
+    /// Trains before the first reading, and later ones without one.
+    search: u32,
     unread: u32,
     /// Packets of the fast part of the train on its way.
-    fast_packets: usize,
-    /// Of the fast part of the next train, in bit/s.
-    fast_rate: f64,
-    slow_part: f64,
-    preload: f64,
-    /// How long the next train is to be, as a part of what is planned.
-    shrink: f64,
-    sent: u32,
+    fast_packets: u32,
     bytes: u64,
     started: Option<Time>,
     /// How long the last train was, and how long its last packets waited, in seconds.
-    last: (f64, f64),
+    last: Option<(f64, f64)>,
     random: u64,
-    pub trace: bool,
 }
 
 impl LongTrains {
     /// Starts with no train sent.
     pub fn new(config: LongTrainsConfig) -> Self {
         LongTrains {
-            config,
+            plan: Plan::new(config.rate.as_f64()),
             readings: Vec::new(),
+            search: 0,
             unread: 0,
             fast_packets: 0,
-            fast_rate: config.rate.as_f64() * tune("FAST", 4.0),
-            slow_part: 1.0,
-            preload: 1.0,
-            shrink: 1.0,
-            sent: 0,
             bytes: 0,
             started: None,
-            last: (0.0, 0.0),
+            last: None,
             random: config.seed,
-            trace: false,
+            config,
         }
     }
 
-    /// What to do now. The result is what was available on average; none where trains do not tell.
-    pub fn next(&mut self, now: Time) -> Step<Option<Varying>> {
+    /// What to do now. The result is what was available on average; none where too few trains tell.
+    pub fn next(&mut self, now: Time) -> Step<Option<VaryingLink>> {
         let started = *self.started.get_or_insert(now);
-        let (train, seconds) = self.train();
-        let drained = self.last.1 * self.fit().map_or(3.0, |fit| (fit.carried / fit.available.max(0.1 * fit.carried)).clamp(1.0, 10.0));
-        let pause = (tune("SPACING", 0.08) - self.last.0).max(tune("PAUSE", 0.5) * self.last.0);
-        let wait = drained.max(pause) * (1.0 + 0.2 * random(&mut self.random));
-        let wait = Span::from_secs_f64(if self.sent == 0 { 0.0 } else { wait.min(2.0) });
-        let is_within = self.bytes + train.bytes() <= self.budget()
+        let known = self.known();
+        let (train, fast_packets) = self.plan.train(&known, &self.config);
+        let wait = self.pause();
+        let is_within = self.bytes + train.bytes() <= plan::budget(&known, &self.config)
             && now - started + wait + train.duration() <= self.config.budget_time
             && train.check(self.config.max_packet).is_ok();
-        if !is_within || self.readings.len() >= tune("TRAINS", 24.0) as usize || self.sent >= 2 * tune("TRAINS", 24.0) as u32 {
+        if !is_within || self.is_done() {
             return Step::Done(self.found());
         }
-        self.last = (seconds, 0.0);
+        self.fast_packets = fast_packets;
+        self.last = Some((train.duration().as_secs_f64(), 0.0));
         self.bytes += train.bytes();
-        self.sent += 1;
         Step::Send { wait, train }
     }
 
     /// What became of the train that [`next`](Self::next) last asked for.
     pub fn record(&mut self, record: &TrainRecord) {
         let passages = passages::passages(record);
-        self.last.1 = reading::left_waiting(&passages);
-        let lost = passages.iter().filter(|p| p.came.is_none()).count();
-        let read = Reading::of(&passages, self.fast_packets);
-        if self.trace { println!("   fast {:.1}M x{} shrink {:.2} len {} lost {lost} left {:.2}ms {:?} {:?}", self.fast_rate/1e6, self.fast_packets, self.shrink, passages.len(), self.last.1*1e3, read.map(|r| (r.whole.rate()/1e6, r.whole.ratio(), r.whole.arrived*1e3, r.parts.map(|(f,s)| (f.rate()/1e6, f.ratio(), s.rate()/1e6, s.ratio())))), self.fit().map(|f| (f.carried/1e6, f.cross/1e6, f.available/1e6))); }
-        match read {
-            Ok(reading) => {
-                let sent = record.packets.iter().find_map(|packet| packet.sent);
-                self.readings.push((sent.unwrap_or(Time::ZERO), reading));
-                if lost as f64 > 2.0 + 0.01 * passages.len() as f64 { self.shrink *= 0.8; }
-                self.slow_part = 1.0;
-                if reading.parts.is_none() { self.preload = (self.preload * 1.4).min(3.0); }
-                let fast: Vec<f64> = self.readings.iter().filter_map(|(_, r)| r.parts.map(|p| p.0.rate())).collect();
-                if fast.is_empty() { self.fast_rate = self.fast_rate.max(tune("FAST", 4.0) * reading.whole.rate()); } else {
-                self.fast_rate = tune("FAST", 4.0) * crate::stats::median(&fast).unwrap_or(0.0); }
-            }
-            Err(Unread::Lost) => { self.shrink *= 0.6; self.unread += 1; }
-            Err(Unread::Empty) => {
-                self.unread += u32::from(!self.readings.is_empty());
-                self.fast_rate *= 1.5;
-                self.slow_part *= 1.3;
-            }
+        if let Some((_, waited)) = &mut self.last {
+            *waited = reading::left_waiting(&passages);
+        }
+        let read = Reading::of(&passages, self.fast_packets as usize);
+        let sent = record.packets.iter().find_map(|packet| packet.sent);
+        match read.ok().zip(sent) {
+            Some((reading, sent)) => self.readings.push((sent, reading)),
+            None => self.count_unread(),
+        }
+        let fast: Vec<f64> = self.parts().map(|(fast, _)| fast.rate()).collect();
+        self.plan.learn(&read, reading::has_overflowed(&passages), median(&fast));
+    }
+
+    /// The last train cannot be read.
+    pub fn spoiled(&mut self) {
+        self.count_unread();
+        self.plan.learn(&Err(Unread::Lost), true, None);
+    }
+
+    /// What is available as far as it is known, for timeouts.
+    pub fn so_far(&self) -> Option<Rate> {
+        Some(Rate::from_f64(self.fit()?.available.max(0.0)))
+    }
+
+    fn count_unread(&mut self) {
+        if self.readings.is_empty() {
+            self.search += 1;
+        } else {
+            self.unread += 1;
         }
     }
 
-    fn fit(&self) -> Option<Fit> {
-        Fit::of(&self.weighted()).filter(|_| self.readings.iter().filter(|(_, r)| r.parts.is_some()).count() >= 3)
+    fn is_done(&self) -> bool {
+        let is_lost = self.search > MAX_SEARCH || self.unread as usize > MAX_READINGS;
+        self.readings.len() >= MAX_READINGS || is_lost
     }
 
-    /// The readings, with the time that each stands for.
-    fn weighted(&self) -> Vec<(f64, Reading)> {
-        let times: Vec<Time> = self.readings.iter().map(|(time, _)| *time).collect();
-        let weight = |place: usize| {
-            let (before, after) = (place.saturating_sub(1), (place + 1).min(times.len() - 1));
-            (times[after] - times[before]).as_secs_f64() / (after - before).max(1) as f64
-        };
-        let weights: Vec<f64> = (0..times.len()).map(weight).collect();
-        weights.into_iter().map(|w| if w > 0.0 && tune("WEIGHT", 1.0) > 0.0 { w } else { 1.0 }).zip(self.readings.iter().map(|r| r.1)).collect()
+    /// Until the queue has drained, and what the link does is not as before.
+    fn pause(&mut self) -> Span {
+        let Some((seconds, waited)) = self.last else { return Span::ZERO };
+        let drain = |fit: Fit| (fit.carried / fit.available.max(fit.carried / MAX_DRAIN)).clamp(1.0, MAX_DRAIN);
+        let drained = waited * self.fit().map_or(USUAL_DRAIN, drain);
+        let least = (MIN_SPACING_SECONDS - seconds).max(MIN_PAUSE_PART * seconds);
+        let pause = drained.max(least) * (1.0 + RANDOM_PAUSE_PART * random(&mut self.random));
+        Span::from_secs_f64(pause.min(MAX_PAUSE_SECONDS))
     }
 
-    fn budget(&self) -> u64 {
-        let carried = self.fit().map_or(self.fast_rate / tune("FAST", 4.0), |fit| fit.carried);
-        ((tune("BUDGET_S", 0.4) * carried / 8.0) as u64).max(tune("BUDGET_B", 4e6) as u64).min(self.config.budget_bytes)
-    }
-
-    /// The next train, and how long it is.
-    fn train(&mut self) -> (Train, f64) {
-        let LongTrainsConfig { turn, max_packet, max_packets, .. } = self.config;
-        let bits = f64::from(max_packet) * 8.0;
+    fn known(&self) -> Known {
+        let rates: Vec<f64> = self.readings.iter().map(|(_, reading)| reading.whole.rate()).collect();
+        let turns: Vec<f64> = self.readings.iter().map(|(_, reading)| reading.turn).collect();
         let fit = self.fit();
-        let arriving = self.fast_rate / tune("FAST", 4.0);
-        let rates: Vec<f64> = self.readings.iter().map(|(_, r)| r.whole.rate()).collect();
-        let found = if rates.is_empty() { 0.7 * arriving } else { mean(&rates) };
-        let available = fit.map_or(found, |fit| fit.available).max(0.0);
-        let turns: Vec<f64> = self.readings.iter().map(|(_, r)| r.turn).collect();
-        let turn = crate::stats::median(&turns).filter(|_| tune("OWNTURN", 1.0) > 0.0).unwrap_or(turn.as_secs_f64());
-        let carried = fit.map_or(arriving, |fit| fit.carried);
-        let slow_rate = (tune("SLOW", 0.85) * available * self.slow_part).max(tune("MINSLOW", 0.1) * carried);
-        let seconds = (tune("TURNS", 20.0) * turn).max(tune("PACKETS", 60.0) * bits / slow_rate).max(tune("MINSEC", 0.02)).min(tune("MAXSEC", 0.5));
-        let most = self.budget() as f64 * 8.0 / tune("MINTRAINS", 10.0) / (slow_rate + 0.4 * arriving);
-        let seconds = seconds.min(most.max(6.0 * turn)) * self.shrink;
-        let delay = (tune("PRE", 0.4) * seconds * self.preload).min(tune("QUEUE", 200e3) * self.shrink * 8.0 / carried);
-        let fast_seconds = delay / (tune("FAST", 4.0) - 1.0);
-        let segment = |seconds: f64, rate: f64, least: f64| Segment {
-            count: (seconds * rate / bits).max(least) as u32,
-            interval: Span::from_secs_f64(bits / rate),
-            first_size: max_packet,
-            size_step: 0,
-        };
-        let mut fast = segment(fast_seconds, self.fast_rate, 20.0);
-        let mut slow = segment(seconds, slow_rate, 20.0);
-        let max = max_packets.min(Train::MAX_PACKETS);
-        fast.count = fast.count.min(max / 2);
-        slow.count = slow.count.min(max - fast.count);
-        self.fast_packets = fast.count as usize;
-        let train = Train { segments: vec![fast, slow] };
-        let seconds = train.duration().as_secs_f64();
-        (train, seconds)
+        Known {
+            available: fit.map(|fit| fit.available).or((!rates.is_empty()).then(|| mean(&rates))),
+            carried: fit.map(|fit| fit.carried),
+            turn: median(&turns).unwrap_or(self.config.turn.as_secs_f64()),
+        }
     }
 
-    fn found(&self) -> Option<Varying> {
-        if self.trace { println!("   unread {} of {}", self.unread, self.sent); }
-        if self.readings.len() < 6 || self.readings.iter().filter(|(_, r)| r.parts.is_some()).count() < (self.readings.len() / 2).max(4) || f64::from(self.unread) > tune("UNREAD", 0.2) * (f64::from(self.unread) + self.readings.len() as f64) { return None; }
-        Varying::of(&self.weighted(), self.config.seed)
+    fn parts(&self) -> impl Iterator<Item = (reading::Part, reading::Part)> + '_ {
+        self.readings.iter().filter_map(|(_, reading)| reading.parts)
+    }
+
+    fn fit(&self) -> Option<Fit> {
+        (self.parts().count() >= MIN_PARTS_TO_PLAN).then(|| Fit::of(&self.weighted()))?
+    }
+
+    /// The readings, each with the time that it stands for.
+    fn weighted(&self) -> Vec<Weighted> {
+        let last = self.readings.len().saturating_sub(1);
+        let seconds = |place: usize| {
+            let (before, after) = (place.saturating_sub(1), (place + 1).min(last));
+            let between = (self.readings[after].0 - self.readings[before].0).as_secs_f64();
+            if between > 0.0 { between / (after - before) as f64 } else { 1.0 }
+        };
+        self.readings.iter().enumerate().map(|(place, (_, reading))| (seconds(place), *reading)).collect()
+    }
+
+    fn found(&self) -> Option<VaryingLink> {
+        let (count, parts) = (self.readings.len(), self.parts().count());
+        let is_enough = count >= MIN_READINGS && parts >= MIN_PARTS && parts as f64 >= MIN_PARTS_PART * count as f64;
+        let is_fair = f64::from(self.unread) <= MAX_UNREAD_PART * (f64::from(self.unread) + count as f64);
+        (is_enough && is_fair).then(|| VaryingLink::of(&self.weighted(), self.config.seed))?
     }
 }
-
-fn tune(name: &str, default: f64) -> f64 { std::env::var(name).ok().and_then(|t| t.parse().ok()).unwrap_or(default) }

@@ -22,6 +22,7 @@ mod event;
 mod flow_queueing;
 mod jitter;
 mod load;
+mod long_trains;
 mod measurement;
 mod members;
 mod plan;

@@ -5,17 +5,19 @@ use crate::event::Event;
 use crate::flow_queueing;
 use crate::jitter;
 use crate::load::{self, LoadRecord, LoadRequest};
+use crate::long_trains;
 use crate::members::{self, Balanced, Layout, Sounded, Sounding};
 use crate::plan::{MeasurementPlan, Session};
 use crate::receive_timeout::ReceiveTimeout;
 use crate::report::{CapacityReport, DirectionReport, LoadReport, Report, SCHEMA};
 use crate::series::{CarriedTrain, Cost, TrainSeries};
+use crate::service_cycle::Cycle;
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::sustained;
 use crate::transport::{Need, TransportInUse};
 use crate::utilization;
 use estimate::{
-    Capacity, CapacityConfig, CapacityProbe, Conditions, Method, Outcome, RequestedBudget, Shaping, Sustained,
+    Capacity, CapacityConfig, CapacityProbe, Conditions, LongTrains, Method, Outcome, RequestedBudget, Shaping, Sustained,
     SustainedProbe, UtilizationConfig, UtilizationProbe,
 };
 use std::collections::VecDeque;
@@ -85,6 +87,7 @@ enum Phase {
     Fullness(Box<FullnessPhase>),
     Sustained(Box<SustainedPhase>),
     Utilization(Box<UtilizationPhase>),
+    LongTrains(Box<LongTrainsPhase>),
     /// Both directions are done, and the path is to be filled in this one, if that is part of the plan.
     Load(Direction),
     /// It is being filled.
@@ -128,6 +131,15 @@ struct UtilizationPhase {
     probe: UtilizationProbe,
 }
 
+struct LongTrainsPhase {
+    available: AvailablePhase,
+    sustained: Option<Sustained>,
+    judged: Judged,
+    /// Why they are sent.
+    cycle: Cycle,
+    probe: LongTrains,
+}
+
 /// A method's outcome in the light of everything else, with the fair share of one flow.
 #[derive(Debug, Clone, PartialEq)]
 struct Judged {
@@ -135,6 +147,8 @@ struct Judged {
     fair_share: Option<Estimate<Rate>>,
     /// Whether delays vary on the idle path.
     varies: bool,
+    /// What kept trains from telling the rate, if that is the reason.
+    cycle: Option<Cycle>,
 }
 
 /// The result of a capacity phase, its report, and its cost.
@@ -256,6 +270,17 @@ impl Measurement {
                 series.add_sparse(&carried);
                 probe.record(&carried.record);
             }
+            Purpose::LongTrains => {
+                self.timeout.learn(&carried.record);
+                self.delays.add(direction, &carried.record);
+                if let Phase::LongTrains(phase) = &mut self.phase {
+                    phase.available.series.add_sparse(&carried);
+                    match sustained::legible(&carried) {
+                        Some(record) => phase.probe.record(&record),
+                        None => phase.probe.spoiled(),
+                    }
+                }
+            }
         }
     }
 
@@ -347,6 +372,7 @@ impl Measurement {
             Phase::Fullness(phase) => self.fullness(phase, now),
             Phase::Sustained(phase) => self.sustained(phase, now),
             Phase::Utilization(phase) => self.utilization(phase, now),
+            Phase::LongTrains(phase) => self.long_trains(phase, now),
             Phase::Load(direction) => self.load(direction),
             // The driver has not reported what came of it.
             Phase::Loading(direction, _) => (after_load(direction), None),
@@ -477,6 +503,11 @@ impl Measurement {
     /// Looks at whether the rate lasts, in a full measurement by a method that claims to know token buckets; none otherwise.
     fn sustained_probe(&self, phase: &AvailablePhase, outcome: &Outcome, now: Time) -> Option<SustainedProbe> {
         let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
+        sustained::probe(&found.capacity, outcome, &self.plan, &self.limits(phase, found, now))
+    }
+
+    /// What longer trains are subject to, after what was spent on this capacity and this phase.
+    fn limits(&self, phase: &AvailablePhase, found: &FoundCapacity, now: Time) -> sustained::Limits {
         let connections = match (&self.balanced, self.transport.kind()) {
             (Some(balanced), _) => Some(balanced.connections()),
             (None, Transport::Udp) => None,
@@ -492,8 +523,7 @@ impl Measurement {
             Some(balanced) => balanced.least_delay(),
             None => self.delays.least(phase.series.direction()),
         };
-        let limits = sustained::Limits { max_packet: self.transport.max_packet(), connections, spent, least_delay };
-        sustained::probe(&found.capacity, outcome, &self.plan, &limits)
+        sustained::Limits { max_packet: self.transport.max_packet(), connections, spent, least_delay }
     }
 
     /// Looks at whether the path is full, where little is available.
@@ -536,7 +566,8 @@ impl Measurement {
         }
     }
 
-    /// Looks at how busy the link is where trains leave that open; else reports the direction.
+    /// Sends long trains where packets arrive in batches, and looks at how busy the link is where trains leave that open; else reports
+    /// the direction.
     fn end_direction(
         &mut self,
         phase: AvailablePhase,
@@ -545,6 +576,9 @@ impl Measurement {
         now: Time,
     ) -> Phase {
         let judged = self.judge(&phase, outcome, sustained.as_ref());
+        if let Some((cycle, probe)) = self.long_trains_probe(&phase, &judged, now) {
+            return Phase::LongTrains(Box::new(LongTrainsPhase { available: phase, sustained, judged, cycle, probe }));
+        }
         let probe = match &sustained {
             Some(Sustained::Limited(_)) => None,
             _ => self.utilization_probe(&phase, &judged, now),
@@ -554,6 +588,35 @@ impl Measurement {
                 Phase::Utilization(Box::new(UtilizationPhase { available: phase, sustained, judged, rate, probe }))
             }
             None => self.report_direction(phase, judged, sustained.as_ref(), now),
+        }
+    }
+
+    /// In a full measurement of one link by a method that is not bound to its own trains, where these do not tell because of how packets
+    /// arrive; none otherwise. With what that is.
+    fn long_trains_probe(&self, phase: &AvailablePhase, judged: &Judged, now: Time) -> Option<(Cycle, LongTrains)> {
+        let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
+        let is_one_link = self.balanced.is_none() && self.transport.kind() != Transport::Single;
+        let cycle = judged.cycle.as_ref().filter(|_| is_one_link)?;
+        let arrived = phase.series.service_cycle().arrived()?;
+        let probe = long_trains::probe(cycle, arrived, &self.plan, &self.limits(phase, found, now))?;
+        Some((cycle.clone(), probe))
+    }
+
+    fn long_trains(&mut self, mut phase: Box<LongTrainsPhase>, now: Time) -> (Phase, Option<Step>) {
+        match phase.probe.next(now) {
+            estimate::Step::Send { wait, train } => {
+                let so_far = phase.probe.so_far();
+                let step = self.send_next(&phase.available.series, Purpose::LongTrains, wait, train, so_far, now);
+                (Phase::LongTrains(phase), Some(step))
+            }
+            estimate::Step::Done(found) => {
+                let LongTrainsPhase { available, sustained, judged, cycle, .. } = *phase;
+                let outcome = long_trains::judge(found.as_ref(), &cycle, judged.outcome);
+                // What looked like a token bucket was the cycle.
+                let sustained = sustained.filter(|_| outcome.available.is_none());
+                let judged = Judged { outcome, ..judged };
+                (self.report_direction(available, judged, sustained.as_ref(), now), None)
+            }
         }
     }
 
@@ -696,11 +759,11 @@ impl Measurement {
         let (outcome, fair_share) = jitter::judge(variation, narrow, outcome, fair_share);
         // What a policer leaves of bursts arrives in clumps.
         let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);
-        let (outcome, fair_share) = match is_policed || (varies && outcome.available.is_none()) {
-            true => (outcome, fair_share),
+        let (outcome, fair_share, cycle) = match is_policed || (varies && outcome.available.is_none()) {
+            true => (outcome, fair_share, None),
             false => phase.series.service_cycle().judge(outcome, fair_share, varies),
         };
-        Judged { outcome, fair_share, varies }
+        Judged { outcome, fair_share, varies, cycle }
     }
 
     fn direction_report(

@@ -7,9 +7,9 @@ const MAX_GAP_PART: f64 = 0.2;
 /// The first turns may have found the link idle.
 const SKIPPED_TURNS: usize = 2;
 /// Fewer turns tell nothing.
-const MIN_TURNS: usize = 6;
-/// A part of so few turns does not tell of its rate alone.
-const MIN_PART_TURNS: usize = 3;
+const MIN_TURNS: usize = 4;
+/// Of a part of a train, so many steps from turn to turn tell of its rate, which is then averaged over trains.
+const MIN_PART_STEPS: usize = 2;
 /// From where on more of a train is lost than this part of it and a packet, the queue has overflowed.
 const MAX_LOST_PART: f64 = 0.01;
 
@@ -35,7 +35,7 @@ pub(super) struct Reading {
     pub(super) turn: f64,
 }
 
-/// A train without a reading, and why.
+/// Why there is no reading of a train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unread {
     /// Packets did not wait, or not for long.
@@ -60,19 +60,15 @@ impl Part {
         self.bits / self.arrived
     }
 
-    /// What the link carried in bit/s, beside cross traffic of this rate.
-    pub(super) fn carried(&self, cross: f64) -> f64 {
-        (self.bits + cross * self.sent) / self.arrived
-    }
-
     /// The time to be sent as a part of that to arrive.
     pub(super) fn ratio(&self) -> f64 {
         self.sent / self.arrived
     }
 
     fn of(turns: &[Turn]) -> Option<Self> {
-        let [first, rest @ .., last] = turns else { return None };
-        let bits = rest.iter().chain([last]).map(|turn| turn.bits).sum();
+        let (first, rest) = turns.split_first()?;
+        let last = rest.last()?;
+        let bits = rest.iter().map(|turn| turn.bits).sum();
         let (sent, arrived) = (last.sent - first.sent, last.arrived - first.arrived);
         (arrived > 0.0).then_some(Part { bits, sent, arrived })
     }
@@ -85,27 +81,29 @@ impl Reading {
     /// It tells nothing.
     pub(super) fn of(passages: &[Passage], fast_packets: usize) -> Result<Self, Unread> {
         let kept = before_overflow(passages);
-        let is_lost = kept.len() < passages.len();
-        let none = if is_lost { Unread::Lost } else { Unread::Empty };
+        let none = if kept.len() < passages.len() { Unread::Lost } else { Unread::Empty };
         let turns = turns(kept);
-        let waiting = waiting(&turns, least_delay(kept)).ok_or(none)?;
-        if waiting.len() < super::tune("MINT", 4.0) as usize {
-            return Err(none);
-        }
+        let waiting = waiting(&turns, least_delay(kept)).filter(|turns| turns.len() >= MIN_TURNS).ok_or(none)?;
         let whole = Part::of(waiting).ok_or(none)?;
-        let end = passages.get(fast_packets.saturating_sub(1)).map_or(f64::INFINITY, |passage| passage.sent);
+        let fast = kept.iter().rev().find(|passage| passage.index < fast_packets);
+        let end = fast.map_or(0.0, |passage| passage.sent);
         let split = waiting.partition_point(|turn| turn.sent <= end).saturating_sub(1);
-        let is_enough = split >= super::tune("MINPT", 3.0) as usize && waiting.len() - 1 - split >= super::tune("MINPT", 3.0) as usize;
+        let is_enough = split.min(waiting.len() - 1 - split) >= MIN_PART_STEPS;
         let parts = Part::of(&waiting[..=split]).zip(Part::of(&waiting[split..])).filter(|_| is_enough);
         Ok(Reading { whole, parts, turn: whole.arrived / (waiting.len() - 1) as f64 })
     }
 }
 
-/// How long a train's last packets still waited, in seconds.
+/// How long a train's last packet still waited, in seconds.
 pub(super) fn left_waiting(passages: &[Passage]) -> f64 {
     let delay = |passage: &Passage| passage.came.map(|came| came - passage.sent);
     let last = passages.iter().rev().find_map(delay).unwrap_or(0.0);
     (last - least_delay(passages)).max(0.0)
+}
+
+/// Whether so much was lost as if the queue had overflowed.
+pub(super) fn has_overflowed(passages: &[Passage]) -> bool {
+    before_overflow(passages).len() < passages.len()
 }
 
 fn least_delay(passages: &[Passage]) -> f64 {
@@ -115,14 +113,15 @@ fn least_delay(passages: &[Passage]) -> f64 {
 fn before_overflow(passages: &[Passage]) -> &[Passage] {
     let mut lost = 0.0;
     let overflow = passages.iter().enumerate().position(|(place, passage)| {
-        lost += f64::from(u8::from(passage.came.is_none()));
+        lost += if passage.came.is_none() { 1.0 } else { 0.0 };
         lost > 1.0 + MAX_LOST_PART * place as f64
     });
     &passages[..overflow.unwrap_or(passages.len())]
 }
 
 fn turns(passages: &[Passage]) -> Vec<Turn> {
-    let mut arrivals: Vec<(f64, &Passage)> = passages.iter().filter_map(|passage| Some((passage.came?, passage))).collect();
+    let mut arrivals: Vec<(f64, &Passage)> =
+        passages.iter().filter_map(|passage| Some((passage.came?, passage))).collect();
     arrivals.sort_by(|one, other| one.0.total_cmp(&other.0));
     let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else { return Vec::new() };
     let within = MAX_GAP_PART * (last.0 - first.0) / arrivals.len() as f64;
@@ -134,10 +133,10 @@ fn turns(passages: &[Passage]) -> Vec<Turn> {
     arrivals.chunk_by(|one, next| next.0 - one.0 <= within).map(turn).collect()
 }
 
-/// The longest run of turns, after the first ones, that had all been sent when the turn before arrived: the queue was never empty.
+/// The longest run of turns, after the first ones, each of which had been sent when the one before arrived: the queue was never empty.
 fn waiting(turns: &[Turn], least_delay: f64) -> Option<&[Turn]> {
     let later = turns.get(SKIPPED_TURNS..)?;
     let run = later.chunk_by(|one, next| next.sent + least_delay <= one.arrived).max_by_key(|run| run.len())?;
-    // The last turn may have taken what there was, and have had room for more; that of the last packet has, of cross traffic.
+    // The last turn may have had room for more, and that of the last packet has taken cross traffic that came after it.
     run.split_last().map(|(_, run)| run)
 }

@@ -19,7 +19,7 @@ const MIN_POINTS: usize = 12;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Passage {
     /// Its place in the train.
-    pub(super) index: usize,
+    pub(crate) index: usize,
     pub(crate) sent: f64,
     /// None where it was lost, or reordered.
     pub(crate) arrived: Option<f64>,
