@@ -33,7 +33,7 @@ use units::{Rate, Span, Time};
 /// So many trains with a reading are enough, …
 const MAX_READINGS: usize = 24;
 /// … and fewer than this, or than this with a reading of either part, tell nothing.
-const MIN_READINGS: usize = 6;
+const MIN_READINGS: usize = 8;
 const MIN_PARTS: usize = 4;
 /// This part of the readings has to be of both parts.
 const MIN_PARTS_PART: f64 = 1.0 / 3.0;
