@@ -4,7 +4,7 @@
 use crate::plan::MeasurementPlan;
 use crate::service_cycle::Cycle;
 use crate::sustained::Limits;
-use estimate::{LongTrains, LongTrainsConfig, Outcome, RequestedBudget, VaryingLink};
+use estimate::{Limiter, LongTrains, LongTrainsConfig, Outcome, RequestedBudget, Sustained, VaryingLink};
 use units::{Rate, Span};
 
 /// IP bytes and time of all long trains, unless the user has requested less.
@@ -15,6 +15,9 @@ const MIN_BYTES: u64 = 500_000;
 const MIN_TIME: Span = Span::from_secs(1);
 /// An interval wider than this part of its value tells nothing.
 const MAX_WIDTH: f64 = 1.0;
+/// Cross traffic of less than this part of the link may be more, in other queues, unless the link varies by so much: ordinary ones do not.
+const MIN_CROSS_PART: f64 = 0.1;
+const MIN_SPREAD_PART: f64 = 0.05;
 
 /// The trains, of which earlier and shorter ones arrived at this rate; none where the budget is spent.
 pub(crate) fn probe(cycle: &Cycle, arrived: Rate, plan: &MeasurementPlan, limits: &Limits) -> Option<LongTrains> {
@@ -35,13 +38,21 @@ pub(crate) fn probe(cycle: &Cycle, arrived: Rate, plan: &MeasurementPlan, limits
     })
 }
 
-/// The outcome in the light of long trains: their value, if they tell.
-pub(crate) fn judge(found: Option<&VaryingLink>, cycle: &Cycle, outcome: Outcome) -> Outcome {
-    let Some(VaryingLink { available, spread, carried: (slowest, fastest), trains }) = found else { return outcome };
+/// The outcome in the light of long trains: their value, if they tell, and if it passed in an even longer train.
+pub(crate) fn judge(
+    found: Option<&VaryingLink>,
+    cycle: &Cycle,
+    sustained: Option<&Sustained>,
+    outcome: Outcome,
+) -> Outcome {
+    let Some(link) = found.filter(|link| !is_hidden(link, cycle) && !is_refuted(link, sustained)) else {
+        return outcome;
+    };
+    let VaryingLink { available, spread, carried: (slowest, fastest), trains, .. } = link;
     let width = available.high.as_f64() - available.low.as_f64();
     if width > MAX_WIDTH * available.value.as_f64() {
         let reason = format!(
-            "{}: it carried from {slowest} to {fastest} during {trains} long trains, which varies too much to tell what it leaves on \
+            "{}: in {trains} long trains, the link carried from {slowest} to {fastest}, which varies too much to tell what it leaves on \
              average",
             cycle.what
         );
@@ -49,7 +60,7 @@ pub(crate) fn judge(found: Option<&VaryingLink>, cycle: &Cycle, outcome: Outcome
     }
     let mut warnings = outcome.warnings;
     warnings.push(format!(
-        "{}: the value is the mean over {trains} long trains, during which it carried from {slowest} to {fastest}",
+        "{}: the value is the mean over {trains} long trains, in which the link carried from {slowest} to {fastest}",
         cycle.what
     ));
     Outcome {
@@ -63,4 +74,17 @@ pub(crate) fn judge(found: Option<&VaryingLink>, cycle: &Cycle, outcome: Outcome
         warnings,
         ..outcome
     }
+}
+
+/// Whether there may be cross traffic in queues of its own, of which the trains see nothing.
+fn is_hidden(link: &VaryingLink, cycle: &Cycle) -> bool {
+    let carried = link.available.value.as_f64() + link.cross.as_f64();
+    let is_steady = link.spread.as_f64() < MIN_SPREAD_PART * carried;
+    link.cross.as_f64() < MIN_CROSS_PART * carried && (is_steady || !cycle.is_of_link)
+}
+
+/// Whether less arrived of an even longer train, as behind a token bucket.
+fn is_refuted(link: &VaryingLink, sustained: Option<&Sustained>) -> bool {
+    let Some(Sustained::Limited(Limiter { delivered, doubt, .. })) = sustained else { return false };
+    link.available.low.as_f64() > delivered.as_f64() + doubt.as_f64()
 }

@@ -611,7 +611,7 @@ impl Measurement {
             }
             estimate::Step::Done(found) => {
                 let LongTrainsPhase { available, sustained, judged, cycle, .. } = *phase;
-                let outcome = long_trains::judge(found.as_ref(), &cycle, judged.outcome);
+                let outcome = long_trains::judge(found.as_ref(), &cycle, sustained.as_ref(), judged.outcome);
                 // What looked like a token bucket was the cycle.
                 let sustained = sustained.filter(|_| outcome.available.is_none());
                 let judged = Judged { outcome, ..judged };
@@ -755,12 +755,14 @@ impl Measurement {
         let is_one_link = self.balanced.is_none() && !flow_queueing::is_overtaking(&outcome);
         let variation = self.delays.idle_variation(direction).filter(|_| is_one_link);
         let narrow = capacity.and_then(|capacity| capacity.fastest_burst);
-        let varies = jitter::notable(variation, narrow, &outcome).is_some();
+        let notable = jitter::notable(variation, narrow, &outcome);
+        let varies = notable.is_some();
         let (outcome, fair_share) = jitter::judge(variation, narrow, outcome, fair_share);
         // What a policer leaves of bursts arrives in clumps.
         let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);
+        let is_jitter = !is_policed && outcome.bound.is_none();
         let (outcome, fair_share, cycle) = match is_policed || (varies && outcome.available.is_none()) {
-            true => (outcome, fair_share, None),
+            true => (outcome, fair_share, notable.filter(|_| is_jitter).map(Cycle::of_idle_variation)),
             false => phase.series.service_cycle().judge(outcome, fair_share, varies),
         };
         Judged { outcome, fair_share, varies, cycle }

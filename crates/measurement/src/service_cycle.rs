@@ -49,8 +49,18 @@ pub(crate) struct Cycle {
     pub(crate) what: String,
     /// From one turn of the link to the next.
     pub(crate) turn: Span,
+    /// Whether the link serves packets like that; else it may be queues of other flows that keep packets from arriving one by one.
+    pub(crate) is_of_link: bool,
     /// What follows for short trains, in words.
     then: &'static str,
+}
+
+impl Cycle {
+    /// Where delays vary on the idle path by this.
+    pub(crate) fn of_idle_variation(variation: Span) -> Self {
+        let what = format!("delays on the idle path vary by {variation} and more");
+        Cycle { what, turn: variation, is_of_link: false, then: "trains are too short to tell more" }
+    }
 }
 
 /// Of a train that arrived in batches.
@@ -120,14 +130,15 @@ impl ServiceCycle {
             outcome.available.is_none_or(|found| found.high.as_f64() - found.low.as_f64() > found.value.as_f64());
         let turn = self.batch(|train| train.cycle).map_or(SUBFRAME, Span::from_secs_f64);
         if let Some(what) = self.few_batches(turn) {
-            Some(Cycle { what, turn, then: "trains are too short to tell its rate" })
+            Some(Cycle { what, turn, is_of_link: true, then: "trains are too short to tell its rate" })
         } else if is_vague && self.is_usual(self.at_subframes) {
             let what =
                 format!("packets arrive at whole multiples of {SUBFRAME}, as from a cellular link, whose rate varies");
-            Some(Cycle { what, turn, then: "trains are too short to tell what it leaves on average" })
+            let then = "trains are too short to tell what it leaves on average";
+            Some(Cycle { what, turn, is_of_link: true, then })
         } else if arrives_in_clumps(outcome, is_vague && !varies) {
             let what = "most trains arrived in clumps, as from a radio link or a receiver that collects packets".to_owned();
-            Some(Cycle { what, turn, then: "they are too short to tell its rate" })
+            Some(Cycle { what, turn, is_of_link: false, then: "they are too short to tell its rate" })
         } else {
             None
         }

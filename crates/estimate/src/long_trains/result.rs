@@ -33,6 +33,8 @@ pub struct VaryingLink {
     pub spread: Rate,
     /// What it carried at the least, and at the most, during one train.
     pub carried: (Rate, Rate),
+    /// The rate of the cross traffic, as far as it shares the queue of the trains.
+    pub cross: Rate,
     /// Trains that tell.
     pub trains: u32,
 }
@@ -75,6 +77,7 @@ impl VaryingLink {
             available: Estimate { value: rate(fit.available), low: rate(low), high: rate(high), confidence: 0.95 },
             spread: rate(standard_deviation(&carried)),
             carried: (rate(slowest), rate(fastest)),
+            cross: rate(fit.cross),
             trains: count as u32,
         })
     }
