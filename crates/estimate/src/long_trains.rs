@@ -19,6 +19,7 @@ mod result;
 #[cfg(test)]
 mod tests;
 
+pub use plan::LongTrainsConfig;
 pub use result::VaryingLink;
 
 use crate::method::Step;
@@ -54,25 +55,6 @@ const MAX_PAUSE_SECONDS: f64 = 2.0;
 /// A queue drains in so many times the time that its last packet waited: where that is not known, and at most.
 const USUAL_DRAIN: f64 = 3.0;
 const MAX_DRAIN: f64 = 10.0;
-
-/// What is known before.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LongTrainsConfig {
-    /// About what arrived of trains, or less.
-    pub rate: Rate,
-    /// From one turn of the link to the next.
-    pub turn: Span,
-    /// The largest packet that the transport carries whole, in bytes.
-    pub max_packet: u32,
-    /// The longest train that it carries, in packets.
-    pub max_packets: u32,
-    /// IP bytes to send at most. No more is sent than the link carries in 0.4 s, or 4 MB.
-    pub budget_bytes: u64,
-    /// How long that may take.
-    pub budget_time: Span,
-    /// Of random numbers.
-    pub seed: u64,
-}
 
 /// Measures what such a link leaves. The loop is that of a [`Method`](crate::Method): see the crate's contract.
 #[derive(Debug)]

@@ -17,8 +17,8 @@ use crate::sustained;
 use crate::transport::{Need, TransportInUse};
 use crate::utilization;
 use estimate::{
-    Capacity, CapacityConfig, CapacityProbe, Conditions, LongTrains, Method, Outcome, RequestedBudget, Shaping, Sustained,
-    SustainedProbe, UtilizationConfig, UtilizationProbe,
+    Capacity, CapacityConfig, CapacityProbe, Conditions, LongTrains, Method, Outcome, RequestedBudget, Shaping,
+    Sustained, SustainedProbe, UtilizationConfig, UtilizationProbe,
 };
 use std::collections::VecDeque;
 use std::mem;

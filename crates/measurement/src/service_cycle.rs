@@ -88,7 +88,8 @@ impl ServiceCycle {
         let within = MAX_GAP_PART * seconds / (arrivals.len() - 1) as f64;
         let count = arrivals.chunk_by(|one, next| (*next - *one).as_secs_f64() <= within).count() as f64;
         let packets = arrivals.len() as f64 / count;
-        let bits = record.packets.iter().filter(|packet| packet.received.is_some()).map(|packet| packet.size).sum::<u32>() * 8;
+        let bits =
+            record.packets.iter().filter(|packet| packet.received.is_some()).map(|packet| packet.size).sum::<u32>() * 8;
         if seconds > 0.0 {
             // The first batch arrived before.
             self.rates.push(f64::from(bits) * (1.0 - 1.0 / count) / seconds);
@@ -137,7 +138,8 @@ impl ServiceCycle {
             let then = "trains are too short to tell what it leaves on average";
             Some(Cycle { what, turn, is_of_link: true, then })
         } else if arrives_in_clumps(outcome, is_vague && !varies) {
-            let what = "most trains arrived in clumps, as from a radio link or a receiver that collects packets".to_owned();
+            let what =
+                "most trains arrived in clumps, as from a radio link or a receiver that collects packets".to_owned();
             Some(Cycle { what, turn, is_of_link: false, then: "they are too short to tell its rate" })
         } else {
             None

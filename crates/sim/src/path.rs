@@ -241,7 +241,7 @@ impl VirtualPath {
     }
 
     /// The bandwidth that was available from `from` to `to`: the least over the hops of the sustained rate less cross
-    /// traffic; of links side by side, the sum. Of TCP connections counts what they would have sent without any trains.
+    /// traffic, or of what a link whose rate varies leaves to full packets; of links side by side, the sum. Of TCP connections counts what they would have sent without any trains.
     pub fn truth(&self, from: Time, to: Time) -> Rate {
         if let Some(elastic) = &self.elastic {
             return elastic.truth(from, to);
@@ -257,7 +257,8 @@ impl VirtualPath {
     pub fn truths(&self, from: Time, to: Time) -> Vec<Rate> {
         let available = |(place, hop): (usize, &Link<usize>)| {
             if let Some(Medium::Wireless(_) | Medium::Trace(_)) = &hop.config().medium {
-                return left(hop.config(), self.cross.get(place).map_or(&[], Vec::as_slice), from, to).unwrap_or(Rate::ZERO);
+                return left(hop.config(), self.cross.get(place).map_or(&[], Vec::as_slice), from, to)
+                    .unwrap_or(Rate::ZERO);
             }
             let rate = hop.config().sustained_rate().map_or(f64::INFINITY, Rate::as_f64);
             let cross = hop.ledger().cross_bytes_between(from, to).unwrap_or(0);

@@ -1,9 +1,8 @@
 //! Which packets to send.
 
-use super::LongTrainsConfig;
 use super::reading::{Reading, Unread};
 use train::{Segment, Train};
-use units::Span;
+use units::{Rate, Span};
 
 /// The rate of the fast part, by what arrives of it: most of its time, the queue grows.
 const FAST: f64 = 4.0;
@@ -49,6 +48,25 @@ const MUCH_SHORTER: f64 = 0.6;
 const MIN_LENGTH: f64 = 0.2;
 /// After one that did not, they are longer again.
 const LESS_SHORT: f64 = 1.1;
+
+/// What is known before.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LongTrainsConfig {
+    /// About what arrived of trains, or less.
+    pub rate: Rate,
+    /// From one turn of the link to the next.
+    pub turn: Span,
+    /// The largest packet that the transport carries whole, in bytes.
+    pub max_packet: u32,
+    /// The longest train that it carries, in packets.
+    pub max_packets: u32,
+    /// IP bytes to send at most. No more is sent than the link carries in 0.4 s, or 4 MB.
+    pub budget_bytes: u64,
+    /// How long that may take.
+    pub budget_time: Span,
+    /// Of random numbers.
+    pub seed: u64,
+}
 
 /// What is known of the link, in bit/s, and in seconds from one turn to the next.
 #[derive(Debug, Clone, Copy)]
