@@ -136,7 +136,7 @@ impl Plan {
         let waiting = (PRELOAD * seconds * self.fast_longer).min(QUEUE_BITS * self.shorter / carried);
         let segment = |seconds: f64, rate: f64| Segment {
             count: (seconds * rate / bits).max(MIN_PART_PACKETS) as u32,
-            interval: Span::from_secs_f64(bits / rate),
+            interval: Span::from_secs_f64(bits / rate).clamp(Span::ZERO, Span::from_secs(1)),
             first_size: config.max_packet,
             size_step: 0,
         };
