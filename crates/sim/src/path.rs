@@ -241,7 +241,8 @@ impl VirtualPath {
     }
 
     /// The bandwidth that was available from `from` to `to`: the least over the hops of the sustained rate less cross
-    /// traffic, or of what a link whose rate varies leaves to full packets; of links side by side, the sum. Of TCP connections counts what they would have sent without any trains.
+    /// traffic, or of what a link whose rate varies leaves to full packets; of links side by side, the sum. Of TCP connections counts
+    /// what they would have sent without any trains.
     pub fn truth(&self, from: Time, to: Time) -> Rate {
         if let Some(elastic) = &self.elastic {
             return elastic.truth(from, to);
