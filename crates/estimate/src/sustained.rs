@@ -17,7 +17,7 @@
 mod fit;
 mod plan;
 mod probe;
-mod reading;
+pub(crate) mod reading;
 mod result;
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,8 @@
 //! and does not panic.
 
 use estimate::{
-    CapacityConfig, CapacityProbe, Conditions, METHODS, MethodSettings, RequestedBudget, Shaper, Shaping, Step,
-    Sustained, SustainedConfig, SustainedProbe,
+    CapacityConfig, CapacityProbe, Conditions, LongTrains, LongTrainsConfig, METHODS, MethodSettings, RequestedBudget,
+    Shaper, Shaping, Step, Sustained, SustainedConfig, SustainedProbe,
 };
 use proptest::prelude::*;
 use train::{Burst, Estimate, PacketRecord, Train, TrainRecord};
@@ -144,6 +144,31 @@ fn sustain(config: SustainedConfig, fates: &[Fate]) {
     panic!("the probe did not end");
 }
 
+/// As [`drive`], for what a link leaves whose rate varies.
+fn measure_varying(config: LongTrainsConfig, fates: &[Fate]) {
+    let mut trains = LongTrains::new(config);
+    let (mut now, mut bytes) = (Time::ZERO, 0);
+    for turn in 0..100 {
+        match trains.next(now) {
+            Step::Send { wait, train } => {
+                assert!(wait >= Span::ZERO && train.count() <= config.max_packets, "{wait}, {train:?}");
+                train.check(1500).expect("a train that a server would send");
+                now = now + wait + train.duration() + Span::from_millis(1);
+                bytes += train.bytes();
+                trains.record(&record(&train, now, fates, turn));
+            }
+            Step::Done(found) => {
+                assert!(bytes <= config.budget_bytes, "{bytes} bytes of {}", config.budget_bytes);
+                if let Some(rate) = found.map(|found| found.available) {
+                    assert!(rate.low <= rate.value && rate.value <= rate.high, "{rate:?}");
+                }
+                return;
+            }
+        }
+    }
+    panic!("the trains did not end");
+}
+
 /// The times between such packets became intervals of trains, and their difference from the plan overflowed.
 #[test]
 fn a_peer_that_lies_about_its_sending_changes_nothing() {
@@ -191,6 +216,20 @@ proptest! {
     ) {
         let [rate, cross] = [kilobits, kilobits / 3].map(|kilobits| Rate::from_bits_per_second(kilobits * 1000));
         sustain(SustainedConfig { rate, cross, max_packet: 1500, max_packets, budget_bytes, least_delay: Some(Span::ZERO), seed }, &fates);
+    }
+
+    #[test]
+    fn trains_for_a_link_that_varies_keep_their_budget_and_end(
+        fates in prop::collection::vec(fate(), 1..200),
+        seed: u64,
+        kilobits in 0u64..10_000_000,
+        max_packets in 0u32..10_000,
+        budget_bytes in 0u64..20_000_000,
+        turn in 0i64..10_000_000_000,
+    ) {
+        let (rate, turn) = (Rate::from_bits_per_second(kilobits * 1000), Span::from_nanos(turn));
+        let budget_time = Span::from_secs(8);
+        measure_varying(LongTrainsConfig { rate, turn, max_packet: 1500, max_packets, budget_bytes, budget_time, seed }, &fates);
     }
 
     #[test]

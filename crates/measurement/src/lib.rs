@@ -23,6 +23,7 @@ mod flow_queueing;
 mod jitter;
 mod legs;
 mod load;
+mod long_trains;
 mod measurement;
 mod members;
 mod plan;

@@ -5,18 +5,20 @@ use crate::event::Event;
 use crate::flow_queueing;
 use crate::jitter;
 use crate::load::{self, LoadRecord, LoadRequest};
+use crate::long_trains;
 use crate::members::{self, Balanced, Layout, Sounded, Sounding};
 use crate::plan::{Coalescing, MeasurementPlan, Session};
 use crate::receive_timeout::ReceiveTimeout;
 use crate::report::{CapacityReport, DirectionReport, LoadReport, Report, SCHEMA};
 use crate::series::{CarriedTrain, Cost, TrainSeries};
+use crate::service_cycle::Cycle;
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::sustained;
 use crate::transport::{Need, TransportInUse};
 use crate::utilization;
 use estimate::{
-    Capacity, CapacityConfig, CapacityProbe, Conditions, Method, Outcome, RequestedBudget, Shaping, Sustained,
-    SustainedProbe, UtilizationConfig, UtilizationProbe,
+    Capacity, CapacityConfig, CapacityProbe, Conditions, LongTrains, Method, Outcome, RequestedBudget, Shaping,
+    Sustained, SustainedProbe, UtilizationConfig, UtilizationProbe,
 };
 use std::collections::VecDeque;
 use std::mem;
@@ -85,6 +87,7 @@ enum Phase {
     Fullness(Box<FullnessPhase>),
     Sustained(Box<SustainedPhase>),
     Utilization(Box<UtilizationPhase>),
+    LongTrains(Box<LongTrainsPhase>),
     /// Both directions are done, and the path is to be filled in this one, if that is part of the plan.
     Load(Direction),
     /// It is being filled.
@@ -128,6 +131,15 @@ struct UtilizationPhase {
     probe: UtilizationProbe,
 }
 
+struct LongTrainsPhase {
+    available: AvailablePhase,
+    sustained: Option<Sustained>,
+    judged: Judged,
+    /// Why they are sent.
+    cycle: Cycle,
+    probe: LongTrains,
+}
+
 /// A method's outcome in the light of everything else, with the fair share of one flow.
 #[derive(Debug, Clone, PartialEq)]
 struct Judged {
@@ -135,6 +147,8 @@ struct Judged {
     fair_share: Option<Estimate<Rate>>,
     /// Whether delays vary on the idle path.
     varies: bool,
+    /// What kept trains from telling the rate, if that is the reason.
+    cycle: Option<Cycle>,
 }
 
 /// The result of a capacity phase, its report, and its cost.
@@ -256,6 +270,17 @@ impl Measurement {
                 series.add_sparse(&carried);
                 probe.record(&carried.record);
             }
+            Purpose::LongTrains => {
+                self.timeout.learn(&carried.record);
+                self.delays.add(direction, &carried.record);
+                if let Phase::LongTrains(phase) = &mut self.phase {
+                    phase.available.series.add_sparse(&carried);
+                    match sustained::legible(&carried) {
+                        Some(record) => phase.probe.record(&record),
+                        None => phase.probe.spoiled(),
+                    }
+                }
+            }
         }
     }
 
@@ -347,6 +372,7 @@ impl Measurement {
             Phase::Fullness(phase) => self.fullness(phase, now),
             Phase::Sustained(phase) => self.sustained(phase, now),
             Phase::Utilization(phase) => self.utilization(phase, now),
+            Phase::LongTrains(phase) => self.long_trains(phase, now),
             Phase::Load(direction) => self.load(direction),
             // The driver has not reported what came of it.
             Phase::Loading(direction, _) => (after_load(direction), None),
@@ -478,6 +504,11 @@ impl Measurement {
     /// Looks at whether the rate lasts, in a full measurement by a method that claims to know token buckets; none otherwise.
     fn sustained_probe(&self, phase: &AvailablePhase, outcome: &Outcome, now: Time) -> Option<SustainedProbe> {
         let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
+        sustained::probe(&found.capacity, outcome, &self.plan, &self.limits(phase, found, now))
+    }
+
+    /// What longer trains are subject to, after what was spent on this capacity and this phase.
+    fn limits(&self, phase: &AvailablePhase, found: &FoundCapacity, now: Time) -> sustained::Limits {
         let connections = match (&self.balanced, self.transport.kind()) {
             (Some(balanced), _) => Some(balanced.connections()),
             (None, Transport::Udp) => None,
@@ -494,8 +525,7 @@ impl Measurement {
             None => self.delays.least(phase.series.direction()),
         };
         let max_packet = self.transport.max_ethernet_packet();
-        let limits = sustained::Limits { max_packet, connections, spent, least_delay };
-        sustained::probe(&found.capacity, outcome, &self.plan, &limits)
+        sustained::Limits { max_packet, connections, spent, least_delay }
     }
 
     /// Looks at whether the path is full, where little is available.
@@ -538,7 +568,8 @@ impl Measurement {
         }
     }
 
-    /// Looks at how busy the link is where trains leave that open; else reports the direction.
+    /// Sends long trains where packets arrive in batches, and looks at how busy the link is where trains leave that open; else reports
+    /// the direction.
     fn end_direction(
         &mut self,
         phase: AvailablePhase,
@@ -547,6 +578,9 @@ impl Measurement {
         now: Time,
     ) -> Phase {
         let judged = self.judge(&phase, outcome, sustained.as_ref());
+        if let Some((cycle, probe)) = self.long_trains_probe(&phase, &judged, now) {
+            return Phase::LongTrains(Box::new(LongTrainsPhase { available: phase, sustained, judged, cycle, probe }));
+        }
         let probe = match &sustained {
             Some(Sustained::Limited(_)) => None,
             _ => self.utilization_probe(&phase, &judged, now),
@@ -556,6 +590,35 @@ impl Measurement {
                 Phase::Utilization(Box::new(UtilizationPhase { available: phase, sustained, judged, rate, probe }))
             }
             None => self.report_direction(phase, judged, sustained.as_ref(), now),
+        }
+    }
+
+    /// In a full measurement of one link by a method that is not bound to its own trains, where these do not tell because of how packets
+    /// arrive; none otherwise. With what that is.
+    fn long_trains_probe(&self, phase: &AvailablePhase, judged: &Judged, now: Time) -> Option<(Cycle, LongTrains)> {
+        let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
+        let is_one_link = self.balanced.is_none() && self.transport.kind() != Transport::Single;
+        let cycle = judged.cycle.as_ref().filter(|_| is_one_link)?;
+        let arrived = phase.series.service_cycle().arrived()?;
+        let probe = long_trains::probe(cycle, arrived, &self.plan, &self.limits(phase, found, now))?;
+        Some((cycle.clone(), probe))
+    }
+
+    fn long_trains(&mut self, mut phase: Box<LongTrainsPhase>, now: Time) -> (Phase, Option<Step>) {
+        match phase.probe.next(now) {
+            estimate::Step::Send { wait, train } => {
+                let so_far = phase.probe.so_far();
+                let step = self.send_next(&phase.available.series, Purpose::LongTrains, wait, train, so_far, now);
+                (Phase::LongTrains(phase), Some(step))
+            }
+            estimate::Step::Done(found) => {
+                let LongTrainsPhase { available, sustained, judged, cycle, .. } = *phase;
+                let outcome = long_trains::judge(found.as_ref(), &cycle, sustained.as_ref(), judged.outcome);
+                // What looked like a token bucket was the cycle.
+                let sustained = sustained.filter(|_| outcome.available.is_none());
+                let judged = Judged { outcome, ..judged };
+                (self.report_direction(available, judged, sustained.as_ref(), now), None)
+            }
         }
     }
 
@@ -694,15 +757,18 @@ impl Measurement {
         let is_one_link = self.balanced.is_none() && !flow_queueing::is_overtaking(&outcome);
         let variation = self.delays.idle_variation(direction).filter(|_| is_one_link);
         let narrow = capacity.and_then(|capacity| capacity.fastest_burst);
-        let varies = jitter::notable(variation, narrow, &outcome).is_some();
+        let notable = jitter::notable(variation, narrow, &outcome);
+        let varies = notable.is_some();
         let (outcome, fair_share) = jitter::judge(variation, narrow, outcome, fair_share);
         // What a policer leaves of bursts arrives in clumps.
         let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);
-        let (outcome, fair_share) = match is_policed || (varies && outcome.available.is_none()) {
-            true => (outcome, fair_share),
+        // Else it is queues, of more than one link perhaps.
+        let is_jitter = !is_policed && outcome.bound.is_none() && phase.series.service_cycle().is_batched();
+        let (outcome, fair_share, cycle) = match is_policed || (varies && outcome.available.is_none()) {
+            true => (outcome, fair_share, notable.filter(|_| is_jitter).map(Cycle::of_idle_variation)),
             false => phase.series.service_cycle().judge(outcome, fair_share, varies),
         };
-        Judged { outcome, fair_share, varies }
+        Judged { outcome, fair_share, varies, cycle }
     }
 
     fn direction_report(
@@ -742,7 +808,7 @@ impl Measurement {
     /// Names this host's own interface where it may be what made packets arrive in batches.
     fn coalescing_warning(&self, series: &TrainSeries) -> Option<String> {
         let Coalescing { interface, delay } = self.session.coalescing.as_ref()?;
-        let is_likely = series.direction() == Direction::Down && series.service_cycle().cycle()? <= *delay * 2;
+        let is_likely = series.direction() == Direction::Down && series.service_cycle().batch_period()? <= *delay * 2;
         is_likely.then(|| {
             format!(
                 "packets arrived in batches: the interface {interface} of this host coalesces receive interrupts for up to {delay}; \

@@ -38,6 +38,29 @@ pub(crate) struct ServiceCycle {
     /// Trains of which the packets arrived at whole subframes.
     at_subframes: usize,
     batched: Vec<Batches>,
+    /// At which rate each train arrived, in bit/s.
+    rates: Vec<f64>,
+}
+
+/// What keeps short trains from telling the rate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cycle {
+    /// How packets arrive, in words.
+    pub(crate) what: String,
+    /// From one turn of the link to the next.
+    pub(crate) turn: Span,
+    /// Whether the link serves packets like that; else it may be queues of other flows that keep packets from arriving one by one.
+    pub(crate) is_of_link: bool,
+    /// What follows for short trains, in words.
+    then: &'static str,
+}
+
+impl Cycle {
+    /// Where delays vary on the idle path by this.
+    pub(crate) fn of_idle_variation(variation: Span) -> Self {
+        let what = format!("delays on the idle path vary by {variation} and more");
+        Cycle { what, turn: variation, is_of_link: false, then: "trains are too short to tell more" }
+    }
 }
 
 /// Of a train that arrived in batches.
@@ -65,6 +88,12 @@ impl ServiceCycle {
         let within = MAX_GAP_PART * seconds / (arrivals.len() - 1) as f64;
         let count = arrivals.chunk_by(|one, next| (*next - *one).as_secs_f64() <= within).count() as f64;
         let packets = arrivals.len() as f64 / count;
+        let bits =
+            record.packets.iter().filter(|packet| packet.received.is_some()).map(|packet| packet.size).sum::<u32>() * 8;
+        if seconds > 0.0 {
+            // The first batch arrived before.
+            self.rates.push(f64::from(bits) * (1.0 - 1.0 / count) / seconds);
+        }
         if packets >= MIN_BATCH {
             self.batched.push(Batches { count, packets, cycle: seconds / (count - 1.0).max(1.0) });
         }
@@ -75,51 +104,67 @@ impl ServiceCycle {
     }
 
     /// The outcome, and the fair share of one flow, with the right cause where packets arrive in so few batches, or at whole
-    /// subframes, that trains do not show the rate: what seems to bound it then has this cause, too. `varies` tells whether delays
-    /// vary on the idle path, which makes packets arrive in clumps as well.
+    /// subframes, that trains do not show the rate: what seems to bound it then has this cause, too. With that cause. `varies` tells
+    /// whether delays vary on the idle path, which makes packets arrive in clumps as well.
     pub(crate) fn judge(
         &self,
         outcome: Outcome,
         fair_share: Option<Estimate<Rate>>,
         varies: bool,
-    ) -> (Outcome, Option<Estimate<Rate>>) {
-        let is_vague =
-            outcome.available.is_none_or(|found| found.high.as_f64() - found.low.as_f64() > found.value.as_f64());
-        let reason = match self.few_batches() {
-            Some(reason) => reason,
-            None if is_vague && self.is_usual(self.at_subframes) => {
-                format!(
-                    "packets arrive at whole multiples of {SUBFRAME}, as from a cellular link, whose rate varies: trains are too short \
-                     to tell what it leaves on average"
-                )
+    ) -> (Outcome, Option<Estimate<Rate>>, Option<Cycle>) {
+        match self.cycle(&outcome, varies) {
+            Some(cycle) => {
+                let reason = Some(format!("{}: {}", cycle.what, cycle.then));
+                (Outcome { available: None, bound: None, reason, spread: None, ..outcome }, None, Some(cycle))
             }
-            None if arrives_in_clumps(&outcome, is_vague && !varies) => {
-                "most trains arrived in clumps, as from a radio link or a receiver that collects packets: they are too short to tell \
-                 its rate"
-                .to_owned()
-            }
-            None => return (outcome, fair_share),
-        };
-        (Outcome { available: None, bound: None, reason: Some(reason), spread: None, ..outcome }, None)
+            None => (outcome, fair_share, None),
+        }
     }
 
-    fn few_batches(&self) -> Option<String> {
-        let of = |value: fn(&Batches) -> f64| median(&self.batched.iter().map(value).collect::<Vec<_>>());
-        let (count, packets) = (of(|train| train.count)?, of(|train| train.packets)?);
-        let cycle = Span::from_secs_f64(of(|train| train.cycle)?);
-        let misleads = self.is_usual(self.batched.len()) && (cycle >= MIN_CYCLE || count < MIN_BATCHES);
+    /// The median of the rates at which trains arrived.
+    pub(crate) fn arrived(&self) -> Option<Rate> {
+        median(&self.rates).map(Rate::from_f64)
+    }
+
+    fn cycle(&self, outcome: &Outcome, varies: bool) -> Option<Cycle> {
+        let is_vague =
+            outcome.available.is_none_or(|found| found.high.as_f64() - found.low.as_f64() > found.value.as_f64());
+        let turn = self.batch(|train| train.cycle).map_or(SUBFRAME, Span::from_secs_f64);
+        if let Some(what) = self.few_batches(turn) {
+            Some(Cycle { what, turn, is_of_link: true, then: "trains are too short to tell its rate" })
+        } else if is_vague && self.is_usual(self.at_subframes) {
+            let what =
+                format!("packets arrive at whole multiples of {SUBFRAME}, as from a cellular link, whose rate varies");
+            let then = "trains are too short to tell what it leaves on average";
+            Some(Cycle { what, turn, is_of_link: true, then })
+        } else if arrives_in_clumps(outcome, is_vague && !varies) {
+            let what =
+                "most trains arrived in clumps, as from a radio link or a receiver that collects packets".to_owned();
+            Some(Cycle { what, turn, is_of_link: false, then: "they are too short to tell its rate" })
+        } else {
+            None
+        }
+    }
+
+    /// The median of trains that arrived in batches.
+    fn batch(&self, of: fn(&Batches) -> f64) -> Option<f64> {
+        median(&self.batched.iter().map(of).collect::<Vec<_>>())
+    }
+
+    fn few_batches(&self, turn: Span) -> Option<String> {
+        let (count, packets) = (self.batch(|train| train.count)?, self.batch(|train| train.packets)?);
+        let misleads = self.is_usual(self.batched.len()) && (turn >= MIN_CYCLE || count < MIN_BATCHES);
         misleads.then(|| {
             format!(
-                "packets arrive in batches of about {packets:.0}, one every {cycle}, as from a radio link or a receiver that collects \
-                 them: trains are too short to tell its rate"
+                "packets arrive in batches of about {packets:.0}, one every {turn}, as from a radio link or a receiver that collects \
+                 them"
             )
         })
     }
 
     /// From one batch to the next, about, if most trains arrived in batches.
-    pub(crate) fn cycle(&self) -> Option<Span> {
-        let cycles: Vec<_> = self.batched.iter().map(|train| train.cycle).collect();
-        median(&cycles).map(Span::from_secs_f64).filter(|_| self.is_usual(self.batched.len()))
+    pub(crate) fn batch_period(&self) -> Option<Span> {
+        self.batch(|train| train.cycle).map(Span::from_secs_f64).filter(|_| self.is_usual(self.batched.len()))
     }
 
     /// Whether most trains arrived in batches, or at whole subframes.
@@ -182,10 +227,12 @@ mod tests {
         cycle.add(&train(|number| Span::from_millis(2) * (number / 10) + Span::from_micros(3) * (number % 10)));
         let share = Rate::from_mbit(5);
         let share = Estimate { value: share, low: share, high: share, confidence: 0.95 };
-        let (found, none) = cycle.judge(outcome(), Some(share), false);
+        let (found, none, cause) = cycle.judge(outcome(), Some(share), false);
         let reason = found.reason.unwrap();
         assert!(reason.contains("batches of about 10, one every 2"), "{reason}");
         assert_eq!(none, None);
+        let turn = cause.unwrap().turn;
+        assert!((Span::from_micros(1900)..Span::from_micros(2100)).contains(&turn), "{turn}");
         let value = Outcome { available: Some(share), reason: None, ..outcome() };
         assert_eq!(cycle.judge(value, None, false).0.available, None);
     }
@@ -194,12 +241,12 @@ mod tests {
     fn whole_milliseconds_are_the_cause_unless_the_value_is_clear() {
         let mut cycle = ServiceCycle::default();
         cycle.add(&train(|number| Span::from_millis(number * 3 / 2)));
-        let (found, _) = cycle.judge(outcome(), None, false);
+        let (found, ..) = cycle.judge(outcome(), None, false);
         assert!(found.reason.unwrap().contains("multiples of 1 ms"));
         let rate = Rate::from_mbit(5);
         let share = Estimate { value: rate, low: rate, high: rate, confidence: 0.95 };
         let value = Outcome { available: Some(share), reason: None, ..outcome() };
-        assert_eq!(cycle.judge(value.clone(), None, false), (value, None));
+        assert_eq!(cycle.judge(value.clone(), None, false), (value, None, None));
     }
 
     #[test]
@@ -207,8 +254,8 @@ mod tests {
         for (interval, batch) in [(240, 1), (402, 5)] {
             let mut cycle = ServiceCycle::default();
             cycle.add(&train(|number| Span::from_micros(interval) * (number / batch)));
-            assert_eq!(cycle.judge(outcome(), None, false), (outcome(), None));
-            assert_eq!(cycle.cycle().map(|cycle| cycle.as_nanos() / 1000), (batch > 1).then_some(402));
+            assert_eq!(cycle.judge(outcome(), None, false), (outcome(), None, None));
+            assert_eq!(cycle.batch_period().map(|cycle| cycle.as_nanos() / 1000), (batch > 1).then_some(402));
         }
     }
 }

@@ -84,6 +84,8 @@ pub enum Purpose {
     SustainedRate,
     /// To see which part of the time the narrow link is busy.
     Utilization,
+    /// To measure what a link leaves that serves packets in turns, where shorter trains do not tell.
+    LongTrains,
 }
 
 /// Why a measurement failed.

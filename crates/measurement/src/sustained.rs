@@ -34,6 +34,14 @@ pub(crate) struct Limits {
     pub(crate) least_delay: Option<Span>,
 }
 
+impl Limits {
+    /// The longest train, in packets.
+    pub(crate) fn max_packets(&self) -> u32 {
+        self.connections
+            .map_or(Train::MAX_PACKETS, |connections| connections.saturating_mul(Transport::PACKETS_PER_CONNECTION))
+    }
+}
+
 /// The trial of what was found; none where nothing was, or the budget is spent.
 pub(crate) fn probe(
     capacity: &Capacity,
@@ -53,15 +61,12 @@ pub(crate) fn probe(
     let carried = outcome.bound.filter(|bound| bound.limit() == Limit::Sender).and_then(|bound| bound.at_least());
     let tried = outcome.available.map(|found| found.low).or(carried).or(narrow)?;
     let rate = Rate::from_f64(tried.as_f64() * TRIED_PART);
-    let max_packets = limits
-        .connections
-        .map_or(Train::MAX_PACKETS, |connections| connections.saturating_mul(Transport::PACKETS_PER_CONNECTION));
     (rate > Rate::ZERO).then(|| {
         SustainedProbe::new(SustainedConfig {
             rate,
             cross: narrow.map_or(Rate::ZERO, |narrow| Rate::from_f64((narrow.as_f64() - rate.as_f64()).max(0.0))),
             max_packet: limits.max_packet,
-            max_packets,
+            max_packets: limits.max_packets(),
             budget_bytes,
             least_delay: limits.least_delay,
             seed: plan.seed,

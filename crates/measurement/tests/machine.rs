@@ -17,10 +17,12 @@ struct Path {
     mtu: u32,
     /// The largest packet that this host can send.
     host_mtu: u32,
-    /// From one interrupt of the receiving interfaces to the next; zero where each packet has its own.
-    interrupts: Span,
     coalescing: Option<Coalescing>,
     udp: bool,
+    /// Packets arrive at multiples of this, as many as there are then.
+    turn: Option<Span>,
+    /// By which part the rate is higher and lower, for 50 ms each.
+    variation: f64,
     /// Trains that break the connections, counted from the first.
     breaks: fn(usize) -> bool,
     sent: Vec<SendRequest>,
@@ -39,9 +41,10 @@ impl Path {
             now,
             mtu: 1500,
             host_mtu: 1500,
-            interrupts: Span::ZERO,
             coalescing: None,
             udp: true,
+            turn: None,
+            variation: 0.0,
             breaks: |_| false,
             sent: vec![],
             opened: vec![],
@@ -116,13 +119,23 @@ impl Path {
             let sent = (start + planned.offset).max(self.now);
             self.now = sent + Span::from_micros(1);
             let received = (planned.size <= self.mtu).then(|| {
-                free = free.max(sent) + self.rate.time_for(planned.size.into());
-                let at = (free + DELAY).as_nanos();
-                Time::from_nanos(at + (-at).rem_euclid(self.interrupts.as_nanos().max(1)))
+                free = free.max(sent) + self.rate_at(free.max(sent)).time_for(planned.size.into());
+                self.reported(free) + DELAY
             });
             PacketRecord { size: planned.size, sent: Some(sent), submitted: None, received }
         });
         TrainRecord { packets: packets.collect() }
+    }
+
+    /// When a packet that was served then arrives.
+    fn reported(&self, served: Time) -> Time {
+        let Some(turn) = self.turn.map(Span::as_nanos) else { return served };
+        Time::from_nanos((served.as_nanos() + turn - 1) / turn * turn)
+    }
+
+    fn rate_at(&self, time: Time) -> Rate {
+        let is_high = (time.as_nanos() / Span::from_millis(50).as_nanos()) % 2 == 0;
+        Rate::from_f64(self.rate.as_f64() * (1.0 + if is_high { self.variation } else { -self.variation }))
     }
 
     /// Transfers that fill the link, whose queue adds 100 ms.
@@ -222,13 +235,13 @@ fn an_interface_that_coalesces_interrupts_is_named_where_packets_arrive_in_batch
     let cases =
         [(250, coalescing(250), true), (250, coalescing(8), false), (250, None, false), (0, coalescing(250), false)];
     for (interrupts, coalescing, is_named) in cases {
-        let interrupts = Span::from_micros(interrupts);
-        let mut path = Path { rate: Rate::from_mbit(400), interrupts, coalescing, ..Path::new() };
+        let turn = Some(Span::from_micros(interrupts)).filter(|turn| *turn > Span::ZERO);
+        let mut path = Path { rate: Rate::from_mbit(400), turn, coalescing, ..Path::new() };
         let report = path.measure(MeasurementPlan::default()).unwrap();
         let names = |report: Option<DirectionReport>| {
             report.unwrap().warnings.iter().any(|warning| warning.contains("the interface eth0 of this host"))
         };
-        assert_eq!([names(report.up), names(report.down)], [false, is_named], "{:?}, {interrupts}", path.coalescing);
+        assert_eq!([names(report.up), names(report.down)], [false, is_named], "{:?}, {interrupts} µs", path.coalescing);
     }
 }
 
@@ -266,6 +279,30 @@ fn the_capacity_leaves_the_method_half_of_the_allowance_at_least() {
         let capacity = up.capacity.unwrap();
         assert!(capacity.bytes_sent <= bytes / 2, "{bytes}: {}", capacity.bytes_sent);
         assert!(capacity.bytes_sent + up.bytes_sent <= bytes, "{bytes}: {} + {}", capacity.bytes_sent, up.bytes_sent);
+    }
+}
+
+#[test]
+fn long_trains_measure_a_link_whose_packets_arrive_in_batches_while_its_rate_varies() {
+    let mut path = Path { turn: Some(Span::from_millis(3)), variation: 0.3, ..Path::new() };
+    let plan = MeasurementPlan { directions: Directions::Up, ..MeasurementPlan::default() };
+    let up = path.measure(plan).unwrap().up.unwrap();
+    let available = up.available_bits_per_second.unwrap_or_else(|| panic!("{:?}", up.reason));
+    assert_eq!(available.covers(path.rate), Some(true), "{available:?}");
+    assert!((40..60).contains(&(available.value.bits_per_second() / 1_000_000)), "{available:?}");
+    assert!(up.warnings.iter().any(|warning| warning.contains("the mean over")), "{:?}", up.warnings);
+    assert_eq!(path.purposes().last(), Some(&(Purpose::LongTrains, Direction::Up)));
+}
+
+#[test]
+fn long_trains_keep_within_the_budget() {
+    for bytes in [700_000, 1_500_000, 3_000_000] {
+        let mut path = Path { turn: Some(Span::from_millis(3)), variation: 0.3, ..Path::new() };
+        let budget = RequestedBudget { bytes: Some(bytes), time: None };
+        let plan = MeasurementPlan { budget, directions: Directions::Up, ..MeasurementPlan::default() };
+        let up = path.measure(plan).unwrap().up.unwrap();
+        let spent = up.capacity.map_or(0, |capacity| capacity.bytes_sent) + up.bytes_sent;
+        assert!(spent <= bytes, "{bytes}: {spent}");
     }
 }
 

@@ -58,6 +58,8 @@ const SEGMENTS_OF_SEND: i64 = 12;
 #[derive(Debug)]
 pub struct VirtualPath {
     hops: Vec<Link<usize>>,
+    /// What was added to each.
+    cross: Vec<Vec<CrossConfig>>,
     /// The links are not in series: each flow takes one of them, by a hash under this seed (RFC 2991).
     balanced_by: Option<u64>,
     /// In place of the links.
@@ -83,10 +85,11 @@ impl VirtualPath {
     /// # Errors
     /// [`Link`] or [`CrossTraffic`] refuses a setting.
     pub fn new(hops: &[Hop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
+        let cross = hops.iter().map(|hop| hop.cross.clone()).collect();
         let hops = hops.iter().map(build).collect::<Result<_, ConfigError>>()?;
         let random = Pcg64Mcg::seed_from_u64(seed);
         let now = Time::ZERO;
-        Ok(VirtualPath { hops, balanced_by: None, elastic: None, stamping, mtu: None, proxy: None, random, now })
+        Ok(VirtualPath { hops, cross, balanced_by: None, elastic: None, stamping, mtu: None, proxy: None, random, now })
     }
 
     /// One link with TCP connections on it, which begin within the first second.
@@ -270,7 +273,8 @@ impl VirtualPath {
     }
 
     /// The bandwidth that was available from `from` to `to`: the least over the hops of the sustained rate less cross
-    /// traffic; of links side by side, the sum. Of TCP connections counts what they would have sent without any trains.
+    /// traffic, or of what a link whose rate varies leaves to full packets; of links side by side, the sum. Of TCP connections counts
+    /// what they would have sent without any trains.
     pub fn truth(&self, from: Time, to: Time) -> Rate {
         if let Some(elastic) = &self.elastic {
             return elastic.truth(from, to);
@@ -284,20 +288,20 @@ impl VirtualPath {
 
     /// The same for each link, in packets as the sender's are.
     pub fn truths(&self, from: Time, to: Time) -> Vec<Rate> {
-        let available = |hop: &Link<usize>| {
-            let rate = match &hop.config().medium {
-                Some(Medium::Wireless(_) | Medium::Trace(_)) => saturated(hop.config(), from, to),
-                _ => hop.config().sustained_rate(),
-            };
-            let rate = rate.map_or(f64::INFINITY, Rate::as_f64);
+        let available = |(place, hop): (usize, &Link<usize>)| {
+            if let Some(Medium::Wireless(_) | Medium::Trace(_)) = &hop.config().medium {
+                return left(hop.config(), self.cross.get(place).map_or(&[], Vec::as_slice), from, to)
+                    .unwrap_or(Rate::ZERO);
+            }
+            let rate = hop.config().sustained_rate().map_or(f64::INFINITY, Rate::as_f64);
             let cross = hop.ledger().cross_bytes_between(from, to).unwrap_or(0);
             Rate::from_f64(rate - Rate::from_bytes_over(cross, to - from).as_f64())
         };
-        let as_sent = |(number, rate)| match self.proxy {
-            Some(proxy) if number > 0 => proxy.before(rate),
+        let as_sent = |(place, rate)| match self.proxy {
+            Some(proxy) if place > 0 => proxy.before(rate),
             _ => rate,
         };
-        self.hops.iter().map(available).enumerate().map(as_sent).collect()
+        self.hops.iter().enumerate().map(available).enumerate().map(as_sent).collect()
     }
 
     /// Runs all hops on to the present, so that [`truth`](Self::truth) covers it.
@@ -335,9 +339,10 @@ fn build(hop: &Hop) -> Result<Link<usize>, ConfigError> {
     Ok(link)
 }
 
-/// What a link whose rate varies carries from `from` to `to` while packets of 1500 bytes always wait; none where a setting is out of
-/// range.
-fn saturated(config: &LinkConfig, from: Time, to: Time) -> Option<Rate> {
+/// What a link whose rate varies leaves from `from` to `to` beside this cross traffic: what it carries of packets of 1500 bytes that
+/// always wait with it. (That is not what it carries without cross traffic less that: a turn on a radio link takes as long for a
+/// small packet as for a large one, but for the bits.) None where a setting is out of range.
+fn left(config: &LinkConfig, cross: &[CrossConfig], from: Time, to: Time) -> Option<Rate> {
     const PACKET_BYTES: u32 = 1500;
     const WAITING_BYTES: u64 = 600_000;
     const STEP: Span = Span::from_millis(1);
@@ -349,6 +354,9 @@ fn saturated(config: &LinkConfig, from: Time, to: Time) -> Option<Rate> {
         ..config.clone()
     };
     let mut link = Link::new(config.validate().ok()?);
+    for config in cross {
+        link.add_cross(CrossTraffic::new(config.clone()).ok()?);
+    }
     let mut bytes = 0;
     let mut now = Time::ZERO;
     while now < to {

@@ -40,7 +40,7 @@ pub fn measure(method: &mut dyn Method, path: &mut VirtualPath) -> Run {
             }
             Step::Done(outcome) => {
                 path.settle();
-                let (started, ended) = window.0.unwrap_or((path.now(), path.now()));
+                let (started, ended) = window.span.unwrap_or((path.now(), path.now()));
                 let cost = series.cost(path.now());
                 let truth = path.truth(started, ended);
                 return Run { outcome, truth, started, ended, packets: cost.packets, bytes: cost.bytes };
@@ -96,8 +96,11 @@ impl VirtualPaths {
                 },
                 measurement::Step::Send(request) => {
                     let (started, carried) = self.send(&request, connections);
-                    if matches!(request.purpose, Purpose::AvailableBandwidth | Purpose::Utilization) {
-                        windows[request.direction as usize].extend(started, carried.ended);
+                    let window = &mut windows[request.direction as usize];
+                    match request.purpose {
+                        Purpose::AvailableBandwidth | Purpose::Utilization => window.extend(started, carried.ended),
+                        Purpose::LongTrains => window.extend_anew(started, carried.ended),
+                        _ => {}
                     }
                     measurement.carried(carried);
                 }
@@ -105,12 +108,12 @@ impl VirtualPaths {
                 measurement::Step::Progress(event) => on_event(&event),
                 measurement::Step::Done(report) => {
                     let truth = Direction::BOTH.map(|direction| {
-                        let (from, to) = windows[direction as usize].0?;
+                        let (from, to) = windows[direction as usize].span?;
                         let path = self.path(direction);
                         path.settle();
                         Some(path.truth(from, to))
                     });
-                    let windows = windows.map(|window| window.0);
+                    let windows = windows.map(|window| window.span);
                     return Ok(Measured { report: *report, truth, windows });
                 }
                 measurement::Step::Failed(failure) => return Err(failure),
@@ -188,11 +191,23 @@ fn carry(path: &mut VirtualPath, train: &Train, connections: u32) -> CarriedTrai
 
 /// From the first packet to the last, once there is one.
 #[derive(Debug, Clone, Copy, Default)]
-struct Window(Option<(Time, Time)>);
+struct Window {
+    span: Option<(Time, Time)>,
+    /// Whether it began with the first long train.
+    is_of_long_trains: bool,
+}
 
 impl Window {
     fn extend(&mut self, from: Time, to: Time) {
-        let (first, last) = self.0.unwrap_or((from, to));
-        self.0 = Some((first.min(from), last.max(to)));
+        let (first, last) = self.span.unwrap_or((from, to));
+        self.span = Some((first.min(from), last.max(to)));
+    }
+
+    /// The same with a long train: what others showed before does not count any more.
+    fn extend_anew(&mut self, from: Time, to: Time) {
+        if !self.is_of_long_trains {
+            *self = Window { span: None, is_of_long_trains: true };
+        }
+        self.extend(from, to);
     }
 }

@@ -17,22 +17,22 @@ const MIN_POINTS: usize = 12;
 
 /// One packet: when it left, and when it arrived, in seconds from the first one's of the train.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Passage {
+pub(crate) struct Passage {
     /// Its place in the train.
-    pub(super) index: usize,
-    pub(super) sent: f64,
+    pub(crate) index: usize,
+    pub(crate) sent: f64,
     /// None where it was lost, or reordered.
-    pub(super) arrived: Option<f64>,
+    pub(crate) arrived: Option<f64>,
     /// None only where it was lost.
-    pub(super) came: Option<f64>,
-    pub(super) bits: f64,
+    pub(crate) came: Option<f64>,
+    pub(crate) bits: f64,
 }
 
 /// The rates of a part of a train, in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Rates {
-    pub(super) sent: f64,
-    pub(super) arrived: f64,
+pub(crate) struct Rates {
+    pub(crate) sent: f64,
+    pub(crate) arrived: f64,
     /// Packets that arrived.
     pub(super) packets: usize,
     /// The part that was lost.
@@ -45,7 +45,7 @@ pub(super) struct Rates {
 
 impl Rates {
     /// The ratio of the sending to the arrival rate.
-    pub(super) fn ratio(&self) -> f64 {
+    pub(crate) fn ratio(&self) -> f64 {
         self.sent / self.arrived
     }
 }
@@ -62,7 +62,7 @@ pub(super) struct Fall {
 }
 
 /// All packets that were sent and whose stamps are known, with reordered ones counted as lost.
-pub(super) fn passages(record: &TrainRecord) -> Vec<Passage> {
+pub(crate) fn passages(record: &TrainRecord) -> Vec<Passage> {
     let packets = &record.packets;
     let Some((sent, received)) = packets.iter().find_map(|packet| Some((packet.sent?, packet.received?))) else {
         return Vec::new();
@@ -82,7 +82,7 @@ pub(super) fn passages(record: &TrainRecord) -> Vec<Passage> {
 }
 
 /// The rates of a part of a train; none where too little arrived.
-pub(super) fn rates(part: &[Passage]) -> Option<Rates> {
+pub(crate) fn rates(part: &[Passage]) -> Option<Rates> {
     let (first, last) = (part.first()?, part.last()?);
     let sent_bits: f64 = part[1..].iter().map(|passage| passage.bits).sum();
     let arrivals: Vec<(f64, f64)> = part.iter().filter_map(|passage| Some((passage.sent, passage.arrived?))).collect();

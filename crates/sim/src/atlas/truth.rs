@@ -7,7 +7,7 @@ use units::Rate;
 /// What was true while a path was measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Truth {
-    /// The sustained rate less cross traffic.
+    /// The sustained rate less cross traffic, or what a link whose rate varies leaves beside it.
     pub available: Rate,
     /// What one more flow that is always sending could have, where flows have queues of their own.
     pub fair_share: Option<Rate>,

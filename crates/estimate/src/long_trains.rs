@@ -1,0 +1,199 @@
+//! What a link leaves that serves packets in turns, or whose rate varies: a radio link, or one before a receiver that collects packets.
+//!
+//! Each train spans many turns. Its fast part fills a queue, and its slow one, sent at about the rate that is available, keeps the queue
+//! from being empty for long enough. While a FIFO link is never idle, what it carries is what arrives: let a part of a train, of b bits,
+//! take T seconds to be sent and S to arrive, beside cross traffic of the rate x. Then the link carried
+//!
+//! ```text
+//! C = (b + x · T) / S,   which leaves   C − x = b / S − x · (1 − T / S)
+//! ```
+//!
+//! Where the queue is as long at the end as at the beginning, T = S, and x does not matter. How much it is else shows in how the two parts
+//! of each train differ: C changes from train to train, but little within one. (TOPP compares rates in the same way on links that do not
+//! vary: Melander, Björkman, Gunningberg, GLOBECOM 2000. A queue that is filled first is that of this crate's own method.) How much C
+//! varies shows in the interval.
+
+mod plan;
+mod reading;
+mod result;
+#[cfg(test)]
+mod tests;
+
+pub use plan::LongTrainsConfig;
+pub use result::VaryingLink;
+
+use crate::method::Step;
+use crate::stats::{mean, median, random};
+use crate::sustained::reading as passages;
+use plan::{Known, Plan};
+use reading::{Reading, Unread};
+use result::{Fit, Weighted};
+use train::TrainRecord;
+use units::{Rate, Span, Time};
+
+/// So many trains with a reading are enough, …
+const MAX_READINGS: usize = 24;
+/// … and fewer than this, or than this with a reading of either part, tell nothing.
+const MIN_READINGS: usize = 8;
+const MIN_PARTS: usize = 4;
+/// This part of the readings has to be of both parts.
+const MIN_PARTS_PART: f64 = 1.0 / 3.0;
+/// With more trains without a reading than this part of all, the others would not be a fair sample.
+const MAX_UNREAD_PART: f64 = 0.2;
+/// Until the first reading, so many trains may find no queue.
+const MAX_SEARCH: u32 = 8;
+/// Of so many readings of both parts, the cross traffic is known well enough to plan the next train.
+const MIN_PARTS_TO_PLAN: usize = 3;
+/// From one train's start to the next one's, in seconds: stations adapt their rates every 50 ms or so.
+const MIN_SPACING_SECONDS: f64 = 0.08;
+/// Trains are this part of their length apart at least.
+const MIN_PAUSE_PART: f64 = 0.5;
+/// Pauses are longer by up to this part, at random: trains must not follow what the link does periodically.
+const RANDOM_PAUSE_PART: f64 = 0.2;
+/// No pause is longer, in seconds.
+const MAX_PAUSE_SECONDS: f64 = 2.0;
+/// A queue drains in so many times the time that its last packet waited: where that is not known, and at most.
+const USUAL_DRAIN: f64 = 3.0;
+const MAX_DRAIN: f64 = 10.0;
+
+/// Measures what such a link leaves. The loop is that of a [`Method`](crate::Method): see the crate's contract.
+#[derive(Debug)]
+pub struct LongTrains {
+    config: LongTrainsConfig,
+    plan: Plan,
+    /// What trains said, and when they were sent.
+    readings: Vec<(Time, Reading)>,
+    /// Trains before the first reading, and later ones without one.
+    search: u32,
+    unread: u32,
+    /// Packets of the fast part of the train on its way.
+    fast_packets: u32,
+    bytes: u64,
+    started: Option<Time>,
+    /// How long the last train was, and how long its last packets waited, in seconds.
+    last: Option<(f64, f64)>,
+    random: u64,
+}
+
+impl LongTrains {
+    /// Starts with no train sent.
+    pub fn new(config: LongTrainsConfig) -> Self {
+        LongTrains {
+            plan: Plan::new(config.rate.as_f64()),
+            readings: Vec::new(),
+            search: 0,
+            unread: 0,
+            fast_packets: 0,
+            bytes: 0,
+            started: None,
+            last: None,
+            random: config.seed,
+            config,
+        }
+    }
+
+    /// What to do now. The result is what was available on average; none where too few trains tell.
+    pub fn next(&mut self, now: Time) -> Step<Option<VaryingLink>> {
+        let started = *self.started.get_or_insert(now);
+        let known = self.known();
+        let (train, fast_packets) = self.plan.train(&known, &self.config);
+        let wait = self.pause();
+        let is_within = self.bytes + train.bytes() <= plan::budget(&known, &self.config)
+            && now - started + wait + train.duration() <= self.config.budget_time
+            && train.check(self.config.max_packet).is_ok();
+        if !is_within || self.is_done() {
+            return Step::Done(self.found());
+        }
+        self.fast_packets = fast_packets;
+        self.last = Some((train.duration().as_secs_f64(), 0.0));
+        self.bytes += train.bytes();
+        Step::Send { wait, train }
+    }
+
+    /// What became of the train that [`next`](Self::next) last asked for.
+    pub fn record(&mut self, record: &TrainRecord) {
+        let passages = passages::passages(record);
+        if let Some((_, waited)) = &mut self.last {
+            *waited = reading::left_waiting(&passages);
+        }
+        let read = Reading::of(&passages, self.fast_packets as usize);
+        let sent = record.packets.iter().find_map(|packet| packet.sent);
+        match read.ok().zip(sent) {
+            Some((reading, sent)) => self.readings.push((sent, reading)),
+            None => self.count_unread(),
+        }
+        let fast: Vec<f64> = self.parts().map(|(fast, _)| fast.rate()).collect();
+        self.plan.learn(&read, reading::has_overflowed(&passages), median(&fast));
+    }
+
+    /// The last train cannot be read.
+    pub fn spoiled(&mut self) {
+        self.count_unread();
+        self.plan.learn(&Err(Unread::Lost), true, None);
+    }
+
+    /// What is available as far as it is known, for timeouts.
+    pub fn so_far(&self) -> Option<Rate> {
+        Some(Rate::from_f64(self.fit()?.available.max(0.0)))
+    }
+
+    fn count_unread(&mut self) {
+        if self.readings.is_empty() {
+            self.search += 1;
+        } else {
+            self.unread += 1;
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let is_lost = self.search > MAX_SEARCH || self.unread as usize > MAX_READINGS;
+        self.readings.len() >= MAX_READINGS || is_lost
+    }
+
+    /// Until the queue has drained, and what the link does is not as before.
+    fn pause(&mut self) -> Span {
+        let Some((seconds, waited)) = self.last else { return Span::ZERO };
+        let drain = |fit: Fit| (fit.carried / fit.available.max(fit.carried / MAX_DRAIN)).clamp(1.0, MAX_DRAIN);
+        let drained = waited * self.fit().map_or(USUAL_DRAIN, drain);
+        let least = (MIN_SPACING_SECONDS - seconds).max(MIN_PAUSE_PART * seconds);
+        let pause = drained.max(least) * (1.0 + RANDOM_PAUSE_PART * random(&mut self.random));
+        Span::from_secs_f64(pause.min(MAX_PAUSE_SECONDS))
+    }
+
+    fn known(&self) -> Known {
+        let rates: Vec<f64> = self.readings.iter().map(|(_, reading)| reading.whole.rate()).collect();
+        let turns: Vec<f64> = self.readings.iter().map(|(_, reading)| reading.turn).collect();
+        let fit = self.fit();
+        Known {
+            available: fit.map(|fit| fit.available).or((!rates.is_empty()).then(|| mean(&rates))),
+            carried: fit.map(|fit| fit.carried),
+            turn: median(&turns).unwrap_or(self.config.turn.as_secs_f64()),
+        }
+    }
+
+    fn parts(&self) -> impl Iterator<Item = (reading::Part, reading::Part)> + '_ {
+        self.readings.iter().filter_map(|(_, reading)| reading.parts)
+    }
+
+    fn fit(&self) -> Option<Fit> {
+        (self.parts().count() >= MIN_PARTS_TO_PLAN).then(|| Fit::of(&self.weighted()))?
+    }
+
+    /// The readings, each with the time that it stands for.
+    fn weighted(&self) -> Vec<Weighted> {
+        let last = self.readings.len().saturating_sub(1);
+        let seconds = |place: usize| {
+            let (before, after) = (place.saturating_sub(1), (place + 1).min(last));
+            let between = (self.readings[after].0 - self.readings[before].0).as_secs_f64();
+            if between > 0.0 { between / (after - before) as f64 } else { 1.0 }
+        };
+        self.readings.iter().enumerate().map(|(place, (_, reading))| (seconds(place), *reading)).collect()
+    }
+
+    fn found(&self) -> Option<VaryingLink> {
+        let (count, parts) = (self.readings.len(), self.parts().count());
+        let is_enough = count >= MIN_READINGS && parts >= MIN_PARTS && parts as f64 >= MIN_PARTS_PART * count as f64;
+        let is_fair = f64::from(self.unread) <= MAX_UNREAD_PART * (f64::from(self.unread) + count as f64);
+        (is_enough && is_fair).then(|| VaryingLink::of(&self.weighted(), self.config.seed))?
+    }
+}

@@ -1,0 +1,92 @@
+//! What many trains say together.
+
+use super::reading::Reading;
+use crate::stats::{quantile, random, standard_deviation, student_t_95};
+use train::Estimate;
+use units::Rate;
+
+/// Of the bootstrap (Efron, 1979).
+const REPLICATES: usize = 400;
+/// By this part of what the link carries at least, values are uncertain to either side: trains span so many turns only.
+const MIN_HALF_WIDTH: f64 = 0.02;
+
+/// A reading, and how many seconds it stands for.
+pub(super) type Weighted = (f64, Reading);
+
+/// What many trains say, in bit/s.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Fit {
+    /// Mean of what the link carried.
+    pub(super) carried: f64,
+    /// Rate of the cross traffic.
+    pub(super) cross: f64,
+    /// Mean of what was available; below zero where the cross traffic was more than the link carried.
+    pub(super) available: f64,
+}
+
+/// What a link left on average while its rate varied.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct VaryingLink {
+    /// The mean of what was available.
+    pub available: Estimate<Rate>,
+    /// The standard deviation of what the link carried, from train to train.
+    pub spread: Rate,
+    /// What it carried at the least, and at the most, during one train.
+    pub carried: (Rate, Rate),
+    /// The rate of the cross traffic, as far as it shares the queue of the trains.
+    pub cross: Rate,
+    /// Trains that tell.
+    pub trains: u32,
+}
+
+impl Fit {
+    /// None where the trains do not tell of cross traffic.
+    pub(super) fn of(readings: &[Weighted]) -> Option<Self> {
+        // What the link carried is the same for both parts of a train, but for chance.
+        let rates = mean(readings, |reading| reading.parts.map(|(fast, slow)| fast.rate() - slow.rate()))?;
+        let ratios = mean(readings, |reading| reading.parts.map(|(fast, slow)| slow.ratio() - fast.ratio()))?;
+        let rate = mean(readings, |reading| Some(reading.whole.rate()))?;
+        let ratio = mean(readings, |reading| Some(reading.whole.ratio()))?;
+        (ratios > 0.0).then(|| {
+            let cross = (rates / ratios).max(0.0);
+            let carried = rate + cross * ratio;
+            Fit { carried, cross, available: carried - cross }
+        })
+    }
+}
+
+impl VaryingLink {
+    pub(super) fn of(readings: &[Weighted], seed: u64) -> Option<Self> {
+        let fit = Fit::of(readings)?;
+        let (mut state, count) = (seed, readings.len());
+        let mut drawn = || readings[(random(&mut state) * count as f64) as usize];
+        let replicates: Vec<f64> = (0..REPLICATES)
+            .filter_map(|_| Fit::of(&(0..count).map(|_| drawn()).collect::<Vec<_>>()))
+            .map(|fit| fit.available)
+            .collect();
+        // Few trains know their own scatter badly.
+        let wider = (count as f64 / (count as f64 - 1.0)).sqrt() * student_t_95(count) / 1.96;
+        let least = MIN_HALF_WIDTH * fit.carried;
+        let away = |part: f64| quantile(&replicates, part).map(|end| (end - fit.available) * wider);
+        let (low, high) = (fit.available + away(0.025)?.min(-least), fit.available + away(0.975)?.max(least));
+        let carried = |(_, reading): &Weighted| reading.whole.rate() + fit.cross * reading.whole.ratio();
+        let carried: Vec<f64> = readings.iter().map(carried).collect();
+        let rate = |rate: f64| Rate::from_f64(rate.max(0.0));
+        let (slowest, fastest) = (quantile(&carried, 0.0)?, quantile(&carried, 1.0)?);
+        Some(VaryingLink {
+            available: Estimate { value: rate(fit.available), low: rate(low), high: rate(high), confidence: 0.95 },
+            spread: rate(standard_deviation(&carried)),
+            carried: (rate(slowest), rate(fastest)),
+            cross: rate(fit.cross),
+            trains: count as u32,
+        })
+    }
+}
+
+/// Of a value over the time that its readings stand for; none where no reading has one.
+fn mean(readings: &[Weighted], value: impl Fn(&Reading) -> Option<f64>) -> Option<f64> {
+    let valued = readings.iter().filter_map(|(weight, reading)| Some((weight, value(reading)?)));
+    let (sum, weights) =
+        valued.fold((0.0, 0.0), |(sum, weights), (weight, value)| (sum + weight * value, weights + weight));
+    (weights > 0.0).then(|| sum / weights)
+}

@@ -1,0 +1,90 @@
+//! What a link leaves whose packets arrive in batches, so that short trains do not tell: when long trains are sent, and what follows
+//! for the result.
+
+use crate::plan::MeasurementPlan;
+use crate::service_cycle::Cycle;
+use crate::sustained::Limits;
+use estimate::{Limiter, LongTrains, LongTrainsConfig, Outcome, RequestedBudget, Sustained, VaryingLink};
+use units::{Rate, Span};
+
+/// IP bytes and time of all long trains, unless the user has requested less.
+const BUDGET_BYTES: u64 = 20_000_000;
+const BUDGET_TIME: Span = Span::from_secs(8);
+/// With less, they are not worth while.
+const MIN_BYTES: u64 = 500_000;
+const MIN_TIME: Span = Span::from_secs(1);
+/// An interval wider than this part of its value tells nothing.
+const MAX_WIDTH: f64 = 1.0;
+/// Cross traffic of less than this part of the link may be more, in other queues, unless the link varies by so much: ordinary ones do not.
+const MIN_CROSS_PART: f64 = 0.1;
+const MIN_SPREAD_PART: f64 = 0.05;
+
+/// The trains, of which earlier and shorter ones arrived at this rate; none where the budget is spent.
+pub(crate) fn probe(cycle: &Cycle, arrived: Rate, plan: &MeasurementPlan, limits: &Limits) -> Option<LongTrains> {
+    let RequestedBudget { bytes, time } = plan.budget;
+    let budget_bytes = bytes.map_or(BUDGET_BYTES, |bytes| bytes.saturating_sub(limits.spent.bytes).min(BUDGET_BYTES));
+    let budget_time = time.map_or(BUDGET_TIME, |time| (time - limits.spent.duration).min(BUDGET_TIME));
+    let is_possible = arrived > Rate::ZERO && budget_bytes >= MIN_BYTES && budget_time >= MIN_TIME;
+    is_possible.then(|| {
+        LongTrains::new(LongTrainsConfig {
+            rate: arrived,
+            turn: cycle.turn,
+            max_packet: limits.max_packet,
+            max_packets: limits.max_packets(),
+            budget_bytes,
+            budget_time,
+            seed: plan.seed,
+        })
+    })
+}
+
+/// The outcome in the light of long trains: their value, if they tell, and if it passed in an even longer train.
+pub(crate) fn judge(
+    found: Option<&VaryingLink>,
+    cycle: &Cycle,
+    sustained: Option<&Sustained>,
+    outcome: Outcome,
+) -> Outcome {
+    let Some(link) = found.filter(|link| !is_hidden(link, cycle) && !is_refuted(link, sustained)) else {
+        return outcome;
+    };
+    let VaryingLink { available, spread, carried: (slowest, fastest), trains, .. } = link;
+    let width = available.high.as_f64() - available.low.as_f64();
+    if width > MAX_WIDTH * available.value.as_f64() {
+        let reason = format!(
+            "{}: in {trains} long trains, the link carried from {slowest} to {fastest}, which varies too much to tell what it leaves on \
+             average",
+            cycle.what
+        );
+        return Outcome { reason: Some(reason), ..outcome };
+    }
+    let mut warnings = outcome.warnings;
+    warnings.push(format!(
+        "{}: the value is the mean over {trains} long trains, in which the link carried from {slowest} to {fastest}",
+        cycle.what
+    ));
+    Outcome {
+        available: Some(*available),
+        bound: None,
+        reason: None,
+        spread: Some(*spread),
+        capacity: None,
+        tight_link: None,
+        trains_used: *trains,
+        warnings,
+        ..outcome
+    }
+}
+
+/// Whether there may be cross traffic in queues of its own, of which the trains see nothing.
+fn is_hidden(link: &VaryingLink, cycle: &Cycle) -> bool {
+    let carried = link.available.value.as_f64() + link.cross.as_f64();
+    let is_steady = link.spread.as_f64() < MIN_SPREAD_PART * carried;
+    link.cross.as_f64() < MIN_CROSS_PART * carried && (is_steady || !cycle.is_of_link)
+}
+
+/// Whether less arrived of an even longer train, as behind a token bucket.
+fn is_refuted(link: &VaryingLink, sustained: Option<&Sustained>) -> bool {
+    let Some(Sustained::Limited(Limiter { delivered, doubt, .. })) = sustained else { return false };
+    link.available.low.as_f64() > delivered.as_f64() + doubt.as_f64()
+}
