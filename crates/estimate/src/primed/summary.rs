@@ -37,7 +37,7 @@ const MAX_FAILURES: u32 = 8;
 const SHORT_BUDGET_PACKETS: f64 = 100.0;
 const MAX_SHORT_HALF_WIDTH: f64 = 0.04;
 
-/// A path that loses a larger part of the packets, though no queue overflows, does not lose them at random.
+/// A path that loses a larger part of the packets by more than chance, though no queue overflows, does not lose them at random.
 const MAX_RANDOM_LOSS: f64 = 0.07;
 
 /// Little is left where the interval ends below this part of the capacity …
@@ -88,8 +88,10 @@ fn is_precise(state: &State, elapsed: Span) -> bool {
 
 /// How long to wait at least before the next train.
 pub(super) fn least_wait(state: &mut State, elapsed: Span) -> Span {
-    let random = state.random();
-    if is_precise(state, elapsed) { Span::from_secs_f64(SPREAD_SECONDS * (0.5 + random)) } else { Span::ZERO }
+    if !is_precise(state, elapsed) {
+        return Span::ZERO;
+    }
+    Span::from_secs_f64(SPREAD_SECONDS * (0.5 + state.random()))
 }
 
 /// So many bytes may be sent before there is a value to verify.
@@ -267,7 +269,7 @@ fn candidate(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval,
     if telling(used, capacity) < MIN_TRAINS || out_of_reach(state) || state.knowledge.hidden_bucket {
         return Err(no_value(state, used));
     }
-    if state.knowledge.unexplained_loss > MAX_RANDOM_LOSS {
+    if state.knowledge.unexplained_loss > MAX_RANDOM_LOSS + loss_error(state) {
         let percent = state.knowledge.unexplained_loss * 100.0;
         return Err(format!(
             "{percent:.0} % of the packets were lost without a queue: a policer or a very short queue"
@@ -278,6 +280,12 @@ fn candidate(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval,
         return Err(format!("the trains disagree: up to {} may be available", interval.estimate().high));
     }
     Ok(interval)
+}
+
+/// The standard error of the part that is lost at random, where that is as large as can be.
+fn loss_error(state: &State) -> f64 {
+    let packets: usize = state.trains.iter().map(|train| train.body().count()).sum();
+    (MAX_RANDOM_LOSS * (1.0 - MAX_RANDOM_LOSS) / packets.max(1) as f64).sqrt()
 }
 
 fn tight_link(state: &State) -> Option<Rate> {
