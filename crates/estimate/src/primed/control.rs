@@ -1,19 +1,19 @@
 //! Which train to send next.
 
 use super::bottleneck::{Bottleneck, CROSS_PACKET_BITS};
-use super::knowledge::Knowledge;
+use super::knowledge::{Knowledge, MIN_TRAINS};
 use super::packets::Packets;
 use super::reading::Reading;
 use super::state::State;
-use crate::capacity::Shaper;
+use crate::capacity::{Shaper, Shaping};
 use crate::stats::{mean, median, quantile};
 use train::{Segment, Train, TrainRecord};
 use units::{Rate, Span};
 
-/// Enough to fill a queue a little, more of them where so many pass in less than this time, which is that of a few batches of a receiver
-/// that reports packets in batches, …
+/// Enough to fill a queue a little, more of them where a token bucket is looked for, or so many pass in less than this time, which is
+/// that of a few batches of a receiver that reports packets in batches, …
 const MAX_FILLING_PACKETS: u32 = 8;
-const MAX_SHORT_FILLING_PACKETS: u32 = 12;
+const MAX_LONG_FILLING_PACKETS: u32 = 12;
 const SHORT_FILLING_SECONDS: f64 = 220e-6;
 /// … and to empty a token bucket before.
 const MAX_PRIME_PACKETS: u32 = 150;
@@ -37,7 +37,7 @@ pub(super) const MIN_VERIFICATION_PACKETS: u32 = 48;
 
 /// Trains start at times that differ at random by up to so many packets of cross traffic. Where single packets show, on slow links,
 /// none then keeps step with periodic cross traffic that takes a tenth of the link.
-const PHASE_PACKETS: f64 = 6.0;
+const PHASE_PACKETS: f64 = 8.0;
 
 /// No train of this method has more packets, unless they are sent in bursts.
 pub(super) const MAX_PACKETS: u32 = MAX_PRIME_PACKETS + MAX_BODY_PACKETS;
@@ -85,7 +85,9 @@ pub(super) fn plan(state: &State, rate: Option<f64>, quiet: Option<Span>) -> (Sh
     }
     let size = packet_size(rate, max_packet);
     let service = f64::from(size) * 8.0 / state.knowledge.capacity.unwrap_or(scouted);
-    let fill = prime_packets(&state.knowledge, service);
+    // A small token bucket that is not known of shows in the first primes.
+    let looks_for_bucket = state.shaping == Shaping::Unknown && state.trains.len() <= MIN_TRAINS;
+    let fill = prime_packets(&state.knowledge, service, looks_for_bucket);
     match state.shaping.shaper() {
         None => primed_train(&state.knowledge, rate, size, (fill, size)),
         Some(shaper) => {
@@ -129,9 +131,12 @@ fn body_packets(knowledge: &Knowledge, interval: f64) -> u32 {
 }
 
 /// How many packets the prime is to have: at most 20 ms of queue, and half as many each time that a queue overflowed.
-fn prime_packets(knowledge: &Knowledge, service: f64) -> u32 {
+fn prime_packets(knowledge: &Knowledge, service: f64, looks_for_bucket: bool) -> u32 {
     let overflows = knowledge.readings.iter().filter(|r| r.overflowed() || r.prime_overflowed).count();
-    let most = ((SHORT_FILLING_SECONDS / service) as u32).clamp(MAX_FILLING_PACKETS, MAX_SHORT_FILLING_PACKETS);
+    let most = match looks_for_bucket {
+        true => MAX_LONG_FILLING_PACKETS,
+        false => ((SHORT_FILLING_SECONDS / service) as u32).clamp(MAX_FILLING_PACKETS, MAX_LONG_FILLING_PACKETS),
+    };
     let most = most >> overflows.min(8);
     ((0.020 / service).max(4.0) as u32).clamp(2, most.max(2))
 }

@@ -328,7 +328,7 @@ mod tests {
                 let mut record = path.send(wait, train);
                 // The end of the prime comes in steps of half a millisecond, and all that follows with the last of them.
                 for (index, packet) in
-                    record.packets.iter_mut().enumerate().skip(4).filter(|_| [5, 9].contains(&trains))
+                    record.packets.iter_mut().enumerate().skip(4).filter(|_| [6, 9].contains(&trains))
                 {
                     packet.received = packet.received.map(|at| at + Span::from_micros(500 * (index.min(7) as i64 - 3)));
                 }

@@ -21,7 +21,7 @@ const MIN_SETTLED_TRAINS: usize = 9;
 const SPREAD_SECONDS: f64 = 0.02;
 
 /// Fewer trains of one rate near the available bandwidth do not settle the value …
-const MIN_TIGHT_TRAINS: usize = 5;
+const MIN_TIGHT_TRAINS: usize = 7;
 
 /// Half the interval's width at which the tight link is known well enough, as a part of the value.
 const TIGHT_PRECISION: f64 = 0.03;
