@@ -59,7 +59,7 @@ impl Refusal {
     /// What the capacity is at least nevertheless.
     pub(super) fn at_least(&self) -> Option<Rate> {
         match *self {
-            Refusal::SendingSlower(rate) | Refusal::Busy(rate, _) => Some(rate),
+            Refusal::SendingSlower(rate) | Refusal::Busy(rate, _) => Some(rate).filter(|rate| *rate > Rate::ZERO),
             _ => None,
         }
     }
@@ -267,6 +267,12 @@ mod tests {
     /// Long trains of these rates.
     fn long(rates: &[f64]) -> Vec<LongRate> {
         rates.iter().map(|&rate| LongRate { seen: rate, undelayed: rate }).collect()
+    }
+
+    #[test]
+    fn no_bound_is_zero() {
+        let busy = |low| Refusal::Busy(low, Rate::from_mbit(9)).at_least();
+        assert_eq!((busy(Rate::ZERO), busy(Rate::from_mbit(2))), (None, Some(Rate::from_mbit(2))));
     }
 
     #[test]
