@@ -36,7 +36,7 @@ pub(super) const VERIFICATION_LENGTH: f64 = 1.6;
 pub(super) const MIN_VERIFICATION_PACKETS: u32 = 48;
 
 /// Trains start at times that differ at random by up to so many packets of cross traffic. Where single packets show, on slow links,
-/// none then keeps step with periodic cross traffic that takes a tenth of the link.
+/// none then keeps step with periodic cross traffic that takes an eighth of the link or more.
 const PHASE_PACKETS: f64 = 8.0;
 
 /// No train of this method has more packets, unless they are sent in bursts.
