@@ -27,6 +27,7 @@ mod linear_scan;
 mod long_trains;
 mod method;
 mod methods;
+mod passage;
 mod pathchirp;
 mod pathload;
 mod pathtester;

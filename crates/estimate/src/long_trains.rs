@@ -23,8 +23,8 @@ pub use plan::LongTrainsConfig;
 pub use result::VaryingLink;
 
 use crate::method::Step;
+use crate::passage::passages;
 use crate::stats::{mean, median, random};
-use crate::sustained::reading as passages;
 use plan::{Known, Plan};
 use reading::{Reading, Unread};
 use result::{Fit, Weighted};
@@ -112,7 +112,7 @@ impl LongTrains {
 
     /// What became of the train that [`next`](Self::next) last asked for.
     pub fn record(&mut self, record: &TrainRecord) {
-        let passages = passages::passages(record);
+        let passages = passages(record);
         if let Some((_, waited)) = &mut self.last {
             *waited = reading::left_waiting(&passages);
         }

@@ -17,7 +17,7 @@
 mod fit;
 mod plan;
 mod probe;
-pub(crate) mod reading;
+mod reading;
 mod result;
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,14 @@
 //! One measurement, from the opening of a transport to the report.
 
+mod direction;
+mod phase;
+
 use crate::delay::{self, DelayRecord};
 use crate::event::Event;
-use crate::flow_queueing;
-use crate::jitter;
 use crate::load::{self, LoadRecord, LoadRequest};
 use crate::long_trains;
 use crate::members::{self, Balanced, Layout, Sounded, Sounding};
-use crate::plan::{Coalescing, MeasurementPlan, Session};
+use crate::plan::{MeasurementPlan, Session};
 use crate::receive_timeout::ReceiveTimeout;
 use crate::report::{CapacityReport, DirectionReport, LoadReport, Report, SCHEMA};
 use crate::series::{CarriedTrain, Cost, TrainSeries};
@@ -16,13 +17,18 @@ use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::sustained;
 use crate::transport::{Need, TransportInUse};
 use crate::utilization;
+use direction::Known;
 use estimate::{
-    Capacity, CapacityConfig, CapacityProbe, Conditions, LongTrains, Method, Outcome, RequestedBudget, Shaping,
-    Sustained, SustainedProbe, UtilizationConfig, UtilizationProbe,
+    CapacityConfig, CapacityProbe, Conditions, LongTrains, Outcome, RequestedBudget, Shaping, Sustained,
+    SustainedProbe, UtilizationConfig, UtilizationProbe,
+};
+use phase::{
+    AvailablePhase, CapacityPhase, FoundCapacity, FullnessPhase, Judged, LongTrainsPhase, Phase, SustainedPhase,
+    UtilizationPhase,
 };
 use std::collections::VecDeque;
 use std::mem;
-use train::{Estimate, Train, Transport};
+use train::{Train, Transport};
 use units::{Direction, Rate, Span, Time};
 
 /// Receive timeout of a packet size test, beyond a round trip.
@@ -32,14 +38,6 @@ const CAPACITY_TRAINS: i64 = 10;
 
 /// With fewer connections, links side by side are not looked for.
 const MIN_CONNECTIONS: u32 = 24;
-
-const UNSEEN_SHAPER: &str = "a token bucket shapes the path, which this method does not model: the value may hold for a \
-    short burst only; use the method `primed`";
-
-const NO_KERNEL_STAMPS: &str = "no kernel time stamps at one end at least: user-space time stamps are less accurate";
-
-const HELD_BACK: &str = "packets waited in the queue of the sender's own interface, which is part of the measured path: see \
-    `tc qdisc`";
 
 /// One measurement as a state machine. See the crate's loop contract.
 pub struct Measurement {
@@ -67,95 +65,6 @@ struct Pending {
     train: Train,
     /// How it was laid out over connections, if it is for some of them only.
     layout: Option<Layout>,
-}
-
-/// What is being measured.
-enum Phase {
-    /// No train has been sent yet.
-    Beginning,
-    /// The delay of the unloaded path: rounds left, the next direction, and the time after which no round begins.
-    IdleDelay(u32, Direction, Time),
-    /// This direction is next, if it is part of the plan.
-    Direction(Direction),
-    /// Whether connections take several links in this direction.
-    LoadBalancing(Direction, Sounding),
-    /// That is known, and the next of them is to be measured.
-    Link(Direction),
-    Capacity(Box<CapacityPhase>),
-    Available(AvailablePhase),
-    /// Whether the path is full, before a longer train is sent.
-    Fullness(Box<FullnessPhase>),
-    Sustained(Box<SustainedPhase>),
-    Utilization(Box<UtilizationPhase>),
-    LongTrains(Box<LongTrainsPhase>),
-    /// Both directions are done, and the path is to be filled in this one, if that is part of the plan.
-    Load(Direction),
-    /// It is being filled.
-    Loading(Direction, Span),
-    Finished,
-}
-
-struct CapacityPhase {
-    series: TrainSeries,
-    probe: CapacityProbe,
-}
-
-struct AvailablePhase {
-    series: TrainSeries,
-    method: Box<dyn Method>,
-    /// The method's estimate after the last train.
-    so_far: Option<Rate>,
-    /// The result of the capacity phase.
-    capacity: Option<Box<FoundCapacity>>,
-}
-
-struct SustainedPhase {
-    available: AvailablePhase,
-    outcome: Outcome,
-    probe: SustainedProbe,
-}
-
-struct FullnessPhase {
-    next: SustainedPhase,
-    /// Of the narrow link.
-    rate: Rate,
-    probe: UtilizationProbe,
-}
-
-struct UtilizationPhase {
-    available: AvailablePhase,
-    sustained: Option<Sustained>,
-    judged: Judged,
-    /// Of the narrow link.
-    rate: Rate,
-    probe: UtilizationProbe,
-}
-
-struct LongTrainsPhase {
-    available: AvailablePhase,
-    sustained: Option<Sustained>,
-    judged: Judged,
-    /// Why they are sent.
-    cycle: Cycle,
-    probe: LongTrains,
-}
-
-/// A method's outcome in the light of everything else, with the fair share of one flow.
-#[derive(Debug, Clone, PartialEq)]
-struct Judged {
-    outcome: Outcome,
-    fair_share: Option<Estimate<Rate>>,
-    /// Whether delays vary on the idle path.
-    varies: bool,
-    /// What kept trains from telling the rate, if that is the reason.
-    cycle: Option<Cycle>,
-}
-
-/// The result of a capacity phase, its report, and its cost.
-struct FoundCapacity {
-    capacity: Capacity,
-    report: CapacityReport,
-    cost: Cost,
 }
 
 impl Measurement {
@@ -250,17 +159,7 @@ impl Measurement {
                 }
             }
             Purpose::AvailableBandwidth => self.carried_for_method(direction, train, carried),
-            Purpose::SustainedRate => {
-                self.timeout.learn(&carried.record);
-                self.delays.add(direction, &carried.record);
-                if let Phase::Sustained(phase) = &mut self.phase {
-                    phase.available.series.add(&carried);
-                    match sustained::legible(&carried) {
-                        Some(record) => phase.probe.record(&record),
-                        None => phase.probe.spoiled(),
-                    }
-                }
-            }
+            Purpose::SustainedRate | Purpose::LongTrains => self.carried_longer(direction, &carried),
             Purpose::Utilization => {
                 let (series, probe) = match &mut self.phase {
                     Phase::Utilization(phase) => (&mut phase.available.series, &mut phase.probe),
@@ -269,17 +168,6 @@ impl Measurement {
                 };
                 series.add_sparse(&carried);
                 probe.record(&carried.record);
-            }
-            Purpose::LongTrains => {
-                self.timeout.learn(&carried.record);
-                self.delays.add(direction, &carried.record);
-                if let Phase::LongTrains(phase) = &mut self.phase {
-                    phase.available.series.add_sparse(&carried);
-                    match sustained::legible(&carried) {
-                        Some(record) => phase.probe.record(&record),
-                        None => phase.probe.spoiled(),
-                    }
-                }
             }
         }
     }
@@ -340,6 +228,29 @@ impl Measurement {
             train,
             record: carried.record,
         });
+    }
+
+    fn carried_longer(&mut self, direction: Direction, carried: &CarriedTrain) {
+        self.timeout.learn(&carried.record);
+        self.delays.add(direction, &carried.record);
+        let record = sustained::legible(carried);
+        match &mut self.phase {
+            Phase::Sustained(phase) => {
+                phase.available.series.add(carried);
+                match &record {
+                    Some(record) => phase.probe.record(record),
+                    None => phase.probe.spoiled(),
+                }
+            }
+            Phase::LongTrains(phase) => {
+                phase.available.series.add_sparse(carried);
+                match &record {
+                    Some(record) => phase.probe.record(record),
+                    None => phase.probe.spoiled(),
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Advances a phase: returns the phase that follows, and a step for the caller, if any.
@@ -577,7 +488,7 @@ impl Measurement {
         sustained: Option<Sustained>,
         now: Time,
     ) -> Phase {
-        let judged = self.judge(&phase, outcome, sustained.as_ref());
+        let judged = self.known().judge(&phase, outcome, sustained.as_ref());
         if let Some((cycle, probe)) = self.long_trains_probe(&phase, &judged, now) {
             return Phase::LongTrains(Box::new(LongTrainsPhase { available: phase, sustained, judged, cycle, probe }));
         }
@@ -702,7 +613,7 @@ impl Measurement {
                 Judged { outcome: utilization::resolve(rate, judged.outcome), ..judged }
             }
         };
-        let result = self.direction_report(phase, judged, sustained, now);
+        let result = self.known().report(phase, judged, sustained, now);
         match self.balanced.as_mut().map(|balanced| balanced.add(result.clone())) {
             Some(true) => Phase::Link(direction),
             Some(false) | None => self.finish(direction, result),
@@ -734,87 +645,9 @@ impl Measurement {
         after(direction)
     }
 
-    /// The method's outcome in the light of the capacity, of longer trains, of delays and of how packets arrived.
-    fn judge(&self, phase: &AvailablePhase, outcome: Outcome, sustained: Option<&Sustained>) -> Judged {
-        let direction = phase.series.direction();
-        let capacity = phase.capacity.as_ref().map(|found| &found.capacity);
-        let outcome = match &phase.capacity {
-            Some(found) => found.capacity.refute(outcome, phase.series.burst_rate()),
-            None => outcome,
-        };
-        let (outcome, fair_share) = match capacity {
-            Some(capacity) if self.transport.kind() == Transport::Udp => {
-                let in_bursts = phase.series.burst_rate().is_some();
-                flow_queueing::judge(capacity, in_bursts, outcome)
-            }
-            Some(capacity) => {
-                let disordered = phase.series.disordered_trains();
-                (flow_queueing::judge_many(capacity, sustained, disordered, outcome), None)
-            }
-            None => (outcome, None),
-        };
-        // Of several links, idle packets have as many delays.
-        let is_one_link = self.balanced.is_none() && !flow_queueing::is_overtaking(&outcome);
-        let variation = self.delays.idle_variation(direction).filter(|_| is_one_link);
-        let narrow = capacity.and_then(|capacity| capacity.fastest_burst);
-        let notable = jitter::notable(variation, narrow, &outcome);
-        let varies = notable.is_some();
-        let (outcome, fair_share) = jitter::judge(variation, narrow, outcome, fair_share);
-        // What a policer leaves of bursts arrives in clumps.
-        let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);
-        // Else it is queues, of more than one link perhaps.
-        let is_jitter = !is_policed && outcome.bound.is_none() && phase.series.service_cycle().is_batched();
-        let (outcome, fair_share, cycle) = match is_policed || (varies && outcome.available.is_none()) {
-            true => (outcome, fair_share, notable.filter(|_| is_jitter).map(Cycle::of_idle_variation)),
-            false => phase.series.service_cycle().judge(outcome, fair_share, varies),
-        };
-        Judged { outcome, fair_share, varies, cycle }
-    }
-
-    fn direction_report(
-        &self,
-        phase: AvailablePhase,
-        judged: Judged,
-        sustained: Option<&Sustained>,
-        now: Time,
-    ) -> DirectionReport {
-        let Judged { outcome, fair_share, .. } = judged;
-        let shaped = phase.shaped_rate().is_some();
-        let cost = phase.series.cost(now);
-        let mut capacity = phase.capacity.map(|found| found.report);
-        if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, sustained) {
-            capacity.limit(limiter, phase.series.is_held_back());
-        }
-        if let (Some(capacity), Some(_)) = (&mut capacity, phase.series.burst_rate()) {
-            capacity.compare_with_bursts(&outcome);
-        }
-        let mut warnings = self.transport.warnings();
-        warnings.extend((!phase.series.has_kernel_stamps()).then(|| NO_KERNEL_STAMPS.to_owned()));
-        let own_shaper = capacity.as_ref().and_then(|capacity| capacity.shaper.as_ref()).is_some_and(|s| s.at_sender);
-        warnings.extend((phase.series.is_held_back() && !own_shaper).then(|| HELD_BACK.to_owned()));
-        warnings.extend(self.coalescing_warning(&phase.series));
-        warnings.extend(outcome.warnings);
-        warnings.extend((shaped && !self.plan.method.handles_token_bucket()).then(|| UNSEEN_SHAPER.to_owned()));
-        let outcome = Outcome { warnings, ..outcome };
-        let (transport, connections) = (self.transport.kind(), self.transport.connections());
-        let report = DirectionReport::new(transport, connections, self.plan.method.name(), outcome, capacity, &cost);
-        DirectionReport {
-            fair_share_bits_per_second: fair_share,
-            sustained_bytes: sustained::bytes(sustained),
-            ..report
-        }
-    }
-
-    /// Names this host's own interface where it may be what made packets arrive in batches.
-    fn coalescing_warning(&self, series: &TrainSeries) -> Option<String> {
-        let Coalescing { interface, delay } = self.session.coalescing.as_ref()?;
-        let is_likely = series.direction() == Direction::Down && series.service_cycle().batch_period()? <= *delay * 2;
-        is_likely.then(|| {
-            format!(
-                "packets arrived in batches: the interface {interface} of this host coalesces receive interrupts for up to {delay}; \
-                 see `ethtool -C {interface} adaptive-rx off rx-usecs 0`"
-            )
-        })
+    fn known(&self) -> Known<'_> {
+        let Measurement { plan, session, transport, delays, balanced, .. } = self;
+        Known { plan, session, transport, delays, is_one_link: balanced.is_none() }
     }
 
     fn report(&mut self) -> Report {
@@ -849,13 +682,6 @@ impl Measurement {
         let laid_out = layout.as_ref().map_or_else(|| train.clone(), |layout| layout.train.clone());
         self.pending = Some(Pending { direction, purpose, train, layout });
         Step::Send(SendRequest { direction, purpose, wait, train: laid_out, timeout })
-    }
-}
-
-impl AvailablePhase {
-    /// The committed rate of the token bucket, if one was detected.
-    fn shaped_rate(&self) -> Option<Rate> {
-        Some(self.capacity.as_ref()?.capacity.shaping().shaper()?.committed_rate.value)
     }
 }
 

@@ -88,11 +88,11 @@ impl ServiceCycle {
         let within = MAX_GAP_PART * seconds / (arrivals.len() - 1) as f64;
         let count = arrivals.chunk_by(|one, next| (*next - *one).as_secs_f64() <= within).count() as f64;
         let packets = arrivals.len() as f64 / count;
-        let bits =
-            record.packets.iter().filter(|packet| packet.received.is_some()).map(|packet| packet.size).sum::<u32>() * 8;
+        let arrived = record.packets.iter().filter(|packet| packet.received.is_some());
+        let bits: f64 = arrived.map(|packet| f64::from(packet.size) * 8.0).sum();
         if seconds > 0.0 {
             // The first batch arrived before.
-            self.rates.push(f64::from(bits) * (1.0 - 1.0 / count) / seconds);
+            self.rates.push(bits * (1.0 - 1.0 / count) / seconds);
         }
         if packets >= MIN_BATCH {
             self.batched.push(Batches { count, packets, cycle: seconds / (count - 1.0).max(1.0) });

@@ -21,33 +21,25 @@ fn main() {
         for &transport in transports.iter().filter(|transport| kind.passes(**transport)) {
             let numbers = only.map_or(0..paths, |number| number..number + 1);
             let verdicts = verdicts(kind, transport, numbers, only.is_some());
-            let Summary {
-                runs,
-                values,
-                coverage,
-                error,
-                median_width,
-                wrong,
-                impact,
-                proxies_named,
-                refusals,
-                bytes,
-                seconds,
-            } = Summary::of(&verdicts);
+            let summary = Summary::of(&verdicts);
             println!(
-                "{kind:<12}{transport:?}: {runs} runs, {values} values, covered {:.1} %, error {:.2} %, width {median_width:.3}, \
-                 wrong {wrong}, {:.2} MB, {seconds:.2} s",
-                coverage * 100.0,
-                error * 100.0,
-                bytes / 1e6
+                "{kind:<12}{transport:?}: {} runs, {} values, covered {:.1} %, error {:.2} %, width {:.3}, wrong {}, {:.2} MB, {:.2} s",
+                summary.runs,
+                summary.values,
+                summary.coverage * 100.0,
+                summary.error * 100.0,
+                summary.median_width,
+                summary.wrong,
+                summary.bytes / 1e6,
+                summary.seconds
             );
-            if let Some(impact) = impact {
+            if let Some(impact) = summary.impact {
                 println!("    {impact}");
             }
-            if proxies_named > 0 {
-                println!("    {proxies_named} name a proxy");
+            if summary.proxies_named > 0 {
+                println!("    {} name a proxy", summary.proxies_named);
             }
-            for (cause, count) in refusals {
+            for (cause, count) in summary.refusals {
                 println!("    {count} without a value: {cause}");
             }
         }

@@ -1,6 +1,6 @@
 //! What one train says: rates of sending and of arrival while its packets waited in the queue all the time.
 
-use crate::sustained::reading::Passage;
+use crate::passage::Passage;
 
 /// Packets of a turn arrive within this part of the mean time between two arrivals.
 const MAX_GAP_PART: f64 = 0.2;

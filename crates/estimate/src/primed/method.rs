@@ -346,7 +346,8 @@ mod tests {
     fn a_sender_that_is_held_up_leaves_the_value_as_it_is() {
         // Late in every other train; and early in each that verifies, so that most of it makes up for that.
         let late = |trains, count: usize| (count * 2 / 3, Span::from_millis(if trains % 2 == 0 { 3 } else { 0 }));
-        let early = |_, count| (count / 6, Span::from_millis(if count == 48 { 4 } else { 0 }));
+        let verifying = control::MIN_VERIFICATION_PACKETS as usize;
+        let early = |_, count| (count / 6, Span::from_millis(if count == verifying { 4 } else { 0 }));
         for (cross, held_up) in [(0.0, &late as &dyn Fn(u32, usize) -> _), (40e6, &late), (0.0, &early), (40e6, &early)]
         {
             let (mut path, mut trains) = (Bucket::new(100e6, cross, 0.0, 1e10), 0);

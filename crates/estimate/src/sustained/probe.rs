@@ -2,10 +2,11 @@
 
 use super::fit;
 use super::plan::{self, Section};
-use super::reading::{self, Fall, Passage, Rates};
+use super::reading::{self, Fall, Rates};
 use super::result::{Limiter, Policing, Sustained};
 use super::trend::Trend;
 use crate::method::Step;
+use crate::passage::{Passage, passages};
 use std::mem;
 use train::{Estimate, Train, TrainRecord};
 use units::{Rate, Span, Time};
@@ -113,12 +114,12 @@ impl SustainedProbe {
         self.state = match mem::replace(&mut self.state, State::Begin) {
             State::Looking(look) => {
                 let finds_queue = self.finds_queue(record);
-                match reading::undisturbed(reading::passages(record), look.rate) {
+                match reading::undisturbed(passages(record), look.rate) {
                     Some(train) => self.looked(look, train, finds_queue),
                     None => State::Done(Sustained::Untried("a host held up the longer train")),
                 }
             }
-            State::Climbing(climb) => self.climbed(climb, &reading::passages(record)),
+            State::Climbing(climb) => self.climbed(climb, &passages(record)),
             other => other,
         };
     }

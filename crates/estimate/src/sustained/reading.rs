@@ -2,37 +2,21 @@
 
 use super::result::Policing;
 use crate::fit::robust_line;
+use crate::passage::Passage;
 use crate::stats::{median, quantile};
-use train::{PacketRecord, TrainRecord};
-use units::Span;
 
 /// From fewer packets it cannot be told whether the delay grew.
 const MIN_LINE_PACKETS: usize = 4;
-/// Packets that arrive together are stamped in any order within this time.
-const BATCH: Span = Span::from_micros(50);
 /// A delay grows by more than this many times what it varies by besides.
 const MIN_GROWTH: f64 = 4.0;
 /// Points on either side of a fall.
 const MIN_POINTS: usize = 12;
 
-/// One packet: when it left, and when it arrived, in seconds from the first one's of the train.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Passage {
-    /// Its place in the train.
-    pub(crate) index: usize,
-    pub(crate) sent: f64,
-    /// None where it was lost, or reordered.
-    pub(crate) arrived: Option<f64>,
-    /// None only where it was lost.
-    pub(crate) came: Option<f64>,
-    pub(crate) bits: f64,
-}
-
 /// The rates of a part of a train, in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Rates {
-    pub(crate) sent: f64,
-    pub(crate) arrived: f64,
+pub(super) struct Rates {
+    pub(super) sent: f64,
+    pub(super) arrived: f64,
     /// Packets that arrived.
     pub(super) packets: usize,
     /// The part that was lost.
@@ -45,7 +29,7 @@ pub(crate) struct Rates {
 
 impl Rates {
     /// The ratio of the sending to the arrival rate.
-    pub(crate) fn ratio(&self) -> f64 {
+    pub(super) fn ratio(&self) -> f64 {
         self.sent / self.arrived
     }
 }
@@ -61,28 +45,8 @@ pub(super) struct Fall {
     pub(super) after: f64,
 }
 
-/// All packets that were sent and whose stamps are known, with reordered ones counted as lost.
-pub(crate) fn passages(record: &TrainRecord) -> Vec<Passage> {
-    let packets = &record.packets;
-    let Some((sent, received)) = packets.iter().find_map(|packet| Some((packet.sent?, packet.received?))) else {
-        return Vec::new();
-    };
-    let reordered = record.reordered(BATCH);
-    let passage = |(index, packet): (usize, &PacketRecord)| {
-        let came = packet.received.map(|at| (at - received).as_secs_f64());
-        Some(Passage {
-            index,
-            sent: (packet.sent? - sent).as_secs_f64(),
-            arrived: came.filter(|_| !reordered[index]),
-            came,
-            bits: f64::from(packet.size) * 8.0,
-        })
-    };
-    packets.iter().enumerate().filter_map(passage).collect()
-}
-
 /// The rates of a part of a train; none where too little arrived.
-pub(crate) fn rates(part: &[Passage]) -> Option<Rates> {
+pub(super) fn rates(part: &[Passage]) -> Option<Rates> {
     let (first, last) = (part.first()?, part.last()?);
     let sent_bits: f64 = part[1..].iter().map(|passage| passage.bits).sum();
     let arrivals: Vec<(f64, f64)> = part.iter().filter_map(|passage| Some((passage.sent, passage.arrived?))).collect();

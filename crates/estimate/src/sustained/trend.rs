@@ -1,7 +1,8 @@
 //! Whether the delay keeps growing, by so little that what arrives is hardly less: as where the tight link is far faster than the
 //! narrow link (Jain and Dovrolis: End-to-End Available Bandwidth, 2002).
 
-use super::reading::{Passage, heads};
+use super::reading::heads;
+use crate::passage::Passage;
 use crate::stats::{mean, median, standard_deviation};
 
 /// Delays are averaged over so many parts of a train …

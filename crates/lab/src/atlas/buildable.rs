@@ -29,8 +29,9 @@ const MAX_POLICED_BURST: u64 = 1_000_000;
 /// Of the hosts' devices.
 const MTU: u32 = 1500;
 
-/// Why the path cannot be built so, if it cannot. In real time, a path is one link or two in series, or on either side of a proxy, of a constant rate, with cross
-/// traffic that does not react, and without errors of its hosts' stamps; of the kernel's parts, one link that it can do.
+/// Why the path cannot be built so, if it cannot. In real time, a path is one link or two in series, or on either side of a proxy, of a
+/// constant rate, with cross traffic that does not react, and without errors of its hosts' stamps; of the kernel's parts, one link that
+/// it can do.
 pub(super) fn obstacle(path: &DrawnPath, bottleneck: BottleneckKind) -> Option<String> {
     let max_line = match bottleneck {
         BottleneckKind::Virtual => return None,

@@ -50,8 +50,11 @@ impl File {
             seeds: self.seeds,
             bottleneck: overrides.bottleneck.unwrap_or_default(),
         };
-        refuse(!experiment.has_points(), || {
-            "no path of these kinds passes these transports and can be built in real time; choose others, or run them with --virtual".into()
+        refuse(!experiment.has_points(), || match experiment.is_virtual() {
+            true => "no path of these kinds passes these transports; choose others".into(),
+            false => "no path of these kinds passes these transports and can be built in real time; choose others, or run them with \
+                      --virtual"
+                .into(),
         })
         .map_err(invalid)?;
         Ok(experiment)

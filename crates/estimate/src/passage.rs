@@ -1,0 +1,40 @@
+//! The packets of one train of which it is known what became of them.
+
+use train::{PacketRecord, TrainRecord};
+use units::Span;
+
+/// Packets that arrive together are stamped in any order within this time.
+const BATCH: Span = Span::from_micros(50);
+
+/// One packet: when it left, and when it arrived, in seconds from the first one's of the train.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Passage {
+    /// Its place in the train.
+    pub(crate) index: usize,
+    pub(crate) sent: f64,
+    /// None where it was lost, or reordered.
+    pub(crate) arrived: Option<f64>,
+    /// None only where it was lost.
+    pub(crate) came: Option<f64>,
+    pub(crate) bits: f64,
+}
+
+/// All packets that were sent and whose stamps are known.
+pub(crate) fn passages(record: &TrainRecord) -> Vec<Passage> {
+    let packets = &record.packets;
+    let Some((sent, received)) = packets.iter().find_map(|packet| Some((packet.sent?, packet.received?))) else {
+        return Vec::new();
+    };
+    let reordered = record.reordered(BATCH);
+    let passage = |(index, packet): (usize, &PacketRecord)| {
+        let came = packet.received.map(|at| (at - received).as_secs_f64());
+        Some(Passage {
+            index,
+            sent: (packet.sent? - sent).as_secs_f64(),
+            arrived: came.filter(|_| !reordered[index]),
+            came,
+            bits: f64::from(packet.size) * 8.0,
+        })
+    };
+    packets.iter().enumerate().filter_map(passage).collect()
+}

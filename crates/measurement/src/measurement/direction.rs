@@ -1,0 +1,119 @@
+//! What the trains of a direction come to: the method's outcome in the light of everything else, and the report.
+
+use super::phase::{AvailablePhase, Judged};
+use crate::delay::DelayRecord;
+use crate::flow_queueing;
+use crate::jitter;
+use crate::plan::{Coalescing, MeasurementPlan, Session};
+use crate::report::DirectionReport;
+use crate::series::TrainSeries;
+use crate::service_cycle::Cycle;
+use crate::sustained;
+use crate::transport::TransportInUse;
+use estimate::{Outcome, Sustained};
+use train::Transport;
+use units::{Direction, Time};
+
+const UNSEEN_SHAPER: &str = "a token bucket shapes the path, which this method does not model: the value may hold for a \
+    short burst only; use the method `primed`";
+
+const NO_KERNEL_STAMPS: &str = "no kernel time stamps at one end at least: user-space time stamps are less accurate";
+
+const HELD_BACK: &str = "packets waited in the queue of the sender's own interface, which is part of the measured path: see \
+    `tc qdisc`";
+
+/// What is known besides the direction's own trains.
+pub(super) struct Known<'m> {
+    pub(super) plan: &'m MeasurementPlan,
+    pub(super) session: &'m Session,
+    pub(super) transport: &'m TransportInUse,
+    pub(super) delays: &'m DelayRecord,
+    /// Whether connections take one link, not several side by side.
+    pub(super) is_one_link: bool,
+}
+
+impl Known<'_> {
+    /// The method's outcome in the light of the capacity, of longer trains, of delays and of how packets arrived.
+    pub(super) fn judge(&self, phase: &AvailablePhase, outcome: Outcome, sustained: Option<&Sustained>) -> Judged {
+        let direction = phase.series.direction();
+        let capacity = phase.capacity.as_ref().map(|found| &found.capacity);
+        let outcome = match &phase.capacity {
+            Some(found) => found.capacity.refute(outcome, phase.series.burst_rate()),
+            None => outcome,
+        };
+        let (outcome, fair_share) = match capacity {
+            Some(capacity) if self.transport.kind() == Transport::Udp => {
+                let in_bursts = phase.series.burst_rate().is_some();
+                flow_queueing::judge(capacity, in_bursts, outcome)
+            }
+            Some(capacity) => {
+                let disordered = phase.series.disordered_trains();
+                (flow_queueing::judge_many(capacity, sustained, disordered, outcome), None)
+            }
+            None => (outcome, None),
+        };
+        // Of several links, idle packets have as many delays.
+        let is_one_link = self.is_one_link && !flow_queueing::is_overtaking(&outcome);
+        let variation = self.delays.idle_variation(direction).filter(|_| is_one_link);
+        let narrow = capacity.and_then(|capacity| capacity.fastest_burst);
+        let notable = jitter::notable(variation, narrow, &outcome);
+        let varies = notable.is_some();
+        let (outcome, fair_share) = jitter::judge(variation, narrow, outcome, fair_share);
+        // What a policer leaves of bursts arrives in clumps.
+        let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);
+        // Else it is queues, of more than one link perhaps.
+        let is_jitter = !is_policed && outcome.bound.is_none() && phase.series.service_cycle().is_batched();
+        let (outcome, fair_share, cycle) = match is_policed || (varies && outcome.available.is_none()) {
+            true => (outcome, fair_share, notable.filter(|_| is_jitter).map(Cycle::of_idle_variation)),
+            false => phase.series.service_cycle().judge(outcome, fair_share, varies),
+        };
+        Judged { outcome, fair_share, varies, cycle }
+    }
+
+    /// The report of a direction.
+    pub(super) fn report(
+        &self,
+        phase: AvailablePhase,
+        judged: Judged,
+        sustained: Option<&Sustained>,
+        now: Time,
+    ) -> DirectionReport {
+        let Judged { outcome, fair_share, .. } = judged;
+        let shaped = phase.shaped_rate().is_some();
+        let cost = phase.series.cost(now);
+        let mut capacity = phase.capacity.map(|found| found.report);
+        if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, sustained) {
+            capacity.limit(limiter, phase.series.is_held_back());
+        }
+        if let (Some(capacity), Some(_)) = (&mut capacity, phase.series.burst_rate()) {
+            capacity.compare_with_bursts(&outcome);
+        }
+        let mut warnings = self.transport.warnings();
+        warnings.extend((!phase.series.has_kernel_stamps()).then(|| NO_KERNEL_STAMPS.to_owned()));
+        let own_shaper = capacity.as_ref().and_then(|capacity| capacity.shaper.as_ref()).is_some_and(|s| s.at_sender);
+        warnings.extend((phase.series.is_held_back() && !own_shaper).then(|| HELD_BACK.to_owned()));
+        warnings.extend(self.coalescing_warning(&phase.series));
+        warnings.extend(outcome.warnings);
+        warnings.extend((shaped && !self.plan.method.handles_token_bucket()).then(|| UNSEEN_SHAPER.to_owned()));
+        let outcome = Outcome { warnings, ..outcome };
+        let (transport, connections) = (self.transport.kind(), self.transport.connections());
+        let report = DirectionReport::new(transport, connections, self.plan.method.name(), outcome, capacity, &cost);
+        DirectionReport {
+            fair_share_bits_per_second: fair_share,
+            sustained_bytes: sustained::bytes(sustained),
+            ..report
+        }
+    }
+
+    /// Names this host's own interface where it may be what made packets arrive in batches.
+    fn coalescing_warning(&self, series: &TrainSeries) -> Option<String> {
+        let Coalescing { interface, delay } = self.session.coalescing.as_ref()?;
+        let is_likely = series.direction() == Direction::Down && series.service_cycle().batch_period()? <= *delay * 2;
+        is_likely.then(|| {
+            format!(
+                "packets arrived in batches: the interface {interface} of this host coalesces receive interrupts for up to {delay}; \
+                 see `ethtool -C {interface} adaptive-rx off rx-usecs 0`"
+            )
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! What is being measured, and what has been found by then.
+
+use crate::members::Sounding;
+use crate::report::CapacityReport;
+use crate::series::{Cost, TrainSeries};
+use crate::service_cycle::Cycle;
+use estimate::{Capacity, CapacityProbe, LongTrains, Method, Outcome, Sustained, SustainedProbe, UtilizationProbe};
+use train::Estimate;
+use units::{Direction, Rate, Span, Time};
+
+/// What is being measured.
+pub(super) enum Phase {
+    /// No train has been sent yet.
+    Beginning,
+    /// The delay of the unloaded path: rounds left, the next direction, and the time after which no round begins.
+    IdleDelay(u32, Direction, Time),
+    /// This direction is next, if it is part of the plan.
+    Direction(Direction),
+    /// Whether connections take several links in this direction.
+    LoadBalancing(Direction, Sounding),
+    /// That is known, and the next of them is to be measured.
+    Link(Direction),
+    Capacity(Box<CapacityPhase>),
+    Available(AvailablePhase),
+    /// Whether the path is full, before a longer train is sent.
+    Fullness(Box<FullnessPhase>),
+    Sustained(Box<SustainedPhase>),
+    Utilization(Box<UtilizationPhase>),
+    LongTrains(Box<LongTrainsPhase>),
+    /// Both directions are done, and the path is to be filled in this one, if that is part of the plan.
+    Load(Direction),
+    /// It is being filled.
+    Loading(Direction, Span),
+    Finished,
+}
+
+pub(super) struct CapacityPhase {
+    pub(super) series: TrainSeries,
+    pub(super) probe: CapacityProbe,
+}
+
+pub(super) struct AvailablePhase {
+    pub(super) series: TrainSeries,
+    pub(super) method: Box<dyn Method>,
+    /// The method's estimate after the last train.
+    pub(super) so_far: Option<Rate>,
+    /// The result of the capacity phase.
+    pub(super) capacity: Option<Box<FoundCapacity>>,
+}
+
+pub(super) struct SustainedPhase {
+    pub(super) available: AvailablePhase,
+    pub(super) outcome: Outcome,
+    pub(super) probe: SustainedProbe,
+}
+
+pub(super) struct FullnessPhase {
+    pub(super) next: SustainedPhase,
+    /// Of the narrow link.
+    pub(super) rate: Rate,
+    pub(super) probe: UtilizationProbe,
+}
+
+pub(super) struct UtilizationPhase {
+    pub(super) available: AvailablePhase,
+    pub(super) sustained: Option<Sustained>,
+    pub(super) judged: Judged,
+    /// Of the narrow link.
+    pub(super) rate: Rate,
+    pub(super) probe: UtilizationProbe,
+}
+
+pub(super) struct LongTrainsPhase {
+    pub(super) available: AvailablePhase,
+    pub(super) sustained: Option<Sustained>,
+    pub(super) judged: Judged,
+    /// Why they are sent.
+    pub(super) cycle: Cycle,
+    pub(super) probe: LongTrains,
+}
+
+/// A method's outcome in the light of everything else, with the fair share of one flow.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Judged {
+    pub(super) outcome: Outcome,
+    pub(super) fair_share: Option<Estimate<Rate>>,
+    /// Whether delays vary on the idle path.
+    pub(super) varies: bool,
+    /// What kept trains from telling the rate, if that is the reason.
+    pub(super) cycle: Option<Cycle>,
+}
+
+/// The result of a capacity phase, its report, and its cost.
+pub(super) struct FoundCapacity {
+    pub(super) capacity: Capacity,
+    pub(super) report: CapacityReport,
+    pub(super) cost: Cost,
+}
+
+impl AvailablePhase {
+    /// The committed rate of the token bucket, if one was detected.
+    pub(super) fn shaped_rate(&self) -> Option<Rate> {
+        Some(self.capacity.as_ref()?.capacity.shaping().shaper()?.committed_rate.value)
+    }
+}
