@@ -6,7 +6,7 @@ use super::interval::{Interval, interval, telling};
 use super::knowledge::MIN_TRAINS;
 use super::reading::Reading;
 use super::state::State;
-use super::tight::Tight;
+use super::tight::{MAX_LITTLE, Tight};
 use super::verification;
 use crate::bound::{Bound, Limit};
 use crate::method::{Outcome, Rejection};
@@ -40,12 +40,10 @@ const MAX_SHORT_HALF_WIDTH: f64 = 0.04;
 /// A path that loses a larger part of the packets by more than chance, though no queue overflows, does not lose them at random.
 const MAX_RANDOM_LOSS: f64 = 0.07;
 
-/// Little is left where the interval ends below this part of the capacity …
-const MAX_LITTLE: f64 = 0.20;
-/// … which fewer trains do not settle …
+/// Where little is left, fewer trains do not settle how much …
 const MIN_TRAINS_OF_LITTLE: usize = 7;
 /// … if half the interval's width is more than this part of the value.
-const MAX_VAGUENESS: f64 = 0.2;
+const MAX_VAGUENESS: f64 = 0.1;
 
 /// The byte budget where packets are sent in bursts: as much as the path carries in this time, but no more than this.
 const FAST_BUDGET_SECONDS: f64 = 0.048;
@@ -65,7 +63,7 @@ const MAX_HALF_WIDTH: f64 = 3.0;
 
 /// Whether nothing more need be sent.
 pub(super) fn enough(state: &State, elapsed: Span) -> bool {
-    if state.failures_in_row >= MAX_FAILURES || out_of_reach(state) {
+    if state.failures_in_row >= MAX_FAILURES || out_of_reach(state) || state.search.is_full() {
         return true;
     }
     if state.search.ceiling().is_some() {
@@ -125,7 +123,8 @@ fn verification_bytes(state: &State) -> u64 {
 
 /// Behind a token bucket, a train that follows the committed rate says nothing as long as the bucket holds credit.
 fn is_verifiable(state: &State) -> bool {
-    state.shaping.shaper().is_none() && state.knowledge.saturated && !state.search.is_verified()
+    let is_undecided = !state.search.is_verified() && !state.search.is_full();
+    state.shaping.shaper().is_none() && state.knowledge.saturated && is_undecided
 }
 
 /// By how many seconds a second the growth of the delay differs between verifying trains, as primed ones show, which are
@@ -213,13 +212,14 @@ fn stalls(readings: &[Reading]) -> usize {
     if jumped * 4 <= readings.len() { jumped } else { 0 }
 }
 
-/// Where little is left and few trains say so, what is left may be what connections gave up to the trains themselves: only that it
-/// is not more is known.
+/// Where little is left and few trains say so, or a queue grew at that rate, what is left may be what connections gave up to the trains
+/// themselves: only that it is not more is known.
 fn nearly_full(state: &State, used: &[Reading], interval: &Interval) -> Option<Rate> {
     let high = interval.value + interval.half;
     let is_little = high < MAX_LITTLE * state.knowledge.capacity.unwrap_or(0.0);
     let is_vague = used.len() < MIN_TRAINS_OF_LITTLE && interval.half > MAX_VAGUENESS * interval.value;
-    (is_little && is_vague && state.search.ceiling().is_none()).then(|| Rate::from_f64(high))
+    let is_full = state.search.is_full() || is_little && is_vague && state.search.ceiling().is_none();
+    is_full.then(|| Rate::from_f64(high))
 }
 
 /// The outcome so far.

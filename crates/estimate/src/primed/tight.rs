@@ -19,6 +19,9 @@ const DECIDED_RATIO: f64 = 1.0;
 /// … and where it stayed undecided.
 const UNDECIDED_RATIO: f64 = 4.0;
 
+/// Little is left below this part of the narrow link's rate.
+pub(super) const MAX_LITTLE: f64 = 0.25;
+
 /// The search for the tight link, and the verification of what was found.
 #[derive(Debug, Default)]
 pub(super) struct Search {
@@ -27,6 +30,8 @@ pub(super) struct Search {
     /// The lowest rate at which the queue was seen to grow although it seemed available, in bit/s.
     ceiling: Option<f64>,
     is_verified: bool,
+    /// See [`Search::is_full`].
+    is_full: bool,
     low: Option<f64>,
     /// What was found below the ceiling.
     pub(super) tight: Option<Tight>,
@@ -47,6 +52,7 @@ impl Search {
         match verdict {
             Verdict::Undecided => {}
             Verdict::Available => self.is_verified = true,
+            Verdict::Grew if rate < MAX_LITTLE * narrow => self.is_full = true,
             Verdict::Grew => {
                 self.ceiling = Some(rate);
                 self.verifications.clear();
@@ -63,6 +69,12 @@ impl Search {
     /// Whether the last value is one at which no queue grows.
     pub(super) fn is_verified(&self) -> bool {
         self.is_verified
+    }
+
+    /// Whether the queue grew where little seemed available: that may be what connections gave up to the trains, which a search would
+    /// push aside further.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// The least that may be available for all that the verification says.
