@@ -15,6 +15,8 @@ const MAX_GAP_PART: f64 = 0.2;
 const MIN_BATCH: f64 = 3.0;
 /// … in this part of the trains.
 const MIN_TRAINS_PART: f64 = 0.5;
+/// Packets catch up with those before if so many arrive at once on average, in the median train.
+const MIN_CAUGHT_UP: f64 = 1.4;
 /// A receiver that collects packets for less than this long does not mislead trains …
 const MIN_CYCLE: Span = Span::from_micros(600);
 /// … of so many batches.
@@ -38,6 +40,8 @@ pub(crate) struct ServiceCycle {
     /// Trains of which the packets arrived at whole subframes.
     at_subframes: usize,
     batched: Vec<Batches>,
+    /// How many packets of each train arrived at once, on average.
+    at_once: Vec<f64>,
     /// At which rate each train arrived, in bit/s.
     rates: Vec<f64>,
 }
@@ -88,6 +92,7 @@ impl ServiceCycle {
         let within = MAX_GAP_PART * seconds / (arrivals.len() - 1) as f64;
         let count = arrivals.chunk_by(|one, next| (*next - *one).as_secs_f64() <= within).count() as f64;
         let packets = arrivals.len() as f64 / count;
+        self.at_once.push(packets);
         let arrived = record.packets.iter().filter(|packet| packet.received.is_some());
         let bits: f64 = arrived.map(|packet| f64::from(packet.size) * 8.0).sum();
         if seconds > 0.0 {
@@ -165,6 +170,12 @@ impl ServiceCycle {
     /// From one batch to the next, about, if most trains arrived in batches.
     pub(crate) fn batch_period(&self) -> Option<Span> {
         self.batch(|train| train.cycle).map(Span::from_secs_f64).filter(|_| self.is_usual(self.batched.len()))
+    }
+
+    /// Whether packets catch up with those before them, which no queue lets them do: their delays vary by other causes, for each packet or in
+    /// batches.
+    pub(crate) fn is_catching_up(&self) -> bool {
+        self.is_batched() || median(&self.at_once).is_some_and(|packets| packets >= MIN_CAUGHT_UP)
     }
 
     /// Whether most trains arrived in batches, or at whole subframes.

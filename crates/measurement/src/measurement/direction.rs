@@ -62,7 +62,7 @@ impl Known<'_> {
         // What a policer leaves of bursts arrives in clumps.
         let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);
         // Else it is queues, of more than one link perhaps.
-        let is_jitter = !is_policed && outcome.bound.is_none() && phase.series.service_cycle().is_batched();
+        let is_jitter = !is_policed && outcome.bound.is_none() && phase.series.service_cycle().is_catching_up();
         let (outcome, fair_share, cycle) = match is_policed || (varies && outcome.available.is_none()) {
             true => (outcome, fair_share, notable.filter(|_| is_jitter).map(Cycle::of_idle_variation)),
             false => phase.series.service_cycle().judge(outcome, fair_share, varies),
