@@ -97,6 +97,15 @@ impl DelayRecord {
         (delays.len() >= PACKETS as usize / 2).then(|| delays[delays.len() * 3 / 4] - delays[0])
     }
 
+    /// By how much it changes from one of them to the next: more than half of the times.
+    pub(crate) fn idle_change(&self, direction: Direction) -> Option<Span> {
+        let idle = self.samples[..self.idle].iter().filter(|sample| sample.direction == direction);
+        let delays: Vec<Span> = idle.map(|sample| sample.received - sample.sent).collect();
+        let mut changes: Vec<Span> = delays.windows(2).map(|pair| (pair[1] - pair[0]).max(pair[0] - pair[1])).collect();
+        changes.sort_unstable();
+        changes.get(changes.len() / 2).copied()
+    }
+
     /// The delay part of the report.
     pub(crate) fn report(&self, transport: Transport, clocks: &Clocks) -> DelayReport {
         let mut report = DelayReport::new("trains");

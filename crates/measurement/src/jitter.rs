@@ -8,31 +8,39 @@ use units::{Rate, Span};
 /// Cross traffic lets packets of an idle path wait for less than so many others.
 const MAX_WAITING_PACKETS: i64 = 5;
 const PACKET_BYTES: u64 = 1500;
+/// Delays that vary at random from the least to the most change by a third of that on average.
+const CHANGES: i64 = 2;
 /// Stamps and schedulers of ordinary hosts vary by less.
 const MIN_VARIATION: Span = Span::from_micros(300);
 
-/// The outcome, and the fair share of one flow, with the right cause where delays on the idle path vary by so much and there is no
-/// value: what seems to bound it then has this cause, too. `narrow` is the rate of the narrow link, where the capacity phase saw it.
+/// The outcome, and the fair share of one flow, with the right cause where delays on the idle path vary notably and there is no value, or
+/// none that is believed since they hide queues: what seems to bound it then has this cause, too.
 pub(crate) fn judge(
-    variation: Option<Span>,
-    narrow: Option<Rate>,
+    notable: Option<Span>,
+    hides_queues: bool,
     outcome: Outcome,
     fair_share: Option<Estimate<Rate>>,
 ) -> (Outcome, Option<Estimate<Rate>>) {
     // A path that is nearly full has long queues.
     let is_full = matches!(outcome.bound, Some(Bound::AtMost(_, Limit::NearlyFull)));
-    let is_told = outcome.available.is_some() || is_full;
-    let Some(variation) = notable(variation, narrow, &outcome).filter(|_| !is_told) else {
+    let is_told = !hides_queues && (outcome.available.is_some() || is_full);
+    let Some(variation) = notable.filter(|_| !is_told) else {
         return (outcome, fair_share);
     };
     let reason = format!("delays on the idle path vary by {variation} and more, which hides queues from trains");
-    (Outcome { bound: None, reason: Some(reason), ..outcome }, None)
+    (Outcome { available: None, bound: None, reason: Some(reason), spread: None, ..outcome }, None)
 }
 
-/// The variation of delays on the idle path, where it is by far more than queues explain.
-pub(crate) fn notable(variation: Option<Span>, narrow: Option<Rate>, outcome: &Outcome) -> Option<Span> {
-    let narrow = narrow.or(outcome.capacity)?;
-    variation.filter(|variation| *variation >= MIN_VARIATION.max(narrow.time_for(PACKET_BYTES) * MAX_WAITING_PACKETS))
+/// The variation of delays on the idle path, where it is by far more than queues explain before a link of the rate `narrow`.
+pub(crate) fn notable(variation: Option<Span>, narrow: Option<Rate>) -> Option<Span> {
+    let queued = narrow?.time_for(PACKET_BYTES) * MAX_WAITING_PACKETS;
+    variation.filter(|variation| *variation >= MIN_VARIATION.max(queued))
+}
+
+/// Whether delays change as much from one idle packet to the next, which queues that TCP connections fill do not. `change` is what the
+/// median one is.
+pub(crate) fn is_of_packets(change: Option<Span>, narrow: Option<Rate>) -> bool {
+    notable(change.map(|change| change * CHANGES), narrow).is_some()
 }
 
 #[cfg(test)]
@@ -55,16 +63,16 @@ mod tests {
             warnings: Vec::new(),
         };
         let share = Some(Estimate { value: rate, low: rate, high: rate, confidence: 0.95 });
-        let (found, none) = judge(Some(Span::from_millis(4)), None, refused.clone(), share);
+        let variation = |millis| notable(Some(Span::from_millis(millis)), refused.capacity);
+        let (found, none) = judge(variation(4), false, refused.clone(), share);
         assert_eq!((found.bound, none), (None, None));
         assert!(found.reason.unwrap().contains("idle path vary by 4 ms"));
         // Five packets of cross traffic take 1.2 ms.
-        for little in [None, Some(Span::from_millis(1))] {
-            assert_eq!(judge(little, None, refused.clone(), share), (refused.clone(), share));
-        }
+        assert_eq!(judge(variation(1), true, refused.clone(), share), (refused.clone(), share));
         let full = Outcome { bound: Some(Bound::AtMost(rate, Limit::NearlyFull)), ..refused.clone() };
-        assert_eq!(judge(Some(Span::from_millis(4)), None, full.clone(), None), (full, None));
-        let value = Outcome { available: share, reason: None, bound: None, ..refused };
-        assert_eq!(judge(Some(Span::from_millis(4)), None, value.clone(), None), (value, None));
+        assert_eq!(judge(variation(4), false, full.clone(), None), (full, None));
+        let value = Outcome { available: share, reason: None, bound: None, ..refused.clone() };
+        assert_eq!(judge(variation(4), false, value.clone(), None), (value.clone(), None));
+        assert_eq!(judge(variation(4), true, value, share).0.available, None);
     }
 }

@@ -400,7 +400,7 @@ impl Measurement {
             estimate::Step::Done(outcome) => match self.sustained_probe(&phase, &outcome, now) {
                 Some(probe) => {
                     let look = self.fullness_probe(&phase, &outcome, now);
-                    let next = SustainedPhase { available: phase, outcome, probe };
+                    let next = SustainedPhase { available: phase, outcome, probe, judged: None };
                     let next = match look {
                         Some((rate, probe)) => Phase::Fullness(Box::new(FullnessPhase { next, rate, probe })),
                         None => Phase::Sustained(Box::new(next)),
@@ -472,9 +472,21 @@ impl Measurement {
                 let step = self.send_next(&phase.available.series, Purpose::SustainedRate, wait, train, so_far, now);
                 (Phase::Sustained(phase), Some(step))
             }
-            estimate::Step::Done(found) => {
-                let outcome = sustained::judge(&found, phase.outcome);
-                (self.end_direction(phase.available, outcome, Some(found), now), None)
+            estimate::Step::Done(found) => (self.end_sustained(*phase, found, now), None),
+        }
+    }
+
+    /// What follows a train that tried whether a rate lasts.
+    fn end_sustained(&mut self, phase: SustainedPhase, found: Sustained, now: Time) -> Phase {
+        let SustainedPhase { available, outcome, judged, .. } = phase;
+        match judged {
+            Some(judged) => {
+                let judged = Judged { outcome: sustained::judge_mean(&found, outcome), ..judged };
+                self.report_direction(available, judged, Some(&found), now)
+            }
+            None => {
+                let outcome = sustained::judge(&found, outcome);
+                self.end_direction(available, outcome, Some(found), now)
             }
         }
     }
@@ -524,11 +536,21 @@ impl Measurement {
             }
             estimate::Step::Done(found) => {
                 let LongTrainsPhase { available, sustained, judged, cycle, .. } = *phase;
-                let outcome = long_trains::judge(found.as_ref(), &cycle, sustained.as_ref(), judged.outcome);
+                let outcome = long_trains::judge(found.as_ref(), &cycle, sustained.as_ref(), judged.outcome.clone());
                 // What looked like a token bucket was the cycle.
                 let sustained = sustained.filter(|_| outcome.available.is_none());
-                let judged = Judged { outcome, ..judged };
-                (self.report_direction(available, judged, sustained.as_ref(), now), None)
+                // An even longer train passes at the mean of a link that does not vary itself.
+                let is_to_last = outcome.available.is_some() && !cycle.is_of_link;
+                match self.sustained_probe(&available, &outcome, now).filter(|_| is_to_last) {
+                    Some(probe) => {
+                        let phase = SustainedPhase { available, outcome, probe, judged: Some(judged) };
+                        (Phase::Sustained(Box::new(phase)), None)
+                    }
+                    None => {
+                        let judged = Judged { outcome, ..judged };
+                        (self.report_direction(available, judged, sustained.as_ref(), now), None)
+                    }
+                }
             }
         }
     }

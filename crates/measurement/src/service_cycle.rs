@@ -53,7 +53,8 @@ pub(crate) struct Cycle {
     pub(crate) what: String,
     /// From one turn of the link to the next.
     pub(crate) turn: Span,
-    /// Whether the link serves packets like that; else it may be queues of other flows that keep packets from arriving one by one.
+    /// Whether the link serves packets like that, as radio links do; else it may be queues of other flows, or delays that vary, that keep
+    /// packets from arriving one by one.
     pub(crate) is_of_link: bool,
     /// What follows for short trains, in words.
     then: &'static str,
@@ -136,7 +137,7 @@ impl ServiceCycle {
             outcome.available.is_none_or(|found| found.high.as_f64() - found.low.as_f64() > found.value.as_f64());
         let turn = self.batch(|train| train.cycle).map_or(SUBFRAME, Span::from_secs_f64);
         if let Some(what) = self.few_batches(turn) {
-            Some(Cycle { what, turn, is_of_link: true, then: "trains are too short to tell its rate" })
+            Some(Cycle { what, turn, is_of_link: !varies, then: "trains are too short to tell its rate" })
         } else if is_vague && self.is_usual(self.at_subframes) {
             let what =
                 format!("packets arrive at whole multiples of {SUBFRAME}, as from a cellular link, whose rate varies");

@@ -104,6 +104,14 @@ pub(crate) fn judge(found: &Sustained, outcome: Outcome) -> Outcome {
     }
 }
 
+/// The same of an outcome that is a mean over long trains: a single one gives no bound where delays vary.
+pub(crate) fn judge_mean(found: &Sustained, outcome: Outcome) -> Outcome {
+    match found {
+        Sustained::Untried(_) | Sustained::Lasts { .. } => outcome,
+        other => Outcome { bound: None, ..judge(other, outcome) },
+    }
+}
+
 /// Lowers the interval's low end where a growing queue may have gone unseen at this rate.
 ///
 /// Let the narrow link carry C, and the tight link T, of which A is left. A train that keeps the narrow link busy makes the tight

@@ -57,7 +57,7 @@ impl Fit {
 
 impl VaryingLink {
     pub(super) fn of(readings: &[Weighted], seed: u64) -> Option<Self> {
-        let fit = Fit::of(readings)?;
+        let fit = Fit::of(readings).filter(|fit| fit.available > 0.0)?;
         let (mut state, count) = (seed, readings.len());
         let mut drawn = || readings[(random(&mut state) * count as f64) as usize];
         let replicates: Vec<f64> = (0..REPLICATES)

@@ -55,10 +55,15 @@ impl Known<'_> {
         // Of several links, idle packets have as many delays.
         let is_one_link = self.is_one_link && !flow_queueing::is_overtaking(&outcome);
         let variation = self.delays.idle_variation(direction).filter(|_| is_one_link);
-        let narrow = capacity.and_then(|capacity| capacity.fastest_burst);
-        let notable = jitter::notable(variation, narrow, &outcome);
+        let fastest = capacity.and_then(|capacity| capacity.fastest_burst);
+        let narrow = [fastest, outcome.capacity, phase.series.service_cycle().arrived()].into_iter().flatten().max();
+        let notable = jitter::notable(variation, narrow);
         let varies = notable.is_some();
-        let (outcome, fair_share) = jitter::judge(variation, narrow, outcome, fair_share);
+        // Primed trains do not tell then; nor do those over many connections tell whether flows have queues of their own.
+        let hides_queues = phase.series.service_cycle().is_catching_up()
+            || self.transport.kind() != Transport::Udp
+                && jitter::is_of_packets(self.delays.idle_change(direction), narrow);
+        let (outcome, fair_share) = jitter::judge(notable, hides_queues, outcome, fair_share);
         // What a policer leaves of bursts arrives in clumps.
         let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);
         // Else it is queues, of more than one link perhaps.

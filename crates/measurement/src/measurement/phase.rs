@@ -52,6 +52,8 @@ pub(super) struct SustainedPhase {
     pub(super) available: AvailablePhase,
     pub(super) outcome: Outcome,
     pub(super) probe: SustainedProbe,
+    /// What was known before long trains, where the outcome is theirs.
+    pub(super) judged: Option<Judged>,
 }
 
 pub(super) struct FullnessPhase {

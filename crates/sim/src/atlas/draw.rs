@@ -59,6 +59,22 @@ const CROSS_JITTER: f64 = 0.05;
 const ELASTIC_WARM_UP: Span = Span::from_secs(8);
 /// Of links behind a proxy, in bit/s.
 const MAX_FAR_RATE: f64 = 1e9;
+/// Of delays that vary, in seconds, …
+const JITTER: (f64, f64) = (0.5e-3, 10e-3);
+/// … and of a receiver's batches.
+const BATCHING: (f64, f64) = (20e-6, 500e-6);
+/// What a path may be that has something else at its end.
+const COMBINED_KINDS: [PathKind; 9] = [
+    PathKind::Policer,
+    PathKind::Shaper,
+    PathKind::FqCoDel,
+    PathKind::CoDel,
+    PathKind::FairShare,
+    PathKind::ShortQueue,
+    PathKind::TightLink,
+    PathKind::LoadBalanced,
+    PathKind::Elastic,
+];
 /// Of cellular links.
 const CELLULAR_RATES: (f64, f64) = (2e6, 60e6);
 
@@ -67,7 +83,43 @@ impl DrawnPath {
     pub fn new(kind: PathKind, seed: u64) -> Self {
         // Paths of two kinds have nothing in common.
         let mut random = Pcg64Mcg::seed_from_u64(seed ^ ((kind as u64 + 1) << 48));
-        let random = &mut random;
+        match kind {
+            PathKind::Combined => Self::combined(seed, &mut random),
+            _ => Self::of_one_kind(kind, seed, &mut random),
+        }
+    }
+
+    fn combined(seed: u64, random: &mut Pcg64Mcg) -> Self {
+        let kind = COMBINED_KINDS[random.random_range(0..COMBINED_KINDS.len())];
+        let mut path = DrawnPath { kind: PathKind::Combined, ..Self::of_one_kind(kind, seed, random) };
+        let last = path.hops.len() - 1;
+        let ends = if path.is_balanced { 0.. } else { last.. };
+        match random.random_range(0..4) {
+            0 => path.stamping.batching = Span::from_secs_f64(between(random, BATCHING.0, BATCHING.1)),
+            1 => {
+                let loss = Loss::Independent(between(random, 0.001, 0.01));
+                path.hops[ends].iter_mut().for_each(|hop| hop.link.loss = loss);
+            }
+            2 if path.elastic.is_empty() && !path.is_balanced => {
+                let rate = Rate::from_f64((path.fastest().as_f64() * random.random_range(1.5..5.0)).min(1e9));
+                let jitter = Span::from_secs_f64(between(random, JITTER.0, JITTER.1));
+                let link = LinkConfig { rate: Some(rate), jitter, seed: random.random(), ..LinkConfig::default() };
+                path.hops.insert(0, Hop { link, queue: None, cross: Vec::new() });
+            }
+            _ => {
+                let jitter = Span::from_secs_f64(between(random, JITTER.0, JITTER.1));
+                path.hops[ends].iter_mut().for_each(|hop| hop.link.jitter = jitter);
+            }
+        }
+        path
+    }
+
+    /// Of its links.
+    fn fastest(&self) -> Rate {
+        self.hops.iter().filter_map(|hop| hop.link.rate).max().unwrap_or(self.sustained)
+    }
+
+    fn of_one_kind(kind: PathKind, seed: u64, random: &mut Pcg64Mcg) -> Self {
         let (slowest, fastest) = match kind {
             PathKind::SlowLink => SLOW_RATES,
             PathKind::FastLink => FAST_RATES,
@@ -172,13 +224,14 @@ impl DrawnPath {
             | PathKind::PacketMix
             | PathKind::JitteredCross
             | PathKind::FastLink
-            | PathKind::Proxy => link,
+            | PathKind::Proxy
+            | PathKind::Combined => link,
             PathKind::Mtu => {
                 self.mtu = Some(between(random, MTUS.0, MTUS.1) as u32);
                 link
             }
             PathKind::Batching => {
-                self.stamping.batching = Span::from_secs_f64(between(random, 20e-6, 500e-6));
+                self.stamping.batching = Span::from_secs_f64(between(random, BATCHING.0, BATCHING.1));
                 link
             }
             PathKind::Policer => {
@@ -191,7 +244,7 @@ impl DrawnPath {
                 self.bucket = Some(bucket);
                 LinkConfig { rate: Some(faster(random, rate)), medium: Some(Medium::TokenBucket(bucket)), ..link }
             }
-            PathKind::Jitter => LinkConfig { jitter: Span::from_secs_f64(between(random, 0.5e-3, 10e-3)), ..link },
+            PathKind::Jitter => LinkConfig { jitter: Span::from_secs_f64(between(random, JITTER.0, JITTER.1)), ..link },
             PathKind::Wifi => self.wireless(link, random),
             PathKind::Cellular => {
                 self.sustained = Rate::from_f64(between(random, CELLULAR_RATES.0, CELLULAR_RATES.1).round());

@@ -62,11 +62,14 @@ pub enum PathKind {
     /// Two FIFO queues with a proxy between them, which ends the TCP connections of both sides and passes no UDP. It wakes up 20 to
     /// 500 µs late at most; the headers behind it may have another length, and either side may lose up to 1 % of all packets.
     Proxy,
+    /// A path of another kind with something else at its end: delays that vary as in [`PathKind::Jitter`], a receiver as in
+    /// [`PathKind::Batching`], or up to 1 % of loss. For such is a home network behind an access line.
+    Combined,
 }
 
 impl PathKind {
     /// All kinds.
-    pub const ALL: [PathKind; 27] = [
+    pub const ALL: [PathKind; 28] = [
         PathKind::Fifo,
         PathKind::Policer,
         PathKind::Shaper,
@@ -94,6 +97,7 @@ impl PathKind {
         PathKind::JitteredCross,
         PathKind::FastLink,
         PathKind::Proxy,
+        PathKind::Combined,
     ];
 
     /// As scenario files and reports call it.
@@ -126,6 +130,7 @@ impl PathKind {
             PathKind::JitteredCross => "jittered-cross",
             PathKind::FastLink => "fast-link",
             PathKind::Proxy => "proxy",
+            PathKind::Combined => "combined",
         }
     }
 

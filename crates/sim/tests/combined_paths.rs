@@ -1,0 +1,21 @@
+//! Measurements of paths of one kind that have something else at their end.
+
+use estimate::MethodSettings;
+use sim::atlas::{DrawnPath, PathKind, Seeds, Verdict};
+use train::Transport;
+
+/// Where delays vary behind a tight link, a shaper or queues of flows, long trains took the narrow link, bursts or an idle queue for all that
+/// there is: up to four times as much as was available, or nothing at all, within a few percent.
+#[test]
+fn delays_that_vary_hide_no_tight_link_no_shaper_and_no_queues_of_flows() {
+    let were_wrong =
+        [(Transport::Udp, [33, 105, 346].as_slice()), (Transport::Rake, [26, 216, 351, 453].as_slice())];
+    for (transport, numbers) in were_wrong {
+        for &number in numbers {
+            let path = DrawnPath::new(PathKind::Combined, Seeds::Tuning.seed(number));
+            let measured = path.measure(transport, &MethodSettings::default()).unwrap();
+            println!("seed {}: {:?}; {}", path.seed, measured.truth, measured.report);
+            assert_eq!(Verdict::of(&path, &measured).fault, None);
+        }
+    }
+}
