@@ -7,6 +7,7 @@ use units::{Rate, Span};
 
 /// Cross traffic lets packets of an idle path wait for less than so many others.
 const MAX_WAITING_PACKETS: i64 = 5;
+const MAX_WAITING_PACKETS_BESIDE: i64 = 2;
 const PACKET_BYTES: u64 = 1500;
 /// Delays that vary at random from the least to the most change by a third of that on average.
 const CHANGES: i64 = 2;
@@ -31,16 +32,18 @@ pub(crate) fn judge(
     (Outcome { available: None, bound: None, reason: Some(reason), spread: None, ..outcome }, None)
 }
 
-/// The variation of delays on the idle path, where it is by far more than queues explain before a link of the rate `narrow`.
-pub(crate) fn notable(variation: Option<Span>, narrow: Option<Rate>) -> Option<Span> {
-    let queued = narrow?.time_for(PACKET_BYTES) * MAX_WAITING_PACKETS;
+/// The variation of delays on the idle path, where it is by far more than queues explain before a link of the rate `narrow`; or by more,
+/// where packets of trains catch up with those before.
+pub(crate) fn notable(variation: Option<Span>, is_catching_up: bool, narrow: Option<Rate>) -> Option<Span> {
+    let packets = if is_catching_up { MAX_WAITING_PACKETS_BESIDE } else { MAX_WAITING_PACKETS };
+    let queued = narrow?.time_for(PACKET_BYTES) * packets;
     variation.filter(|variation| *variation >= MIN_VARIATION.max(queued))
 }
 
 /// Whether delays change as much from one idle packet to the next, which queues that TCP connections fill do not. `change` is what the
 /// median one is.
 pub(crate) fn is_of_packets(change: Option<Span>, narrow: Option<Rate>) -> bool {
-    notable(change.map(|change| change * CHANGES), narrow).is_some()
+    notable(change.map(|change| change * CHANGES), false, narrow).is_some()
 }
 
 #[cfg(test)]
@@ -63,7 +66,7 @@ mod tests {
             warnings: Vec::new(),
         };
         let share = Some(Estimate { value: rate, low: rate, high: rate, confidence: 0.95 });
-        let variation = |millis| notable(Some(Span::from_millis(millis)), refused.capacity);
+        let variation = |millis| notable(Some(Span::from_millis(millis)), false, refused.capacity);
         let (found, none) = judge(variation(4), false, refused.clone(), share);
         assert_eq!((found.bound, none), (None, None));
         assert!(found.reason.unwrap().contains("idle path vary by 4 ms"));

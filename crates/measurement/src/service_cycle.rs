@@ -60,14 +60,6 @@ pub(crate) struct Cycle {
     then: &'static str,
 }
 
-impl Cycle {
-    /// Where delays vary on the idle path by this.
-    pub(crate) fn of_idle_variation(variation: Span) -> Self {
-        let what = format!("delays on the idle path vary by {variation} and more");
-        Cycle { what, turn: variation, is_of_link: false, then: "trains are too short to tell more" }
-    }
-}
-
 /// Of a train that arrived in batches.
 #[derive(Debug, Clone, Copy)]
 struct Batches {
@@ -127,6 +119,13 @@ impl ServiceCycle {
         }
     }
 
+    /// Where delays vary on the idle path by this.
+    pub(crate) fn of_idle_variation(&self, variation: Span) -> Cycle {
+        let what = format!("delays on the idle path vary by {variation} and more");
+        let then = "trains are too short to tell more";
+        Cycle { what, turn: variation, is_of_link: self.is_at_subframes(), then }
+    }
+
     /// The median of the rates at which trains arrived.
     pub(crate) fn arrived(&self) -> Option<Rate> {
         median(&self.rates).map(Rate::from_f64)
@@ -137,8 +136,13 @@ impl ServiceCycle {
             outcome.available.is_none_or(|found| found.high.as_f64() - found.low.as_f64() > found.value.as_f64());
         let turn = self.batch(|train| train.cycle).map_or(SUBFRAME, Span::from_secs_f64);
         if let Some(what) = self.few_batches(turn) {
-            Some(Cycle { what, turn, is_of_link: !varies, then: "trains are too short to tell its rate" })
-        } else if is_vague && self.is_usual(self.at_subframes) {
+            Some(Cycle {
+                what,
+                turn,
+                is_of_link: !varies || self.is_at_subframes(),
+                then: "trains are too short to tell its rate",
+            })
+        } else if is_vague && self.is_at_subframes() {
             let what =
                 format!("packets arrive at whole multiples of {SUBFRAME}, as from a cellular link, whose rate varies");
             let then = "trains are too short to tell what it leaves on average";
@@ -181,7 +185,11 @@ impl ServiceCycle {
 
     /// Whether most trains arrived in batches, or at whole subframes.
     pub(crate) fn is_batched(&self) -> bool {
-        self.is_usual(self.batched.len()) || self.is_usual(self.at_subframes)
+        self.is_usual(self.batched.len()) || self.is_at_subframes()
+    }
+
+    fn is_at_subframes(&self) -> bool {
+        self.is_usual(self.at_subframes)
     }
 
     fn is_usual(&self, trains: usize) -> bool {

@@ -8,8 +8,7 @@ use train::Transport;
 /// there is: up to four times as much as was available, or nothing at all, within a few percent.
 #[test]
 fn delays_that_vary_hide_no_tight_link_no_shaper_and_no_queues_of_flows() {
-    let were_wrong =
-        [(Transport::Udp, [33, 105, 346].as_slice()), (Transport::Rake, [26, 216, 351, 453].as_slice())];
+    let were_wrong = [(Transport::Udp, [33, 105, 346].as_slice()), (Transport::Rake, [26, 216, 351, 453].as_slice())];
     for (transport, numbers) in were_wrong {
         for &number in numbers {
             let path = DrawnPath::new(PathKind::Combined, Seeds::Tuning.seed(number));

@@ -57,10 +57,11 @@ impl Known<'_> {
         let variation = self.delays.idle_variation(direction).filter(|_| is_one_link);
         let fastest = capacity.and_then(|capacity| capacity.fastest_burst);
         let narrow = [fastest, outcome.capacity, phase.series.service_cycle().arrived()].into_iter().flatten().max();
-        let notable = jitter::notable(variation, narrow);
+        let is_catching_up = phase.series.service_cycle().is_catching_up();
+        let notable = jitter::notable(variation, is_catching_up, narrow);
         let varies = notable.is_some();
         // Primed trains do not tell then; nor do those over many connections tell whether flows have queues of their own.
-        let hides_queues = phase.series.service_cycle().is_catching_up()
+        let hides_queues = is_catching_up
             || self.transport.kind() != Transport::Udp
                 && jitter::is_of_packets(self.delays.idle_change(direction), narrow);
         let (outcome, fair_share) = jitter::judge(notable, hides_queues, outcome, fair_share);
@@ -69,7 +70,11 @@ impl Known<'_> {
         // Else it is queues, of more than one link perhaps.
         let is_jitter = !is_policed && outcome.bound.is_none() && phase.series.service_cycle().is_catching_up();
         let (outcome, fair_share, cycle) = match is_policed || (varies && outcome.available.is_none()) {
-            true => (outcome, fair_share, notable.filter(|_| is_jitter).map(Cycle::of_idle_variation)),
+            true => (
+                outcome,
+                fair_share,
+                notable.filter(|_| is_jitter).map(|it| phase.series.service_cycle().of_idle_variation(it)),
+            ),
             false => phase.series.service_cycle().judge(outcome, fair_share, varies),
         };
         Judged { outcome, fair_share, varies, cycle }
