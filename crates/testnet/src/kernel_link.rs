@@ -44,6 +44,14 @@ pub(crate) fn policed_burst(policer: TokenBucket) -> u64 {
     policer.rate.bytes_in(Span::from_secs(1)) + policer.burst_bytes
 }
 
+/// The commands that give `device` this rate in IP packets of the MTU, where bursts of them are one packet of the kernel. Its length
+/// then counts the header of each segment, but a size table would not: so the rate allows for Ethernet headers.
+pub(crate) fn fast_commands(device: &str, rate: Rate, queue_bytes: u64, mtu: u16) -> Vec<String> {
+    let frame = f64::from(mtu) + HEADER_BYTES as f64;
+    let rate = Rate::from_f64(rate.as_f64() * frame / f64::from(mtu));
+    hierarchical(device, &format!("tc qdisc add dev {device} root handle 1:"), rate, &format!("bfifo limit {queue_bytes}"))
+}
+
 fn hierarchical(device: &str, root: &str, rate: Rate, leaf: &str) -> Vec<String> {
     let (rate, burst) = (rate.bits_per_second(), burst_bytes(rate));
     vec![
@@ -111,6 +119,14 @@ mod tests {
         let commands = commands("e0", &link(), None).unwrap();
         assert!(commands[1].contains("rate 100000000bit ceil 100000000bit burst 800 "), "{commands:?}");
         assert!(commands[2].ends_with("parent 1:1 bfifo limit 150000"), "{commands:?}");
+    }
+
+    #[test]
+    fn a_fast_link_counts_whole_frames() {
+        let commands = fast_commands("e0", Rate::from_mbit(3000), 1_000_000, 1500);
+        assert!(commands[0].ends_with("root handle 1: htb default 1"), "{commands:?}");
+        assert!(commands[1].contains("rate 3028000000bit ceil 3028000000bit burst 24224 "), "{commands:?}");
+        assert!(commands[2].ends_with("parent 1:1 bfifo limit 1000000"), "{commands:?}");
     }
 
     #[test]

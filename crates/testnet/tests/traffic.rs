@@ -6,7 +6,7 @@ use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use net::clock;
 use std::net::UdpSocket;
 use testnet::{
-    Fabric, Host, HostSpec, Htb, Meter, Network, NetworkError, NetworkSpec, TEST_DEADLINE, Traffic, eventually,
+    Fabric, FastHtb, Host, HostSpec, Htb, Meter, Network, NetworkError, NetworkSpec, TEST_DEADLINE, Traffic, eventually,
     in_namespaces, received_packets,
 };
 use units::Direction;
@@ -118,6 +118,32 @@ fn the_kernels_token_bucket_is_as_set_or_says_what_is_missing() {
         assert!(truth < Rate::from_mbit(100) && truth > Rate::from_mbit(65), "{truth}");
         assert_eq!(htb.truth(Direction::Down, start, end).unwrap(), Rate::from_mbit(100));
     });
+}
+
+#[test]
+fn a_fast_link_of_the_kernel_carries_no_more_than_its_rate_less_the_cross_traffic_or_says_what_is_missing() {
+    in_namespaces(
+        "a_fast_link_of_the_kernel_carries_no_more_than_its_rate_less_the_cross_traffic_or_says_what_is_missing",
+        || {
+            let rate = Rate::from_mbit(1000);
+            let htb = match FastHtb::build(rate, 1_250_000, 9000) {
+                Ok(htb) => htb,
+                Err(error) => {
+                    return assert!(error.to_string().contains("the lab's own bottleneck does not"), "{error}");
+                }
+            };
+            let carried = htb.carried().unwrap();
+            assert!(carried > Rate::ZERO && carried < Rate::from_mbit(1030), "{carried}");
+            let start = clock::realtime();
+            let cross = htb.cross(Rate::from_mbit(300)).unwrap();
+            assert!(eventually(|| cross.bytes_between(start, clock::realtime()) > 1_000_000));
+            let end = clock::realtime();
+            let truth = htb.truth(Some(&cross), start, end);
+            // A sender that was not let run sends less, and never more than what was due since it began.
+            assert!(truth < rate && truth > Rate::from_mbit(650), "{truth}");
+            assert_eq!(htb.truth(None, start, end), rate);
+        },
+    );
 }
 
 /// Sends 20 Mbit/s over a link of 100 Mbit/s with this bucket on it, and holds what arrives to the bucket; or says what is missing.

@@ -9,6 +9,7 @@ mod catalogue;
 mod checks;
 mod contention;
 mod experiment;
+mod fast_links;
 mod fairness;
 mod mixes;
 mod multipath;
