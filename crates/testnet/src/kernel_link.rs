@@ -9,7 +9,7 @@ const BURST: Span = Span::from_micros(64);
 const MIN_BURST_BYTES: u64 = 800;
 /// Of a full packet in its Ethernet frame, and the Ethernet header, which size tables leave out.
 const FRAME_BYTES: u64 = 1514;
-const HEADER_BYTES: u64 = 14;
+pub(crate) const HEADER_BYTES: u64 = 14;
 
 /// The commands that give `device` the rate, the queue, the shaper and the policer of this link. The kernel counts IP bytes.
 ///
@@ -47,21 +47,34 @@ pub(crate) fn policed_burst(policer: TokenBucket) -> u64 {
 /// The commands that give `device` this rate in IP packets of the MTU, where bursts of them are one packet of the kernel. Its length
 /// then counts the header of each segment, but a size table would not: so the rate allows for Ethernet headers.
 pub(crate) fn fast_commands(device: &str, rate: Rate, queue_bytes: u64, mtu: u16) -> Vec<String> {
-    let frame = f64::from(mtu) + HEADER_BYTES as f64;
-    let rate = Rate::from_f64(rate.as_f64() * frame / f64::from(mtu));
-    hierarchical(device, &format!("tc qdisc add dev {device} root handle 1:"), rate, &format!("bfifo limit {queue_bytes}"))
+    let root = format!("tc qdisc add dev {device} root handle 1:");
+    hierarchical(device, &root, framed(rate, mtu), &format!("bfifo limit {queue_bytes}"))
+}
+
+/// The command that adds (or changes) the class with this rate, as above.
+pub(crate) fn fast_class(verb: &str, device: &str, rate: Rate, mtu: u16) -> String {
+    class(verb, device, framed(rate, mtu))
+}
+
+/// The rate in Ethernet frames.
+fn framed(rate: Rate, mtu: u16) -> Rate {
+    Rate::from_f64(rate.as_f64() * (f64::from(mtu) + HEADER_BYTES as f64) / f64::from(mtu))
 }
 
 fn hierarchical(device: &str, root: &str, rate: Rate, leaf: &str) -> Vec<String> {
-    let (rate, burst) = (rate.bits_per_second(), burst_bytes(rate));
     vec![
         format!("{root} htb default 1"),
-        format!(
-            "tc class add dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} \
-             quantum {FRAME_BYTES}"
-        ),
+        class("add", device, rate),
         format!("tc qdisc add dev {device} parent 1:1 {leaf}"),
     ]
+}
+
+fn class(verb: &str, device: &str, rate: Rate) -> String {
+    let (rate, burst) = (rate.bits_per_second(), burst_bytes(rate));
+    format!(
+        "tc class {verb} dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} \
+         quantum {FRAME_BYTES}"
+    )
 }
 
 fn leaf(link: &LinkConfig, queue: Option<&QueueConfig>, rate: Rate) -> Result<String, String> {

@@ -41,7 +41,7 @@ mod veth_hosts;
 
 pub use directed_link::{Lateness, RECORD_LENGTH, STALL, Waits};
 pub use fabric::Fabric;
-pub use fast_htb::FastHtb;
+pub use fast_htb::{FastCross, FastHtb};
 pub use htb::Htb;
 pub use iproute2::ip;
 pub use kernel_stamps::keep_receive_stamps_on;
@@ -52,7 +52,7 @@ pub use reference_clock::ReferenceClock;
 pub use sites::{PathLinks, Sites};
 pub use tcp_proxy::{ProxyFaults, TcpProxy};
 pub use traffic::{
-    Arrivals, Blocks, Bursts, Content, Echo, Echoed, Meter, NumberedPackets, Received, TcpEnds, Traffic, received_packets,
+    Arrivals, Blocks, Content, Echo, Echoed, Meter, NumberedPackets, Received, TcpEnds, Traffic, received_packets,
     retransmitted_segments,
 };
 pub use veth_hosts::VethHosts;

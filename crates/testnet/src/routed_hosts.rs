@@ -58,7 +58,12 @@ pub(crate) fn connect(one: (&Namespace, &str), other: (&Namespace, &str), lines:
 }
 
 /// Gives the end of a line its addresses, and default routes by way of its router.
-pub(crate) fn configure(inside: &Namespace, device: &str, own: HostSpec, gateway: Option<HostSpec>) -> Result<(), NetworkError> {
+pub(crate) fn configure(
+    inside: &Namespace,
+    device: &str,
+    own: HostSpec,
+    gateway: Option<HostSpec>,
+) -> Result<(), NetworkError> {
     let v6 = |spec: &HostSpec| spec.v6.map(|v6| v6.to_string()).unwrap_or_default();
     call(inside, &["ip", "addr", "add", &format!("{}/24", own.v4), "dev", device])?;
     call(inside, &["ip", "-6", "addr", "add", &format!("{}/64", v6(&own)), "dev", device, "nodad"])?;

@@ -14,7 +14,8 @@ mod udp;
 
 pub use arrivals::{Arrivals, Content, Received};
 pub use blocks::Blocks;
-pub use bursts::Bursts;
+pub(crate) use bursts::Bursts;
+pub(crate) use counters::sent_packets;
 pub use counters::{received_packets, retransmitted_segments};
 pub use echo::{Echo, Echoed};
 pub use meter::Meter;

@@ -102,12 +102,7 @@ impl Parts for FastLinksReport {
 /// Of a path, as the first cells of its line.
 fn name(path: &PathSummary) -> [String; 4] {
     let PathSummary { bottleneck_bits_per_second, mtu_bytes, cross_bits_per_second, transport, .. } = path;
-    [
-        gigabits(*bottleneck_bits_per_second),
-        mtu_bytes.to_string(),
-        gigabits(*cross_bits_per_second),
-        transport.clone(),
-    ]
+    [gigabits(*bottleneck_bits_per_second), mtu_bytes.to_string(), gigabits(*cross_bits_per_second), transport.clone()]
 }
 
 fn gigabits(rate: Rate) -> String {
@@ -133,7 +128,19 @@ fn by_path(paths: &[PathSummary]) -> Table {
         name(path).into_iter().chain(figures).collect()
     };
     let columns = [
-        "Gbit/s", "MTU", "cross", "transport", "runs", "values", "error", "coverage", "wrong", "at least", "sender", "MB", "s",
+        "Gbit/s",
+        "MTU",
+        "cross",
+        "transport",
+        "runs",
+        "values",
+        "error",
+        "coverage",
+        "wrong",
+        "at least",
+        "sender",
+        "MB",
+        "s",
     ];
     Table {
         caption: "By path: how many runs gave a value; median of the errors and coverage of the intervals, in percent; statements that are \
@@ -266,13 +273,18 @@ mod tests {
         let report = report_of(&[Ok(9950), Ok(9000), Err(7500), Err(11_000)]);
         let [path] = &report.summary.paths[..] else { panic!("{report:?}") };
         assert_eq!((path.runs, path.values, path.wrong, path.limited_by_sender), (4, 2, 2, 2));
-        assert_eq!((path.coverage_ratio, path.median_at_least_bits_per_second), (Some(0.5), Some(Rate::from_mbit(9250))));
+        assert_eq!(
+            (path.coverage_ratio, path.median_at_least_bits_per_second),
+            (Some(0.5), Some(Rate::from_mbit(9250)))
+        );
         assert!((path.median_error_ratio.unwrap() - 0.0525).abs() < 1e-9, "{path:?}");
         assert_eq!(path.refusals, [("sender-limited: it sent …".to_owned(), 2)].into());
         let text = report.to_text();
         assert!(text.contains("udp: 2 of 4 values, median error 5.25 %"), "{text}");
         assert!(text.contains("2 of 4 measurements were wrong with confidence"), "{text}");
-        assert!(text.contains("this machine itself is the limit on the link of 10 Gbit/s with an MTU of 1500: it carries 8 Gbit/s"));
+        assert!(text.contains(
+            "this machine itself is the limit on the link of 10 Gbit/s with an MTU of 1500: it carries 8 Gbit/s"
+        ));
     }
 
     #[test]

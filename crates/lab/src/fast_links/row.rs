@@ -23,7 +23,7 @@ pub struct FastLinkRow {
     pub run: u32,
     /// What this machine carried on that link of bursts that were sent at a tenth more than its rate, before the measurements.
     pub carried_bits_per_second: Rate,
-    /// The bottleneck's rate less the cross traffic that was sent while it was measured.
+    /// The bottleneck's rate, to packets of the trains' size, less the cross traffic that was sent meanwhile.
     pub truth_bits_per_second: Rate,
     /// The estimate of the available bandwidth; null if there is none.
     pub available_bits_per_second: Option<Estimate<Rate>>,

@@ -1,15 +1,11 @@
+use super::PATIENCE;
 use super::threads::Threads;
-use crate::count::ByteCount;
-use crate::directed_link::RECORD_LENGTH;
 use crate::network::{Host, NetworkError};
 use net::SetupError;
-use net::clock;
-use net::pace::{Pacer, sleep_until};
 use net::udp::send_burst;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use units::{Rate, Span, Time};
+use units::{Rate, Span};
 
 /// IPv4 and UDP.
 const HEADER_BYTES: u32 = 28;
@@ -18,47 +14,42 @@ const PERIOD: Span = Span::from_micros(100);
 const MAX_BURST_BYTES: u32 = 64_000;
 /// `UDP_MAX_SEGMENTS`, before Linux 6.9.
 const MAX_BURST_PACKETS: u32 = 64;
-/// A sender that is further behind its plan than this leaves out what it missed.
-const LOST: Span = Span::from_millis(5);
+/// The send buffers of so many sockets keep a shaper busy for milliseconds.
+const SOCKETS: usize = 8;
 /// The port of the discard protocol (RFC 863).
 const PORT: u16 = 9;
 
-/// UDP over IPv4 at a constant mean rate, in bursts that the kernel segments (`UDP_SEGMENT`), until dropped. The sender sleeps from burst
-/// to burst and never spins, so that bursts leave some tens of microseconds late.
+/// UDP over IPv4 in bursts that the kernel segments (`UDP_SEGMENT`), as many as a shaper on the sender's own interface lets pass, until
+/// dropped. It is the kernel's timers that pace them: the thread has milliseconds to send more, and keeps nobody from a processor.
 #[derive(Debug)]
 pub struct Bursts {
-    sent: Arc<Mutex<ByteCount>>,
     burst_bytes: u32,
     _threads: Threads,
 }
 
 impl Bursts {
-    /// Begins to send IP packets of so many bytes at this rate to an address, where nobody need listen.
+    /// Begins to send IP packets of so many bytes to an address, where nobody need listen; as many at once as pass at this rate in 100 µs.
     ///
     /// # Errors
     /// The system refuses a socket or a thread.
     pub fn send(from: &Host, to: Ipv4Addr, rate: Rate, packet_bytes: u32) -> Result<Self, NetworkError> {
         let failed = |error| SetupError::new(format!("send UDP from {} to {to}", from.name), error);
-        let own = (from.v4, 0);
-        let socket = from.namespace.run(|| UdpSocket::bind(own))?.map_err(failed)?;
-        socket.connect((to, PORT)).map_err(failed)?;
+        let open = || {
+            let socket = UdpSocket::bind((from.v4, 0))?;
+            socket.set_write_timeout(Some(PATIENCE))?;
+            socket.connect((to, PORT)).map(|()| socket)
+        };
+        let sockets = from.namespace.run(|| (0..SOCKETS).map(|_| open()).collect::<Result<Vec<_>, _>>())?;
+        let sockets = sockets.map_err(failed)?;
         let packets = packets_per_burst(rate, packet_bytes);
-        let sent = Arc::<Mutex<ByteCount>>::default();
-        let (count, mut threads) = (Arc::clone(&sent), Threads::default());
-        threads.start(&from.namespace, "cross-bursts", move |stop| {
-            transmit(&socket, rate, (packets, packet_bytes), &count, stop);
-        })?;
-        Ok(Bursts { sent, burst_bytes: packets * packet_bytes, _threads: threads })
+        let mut threads = Threads::default();
+        threads.start(&from.namespace, "cross-bursts", move |stop| transmit(&sockets, packets, packet_bytes, stop))?;
+        Ok(Bursts { burst_bytes: packets * packet_bytes, _threads: threads })
     }
 
     /// IP bytes of a burst.
     pub fn burst_bytes(&self) -> u32 {
         self.burst_bytes
-    }
-
-    /// IP bytes that were sent from `from` to `to` ([`clock::realtime`]), if that was within the last minute and a half.
-    pub fn bytes_between(&self, from: Time, to: Time) -> u64 {
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner).between(from, to)
     }
 }
 
@@ -67,30 +58,17 @@ fn packets_per_burst(rate: Rate, packet_bytes: u32) -> u32 {
     ((rate.bytes_in(PERIOD) / u64::from(packet_bytes.max(1))) as u32).clamp(1, most)
 }
 
-fn transmit(
-    socket: &UdpSocket,
-    rate: Rate,
-    (packets, packet_bytes): (u32, u32),
-    sent: &Mutex<ByteCount>,
-    stop: &AtomicBool,
-) {
+/// A socket whose buffer is full keeps the thread waiting, until some of what it sent has passed the shaper.
+fn transmit(sockets: &[UdpSocket], packets: u32, packet_bytes: u32, stop: &AtomicBool) {
     let payload = packet_bytes.saturating_sub(HEADER_BYTES);
     let burst = vec![0; (packets * payload) as usize];
-    let bytes = u64::from(packets * packet_bytes);
-    let period = rate.time_for(bytes);
-    let pacer = Pacer::starting_in(Span::from_millis(1));
-    let (mut due, mut segments) = (Span::ZERO, true);
-    while !stop.load(Ordering::Relaxed) {
-        due = due.max(-(pacer.remaining(Span::ZERO) + LOST));
-        sleep_until(pacer.instant(due));
-        due += period;
-        let now = clock::realtime();
-        // An error, such as a full buffer, is a burst that was not sent.
-        if send_burst(socket, &burst, payload as u16, &mut segments).is_ok() {
-            let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
-            sent.note(now, bytes);
-            sent.forget_before(now - RECORD_LENGTH);
+    let mut segments = true;
+    for socket in sockets.iter().cycle() {
+        if stop.load(Ordering::Relaxed) {
+            return;
         }
+        // An error is a burst that was not sent.
+        let _ = send_burst(socket, &burst, payload as u16, &mut segments);
     }
 }
 
