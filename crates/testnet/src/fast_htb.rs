@@ -1,4 +1,4 @@
-use crate::kernel_link::{HEADER_BYTES, fast_class, fast_commands};
+use crate::kernel_link::{HEADER_BYTES, change_fast, fast_commands};
 use crate::network::{Host, NetworkError};
 use crate::routed_hosts::{Lines, address, attach, call, forward};
 use crate::traffic::{Bursts, received_packets, sent_packets};
@@ -39,6 +39,8 @@ pub struct FastCross {
 const NOBODY: Ipv4Addr = Ipv4Addr::new(10, 78, 9, 9);
 /// More than the buffers of the sockets before it hold, in bytes.
 const CROSS_QUEUE: u64 = 64_000_000;
+/// Cross traffic makes up for so long: while hosts send trains, its shaper is served late.
+const CROSS_LATE: Span = Span::from_millis(2);
 /// What is offered in order to see what passes, as a part of the rate.
 const OVERLOAD: f64 = 1.1;
 const SETTLING: Span = Span::from_millis(50);
@@ -84,7 +86,7 @@ impl FastHtb {
     /// The system refuses a socket, a thread or the rate.
     pub fn cross(&self, rate: Rate) -> Result<FastCross, NetworkError> {
         let sender = self.host("c")?;
-        shape(&sender.namespace, &fast_class("change", Host::DEVICE, rate, self.mtu))?;
+        shape(&sender.namespace, &change_fast(Host::DEVICE, rate, self.mtu, CROSS_LATE))?;
         let bursts = Bursts::send(sender, NOBODY, rate, self.mtu.into())?;
         thread::sleep(SETTLING.to_duration());
         Ok(FastCross { bursts, began: self.cross_packets()? })

@@ -51,9 +51,11 @@ pub(crate) fn fast_commands(device: &str, rate: Rate, queue_bytes: u64, mtu: u16
     hierarchical(device, &root, framed(rate, mtu), &format!("bfifo limit {queue_bytes}"))
 }
 
-/// The command that adds (or changes) the class with this rate, as above.
-pub(crate) fn fast_class(verb: &str, device: &str, rate: Rate, mtu: u16) -> String {
-    class(verb, device, framed(rate, mtu))
+/// The command that changes that rate, as above, and how much passes at once after the time `late`: a kernel that serves the
+/// shaper later than that loses what should have passed meanwhile.
+pub(crate) fn change_fast(device: &str, rate: Rate, mtu: u16, late: Span) -> String {
+    let rate = framed(rate, mtu);
+    class("change", device, rate, rate.bytes_in(late))
 }
 
 /// The rate in Ethernet frames.
@@ -64,13 +66,13 @@ fn framed(rate: Rate, mtu: u16) -> Rate {
 fn hierarchical(device: &str, root: &str, rate: Rate, leaf: &str) -> Vec<String> {
     vec![
         format!("{root} htb default 1"),
-        class("add", device, rate),
+        class("add", device, rate, burst_bytes(rate)),
         format!("tc qdisc add dev {device} parent 1:1 {leaf}"),
     ]
 }
 
-fn class(verb: &str, device: &str, rate: Rate) -> String {
-    let (rate, burst) = (rate.bits_per_second(), burst_bytes(rate));
+fn class(verb: &str, device: &str, rate: Rate, burst: u64) -> String {
+    let rate = rate.bits_per_second();
     format!(
         "tc class {verb} dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} \
          quantum {FRAME_BYTES}"

@@ -41,6 +41,8 @@ pub struct FastLinkRow {
     pub covers_truth: Option<bool>,
     /// The statement that is wrong with confidence; null if there is none.
     pub fault: Option<FaultWord>,
+    /// The measurement's warnings.
+    pub warnings: Vec<String>,
     /// IP bytes sent.
     pub bytes_sent: u64,
     /// From the first train to the result.
@@ -74,6 +76,7 @@ impl FastLinkRow {
             error_ratio: None,
             covers_truth: None,
             fault: None,
+            warnings: Vec::new(),
             bytes_sent: 0,
             duration_seconds: 0.0,
         };
@@ -100,6 +103,7 @@ impl FastLinkRow {
         self.error_ratio = report.available_bits_per_second.map(error);
         self.covers_truth = judgement.map(|judged| judged.covers);
         self.fault = fault.map(FaultWord::from);
+        self.warnings = report.warnings;
         self.bytes_sent = report.bytes_sent + bytes;
         self.duration_seconds = report.duration_seconds + seconds;
     }
