@@ -3,13 +3,14 @@
 use super::control::{self, Shape};
 use super::interval;
 use super::knowledge::Knowledge;
-use super::packets::{Epoch, Packets};
+use super::packets::{Dispersion, Epoch, Packets};
 use super::state::{BUDGET, PrimedConfig, State};
 use super::summary;
-use crate::capacity::Shaping;
 use crate::capacity::shaping::{self, Change};
+use crate::capacity::{Shaper, Shaping};
 use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
+use crate::stats::median;
 use train::{PacketRecord, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
@@ -101,8 +102,18 @@ impl Primed {
         self.changes.push(shaping::change(packets));
         let change = shaping::reproduced(&self.changes).filter(|change| change.fall > MIN_FALL);
         let found = change.map(|change| shaping::shaper(&change, &self.changes, None));
+        let found = found.filter(|shaper| !self.is_used_up_in_primes(shaper));
         self.state.shaping = found.map_or(Shaping::Unknown, Shaping::Shaped);
         found.is_some()
+    }
+
+    /// Whether primes of bursts arrive mostly at a rate that no such bucket explains: they use it up, and what comes behind them at
+    /// less does so since cross traffic gets in between.
+    fn is_used_up_in_primes(&self, shaper: &Shaper) -> bool {
+        let in_bursts = self.state.trains.iter().filter(|train| train.is_in_bursts);
+        let shown = in_bursts.filter_map(Packets::dispersion).filter(Dispersion::shows_capacity);
+        let rates: Vec<f64> = shown.map(|dispersion| dispersion.rate).collect();
+        median(&rates).is_some_and(|rate| rate < MIN_FALL * shaper.committed_rate.value.as_f64())
     }
 
     /// Earlier trains were meant for a path without a bucket: they were too short to empty it and too fast for its committed rate, and
@@ -202,7 +213,6 @@ impl Method for Primed {
 mod tests {
     use super::*;
     use crate::bound::{Bound, Limit};
-    use crate::capacity::Shaper;
     use train::Estimate;
 
     /// A fluid path: a bucket of `bucket` bits that fills at `rate`, then a queue of that rate, on a line so fast that
