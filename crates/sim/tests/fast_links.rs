@@ -52,25 +52,6 @@ fn a_link_that_bursts_do_not_fill_is_bounded_by_what_arrived() {
     }
 }
 
-/// As HTB on a veth pair: what came behind a prime that had used up the bucket was taken for the bucket's rate, so that values were
-/// 2 % too high, and none of their intervals held the truth.
-#[test]
-fn cross_traffic_behind_a_bucket_that_a_prime_uses_up_is_no_slower_bucket() {
-    let bucket = TokenBucket { rate: Rate::from_mbit(2000), burst_bytes: 16_000 };
-    let kind = CrossKind::Jittered { rate: Rate::from_mbit(600), size: 7500, jitter: 0.05 };
-    for seed in 0..SEEDS {
-        let link = LinkConfig { medium: Some(Medium::TokenBucket(bucket)), ..link(Rate::from_mbit(20_000), seed) };
-        let cross = vec![CrossConfig { kind: kind.clone(), start: Time::ZERO, phase: 0.3, seed }];
-        let run = measure_over(Hop { link, queue: None, cross }, Stamping::default(), seed);
-        let found = run.outcome.available.unwrap_or_else(|| panic!("{seed}: {:?}", run.outcome));
-        let error = found.value.as_f64() / run.truth.as_f64() - 1.0;
-        assert!(
-            error.abs() < 0.01 && found.covers(run.truth).is_none_or(|covers| covers),
-            "seed {seed}: {error:.4}, {found:?}"
-        );
-    }
-}
-
 /// As HTB on a veth pair: the bucket holds more than what is sent ahead of a train where none is known. Most measurements had no value.
 #[test]
 fn a_bucket_is_found_that_lasts_longer_than_the_prime() {
