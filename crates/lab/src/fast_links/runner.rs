@@ -42,5 +42,5 @@ pub fn run(
 
 /// The number of runs and how long they take, in words.
 pub fn expected_time(experiment: &FastLinks) -> String {
-    format!("{} measurements of 2 to 6 s in real time", experiment.measurements())
+    format!("{} measurements of about 1 s in real time", experiment.measurements())
 }
