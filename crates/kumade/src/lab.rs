@@ -12,6 +12,7 @@ use lab::accuracy::{
 use lab::atlas::{self, AtlasProgress, LeftOut, PathAtlas, PathAtlasReport, PathKind};
 use lab::contention::{self, Contention, ContentionProgress, ContentionReport};
 use lab::fairness::{self, DisciplineChoice, Fairness, FairnessProgress, FairnessReport};
+use lab::fast_links::{self, FastLinks, FastLinksProgress, FastLinksReport};
 use lab::multipath::{self, Multipath, MultipathProgress, MultipathReport, Plane};
 use lab::nat_session::{self, NatProgress, NatSessionReport, NatSessions};
 use lab::{Document, Experiment, Overrides};
@@ -58,7 +59,7 @@ struct RunArgs {
     /// Built-in experiments (see `kumade lab list`) or scenario files (*.toml)
     #[arg(required = true, value_name = "NAME", value_parser = choice::experiment())]
     names: Vec<String>,
-    /// Print one JSON document (kumade.lab/1, or kumade.lab.fairness/1, kumade.lab.contention/1, kumade.lab.multipath/1, kumade.lab.nat-session/1, kumade.lab.path-atlas/1) per
+    /// Print one JSON document (kumade.lab/1, or kumade.lab.fairness/1, kumade.lab.contention/1, kumade.lab.multipath/1, kumade.lab.nat-session/1, kumade.lab.path-atlas/1, kumade.lab.fast-links/1) per
     /// experiment instead of tables
     #[arg(long)]
     json: bool,
@@ -185,6 +186,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
             Experiment::Multipath(experiment) => transfer(experiment, &stop)?,
             Experiment::NatSessions(experiment) => agree(experiment, &stop)?,
             Experiment::PathAtlas(experiment) => survey(experiment, &stop)?,
+            Experiment::FastLinks(experiment) => carry(experiment, &stop)?,
         };
         // An empty report must not replace an earlier one.
         if measured > 0 {
@@ -339,6 +341,27 @@ fn survey(experiment: &PathAtlas, stop: &AtomicBool) -> anyhow::Result<Reported>
         );
     }
     Ok((Box::new(PathAtlasReport::new(experiment, started, outcome)), measured))
+}
+
+fn carry(experiment: &FastLinks, stop: &AtomicBool) -> anyhow::Result<Reported> {
+    note!("{}: {}", experiment.name, fast_links::expected_time(experiment));
+    let bar = progress_bar(&experiment.name)?;
+    bar.set_length(experiment.measurements() as u64);
+    let started = lab::now_utc();
+    let mut show = |progress: FastLinksProgress<'_>| match progress {
+        FastLinksProgress::Building(path) => {
+            bar.set_message(format!("{}: building a link of {}, MTU {}", experiment.name, path.rate, path.mtu));
+        }
+        FastLinksProgress::Running(point) => {
+            let (path, transport) = (point.path, point.transport);
+            bar.set_message(format!("{}: {}, MTU {}, over {transport}", experiment.name, path.rate, path.mtu));
+        }
+        FastLinksProgress::Done(_) => bar.inc(1),
+    };
+    let rows = fast_links::run(experiment, &mut show, &|| stop.load(Ordering::Relaxed))?;
+    bar.finish_and_clear();
+    let measured = rows.len();
+    Ok((Box::new(FastLinksReport::new(experiment, started, rows)), measured))
 }
 
 fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<Reported> {

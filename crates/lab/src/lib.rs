@@ -2,7 +2,8 @@
 //!
 //! [`load`] reads an [`Experiment`], built in or from a scenario file. One on [`accuracy`] is run on a
 //! [`Testbed`](accuracy::Testbed), one on several paths on a [`MultipathTestbed`](multipath::MultipathTestbed), one on
-//! [`fairness`] by [`fairness::run`], one on contention by [`contention::run`], one on NAT sessions by [`nat_session::run`], one on paths of many kinds by [`atlas::run`]; the rows become a [`Document`].
+//! [`fairness`] by [`fairness::run`], one on contention by [`contention::run`], one on NAT sessions by [`nat_session::run`], one on paths of many kinds by [`atlas::run`], one on
+//! fast links by [`fast_links::run`]; the rows become a [`Document`].
 //!
 //! The modules:
 //!
@@ -14,6 +15,7 @@
 //! | [`contention`] | attackers, sparse and short flows beside bulk transfers: disciplines, a search for attacks, summary, report |
 //! | [`multipath`] | what one flow gets of several paths: gateways, traffic, runs, summary, report |
 //! | [`atlas`] | measurements of paths of many kinds, drawn at random: runs in real and in virtual time, summary, report |
+//! | [`fast_links`] | measurements of links of gigabits per second by the kernel's HTB: runs, summary, report |
 //! | [`nat_session`] | when the sessions of two gateways begin and end: real ones and in virtual time, summary, report |
 //! | `report` | what all reports share: terminal, HTML, files, tables, plots |
 //! | `error` | all error types and their messages |
@@ -31,6 +33,7 @@ pub mod contention;
 mod delays;
 mod error;
 pub mod fairness;
+pub mod fast_links;
 mod hosts;
 pub mod multipath;
 pub mod nat_session;

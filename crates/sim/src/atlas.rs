@@ -13,7 +13,7 @@ mod truth;
 pub use draw::DrawnPath;
 pub use kind::PathKind;
 pub use measure::{MeasureError, Measured};
-pub use summary::{Summary, Verdict};
+pub use summary::{Summary, Verdict, cause};
 pub use truth::{Fault, Judgement, Truth};
 
 /// Which seeds draw paths.

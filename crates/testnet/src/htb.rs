@@ -9,18 +9,15 @@
 //! Every line is a veth pair without offloads. A shaper counts what the size table makes of each packet: 14 bytes less than
 //! the Ethernet frame, hence IP bytes. What `c` and `d` send counts as cross traffic. There is no added delay.
 
-use crate::iproute2::{add_veth, run};
 use crate::kernel_link::{burst_bytes, commands, policed_burst};
-use crate::network::{Host, HostSpec, NetworkError, Verified, verify_between};
+use crate::network::{Host, NetworkError, Verified, verify_between};
+use crate::routed_hosts::{Lines, address, attach, call, configure, connect, forward};
 use crate::traffic::Meter;
 use link::queue::QueueConfig;
 use link::{LinkConfig, TokenBucket};
 use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use net::namespace::Namespace;
-use net::{SetupError, interface};
 use packet::protocol::UDP;
-use std::fs;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use units::Direction;
 use units::{Rate, Time};
 
@@ -38,6 +35,7 @@ pub struct Htb {
 
 /// The interface of either router to the other one.
 const MIDDLE: &str = "middle";
+const LINES: Lines = Lines { mtu: 1500, offloads: false };
 
 impl Htb {
     /// Builds it: `a` and `c` left, `b` and `d` right; up from left to right.
@@ -65,12 +63,12 @@ impl Htb {
         for router in [&left, &right] {
             router.run(forward)??;
         }
-        connect((&left, MIDDLE), (&right, MIDDLE))?;
+        connect((&left, MIDDLE), (&right, MIDDLE), LINES)?;
         configure(&left, MIDDLE, address(0, 1), Some(address(0, 2)))?;
         configure(&right, MIDDLE, address(0, 2), Some(address(0, 1)))?;
         let mut hosts = Vec::new();
         for (number, name, router) in [(1, "a", &left), (2, "b", &right), (3, "c", &left), (4, "d", &right)] {
-            hosts.push(attach(number, name, router)?);
+            hosts.push(attach(number, name, router, LINES)?);
         }
         for router in [&left, &right].into_iter().take(if both_ways { 2 } else { 1 }) {
             for command in &shaping {
@@ -170,59 +168,4 @@ fn refusing_udp(kind: &str) -> MiddleboxConfig {
     let refusal = if kind == "prohibit" { Refusal::Reject } else { Refusal::Drop };
     let matching = Match { protocol: Some(UDP), destination_port: None };
     MiddleboxConfig { rules: vec![Rule::Refuse { matching, refusal }], ..Default::default() }
-}
-
-/// The addresses of one end of line `line`.
-fn address(line: u8, end: u8) -> HostSpec {
-    let v6 = Ipv6Addr::new(0xfd78, 0, 0, line.into(), 0, 0, 0, end.into());
-    HostSpec { name: String::new(), v4: Ipv4Addr::new(10, 78, line, end), v6: Some(v6), access: Vec::new() }
-}
-
-fn forward() -> Result<(), SetupError> {
-    for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
-        let path = format!("/proc/sys/net/{name}");
-        fs::write(&path, "1").map_err(|error| SetupError::new(format!("set {path}"), error))?;
-    }
-    Ok(())
-}
-
-/// A host behind its router, whose interface to it has the host's name.
-fn attach(line: u8, name: &str, router: &Namespace) -> Result<Host, NetworkError> {
-    let namespace = Namespace::new()?;
-    let own = address(line, 2);
-    connect((&namespace, Host::DEVICE), (router, name))?;
-    configure(&namespace, Host::DEVICE, own.clone(), Some(address(line, 1)))?;
-    configure(router, name, address(line, 1), None)?;
-    Ok(Host { name: name.into(), v4: own.v4, v6: own.v6, namespace })
-}
-
-/// A cable between two namespaces.
-fn connect(one: (&Namespace, &str), other: (&Namespace, &str)) -> Result<(), NetworkError> {
-    add_veth(one, other)?;
-    for (namespace, name) in [one, other] {
-        namespace.run(|| interface::offloads_off(name).and_then(|()| interface::up(name)))??;
-    }
-    Ok(())
-}
-
-fn configure(inside: &Namespace, device: &str, own: HostSpec, gateway: Option<HostSpec>) -> Result<(), NetworkError> {
-    let v6 = |spec: &HostSpec| spec.v6.map(|v6| v6.to_string()).unwrap_or_default();
-    call(inside, &["ip", "addr", "add", &format!("{}/24", own.v4), "dev", device])?;
-    call(inside, &["ip", "-6", "addr", "add", &format!("{}/64", v6(&own)), "dev", device, "nodad"])?;
-    if let Some(gateway) = gateway {
-        call(inside, &["ip", "route", "add", "default", "via", &gateway.v4.to_string()])?;
-        call(inside, &["ip", "-6", "route", "add", "default", "via", &v6(&gateway)])?;
-    }
-    Ok(())
-}
-
-/// Runs a command of iproute2 or nftables.
-fn call(inside: &Namespace, words: &[&str]) -> Result<(), SetupError> {
-    let hint = match words[0] {
-        "nft" => "a policer needs nftables, and nf_tables in the kernel; the lab's own bottleneck does not",
-        _ => {
-            "the kernel's shapers need iproute2, and sch_htb, sch_tbf or sch_red in the kernel; the lab's own bottleneck does not"
-        }
-    };
-    run(inside, words).map(drop).map_err(|error| error.hint(hint))
 }

@@ -9,7 +9,7 @@ const BURST: Span = Span::from_micros(64);
 const MIN_BURST_BYTES: u64 = 800;
 /// Of a full packet in its Ethernet frame, and the Ethernet header, which size tables leave out.
 const FRAME_BYTES: u64 = 1514;
-const HEADER_BYTES: u64 = 14;
+pub(crate) const HEADER_BYTES: u64 = 14;
 
 /// The commands that give `device` the rate, the queue, the shaper and the policer of this link. The kernel counts IP bytes.
 ///
@@ -44,16 +44,39 @@ pub(crate) fn policed_burst(policer: TokenBucket) -> u64 {
     policer.rate.bytes_in(Span::from_secs(1)) + policer.burst_bytes
 }
 
+/// The commands that give `device` this rate in IP packets of the MTU, where bursts of them are one packet of the kernel. Its length
+/// then counts the header of each segment, but a size table would not: so the rate allows for Ethernet headers.
+pub(crate) fn fast_commands(device: &str, rate: Rate, queue_bytes: u64, mtu: u16) -> Vec<String> {
+    let root = format!("tc qdisc add dev {device} root handle 1:");
+    hierarchical(device, &root, framed(rate, mtu), &format!("bfifo limit {queue_bytes}"))
+}
+
+/// The command that changes that rate, as above, and how much passes at once after the time `late`: a kernel that serves the
+/// shaper later than that loses what should have passed meanwhile.
+pub(crate) fn change_fast(device: &str, rate: Rate, mtu: u16, late: Span) -> String {
+    let rate = framed(rate, mtu);
+    class("change", device, rate, rate.bytes_in(late))
+}
+
+/// The rate in Ethernet frames.
+fn framed(rate: Rate, mtu: u16) -> Rate {
+    Rate::from_f64(rate.as_f64() * (f64::from(mtu) + HEADER_BYTES as f64) / f64::from(mtu))
+}
+
 fn hierarchical(device: &str, root: &str, rate: Rate, leaf: &str) -> Vec<String> {
-    let (rate, burst) = (rate.bits_per_second(), burst_bytes(rate));
     vec![
         format!("{root} htb default 1"),
-        format!(
-            "tc class add dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} \
-             quantum {FRAME_BYTES}"
-        ),
+        class("add", device, rate, burst_bytes(rate)),
         format!("tc qdisc add dev {device} parent 1:1 {leaf}"),
     ]
+}
+
+fn class(verb: &str, device: &str, rate: Rate, burst: u64) -> String {
+    let rate = rate.bits_per_second();
+    format!(
+        "tc class {verb} dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} \
+         quantum {FRAME_BYTES}"
+    )
 }
 
 fn leaf(link: &LinkConfig, queue: Option<&QueueConfig>, rate: Rate) -> Result<String, String> {
@@ -111,6 +134,14 @@ mod tests {
         let commands = commands("e0", &link(), None).unwrap();
         assert!(commands[1].contains("rate 100000000bit ceil 100000000bit burst 800 "), "{commands:?}");
         assert!(commands[2].ends_with("parent 1:1 bfifo limit 150000"), "{commands:?}");
+    }
+
+    #[test]
+    fn a_fast_link_counts_whole_frames() {
+        let commands = fast_commands("e0", Rate::from_mbit(3000), 1_000_000, 1500);
+        assert!(commands[0].ends_with("root handle 1: htb default 1"), "{commands:?}");
+        assert!(commands[1].contains("rate 3028000000bit ceil 3028000000bit burst 24224 "), "{commands:?}");
+        assert!(commands[2].ends_with("parent 1:1 bfifo limit 1000000"), "{commands:?}");
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! | --- | --- |
 //! | a bottleneck that this process emulates between any number of hosts | [`Network`] of a [`NetworkSpec`] |
 //! | the same by the kernel's shapers, as an outside reference | [`Htb`] |
-//! | either of them, by what they have in common | [`Fabric`] |
+//! | a bottleneck of gigabits per second by the kernel's HTB | [`FastHtb`] |
+//! | either of the first two, by what they have in common | [`Fabric`] |
 //! | two sites, each with a host behind a gateway, joined by several paths | [`Sites`] |
 //! | two hosts, and a third one in the middle for what is to be tested | [`VethHosts`] |
 //! | a proxy that ends TCP connections on the way | [`TcpProxy`] |
@@ -23,6 +24,7 @@ mod count;
 mod device;
 mod directed_link;
 mod fabric;
+mod fast_htb;
 mod htb;
 mod iproute2;
 mod kernel_link;
@@ -31,6 +33,7 @@ mod namespaces;
 mod network;
 mod proxied_network;
 mod reference_clock;
+mod routed_hosts;
 mod sites;
 mod tcp_proxy;
 mod traffic;
@@ -38,6 +41,7 @@ mod veth_hosts;
 
 pub use directed_link::{Lateness, RECORD_LENGTH, STALL, Waits};
 pub use fabric::Fabric;
+pub use fast_htb::{FastCross, FastHtb};
 pub use htb::Htb;
 pub use iproute2::ip;
 pub use kernel_stamps::keep_receive_stamps_on;

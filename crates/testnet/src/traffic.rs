@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod blocks;
+mod bursts;
 mod counters;
 mod echo;
 mod meter;
@@ -13,6 +14,8 @@ mod udp;
 
 pub use arrivals::{Arrivals, Content, Received};
 pub use blocks::Blocks;
+pub(crate) use bursts::Bursts;
+pub(crate) use counters::sent_packets;
 pub use counters::{received_packets, retransmitted_segments};
 pub use echo::{Echo, Echoed};
 pub use meter::Meter;

@@ -5,9 +5,11 @@ use link::{CrossConfig, CrossKind, LinkConfig, Medium, SizeMix, TokenBucket};
 use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use net::clock;
 use std::net::UdpSocket;
+use std::thread;
+use std::time::Duration;
 use testnet::{
-    Fabric, Host, HostSpec, Htb, Meter, Network, NetworkError, NetworkSpec, TEST_DEADLINE, Traffic, eventually,
-    in_namespaces, received_packets,
+    Fabric, FastHtb, Host, HostSpec, Htb, Meter, Network, NetworkError, NetworkSpec, TEST_DEADLINE, Traffic,
+    eventually, in_namespaces, received_packets,
 };
 use units::Direction;
 use units::{Rate, Span, Time};
@@ -118,6 +120,33 @@ fn the_kernels_token_bucket_is_as_set_or_says_what_is_missing() {
         assert!(truth < Rate::from_mbit(100) && truth > Rate::from_mbit(65), "{truth}");
         assert_eq!(htb.truth(Direction::Down, start, end).unwrap(), Rate::from_mbit(100));
     });
+}
+
+#[test]
+fn a_fast_link_of_the_kernel_carries_no_more_than_its_rate_less_the_cross_traffic_or_says_what_is_missing() {
+    in_namespaces(
+        "a_fast_link_of_the_kernel_carries_no_more_than_its_rate_less_the_cross_traffic_or_says_what_is_missing",
+        || {
+            let rate = Rate::from_mbit(1000);
+            let htb = match FastHtb::build(rate, 1_250_000, 9000) {
+                Ok(htb) => htb,
+                Err(error) => {
+                    return assert!(error.to_string().contains("the lab's own bottleneck does not"), "{error}");
+                }
+            };
+            let carried = htb.carried().unwrap();
+            assert!(carried > Rate::ZERO && carried < Rate::from_mbit(1030), "{carried}");
+            let cross = htb.cross(Rate::from_mbit(300)).unwrap();
+            thread::sleep(Duration::from_millis(200));
+            let sent = htb.cross_rate(&cross).unwrap();
+            // A kernel that was not let run sends less.
+            assert!(sent > Rate::ZERO && sent < Rate::from_mbit(310), "{sent}");
+            assert_eq!(htb.available(sent, 9000).bits_per_second(), rate.bits_per_second() - sent.bits_per_second());
+            // 1514 bytes of a frame are 1500 of a packet; 9014 were 9000.
+            let smaller = htb.available(Rate::ZERO, 1500).as_f64() / rate.as_f64();
+            assert!((smaller - 1500.0 / 1514.0 * 9014.0 / 9000.0).abs() < 1e-6, "{smaller}");
+        },
+    );
 }
 
 /// Sends 20 Mbit/s over a link of 100 Mbit/s with this bucket on it, and holds what arrives to the bucket; or says what is missing.

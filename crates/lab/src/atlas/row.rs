@@ -71,6 +71,16 @@ pub enum FaultWord {
     UpperBound,
 }
 
+impl From<Fault> for FaultWord {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Value => FaultWord::Value,
+            Fault::LowerBound => FaultWord::LowerBound,
+            Fault::UpperBound => FaultWord::UpperBound,
+        }
+    }
+}
+
 impl AtlasRow {
     pub(super) fn new(point: &AtlasPoint, path: &DrawnPath, measured: &Measured, verdict: &Verdict) -> Self {
         let (report, truth) = (&measured.report, measured.truth);
@@ -98,11 +108,7 @@ impl AtlasRow {
                 .and_then(|policer| policer.rate_bits_per_second)
                 .or(shaper.map(|shaper| shaper.committed_rate)),
             sustained_bytes: report.sustained_bytes,
-            fault: verdict.fault.map(|fault| match fault {
-                Fault::Value => FaultWord::Value,
-                Fault::LowerBound => FaultWord::LowerBound,
-                Fault::UpperBound => FaultWord::UpperBound,
-            }),
+            fault: verdict.fault.map(FaultWord::from),
             bytes_sent: verdict.bytes,
             duration_seconds: verdict.seconds,
             repeats: 0,

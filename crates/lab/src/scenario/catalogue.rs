@@ -40,6 +40,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "multipath-auto",
     "nat-session",
     "path-atlas",
+    "fast-links",
 ];
 
 /// Tables of mixes that they name.

@@ -1,10 +1,11 @@
 use super::overrides::Overrides;
-use super::{accuracy, atlas, contention, fairness, multipath, nat_session};
+use super::{accuracy, atlas, contention, fairness, fast_links, multipath, nat_session};
 use crate::accuracy::Accuracy;
 use crate::atlas::PathAtlas;
 use crate::contention::Contention;
 use crate::error::ScenarioError;
 use crate::fairness::Fairness;
+use crate::fast_links::FastLinks;
 use crate::multipath::Multipath;
 use crate::nat_session::NatSessions;
 use crate::paper::Paper;
@@ -14,7 +15,8 @@ use toml::de::DeTable;
 
 /// What the lab can run. A file that lists cases of contention is about that, another that names queue disciplines about
 /// fairness, one that names planes about several paths, one
-/// with an idle time about NAT sessions, one that names kinds about paths of many kinds, any other about accuracy.
+/// with an idle time about NAT sessions, one that names kinds about paths of many kinds, one that names MTUs about fast links, any
+/// other about accuracy.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Experiment {
     /// Estimates beside the truth.
@@ -29,6 +31,8 @@ pub enum Experiment {
     NatSessions(Box<NatSessions>),
     /// Estimates on paths of many kinds.
     PathAtlas(Box<PathAtlas>),
+    /// Estimates on links of gigabits per second.
+    FastLinks(Box<FastLinks>),
 }
 
 impl Experiment {
@@ -69,6 +73,10 @@ impl Experiment {
             let file: atlas::File = file(document).map_err(malformed)?;
             return Ok(Experiment::PathAtlas(Box::new(file.experiment(overrides)?)));
         }
+        if document.get_ref().contains_key("mtus") {
+            let file: fast_links::File = file(document).map_err(malformed)?;
+            return Ok(Experiment::FastLinks(Box::new(file.experiment(overrides)?)));
+        }
         let file: accuracy::File = file(document).map_err(malformed)?;
         Ok(Experiment::Accuracy(Box::new(file.experiment(overrides)?)))
     }
@@ -82,6 +90,7 @@ impl Experiment {
             Experiment::Multipath(experiment) => &experiment.name,
             Experiment::NatSessions(experiment) => &experiment.name,
             Experiment::PathAtlas(experiment) => &experiment.name,
+            Experiment::FastLinks(experiment) => &experiment.name,
         }
     }
 
@@ -94,6 +103,7 @@ impl Experiment {
             Experiment::Multipath(experiment) => &experiment.title,
             Experiment::NatSessions(experiment) => &experiment.title,
             Experiment::PathAtlas(experiment) => &experiment.title,
+            Experiment::FastLinks(experiment) => &experiment.title,
         }
     }
 
@@ -104,7 +114,7 @@ impl Experiment {
             Experiment::Fairness(experiment) => experiment.paper.as_ref(),
             Experiment::Multipath(experiment) => experiment.paper.as_ref(),
             Experiment::NatSessions(experiment) => experiment.paper.as_ref(),
-            Experiment::PathAtlas(_) | Experiment::Contention(_) => None,
+            Experiment::PathAtlas(_) | Experiment::Contention(_) | Experiment::FastLinks(_) => None,
         }
     }
 
@@ -117,6 +127,7 @@ impl Experiment {
             Experiment::NatSessions(experiment) => experiment.virtual_time,
             Experiment::Contention(experiment) => experiment.virtual_time,
             Experiment::PathAtlas(experiment) => experiment.is_virtual(),
+            Experiment::FastLinks(_) => false,
         }
     }
 
@@ -129,6 +140,7 @@ impl Experiment {
             Experiment::Multipath(experiment) => experiment.points().len(),
             Experiment::NatSessions(experiment) => experiment.points().len(),
             Experiment::PathAtlas(experiment) => experiment.points().len(),
+            Experiment::FastLinks(experiment) => experiment.measurements(),
         }
     }
 
@@ -168,6 +180,14 @@ impl Experiment {
     pub fn path_atlas(self) -> Option<PathAtlas> {
         match self {
             Experiment::PathAtlas(experiment) => Some(*experiment),
+            _ => None,
+        }
+    }
+
+    /// The experiment on fast links, if it is one.
+    pub fn fast_links(self) -> Option<FastLinks> {
+        match self {
+            Experiment::FastLinks(experiment) => Some(*experiment),
             _ => None,
         }
     }

@@ -10,6 +10,7 @@ mod checks;
 mod contention;
 mod experiment;
 mod fairness;
+mod fast_links;
 mod mixes;
 mod multipath;
 mod multipath_draw;

@@ -86,6 +86,22 @@ impl Overrides {
         others.or(self.for_sessions_only()).or(first(&given))
     }
 
+    /// An option given that experiments on fast links do not have.
+    pub(super) fn for_others_than_fast_links(&self) -> Option<&'static str> {
+        let given = [
+            ("--cross", !self.cross.is_empty()),
+            ("--cross-kind", self.cross_kind.is_some()),
+            ("--cross-source", self.cross_source.is_some()),
+            ("--method", !self.methods.is_empty()),
+            ("--direction", !self.directions.is_empty()),
+            ("--row", !self.rows.is_empty()),
+            ("--duration", self.duration.is_some()),
+            ("--warm-up", self.warm_up.is_some()),
+        ];
+        let others = self.for_disciplines_only().or(self.for_several_paths_only()).or(self.for_sessions_only());
+        others.or(self.for_atlas_only()).or(first(&given))
+    }
+
     /// An option given that experiments on NAT sessions do not have.
     pub(super) fn for_others_than_sessions(&self) -> Option<&'static str> {
         let given = [("--duration", self.duration.is_some()), ("--warm-up", self.warm_up.is_some())];

@@ -7,7 +7,7 @@ use edited::edited;
 use lab::{Experiment, Overrides};
 
 /// Of each kind of experiment.
-const SCENARIOS: [&str; 10] = [
+const SCENARIOS: [&str; 11] = [
     include_str!("../../scenarios/rake-accuracy.toml"),
     include_str!("../../scenarios/rake-firewall.toml"),
     include_str!("../../scenarios/fair-mix.toml"),
@@ -18,6 +18,7 @@ const SCENARIOS: [&str; 10] = [
     include_str!("../../scenarios/tunnel-trace.toml"),
     include_str!("../../scenarios/nat-session.toml"),
     include_str!("../../scenarios/path-atlas.toml"),
+    include_str!("../../scenarios/fast-links.toml"),
 ];
 const TABLE: &str = include_str!("../../scenarios/fair-mix.csv");
 

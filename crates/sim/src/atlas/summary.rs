@@ -129,7 +129,7 @@ impl Summary {
 }
 
 /// A reason without its figures.
-fn cause(reason: &str) -> String {
+pub fn cause(reason: &str) -> String {
     let mut words = Vec::new();
     let mut after_figure = false;
     for word in reason.split_whitespace() {

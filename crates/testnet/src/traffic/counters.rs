@@ -23,12 +23,25 @@ pub fn retransmitted_segments(host: &Host) -> Result<u64, NetworkError> {
 /// # Errors
 /// There is no such interface.
 pub fn received_packets(host: &Host, interface: &str) -> Result<u64, NetworkError> {
+    // Bytes stand before packets.
+    counter(host, interface, 1)
+}
+
+/// Packets that have left a host by that interface.
+///
+/// # Errors
+/// There is no such interface.
+pub(crate) fn sent_packets(host: &Host, interface: &str) -> Result<u64, NetworkError> {
+    // Behind eight numbers of what has arrived.
+    counter(host, interface, 9)
+}
+
+fn counter(host: &Host, interface: &str, place: usize) -> Result<u64, NetworkError> {
     const FILE: &str = "/proc/thread-self/net/dev";
     let text = read(host, FILE)?;
     let counters = text.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'));
-    // Bytes stand before packets.
-    let packets = counters.and_then(|counters| counters.split_whitespace().nth(1)?.parse().ok());
-    packets.ok_or_else(|| unreadable(FILE))
+    let count = counters.and_then(|counters| counters.split_whitespace().nth(place)?.parse().ok());
+    count.ok_or_else(|| unreadable(FILE))
 }
 
 fn read(host: &Host, file: &'static str) -> Result<String, NetworkError> {

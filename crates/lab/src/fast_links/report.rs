@@ -1,0 +1,301 @@
+//! The report of an experiment on fast links.
+
+use super::row::FastLinkRow;
+use super::runner::FastLinksOutcome;
+use super::scenario::FastLinks;
+use super::summary::{FastLinksSummary, PathSummary};
+use crate::error::ReportError;
+use crate::report::plot::Plot;
+use crate::report::{Content, Parts, Table, read};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::error::Error;
+use train::Estimate;
+use units::Rate;
+
+/// The results of an experiment on links of gigabits per second.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FastLinksReport {
+    /// The document's kind and version.
+    #[schemars(extend("const" = FastLinksReport::SCHEMA))]
+    pub schema: String,
+    /// The scenario's name.
+    pub experiment: String,
+    /// The scenario's question.
+    pub title: String,
+    /// When the first run began: UTC, RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
+    pub started: String,
+    /// The version of kumade that ran it.
+    pub version: String,
+    /// What was built, in words.
+    pub setting: String,
+    /// One for each measurement.
+    pub rows: Vec<FastLinkRow>,
+    /// The rows summed up.
+    pub summary: FastLinksSummary,
+}
+
+impl FastLinksReport {
+    /// Names the document's kind and version.
+    pub const SCHEMA: &str = "kumade.lab.fast-links/1";
+
+    /// Sums up what came of `experiment`. `started` is UTC in RFC 3339.
+    pub fn new(experiment: &FastLinks, started: String, rows: FastLinksOutcome) -> Self {
+        FastLinksReport {
+            schema: FastLinksReport::SCHEMA.to_owned(),
+            experiment: experiment.name.clone(),
+            title: experiment.title.clone(),
+            started,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            setting: format!(
+                "the kernel's HTB with a queue of {} between real hosts, whose devices carry what is sent at once as one packet of the \
+                 kernel; {} runs each; full measurements, upwards",
+                experiment.queue, experiment.runs
+            ),
+            summary: FastLinksSummary::of(&rows),
+            rows,
+        }
+    }
+
+    /// Reads a document that [`Document::to_json`](crate::Document::to_json) made.
+    ///
+    /// # Errors
+    /// Where it is not one of this kind and version.
+    pub fn from_json(text: &str) -> Result<Self, ReportError> {
+        read(text, FastLinksReport::SCHEMA, |report: &FastLinksReport| &report.schema)
+    }
+}
+
+impl Parts for FastLinksReport {
+    fn content(&self) -> Content<'_> {
+        Content {
+            experiment: &self.experiment,
+            title: &self.title,
+            started: &self.started,
+            version: &self.version,
+            setting: self.setting.clone(),
+            layer: "Rates count IP packets.",
+            paper: None,
+            tables: vec![by_path(&self.summary.paths), refusals(&self.summary.paths)],
+            verdicts: verdicts(self),
+            notes: beyond_machine(&self.rows),
+        }
+    }
+
+    fn csv(&self) -> Result<String, Box<dyn Error>> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(COLUMNS.iter().map(|(name, _)| name))?;
+        for row in &self.rows {
+            writer.write_record(COLUMNS.iter().map(|(_, cell)| cell(row)))?;
+        }
+        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
+        Ok(Vec::new())
+    }
+}
+
+/// Of a path, as the first cells of its line.
+fn name(path: &PathSummary) -> [String; 4] {
+    let PathSummary { bottleneck_bits_per_second, mtu_bytes, cross_bits_per_second, transport, .. } = path;
+    [gigabits(*bottleneck_bits_per_second), mtu_bytes.to_string(), gigabits(*cross_bits_per_second), transport.clone()]
+}
+
+fn gigabits(rate: Rate) -> String {
+    format!("{:.2}", rate.as_f64() / 1e9)
+}
+
+fn by_path(paths: &[PathSummary]) -> Table {
+    let percent = |part: Option<f64>, decimals: usize| {
+        part.map_or("–".to_owned(), |part| format!("{:.decimals$}", part * 100.0))
+    };
+    let row = |path: &PathSummary| {
+        let figures = [
+            path.runs.to_string(),
+            path.values.to_string(),
+            percent(path.median_error_ratio, 2),
+            percent(path.coverage_ratio, 0),
+            path.wrong.to_string(),
+            path.median_at_least_bits_per_second.map_or("–".to_owned(), gigabits),
+            path.limited_by_sender.to_string(),
+            format!("{:.1}", path.mean_bytes / 1e6),
+            format!("{:.1}", path.mean_seconds),
+        ];
+        name(path).into_iter().chain(figures).collect()
+    };
+    let columns = [
+        "Gbit/s",
+        "MTU",
+        "cross",
+        "transport",
+        "runs",
+        "values",
+        "error",
+        "coverage",
+        "wrong",
+        "at least",
+        "sender",
+        "MB",
+        "s",
+    ];
+    Table {
+        caption: "By path: how many runs gave a value; median of the errors and coverage of the intervals, in percent; statements that are \
+                  wrong with confidence, by more than 5 %; median of the lower bounds in place of values; how often the sender was \
+                  named as the limit; mean cost of a measurement"
+            .to_owned(),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: paths.iter().map(row).collect(),
+    }
+}
+
+fn refusals(paths: &[PathSummary]) -> Table {
+    let of = |path: &PathSummary| {
+        let cells = |(cause, count): (&String, &usize)| {
+            name(path).into_iter().chain([count.to_string(), cause.clone()]).collect::<Vec<_>>()
+        };
+        path.refusals.iter().map(cells).collect::<Vec<_>>()
+    };
+    Table {
+        caption: "Measurements without a value, by cause".to_owned(),
+        columns: ["Gbit/s", "MTU", "cross", "transport", "runs", "cause"].map(str::to_owned).to_vec(),
+        rows: paths.iter().flat_map(of).collect(),
+    }
+}
+
+fn verdicts(report: &FastLinksReport) -> Vec<String> {
+    let FastLinksSummary { udp_median_error_ratio, wrong, .. } = &report.summary;
+    let over_udp = || report.rows.iter().filter(|row| row.transport == "udp");
+    let values = over_udp().filter(|row| row.error_ratio.is_some()).count();
+    let error = udp_median_error_ratio
+        .map(|error| format!("udp: {values} of {} values, median error {:.2} %", over_udp().count(), error * 100.0));
+    error
+        .into_iter()
+        .chain([format!("{wrong} of {} measurements were wrong with confidence", report.rows.len())])
+        .collect()
+}
+
+/// On which links this machine is the limit.
+fn beyond_machine(rows: &[FastLinkRow]) -> Vec<String> {
+    let link = |row: &FastLinkRow| (row.bottleneck_bits_per_second, row.mtu_bytes);
+    let links = rows.chunk_by(|a, b| link(a) == link(b)).filter_map(|rows| rows.first());
+    links
+        .filter(|row| row.is_beyond_machine())
+        .map(|row| {
+            format!(
+                "this machine itself is the limit on the link of {} with an MTU of {}: it carries {}",
+                row.bottleneck_bits_per_second, row.mtu_bytes, row.carried_bits_per_second
+            )
+        })
+        .collect()
+}
+
+/// A column's name, and what it holds of a row.
+type Column = (&'static str, fn(&FastLinkRow) -> String);
+
+const COLUMNS: [Column; 18] = [
+    ("bottleneck_bits_per_second", |row| rate(Some(row.bottleneck_bits_per_second))),
+    ("mtu_bytes", |row| row.mtu_bytes.to_string()),
+    ("cross_bits_per_second", |row| rate(Some(row.cross_bits_per_second))),
+    ("transport", |row| row.transport.clone()),
+    ("run", |row| row.run.to_string()),
+    ("carried_bits_per_second", |row| rate(Some(row.carried_bits_per_second))),
+    ("truth_bits_per_second", |row| rate(Some(row.truth_bits_per_second))),
+    ("available_bits_per_second", |row| of(row.available_bits_per_second, |e| e.value)),
+    ("available_low_bits_per_second", |row| of(row.available_bits_per_second, |e| e.low)),
+    ("available_high_bits_per_second", |row| of(row.available_bits_per_second, |e| e.high)),
+    ("at_least_bits_per_second", |row| rate(row.at_least_bits_per_second)),
+    ("at_most_bits_per_second", |row| rate(row.at_most_bits_per_second)),
+    ("limited_by", |row| text(row.limited_by.as_ref())),
+    ("error_ratio", |row| text(row.error_ratio)),
+    ("covers_truth", |row| text(row.covers_truth)),
+    ("bytes_sent", |row| row.bytes_sent.to_string()),
+    ("duration_seconds", |row| row.duration_seconds.to_string()),
+    ("reason", |row| text(row.reason.as_ref())),
+];
+
+fn text(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+fn rate(rate: Option<Rate>) -> String {
+    text(rate.map(Rate::bits_per_second))
+}
+
+fn of(estimate: Option<Estimate<Rate>>, which: fn(Estimate<Rate>) -> Rate) -> String {
+    rate(estimate.map(which))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fast_links::{FastLinkPath, FastLinkPoint};
+    use crate::report::{Document, schema};
+    use crate::scenario::{Overrides, load};
+    use estimate::Outcome;
+    use measurement::Cost;
+    use measurement::report::DirectionReport;
+    use train::Transport;
+
+    /// Reports one after the other, each at 10 Gbit/s of which this machine carries 8: of a value, or of a lower bound.
+    fn report_of(found: &[Result<u64, u64>]) -> FastLinksReport {
+        let experiment = load("fast-links", &Overrides::default()).unwrap().fast_links().unwrap();
+        let (rate, carried) = (Rate::from_mbit(10_000), Rate::from_mbit(8000));
+        let path = FastLinkPath { rate, mtu: 1500 };
+        let row = |(found, run): (&Result<u64, u64>, u32)| {
+            let point = FastLinkPoint { path, cross: Rate::ZERO, transport: crate::accuracy::Transport::Udp, run };
+            let refused = Outcome::refused("sender-limited: it sent 7.5 Gbit/s".into());
+            let report = DirectionReport::new(Transport::Udp, 0, "primed", refused, None, &Cost::default());
+            let of = |mbit| Estimate { value: mbit, low: mbit - 100, high: mbit + 100, confidence: 0.95 };
+            let report = match *found {
+                Ok(mbit) => DirectionReport {
+                    available_bits_per_second: Some(of(mbit).map(Rate::from_mbit)),
+                    reason: None,
+                    ..report
+                },
+                Err(mbit) => DirectionReport {
+                    at_least_bits_per_second: Some(Rate::from_mbit(mbit)),
+                    limited_by: Some("sender".into()),
+                    ..report
+                },
+            };
+            FastLinkRow::new(&point, carried, rate, Ok(report))
+        };
+        let rows = found.iter().zip(1..).map(row).collect();
+        FastLinksReport::new(&experiment, "2026-11-25T12:00:00Z".into(), rows)
+    }
+
+    #[test]
+    fn values_bounds_and_what_is_wrong_with_confidence_are_counted() {
+        let report = report_of(&[Ok(9950), Ok(9000), Err(7500), Err(11_000)]);
+        let [path] = &report.summary.paths[..] else { panic!("{report:?}") };
+        assert_eq!((path.runs, path.values, path.wrong, path.limited_by_sender), (4, 2, 2, 2));
+        assert_eq!(
+            (path.coverage_ratio, path.median_at_least_bits_per_second),
+            (Some(0.5), Some(Rate::from_mbit(9250)))
+        );
+        assert!((path.median_error_ratio.unwrap() - 0.0525).abs() < 1e-9, "{path:?}");
+        assert_eq!(path.refusals, [("sender-limited: it sent …".to_owned(), 2)].into());
+        let text = report.to_text();
+        assert!(text.contains("udp: 2 of 4 values, median error 5.25 %"), "{text}");
+        assert!(text.contains("2 of 4 measurements were wrong with confidence"), "{text}");
+        assert!(text.contains(
+            "this machine itself is the limit on the link of 10 Gbit/s with an MTU of 1500: it carries 8 Gbit/s"
+        ));
+    }
+
+    #[test]
+    fn the_document_has_the_published_schema_and_reads_back() {
+        let report = report_of(&[Ok(9950), Err(7500)]);
+        let validator = schema::published::<FastLinksReport>("kumade.lab.fast-links.1");
+        let json = report.to_json().unwrap();
+        let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
+        assert_eq!(FastLinksReport::from_json(&json).unwrap(), report);
+        assert_eq!(report.to_csv().unwrap().lines().count(), 3);
+        assert!(report.to_html().unwrap().contains("fast-links"));
+    }
+}

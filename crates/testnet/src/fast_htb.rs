@@ -1,0 +1,135 @@
+use crate::kernel_link::{HEADER_BYTES, change_fast, fast_commands};
+use crate::network::{Host, NetworkError};
+use crate::routed_hosts::{Lines, address, attach, call, forward};
+use crate::traffic::{Bursts, received_packets, sent_packets};
+use net::clock;
+use net::namespace::Namespace;
+use std::net::Ipv4Addr;
+use std::thread;
+use units::{Rate, Span, Time};
+
+/// The kernel's HTB as a bottleneck of gigabits per second on the way up: an outside reference for fast paths.
+///
+/// ```text
+/// a, c ── router ══ HTB up ══▶ b
+///                ◀─────────────
+/// ```
+///
+/// What a socket sends at once passes every line, the router and HTB as one packet of the kernel, as it leaves hosts whose
+/// interfaces segment it: two cores then carry rates at which they could not forward the single packets of Ethernet. `c` sends
+/// cross traffic, which another HTB paces and which ends behind the bottleneck. There is no added delay, and the way down is as
+/// fast as the machine.
+#[derive(Debug)]
+pub struct FastHtb {
+    hosts: Vec<Host>,
+    /// Dropping it would take its lines away.
+    _router: Namespace,
+    rate: Rate,
+    mtu: u16,
+}
+
+/// Cross traffic, until dropped.
+#[derive(Debug)]
+pub struct FastCross {
+    bursts: Bursts,
+    began: (u64, Time),
+}
+
+/// Where cross traffic goes: `b` drops what is for others.
+const NOBODY: Ipv4Addr = Ipv4Addr::new(10, 78, 9, 9);
+/// More than the buffers of the sockets before it hold, in bytes.
+const CROSS_QUEUE: u64 = 64_000_000;
+/// Cross traffic makes up for so long: while hosts send trains, its shaper is served late.
+const CROSS_LATE: Span = Span::from_millis(2);
+/// What is offered in order to see what passes, as a part of the rate.
+const OVERLOAD: f64 = 1.1;
+const SETTLING: Span = Span::from_millis(50);
+const COUNTING: Span = Span::from_millis(300);
+
+impl FastHtb {
+    /// Builds it with lines of this MTU in bytes.
+    ///
+    /// # Errors
+    /// The system refuses a namespace or device; [`NetworkError::NoShaper`] where this machine lacks iproute2 or HTB.
+    pub fn build(rate: Rate, queue_bytes: u64, mtu: u16) -> Result<Self, NetworkError> {
+        let router = Namespace::new()?;
+        router.run(forward)??;
+        let lines = Lines { mtu, offloads: true };
+        let mut hosts = Vec::new();
+        for (line, name) in [(1, "a"), (2, "b"), (3, "c")] {
+            hosts.push(attach(line, name, &router, lines)?);
+        }
+        call(&router, &["ip", "route", "add", &NOBODY.to_string(), "via", &address(2, 2).v4.to_string()])?;
+        let shapers = [
+            (&router, fast_commands("b", rate, queue_bytes, mtu)),
+            (&hosts[2].namespace, fast_commands(Host::DEVICE, rate, CROSS_QUEUE, mtu)),
+        ];
+        for (namespace, commands) in &shapers {
+            for command in commands {
+                shape(namespace, command)?;
+            }
+        }
+        Ok(FastHtb { hosts, _router: router, rate, mtu })
+    }
+
+    /// The host of that name: `a` measures against `b`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn host(&self, name: &str) -> Result<&Host, NetworkError> {
+        self.hosts.iter().find(|host| host.name == name).ok_or_else(|| NetworkError::NoHost(name.into()))
+    }
+
+    /// Begins to send cross traffic through the bottleneck, in place of what was sent before.
+    ///
+    /// # Errors
+    /// The system refuses a socket, a thread or the rate.
+    pub fn cross(&self, rate: Rate) -> Result<FastCross, NetworkError> {
+        let sender = self.host("c")?;
+        shape(&sender.namespace, &change_fast(Host::DEVICE, rate, self.mtu, CROSS_LATE))?;
+        let bursts = Bursts::send(sender, NOBODY, rate, self.mtu.into())?;
+        thread::sleep(SETTLING.to_duration());
+        Ok(FastCross { bursts, began: self.cross_packets()? })
+    }
+
+    /// The rate of this cross traffic since it began, in IP packets.
+    ///
+    /// # Errors
+    /// The system refuses its counters.
+    pub fn cross_rate(&self, cross: &FastCross) -> Result<Rate, NetworkError> {
+        let ((before, began), (after, ended)) = (cross.began, self.cross_packets()?);
+        Ok(Rate::from_bytes_over((after - before) * u64::from(cross.bursts.burst_bytes()), ended - began))
+    }
+
+    /// What this machine carries of bursts that are sent at a tenth more than the rate: the rate, or less where the machine is too slow.
+    /// Nothing else may be under way.
+    ///
+    /// # Errors
+    /// The system refuses a socket, a thread or its counters.
+    pub fn carried(&self) -> Result<Rate, NetworkError> {
+        let cross = self.cross(Rate::from_f64(self.rate.as_f64() * OVERLOAD))?;
+        let receiver = self.host("b")?;
+        let arrived = || Ok::<_, NetworkError>((received_packets(receiver, Host::DEVICE)?, clock::monotonic()));
+        let (before, began) = arrived()?;
+        thread::sleep(COUNTING.to_duration());
+        let (after, ended) = arrived()?;
+        Ok(Rate::from_bytes_over((after - before) * u64::from(cross.bursts.burst_bytes()), ended - began))
+    }
+
+    /// The bandwidth that such cross traffic leaves to IP packets of so many bytes. HTB counts Ethernet headers, too, so that to
+    /// smaller packets than the largest it leaves a little less.
+    pub fn available(&self, cross: Rate, packet_bytes: u32) -> Rate {
+        let part_of_frame = |bytes: u32| f64::from(bytes) / (f64::from(bytes) + HEADER_BYTES as f64);
+        let (largest, own) = (part_of_frame(self.mtu.into()), part_of_frame(packet_bytes));
+        Rate::from_f64((self.rate.as_f64() - cross.as_f64()) / largest * own)
+    }
+
+    /// What has passed the shaper of the cross traffic, and when that was.
+    fn cross_packets(&self) -> Result<(u64, Time), NetworkError> {
+        Ok((sent_packets(self.host("c")?, Host::DEVICE)?, clock::monotonic()))
+    }
+}
+
+fn shape(inside: &Namespace, command: &str) -> Result<(), NetworkError> {
+    call(inside, &command.split_whitespace().collect::<Vec<_>>()).map_err(NetworkError::NoShaper)
+}

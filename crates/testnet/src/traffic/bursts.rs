@@ -1,0 +1,86 @@
+use super::PATIENCE;
+use super::threads::Threads;
+use crate::network::{Host, NetworkError};
+use net::SetupError;
+use net::udp::send_burst;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use units::{Rate, Span};
+
+/// IPv4 and UDP.
+const HEADER_BYTES: u32 = 28;
+/// From one burst to the next, unless more bytes would be in it than one packet of the kernel has, or none.
+const PERIOD: Span = Span::from_micros(100);
+const MAX_BURST_BYTES: u32 = 64_000;
+/// `UDP_MAX_SEGMENTS`, before Linux 6.9.
+const MAX_BURST_PACKETS: u32 = 64;
+/// The send buffers of so many sockets keep a shaper busy for milliseconds.
+const SOCKETS: usize = 8;
+/// The port of the discard protocol (RFC 863).
+const PORT: u16 = 9;
+
+/// UDP over IPv4 in bursts that the kernel segments (`UDP_SEGMENT`), as many as a shaper on the sender's own interface lets pass, until
+/// dropped. It is the kernel's timers that pace them: the thread has milliseconds to send more, and keeps nobody from a processor.
+#[derive(Debug)]
+pub struct Bursts {
+    burst_bytes: u32,
+    _threads: Threads,
+}
+
+impl Bursts {
+    /// Begins to send IP packets of so many bytes to an address, where nobody need listen; as many at once as pass at this rate in 100 µs.
+    ///
+    /// # Errors
+    /// The system refuses a socket or a thread.
+    pub fn send(from: &Host, to: Ipv4Addr, rate: Rate, packet_bytes: u32) -> Result<Self, NetworkError> {
+        let failed = |error| SetupError::new(format!("send UDP from {} to {to}", from.name), error);
+        let open = || {
+            let socket = UdpSocket::bind((from.v4, 0))?;
+            socket.set_write_timeout(Some(PATIENCE))?;
+            socket.connect((to, PORT)).map(|()| socket)
+        };
+        let sockets = from.namespace.run(|| (0..SOCKETS).map(|_| open()).collect::<Result<Vec<_>, _>>())?;
+        let sockets = sockets.map_err(failed)?;
+        let packets = packets_per_burst(rate, packet_bytes);
+        let mut threads = Threads::default();
+        threads.start(&from.namespace, "cross-bursts", move |stop| transmit(&sockets, packets, packet_bytes, stop))?;
+        Ok(Bursts { burst_bytes: packets * packet_bytes, _threads: threads })
+    }
+
+    /// IP bytes of a burst.
+    pub fn burst_bytes(&self) -> u32 {
+        self.burst_bytes
+    }
+}
+
+fn packets_per_burst(rate: Rate, packet_bytes: u32) -> u32 {
+    let most = (MAX_BURST_BYTES / packet_bytes.max(1)).clamp(1, MAX_BURST_PACKETS);
+    ((rate.bytes_in(PERIOD) / u64::from(packet_bytes.max(1))) as u32).clamp(1, most)
+}
+
+/// A socket whose buffer is full keeps the thread waiting, until some of what it sent has passed the shaper.
+fn transmit(sockets: &[UdpSocket], packets: u32, packet_bytes: u32, stop: &AtomicBool) {
+    let payload = packet_bytes.saturating_sub(HEADER_BYTES);
+    let burst = vec![0; (packets * payload) as usize];
+    let mut segments = true;
+    for socket in sockets.iter().cycle() {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        // An error is a burst that was not sent.
+        let _ = send_burst(socket, &burst, payload as u16, &mut segments);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_what_its_rate_sends_in_a_period_within_what_the_kernel_segments() {
+        let packets = |mbit, bytes| packets_per_burst(Rate::from_mbit(mbit), bytes);
+        assert_eq!([1, 300, 3000, 12_000].map(|mbit| packets(mbit, 1500)), [1, 2, 25, 42]);
+        assert_eq!([1, 300, 3000, 12_000].map(|mbit| packets(mbit, 9000)), [1, 1, 4, 7]);
+        assert_eq!(packets(12_000, 64), 64);
+    }
+}
