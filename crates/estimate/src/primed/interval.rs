@@ -7,6 +7,9 @@ use crate::stats::student_t_95;
 use train::Estimate;
 use units::Rate;
 
+/// With so many packets of cross traffic, in so much time as was watched, the chance to meet none is 5 %.
+const MISSED_PACKETS: f64 = 3.0;
+
 /// In bit/s.
 pub(super) struct Interval {
     pub(super) value: f64,
@@ -89,5 +92,8 @@ pub(super) fn interval(used: &[Reading], elapsed: f64, knowledge: &Knowledge) ->
         .hypot(unseen)
         .hypot(capacity * 0.001)
         .hypot(capacity * dropped);
-    Interval { value, half, low: value - half, spread }
+    // Where no packet was met, three more may have been missed (the rule of three: Hanley and Lippman-Hand, 1983).
+    let met = (capacity - value) * watched_seconds / CROSS_PACKET_BITS;
+    let missed = if met < 0.5 { MISSED_PACKETS * unseen } else { 0.0 };
+    Interval { value, half, low: value - half.max(missed), spread }
 }

@@ -10,7 +10,7 @@ use super::tight::{MAX_LITTLE, Tight};
 use super::verification;
 use crate::bound::{Bound, Limit};
 use crate::method::{Outcome, Rejection};
-use crate::stats::{mean, median, standard_deviation};
+use crate::stats::{mean, median, standard_deviation, student_t_95};
 use std::collections::BTreeMap;
 use units::{Rate, Span};
 
@@ -334,7 +334,9 @@ fn bound(state: &State, used: &[Reading]) -> Option<Bound> {
     } else if used.len() >= MIN_TRAINS && telling(used, state.knowledge.capacity.unwrap_or(0.0)) < MIN_TRAINS {
         let available: Vec<f64> = used.iter().map(|r| r.available).collect();
         let limit = if held_up(state).is_some() { Limit::Sender } else { Limit::Budget };
-        Some(Bound::AtLeast(Rate::from_f64(mean(&available)), limit))
+        let error = standard_deviation(&available) / (available.len() as f64).sqrt();
+        let least = mean(&available) - student_t_95(available.len()) * error;
+        (least > 0.0).then(|| Bound::AtLeast(Rate::from_f64(least), limit))
     } else {
         None
     }
