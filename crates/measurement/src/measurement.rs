@@ -13,6 +13,7 @@ use crate::receive_timeout::ReceiveTimeout;
 use crate::report::{CapacityReport, DirectionReport, LoadReport, Report, SCHEMA};
 use crate::series::{CarriedTrain, Cost, TrainSeries};
 use crate::service_cycle::Cycle;
+use crate::service_order::{OrderTrain, ServiceOrder};
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::sustained;
 use crate::transport::{Need, TransportInUse};
@@ -23,8 +24,8 @@ use estimate::{
     SustainedProbe, UtilizationConfig, UtilizationProbe,
 };
 use phase::{
-    AvailablePhase, CapacityPhase, FoundCapacity, FullnessPhase, Judged, LongTrainsPhase, Phase, SustainedPhase,
-    UtilizationPhase,
+    AvailablePhase, CapacityPhase, FoundCapacity, FullnessPhase, Judged, LongTrainsPhase, Phase, ServiceOrderPhase,
+    SustainedPhase, UtilizationPhase,
 };
 use std::collections::VecDeque;
 use std::mem;
@@ -160,6 +161,11 @@ impl Measurement {
             }
             Purpose::AvailableBandwidth => self.carried_for_method(direction, train, carried),
             Purpose::SustainedRate | Purpose::LongTrains => self.carried_longer(direction, &carried),
+            Purpose::ServiceOrder => {
+                let Phase::ServiceOrder(phase) = &mut self.phase else { return };
+                phase.available.series.add_sparse(&carried);
+                phase.available.order = Some(phase.train.read(&carried.record));
+            }
             Purpose::Utilization => {
                 let (series, probe) = match &mut self.phase {
                     Phase::Utilization(phase) => (&mut phase.available.series, &mut phase.probe),
@@ -282,6 +288,7 @@ impl Measurement {
             Phase::Available(phase) => self.available(phase, now),
             Phase::Fullness(phase) => self.fullness(phase, now),
             Phase::Sustained(phase) => self.sustained(phase, now),
+            Phase::ServiceOrder(phase) => self.service_order(phase, now),
             Phase::Utilization(phase) => self.utilization(phase, now),
             Phase::LongTrains(phase) => self.long_trains(phase, now),
             Phase::Load(direction) => self.load(direction),
@@ -384,7 +391,8 @@ impl Measurement {
         let (max_packet, seed) = (self.transport.max_packet(), self.plan.seed);
         let bursts = self.transport.kind() == Transport::Udp;
         let method = self.plan.method.build(&Conditions { shaping, max_packet, bursts, budget, seed });
-        Phase::Available(AvailablePhase { series: TrainSeries::new(direction, now), method, so_far: None, capacity })
+        let series = TrainSeries::new(direction, now);
+        Phase::Available(AvailablePhase { series, method, so_far: None, capacity, order: None })
     }
 
     fn available(&mut self, mut phase: AvailablePhase, now: Time) -> (Phase, Option<Step>) {
@@ -479,7 +487,7 @@ impl Measurement {
         }
     }
 
-    /// Sends long trains where packets arrive in batches, and looks at how busy the link is where trains leave that open; else reports
+    /// Sees whether connections are served in turn where that is open, sends long trains where packets arrive in batches, and looks at how busy the link is where trains leave that open; else reports
     /// the direction.
     fn end_direction(
         &mut self,
@@ -488,7 +496,10 @@ impl Measurement {
         sustained: Option<Sustained>,
         now: Time,
     ) -> Phase {
-        let judged = self.known().judge(&phase, outcome, sustained.as_ref());
+        let judged = self.known().judge(&phase, outcome.clone(), sustained.as_ref());
+        if let Some(train) = self.order_train(&phase, &judged, now) {
+            return Phase::ServiceOrder(Box::new(ServiceOrderPhase { available: phase, outcome, sustained, train }));
+        }
         if let Some((cycle, probe)) = self.long_trains_probe(&phase, &judged, now) {
             return Phase::LongTrains(Box::new(LongTrainsPhase { available: phase, sustained, judged, cycle, probe }));
         }
@@ -502,6 +513,35 @@ impl Measurement {
             }
             None => self.report_direction(phase, judged, sustained.as_ref(), now),
         }
+    }
+
+    /// In a full measurement of one link by a method that is not bound to its own trains, where these leave open whether connections are
+    /// served in turn; none otherwise.
+    fn order_train(&self, phase: &AvailablePhase, judged: &Judged, now: Time) -> Option<OrderTrain> {
+        let found =
+            phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket() && judged.is_order_open)?;
+        let rate = utilization::narrow(&found.capacity).filter(|_| self.balanced.is_none())?;
+        let (connections, max_packet) = (self.transport.opened_connections(), self.transport.max_ethernet_packet());
+        let train = OrderTrain::new(connections, rate, max_packet)?;
+        let spent = self.limits(phase, found, now).spent;
+        let RequestedBudget { bytes, time } = self.plan.budget;
+        let is_within = bytes.is_none_or(|max| spent.bytes + train.train().bytes() <= max)
+            && time.is_none_or(|max| spent.duration + OrderTrain::MAX_TIME <= max);
+        is_within.then_some(train)
+    }
+
+    fn service_order(&mut self, phase: Box<ServiceOrderPhase>, now: Time) -> (Phase, Option<Step>) {
+        if phase.available.order.is_some() {
+            let ServiceOrderPhase { available, outcome, sustained, .. } = *phase;
+            return (self.end_direction(available, outcome, sustained, now), None);
+        }
+        let so_far = phase.outcome.available.map(|estimate| estimate.value);
+        let train = phase.train.train();
+        let step =
+            self.send_next(&phase.available.series, Purpose::ServiceOrder, OrderTrain::PAUSE, train, so_far, now);
+        // It tells nothing if no record comes.
+        let available = AvailablePhase { order: Some(ServiceOrder::Unknown), ..phase.available };
+        (Phase::ServiceOrder(Box::new(ServiceOrderPhase { available, ..*phase })), Some(step))
     }
 
     /// In a full measurement of one link by a method that is not bound to its own trains, where these do not tell because of how packets

@@ -2,7 +2,7 @@
 
 use super::phase::{AvailablePhase, Judged};
 use crate::delay::DelayRecord;
-use crate::flow_queueing;
+use crate::flow_queueing::{self, Signs};
 use crate::jitter;
 use crate::plan::{Coalescing, MeasurementPlan, Session};
 use crate::report::DirectionReport;
@@ -47,11 +47,13 @@ impl Known<'_> {
                 flow_queueing::judge(capacity, in_bursts, outcome)
             }
             Some(capacity) => {
-                let disordered = phase.series.disordered_trains();
-                (flow_queueing::judge_many(capacity, sustained, disordered, outcome), None)
+                let disordered_trains = phase.series.disordered_trains();
+                let signs = Signs { sustained, disordered_trains, order: phase.order };
+                (flow_queueing::judge_many(capacity, signs, outcome), None)
             }
             None => (outcome, None),
         };
+        let is_order_open = phase.order.is_none() && flow_queueing::is_suspected(&outcome);
         // Of several links, idle packets have as many delays.
         let is_one_link = self.is_one_link && !flow_queueing::is_overtaking(&outcome);
         let variation = self.delays.idle_variation(direction).filter(|_| is_one_link);
@@ -67,7 +69,7 @@ impl Known<'_> {
             true => (outcome, fair_share, notable.filter(|_| is_jitter).map(Cycle::of_idle_variation)),
             false => phase.series.service_cycle().judge(outcome, fair_share, varies),
         };
-        Judged { outcome, fair_share, varies, cycle }
+        Judged { outcome, fair_share, is_order_open, varies, cycle }
     }
 
     /// The report of a direction.
