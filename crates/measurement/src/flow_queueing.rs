@@ -147,9 +147,9 @@ pub(crate) fn judge_many(capacity: &Capacity, signs: Signs<'_>, outcome: Outcome
     }
 }
 
-/// Whether a train that tells in which order connections are served would tell more.
-pub(crate) fn is_suspected(outcome: &Outcome) -> bool {
-    is_overtaking(outcome) || outcome.reason.as_deref() == Some(MANY_REASON)
+/// Whether a train that tells in which order connections are served would tell whether the value holds, or why there is none.
+pub(crate) fn is_open(outcome: &Outcome) -> bool {
+    outcome.available.is_some() || is_overtaking(outcome) || outcome.reason.as_deref() == Some(MANY_REASON)
 }
 
 /// Whether that is why there is no value: packets of different connections overtake each other.
@@ -269,8 +269,8 @@ mod tests {
         };
         let (waits, passes) = (capacity(0.4, 50), capacity(0.0, 50));
         for (capacity, disordered_trains) in [(&waits, 0), (&passes, 2)] {
-            assert!(is_suspected(&judged(None, capacity, disordered_trains)));
-            assert!(is_suspected(&judged(Some(ServiceOrder::Unknown), capacity, disordered_trains)));
+            assert!(is_open(&judged(None, capacity, disordered_trains)));
+            assert!(is_open(&judged(Some(ServiceOrder::Unknown), capacity, disordered_trains)));
             assert_eq!(judged(Some(ServiceOrder::AsSent), capacity, disordered_trains), outcome(49));
         }
         let in_turn = judged(Some(ServiceOrder::InTurn), &passes, 0);

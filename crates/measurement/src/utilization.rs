@@ -44,6 +44,8 @@ const RESOLUTION: f64 = 0.08;
 const FLOW_QUEUEING: &str =
     "flows have queues of their own: the value is what the link leaves idle, as sparse small packets see it";
 
+const BETWEEN: &str = "flows have queues of their own: the interval reaches from what sparse small packets found idle to what trains found";
+
 /// The rate of the narrow link, as far as it is known.
 pub(crate) fn narrow(capacity: &Capacity) -> Option<Rate> {
     capacity.bottleneck.map(|bottleneck| bottleneck.value).or(capacity.fastest_burst)
@@ -90,8 +92,24 @@ pub(crate) fn judge(
             warnings.push(FLOW_QUEUEING.to_owned());
             Outcome { available: Some(left), bound: None, reason: None, warnings, ..outcome }
         }
+        None if is_flow_queueing(&outcome) && fair_share.is_none() => match between(&left, &outcome) {
+            Some(value) => {
+                let mut warnings = outcome.warnings;
+                warnings.push(BETWEEN.to_owned());
+                Outcome { available: Some(value), bound: None, reason: None, warnings, ..outcome }
+            }
+            None => outcome,
+        },
         None => outcome,
     }
+}
+
+/// From what is idle as small packets see it, to which others than the narrow link may have added, to the most that trains allow; none
+/// where that is vague.
+fn between(left: &Estimate<Rate>, outcome: &Outcome) -> Option<Estimate<Rate>> {
+    let most = outcome.bound.and_then(|bound| bound.at_most())?;
+    let all = Estimate { high: left.high.max(most), ..*left };
+    (!is_vague(&all)).then_some(all)
 }
 
 /// What trains found, compared with what the link left idle.

@@ -53,7 +53,7 @@ impl Known<'_> {
             }
             None => (outcome, None),
         };
-        let is_order_open = phase.order.is_none() && flow_queueing::is_suspected(&outcome);
+        let is_order_open = phase.order.is_none() && flow_queueing::is_open(&outcome);
         // Of several links, idle packets have as many delays.
         let is_one_link = self.is_one_link && !flow_queueing::is_overtaking(&outcome);
         let variation = self.delays.idle_variation(direction).filter(|_| is_one_link);
