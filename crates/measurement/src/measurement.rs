@@ -29,7 +29,7 @@ use phase::{
 };
 use std::collections::VecDeque;
 use std::mem;
-use train::{Train, Transport};
+use train::{Estimate, Train, Transport};
 use units::{Direction, Rate, Span, Time};
 
 /// Receive timeout of a packet size test, beyond a round trip.
@@ -410,7 +410,7 @@ impl Measurement {
                     let look = self.fullness_probe(&phase, &outcome, now);
                     let next = SustainedPhase { available: phase, outcome, probe };
                     let next = match look {
-                        Some((rate, probe)) => Phase::Fullness(Box::new(FullnessPhase { next, rate, probe })),
+                        Some((link, probe)) => Phase::Fullness(Box::new(FullnessPhase { next, link, probe })),
                         None => Phase::Sustained(Box::new(next)),
                     };
                     (next, None)
@@ -448,10 +448,15 @@ impl Measurement {
     }
 
     /// Looks at whether the path is full, where little is available.
-    fn fullness_probe(&self, phase: &AvailablePhase, outcome: &Outcome, now: Time) -> Option<(Rate, UtilizationProbe)> {
+    fn fullness_probe(
+        &self,
+        phase: &AvailablePhase,
+        outcome: &Outcome,
+        now: Time,
+    ) -> Option<(Estimate<Rate>, UtilizationProbe)> {
         let capacity = &phase.capacity.as_ref()?.capacity;
-        let (rate, time) = utilization::needed_before_long_train(capacity, outcome)?;
-        Some((rate, self.probe_of_utilization(phase, rate, time, now)?))
+        let (link, time) = utilization::needed_before_long_train(capacity, outcome)?;
+        Some((link, self.probe_of_utilization(phase, link.value, time, now)?))
     }
 
     fn fullness(&mut self, mut phase: Box<FullnessPhase>, now: Time) -> (Phase, Option<Step>) {
@@ -463,7 +468,7 @@ impl Measurement {
             }
             estimate::Step::Done(Some(found)) if utilization::is_full(&found) => {
                 let SustainedPhase { available, outcome, .. } = phase.next;
-                let outcome = utilization::judge(&found, phase.rate, false, outcome, None);
+                let outcome = utilization::judge(&found, &phase.link, false, outcome, None);
                 (self.end_direction(available, outcome, None, now), None)
             }
             estimate::Step::Done(_) => (Phase::Sustained(Box::new(phase.next)), None),
@@ -508,8 +513,8 @@ impl Measurement {
             _ => self.utilization_probe(&phase, &judged, now),
         };
         match probe {
-            Some((rate, probe)) => {
-                Phase::Utilization(Box::new(UtilizationPhase { available: phase, sustained, judged, rate, probe }))
+            Some((link, probe)) => {
+                Phase::Utilization(Box::new(UtilizationPhase { available: phase, sustained, judged, link, probe }))
             }
             None => self.report_direction(phase, judged, sustained.as_ref(), now),
         }
@@ -520,7 +525,8 @@ impl Measurement {
     fn order_train(&self, phase: &AvailablePhase, judged: &Judged, now: Time) -> Option<OrderTrain> {
         let found =
             phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket() && judged.is_order_open)?;
-        let rate = utilization::narrow(&found.capacity).filter(|_| self.balanced.is_none())?;
+        let known = utilization::narrow(&found.capacity).map(|link| link.value);
+        let rate = known.or(judged.outcome.capacity).filter(|_| self.balanced.is_none())?;
         let (connections, max_packet) = (self.transport.opened_connections(), self.transport.max_ethernet_packet());
         let train = OrderTrain::new(connections, rate, max_packet)?;
         let spent = self.limits(phase, found, now).spent;
@@ -580,7 +586,7 @@ impl Measurement {
         phase: &AvailablePhase,
         judged: &Judged,
         now: Time,
-    ) -> Option<(Rate, UtilizationProbe)> {
+    ) -> Option<(Estimate<Rate>, UtilizationProbe)> {
         let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
         if phase.series.burst_rate().is_some() && found.capacity.bottleneck.is_none() {
             // Nothing is known of the time that the narrow link takes for one packet.
@@ -590,8 +596,8 @@ impl Measurement {
         if judged.varies || !is_narrow {
             return None;
         }
-        let (rate, time) = utilization::needed(&found.capacity, &judged.outcome)?;
-        Some((rate, self.probe_of_utilization(phase, rate, time, now)?))
+        let (link, time) = utilization::needed(&found.capacity, &judged.outcome)?;
+        Some((link, self.probe_of_utilization(phase, link.value, time, now)?))
     }
 
     /// A look at a link of this rate for so long, if the path allows for it, and the budget.
@@ -623,10 +629,10 @@ impl Measurement {
                 (Phase::Utilization(phase), Some(step))
             }
             estimate::Step::Done(found) => {
-                let UtilizationPhase { available, sustained, judged, rate, .. } = *phase;
+                let UtilizationPhase { available, sustained, judged, link, .. } = *phase;
                 let lasts = matches!(sustained, Some(Sustained::Lasts { .. }));
                 let outcome = match found {
-                    Some(found) => utilization::judge(&found, rate, lasts, judged.outcome, judged.fair_share),
+                    Some(found) => utilization::judge(&found, &link, lasts, judged.outcome, judged.fair_share),
                     None => judged.outcome,
                 };
                 let judged = Judged { outcome, ..judged };
@@ -649,7 +655,7 @@ impl Measurement {
         let judged = match (found, sustained) {
             (None, _) | (_, Some(Sustained::Limited(_))) => judged,
             (Some(found), _) => {
-                let rate = utilization::narrow(&found.capacity);
+                let rate = utilization::narrow(&found.capacity).map(|link| link.value);
                 Judged { outcome: utilization::resolve(rate, judged.outcome), ..judged }
             }
         };

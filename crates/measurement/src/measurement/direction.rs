@@ -8,6 +8,7 @@ use crate::plan::{Coalescing, MeasurementPlan, Session};
 use crate::report::DirectionReport;
 use crate::series::TrainSeries;
 use crate::service_cycle::Cycle;
+use crate::service_order::ServiceOrder;
 use crate::sustained;
 use crate::transport::TransportInUse;
 use estimate::{Outcome, Sustained};
@@ -65,7 +66,9 @@ impl Known<'_> {
         let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);
         // Else it is queues, of more than one link perhaps.
         let is_jitter = !is_policed && outcome.bound.is_none() && phase.series.service_cycle().is_batched();
-        let (outcome, fair_share, cycle) = match is_policed || (varies && outcome.available.is_none()) {
+        // Where flows have queues of their own, packets come in clumps as well.
+        let is_in_turn = phase.order == Some(ServiceOrder::InTurn) && !phase.series.service_cycle().is_batched();
+        let (outcome, fair_share, cycle) = match is_policed || is_in_turn || (varies && outcome.available.is_none()) {
             true => (outcome, fair_share, notable.filter(|_| is_jitter).map(Cycle::of_idle_variation)),
             false => phase.series.service_cycle().judge(outcome, fair_share, varies),
         };

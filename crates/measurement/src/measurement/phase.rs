@@ -60,8 +60,8 @@ pub(super) struct SustainedPhase {
 
 pub(super) struct FullnessPhase {
     pub(super) next: SustainedPhase,
-    /// Of the narrow link.
-    pub(super) rate: Rate,
+    /// The rate of the narrow link.
+    pub(super) link: Estimate<Rate>,
     pub(super) probe: UtilizationProbe,
 }
 
@@ -76,8 +76,8 @@ pub(super) struct UtilizationPhase {
     pub(super) available: AvailablePhase,
     pub(super) sustained: Option<Sustained>,
     pub(super) judged: Judged,
-    /// Of the narrow link.
-    pub(super) rate: Rate,
+    /// The rate of the narrow link.
+    pub(super) link: Estimate<Rate>,
     pub(super) probe: UtilizationProbe,
 }
 
