@@ -94,7 +94,10 @@ pub(crate) fn judge_many(capacity: &Capacity, signs: Signs<'_>, outcome: Outcome
     let Signs { sustained, disordered_trains, order } = signs;
     let is_one_queue = order == Some(ServiceOrder::AsSent);
     if order == Some(ServiceOrder::InTurn) {
-        let bound = outcome.available.map(|found| Bound::AtMost(found.high, Limit::FlowQueueing));
+        // What arrives late of a longer train, behind those of others, is not told from what was lost.
+        let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
+        let most = outcome.available.filter(|_| !is_limited).map(|found| found.high.as_f64() * MAX_EXCESS);
+        let bound = most.map(|most| Bound::AtMost(Rate::from_f64(most), Limit::FlowQueueing));
         let reason = Some(OVERTAKING_REASON.to_owned());
         return Outcome { available: None, bound, reason, spread: None, ..outcome };
     }
@@ -148,8 +151,10 @@ pub(crate) fn judge_many(capacity: &Capacity, signs: Signs<'_>, outcome: Outcome
 }
 
 /// Whether a train that tells in which order connections are served would tell whether the value holds, or why there is none.
-pub(crate) fn is_open(outcome: &Outcome) -> bool {
-    outcome.available.is_some() || is_overtaking(outcome) || outcome.reason.as_deref() == Some(MANY_REASON)
+pub(crate) fn is_open(sustained: Option<&Sustained>, outcome: &Outcome) -> bool {
+    let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
+    let is_suspected = is_overtaking(outcome) || outcome.reason.as_deref() == Some(MANY_REASON);
+    is_limited || is_suspected || outcome.available.is_some()
 }
 
 /// Whether that is why there is no value: packets of different connections overtake each other.
@@ -269,13 +274,13 @@ mod tests {
         };
         let (waits, passes) = (capacity(0.4, 50), capacity(0.0, 50));
         for (capacity, disordered_trains) in [(&waits, 0), (&passes, 2)] {
-            assert!(is_open(&judged(None, capacity, disordered_trains)));
-            assert!(is_open(&judged(Some(ServiceOrder::Unknown), capacity, disordered_trains)));
+            assert!(is_open(None, &judged(None, capacity, disordered_trains)));
+            assert!(is_open(None, &judged(Some(ServiceOrder::Unknown), capacity, disordered_trains)));
             assert_eq!(judged(Some(ServiceOrder::AsSent), capacity, disordered_trains), outcome(49));
         }
         let in_turn = judged(Some(ServiceOrder::InTurn), &passes, 0);
         assert!(is_overtaking(&in_turn));
-        assert_eq!(in_turn.bound, Some(Bound::AtMost(Rate::from_mbit(49), Limit::FlowQueueing)));
+        assert_eq!(in_turn.bound, Some(Bound::AtMost(Rate::from_f64(53.9e6), Limit::FlowQueueing)));
         assert_eq!(judged(Some(ServiceOrder::AsSent), &capacity(0.0, 20), 0).available, None);
     }
 

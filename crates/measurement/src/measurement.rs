@@ -20,7 +20,7 @@ use crate::transport::{Need, TransportInUse};
 use crate::utilization;
 use direction::Known;
 use estimate::{
-    CapacityConfig, CapacityProbe, Conditions, LongTrains, Outcome, RequestedBudget, Shaping, Sustained,
+    Capacity, CapacityConfig, CapacityProbe, Conditions, LongTrains, Outcome, RequestedBudget, Shaping, Sustained,
     SustainedProbe, UtilizationConfig, UtilizationProbe,
 };
 use phase::{
@@ -525,13 +525,16 @@ impl Measurement {
     fn order_train(&self, phase: &AvailablePhase, judged: &Judged, now: Time) -> Option<OrderTrain> {
         let found =
             phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket() && judged.is_order_open)?;
-        let known = utilization::narrow(&found.capacity).map(|link| link.value);
-        let rate = known.or(judged.outcome.capacity).filter(|_| self.balanced.is_none())?;
-        let (connections, max_packet) = (self.transport.opened_connections(), self.transport.max_ethernet_packet());
-        let train = OrderTrain::new(connections, rate, max_packet)?;
+        let Capacity { bottleneck, fastest_burst, .. } = &found.capacity;
+        let arrived = phase.series.service_cycle().arrived();
+        let rates = [bottleneck.map(|link| link.value), *fastest_burst, judged.outcome.capacity, arrived];
+        let (all, max_packet) = (self.transport.opened_connections(), self.transport.max_ethernet_packet());
+        let connections = self.balanced.as_ref().map_or(all, Balanced::members_connections);
+        let train = OrderTrain::new(connections, all, rates.into_iter().flatten().max()?, max_packet)?;
         let spent = self.limits(phase, found, now).spent;
         let RequestedBudget { bytes, time } = self.plan.budget;
-        let is_within = bytes.is_none_or(|max| spent.bytes + train.train().bytes() <= max)
+        let is_within = !self.is_too_long(&train.train())
+            && bytes.is_none_or(|max| spent.bytes + train.train().bytes() <= max)
             && time.is_none_or(|max| spent.duration + OrderTrain::MAX_TIME <= max);
         is_within.then_some(train)
     }
@@ -543,8 +546,8 @@ impl Measurement {
         }
         let so_far = phase.outcome.available.map(|estimate| estimate.value);
         let train = phase.train.train();
-        let step =
-            self.send_next(&phase.available.series, Purpose::ServiceOrder, OrderTrain::PAUSE, train, so_far, now);
+        let pause = OrderTrain::PAUSE;
+        let step = self.send_next(&phase.available.series, Purpose::ServiceOrder, pause, train, so_far, now);
         // It tells nothing if no record comes.
         let available = AvailablePhase { order: Some(ServiceOrder::Unknown), ..phase.available };
         (Phase::ServiceOrder(Box::new(ServiceOrderPhase { available, ..*phase })), Some(step))
@@ -723,7 +726,10 @@ impl Measurement {
     }
 
     fn send(&mut self, direction: Direction, purpose: Purpose, wait: Span, train: Train, timeout: Span) -> Step {
-        let for_link = matches!(purpose, Purpose::Capacity | Purpose::AvailableBandwidth | Purpose::SustainedRate);
+        let for_link = matches!(
+            purpose,
+            Purpose::Capacity | Purpose::AvailableBandwidth | Purpose::SustainedRate | Purpose::ServiceOrder
+        );
         let layout = self.balanced.as_ref().filter(|_| for_link).and_then(|balanced| balanced.layout(&train));
         let laid_out = layout.as_ref().map_or_else(|| train.clone(), |layout| layout.train.clone());
         self.pending = Some(Pending { direction, purpose, train, layout });

@@ -52,9 +52,9 @@ impl OrderTrain {
     /// Before it, for queues to drain.
     pub(crate) const PAUSE: Span = Span::from_millis(50);
 
-    /// For a narrow link of this rate; none where it is too slow, or there are too few connections.
-    pub(crate) fn new(connections: u32, rate: Rate, max_packet: u32) -> Option<Self> {
-        let passing = rate.bytes_in(SENDING * i64::from(connections)) / u64::from(max_packet.max(1));
+    /// On so many connections of `all` in turn, for a narrow link of this rate; none where it is too slow, or there are too few.
+    pub(crate) fn new(connections: u32, all: u32, rate: Rate, max_packet: u32) -> Option<Self> {
+        let passing = rate.bytes_in(SENDING * i64::from(all)) / u64::from(max_packet.max(1));
         let full = (2 * passing as u32 + SPARE_PACKETS).min(connections / 2);
         let train = OrderTrain { connections, full, max_packet };
         (full >= SPARE_PACKETS && rate.time_for(train.train().bytes()) < Self::MAX_TIME).then_some(train)
@@ -108,7 +108,7 @@ mod tests {
     const CONNECTIONS: u32 = 120;
 
     fn order_train() -> OrderTrain {
-        OrderTrain::new(CONNECTIONS, Rate::from_mbit(100), 1500).unwrap()
+        OrderTrain::new(CONNECTIONS, CONNECTIONS, Rate::from_mbit(100), 1500).unwrap()
     }
 
     /// What a link of 100 Mbit/s makes of the train if it serves packets in the order of these keys, given round, whether it is a full
@@ -169,10 +169,11 @@ mod tests {
 
     #[test]
     fn faster_links_take_more_packets_and_slow_ones_are_spared() {
-        let full = |mbit| OrderTrain::new(CONNECTIONS, Rate::from_mbit(mbit), 1500).map(|train| train.full);
+        let full =
+            |mbit| OrderTrain::new(CONNECTIONS, CONNECTIONS, Rate::from_mbit(mbit), 1500).map(|train| train.full);
         assert_eq!([full(2), full(100), full(1000)], [Some(8), Some(28), Some(60)]);
-        assert_eq!(OrderTrain::new(CONNECTIONS, Rate::from_bits_per_second(200_000), 1500), None);
-        assert_eq!(OrderTrain::new(12, Rate::from_mbit(100), 1500), None);
+        assert_eq!(OrderTrain::new(CONNECTIONS, CONNECTIONS, Rate::from_bits_per_second(200_000), 1500), None);
+        assert_eq!(OrderTrain::new(12, CONNECTIONS, Rate::from_mbit(100), 1500), None);
         let train = order_train().train();
         assert_eq!((train.count(), train.check(1500)), (2 * CONNECTIONS, Ok(())));
     }

@@ -41,8 +41,9 @@ const MAX_SHARE: f64 = 0.75;
 /// TCP connections leave this part of a link idle for moments, BBR once in ten seconds: a short look does not tell it from none.
 const RESOLUTION: f64 = 0.08;
 
-/// Where only the fastest bursts tell the rate of the link, it may differ by this part.
-const BURSTS_MARGIN: f64 = 0.03;
+/// Where only the fastest bursts tell the rate of the link, it may be less by the first part, and more by the second one, since cross
+/// traffic slows bursts down.
+const BURSTS_MARGINS: [f64; 2] = [0.03, 0.1];
 /// A long train is no faster than the link, but for this factor.
 const MAX_LONG_TRAIN: f64 = 1.1;
 
@@ -54,8 +55,8 @@ const BETWEEN: &str = "flows have queues of their own: the interval reaches from
 /// The rate of the narrow link, as far as it is known: not where a long train was faster than bursts.
 pub(crate) fn narrow(capacity: &Capacity) -> Option<Estimate<Rate>> {
     let of_bursts = |value: Rate| {
-        let [low, high] = [1.0 - BURSTS_MARGIN, 1.0 + BURSTS_MARGIN].map(|part| Rate::from_f64(part * value.as_f64()));
-        Estimate { value, low, high, confidence: 0.95 }
+        let [low, high] = [1.0 - BURSTS_MARGINS[0], 1.0 + BURSTS_MARGINS[1]].map(|part| value.as_f64() * part);
+        Estimate { value, low: Rate::from_f64(low), high: Rate::from_f64(high), confidence: 0.95 }
     };
     let rate = capacity.bottleneck.or(capacity.fastest_burst.map(of_bursts))?;
     let is_faster = |long: Rate| long.as_f64() > MAX_LONG_TRAIN * rate.high.as_f64();
@@ -103,7 +104,7 @@ pub(crate) fn judge(
             warnings.push(FLOW_QUEUEING.to_owned());
             Outcome { available: Some(left), bound: None, reason: None, warnings, ..outcome }
         }
-        None if is_flow_queueing(&outcome) && fair_share.is_none() => match between(&left, &outcome) {
+        None if is_flow_queueing(&outcome) && fair_share.is_none() => match between(&left, link, &outcome) {
             Some(value) => {
                 let mut warnings = outcome.warnings;
                 warnings.push(BETWEEN.to_owned());
@@ -117,9 +118,9 @@ pub(crate) fn judge(
 
 /// From what is idle as small packets see it, to which others than the narrow link may have added, to the most that trains allow; none
 /// where that is vague.
-fn between(left: &Estimate<Rate>, outcome: &Outcome) -> Option<Estimate<Rate>> {
+fn between(left: &Estimate<Rate>, link: &Estimate<Rate>, outcome: &Outcome) -> Option<Estimate<Rate>> {
     let most = outcome.bound.and_then(|bound| bound.at_most())?;
-    let all = Estimate { high: left.high.max(most), ..*left };
+    let all = Estimate { high: left.high.max(most.min(link.high)), ..*left };
     (!is_vague(&all)).then_some(all)
 }
 
@@ -332,7 +333,10 @@ mod tests {
         };
         assert_eq!(narrow(&capacity(100)), None);
         let narrow = narrow(&capacity(51)).unwrap();
-        assert_eq!((narrow.low, narrow.value), (Rate::from_f64(48.5e6), Rate::from_mbit(50)));
+        assert_eq!(
+            (narrow.low, narrow.value, narrow.high),
+            (Rate::from_f64(48.5e6), Rate::from_mbit(50), Rate::from_mbit(55))
+        );
     }
 
     #[test]

@@ -30,7 +30,8 @@ fn one_queue_in_which_packets_wait_for_other_reasons_gives_a_value() {
     }
 }
 
-/// Nothing waited in the short trains, or the bursts showed half the rate, or the packets of flows in turn came in clumps.
+/// Nothing waited in the short trains, or the bursts showed half the rate, or the packets of flows in turn came in clumps, or so late
+/// behind those of other hosts that they were taken for lost.
 #[test]
 fn what_many_flows_get_of_queues_of_their_own_is_not_taken_for_available() {
     for (kind, number) in [
@@ -39,6 +40,9 @@ fn what_many_flows_get_of_queues_of_their_own_is_not_taken_for_available() {
         (PathKind::FairShare, 385),
         (PathKind::FairShare, 567),
         (PathKind::FqCoDel, 301),
+        (PathKind::HostFair, 761),
+        (PathKind::HostFair, 1323),
+        (PathKind::HostFair, 1651),
     ] {
         let (verdict, words) = measured(kind, number);
         assert_eq!(verdict.fault, None, "{words}");

@@ -54,7 +54,7 @@ impl Known<'_> {
             }
             None => (outcome, None),
         };
-        let is_order_open = phase.order.is_none() && flow_queueing::is_open(&outcome);
+        let is_open = flow_queueing::is_open(sustained, &outcome);
         // Of several links, idle packets have as many delays.
         let is_one_link = self.is_one_link && !flow_queueing::is_overtaking(&outcome);
         let variation = self.delays.idle_variation(direction).filter(|_| is_one_link);
@@ -72,6 +72,7 @@ impl Known<'_> {
             true => (outcome, fair_share, notable.filter(|_| is_jitter).map(Cycle::of_idle_variation)),
             false => phase.series.service_cycle().judge(outcome, fair_share, varies),
         };
+        let is_order_open = phase.order.is_none() && (is_open || cycle.is_some());
         Judged { outcome, fair_share, is_order_open, varies, cycle }
     }
 
@@ -87,7 +88,9 @@ impl Known<'_> {
         let shaped = phase.shaped_rate().is_some();
         let cost = phase.series.cost(now);
         let mut capacity = phase.capacity.map(|found| found.report);
-        if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, sustained) {
+        if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, sustained)
+            && !flow_queueing::is_overtaking(&outcome)
+        {
             capacity.limit(limiter, phase.series.is_held_back());
         }
         if let (Some(capacity), Some(_)) = (&mut capacity, phase.series.burst_rate()) {
