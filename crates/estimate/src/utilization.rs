@@ -145,11 +145,15 @@ impl UtilizationProbe {
 }
 
 impl Utilization {
-    /// What a link of this rate left idle: others may have had what the packets took.
-    pub fn left(&self, rate: Rate) -> Estimate<Rate> {
-        let high = self.busy.low - self.own;
-        let of = |busy: f64| Rate::from_f64(rate.as_f64() * (1.0 - busy).clamp(0.0, 1.0));
-        Estimate { value: of(self.busy.value), low: of(self.busy.high), high: of(high), confidence: 0.95 }
+    /// What a link of this rate left idle, and what the packets themselves took of it; others may have had that where it was full.
+    pub fn left(&self, link: &Estimate<Rate>) -> Estimate<Rate> {
+        let of = |rate: Rate, busy: f64| Rate::from_f64(rate.as_f64() * (1.0 - busy).clamp(0.0, 1.0));
+        Estimate {
+            value: of(link.value, self.busy.value - self.own),
+            low: of(link.low, self.busy.high),
+            high: of(link.high, self.busy.low - self.own),
+            confidence: 0.95,
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! however fast it sends: back-to-back trains arrive no faster than the estimate of what is available, though the first
 //! packets of each pass at the rate of the link. In one queue for all, back-to-back trains arrive at nearly that rate.
 
+use crate::service_order::ServiceOrder;
 use estimate::{Bound, Capacity, Limit, Outcome, Sustained};
 use train::Estimate;
 use units::Rate;
@@ -75,16 +76,32 @@ fn only_a_share(share: Estimate<Rate>, reason: &str, outcome: Outcome) -> Outcom
     Outcome { available: None, bound, reason: Some(reason.to_owned()), spread: None, ..outcome }
 }
 
+/// What trains show besides the rates at which they arrived.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Signs<'s> {
+    /// Of the longer train.
+    pub(crate) sustained: Option<&'s Sustained>,
+    /// Trains of which many packets arrived before others that were sent earlier.
+    pub(crate) disordered_trains: u32,
+    /// In which order connections are served; none where no train has been sent to tell.
+    pub(crate) order: Option<ServiceOrder>,
+}
+
 /// The outcome over many flows of few packets each. Where each flow has a queue of its own, these are served at once and see
 /// nothing of the cross traffic, but for the packet that is on the link when one comes; and packets of different flows overtake each
-/// other, as in so many of the trains.
-pub(crate) fn judge_many(
-    capacity: &Capacity,
-    sustained: Option<&Sustained>,
-    disordered_trains: u32,
-    outcome: Outcome,
-) -> Outcome {
-    if capacity.is_disordered || disordered_trains >= MIN_DISORDERED_TRAINS {
+/// other. Where they are known to be served as they are sent, they wait for other reasons.
+pub(crate) fn judge_many(capacity: &Capacity, signs: Signs<'_>, outcome: Outcome) -> Outcome {
+    let Signs { sustained, disordered_trains, order } = signs;
+    let is_one_queue = order == Some(ServiceOrder::AsSent);
+    if order == Some(ServiceOrder::InTurn) {
+        // What arrives late of a longer train, behind those of others, is not told from what was lost.
+        let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
+        let most = outcome.available.filter(|_| !is_limited).map(|found| found.high.as_f64() * MAX_EXCESS);
+        let bound = most.map(|most| Bound::AtMost(Rate::from_f64(most), Limit::FlowQueueing));
+        let reason = Some(OVERTAKING_REASON.to_owned());
+        return Outcome { available: None, bound, reason, spread: None, ..outcome };
+    }
+    if !is_one_queue && (capacity.is_disordered || disordered_trains >= MIN_DISORDERED_TRAINS) {
         let reason = Some(OVERTAKING_REASON.to_owned());
         return Outcome { available: None, bound: None, reason, spread: None, ..outcome };
     }
@@ -113,10 +130,10 @@ pub(crate) fn judge_many(
         let beyond = |long: Option<Rate>, factor| long.is_some_and(|long| found.low.as_f64() > factor * long.as_f64());
         beyond(capacity.fastest_long_train, MAX_OF_FASTEST) || beyond(capacity.long_train, MAX_OF_SLOWEST)
     };
+    let is_waiting =
+        |found: Estimate<Rate>| seems_idle(found) && waits || waits_too_often(found) || waits_on_idle(found);
     match outcome.available {
-        Some(found)
-            if seems_idle(found) && waits || waits_too_often(found) || waits_on_idle(found) || exceeds(found) =>
-        {
+        Some(found) if !is_one_queue && is_waiting(found) || exceeds(found) => {
             let bound = Some(Bound::AtMost(found.high, Limit::FlowQueueing));
             let reason = Some(MANY_REASON.to_owned());
             Outcome { available: None, bound, reason, spread: None, ..outcome }
@@ -131,6 +148,13 @@ pub(crate) fn judge_many(
         }
         _ => outcome,
     }
+}
+
+/// Whether a train that tells in which order connections are served would tell whether the value holds, or why there is none.
+pub(crate) fn is_open(sustained: Option<&Sustained>, outcome: &Outcome) -> bool {
+    let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
+    let is_suspected = is_overtaking(outcome) || outcome.reason.as_deref() == Some(MANY_REASON);
+    is_limited || is_suspected || outcome.available.is_some()
 }
 
 /// Whether that is why there is no value: packets of different connections overtake each other.
@@ -204,6 +228,10 @@ mod tests {
         }
     }
 
+    fn signs(sustained: Option<&Sustained>, disordered_trains: u32) -> Signs<'_> {
+        Signs { sustained, disordered_trains, order: None }
+    }
+
     #[test]
     fn packets_of_a_longer_train_that_wait_on_an_idle_link_tell_it_too() {
         let lasts = |waiting| {
@@ -211,7 +239,7 @@ mod tests {
             Some(Sustained::Lasts { bytes: 1_000_000, rate, max_growth: 0.0, waiting })
         };
         let judged =
-            |waiting, available| judge_many(&capacity(0.1, 50), lasts(waiting).as_ref(), 0, outcome(available));
+            |waiting, available| judge_many(&capacity(0.1, 50), signs(lasts(waiting).as_ref(), 0), outcome(available));
         assert_eq!(judged(Some(0.2), 50).available, None);
         for possible in [judged(Some(0.01), 50), judged(None, 50), judged(Some(0.9), 40)] {
             assert!(possible.available.is_some());
@@ -221,21 +249,39 @@ mod tests {
     #[test]
     fn packets_that_overtake_those_of_other_connections_tell_it_as_well() {
         let disordered = Capacity { is_disordered: true, ..capacity(0.0, 50) };
-        assert_eq!(judge_many(&disordered, None, 0, outcome(20)).available, None);
-        assert_eq!(judge_many(&capacity(0.0, 50), None, 2, outcome(20)).available, None);
-        assert!(judge_many(&capacity(0.0, 50), None, 1, outcome(20)).available.is_some());
+        assert_eq!(judge_many(&disordered, signs(None, 0), outcome(20)).available, None);
+        assert_eq!(judge_many(&capacity(0.0, 50), signs(None, 2), outcome(20)).available, None);
+        assert!(judge_many(&capacity(0.0, 50), signs(None, 1), outcome(20)).available.is_some());
     }
 
     #[test]
     fn many_flows_that_wait_on_an_idle_link_see_nothing_of_cross_traffic() {
-        assert_eq!(judge_many(&capacity(0.4, 50), None, 0, outcome(49)).available, None);
-        assert_eq!(judge_many(&capacity(0.0, 20), None, 0, outcome(49)).available, None);
+        assert_eq!(judge_many(&capacity(0.4, 50), signs(None, 0), outcome(49)).available, None);
+        assert_eq!(judge_many(&capacity(0.0, 20), signs(None, 0), outcome(49)).available, None);
         for possible in [
-            judge_many(&capacity(0.4, 48), None, 0, outcome(20)),
-            judge_many(&capacity(0.05, 50), None, 0, outcome(49)),
+            judge_many(&capacity(0.4, 48), signs(None, 0), outcome(20)),
+            judge_many(&capacity(0.05, 50), signs(None, 0), outcome(49)),
         ] {
             assert!(possible.available.is_some());
         }
+    }
+
+    /// Proxies and receivers that read late, and a second link, made packets wait though they had one queue.
+    #[test]
+    fn packets_that_are_served_as_they_were_sent_wait_for_other_reasons() {
+        let judged = |order, capacity: &Capacity, disordered_trains| {
+            judge_many(capacity, Signs { order, ..signs(None, disordered_trains) }, outcome(49))
+        };
+        let (waits, passes) = (capacity(0.4, 50), capacity(0.0, 50));
+        for (capacity, disordered_trains) in [(&waits, 0), (&passes, 2)] {
+            assert!(is_open(None, &judged(None, capacity, disordered_trains)));
+            assert!(is_open(None, &judged(Some(ServiceOrder::Unknown), capacity, disordered_trains)));
+            assert_eq!(judged(Some(ServiceOrder::AsSent), capacity, disordered_trains), outcome(49));
+        }
+        let in_turn = judged(Some(ServiceOrder::InTurn), &passes, 0);
+        assert!(is_overtaking(&in_turn));
+        assert_eq!(in_turn.bound, Some(Bound::AtMost(Rate::from_f64(53.9e6), Limit::FlowQueueing)));
+        assert_eq!(judged(Some(ServiceOrder::AsSent), &capacity(0.0, 20), 0).available, None);
     }
 
     #[test]
@@ -243,7 +289,7 @@ mod tests {
         let burst = |bytes| Estimate { value: bytes, low: bytes, high: bytes, confidence: 0.95 };
         let shaped = |bytes| {
             let shaper = estimate::Shaper { peak_rate: None, committed_rate: rates(25), burst_bytes: burst(bytes) };
-            judge_many(&Capacity { shaper: Some(shaper), ..capacity(0.1, 25) }, None, 0, outcome(25))
+            judge_many(&Capacity { shaper: Some(shaper), ..capacity(0.1, 25) }, signs(None, 0), outcome(25))
         };
         assert_eq!(shaped(3_000).reason.as_deref(), Some(HOST_REASON));
         assert!(shaped(20_000).available.is_some());

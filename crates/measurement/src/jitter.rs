@@ -10,7 +10,7 @@ const MAX_WAITING_PACKETS: i64 = 5;
 const MAX_WAITING_PACKETS_BESIDE: i64 = 2;
 const PACKET_BYTES: u64 = 1500;
 /// Delays that vary at random from the least to the most change by a third of that on average.
-const CHANGES: i64 = 2;
+const CHANGES: i64 = 3;
 /// Stamps and schedulers of ordinary hosts vary by less.
 const MIN_VARIATION: Span = Span::from_micros(300);
 

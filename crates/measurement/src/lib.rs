@@ -31,6 +31,7 @@ mod receive_timeout;
 pub mod report;
 mod series;
 mod service_cycle;
+mod service_order;
 mod step;
 mod sustained;
 mod transport;

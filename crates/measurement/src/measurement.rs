@@ -13,22 +13,23 @@ use crate::receive_timeout::ReceiveTimeout;
 use crate::report::{CapacityReport, DirectionReport, LoadReport, Report, SCHEMA};
 use crate::series::{CarriedTrain, Cost, TrainSeries};
 use crate::service_cycle::Cycle;
+use crate::service_order::{OrderTrain, ServiceOrder};
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::sustained;
 use crate::transport::{Need, TransportInUse};
 use crate::utilization;
 use direction::Known;
 use estimate::{
-    CapacityConfig, CapacityProbe, Conditions, LongTrains, Outcome, RequestedBudget, Shaping, Sustained,
+    Capacity, CapacityConfig, CapacityProbe, Conditions, LongTrains, Outcome, RequestedBudget, Shaping, Sustained,
     SustainedProbe, UtilizationConfig, UtilizationProbe,
 };
 use phase::{
-    AvailablePhase, CapacityPhase, FoundCapacity, FullnessPhase, Judged, LongTrainsPhase, Phase, SustainedPhase,
-    UtilizationPhase,
+    AvailablePhase, CapacityPhase, FoundCapacity, FullnessPhase, Judged, LongTrainsPhase, Phase, ServiceOrderPhase,
+    SustainedPhase, UtilizationPhase,
 };
 use std::collections::VecDeque;
 use std::mem;
-use train::{Train, Transport};
+use train::{Estimate, Train, Transport};
 use units::{Direction, Rate, Span, Time};
 
 /// Receive timeout of a packet size test, beyond a round trip.
@@ -160,6 +161,11 @@ impl Measurement {
             }
             Purpose::AvailableBandwidth => self.carried_for_method(direction, train, carried),
             Purpose::SustainedRate | Purpose::LongTrains => self.carried_longer(direction, &carried),
+            Purpose::ServiceOrder => {
+                let Phase::ServiceOrder(phase) = &mut self.phase else { return };
+                phase.available.series.add_sparse(&carried);
+                phase.available.order = Some(phase.train.read(&carried.record));
+            }
             Purpose::Utilization => {
                 let (series, probe) = match &mut self.phase {
                     Phase::Utilization(phase) => (&mut phase.available.series, &mut phase.probe),
@@ -282,6 +288,7 @@ impl Measurement {
             Phase::Available(phase) => self.available(phase, now),
             Phase::Fullness(phase) => self.fullness(phase, now),
             Phase::Sustained(phase) => self.sustained(phase, now),
+            Phase::ServiceOrder(phase) => self.service_order(phase, now),
             Phase::Utilization(phase) => self.utilization(phase, now),
             Phase::LongTrains(phase) => self.long_trains(phase, now),
             Phase::Load(direction) => self.load(direction),
@@ -384,7 +391,8 @@ impl Measurement {
         let (max_packet, seed) = (self.transport.max_packet(), self.plan.seed);
         let bursts = self.transport.kind() == Transport::Udp;
         let method = self.plan.method.build(&Conditions { shaping, max_packet, bursts, budget, seed });
-        Phase::Available(AvailablePhase { series: TrainSeries::new(direction, now), method, so_far: None, capacity })
+        let series = TrainSeries::new(direction, now);
+        Phase::Available(AvailablePhase { series, method, so_far: None, capacity, order: None })
     }
 
     fn available(&mut self, mut phase: AvailablePhase, now: Time) -> (Phase, Option<Step>) {
@@ -402,7 +410,7 @@ impl Measurement {
                     let look = self.fullness_probe(&phase, &outcome, now);
                     let next = SustainedPhase { available: phase, outcome, probe, judged: None };
                     let next = match look {
-                        Some((rate, probe)) => Phase::Fullness(Box::new(FullnessPhase { next, rate, probe })),
+                        Some((link, probe)) => Phase::Fullness(Box::new(FullnessPhase { next, link, probe })),
                         None => Phase::Sustained(Box::new(next)),
                     };
                     (next, None)
@@ -440,10 +448,15 @@ impl Measurement {
     }
 
     /// Looks at whether the path is full, where little is available.
-    fn fullness_probe(&self, phase: &AvailablePhase, outcome: &Outcome, now: Time) -> Option<(Rate, UtilizationProbe)> {
+    fn fullness_probe(
+        &self,
+        phase: &AvailablePhase,
+        outcome: &Outcome,
+        now: Time,
+    ) -> Option<(Estimate<Rate>, UtilizationProbe)> {
         let capacity = &phase.capacity.as_ref()?.capacity;
-        let (rate, time) = utilization::needed_before_long_train(capacity, outcome)?;
-        Some((rate, self.probe_of_utilization(phase, rate, time, now)?))
+        let (link, time) = utilization::needed_before_long_train(capacity, outcome)?;
+        Some((link, self.probe_of_utilization(phase, link.value, time, now)?))
     }
 
     fn fullness(&mut self, mut phase: Box<FullnessPhase>, now: Time) -> (Phase, Option<Step>) {
@@ -455,7 +468,7 @@ impl Measurement {
             }
             estimate::Step::Done(Some(found)) if utilization::is_full(&found) => {
                 let SustainedPhase { available, outcome, .. } = phase.next;
-                let outcome = utilization::judge(&found, phase.rate, false, outcome, None);
+                let outcome = utilization::judge(&found, &phase.link, false, outcome, None);
                 (self.end_direction(available, outcome, None, now), None)
             }
             estimate::Step::Done(_) => (Phase::Sustained(Box::new(phase.next)), None),
@@ -491,7 +504,7 @@ impl Measurement {
         }
     }
 
-    /// Sends long trains where packets arrive in batches, and looks at how busy the link is where trains leave that open; else reports
+    /// Sees whether connections are served in turn where that is open, sends long trains where packets arrive in batches, and looks at how busy the link is where trains leave that open; else reports
     /// the direction.
     fn end_direction(
         &mut self,
@@ -500,7 +513,10 @@ impl Measurement {
         sustained: Option<Sustained>,
         now: Time,
     ) -> Phase {
-        let judged = self.known().judge(&phase, outcome, sustained.as_ref());
+        let judged = self.known().judge(&phase, outcome.clone(), sustained.as_ref());
+        if let Some(train) = self.order_train(&phase, &judged, now) {
+            return Phase::ServiceOrder(Box::new(ServiceOrderPhase { available: phase, outcome, sustained, train }));
+        }
         if let Some((cycle, probe)) = self.long_trains_probe(&phase, &judged, now) {
             return Phase::LongTrains(Box::new(LongTrainsPhase { available: phase, sustained, judged, cycle, probe }));
         }
@@ -509,11 +525,44 @@ impl Measurement {
             _ => self.utilization_probe(&phase, &judged, now),
         };
         match probe {
-            Some((rate, probe)) => {
-                Phase::Utilization(Box::new(UtilizationPhase { available: phase, sustained, judged, rate, probe }))
+            Some((link, probe)) => {
+                Phase::Utilization(Box::new(UtilizationPhase { available: phase, sustained, judged, link, probe }))
             }
             None => self.report_direction(phase, judged, sustained.as_ref(), now),
         }
+    }
+
+    /// In a full measurement of one link by a method that is not bound to its own trains, where these leave open whether connections are
+    /// served in turn; none otherwise.
+    fn order_train(&self, phase: &AvailablePhase, judged: &Judged, now: Time) -> Option<OrderTrain> {
+        let found =
+            phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket() && judged.is_order_open)?;
+        let Capacity { bottleneck, fastest_burst, .. } = &found.capacity;
+        let arrived = phase.series.service_cycle().arrived();
+        let rates = [bottleneck.map(|link| link.value), *fastest_burst, judged.outcome.capacity, arrived];
+        let (all, max_packet) = (self.transport.opened_connections(), self.transport.max_ethernet_packet());
+        let connections = self.balanced.as_ref().map_or(all, Balanced::members_connections);
+        let train = OrderTrain::new(connections, all, rates.into_iter().flatten().max()?, max_packet)?;
+        let spent = self.limits(phase, found, now).spent;
+        let RequestedBudget { bytes, time } = self.plan.budget;
+        let is_within = !self.is_too_long(&train.train())
+            && bytes.is_none_or(|max| spent.bytes + train.train().bytes() <= max)
+            && time.is_none_or(|max| spent.duration + OrderTrain::MAX_TIME <= max);
+        is_within.then_some(train)
+    }
+
+    fn service_order(&mut self, phase: Box<ServiceOrderPhase>, now: Time) -> (Phase, Option<Step>) {
+        if phase.available.order.is_some() {
+            let ServiceOrderPhase { available, outcome, sustained, .. } = *phase;
+            return (self.end_direction(available, outcome, sustained, now), None);
+        }
+        let so_far = phase.outcome.available.map(|estimate| estimate.value);
+        let train = phase.train.train();
+        let pause = OrderTrain::PAUSE;
+        let step = self.send_next(&phase.available.series, Purpose::ServiceOrder, pause, train, so_far, now);
+        // It tells nothing if no record comes.
+        let available = AvailablePhase { order: Some(ServiceOrder::Unknown), ..phase.available };
+        (Phase::ServiceOrder(Box::new(ServiceOrderPhase { available, ..*phase })), Some(step))
     }
 
     /// In a full measurement of one link by a method that is not bound to its own trains, where these do not tell because of how packets
@@ -521,7 +570,8 @@ impl Measurement {
     fn long_trains_probe(&self, phase: &AvailablePhase, judged: &Judged, now: Time) -> Option<(Cycle, LongTrains)> {
         let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
         let is_one_link = self.balanced.is_none() && self.transport.kind() != Transport::Single;
-        let cycle = judged.cycle.as_ref().filter(|_| is_one_link)?;
+        let is_in_turn = phase.order == Some(ServiceOrder::InTurn);
+        let cycle = judged.cycle.as_ref().filter(|_| is_one_link && !is_in_turn)?;
         let arrived = phase.series.service_cycle().arrived()?;
         let probe = long_trains::probe(cycle, arrived, &self.plan, &self.limits(phase, found, now))?;
         Some((cycle.clone(), probe))
@@ -562,7 +612,7 @@ impl Measurement {
         phase: &AvailablePhase,
         judged: &Judged,
         now: Time,
-    ) -> Option<(Rate, UtilizationProbe)> {
+    ) -> Option<(Estimate<Rate>, UtilizationProbe)> {
         let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
         if phase.series.burst_rate().is_some() && found.capacity.bottleneck.is_none() {
             // Nothing is known of the time that the narrow link takes for one packet.
@@ -572,8 +622,8 @@ impl Measurement {
         if judged.varies || !is_narrow {
             return None;
         }
-        let (rate, time) = utilization::needed(&found.capacity, &judged.outcome)?;
-        Some((rate, self.probe_of_utilization(phase, rate, time, now)?))
+        let (link, time) = utilization::needed(&found.capacity, &judged.outcome)?;
+        Some((link, self.probe_of_utilization(phase, link.value, time, now)?))
     }
 
     /// A look at a link of this rate for so long, if the path allows for it, and the budget.
@@ -605,10 +655,10 @@ impl Measurement {
                 (Phase::Utilization(phase), Some(step))
             }
             estimate::Step::Done(found) => {
-                let UtilizationPhase { available, sustained, judged, rate, .. } = *phase;
+                let UtilizationPhase { available, sustained, judged, link, .. } = *phase;
                 let lasts = matches!(sustained, Some(Sustained::Lasts { .. }));
                 let outcome = match found {
-                    Some(found) => utilization::judge(&found, rate, lasts, judged.outcome, judged.fair_share),
+                    Some(found) => utilization::judge(&found, &link, lasts, judged.outcome, judged.fair_share),
                     None => judged.outcome,
                 };
                 let judged = Judged { outcome, ..judged };
@@ -631,7 +681,7 @@ impl Measurement {
         let judged = match (found, sustained) {
             (None, _) | (_, Some(Sustained::Limited(_))) => judged,
             (Some(found), _) => {
-                let rate = utilization::narrow(&found.capacity);
+                let rate = utilization::narrow(&found.capacity).map(|link| link.value);
                 Judged { outcome: utilization::resolve(rate, judged.outcome), ..judged }
             }
         };
@@ -699,7 +749,10 @@ impl Measurement {
     }
 
     fn send(&mut self, direction: Direction, purpose: Purpose, wait: Span, train: Train, timeout: Span) -> Step {
-        let for_link = matches!(purpose, Purpose::Capacity | Purpose::AvailableBandwidth | Purpose::SustainedRate);
+        let for_link = matches!(
+            purpose,
+            Purpose::Capacity | Purpose::AvailableBandwidth | Purpose::SustainedRate | Purpose::ServiceOrder
+        );
         let layout = self.balanced.as_ref().filter(|_| for_link).and_then(|balanced| balanced.layout(&train));
         let laid_out = layout.as_ref().map_or_else(|| train.clone(), |layout| layout.train.clone());
         self.pending = Some(Pending { direction, purpose, train, layout });

@@ -82,6 +82,8 @@ pub enum Purpose {
     AvailableBandwidth,
     /// To find out whether a rate lasts.
     SustainedRate,
+    /// To find out whether packets of different connections are served in turn.
+    ServiceOrder,
     /// To see which part of the time the narrow link is busy.
     Utilization,
     /// To measure what a link leaves that serves packets in turns, where shorter trains do not tell.

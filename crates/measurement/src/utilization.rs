@@ -41,19 +41,33 @@ const MAX_SHARE: f64 = 0.75;
 /// TCP connections leave this part of a link idle for moments, BBR once in ten seconds: a short look does not tell it from none.
 const RESOLUTION: f64 = 0.08;
 
+/// Where only the fastest bursts tell the rate of the link, it may be less by the first part, and more by the second one, since cross
+/// traffic slows bursts down.
+const BURSTS_MARGINS: [f64; 2] = [0.03, 0.1];
+/// A long train is no faster than the link, but for this factor.
+const MAX_LONG_TRAIN: f64 = 1.1;
+
 const FLOW_QUEUEING: &str =
     "flows have queues of their own: the value is what the link leaves idle, as sparse small packets see it";
 
-/// The rate of the narrow link, as far as it is known.
-pub(crate) fn narrow(capacity: &Capacity) -> Option<Rate> {
-    capacity.bottleneck.map(|bottleneck| bottleneck.value).or(capacity.fastest_burst)
+const BETWEEN: &str = "flows have queues of their own: the interval reaches from what sparse small packets found idle to what trains found";
+
+/// The rate of the narrow link, as far as it is known: not where a long train was faster than bursts.
+pub(crate) fn narrow(capacity: &Capacity) -> Option<Estimate<Rate>> {
+    let of_bursts = |value: Rate| {
+        let [low, high] = [1.0 - BURSTS_MARGINS[0], 1.0 + BURSTS_MARGINS[1]].map(|part| value.as_f64() * part);
+        Estimate { value, low: Rate::from_f64(low), high: Rate::from_f64(high), confidence: 0.95 }
+    };
+    let rate = capacity.bottleneck.or(capacity.fastest_burst.map(of_bursts))?;
+    let is_faster = |long: Rate| long.as_f64() > MAX_LONG_TRAIN * rate.high.as_f64();
+    (!capacity.fastest_long_train.is_some_and(is_faster)).then_some(rate)
 }
 
 /// The rate of the narrow link, and for how long its utilization is to be looked at; none where there is nothing that it can tell.
-pub(crate) fn needed(capacity: &Capacity, outcome: &Outcome) -> Option<(Rate, Span)> {
+pub(crate) fn needed(capacity: &Capacity, outcome: &Outcome) -> Option<(Estimate<Rate>, Span)> {
     let rate = narrow(capacity).filter(|_| capacity.shaper.is_none())?;
     let is_open = match (outcome.available, outcome.bound) {
-        (Some(found), _) => !is_precise(&found, rate),
+        (Some(found), _) => !is_precise(&found, rate.value),
         (None, Some(bound)) => matches!(bound.limit(), Limit::NearlyFull | Limit::FlowQueueing),
         (None, None) => flow_queueing::is_overtaking(outcome),
     };
@@ -62,10 +76,10 @@ pub(crate) fn needed(capacity: &Capacity, outcome: &Outcome) -> Option<(Rate, Sp
 }
 
 /// The same before a longer train is sent, which takes from others what they would give up to it: where little of the link is available.
-pub(crate) fn needed_before_long_train(capacity: &Capacity, outcome: &Outcome) -> Option<(Rate, Span)> {
+pub(crate) fn needed_before_long_train(capacity: &Capacity, outcome: &Outcome) -> Option<(Estimate<Rate>, Span)> {
     let rate = narrow(capacity).filter(|_| capacity.shaper.is_none())?;
-    let found = outcome.available.filter(|found| found.value.as_f64() < LITTLE * rate.as_f64())?;
-    (!is_precise(&found, rate)).then_some((rate, SHORT_TIME))
+    let found = outcome.available.filter(|found| found.value.as_f64() < LITTLE * rate.value.as_f64())?;
+    (!is_precise(&found, rate.value)).then_some((rate, SHORT_TIME))
 }
 
 /// Whether others keep the link busy all the time, which only those do that would take more: what trains found is what these gave up.
@@ -73,30 +87,46 @@ pub(crate) fn is_full(found: &Utilization) -> bool {
     found.correlation >= MIN_CORRELATION && found.busy.low > MAX_BUSY
 }
 
-/// The outcome in the light of how busy the narrow link, of this rate, was. `lasts` tells whether a longer train has passed at what was
+/// The outcome in the light of how busy the narrow link, whose rate is `link`, was. `lasts` tells whether a longer train has passed at what was
 /// found available: no token bucket then keeps the link idle.
 pub(crate) fn judge(
     found: &Utilization,
-    rate: Rate,
+    link: &Estimate<Rate>,
     lasts: bool,
     outcome: Outcome,
     fair_share: Option<Estimate<Rate>>,
 ) -> Outcome {
-    let left = found.left(rate);
+    let left = found.left(link);
     match outcome.available {
-        Some(value) => Outcome { available: Some(compare(found, rate, lasts, value)), ..outcome },
-        None if is_flow_queueing(&outcome) && is_of_one_link(found, rate, fair_share) => {
+        Some(value) => Outcome { available: Some(compare(found, link, lasts, value)), ..outcome },
+        None if is_flow_queueing(&outcome) && is_of_one_link(found, link.value, fair_share) => {
             let mut warnings = outcome.warnings;
             warnings.push(FLOW_QUEUEING.to_owned());
             Outcome { available: Some(left), bound: None, reason: None, warnings, ..outcome }
         }
+        None if is_flow_queueing(&outcome) && fair_share.is_none() => match between(&left, link, &outcome) {
+            Some(value) => {
+                let mut warnings = outcome.warnings;
+                warnings.push(BETWEEN.to_owned());
+                Outcome { available: Some(value), bound: None, reason: None, warnings, ..outcome }
+            }
+            None => outcome,
+        },
         None => outcome,
     }
 }
 
+/// From what is idle as small packets see it, to which others than the narrow link may have added, to the most that trains allow; none
+/// where that is vague.
+fn between(left: &Estimate<Rate>, link: &Estimate<Rate>, outcome: &Outcome) -> Option<Estimate<Rate>> {
+    let most = outcome.bound.and_then(|bound| bound.at_most())?;
+    let all = Estimate { high: left.high.max(most.min(link.high)), ..*left };
+    (!is_vague(&all)).then_some(all)
+}
+
 /// What trains found, compared with what the link left idle.
-fn compare(found: &Utilization, rate: Rate, lasts: bool, value: Estimate<Rate>) -> Estimate<Rate> {
-    let left = found.left(rate);
+fn compare(found: &Utilization, link: &Estimate<Rate>, lasts: bool, value: Estimate<Rate>) -> Estimate<Rate> {
+    let (left, rate) = (found.left(link), link.value);
     let is_queue = found.correlation >= MIN_CORRELATION;
     if !is_queue && (found.busy.value > MAX_BUSY || found.mean_wait < MIN_CREDIBLE_WAIT) {
         return value;
@@ -180,6 +210,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     const RATE: Rate = Rate::from_mbit(100);
+    const LINK: Estimate<Rate> = Estimate { value: RATE, low: RATE, high: RATE, confidence: 0.95 };
 
     fn rates(low: u64, value: u64, high: u64) -> Estimate<Rate> {
         let [low, value, high] = [low, value, high].map(Rate::from_mbit);
@@ -206,8 +237,25 @@ mod tests {
         Utilization { busy, own: 0.0, queued: 0.0, mean_wait: 0.5, correlation: 0.1 }
     }
 
+    fn capacity() -> Capacity {
+        Capacity {
+            bottleneck: Some(rates(99, 100, 101)),
+            at_least: None,
+            reason: None,
+            is_sender_limited: false,
+            shaper: None,
+            fastest_burst: None,
+            waiting: None,
+            is_disordered: false,
+            long_train: None,
+            fastest_long_train: None,
+            bursts_used: 20,
+            trains_rejected: BTreeMap::new(),
+        }
+    }
+
     fn judged(found: &Utilization, lasts: bool, value: Estimate<Rate>) -> Estimate<Rate> {
-        judge(found, RATE, lasts, outcome(Some(value), None), None).available.unwrap()
+        judge(found, &LINK, lasts, outcome(Some(value), None), None).available.unwrap()
     }
 
     #[test]
@@ -245,29 +293,55 @@ mod tests {
     #[test]
     fn where_flows_have_queues_of_their_own_the_link_tells_what_it_leaves() {
         let refused = outcome(None, Some(Bound::AtMost(Rate::from_mbit(50), Limit::FlowQueueing)));
-        let told = judge(&busy(0.55, 0.6, 0.65), RATE, true, refused.clone(), Some(rates(49, 50, 51)));
+        let told = judge(&busy(0.55, 0.6, 0.65), &LINK, true, refused.clone(), Some(rates(49, 50, 51)));
         assert_eq!(told.available, Some(rates(35, 40, 45)));
         assert!(told.bound.is_none() && told.warnings == [FLOW_QUEUEING]);
         // Receivers that collect packets make all of them late.
-        assert_eq!(judge(&busy(0.9, 0.95, 1.0), RATE, true, refused.clone(), None), refused);
+        assert_eq!(judge(&busy(0.9, 0.95, 1.0), &LINK, true, refused.clone(), None), refused);
+    }
+
+    #[test]
+    fn where_packets_wait_elsewhere_too_the_truth_lies_between_both() {
+        let refused = outcome(None, Some(Bound::AtMost(Rate::from_mbit(70), Limit::FlowQueueing)));
+        let others = Utilization { queued: 0.3, ..busy(0.4, 0.5, 0.6) };
+        let told = judge(&others, &LINK, true, refused.clone(), None);
+        assert_eq!((told.available, told.bound), (Some(rates(40, 50, 70)), None));
+        assert_eq!(told.warnings, [BETWEEN]);
+        let host = Utilization { queued: 0.3, ..busy(0.9, 0.95, 1.0) };
+        assert_eq!(judge(&host, &LINK, true, refused.clone(), None), refused, "anything from nothing to 70 Mbit/s");
+    }
+
+    #[test]
+    fn a_link_that_is_idle_leaves_its_rate_as_far_as_that_is_known() {
+        let idle = Utilization { own: 0.02, mean_wait: 0.0, ..busy(0.0, 0.0, 0.01) };
+        assert_eq!(
+            idle.left(&Estimate { low: Rate::from_mbit(98), high: Rate::from_mbit(103), ..LINK }),
+            Estimate { low: Rate::from_f64(97.02e6), high: Rate::from_mbit(103), ..LINK }
+        );
+        // What the packets took themselves, nobody else had.
+        let used = Utilization { own: 0.02, ..busy(0.48, 0.52, 0.56) };
+        assert_eq!(used.left(&LINK), rates(44, 50, 54));
+    }
+
+    #[test]
+    fn the_rate_of_the_narrow_link_is_not_known_where_a_long_train_was_faster_than_bursts() {
+        let capacity = |long| Capacity {
+            bottleneck: None,
+            fastest_burst: Some(Rate::from_mbit(50)),
+            fastest_long_train: Some(Rate::from_mbit(long)),
+            ..capacity()
+        };
+        assert_eq!(narrow(&capacity(100)), None);
+        let narrow = narrow(&capacity(51)).unwrap();
+        assert_eq!(
+            (narrow.low, narrow.value, narrow.high),
+            (Rate::from_f64(48.5e6), Rate::from_mbit(50), Rate::from_mbit(55))
+        );
     }
 
     #[test]
     fn a_precise_value_is_looked_at_for_less_time_and_a_shaper_not_at_all() {
-        let capacity = Capacity {
-            bottleneck: Some(rates(99, 100, 101)),
-            at_least: None,
-            reason: None,
-            is_sender_limited: false,
-            shaper: None,
-            fastest_burst: None,
-            waiting: None,
-            is_disordered: false,
-            long_train: None,
-            fastest_long_train: None,
-            bursts_used: 20,
-            trains_rejected: BTreeMap::new(),
-        };
+        let capacity = capacity();
         let time = |capacity: &Capacity, value| needed(capacity, &outcome(Some(value), None)).map(|(_, time)| time);
         assert_eq!(time(&capacity, rates(89, 90, 91)), Some(SHORT_TIME));
         assert_eq!(time(&capacity, rates(20, 30, 40)), Some(TIME));

@@ -31,6 +31,8 @@ const MAX_THRESHOLD_PART: f64 = 0.35;
 const MAX_DENSER: f64 = 1.3;
 /// Logarithm of the ratio of likelihoods from which on the link was busy all the time at first.
 const MIN_LIKELIHOOD_RATIO: f64 = 4.0;
+/// So many packets may be expected to have waited where none has, with 95 % confidence.
+const MAX_UNSEEN: f64 = 3.0;
 /// Batches of packets, one after the other, whose means are compared.
 const BATCHES: usize = 20;
 
@@ -54,7 +56,8 @@ pub(super) fn read(samples: &[Sample], service: Span) -> Option<Read> {
     let error = standard_error(&waited).hypot(missed / 2.0);
     let value = (part + missed).min(1.0);
     let margin = student_t_95(BATCHES) * error;
-    let (low, high) = ((value - margin).max(0.0), (value + margin).min(1.0));
+    // None of so many may be as many as three of them by chance (the rule of three).
+    let (low, high) = ((value - margin).max(0.0), (value + margin).max(MAX_UNSEEN / count).min(1.0));
     let short: Vec<f64> = waits.iter().copied().filter(|wait| (threshold..service * 1.1).contains(wait)).collect();
     Some(Read {
         busy: Estimate { value, low, high, confidence: 0.95 },
@@ -189,6 +192,13 @@ mod tests {
     }
 
     /// What trains leave in the queues of other flows does not delay packets of a flow of its own for longer than one packet takes.
+    /// A link that no packet found busy was said to be idle without any doubt.
+    #[test]
+    fn none_of_so_many_may_be_a_few_by_chance() {
+        let found = read(&samples(0.0, 3e-6, 0.0, 1), Span::from_micros(120)).unwrap().busy;
+        assert_eq!((found.low, found.value, found.high), (0.0, 0.0, 0.003));
+    }
+
     #[test]
     fn a_time_in_which_queues_are_emptied_does_not_count() {
         let service = Span::from_micros(120);

@@ -2,12 +2,12 @@
 
 use super::phase::{AvailablePhase, Judged};
 use crate::delay::DelayRecord;
-use crate::flow_queueing;
+use crate::flow_queueing::{self, Signs};
 use crate::jitter;
 use crate::plan::{Coalescing, MeasurementPlan, Session};
 use crate::report::DirectionReport;
 use crate::series::TrainSeries;
-use crate::service_cycle::Cycle;
+use crate::service_order::ServiceOrder;
 use crate::sustained;
 use crate::transport::TransportInUse;
 use estimate::{Outcome, Sustained};
@@ -47,37 +47,39 @@ impl Known<'_> {
                 flow_queueing::judge(capacity, in_bursts, outcome)
             }
             Some(capacity) => {
-                let disordered = phase.series.disordered_trains();
-                (flow_queueing::judge_many(capacity, sustained, disordered, outcome), None)
+                let disordered_trains = phase.series.disordered_trains();
+                let signs = Signs { sustained, disordered_trains, order: phase.order };
+                (flow_queueing::judge_many(capacity, signs, outcome), None)
             }
             None => (outcome, None),
         };
-        // Of several links, idle packets have as many delays.
-        let is_one_link = self.is_one_link && !flow_queueing::is_overtaking(&outcome);
-        let variation = self.delays.idle_variation(direction).filter(|_| is_one_link);
+        let is_open = flow_queueing::is_open(sustained, &outcome);
         let fastest = capacity.and_then(|capacity| capacity.fastest_burst);
-        let narrow = [fastest, outcome.capacity, phase.series.service_cycle().arrived()].into_iter().flatten().max();
-        let is_catching_up = phase.series.service_cycle().is_catching_up();
-        let notable = jitter::notable(variation, is_catching_up, narrow);
+        let service_cycle = phase.series.service_cycle();
+        let narrow = [fastest, outcome.capacity, service_cycle.arrived()].into_iter().flatten().max();
+        let is_catching_up = service_cycle.is_catching_up();
+        let notable = jitter::notable(self.delays.idle_variation(direction), is_catching_up, narrow);
+        // Of several links, idle packets have as many delays.
+        let is_overtaking = flow_queueing::is_overtaking(&outcome);
+        let outcome = if is_overtaking && notable.is_some() { Outcome { bound: None, ..outcome } } else { outcome };
+        let notable = notable.filter(|_| self.is_one_link && !is_overtaking);
         let varies = notable.is_some();
         // Primed trains do not tell then; nor do those over many connections tell whether flows have queues of their own.
-        let hides_queues = is_catching_up
-            || self.transport.kind() != Transport::Udp
-                && jitter::is_of_packets(self.delays.idle_change(direction), narrow);
+        let is_of_packets = || jitter::is_of_packets(self.delays.idle_change(direction), narrow);
+        let hides_queues = is_catching_up || self.transport.kind() != Transport::Udp && is_of_packets();
         let (outcome, fair_share) = jitter::judge(notable, hides_queues, outcome, fair_share);
         // What a policer leaves of bursts arrives in clumps.
         let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);
         // Else it is queues, of more than one link perhaps.
-        let is_jitter = !is_policed && outcome.bound.is_none() && phase.series.service_cycle().is_catching_up();
-        let (outcome, fair_share, cycle) = match is_policed || (varies && outcome.available.is_none()) {
-            true => (
-                outcome,
-                fair_share,
-                notable.filter(|_| is_jitter).map(|it| phase.series.service_cycle().of_idle_variation(it)),
-            ),
-            false => phase.series.service_cycle().judge(outcome, fair_share, varies),
+        let is_jitter = !is_policed && outcome.bound.is_none() && is_catching_up;
+        // Where flows have queues of their own, packets come in clumps as well.
+        let is_in_turn = phase.order == Some(ServiceOrder::InTurn) && !service_cycle.is_batched();
+        let (outcome, fair_share, cycle) = match is_policed || is_in_turn || (varies && outcome.available.is_none()) {
+            true => (outcome, fair_share, notable.filter(|_| is_jitter).map(|it| service_cycle.of_idle_variation(it))),
+            false => service_cycle.judge(outcome, fair_share, varies),
         };
-        Judged { outcome, fair_share, varies, cycle }
+        let is_order_open = phase.order.is_none() && (is_open || cycle.is_some());
+        Judged { outcome, fair_share, is_order_open, varies, cycle }
     }
 
     /// The report of a direction.
@@ -92,7 +94,9 @@ impl Known<'_> {
         let shaped = phase.shaped_rate().is_some();
         let cost = phase.series.cost(now);
         let mut capacity = phase.capacity.map(|found| found.report);
-        if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, sustained) {
+        if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, sustained)
+            && !flow_queueing::is_overtaking(&outcome)
+        {
             capacity.limit(limiter, phase.series.is_held_back());
         }
         if let (Some(capacity), Some(_)) = (&mut capacity, phase.series.burst_rate()) {

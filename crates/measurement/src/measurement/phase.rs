@@ -4,6 +4,7 @@ use crate::members::Sounding;
 use crate::report::CapacityReport;
 use crate::series::{Cost, TrainSeries};
 use crate::service_cycle::Cycle;
+use crate::service_order::{OrderTrain, ServiceOrder};
 use estimate::{Capacity, CapacityProbe, LongTrains, Method, Outcome, Sustained, SustainedProbe, UtilizationProbe};
 use train::Estimate;
 use units::{Direction, Rate, Span, Time};
@@ -25,6 +26,7 @@ pub(super) enum Phase {
     /// Whether the path is full, before a longer train is sent.
     Fullness(Box<FullnessPhase>),
     Sustained(Box<SustainedPhase>),
+    ServiceOrder(Box<ServiceOrderPhase>),
     Utilization(Box<UtilizationPhase>),
     LongTrains(Box<LongTrainsPhase>),
     /// Both directions are done, and the path is to be filled in this one, if that is part of the plan.
@@ -46,6 +48,8 @@ pub(super) struct AvailablePhase {
     pub(super) so_far: Option<Rate>,
     /// The result of the capacity phase.
     pub(super) capacity: Option<Box<FoundCapacity>>,
+    /// In which order connections are served; none where no train has been sent to tell.
+    pub(super) order: Option<ServiceOrder>,
 }
 
 pub(super) struct SustainedPhase {
@@ -58,17 +62,24 @@ pub(super) struct SustainedPhase {
 
 pub(super) struct FullnessPhase {
     pub(super) next: SustainedPhase,
-    /// Of the narrow link.
-    pub(super) rate: Rate,
+    /// The rate of the narrow link.
+    pub(super) link: Estimate<Rate>,
     pub(super) probe: UtilizationProbe,
+}
+
+pub(super) struct ServiceOrderPhase {
+    pub(super) available: AvailablePhase,
+    pub(super) outcome: Outcome,
+    pub(super) sustained: Option<Sustained>,
+    pub(super) train: OrderTrain,
 }
 
 pub(super) struct UtilizationPhase {
     pub(super) available: AvailablePhase,
     pub(super) sustained: Option<Sustained>,
     pub(super) judged: Judged,
-    /// Of the narrow link.
-    pub(super) rate: Rate,
+    /// The rate of the narrow link.
+    pub(super) link: Estimate<Rate>,
     pub(super) probe: UtilizationProbe,
 }
 
@@ -86,6 +97,8 @@ pub(super) struct LongTrainsPhase {
 pub(super) struct Judged {
     pub(super) outcome: Outcome,
     pub(super) fair_share: Option<Estimate<Rate>>,
+    /// Whether flows may have queues of their own, for all that is known.
+    pub(super) is_order_open: bool,
     /// Whether delays vary on the idle path.
     pub(super) varies: bool,
     /// What kept trains from telling the rate, if that is the reason.

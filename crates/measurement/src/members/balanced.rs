@@ -64,6 +64,11 @@ impl Balanced {
         self.member().map_or(0, |member| member.count().min(MAX_CONNECTIONS))
     }
 
+    /// All connections of the link that is being measured.
+    pub(crate) fn members_connections(&self) -> u32 {
+        self.member().map_or(0, Member::count)
+    }
+
     /// A train for the link that is being measured; none where its connections may not carry it.
     pub(crate) fn layout(&self, train: &Train) -> Option<Layout> {
         Layout::new(train, self.member()?)

@@ -1,0 +1,180 @@
+//! Whether packets of different connections are served in turn, as where flows have queues of their own (RFC 8290), or in the order
+//! in which they were sent.
+//!
+//! A train of two rounds over all connections tells it, whatever the cross traffic is and whatever else makes packets wait. Some of the
+//! connections carry a full packet in each round, the others the smallest one, and all are sent back to back. In one queue for all, the
+//! packets keep that order. Where flows have queues of their own, the second full packet of a connection passes either with its first
+//! one, before the small packets that were sent between them, or after the small packets that were sent behind it.
+
+use std::ops::Range;
+use train::{Segment, Train, TrainRecord};
+use units::{Rate, Span, Time};
+
+/// The smallest packets that every transport can send, in bytes.
+const SMALL_BYTES: u32 = 64;
+/// Sending takes so long for each packet, about: meanwhile the link is to stay busy.
+const SENDING: Span = Span::from_micros(10);
+/// Full packets of a round beyond as many as keep the link busy: other disciplines than rounds of single packets have room for a few.
+const SPARE_PACKETS: u32 = 8;
+/// There was a queue if the train arrived in so many times the time in which it was sent.
+const MIN_STRETCH: i64 = 2;
+/// Stamps of packets that arrive together are in any order within this time.
+const MARGIN: Span = Span::from_micros(50);
+/// Packets are served in turn if this part of those that would be overtaken were: networks that reorder packets do it to far fewer.
+const MIN_OVERTAKEN: f64 = 0.3;
+/// Of so many of them it must be known when they arrived.
+const MIN_KNOWN: f64 = 0.5;
+
+/// In which order a path serves packets of different connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServiceOrder {
+    /// As they were sent: in one queue.
+    AsSent,
+    /// Each connection in its turn.
+    InTurn,
+    /// A train did not tell.
+    Unknown,
+}
+
+/// A train that tells the order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OrderTrain {
+    connections: u32,
+    /// Those of them, the first ones, that carry full packets.
+    full: u32,
+    /// Bytes of a full packet.
+    max_packet: u32,
+}
+
+impl OrderTrain {
+    /// No link is kept busy for longer.
+    pub(crate) const MAX_TIME: Span = Span::from_secs(1);
+    /// Before it, for queues to drain.
+    pub(crate) const PAUSE: Span = Span::from_millis(50);
+
+    /// On so many connections of `all` in turn, for a narrow link of this rate; none where it is too slow, or there are too few.
+    pub(crate) fn new(connections: u32, all: u32, rate: Rate, max_packet: u32) -> Option<Self> {
+        let passing = rate.bytes_in(SENDING * i64::from(all)) / u64::from(max_packet.max(1));
+        let full = (2 * passing as u32 + SPARE_PACKETS).min(connections / 2);
+        let train = OrderTrain { connections, full, max_packet };
+        (full >= SPARE_PACKETS && rate.time_for(train.train().bytes()) < Self::MAX_TIME).then_some(train)
+    }
+
+    /// What is to be sent.
+    pub(crate) fn train(&self) -> Train {
+        let segment = |count, first_size| Segment { count, interval: Span::ZERO, first_size, size_step: 0 };
+        let round = [segment(self.full, self.max_packet), segment(self.connections - self.full, SMALL_BYTES)];
+        Train { segments: [round, round].concat() }
+    }
+
+    /// What the train's record tells.
+    pub(crate) fn read(&self, record: &TrainRecord) -> ServiceOrder {
+        let (full, all) = (self.full as usize, self.connections as usize);
+        let overtaken = record.reordered(MARGIN);
+        let part = |places: Range<usize>| {
+            let known: Vec<usize> = places.clone().filter(|place| arrived(record, *place)).collect();
+            let is_enough = known.len() as f64 >= MIN_KNOWN * places.len() as f64;
+            let count = known.iter().filter(|place| overtaken[**place]).count();
+            is_enough.then(|| count as f64 / known.len().max(1) as f64)
+        };
+        // The small packets of the first round, and the full ones of the second.
+        match (part(full..all), part(all..all + full)) {
+            (Some(small), Some(large)) if small.max(large) >= MIN_OVERTAKEN => ServiceOrder::InTurn,
+            (Some(_), Some(_)) if was_queued(record) => ServiceOrder::AsSent,
+            _ => ServiceOrder::Unknown,
+        }
+    }
+}
+
+fn arrived(record: &TrainRecord, place: usize) -> bool {
+    record.packets.get(place).is_some_and(|packet| packet.received.is_some())
+}
+
+/// Whether packets waited for each other.
+fn was_queued(record: &TrainRecord) -> bool {
+    let both = record.packets.iter().filter_map(|packet| Some((packet.sent?, packet.received?)));
+    let (mut sent, mut received): (Vec<_>, Vec<_>) = both.unzip();
+    sent.sort_unstable();
+    received.sort_unstable();
+    let span = |times: &[Time]| Some(*times.last()? - *times.first()?);
+    span(&sent).zip(span(&received)).is_some_and(|(sent, received)| received > sent * MIN_STRETCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use train::PacketRecord;
+
+    const CONNECTIONS: u32 = 120;
+
+    fn order_train() -> OrderTrain {
+        OrderTrain::new(CONNECTIONS, CONNECTIONS, Rate::from_mbit(100), 1500).unwrap()
+    }
+
+    /// What a link of 100 Mbit/s makes of the train if it serves packets in the order of these keys, given round, whether it is a full
+    /// packet, and place in the round; `held` is for how long a host holds each packet back, in order.
+    fn record(key: impl Fn(u32, bool, u32) -> (u32, u32), held: impl Fn(Time) -> Span) -> TrainRecord {
+        let train = order_train();
+        let mut packets: Vec<PacketRecord> = (train.train().packets().zip(0..))
+            .map(|(planned, number)| PacketRecord {
+                size: planned.size,
+                sent: Some(Time::ZERO + Span::from_micros(5 * number)),
+                submitted: None,
+                received: None,
+            })
+            .collect();
+        let place = |index: usize| (index as u32 / CONNECTIONS, index as u32 % CONNECTIONS);
+        let mut order: Vec<usize> = (0..packets.len()).collect();
+        order.sort_by_key(|index| key(place(*index).0, place(*index).1 < train.full, place(*index).1));
+        let mut at = Time::ZERO + Span::from_millis(2);
+        for index in order {
+            at += Rate::from_mbit(100).time_for(u64::from(packets[index].size));
+            packets[index].received = Some(at + held(at));
+        }
+        TrainRecord { packets }
+    }
+
+    #[test]
+    fn rounds_and_flow_after_flow_are_served_in_turn_and_one_queue_is_not() {
+        let read = |record: &TrainRecord| order_train().read(record);
+        let as_sent = |round, _, place| (round, place);
+        assert_eq!(read(&record(as_sent, |_| Span::ZERO)), ServiceOrder::AsSent);
+        // FQ-CoDel serves the second packet of a flow right after the first one, rounds of full packets after all small ones.
+        assert_eq!(read(&record(|_, _, place| (0, place), |_| Span::ZERO)), ServiceOrder::InTurn);
+        let in_rounds = |round, is_full, place| (if is_full { round } else { 0 }, place);
+        assert_eq!(read(&record(in_rounds, |_| Span::ZERO)), ServiceOrder::InTurn);
+        // A receiver that reads every 500 µs.
+        let late = |at: Time| Span::from_nanos(500_000 - at.as_nanos().rem_euclid(500_000));
+        assert_eq!(read(&record(as_sent, late)), ServiceOrder::AsSent);
+        let mut reordered = record(as_sent, |_| Span::ZERO);
+        for packet in reordered.packets.iter_mut().step_by(10) {
+            packet.received = packet.received.map(|at| at + Span::from_millis(5));
+        }
+        assert_eq!(read(&reordered), ServiceOrder::AsSent);
+    }
+
+    #[test]
+    fn a_train_that_found_no_queue_or_was_lost_tells_nothing() {
+        let sent = record(|round, _, place| (round, place), |_| Span::ZERO);
+        let with = |received: fn(usize, &PacketRecord) -> Option<Time>| {
+            let packets = sent.packets.iter().enumerate();
+            let packets = packets.map(|(index, packet)| PacketRecord { received: received(index, packet), ..*packet });
+            order_train().read(&TrainRecord { packets: packets.collect() })
+        };
+        assert_eq!(with(|_, packet| packet.sent.map(|at| at + Span::from_millis(2))), ServiceOrder::Unknown);
+        assert_eq!(with(|index, packet| packet.received.filter(|_| index % 3 == 0)), ServiceOrder::Unknown);
+        assert_eq!(with(|_, _| None), ServiceOrder::Unknown);
+        assert_eq!(order_train().read(&TrainRecord::default()), ServiceOrder::Unknown);
+    }
+
+    #[test]
+    fn faster_links_take_more_packets_and_slow_ones_are_spared() {
+        let full =
+            |mbit| OrderTrain::new(CONNECTIONS, CONNECTIONS, Rate::from_mbit(mbit), 1500).map(|train| train.full);
+        assert_eq!([full(2), full(100), full(1000)], [Some(8), Some(28), Some(60)]);
+        assert_eq!(OrderTrain::new(CONNECTIONS, CONNECTIONS, Rate::from_bits_per_second(200_000), 1500), None);
+        assert_eq!(OrderTrain::new(12, CONNECTIONS, Rate::from_mbit(100), 1500), None);
+        let train = order_train().train();
+        assert_eq!((train.count(), train.check(1500)), (2 * CONNECTIONS, Ok(())));
+    }
+}
