@@ -5,9 +5,10 @@ use estimate::{Bound, Limit, Outcome};
 use train::Estimate;
 use units::{Rate, Span};
 
-/// Cross traffic lets packets of an idle path wait for less than so many others.
+/// Cross traffic lets packets of an idle path wait for less than so many others, …
 const MAX_WAITING_PACKETS: i64 = 5;
-const MAX_WAITING_PACKETS_BESIDE: i64 = 2;
+/// … and where packets of trains catch up with those before, waiting for more than so many has that same cause.
+const MAX_CAUGHT_UP_PACKETS: i64 = 2;
 const PACKET_BYTES: u64 = 1500;
 /// Delays that vary at random from the least to the most change by a third of that on average.
 const CHANGES: i64 = 3;
@@ -32,10 +33,10 @@ pub(crate) fn judge(
     (Outcome { available: None, bound: None, reason: Some(reason), spread: None, ..outcome }, None)
 }
 
-/// The variation of delays on the idle path, where it is by far more than queues explain before a link of the rate `narrow`; or by more,
-/// where packets of trains catch up with those before.
+/// The variation of delays on the idle path, where queues before a link of the rate `narrow` do not explain it. `is_catching_up` tells
+/// whether packets of trains catch up with those before.
 pub(crate) fn notable(variation: Option<Span>, is_catching_up: bool, narrow: Option<Rate>) -> Option<Span> {
-    let packets = if is_catching_up { MAX_WAITING_PACKETS_BESIDE } else { MAX_WAITING_PACKETS };
+    let packets = if is_catching_up { MAX_CAUGHT_UP_PACKETS } else { MAX_WAITING_PACKETS };
     let queued = narrow?.time_for(PACKET_BYTES) * packets;
     variation.filter(|variation| *variation >= MIN_VARIATION.max(queued))
 }

@@ -1,4 +1,4 @@
-//! Measurements of paths of one kind that have something else at their end.
+//! Measurements of paths of one kind that have something else at one of their ends.
 
 use estimate::MethodSettings;
 use sim::atlas::{DrawnPath, PathKind, Seeds, Verdict};

@@ -29,9 +29,9 @@ const MAX_POLICED_BURST: u64 = 1_000_000;
 /// Of the hosts' devices.
 const MTU: u32 = 1500;
 
-/// Why the path cannot be built so, if it cannot. In real time, a path is one link or two in series, or on either side of a proxy, of a
-/// constant rate, with cross traffic that does not react, and without errors of its hosts' stamps; of the kernel's parts, one link that
-/// it can do.
+/// Why the path cannot be built so, if it cannot. In real time, a path is one link or two in series, the second of them with tail drop, or
+/// on either side of a proxy, of a constant rate, with cross traffic that does not react, and without errors of its hosts' stamps; of the
+/// kernel's parts, one link that it can do.
 pub(super) fn obstacle(path: &DrawnPath, bottleneck: BottleneckKind) -> Option<String> {
     let max_line = match bottleneck {
         BottleneckKind::Virtual => return None,
@@ -43,6 +43,7 @@ pub(super) fn obstacle(path: &DrawnPath, bottleneck: BottleneckKind) -> Option<S
     let obstacles = [
         (path.is_balanced, "its links are side by side"),
         (path.hops.len() > 2, "it has more than two links"),
+        (path.hops.iter().skip(1).any(|hop| hop.queue.is_some()), "its second link has a queue discipline"),
         (
             !path.elastic.is_empty(),
             "what its connections would do without the measurement is known in virtual time only",

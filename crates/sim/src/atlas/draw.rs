@@ -103,7 +103,9 @@ impl DrawnPath {
             2 if path.elastic.is_empty() && !path.is_balanced => {
                 let rate = Rate::from_f64((path.fastest().as_f64() * random.random_range(1.5..5.0)).min(1e9));
                 let jitter = Span::from_secs_f64(between(random, JITTER.0, JITTER.1));
-                let link = LinkConfig { rate: Some(rate), jitter, seed: random.random(), ..LinkConfig::default() };
+                let delay = Span::from_micros(random.random_range(500..10_000));
+                let link =
+                    LinkConfig { rate: Some(rate), delay, jitter, seed: random.random(), ..LinkConfig::default() };
                 path.hops.insert(0, Hop { link, queue: None, cross: Vec::new() });
             }
             _ => {

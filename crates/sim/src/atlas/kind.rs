@@ -62,8 +62,8 @@ pub enum PathKind {
     /// Two FIFO queues with a proxy between them, which ends the TCP connections of both sides and passes no UDP. It wakes up 20 to
     /// 500 µs late at most; the headers behind it may have another length, and either side may lose up to 1 % of all packets.
     Proxy,
-    /// A path of another kind with something else at its end: delays that vary as in [`PathKind::Jitter`], a receiver as in
-    /// [`PathKind::Batching`], or up to 1 % of loss. For such is a home network behind an access line.
+    /// A path of another kind with something else at one of its ends, as a home network behind an access line is: delays that vary as in
+    /// [`PathKind::Jitter`], a receiver as in [`PathKind::Batching`], or up to 1 % of loss.
     Combined,
 }
 

@@ -1,0 +1,274 @@
+//! What is sent after a method has ended, to see whether its value holds, or to give one where its trains do not tell.
+
+use super::Measurement;
+use super::phase::{
+    AvailablePhase, FoundCapacity, FullnessPhase, Judged, LongTrainsPhase, Phase, ServiceOrderPhase, SustainedPhase,
+    UtilizationPhase,
+};
+use crate::long_trains;
+use crate::members::Balanced;
+use crate::series::Cost;
+use crate::service_cycle::Cycle;
+use crate::service_order::{OrderTrain, ServiceOrder};
+use crate::step::{Purpose, Step};
+use crate::sustained;
+use crate::utilization;
+use estimate::{
+    Capacity, LongTrains, Outcome, RequestedBudget, Sustained, SustainedProbe, UtilizationConfig, UtilizationProbe,
+};
+use train::{Estimate, Transport};
+use units::{Rate, Span, Time};
+
+impl Measurement {
+    /// Looks at whether the rate lasts, in a full measurement by a method that claims to know token buckets; none otherwise.
+    pub(super) fn sustained_probe(
+        &self,
+        phase: &AvailablePhase,
+        outcome: &Outcome,
+        now: Time,
+    ) -> Option<SustainedProbe> {
+        let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
+        sustained::probe(&found.capacity, outcome, &self.plan, &self.limits(phase, found, now))
+    }
+
+    /// What longer trains are subject to, after what was spent on this capacity and this phase.
+    fn limits(&self, phase: &AvailablePhase, found: &FoundCapacity, now: Time) -> sustained::Limits {
+        let connections = match (&self.balanced, self.transport.kind()) {
+            (Some(balanced), _) => Some(balanced.connections()),
+            (None, Transport::Udp) => None,
+            (None, _) => Some(self.transport.connections()),
+        };
+        let spent = Cost {
+            bytes: found.cost.bytes + phase.series.bytes(),
+            duration: found.cost.duration + phase.series.cost(now).duration,
+            ..Cost::default()
+        };
+        // Packets on other links may have been faster.
+        let least_delay = match &self.balanced {
+            Some(balanced) => balanced.least_delay(),
+            None => self.delays.least(phase.series.direction()),
+        };
+        let max_packet = self.transport.max_ethernet_packet();
+        sustained::Limits { max_packet, connections, spent, least_delay }
+    }
+
+    /// Looks at whether the path is full, where little is available.
+    pub(super) fn fullness_probe(
+        &self,
+        phase: &AvailablePhase,
+        outcome: &Outcome,
+        now: Time,
+    ) -> Option<(Estimate<Rate>, UtilizationProbe)> {
+        let capacity = &phase.capacity.as_ref()?.capacity;
+        let (link, time) = utilization::needed_before_long_train(capacity, outcome)?;
+        Some((link, self.probe_of_utilization(phase, link.value, time, now)?))
+    }
+
+    pub(super) fn fullness(&mut self, mut phase: Box<FullnessPhase>, now: Time) -> (Phase, Option<Step>) {
+        match phase.probe.next(now) {
+            estimate::Step::Send { wait, train } => {
+                let so_far = phase.next.outcome.available.map(|estimate| estimate.value);
+                let step = self.send_next(&phase.next.available.series, Purpose::Utilization, wait, train, so_far, now);
+                (Phase::Fullness(phase), Some(step))
+            }
+            estimate::Step::Done(Some(found)) if utilization::is_full(&found) => {
+                let SustainedPhase { available, outcome, .. } = phase.next;
+                let outcome = utilization::judge(&found, &phase.link, false, outcome, None);
+                (self.end_direction(available, outcome, None, now), None)
+            }
+            estimate::Step::Done(_) => (Phase::Sustained(Box::new(phase.next)), None),
+        }
+    }
+
+    pub(super) fn sustained(&mut self, mut phase: Box<SustainedPhase>, now: Time) -> (Phase, Option<Step>) {
+        match phase.probe.next(now) {
+            estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
+                (self.end_direction(phase.available, phase.outcome, None, now), None)
+            }
+            estimate::Step::Send { wait, train } => {
+                let so_far = phase.outcome.available.map(|estimate| estimate.value);
+                let step = self.send_next(&phase.available.series, Purpose::SustainedRate, wait, train, so_far, now);
+                (Phase::Sustained(phase), Some(step))
+            }
+            estimate::Step::Done(found) => (self.end_sustained(*phase, found, now), None),
+        }
+    }
+
+    /// What follows a train that tried whether a rate lasts.
+    fn end_sustained(&mut self, phase: SustainedPhase, found: Sustained, now: Time) -> Phase {
+        let SustainedPhase { available, outcome, judged, .. } = phase;
+        match judged {
+            Some(judged) => {
+                let judged = Judged { outcome: sustained::judge_mean(&found, outcome), ..judged };
+                self.report_direction(available, judged, Some(&found), now)
+            }
+            None => {
+                let outcome = sustained::judge(&found, outcome);
+                self.end_direction(available, outcome, Some(found), now)
+            }
+        }
+    }
+
+    /// Sees whether connections are served in turn, where that is open; sends long trains where packets arrive in batches, and looks at how
+    /// busy the link is where trains leave that open; else reports the direction.
+    pub(super) fn end_direction(
+        &mut self,
+        phase: AvailablePhase,
+        outcome: Outcome,
+        sustained: Option<Sustained>,
+        now: Time,
+    ) -> Phase {
+        let judged = self.known().judge(&phase, outcome.clone(), sustained.as_ref());
+        if let Some(train) = self.order_train(&phase, &judged, now) {
+            return Phase::ServiceOrder(Box::new(ServiceOrderPhase { available: phase, outcome, sustained, train }));
+        }
+        if let Some((cycle, probe)) = self.long_trains_probe(&phase, &judged, now) {
+            return Phase::LongTrains(Box::new(LongTrainsPhase { available: phase, sustained, judged, cycle, probe }));
+        }
+        let probe = match &sustained {
+            Some(Sustained::Limited(_)) => None,
+            _ => self.utilization_probe(&phase, &judged, now),
+        };
+        match probe {
+            Some((link, probe)) => {
+                Phase::Utilization(Box::new(UtilizationPhase { available: phase, sustained, judged, link, probe }))
+            }
+            None => self.report_direction(phase, judged, sustained.as_ref(), now),
+        }
+    }
+
+    /// In a full measurement of one link by a method that is not bound to its own trains, where these leave open whether connections are
+    /// served in turn; none otherwise.
+    fn order_train(&self, phase: &AvailablePhase, judged: &Judged, now: Time) -> Option<OrderTrain> {
+        let found =
+            phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket() && judged.is_order_open)?;
+        let Capacity { bottleneck, fastest_burst, .. } = &found.capacity;
+        let arrived = phase.series.service_cycle().arrived();
+        let rates = [bottleneck.map(|link| link.value), *fastest_burst, judged.outcome.capacity, arrived];
+        let (all, max_packet) = (self.transport.opened_connections(), self.transport.max_ethernet_packet());
+        let connections = self.balanced.as_ref().map_or(all, Balanced::members_connections);
+        let train = OrderTrain::new(connections, all, rates.into_iter().flatten().max()?, max_packet)?;
+        let spent = self.limits(phase, found, now).spent;
+        let RequestedBudget { bytes, time } = self.plan.budget;
+        let is_within = !self.is_too_long(&train.train())
+            && bytes.is_none_or(|max| spent.bytes + train.train().bytes() <= max)
+            && time.is_none_or(|max| spent.duration + OrderTrain::MAX_TIME <= max);
+        is_within.then_some(train)
+    }
+
+    pub(super) fn service_order(&mut self, phase: Box<ServiceOrderPhase>, now: Time) -> (Phase, Option<Step>) {
+        if phase.available.order.is_some() {
+            let ServiceOrderPhase { available, outcome, sustained, .. } = *phase;
+            return (self.end_direction(available, outcome, sustained, now), None);
+        }
+        let so_far = phase.outcome.available.map(|estimate| estimate.value);
+        let train = phase.train.train();
+        let pause = OrderTrain::PAUSE;
+        let step = self.send_next(&phase.available.series, Purpose::ServiceOrder, pause, train, so_far, now);
+        // It tells nothing if no record comes.
+        let available = AvailablePhase { order: Some(ServiceOrder::Unknown), ..phase.available };
+        (Phase::ServiceOrder(Box::new(ServiceOrderPhase { available, ..*phase })), Some(step))
+    }
+
+    /// In a full measurement of one link by a method that is not bound to its own trains, where these do not tell because of how packets
+    /// arrive; none otherwise. With what that is.
+    fn long_trains_probe(&self, phase: &AvailablePhase, judged: &Judged, now: Time) -> Option<(Cycle, LongTrains)> {
+        let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
+        let is_one_link = self.balanced.is_none() && self.transport.kind() != Transport::Single;
+        let is_in_turn = phase.order == Some(ServiceOrder::InTurn);
+        let cycle = judged.cycle.as_ref().filter(|_| is_one_link && !is_in_turn)?;
+        let arrived = phase.series.service_cycle().arrived()?;
+        let probe = long_trains::probe(cycle, arrived, &self.plan, &self.limits(phase, found, now))?;
+        Some((cycle.clone(), probe))
+    }
+
+    pub(super) fn long_trains(&mut self, mut phase: Box<LongTrainsPhase>, now: Time) -> (Phase, Option<Step>) {
+        match phase.probe.next(now) {
+            estimate::Step::Send { wait, train } => {
+                let so_far = phase.probe.so_far();
+                let step = self.send_next(&phase.available.series, Purpose::LongTrains, wait, train, so_far, now);
+                (Phase::LongTrains(phase), Some(step))
+            }
+            estimate::Step::Done(found) => {
+                let LongTrainsPhase { available, sustained, judged, cycle, .. } = *phase;
+                let outcome = long_trains::judge(found.as_ref(), &cycle, sustained.as_ref(), judged.outcome.clone());
+                // What looked like a token bucket was the cycle.
+                let sustained = sustained.filter(|_| outcome.available.is_none());
+                // An even longer train passes at the mean of a link that does not vary itself.
+                let is_to_last = outcome.available.is_some() && !cycle.is_of_link;
+                match self.sustained_probe(&available, &outcome, now).filter(|_| is_to_last) {
+                    Some(probe) => {
+                        let phase = SustainedPhase { available, outcome, probe, judged: Some(judged) };
+                        (Phase::Sustained(Box::new(phase)), None)
+                    }
+                    None => {
+                        let judged = Judged { outcome, ..judged };
+                        (self.report_direction(available, judged, sustained.as_ref(), now), None)
+                    }
+                }
+            }
+        }
+    }
+
+    /// In a full measurement of one link by a method that knows what trains do not show; none where that is not needed. With the
+    /// rate of the link.
+    fn utilization_probe(
+        &self,
+        phase: &AvailablePhase,
+        judged: &Judged,
+        now: Time,
+    ) -> Option<(Estimate<Rate>, UtilizationProbe)> {
+        let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
+        if phase.series.burst_rate().is_some() && found.capacity.bottleneck.is_none() {
+            // Nothing is known of the time that the narrow link takes for one packet.
+            return None;
+        }
+        let is_narrow = judged.outcome.tight_link.is_none();
+        if judged.varies || !is_narrow {
+            return None;
+        }
+        let (link, time) = utilization::needed(&found.capacity, &judged.outcome)?;
+        Some((link, self.probe_of_utilization(phase, link.value, time, now)?))
+    }
+
+    /// A look at a link of this rate for so long, if the path allows for it, and the budget.
+    fn probe_of_utilization(
+        &self,
+        phase: &AvailablePhase,
+        rate: Rate,
+        time: Span,
+        now: Time,
+    ) -> Option<UtilizationProbe> {
+        let found = phase.capacity.as_ref()?;
+        let is_one_link = self.balanced.is_none() && self.transport.kind() != Transport::Single;
+        if !is_one_link || phase.series.service_cycle().is_batched() {
+            return None;
+        }
+        let config = UtilizationConfig { rate, time, seed: self.plan.seed };
+        let bytes = found.cost.bytes + phase.series.bytes() + config.bytes();
+        let duration = found.cost.duration + phase.series.cost(now).duration + time;
+        let RequestedBudget { bytes: max_bytes, time: max_time } = self.plan.budget;
+        let is_within = max_bytes.is_none_or(|max| bytes <= max) && max_time.is_none_or(|max| duration <= max);
+        (is_within && config.is_possible()).then(|| UtilizationProbe::new(config))
+    }
+
+    pub(super) fn utilization(&mut self, mut phase: Box<UtilizationPhase>, now: Time) -> (Phase, Option<Step>) {
+        match phase.probe.next(now) {
+            estimate::Step::Send { wait, train } => {
+                let so_far = phase.judged.outcome.available.map(|estimate| estimate.value);
+                let step = self.send_next(&phase.available.series, Purpose::Utilization, wait, train, so_far, now);
+                (Phase::Utilization(phase), Some(step))
+            }
+            estimate::Step::Done(found) => {
+                let UtilizationPhase { available, sustained, judged, link, .. } = *phase;
+                let lasts = matches!(sustained, Some(Sustained::Lasts { .. }));
+                let outcome = match found {
+                    Some(found) => utilization::judge(&found, &link, lasts, judged.outcome, judged.fair_share),
+                    None => judged.outcome,
+                };
+                let judged = Judged { outcome, ..judged };
+                (self.report_direction(available, judged, sustained.as_ref(), now), None)
+            }
+        }
+    }
+}
