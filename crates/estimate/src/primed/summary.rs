@@ -43,7 +43,7 @@ const MAX_RANDOM_LOSS: f64 = 0.07;
 /// Where little is left, fewer trains do not settle how much …
 const MIN_TRAINS_OF_LITTLE: usize = 7;
 /// … if half the interval's width is more than this part of the value.
-const MAX_VAGUENESS: f64 = 0.1;
+const MAX_VAGUENESS: f64 = 0.2;
 
 /// The byte budget where packets are sent in bursts: as much as the path carries in this time, but no more than this.
 const FAST_BUDGET_SECONDS: f64 = 0.048;
