@@ -191,7 +191,6 @@ mod tests {
         }
     }
 
-    /// What trains leave in the queues of other flows does not delay packets of a flow of its own for longer than one packet takes.
     /// A link that no packet found busy was said to be idle without any doubt.
     #[test]
     fn none_of_so_many_may_be_a_few_by_chance() {
@@ -199,6 +198,7 @@ mod tests {
         assert_eq!((found.low, found.value, found.high), (0.0, 0.0, 0.003));
     }
 
+    /// What trains leave in the queues of other flows does not delay packets of a flow of its own for longer than one packet takes.
     #[test]
     fn a_time_in_which_queues_are_emptied_does_not_count() {
         let service = Span::from_micros(120);

@@ -72,6 +72,12 @@ impl Overrides {
 
     /// An option given that experiments on paths of many kinds do not have.
     pub(super) fn for_others_than_atlas(&self) -> Option<&'static str> {
+        let others = self.for_disciplines_only().or(self.for_one_rate_only()).or(self.for_several_paths_only());
+        others.or(self.for_sessions_only()).or(self.for_chosen_measurements_only())
+    }
+
+    /// An option given that experiments do not have which make full measurements of their own paths.
+    fn for_chosen_measurements_only(&self) -> Option<&'static str> {
         let given = [
             ("--cross", !self.cross.is_empty()),
             ("--cross-kind", self.cross_kind.is_some()),
@@ -82,24 +88,13 @@ impl Overrides {
             ("--duration", self.duration.is_some()),
             ("--warm-up", self.warm_up.is_some()),
         ];
-        let others = self.for_disciplines_only().or(self.for_one_rate_only()).or(self.for_several_paths_only());
-        others.or(self.for_sessions_only()).or(first(&given))
+        first(&given)
     }
 
     /// An option given that experiments on fast links do not have.
     pub(super) fn for_others_than_fast_links(&self) -> Option<&'static str> {
-        let given = [
-            ("--cross", !self.cross.is_empty()),
-            ("--cross-kind", self.cross_kind.is_some()),
-            ("--cross-source", self.cross_source.is_some()),
-            ("--method", !self.methods.is_empty()),
-            ("--direction", !self.directions.is_empty()),
-            ("--row", !self.rows.is_empty()),
-            ("--duration", self.duration.is_some()),
-            ("--warm-up", self.warm_up.is_some()),
-        ];
         let others = self.for_disciplines_only().or(self.for_several_paths_only()).or(self.for_sessions_only());
-        others.or(self.for_atlas_only()).or(first(&given))
+        others.or(self.for_atlas_only()).or(self.for_chosen_measurements_only())
     }
 
     /// An option given that experiments on NAT sessions do not have.
