@@ -63,6 +63,24 @@ fn one_path_of_each(kinds: &[PathKind], transport: Transport, bottleneck: Bottle
 }
 
 #[test]
+fn a_path_of_the_atlas_that_cannot_be_measured_does_not_end_the_others() {
+    in_namespaces("a_path_of_the_atlas_that_cannot_be_measured_does_not_end_the_others", || {
+        let (runs, bottleneck) = (Some(1), Some(BottleneckKind::Emulated));
+        let overrides = Overrides { runs, bottleneck, kinds: vec![PathKind::Fifo], ..Overrides::default() };
+        let mut experiment = load("path-atlas", &overrides).unwrap().path_atlas().unwrap();
+        // A scenario file may not say so: the atlas has no paths for it.
+        experiment.transports = vec![Transport::Udp, Transport::Single, Transport::Rake];
+        let outcome = atlas::run(&experiment, &mut |_| (), &|| false).unwrap();
+        assert_eq!(outcome.rows.iter().map(|(row, _)| &*row.transport).collect::<Vec<_>>(), ["udp", "rake"]);
+        let [left_out] = &outcome.left_out[..] else { panic!("{:?}", outcome.left_out) };
+        assert!(left_out.kind.starts_with("fifo over single, seed "), "{left_out:?}");
+        assert!(left_out.reason.contains("choose udp or rake"), "{left_out:?}");
+        experiment.transports = vec![Transport::Single];
+        assert!(atlas::run(&experiment, &mut |_| (), &|| false).is_err());
+    });
+}
+
+#[test]
 fn paths_of_the_atlas_are_measured_in_real_time_or_left_out_with_the_reason() {
     in_namespaces("paths_of_the_atlas_are_measured_in_real_time_or_left_out_with_the_reason", || {
         let kinds = [PathKind::Fifo, PathKind::TightLink, PathKind::Wifi];

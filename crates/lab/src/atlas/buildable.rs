@@ -9,11 +9,11 @@ use sim::atlas::DrawnPath;
 use testnet::Htb;
 use units::{Rate, Span};
 
-/// A kind of path that was not measured.
+/// A kind of path, or a single one, that was not measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LeftOut {
-    /// The kind, and the transport where only that one is left out.
+    /// The kind, and the transport where only that one is left out; also the seed where only one path is.
     pub kind: String,
     /// Why not.
     pub reason: String,

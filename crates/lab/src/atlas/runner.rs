@@ -39,10 +39,10 @@ pub struct AtlasOutcome {
 
 /// Runs every point of `experiment`, in virtual time on all processors; `stop` is asked before each run, and ends the
 /// experiment with the rows measured so far. Kinds that cannot be built in real time, or not on this machine, are left out, and
-/// so are transports that a kind does not pass.
+/// so are transports that a kind does not pass, and single paths in real time that the system refuses after it has built others.
 ///
 /// # Errors
-/// A path of the atlas could not be made or measured.
+/// A path could not be made or measured in virtual time, or the first one in real time.
 pub fn run(
     experiment: &PathAtlas,
     observer: &mut dyn FnMut(AtlasProgress<'_>),
@@ -85,7 +85,7 @@ fn in_real_time(
     let mut outcome = AtlasOutcome { rows: Vec::with_capacity(points.len()), left_out: experiment.left_out() };
     outcome.left_out.iter().for_each(|left_out| observer(AtlasProgress::LeftOut(left_out, 0)));
     for of_kind in points.chunk_by(|one, other| one.kind == other.kind).take_while(|_| !stop()) {
-        if let Some(reason) = realtime::lacks(&experiment.path(&of_kind[0]), experiment.bottleneck)? {
+        if let Some(reason) = realtime::lacks(&experiment.path(&of_kind[0]), experiment.bottleneck) {
             let left_out = LeftOut { kind: of_kind[0].kind.name().to_owned(), reason };
             observer(AtlasProgress::LeftOut(&left_out, of_kind.len()));
             outcome.left_out.push(left_out);
@@ -93,12 +93,28 @@ fn in_real_time(
         }
         for point in of_kind.iter().take_while(|_| !stop()) {
             observer(AtlasProgress::Running(point));
-            let measured = undisturbed(experiment, point, observer, stop)?;
-            observer(AtlasProgress::Done(&measured.0));
-            outcome.rows.push(measured);
+            match undisturbed(experiment, point, observer, stop) {
+                Ok(measured) => {
+                    observer(AtlasProgress::Done(&measured.0));
+                    outcome.rows.push(measured);
+                }
+                Err(error) if outcome.rows.is_empty() => return Err(error),
+                Err(error) => {
+                    let left_out = path_left_out(experiment, point, &error);
+                    observer(AtlasProgress::LeftOut(&left_out, 1));
+                    outcome.left_out.push(left_out);
+                }
+            }
         }
     }
     Ok(outcome)
+}
+
+/// One path that the system refuses: the others are measured nonetheless.
+fn path_left_out(experiment: &PathAtlas, point: &AtlasPoint, error: &RunError) -> LeftOut {
+    let AtlasPoint { kind, transport, .. } = point;
+    let seed = experiment.path(point).seed;
+    LeftOut { kind: format!("{kind} over {}, seed {seed},", transport.word()), reason: error.to_string() }
 }
 
 fn undisturbed(
