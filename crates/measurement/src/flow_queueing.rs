@@ -165,6 +165,7 @@ pub(crate) fn is_overtaking(outcome: &Outcome) -> bool {
 fn takes_turns(capacity: &Capacity, available: Rate) -> bool {
     let all_arrives = |rate: Rate| available.as_f64() > MIN_SHARE * rate.as_f64();
     match (&capacity.shaper, &capacity.fastest_burst) {
+        _ if !capacity.may_take_turns => false,
         (Some(shaper), _) => shaper.burst_bytes.value < MAX_TURN_BYTES && all_arrives(shaper.committed_rate.value),
         (None, Some(fastest)) => {
             let contended = capacity.bottleneck.is_none() || available.as_f64() < MAX_CONTENDED * fastest.as_f64();
@@ -210,6 +211,8 @@ mod tests {
             fastest_burst: Some(Rate::from_mbit(50)),
             waiting: Some(waiting),
             is_disordered: false,
+            passes_few_at_once: false,
+            may_take_turns: true,
             long_train: Some(Rate::from_mbit(long)),
             fastest_long_train: Some(Rate::from_mbit(long)),
             bursts_used: 20,

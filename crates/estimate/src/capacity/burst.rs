@@ -47,15 +47,15 @@ impl Epoch {
 }
 
 impl Burst {
-    /// None where a packet is missing or out of order.
-    pub(super) fn read(shape: Shape, packets: &[PacketRecord], epoch: Epoch) -> Option<Self> {
+    /// None where a packet is missing or out of order. Dispersion counts from the packet at the place `first_paced` at the earliest.
+    pub(super) fn read(shape: Shape, packets: &[PacketRecord], epoch: Epoch, first_paced: usize) -> Option<Self> {
         let stamps: Option<Vec<(Time, Time)>> = packets.iter().map(|p| Some((p.sent?, p.received?))).collect();
         let stamps = stamps.filter(|stamps| stamps.len() == shape.packets as usize)?;
-        let from = usize::from(shape.packets >= WAKING_PACKETS);
+        let from = usize::from(shape.packets >= WAKING_PACKETS).max(first_paced);
         let (Some(&(sent, head)), Some(&(sent_first, received))) = (stamps.first(), stamps.get(from)) else {
             return None;
         };
-        let &(sent_last, received_last) = stamps.last()?;
+        let &(sent_last, received_last) = stamps.last().filter(|_| from + 1 < stamps.len())?;
         let in_order = stamps.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1);
         let gaps: Vec<f64> = stamps.windows(2).map(|pair| (pair[1].1 - pair[0].1).as_secs_f64()).collect();
         let counted = || gaps[from..].iter().copied();

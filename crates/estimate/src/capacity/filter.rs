@@ -49,6 +49,10 @@ pub(super) enum Refusal {
     Batches,
     #[error("{0}")]
     Disagreement(String),
+    #[error(
+        "only the first few packets of a train pass at once, as by a small token bucket, flow queueing, or a device that reports packets in batches"
+    )]
+    FewAtOnce,
     #[error("there is too much cross traffic for so few packets")]
     TooFew,
     #[error("there is too much cross traffic: the capacity may be anywhere from {0} to {1}")]
@@ -120,6 +124,11 @@ impl Reading {
     fn raised(self, cross: &CrossTraffic) -> Self {
         let Some((least, most)) = cross.rate.filter(|(least, _)| *least > self.value) else { return self };
         Reading { value: least, high: self.high.max(most), ..self }
+    }
+
+    /// In bit/s.
+    pub(super) fn value(&self) -> f64 {
+        self.value
     }
 
     pub(super) fn estimate(&self) -> Estimate<Rate> {

@@ -2,13 +2,12 @@
 
 use super::burst::{self, Burst, Epoch};
 use super::filter::{self, Reading, Refusal};
-use super::long_train::{LongRate, LongTrain};
+use super::long_train::{AtOnce, LongRate, LongTrain};
 use super::sample::samples;
 use super::shape::{MIN_RATE, Shape};
 use super::shaping::{self, Change};
 use crate::method::Rejection;
 use crate::stats::quantile;
-use std::borrow::Cow;
 use train::{PacketRecord, TrainRecord};
 use units::{Rate, Span};
 
@@ -19,6 +18,16 @@ const MAX_WAIT: f64 = 1.2;
 const MIN_WAITS: usize = 3;
 /// … and on no faster links, since hosts delay packets as well.
 const MIN_SERVICE_SECONDS: f64 = 50e-6;
+
+/// Most bursts find the link idle if so many …
+const MANY: f64 = 0.85;
+/// … of at least these …
+const MIN_HEADS: usize = 8;
+/// … wait for a smaller part of a packet's time than this, or no longer than hosts delay packets, in seconds.
+const MAX_IDLE_WAIT: f64 = 0.04;
+const HOST_DELAY_SECONDS: f64 = 5e-6;
+/// A long train that cross traffic shares the queue with arrives at less than this part of the capacity.
+const MAX_SHARED: f64 = 0.9;
 
 /// What a train was sent for.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,11 +51,21 @@ pub(super) struct Observations {
     epoch: Option<Epoch>,
     /// The change of rate in each long train, where there was one.
     changes: Vec<Option<Change>>,
+    /// Long trains as they arrived, …
+    long_packets: Vec<Vec<PacketRecord>>,
+    /// … and what they tell, behind what passed at once.
     pub(super) long_trains: Vec<LongTrain>,
+    /// How many packets passed a small bucket at once, by every train of full-sized packets that tells, …
+    passed_at_once: Vec<AtOnce>,
+    /// … and by enough of these.
+    pub(super) at_once: AtOnce,
     /// Whether many packets of a long train overtook others.
     pub(super) is_disordered: bool,
     /// Bits of the last long train.
     pub(super) last_long: f64,
+    /// Bursts as they arrived, …
+    burst_packets: Vec<(Shape, Vec<PacketRecord>)>,
+    /// … and what they tell, behind what passed at once.
     pub(super) bursts: Vec<Burst>,
     pub(super) bursts_sent: usize,
     pub(super) burst_trains: u32,
@@ -72,34 +91,61 @@ impl Observations {
                 self.scouted = Some(burst::scouted_rate(&record.packets).ok_or(Rejection::PacketsMissing)?);
                 self.sending = burst::sending_pace(&record.packets);
             }
-            Purpose::Long => {
-                self.last_long = record.packets.iter().map(|packet| f64::from(packet.size) * 8.0).sum();
-                let is_disordered = record.is_disordered();
-                self.is_disordered |= is_disordered;
-                // A scheduler that has flows wait for each other is no token bucket.
-                self.changes.push(shaping::change(&record.packets).filter(|_| !is_disordered));
-                let mut packets = Cow::from(&record.packets);
-                if is_disordered {
-                    packets.to_mut().sort_by_key(|packet| packet.received);
-                }
-                self.long_trains.push(LongTrain::read(&packets).ok_or(Rejection::PacketsMissing)?);
-            }
-            Purpose::Bursts(order) => self.add_bursts(record, order, epoch)?,
+            Purpose::Long => self.add_long(record),
+            Purpose::Bursts(order) => self.add_bursts(record, order),
         }
-        Ok(())
+        let known = self.long_trains.len() + self.bursts.len();
+        self.read_again(epoch);
+        let is_scout = self.long_packets.is_empty() && self.burst_packets.is_empty();
+        if is_scout || self.long_trains.len() + self.bursts.len() > known {
+            Ok(())
+        } else {
+            Err(Rejection::PacketsMissing)
+        }
     }
 
-    fn add_bursts(&mut self, record: &TrainRecord, order: Vec<Shape>, epoch: Epoch) -> Result<(), Rejection> {
+    fn add_long(&mut self, record: &TrainRecord) {
+        self.last_long = record.packets.iter().map(|packet| f64::from(packet.size) * 8.0).sum();
+        let is_disordered = record.is_disordered();
+        self.is_disordered |= is_disordered;
+        // A scheduler that has flows wait for each other is no token bucket.
+        let change = shaping::change(&record.packets).filter(|_| !is_disordered);
+        self.passed_at_once.push(match &change {
+            Some(change) if change.is_of_few_packets() => AtOnce::packets(change.packets),
+            Some(_) => AtOnce::NONE,
+            None => AtOnce::of(&record.packets),
+        });
+        self.changes.push(change);
+        let mut packets = record.packets.clone();
+        if is_disordered {
+            packets.sort_by_key(|packet| packet.received);
+        }
+        self.long_packets.push(packets);
+    }
+
+    fn add_bursts(&mut self, record: &TrainRecord, order: Vec<Shape>) {
         self.burst_trains += 1;
         self.bursts_sent += order.len();
-        let before = self.bursts.len();
         let mut rest: &[PacketRecord] = &record.packets;
         for shape in order {
             let (packets, others) = rest.split_at((shape.packets as usize).min(rest.len()));
-            self.bursts.extend(Burst::read(shape, packets, epoch));
+            if shape.tells_at_once(self.max_packet) {
+                self.passed_at_once.push(AtOnce::of(packets));
+            }
+            self.burst_packets.push((shape, packets.to_vec()));
             rest = others;
         }
-        if self.bursts.len() == before { Err(Rejection::PacketsMissing) } else { Ok(()) }
+    }
+
+    /// Reads all trains in the light of how many packets pass at once, which the last one may have shown.
+    fn read_again(&mut self, epoch: Epoch) {
+        let (at_once, full) = (AtOnce::of_most(&self.passed_at_once), self.max_packet);
+        self.at_once = at_once;
+        self.long_trains = self.long_packets.iter().filter_map(|packets| LongTrain::read(packets, at_once)).collect();
+        let read = |(shape, packets): &(Shape, Vec<PacketRecord>)| {
+            Burst::read(*shape, packets, epoch, at_once.first_paced(shape.size, full))
+        };
+        self.bursts = self.burst_packets.iter().filter_map(read).collect();
     }
 
     /// A rough figure of the rate that the path sustains.
@@ -111,13 +157,15 @@ impl Observations {
     /// The rate to plan for, in bit/s: that of the first packets, unless long trains were slow without a bucket. Then these
     /// packets arrived too close together, because the receiver had been idle.
     pub(super) fn rate(&self) -> Option<f64> {
-        let slow = self.slow().filter(|_| self.fullest().is_none());
+        let paced = self.long_trains.last().map(LongTrain::rate).filter(|_| self.at_once.is_some());
+        let slow = paced.or(self.slow().filter(|_| self.fullest().is_none()));
         Some(slow.unwrap_or(self.scouted?).max(MIN_RATE))
     }
 
     /// The rate of the last long train, if that is far below the one at which the first packets arrived.
     pub(super) fn slow(&self) -> Option<f64> {
-        self.long_trains.last().map(LongTrain::rate).filter(|&rate| self.scouted.is_some_and(|few| rate < few / 2.0))
+        let last = self.long_trains.last().filter(|_| !self.at_once.is_some());
+        last.map(LongTrain::rate).filter(|&rate| self.scouted.is_some_and(|few| rate < few / 2.0))
     }
 
     /// The fastest rate of all shapes of bursts that nothing delayed, in bit/s.
@@ -177,8 +225,7 @@ impl Observations {
     /// The least delay of the first packets of bursts of the largest packets, in seconds, plus the clocks' unknown offset; a
     /// few may have been stamped late.
     fn least_delay(&self) -> Option<f64> {
-        let full = self.bursts.iter().filter(|burst| burst.shape.size == self.max_packet);
-        let heads: Vec<f64> = full.map(|burst| burst.head).collect();
+        let heads = self.heads();
         Some(self.epoch?.delay().as_secs_f64() + quantile(&heads, 0.05)?)
     }
 
@@ -190,6 +237,34 @@ impl Observations {
         let trains: &[LongTrain] = if self.reproduced().is_some() { &[] } else { &self.long_trains };
         let least = self.least_delay().unwrap_or(f64::INFINITY);
         let long: Vec<LongRate> = trains.iter().map(|train| train.rates(least)).collect();
-        filter::read(&self.bursts, &long, seed)
+        let reading = filter::read(&self.bursts, &long, seed)?;
+        match self.at_once.is_some() && self.may_take_turns(reading.value()) {
+            true if self.tells_turns() => Err(Refusal::FewAtOnce),
+            true => Err(Refusal::TooFew),
+            false => Ok(reading),
+        }
+    }
+
+    /// Whether there are enough bursts to see if others' packets are there all the time.
+    pub(super) fn tells_turns(&self) -> bool {
+        self.heads().len() >= MIN_HEADS
+    }
+
+    /// How long the first packets of bursts of full packets took, in seconds up to a constant.
+    fn heads(&self) -> Vec<f64> {
+        let full = self.bursts.iter().filter(|burst| burst.shape.size == self.max_packet);
+        full.map(|burst| burst.head).collect()
+    }
+
+    /// Whether packets behind the first few may come at this rate because they are served in turn with those of other flows that are
+    /// there all the time, and not because of a small bucket. These would have the bursts' first packets wait, and leave a long train
+    /// no less than a burst.
+    pub(super) fn may_take_turns(&self, rate: f64) -> bool {
+        let heads = self.heads();
+        let wait = quantile(&heads, MANY).zip(quantile(&heads, 0.02)).map(|(many, least)| many - least);
+        let service = f64::from(self.max_packet) * 8.0 / rate;
+        let is_idle =
+            self.tells_turns() && wait.is_some_and(|wait| wait < (MAX_IDLE_WAIT * service).max(HOST_DELAY_SECONDS));
+        !is_idle && self.long_trains.iter().all(|train| train.rate() > MAX_SHARED * rate)
     }
 }

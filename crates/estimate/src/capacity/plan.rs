@@ -1,5 +1,6 @@
 //! Which packets to send.
 
+use super::long_train::AtOnce;
 use super::shape::{MIN_RATE, Shape, WAKING_PACKETS};
 use train::{Segment, Train};
 use units::Span;
@@ -77,9 +78,10 @@ pub(super) fn pause(fill: Option<f64>, random: f64) -> Span {
 
 /// Bursts that suit a path of this rate, of so many packets at most: two or three of full packets, one of smaller ones, and
 /// one of full packets that are sent as far apart as the path still queues them, if to send one takes so many seconds that it
-/// matters.
-pub(super) fn shapes(rate: f64, sending: f64, max_packets: f64, max_packet: u32) -> Vec<Shape> {
+/// matters. Those that pass a small bucket at once come in addition.
+pub(super) fn shapes(rate: f64, sending: f64, max_packets: f64, (max_packet, at_once): (u32, AtOnce)) -> Vec<Shape> {
     let size = max_packet.max(2);
+    let more = at_once.additional();
     let gaps = (MIN_DISPERSION_SECONDS * rate / (f64::from(size) * 8.0)).ceil().clamp(1.0, 6.0) as u32;
     // Of packets that follow each other so closely, the first does not count.
     let least = if rate > FAST_RATE { (gaps + 1).max(WAKING_PACKETS) } else { gaps + 1 };
@@ -93,13 +95,13 @@ pub(super) fn shapes(rate: f64, sending: f64, max_packets: f64, max_packet: u32)
         _ => vec![least, least + 2, (2 * least).max(8)],
     };
     let interval = Span::ZERO;
-    let full = counts.iter().map(|&packets| Shape { packets, size, interval });
-    let small = counts.get(1).map(|&packets| Shape { packets, size: size / 2, interval });
+    let full = counts.iter().map(|&packets| Shape { packets: packets + more, size, interval });
+    let small = counts.get(1).map(|&packets| Shape { packets: packets + 2 * more, size: size / 2, interval });
     let pace = f64::from(size) * 8.0 / rate;
     let stretched = (sending + STRETCH_SECONDS).max(0.25 * pace).min(0.8 * pace);
     let matters = sending > NEGLIGIBLE_PART * pace && stretched - sending > MIN_STRETCH_SECONDS;
     let interval = Span::from_secs_f64(stretched);
-    let stretched = matters.then_some(Shape { packets: counts[1], size, interval });
+    let stretched = matters.then_some(Shape { packets: counts[1] + more, size, interval });
     full.chain(small).chain(stretched).filter(|shape| f64::from(shape.packets) <= max_packets).collect()
 }
 

@@ -92,12 +92,12 @@ impl CapacityProbe {
         if let Some((wait, train)) = self.plan_long(rate) {
             return Some((Purpose::Long, wait, train));
         }
-        let bucket = self.seen.reproduced();
+        let bucket = self.seen.reproduced().filter(|change| !change.is_of_few_packets());
         let (max_packets, pace) = match &bucket {
             Some(change) => (change.burst / (8.0 * f64::from(max_packet)) * 0.8, change.rate),
             None => (f64::INFINITY, rate),
         };
-        let shapes = plan::shapes(rate, self.seen.sending, max_packets, max_packet);
+        let shapes = plan::shapes(rate, self.seen.sending, max_packets, (max_packet, self.seen.at_once));
         let tried = self.seen.burst_trains;
         if shapes.len() < 2 || tried >= plan::MAX_BURST_TRAINS || (tried > 0 && self.known()) {
             return None;
@@ -137,19 +137,24 @@ impl CapacityProbe {
     /// Whether the capacity is known well enough.
     fn known(&self) -> bool {
         match self.seen.read(self.config.seed) {
+            // What is committed is known; and whether flows are served in turn, as far as it can be.
+            _ if self.seen.reproduced().is_some_and(|change| change.is_of_few_packets()) => self.seen.tells_turns(),
             Ok(reading) if self.seen.reproduced().is_some() => reading.half_width() <= PEAK_RATE_PRECISION,
             Ok(reading) => reading.half_width() <= self.config.precision,
-            Err(Refusal::SendingSlower(_)) => true,
+            Err(Refusal::SendingSlower(_) | Refusal::FewAtOnce) => true,
             Err(_) => false,
         }
     }
 
     fn outcome(&self) -> Capacity {
         let read = self.seen.read(self.config.seed);
-        let shaper = self.seen.stated().map(|change| {
-            let peak = read.as_ref().ok().map(Reading::estimate).filter(|peak| peak.low.as_f64() > change.rate);
+        let reading = read.as_ref().ok().map(Reading::estimate);
+        let large = self.seen.stated().map(|change| {
+            let peak = reading.filter(|peak| peak.low.as_f64() > change.rate);
             shaping::shaper(&change, &self.seen.believed(), peak)
         });
+        let small = reading.and_then(|rate| self.seen.at_once.shaper(rate, self.config.max_packet));
+        let shaper = large.or(small);
         let is_sender_limited = matches!((&shaper, &read), (None, Err(Refusal::SendingSlower(_))));
         let found = match (&shaper, read) {
             (Some(shaper), _) => Ok(shaper.committed_rate),
@@ -163,6 +168,7 @@ impl CapacityProbe {
                 (None, seen.and_then(Refusal::at_least), Some(self.why_unknown(refusal)))
             }
         };
+        let committed = bottleneck.map(|rate| rate.value.as_f64());
         let bursts_used = (self.seen.bursts.len() + self.seen.long_trains.len()) as u32;
         let long =
             |of: fn(f64, f64) -> f64| self.seen.long_trains.iter().map(LongTrain::rate).reduce(of).map(Rate::from_f64);
@@ -175,6 +181,8 @@ impl CapacityProbe {
             fastest_burst: self.seen.fastest_burst().map(Rate::from_f64),
             waiting: self.seen.waiting(),
             is_disordered: self.seen.is_disordered,
+            passes_few_at_once: self.seen.at_once.is_some(),
+            may_take_turns: committed.is_none_or(|rate| self.seen.may_take_turns(rate)),
             long_train: long(f64::min),
             fastest_long_train: long(f64::max),
             bursts_used,

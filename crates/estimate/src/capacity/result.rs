@@ -27,6 +27,11 @@ pub struct Capacity {
     /// Whether many packets of a long train arrived before others that were sent earlier: those of other flows, where flows have queues
     /// of their own.
     pub is_disordered: bool,
+    /// Whether the first packets of trains arrive at once and those behind them do not, as a token bucket of a few packets lets them.
+    pub passes_few_at_once: bool,
+    /// Whether packets behind the first few of a train may be slower because flows are served in turn. Not where hardly a train had to
+    /// wait for others' packets, or where a longer one arrived at less than bursts: then it is a token bucket of a few packets.
+    pub may_take_turns: bool,
     /// The rate at which the slowest long train arrived, sent back to back.
     pub long_train: Option<Rate>,
     /// That of the fastest.
@@ -151,6 +156,8 @@ mod tests {
             fastest_burst: None,
             waiting: None,
             is_disordered: false,
+            passes_few_at_once: false,
+            may_take_turns: true,
             long_train: None,
             fastest_long_train: None,
             bursts_used: 20,

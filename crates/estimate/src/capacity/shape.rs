@@ -17,6 +17,11 @@ pub(super) struct Shape {
 }
 
 impl Shape {
+    /// Whether it shows how many packets of so many bytes pass at once: enough of them follow back to back.
+    pub(super) fn tells_at_once(self, full: u32) -> bool {
+        self.size == full && self.interval == Span::ZERO && self.packets >= WAKING_PACKETS
+    }
+
     pub(super) fn bits(self) -> f64 {
         f64::from(self.packets) * f64::from(self.size) * 8.0
     }

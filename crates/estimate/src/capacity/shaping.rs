@@ -30,6 +30,9 @@ const NEARLY_SAME_RATE: f64 = 0.01;
 /// … and the rate by less than this.
 const SAME_RATE: f64 = 0.05;
 
+/// A smaller burst may also be that of a flow which waits for its turn from the second or third packet on, in bits.
+const FEW_PACKETS_BITS: f64 = 42_000.0;
+
 /// A change of the rate within a train.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Change {
@@ -49,6 +52,11 @@ impl Change {
     /// Whether cross traffic may be the cause.
     pub(crate) fn is_slight(&self) -> bool {
         self.fall < SLIGHT_FALL
+    }
+
+    /// Whether it may as well be a queue in which flows are served in turn.
+    pub(super) fn is_of_few_packets(&self) -> bool {
+        self.burst < FEW_PACKETS_BITS
     }
 
     /// Whether the train's first packet was so much later than the path's least delay of `least` seconds that the packets

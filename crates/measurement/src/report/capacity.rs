@@ -184,6 +184,8 @@ mod tests {
             fastest_burst: None,
             waiting: None,
             is_disordered: false,
+            passes_few_at_once: false,
+            may_take_turns: true,
             fastest_long_train: None,
             long_train: None,
             bursts_used: 20,

@@ -7,7 +7,7 @@ use crate::path::{Hop, Stamping, VirtualPath};
 use crate::proxy::{HEADER_BYTES, Proxy};
 use crate::tcp::congestion::Control;
 use link::queue::{DisciplineSettings, Limit, QueueConfig};
-use link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, Reordering, SizeMix, TokenBucket, Wireless};
+use link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, Periods, Reordering, SizeMix, TokenBucket, Wireless};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use units::{ConfigError, Rate, Span, Time};
@@ -246,6 +246,12 @@ impl DrawnPath {
                 self.bucket = Some(bucket);
                 LinkConfig { rate: Some(faster(random, rate)), medium: Some(Medium::TokenBucket(bucket)), ..link }
             }
+            PathKind::SmallBucket => {
+                let bucket = TokenBucket { rate, burst_bytes: random.random_range(2 * 1500..4 * 1500) };
+                self.bucket = Some(bucket);
+                let line = Rate::from_f64((rate.as_f64() * between(random, 2.0, 50.0)).round());
+                LinkConfig { rate: Some(line), medium: Some(Medium::TokenBucket(bucket)), ..link }
+            }
             PathKind::Jitter => LinkConfig { jitter: Span::from_secs_f64(between(random, JITTER.0, JITTER.1)), ..link },
             PathKind::Wifi => self.wireless(link, random),
             PathKind::Cellular => {
@@ -375,6 +381,7 @@ impl DrawnPath {
         };
         let kind = match poisson {
             _ if self.kind == PathKind::JitteredCross => CrossKind::Jittered { rate, size, jitter: CROSS_JITTER },
+            _ if self.kind == PathKind::SmallBucket && random.random_bool(0.5) => every_millisecond(rate),
             true => CrossKind::Poisson { rate, sizes },
             false => CrossKind::Constant { rate, size },
         };
@@ -394,6 +401,14 @@ fn mixed(random: &mut Pcg64Mcg) -> (SizeMix, u32) {
     let between = between(random, least, most) as u32;
     let sizes = [least as u32, between, most as u32].map(|size| (size, random.random_range(1..=10)));
     (SizeMix::weighted(sizes), between)
+}
+
+/// As a program sends that looks at the clock once a millisecond: in bursts at the rate of its host's line.
+fn every_millisecond(rate: Rate) -> CrossKind {
+    let (line, size) = (Rate::from_mbit(1000), 1500);
+    let period = Span::from_millis(1).max(rate.time_for(size));
+    let on = Span::from_secs_f64(period.as_secs_f64() * rate.as_f64() / line.as_f64()).max(line.time_for(size));
+    CrossKind::OnOff { rate: line, size: size as u32, on, off: period - on, periods: Periods::Fixed }
 }
 
 /// Behind half of the proxies, headers are longer or shorter: there is IPv6 in place of IPv4, or there are no timestamps.

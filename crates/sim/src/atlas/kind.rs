@@ -2,7 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 use train::Transport;
 
-/// What is special about a path. But for two kinds, all have constant or Poisson cross traffic or none; and but for three, one
+/// What is special about a path. But for three kinds, all have constant or Poisson cross traffic or none; and but for three, one
 /// bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathKind {
@@ -65,11 +65,14 @@ pub enum PathKind {
     /// A path of another kind with something else at one of its ends, as a home network behind an access line is: delays that vary as in
     /// [`PathKind::Jitter`], a receiver as in [`PathKind::Batching`], or up to 1 % of loss.
     Combined,
+    /// A token-bucket shaper before a line that is 2 to 50 times as fast, with room for two to four packets, as the kernel's HTB has
+    /// by default; and half of the time cross traffic that comes in bursts every millisecond, as programs send it.
+    SmallBucket,
 }
 
 impl PathKind {
     /// All kinds.
-    pub const ALL: [PathKind; 28] = [
+    pub const ALL: [PathKind; 29] = [
         PathKind::Fifo,
         PathKind::Policer,
         PathKind::Shaper,
@@ -98,6 +101,7 @@ impl PathKind {
         PathKind::FastLink,
         PathKind::Proxy,
         PathKind::Combined,
+        PathKind::SmallBucket,
     ];
 
     /// As scenario files and reports call it.
@@ -131,6 +135,7 @@ impl PathKind {
             PathKind::FastLink => "fast-link",
             PathKind::Proxy => "proxy",
             PathKind::Combined => "combined",
+            PathKind::SmallBucket => "small-bucket",
         }
     }
 

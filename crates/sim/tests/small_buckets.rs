@@ -1,0 +1,39 @@
+//! Paths of the atlas behind a token bucket of a few packets, as the kernel's HTB has by default: of the seeds that tune, and what is
+//! wrong prints its seed. The first packets of every train passed at once, which was taken for a faster link that flows share in turn.
+
+use estimate::MethodSettings;
+use measurement::report::DirectionReport;
+use sim::atlas::{DrawnPath, PathKind, Seeds, Verdict};
+use train::Transport;
+
+/// The verdict, and for where it is wrong what was found, in words.
+fn measured(number: u32, transport: Transport) -> (DrawnPath, DirectionReport, Verdict, String) {
+    let path = DrawnPath::new(PathKind::SmallBucket, Seeds::Tuning.seed(number));
+    let measured = path.measure(transport, &MethodSettings::default()).unwrap();
+    let words =
+        format!("{number} over {transport}, seed {}: {}, truth {:?}", path.seed, measured.report, measured.truth);
+    let verdict = Verdict::of(&path, &measured);
+    (path, measured.report, verdict, words)
+}
+
+#[test]
+fn an_idle_one_is_measured_like_any_idle_link_and_its_capacity_as_well() {
+    let is_idle = |number: &u32| DrawnPath::new(PathKind::SmallBucket, Seeds::Tuning.seed(*number)).cross_flows == 0;
+    for number in (0..60).filter(is_idle) {
+        for transport in [Transport::Udp, Transport::Rake] {
+            let (path, report, verdict, words) = measured(number, transport);
+            assert!(verdict.judgement.is_some_and(|judgement| judgement.covers && judgement.width < 0.1), "{words}");
+            let capacity = report.capacity.and_then(|capacity| capacity.bottleneck_bits_per_second);
+            let rate = capacity.unwrap_or_else(|| panic!("no capacity: {words}")).value.as_f64();
+            assert!((rate / path.sustained.as_f64() - 1.0).abs() < 0.02, "capacity {rate}: {words}");
+        }
+    }
+}
+
+#[test]
+fn one_that_others_use_is_not_taken_for_a_faster_link() {
+    for number in [24, 72] {
+        let (_, _, verdict, words) = measured(number, Transport::Udp);
+        assert_eq!(verdict.fault, None, "{words}");
+    }
+}
