@@ -98,6 +98,14 @@ impl Primed {
         Ok(())
     }
 
+    /// After a train that lost too many packets to be read, before any was read: it was far too fast. At least half of that is too much,
+    /// and at most what arrived is available.
+    fn slow_down(&mut self, record: &TrainRecord) {
+        let Some(scouted) = self.state.scouted.filter(|_| self.state.trains.is_empty()) else { return };
+        let arrived = control::scouted_rate(record).unwrap_or(scouted);
+        self.state.scouted = Some(arrived.min(scouted / 2.0));
+    }
+
     /// A small token bucket shows in the primes themselves: their first packets pass faster than the rest. Whether it has just been
     /// found.
     fn look_for_shaper(&mut self, packets: &[PacketRecord]) -> bool {
@@ -211,7 +219,10 @@ impl Method for Primed {
                 self.state.failures_in_row += 1
             }
             Ok(()) => self.state.failures_in_row = 0,
-            Err(why) => self.state.reject(why),
+            Err(why) => {
+                self.state.reject(why);
+                self.slow_down(record);
+            }
         }
     }
 
@@ -401,6 +412,28 @@ mod tests {
         assert!(outcome.available.is_none());
         let Some(Bound::AtLeast(rate, Limit::Sender)) = outcome.bound else { panic!("{outcome:?}") };
         assert!(rate > Rate::from_mbit(100) && outcome.reason.unwrap().contains("sender-limited"));
+    }
+
+    /// The kernel's HTB of 20 Mbit/s with a queue of two packets: the scout passed at once, and of each train four packets.
+    #[test]
+    fn a_train_of_which_nearly_nothing_arrives_is_followed_by_slower_ones() {
+        let mut path = Bucket::new(20e6, 0.0, 24e3, 1e10);
+        let outcome = measure(|wait, train| {
+            let start = path.now + wait.as_secs_f64();
+            let packets = train.packets().map(|planned| {
+                let (at, bits) = (start + planned.offset.as_secs_f64(), f64::from(planned.size) * 8.0);
+                let credit = (path.credit + path.rate * (at - path.now)).min(path.bucket);
+                let fits = credit - bits > -2.0 * 12e3;
+                (path.credit, path.now) = (credit - if fits { bits } else { 0.0 }, at);
+                let sent = Time::ZERO + Span::from_secs_f64(at);
+                let received = sent + Span::from_secs_f64(0.005 + (-path.credit / path.rate).max(1e-6));
+                let received = Some(received).filter(|_| fits);
+                PacketRecord { size: planned.size, sent: Some(sent), submitted: None, received }
+            });
+            TrainRecord { packets: packets.collect() }
+        });
+        let found = outcome.available.unwrap_or_else(|| panic!("{outcome:?}")).value.as_f64();
+        assert!((found / 20e6 - 1.0).abs() < 0.05, "{outcome:?}");
     }
 
     #[test]
