@@ -40,7 +40,7 @@ fn measure(path: &DrawnPath, transport: Transport) -> Measured {
     measured
 }
 
-/// In six of eight measurements, the line's rate was said to be available: ten times as much as lasts.
+/// The line's rate was said to be available: ten times as much as lasts.
 #[test]
 fn a_policer_with_the_bucket_of_a_byte_limit_is_seen() {
     for transport in TRANSPORTS {
