@@ -88,6 +88,7 @@ impl Dummy {
             spread: None,
             capacity: None,
             tight_link: None,
+            hidden_bucket: None,
             trains_used: self.rate.is_some().into(),
             trains_rejected: rejected,
             warnings: Vec::new(),

@@ -231,6 +231,7 @@ fn outcome(reading: &Result<Reading, Rejection>) -> Outcome {
         spread: None,
         capacity: None,
         tight_link: None,
+        hidden_bucket: None,
         trains_used: 0,
         trains_rejected: BTreeMap::new(),
         warnings: vec!["linear-scan is the published rule: it states no confidence".to_owned()],

@@ -59,6 +59,9 @@ pub struct Outcome {
     pub capacity: Option<Rate>,
     /// How fast the tight link is, where it has turned out not to be the narrow link.
     pub tight_link: Option<Rate>,
+    /// The rate at which trains arrived in the end, where there is no value because they arrived ever more slowly: as behind a token
+    /// bucket that was not known before.
+    pub hidden_bucket: Option<Rate>,
     /// Trains that went into the value.
     pub trains_used: u32,
     /// Trains that were left out, by cause.
@@ -77,6 +80,7 @@ impl Outcome {
             spread: None,
             capacity: None,
             tight_link: None,
+            hidden_bucket: None,
             trains_used: 0,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

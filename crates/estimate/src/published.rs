@@ -183,6 +183,7 @@ impl Account {
             spread,
             capacity,
             tight_link: None,
+            hidden_bucket: None,
             trains_used,
             trains_rejected: rejected,
             warnings,

@@ -14,6 +14,7 @@
 //! (TOPP: Melander, Björkman, Gunningberg, GLOBECOM 2000). Random loss has the same ratio at every rate, and is so told from
 //! a policer; loss without queueing delay tells a policer from a shaper.
 
+mod config;
 mod fit;
 mod plan;
 mod probe;
@@ -23,5 +24,6 @@ mod result;
 mod tests;
 mod trend;
 
-pub use probe::{SustainedConfig, SustainedProbe};
+pub use config::SustainedConfig;
+pub use probe::SustainedProbe;
 pub use result::{Limiter, Policing, Sustained};

@@ -215,7 +215,22 @@ proptest! {
         budget_bytes in 0u64..5_000_000,
     ) {
         let [rate, cross] = [kilobits, kilobits / 3].map(|kilobits| Rate::from_bits_per_second(kilobits * 1000));
-        sustain(SustainedConfig { rate, cross, max_packet: 1500, max_packets, budget_bytes, least_delay: Some(Span::ZERO), seed }, &fates);
+        let (is_retransmitting, is_bucket_hinted) = (seed.is_multiple_of(2), seed.is_multiple_of(3));
+        let (max_packet, least_delay) = (1500, Some(Span::ZERO));
+        sustain(
+            SustainedConfig {
+                rate,
+                cross,
+                max_packet,
+                max_packets,
+                is_retransmitting,
+                is_bucket_hinted,
+                budget_bytes,
+                least_delay,
+                seed,
+            },
+            &fates,
+        );
     }
 
     #[test]

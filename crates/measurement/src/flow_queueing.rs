@@ -194,6 +194,7 @@ mod tests {
             spread: None,
             capacity: None,
             tight_link: None,
+            hidden_bucket: None,
             trains_used: 11,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

@@ -62,6 +62,7 @@ mod tests {
             spread: None,
             capacity: Some(Rate::from_mbit(50)),
             tight_link: None,
+            hidden_bucket: None,
             trains_used: 5,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

@@ -13,14 +13,20 @@ use units::{Rate, Span};
 const TRIED_PART: f64 = 0.95;
 /// Longer trains leave more slowly than short ones below this part of what was planned.
 const SLOWER: f64 = 0.98;
+/// Below this part of what short trains could be sent at, longer ones were held up.
+const HELD_UP: f64 = 0.3;
 /// Less cross traffic than this part of the narrow link does not tell how fast the tight link is.
 const MIN_CROSS_PART: f64 = 0.1;
 /// A train of which a larger part of the packets has no receive stamps tells nothing.
 const MAX_UNSTAMPED_PART: f64 = 0.7;
 /// What arrives of a part of a train may be less than what lasts, by chance.
 const DELIVERED_MARGIN: f64 = 1.15;
-/// IP bytes of both longer trains, unless the user has requested a budget.
-const BUDGET_BYTES: u64 = 3_000_000;
+/// IP bytes of all longer trains, unless the user has requested a budget, …
+const BUDGET_BYTES: u64 = 6_000_000;
+/// … and where other trains hint at a large token bucket.
+const HINTED_BUDGET_BYTES: u64 = 16_000_000;
+/// Such a bucket is used up at so many times the rate at which trains arrived in the end.
+const HINTED_PART: f64 = 5.0;
 
 /// What the longer trains are subject to.
 pub(crate) struct Limits {
@@ -32,6 +38,8 @@ pub(crate) struct Limits {
     pub(crate) spent: Cost,
     /// See [`SustainedConfig::least_delay`].
     pub(crate) least_delay: Option<Span>,
+    /// Whether packets arrive in batches, which looks like a token bucket.
+    pub(crate) is_batched: bool,
 }
 
 impl Limits {
@@ -50,7 +58,10 @@ pub(crate) fn probe(
     limits: &Limits,
 ) -> Option<SustainedProbe> {
     let RequestedBudget { bytes, time } = plan.budget;
-    let budget_bytes = bytes.map_or(BUDGET_BYTES, |bytes| bytes.saturating_sub(limits.spent.bytes).min(BUDGET_BYTES));
+    let hint = outcome.hidden_bucket.filter(|_| !limits.is_batched);
+    let is_bucket_hinted = hint.is_some();
+    let most = if is_bucket_hinted { HINTED_BUDGET_BYTES } else { BUDGET_BYTES };
+    let budget_bytes = bytes.map_or(most, |bytes| bytes.saturating_sub(limits.spent.bytes).min(most));
     // A long train would take most of what others have on a path that is nearly full, and tell nothing.
     let is_full = outcome.bound.is_some_and(|bound| bound.limit() == Limit::NearlyFull);
     if is_full || time.is_some_and(|time| limits.spent.duration + Span::from_secs(1) > time) {
@@ -59,7 +70,12 @@ pub(crate) fn probe(
     let narrow = capacity.bottleneck.map(|capacity| capacity.value).or(outcome.capacity);
     // A lower bound by what could be sent is of short trains, too.
     let carried = outcome.bound.filter(|bound| bound.limit() == Limit::Sender).and_then(|bound| bound.at_least());
-    let tried = outcome.available.map(|found| found.low).or(carried).or(narrow)?;
+    // But no faster than the bucket passes bursts.
+    let burst = [capacity.bottleneck.map(|link| link.value), capacity.at_least, capacity.fastest_burst];
+    let burst = burst.into_iter().flatten().max();
+    let hinted = hint.map(|rate| Rate::from_f64(rate.as_f64() * HINTED_PART));
+    let hinted = hinted.map(|rate| burst.map_or(rate, |burst| rate.min(burst)));
+    let tried = outcome.available.map(|found| found.low).or(carried).or(hinted).or(narrow)?;
     let rate = Rate::from_f64(tried.as_f64() * TRIED_PART);
     (rate > Rate::ZERO).then(|| {
         SustainedProbe::new(SustainedConfig {
@@ -67,6 +83,8 @@ pub(crate) fn probe(
             cross: narrow.map_or(Rate::ZERO, |narrow| Rate::from_f64((narrow.as_f64() - rate.as_f64()).max(0.0))),
             max_packet: limits.max_packet,
             max_packets: limits.max_packets(),
+            is_retransmitting: limits.connections.is_some(),
+            is_bucket_hinted,
             budget_bytes,
             least_delay: limits.least_delay,
             seed: plan.seed,
@@ -128,8 +146,16 @@ fn lower(rate: Rate, max_growth: f64, outcome: Outcome) -> Outcome {
     Outcome { available: Some(Estimate { low, ..found }), ..outcome }
 }
 
-/// What could be sent in short trains is no lower bound where longer ones left at less.
+/// What could be sent in short trains is no lower bound where longer ones left at less; where they left at far less, it is not known why.
 fn lower_bound(rate: Rate, outcome: Outcome) -> Outcome {
+    if let Some(Bound::AtLeast(least, Limit::Sender)) = outcome.bound
+        && rate.as_f64() < HELD_UP * least.as_f64()
+    {
+        let reason = format!(
+            "{least} passed in short trains, but longer ones left at {rate}: a host or a token bucket on this side holds them up"
+        );
+        return Outcome { bound: None, reason: Some(reason), ..outcome };
+    }
     let bound = outcome.bound.map(|bound| match bound {
         Bound::AtLeast(least, Limit::Sender) if rate.as_f64() < SLOWER * TRIED_PART * least.as_f64() => {
             Bound::AtLeast(rate, Limit::Sender)
@@ -157,13 +183,15 @@ fn refuse(rate: Rate, outcome: Outcome) -> Outcome {
 }
 
 fn limit(limiter: &Limiter, outcome: Outcome) -> Outcome {
-    let Limiter { policing, delivered, doubt, available, committed_rate, .. } = limiter;
+    let Limiter { policing, delivered, sent, doubt, available, committed_rate, .. } = limiter;
     let what = match policing {
         Some(Policing::Drops) => "a policer drops what exceeds its committed rate",
         Some(Policing::Delays) => "what passes in short trains does not last: longer ones build a queue",
         None => "what passes in short trains does not last",
     };
-    let most = Rate::from_f64(delivered.as_f64() * DELIVERED_MARGIN + doubt.as_f64());
+    // As much arrived of other trains in the end.
+    let delivered = outcome.hidden_bucket.map_or(*delivered, |rate| rate.max(*delivered));
+    let most = Rate::from_f64(delivered.as_f64() * DELIVERED_MARGIN + doubt.as_f64()).min(*sent);
     let reason = available.is_none().then(|| format!("{what}; at most {most} lasts beside the cross traffic"));
     let mut warnings = outcome.warnings;
     warnings.extend(available.map(|_| format!("{what}: the value is what lasts")));
@@ -228,6 +256,7 @@ mod tests {
             spread: None,
             capacity: Some(Rate::from_mbit(100)),
             tight_link: None,
+            hidden_bucket: None,
             trains_used: 11,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

@@ -231,6 +231,7 @@ mod tests {
             spread: None,
             capacity: Some(RATE),
             tight_link: None,
+            hidden_bucket: None,
             trains_used: 11,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

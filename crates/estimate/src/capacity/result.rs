@@ -138,6 +138,7 @@ mod tests {
             spread: Some(Rate::from_mbit(1)),
             capacity: None,
             tight_link: None,
+            hidden_bucket: None,
             trains_used: 11,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

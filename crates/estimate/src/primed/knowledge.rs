@@ -38,8 +38,8 @@ pub(super) struct Knowledge {
     pub(super) newest_short: bool,
     /// The part of the bodies that was lost where no queue was seen to overflow.
     pub(super) unexplained_loss: f64,
-    /// There is a token bucket of which nothing was known before.
-    pub(super) hidden_bucket: bool,
+    /// There is a token bucket of which nothing was known before, and trains arrived at this rate in the end.
+    pub(super) hidden_bucket: Option<f64>,
 }
 
 impl Knowledge {
@@ -77,7 +77,7 @@ impl Knowledge {
             Shaping::Unshaped => hides_bucket_often(trains),
             Shaping::Shaped(_) => false,
         };
-        let hidden_bucket = hides || shaper.is_none() && burst_rate.is_some() && trains.len() >= MIN_TRAINS;
+        let is_hidden = hides || shaper.is_none() && burst_rate.is_some() && trains.len() >= MIN_TRAINS;
         Knowledge {
             capacity: Some(capacity),
             capacity_scatter,
@@ -91,7 +91,7 @@ impl Knowledge {
             short_primes,
             newest_short,
             unexplained_loss,
-            hidden_bucket,
+            hidden_bucket: is_hidden.then(|| slowest(trains).unwrap_or(capacity)),
         }
     }
 }
@@ -136,6 +136,12 @@ fn hides_bucket(trains: &[Packets]) -> bool {
 /// The same where a bucket was looked for, and none seen: then only many trains tell that it was overlooked.
 fn hides_bucket_often(trains: &[Packets]) -> bool {
     trains.len() >= MIN_TRAINS && slowed_down(trains) * 4 > trains.len()
+}
+
+/// The rate at which the last packets of trains that slowed down arrived.
+fn slowest(trains: &[Packets]) -> Option<f64> {
+    let slowed_down = trains.iter().filter(|train| train.slowed_down() > MIN_SLOWDOWN);
+    median(&slowed_down.filter_map(|train| Some(train.ends()?[1])).collect::<Vec<_>>())
 }
 
 fn slowed_down(trains: &[Packets]) -> usize {

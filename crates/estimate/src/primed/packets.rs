@@ -198,6 +198,11 @@ impl Packets {
     /// By what factor the rate of arrivals fell from the first packets to the last ones, though those were sent much faster
     /// than they arrived: as behind a token bucket.
     pub(super) fn slowed_down(&self) -> f64 {
+        self.ends().map_or(1.0, |[start, end]| (start / end).max(1.0))
+    }
+
+    /// The rate of arrivals of the first packets, and that of the last ones, if those were sent much faster than they arrived.
+    pub(super) fn ends(&self) -> Option<[f64; 2]> {
         // By the mean and the median gap: a host scheduling delay makes one gap long, a device that reports packets in
         // batches makes most short.
         let rates = |points: &[Point]| {
@@ -215,11 +220,11 @@ impl Packets {
         };
         let count = if self.is_in_bursts { 2 * PRIME_END } else { PRIME_END };
         let ends = [last(self.prime_points(), count), last(&self.points, 2 * count)];
-        let Some(start) = self.points.get(..count).and_then(rates) else { return 1.0 };
+        let start = self.points.get(..count).and_then(rates)?;
         // Packets that arrive closer together than they left were held back by a host.
         let credible = start.1 > 0.0 && start.1 < 1.25 * start.0;
         let slower = ends.into_iter().filter_map(rates).filter(|end| credible && end.0 > 2.5 * end.1);
-        slower.map(|end| start.1 / end.1).fold(1.0, f64::max)
+        slower.map(|end| end.1).reduce(f64::min).map(|end| [start.1, end])
     }
 
     pub(super) fn prime_points(&self) -> &[Point] {

@@ -234,6 +234,7 @@ pub(super) fn outcome(state: &State, elapsed: Span) -> Outcome {
         reason,
         capacity: state.knowledge.capacity.map(Rate::from_f64),
         tight_link: tight_link(state),
+        hidden_bucket: hidden_bucket(state).filter(|_| found.is_err()).map(Rate::from_f64),
         trains_used: used.len() as u32,
         trains_rejected: rejected(state),
         warnings: warnings(state, &used),
@@ -266,7 +267,7 @@ fn candidate(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval,
         return interval.ok_or_else(|| format!("the tight link is not the narrow link, {TIGHT_UNKNOWN}"));
     }
     let capacity = state.knowledge.capacity.unwrap_or(0.0);
-    if telling(used, capacity) < MIN_TRAINS || out_of_reach(state) || state.knowledge.hidden_bucket {
+    if telling(used, capacity) < MIN_TRAINS || out_of_reach(state) || hidden_bucket(state).is_some() {
         return Err(no_value(state, used));
     }
     if state.knowledge.unexplained_loss > MAX_RANDOM_LOSS + loss_error(state) {
@@ -324,7 +325,7 @@ fn rejected(state: &State) -> BTreeMap<Rejection, u32> {
 
 /// What is known where there is no value since nothing filled the path.
 fn bound(state: &State, used: &[Reading]) -> Option<Bound> {
-    let is_misled = state.knowledge.hidden_bucket || state.search.ceiling().is_some();
+    let is_misled = hidden_bucket(state).is_some() || state.search.ceiling().is_some();
     // A bucket that is used up in a train of bursts looks like a path that stalls.
     let most_are_disturbed = state.knowledge.disturbed as usize > used.len();
     if is_misled || most_are_disturbed || state.knowledge.short_primes as usize > used.len() {
@@ -340,6 +341,14 @@ fn bound(state: &State, used: &[Reading]) -> Option<Bound> {
     } else {
         None
     }
+}
+
+/// The rate at which trains arrived in the end behind a token bucket that was not known before. There is one, too, where the fastest trains
+/// seem not to have filled the path, though the delay grew so fast in them that nothing can be said to be available.
+fn hidden_bucket(state: &State) -> Option<f64> {
+    let slowest = || state.knowledge.readings.iter().map(|r| r.arrived).reduce(f64::min);
+    let nothing_lasts = out_of_reach(state) && carried(state) <= 0.0;
+    state.knowledge.hidden_bucket.or_else(|| slowest().filter(|_| nothing_lasts))
 }
 
 /// The highest rate that was sent, less what a queue that grew slowly tells: at a link of C, growth by g seconds a second means that
@@ -368,14 +377,11 @@ fn held_up(state: &State) -> Option<[Rate; 2]> {
 }
 
 fn no_value(state: &State, used: &[Reading]) -> String {
-    if state.knowledge.hidden_bucket && sends_in_bursts(state) {
-        let sent = Rate::from_f64(highest_rate(&state.knowledge.readings));
-        return format!(
-            "trains arrived ever more slowly: a token bucket passes bursts far above its committed rate, or hosts held up the trains, \
-             which left at up to {sent}"
-        );
+    if hidden_bucket(state).is_some() && sends_in_bursts(state) {
+        return "trains arrived ever more slowly: a token bucket passes bursts far above its committed rate, or hosts held up the trains"
+            .to_owned();
     }
-    if state.knowledge.hidden_bucket {
+    if hidden_bucket(state).is_some() {
         return "a token bucket passes bursts far above its committed rate, which was not known before the measurement"
             .to_owned();
     }

@@ -1,13 +1,20 @@
 //! Which packets to send.
 
+use super::config::SustainedConfig;
 use crate::stats::random;
 use train::{Segment, Train};
 use units::Span;
 
-/// The first train has at most so many bytes, …
-pub(super) const LOOK_BYTES: f64 = 1.5e6;
-/// … and lasts at most this long.
-pub(super) const LOOK_SECONDS: f64 = 1.0;
+/// A look lasts so long, in which a bucket is used up that holds what passes in a second at a tenth of the rate, as one of nftables' byte
+/// limits does whatever burst is set. …
+const LOOK_SECONDS: f64 = 0.15;
+/// … It has so many bytes at least and at most, …
+const MIN_LOOK_BYTES: f64 = 1.5e6;
+const MAX_LOOK_BYTES: f64 = 4e6;
+/// … or this many where other trains hint at a bucket: those of access lines hold up to 10 MB, of which the other trains have used a part.
+const HINTED_LOOK_BYTES: f64 = 12e6;
+/// … But it does not last longer than this.
+const MAX_LOOK_SECONDS: f64 = 1.0;
 /// Fewer packets tell nothing.
 pub(super) const MIN_LOOK_PACKETS: u32 = 60;
 /// Packets at each rate of the second train: the more the faster it is.
@@ -29,17 +36,30 @@ const EXCESS_PACKETS: f64 = 20.0;
 pub(super) struct Section {
     pub(super) packets: u32,
     pub(super) rate: f64,
-    /// Whether the times between them are exponential. A policer drops less of evenly spaced packets than of irregular cross
+    /// Whether the times between them are exponential. A policer or a full queue drops less of evenly spaced packets than of irregular cross
     /// traffic, but the same part of either if both come at random (Wolff: Poisson arrivals see time averages, 1982).
     pub(super) random: bool,
 }
 
-/// The first train: as much at this rate as the limits allow; none if that is too little.
-pub(super) fn look(rate: f64, size: u32, max_packets: u32, bytes: f64) -> Option<Section> {
-    let bits = (LOOK_BYTES.min(bytes) * 8.0).min(rate * LOOK_SECONDS);
-    let packets = (bits / (f64::from(size) * 8.0)) as u32;
-    let packets = packets.min(max_packets).min(Train::MAX_PACKETS);
-    (packets >= MIN_LOOK_PACKETS).then_some(Section { packets, rate, random: false })
+impl Section {
+    pub(super) fn duration(&self, size: u32) -> Span {
+        Span::from_secs_f64(f64::from(self.packets) * f64::from(size) * 8.0 / self.rate)
+    }
+}
+
+/// The look at a rate, in how many trains and of what: as much as the limits allow, none if that is too little.
+pub(super) fn look(config: &SustainedConfig) -> Option<(u32, Section)> {
+    let (rate, bits) = (config.rate.as_f64(), f64::from(config.max_packet) * 8.0);
+    let wanted = (rate * LOOK_SECONDS / 8.0).clamp(MIN_LOOK_BYTES, MAX_LOOK_BYTES);
+    let wanted = if config.is_bucket_hinted { HINTED_LOOK_BYTES } else { wanted };
+    let wanted = (wanted.min(config.budget_bytes as f64) * 8.0).min(rate * MAX_LOOK_SECONDS);
+    let most = config.max_packets.min(Train::MAX_PACKETS);
+    // A bucket that other trains have used up is empty soon.
+    let most = if config.is_bucket_hinted { most.min((MIN_LOOK_BYTES * 8.0 / bits) as u32) } else { most };
+    let packets = (wanted / bits) as u32;
+    let trains = packets.div_ceil(most.max(1)).max(1);
+    let packets = packets / trains;
+    (packets >= MIN_LOOK_PACKETS).then_some((trains, Section { packets, rate, random: false }))
 }
 
 /// How many packets of the second train's first section are behind the burst, where of so many sent one arrives.
@@ -48,20 +68,16 @@ pub(super) fn behind_burst(ratio: f64) -> u32 {
 }
 
 /// A later one: what `used_up` the burst, then several rates about the one that arrived behind it.
-pub(super) fn ladder(
-    look: Section,
-    used_up: u32,
-    arrived: f64,
-    (max_packets, size, random): (u32, u32, bool),
-) -> Vec<Section> {
-    let packets = (arrived * SECTION_SECONDS / (f64::from(size) * 8.0)) as u32;
-    let packets = packets.clamp(MIN_SECTION_PACKETS, MAX_SECTION_PACKETS);
-    let burst = (f64::from(used_up) * EXCESS + EXCESS_PACKETS) as u32;
+pub(super) fn ladder(look: Section, used_up: u32, arrived: f64, (max_packets, size): (u32, u32)) -> Vec<Section> {
     let rates = SECTION_RATES.map(|part| part * arrived);
-    let slower = rates.into_iter().filter(|&rate| rate < 0.9 * look.rate);
-    let steps: Vec<Section> = slower.map(|rate| Section { packets, rate, random }).collect();
-    let room = max_packets.saturating_sub(packets * steps.len() as u32);
-    let first = Section { packets: (burst + behind_burst(look.rate / arrived)).min(room), ..look };
+    let slower: Vec<f64> = rates.into_iter().filter(|&rate| rate < 0.9 * look.rate).collect();
+    let burst = (f64::from(used_up) * EXCESS + EXCESS_PACKETS) as u32 + behind_burst(look.rate / arrived);
+    let wanted = (arrived * SECTION_SECONDS / (f64::from(size) * 8.0)) as u32;
+    let room = max_packets.saturating_sub(burst) / slower.len().max(1) as u32;
+    let packets = wanted.min(room).clamp(MIN_SECTION_PACKETS, MAX_SECTION_PACKETS);
+    let room = max_packets.saturating_sub(packets * slower.len() as u32);
+    let first = Section { packets: burst.min(room), ..look };
+    let steps = slower.into_iter().map(|rate| Section { packets, rate, random: true });
     [first].into_iter().chain(steps).collect()
 }
 

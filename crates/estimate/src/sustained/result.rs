@@ -8,7 +8,7 @@ pub enum Sustained {
     Untried(&'static str),
     /// So many bytes passed at it as short trains did: only a token bucket with a larger burst may be overlooked.
     Lasts {
-        /// Bytes of the longest train.
+        /// Bytes of its trains, sent one right behind the other.
         bytes: u64,
         /// The rate at which it was sent.
         rate: Rate,
@@ -34,6 +34,8 @@ pub struct Limiter {
     pub policing: Option<Policing>,
     /// What arrived of the longer train once the burst was used up: no more than that is available, but for chance.
     pub delivered: Rate,
+    /// What was sent then, which is more than is available.
+    pub sent: Rate,
     /// By so much more than that may be available: cross traffic may have been more than usual meanwhile.
     pub doubt: Rate,
     /// What lasts beside the cross traffic; none where it could not be told.

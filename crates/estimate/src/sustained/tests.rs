@@ -52,17 +52,32 @@ impl Bucket {
     }
 }
 
-fn found(rate: u64, mut path: impl FnMut(Span, &Train) -> TrainRecord) -> Sustained {
-    let rate = Rate::from_mbit(rate);
-    let (max_packet, max_packets, budget_bytes) = (1500, 10_000, 4_000_000);
-    let least_delay = Some(Span::from_millis(5));
-    let config =
-        SustainedConfig { rate, cross: Rate::ZERO, max_packet, max_packets, budget_bytes, least_delay, seed: 2 };
+fn config(mbit: u64) -> SustainedConfig {
+    SustainedConfig {
+        rate: Rate::from_mbit(mbit),
+        cross: Rate::ZERO,
+        max_packet: 1500,
+        max_packets: 10_000,
+        is_retransmitting: false,
+        is_bucket_hinted: false,
+        budget_bytes: 16_000_000,
+        least_delay: Some(Span::from_millis(5)),
+        seed: 2,
+    }
+}
+
+fn found(mbit: u64, path: impl FnMut(Span, &Train) -> TrainRecord) -> Sustained {
+    found_of(config(mbit), path)
+}
+
+fn found_of(config: SustainedConfig, mut path: impl FnMut(Span, &Train) -> TrainRecord) -> Sustained {
     let mut probe = SustainedProbe::new(config);
+    let mut now = Time::ZERO;
     loop {
-        match probe.next(Time::ZERO) {
+        match probe.next(now) {
             Step::Send { wait, train } => {
                 train.check(1500).expect("a train that may be sent");
+                now = now + wait + train.duration() + Span::from_millis(10);
                 probe.record(&path(wait, &train));
             }
             Step::Done(found) => return found,
@@ -87,11 +102,56 @@ fn a_policer_and_a_shaper_are_told_with_their_rates_and_bursts() {
     }
 }
 
+fn limiter(found: Sustained) -> Limiter {
+    match found {
+        Sustained::Limited(limiter) => limiter,
+        other => panic!("the bucket was overlooked: {other:?}"),
+    }
+}
+
+/// A train of 1.5 MB passed, and the line's rate was taken for what is available.
+#[test]
+fn a_bucket_of_a_second_is_used_up_in_one_train_or_in_two() {
+    for max_packets in [10_000, 1200] {
+        let mut path = Bucket::of(20e6, 2.6e6, true);
+        let config = SustainedConfig { max_packets, ..config(190) };
+        let limiter = limiter(found_of(config, |wait, train| path.send(wait, train)));
+        let available = limiter.available.unwrap_or_else(|| panic!("no value: {limiter:?}"));
+        assert_eq!(available.covers(Rate::from_mbit(20)), Some(true), "{limiter:?}");
+        let burst = limiter.burst_bytes.unwrap();
+        assert!((burst.value as f64 / 2.6e6 - 1.0).abs() < 0.1, "{burst:?}");
+    }
+}
+
+/// Megabytes, as access lines let pass at once; how much of it was left before is not known.
+#[test]
+fn a_large_bucket_that_other_trains_hint_at_is_used_up() {
+    let mut path = Bucket::of(100e6, 7e6, false);
+    let config = SustainedConfig { is_bucket_hinted: true, ..config(500) };
+    let limiter = limiter(found_of(config, |wait, train| path.send(wait, train)));
+    assert_eq!(limiter.available.and_then(|found| found.covers(Rate::from_mbit(100))), Some(true), "{limiter:?}");
+    assert_eq!(limiter.burst_bytes, None);
+}
+
+/// What is sent again took its part of the policer's rate, and 10 Mbit/s were said to last at most where 20 do.
+#[test]
+fn where_losses_are_sent_again_what_arrives_behind_them_bounds_nothing() {
+    // A budget that leaves nothing for the second train.
+    let found_over = |is_retransmitting| {
+        let mut path = Bucket::of(20e6, 300e3, true);
+        let config = SustainedConfig { is_retransmitting, budget_bytes: 1_600_000, ..config(200) };
+        limiter(found_of(config, |wait, train| path.send(wait, train)))
+    };
+    let rate = Rate::from_mbit(200);
+    assert!(found_over(false).delivered < Rate::from_mbit(40));
+    assert_eq!((found_over(true).delivered, found_over(true).available), (rate, None));
+}
+
 #[test]
 fn what_passes_lasts() {
     let mut path = Bucket::of(220e6, 3000.0, true);
     let rate = Rate::from_mbit(200);
-    let lasts = Sustained::Lasts { bytes: 1_500_000, rate, max_growth: 0.0, waiting: None };
+    let lasts = Sustained::Lasts { bytes: 3_750_000, rate, max_growth: 0.0, waiting: None };
     assert_eq!(found(200, |wait, train| path.send(wait, train)), lasts);
 }
 

@@ -49,7 +49,8 @@ impl Measurement {
             None => self.delays.least(phase.series.direction()),
         };
         let max_packet = self.transport.max_ethernet_packet();
-        sustained::Limits { max_packet, connections, spent, least_delay }
+        let is_batched = phase.series.service_cycle().is_batched();
+        sustained::Limits { max_packet, connections, spent, least_delay, is_batched }
     }
 
     /// Looks at whether the path is full, where little is available.
@@ -81,7 +82,9 @@ impl Measurement {
     }
 
     pub(super) fn sustained(&mut self, mut phase: Box<SustainedPhase>, now: Time) -> (Phase, Option<Step>) {
-        match phase.probe.next(now) {
+        // No train leaves before connections have recovered.
+        let earliest = now + phase.available.series.wait(self.recovery, now);
+        match phase.probe.next(earliest) {
             estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
                 (self.end_direction(phase.available, phase.outcome, None, now), None)
             }

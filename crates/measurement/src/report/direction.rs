@@ -43,8 +43,8 @@ pub struct DirectionReport {
     /// What filling the path with TCP connections came to, the bufferbloat grade among it; null if not requested.
     #[serde(default)]
     pub load: Option<LoadReport>,
-    /// Bytes of the longest train that passed at about this rate: only a policer or a token bucket whose burst is larger may
-    /// have been overlooked. Null if none was sent, or the rate did not last.
+    /// Bytes of the longer trains, one right behind the other, that passed at about this rate: only a policer or a token bucket whose
+    /// burst is larger may have been overlooked. Null if none was sent, or the rate did not last.
     pub sustained_bytes: Option<u64>,
     /// Standard deviation of the available bandwidth from train to train, which shows how much it varied. Null if there
     /// were too few trains.
@@ -162,6 +162,7 @@ mod tests {
             spread: Some(Rate::from_mbit(1)),
             capacity: None,
             tight_link: None,
+            hidden_bucket: None,
             trains_used: 7,
             trains_rejected: [(Rejection::ReceiverStalled, 2)].into(),
             warnings: vec!["from the method".into()],

@@ -1,0 +1,24 @@
+use units::{Rate, Span};
+
+/// What is to be tried, and what it may cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SustainedConfig {
+    /// The rate that short trains showed.
+    pub rate: Rate,
+    /// Of cross traffic, as far as known.
+    pub cross: Rate,
+    /// The largest packet that the transport carries whole, in bytes.
+    pub max_packet: u32,
+    /// The longest train that it carries, in packets.
+    pub max_packets: u32,
+    /// Whether it sends again what is lost, which takes a part of what lasts, and hides what arrives behind a loss until then.
+    pub is_retransmitting: bool,
+    /// Whether other trains hint at a token bucket, of which nothing else is known: it is then looked for longer, and may not be full.
+    pub is_bucket_hinted: bool,
+    /// IP bytes to send at most.
+    pub budget_bytes: u64,
+    /// The least difference between receive and send stamps before, the clocks' unknown offset included; none if there were none.
+    pub least_delay: Option<Span>,
+    /// For the bootstrap.
+    pub seed: u64,
+}

@@ -1,0 +1,79 @@
+//! Full measurements of policers and shapers whose bucket holds more than the trains of other estimators have.
+
+use estimate::MethodSettings;
+use link::{LinkConfig, Medium, TokenBucket};
+use sim::Hop;
+use sim::atlas::{DrawnPath, Measured, PathKind, Seeds, Verdict};
+use train::Transport;
+use units::{Rate, Span};
+
+const TRANSPORTS: [Transport; 2] = [Transport::Udp, Transport::Rake];
+const SEEDS: u32 = 6;
+
+/// A path with this link alone, idle.
+fn path(kind: PathKind, bucket: TokenBucket, link: LinkConfig, number: u32) -> DrawnPath {
+    let drawn = DrawnPath::new(kind, Seeds::Tuning.seed(number));
+    let link = LinkConfig { queue_bytes: 1_500_000, delay: Span::from_millis(1), seed: drawn.seed, ..link };
+    let hops = vec![Hop { link, queue: None, cross: Vec::new() }];
+    DrawnPath { hops, sustained: bucket.rate, cross: Rate::ZERO, cross_flows: 0, bucket: Some(bucket), ..drawn }
+}
+
+/// As nftables' byte limit, whose bucket holds what passes in a second besides its burst, before a line of 200 Mbit/s.
+fn byte_limit(mbit: u64, burst_bytes: u64, number: u32) -> DrawnPath {
+    let rate = Rate::from_mbit(mbit);
+    let bucket = TokenBucket { rate, burst_bytes: rate.bytes_in(Span::from_secs(1)) + burst_bytes };
+    let link = LinkConfig { rate: Some(Rate::from_mbit(200)), policer: Some(bucket), ..LinkConfig::default() };
+    path(PathKind::Policer, bucket, link, number)
+}
+
+/// As TBF without a peak rate, of which a burst passes as fast as it is sent.
+fn without_peak_rate(mbit: u64, burst_bytes: u64, number: u32) -> DrawnPath {
+    let bucket = TokenBucket { rate: Rate::from_mbit(mbit), burst_bytes };
+    let medium = Some(Medium::TokenBucket(bucket));
+    let link = LinkConfig { rate: Some(Rate::from_mbit(100_000)), medium, ..LinkConfig::default() };
+    path(PathKind::Shaper, bucket, link, number)
+}
+
+fn measure(path: &DrawnPath, transport: Transport) -> Measured {
+    let measured = path.measure(transport, &MethodSettings::default()).expect("a path that can be measured");
+    assert_eq!(Verdict::of(path, &measured).fault, None, "{transport:?} {:?}: {}", path.bucket, measured.report);
+    measured
+}
+
+/// The line's rate was said to be available: ten times as much as lasts.
+#[test]
+fn a_policer_with_the_bucket_of_a_byte_limit_is_seen() {
+    for transport in TRANSPORTS {
+        let mut values = 0;
+        for number in 0..SEEDS {
+            for burst_bytes in [100_000, 250_000] {
+                let report = measure(&byte_limit(20, burst_bytes, number), transport).report;
+                values += u32::from(report.available_bits_per_second.is_some());
+                assert!(report.reason.iter().all(|reason| reason.contains("policer")), "{report}");
+                assert!(report.bytes_sent < 7_000_000, "{report}");
+            }
+        }
+        assert!(values * 2 > SEEDS * 2, "{transport:?}: {values} values");
+    }
+}
+
+/// None of these had a value, and the reason named a rate of 0 bit/s.
+#[test]
+fn a_bucket_that_passes_bursts_as_fast_as_they_are_sent_leaves_a_value() {
+    for (mbit, burst_bytes) in [(20, 1_000_000), (50, 5_000_000), (100, 10_000_000)] {
+        let mut values = 0;
+        for number in 0..SEEDS {
+            let report = measure(&without_peak_rate(mbit, burst_bytes, number), Transport::Udp).report;
+            values += u32::from(report.available_bits_per_second.is_some());
+            assert!(report.reason.iter().all(|reason| !reason.contains("0 bit/s")), "{report}");
+        }
+        assert!(values * 2 > SEEDS, "{mbit} Mbit/s after {burst_bytes} bytes: {values} values");
+    }
+}
+
+#[test]
+fn over_connections_a_bucket_of_a_megabyte_leaves_a_value() {
+    let paths = (0..SEEDS).map(|number| without_peak_rate(20, 1_000_000, number));
+    let values = paths.filter(|path| measure(path, Transport::Rake).report.available_bits_per_second.is_some()).count();
+    assert!(values as u32 * 2 > SEEDS, "{values} values");
+}
