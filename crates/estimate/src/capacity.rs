@@ -15,8 +15,13 @@
 //! arrivals falls permanently, after the same number of bytes each time that the bucket has had time to fill, there is a
 //! shaper, and peak rate, committed rate and burst size are known.
 //!
+//! A bucket of two to four packets, as the kernel's HTB has by default, lets the first packets of each train pass at once, and
+//! dispersion counts from the first that waits for tokens. Where flows are served in turn, all packets of one flow but the first
+//! few come more slowly, too: then, others' packets have most bursts wait.
+//!
 //! Rates count IP packets. Headers of lower layers are not seen: the rate is that of packets of the largest size.
 
+mod at_once;
 mod burst;
 mod config;
 mod cross_traffic;

@@ -1,8 +1,9 @@
 //! What the trains have shown so far.
 
+use super::at_once::AtOnce;
 use super::burst::{self, Burst, Epoch};
 use super::filter::{self, Reading, Refusal};
-use super::long_train::{AtOnce, LongRate, LongTrain};
+use super::long_train::{LongRate, LongTrain};
 use super::sample::samples;
 use super::shape::{MIN_RATE, Shape};
 use super::shaping::{self, Change};

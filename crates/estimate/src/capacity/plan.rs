@@ -1,6 +1,6 @@
 //! Which packets to send.
 
-use super::long_train::AtOnce;
+use super::at_once::AtOnce;
 use super::shape::{MIN_RATE, Shape, WAKING_PACKETS};
 use train::{Segment, Train};
 use units::Span;
