@@ -33,6 +33,11 @@ const MIN_CONCENTRATION: f64 = 0.9;
 /// … and were not sent like that.
 const MAX_CONCENTRATION_SENT: f64 = 0.6;
 
+/// Intervals between arrivals are equal if they differ by less than this part, …
+const MAX_UNEVENNESS: f64 = 0.05;
+/// … and this part of them.
+const MIN_EQUAL_PART: f64 = 0.8;
+
 /// How packets arrived, train by train.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServiceCycle {
@@ -96,8 +101,9 @@ impl ServiceCycle {
             self.batched.push(Batches { count, packets, cycle: seconds / (count - 1.0).max(1.0) });
         }
         let sent = record.packets.iter().filter_map(|packet| packet.sent);
-        let is_at_subframes =
-            concentration(arrivals.iter().copied()) > MIN_CONCENTRATION && concentration(sent) < MAX_CONCENTRATION_SENT;
+        let is_at_subframes = concentration(arrivals.iter().copied()) > MIN_CONCENTRATION
+            && concentration(sent) < MAX_CONCENTRATION_SENT
+            && !is_even(&arrivals);
         self.at_subframes += usize::from(is_at_subframes);
     }
 
@@ -206,6 +212,14 @@ fn arrives_in_clumps(outcome: &Outcome, is_vague: bool) -> bool {
     is_known && part >= if is_vague { MIN_CLUMPED_OF_VAGUE } else { MIN_CLUMPED }
 }
 
+/// Whether nearly all packets arrive at equal intervals, as from a link that happens to take whole milliseconds for each.
+fn is_even(arrivals: &[Time]) -> bool {
+    let gaps: Vec<f64> = arrivals.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
+    let usual = median(&gaps).unwrap_or(0.0);
+    let equal = gaps.iter().filter(|gap| (**gap - usual).abs() <= MAX_UNEVENNESS * usual).count();
+    equal as f64 >= MIN_EQUAL_PART * gaps.len() as f64
+}
+
 /// How well times agree in their phase within a subframe: 1 if it is the same for all, about 0 if it is random (the length of the mean
 /// of unit vectors).
 fn concentration(times: impl Iterator<Item = Time>) -> f64 {
@@ -267,6 +281,14 @@ mod tests {
         let share = Estimate { value: rate, low: rate, high: rate, confidence: 0.95 };
         let value = Outcome { available: Some(share), reason: None, ..outcome() };
         assert_eq!(cycle.judge(value.clone(), None, false), (value, None, None));
+    }
+
+    /// HTB of 3 Mbit/s takes 4 ms for an Ethernet frame of 1514 bytes, and was refused as a cellular link.
+    #[test]
+    fn a_link_that_takes_whole_milliseconds_for_each_packet_is_no_cause() {
+        let mut cycle = ServiceCycle::default();
+        cycle.add(&train(|number| Span::from_millis(4) * number));
+        assert_eq!(cycle.judge(outcome(), None, false), (outcome(), None, None));
     }
 
     #[test]

@@ -40,6 +40,11 @@ impl LongTrain {
         (gaps.len() >= MIN_GAPS && seconds > 0.0).then_some(LongTrain { bits, seconds, delay })
     }
 
+    /// Of the first packet, in seconds, plus the clocks' unknown offset.
+    pub(super) fn delay(&self) -> f64 {
+        self.delay
+    }
+
     /// In bit/s.
     pub(super) fn rate(&self) -> f64 {
         self.bits / self.seconds

@@ -25,7 +25,7 @@ const MANY: f64 = 0.85;
 /// … of at least these …
 const MIN_HEADS: usize = 8;
 /// … wait for a smaller part of a packet's time than this, or no longer than hosts delay packets, in seconds.
-const MAX_IDLE_WAIT: f64 = 0.04;
+const MAX_IDLE_WAIT: f64 = 0.1;
 const HOST_DELAY_SECONDS: f64 = 5e-6;
 /// A long train that cross traffic shares the queue with arrives at less than this part of the capacity.
 const MAX_SHARED: f64 = 0.9;
@@ -248,7 +248,7 @@ impl Observations {
 
     /// Whether there are enough bursts to see if others' packets are there all the time.
     pub(super) fn tells_turns(&self) -> bool {
-        self.heads().len() >= MIN_HEADS
+        self.all_heads().len() >= MIN_HEADS
     }
 
     /// How long the first packets of bursts of full packets took, in seconds up to a constant.
@@ -257,11 +257,18 @@ impl Observations {
         full.map(|burst| burst.head).collect()
     }
 
+    /// The same of the long trains, too.
+    fn all_heads(&self) -> Vec<f64> {
+        let epoch = self.epoch.map_or(0.0, |epoch| epoch.delay().as_secs_f64());
+        let long = self.long_trains.iter().map(|train| train.delay() - epoch);
+        self.heads().into_iter().chain(long).collect()
+    }
+
     /// Whether packets behind the first few may come at this rate because they are served in turn with those of other flows that are
     /// there all the time, and not because of a small bucket. These would have the bursts' first packets wait, and leave a long train
     /// no less than a burst.
     pub(super) fn may_take_turns(&self, rate: f64) -> bool {
-        let heads = self.heads();
+        let heads = self.all_heads();
         let wait = quantile(&heads, MANY).zip(quantile(&heads, 0.02)).map(|(many, least)| many - least);
         let service = f64::from(self.max_packet) * 8.0 / rate;
         let is_idle =

@@ -168,7 +168,8 @@ impl CapacityProbe {
                 (None, seen.and_then(Refusal::at_least), Some(self.why_unknown(refusal)))
             }
         };
-        let committed = bottleneck.map(|rate| rate.value.as_f64());
+        let slowest = self.seen.long_trains.iter().map(LongTrain::rate).reduce(f64::min);
+        let pace = bottleneck.map(|rate| rate.value.as_f64()).or(slowest);
         let bursts_used = (self.seen.bursts.len() + self.seen.long_trains.len()) as u32;
         let long =
             |of: fn(f64, f64) -> f64| self.seen.long_trains.iter().map(LongTrain::rate).reduce(of).map(Rate::from_f64);
@@ -182,7 +183,7 @@ impl CapacityProbe {
             waiting: self.seen.waiting(),
             is_disordered: self.seen.is_disordered,
             passes_few_at_once: self.seen.at_once.is_some(),
-            may_take_turns: committed.is_none_or(|rate| self.seen.may_take_turns(rate)),
+            may_take_turns: pace.is_none_or(|rate| self.seen.may_take_turns(rate)),
             long_train: long(f64::min),
             fastest_long_train: long(f64::max),
             bursts_used,

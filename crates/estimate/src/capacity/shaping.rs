@@ -32,6 +32,8 @@ const SAME_RATE: f64 = 0.05;
 
 /// A smaller burst may also be that of a flow which waits for its turn from the second or third packet on, in bits.
 const FEW_PACKETS_BITS: f64 = 42_000.0;
+/// Where the rate falls by a smaller factor, two or three flows may be served in turn, whose packets others often miss by chance.
+const MIN_FALL_OF_FEW: f64 = 4.0;
 
 /// A change of the rate within a train.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,9 +56,9 @@ impl Change {
         self.fall < SLIGHT_FALL
     }
 
-    /// Whether it may as well be a queue in which flows are served in turn.
+    /// Whether it looks like a bucket of a few packets, or a queue in which many flows are served in turn.
     pub(super) fn is_of_few_packets(&self) -> bool {
-        self.burst < FEW_PACKETS_BITS
+        self.burst < FEW_PACKETS_BITS && self.fall > MIN_FALL_OF_FEW
     }
 
     /// Whether the train's first packet was so much later than the path's least delay of `least` seconds that the packets
