@@ -47,7 +47,9 @@ fn a_relay_with_other_headers_on_its_far_side_leaves_the_ends_in_step_and_is_nam
     for direction in [report.up.unwrap(), report.down.unwrap()] {
         assert_eq!(direction.transport, Transport::Rake);
         assert!(direction.warnings.iter().any(|w| w.contains(proxy_header)), "{:?}", direction.warnings);
-        assert!(!direction.trains_rejected_reasons.contains_key("packets-missing"), "{direction:?}");
+        // Out of step, packets would be missing of every train; on a busy machine they may be of some, whose stamps come too late.
+        let missing = direction.trains_rejected_reasons.get("packets-missing").copied().unwrap_or(0);
+        assert!(missing < direction.trains + direction.trains_rejected, "{direction:?}");
     }
 }
 
