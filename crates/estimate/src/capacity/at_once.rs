@@ -5,9 +5,9 @@ use crate::stats::median;
 use train::{Estimate, PacketRecord};
 use units::Rate;
 
-/// Fewer than so many gaps between the packets that pass a small bucket at once are looked at.
+/// Of so many gaps at the beginning of a train not all are short behind a small bucket, …
 const MAX_EARLY: usize = 4;
-/// So many at least behind them.
+/// … and so many at least come behind them.
 const MIN_LATE: usize = 2;
 /// So many trains show a small bucket at least, and such a part of all: a host that wakes up late delays the first packet of some.
 const MIN_TELLING: usize = 2;
