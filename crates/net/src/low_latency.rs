@@ -42,21 +42,41 @@ impl Drop for LowLatencyGuard {
     }
 }
 
+/// Gives the calling thread, but none that it starts, precedence over all others that have no real-time priority (nice −20), for good.
+/// Beside threads that use up the CPU, it then runs as punctually as on an idle one, which the time slice alone does not give to a
+/// thread that spins. It is for what emulates the network of an experiment: the kernel's own threads on this CPU have to wait as well.
+/// Where the system refuses it, as without privileges, the thread stays as it is.
+pub fn take_precedence() {
+    change(|attributes| {
+        attributes.flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
+        attributes.nice = HIGHEST_PRECEDENCE;
+    });
+}
+
 fn set_slice(slice: Span) {
-    let attributes = SchedulingAttributes {
-        size: size_of::<SchedulingAttributes>() as u32,
-        policy: libc::SCHED_OTHER as u32,
-        runtime: slice.as_nanos() as u64,
-        ..SchedulingAttributes::default()
-    };
-    // SAFETY: the kernel reads `size` bytes of a struct sched_attr (its first version) and keeps no pointer to it;
-    // thread 0 is the calling one.
-    let outcome = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    change(|attributes| attributes.runtime = slice.as_nanos() as u64);
+}
+
+/// Changes how the calling thread is scheduled, and nothing else of it: a user may have given it another precedence.
+fn change(change: impl FnOnce(&mut SchedulingAttributes)) {
+    const SIZE: u32 = size_of::<SchedulingAttributes>() as u32;
+    let mut attributes = SchedulingAttributes::default();
+    // SAFETY: the kernel writes `SIZE` bytes of a struct sched_attr (its first version) at most, and keeps no pointer to it; thread 0
+    // is the calling one.
+    let mut outcome = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, SIZE, 0) };
+    if outcome == 0 {
+        attributes.size = SIZE;
+        change(&mut attributes);
+        // SAFETY: as above, but that the kernel reads.
+        outcome = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    }
     if outcome != 0 {
-        tracing::debug!("cannot set the time slice: {}", io::Error::last_os_error());
+        tracing::debug!("cannot change how a thread is scheduled: {}", io::Error::last_os_error());
     }
 }
 
+/// Of nice(1).
+const HIGHEST_PRECEDENCE: i32 = -20;
 /// The kernel chooses.
 const DEFAULT_SLICE: Span = Span::ZERO;
 /// The minimum of sched_setattr(2).
@@ -74,4 +94,39 @@ struct SchedulingAttributes {
     runtime: u64,
     deadline: u64,
     period: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    fn nice() -> i32 {
+        let mut found = 0;
+        change(|attributes| found = attributes.nice);
+        found
+    }
+
+    #[test]
+    fn a_thread_keeps_the_precedence_that_its_user_gave_it() {
+        let work = || {
+            change(|attributes| attributes.nice = 5);
+            let guard = LowLatencyGuard::new();
+            let during = nice();
+            drop(guard);
+            [during, nice()]
+        };
+        assert_eq!(thread::spawn(work).join().unwrap(), [5, 5]);
+    }
+
+    #[test]
+    fn what_a_thread_with_precedence_starts_has_none() {
+        let work = || {
+            take_precedence();
+            // Without privileges it has none, either.
+            [nice(), thread::spawn(nice).join().unwrap()]
+        };
+        let [own, started] = thread::spawn(work).join().unwrap();
+        assert!([HIGHEST_PRECEDENCE, 0].contains(&own) && started == 0, "{own}, {started}");
+    }
 }

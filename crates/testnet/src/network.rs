@@ -34,6 +34,7 @@ use link::{CrossConfig, CrossTraffic, Link, LinkConfig};
 use middlebox::{Middlebox, MiddleboxConfig};
 use net::clock;
 use net::cpu::CpuReservation;
+use net::low_latency::take_precedence;
 use net::namespace::Namespace;
 use runtime::{Buffer, PacketThread};
 use shard::{Attachment, NetworkShard};
@@ -72,6 +73,7 @@ impl Network {
         let (cpu, network) = (reservation.cpu(), spec.clone());
         let thread = PacketThread::start("testnet", move || {
             cpu.pin();
+            take_precedence();
             NetworkShard::new(attachments, &network)
         })?;
         Ok(Network { hosts, spec, thread, _cpu: reservation })

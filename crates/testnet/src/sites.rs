@@ -20,6 +20,7 @@ use crate::network::{Host, NetworkError};
 use link::Counters;
 use net::SetupError;
 use net::cpu::CpuReservation;
+use net::low_latency::take_precedence;
 use net::namespace::Namespace;
 use runtime::PacketThread;
 use shard::{PathShard, SitesShard};
@@ -71,6 +72,7 @@ impl Sites {
         let cpu = reservation.cpu();
         let thread = PacketThread::start("testnet", move || {
             cpu.pin();
+            take_precedence();
             let paths = ends.into_iter().map(|(links, ends)| PathShard::new(links, ends));
             Ok::<_, NetworkError>(SitesShard::new(paths.collect::<Result<_, _>>()?))
         })?;
