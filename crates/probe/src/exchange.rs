@@ -3,17 +3,21 @@
 use crate::error::Error;
 use crate::peer::Peer;
 use measurement::{CarriedTrain, SendRequest};
-use net::clock;
+use net::{clock, pace};
 use std::iter;
-use std::thread;
-use std::time::Duration;
 use train::{PacketRecord, Train, TrainRecord};
 use transport::{Probes, ReceivedTrain, SEND_SLACK, STAMP_WAIT, SentTrain, StampSource, within};
-use units::{Direction, Span, Time};
+use units::{Direction, Rate, Span, Time};
 use wire::{Arrival, ClientMessage, Departure, ServerMessage};
 
-/// From the announcement of a train to its first packet, so that they don't share a queue.
-const AFTER_ANNOUNCEMENT: Duration = Duration::from_millis(1);
+/// From the announcement of a train to its first packet at least, so that they don't share a queue …
+const AFTER_ANNOUNCEMENT: Span = Span::from_millis(1);
+/// … and as long as it takes to pass so many times, for a token bucket to hold again what it took, …
+const ANNOUNCEMENT_PASSES: f64 = 2.0;
+/// … but no longer than this.
+const MAX_AFTER_ANNOUNCEMENT: Span = Span::from_millis(500);
+/// What IP, TCP and the encryption add to an announcement, in bytes.
+const ANNOUNCEMENT_OVERHEAD: usize = 100;
 /// Timeout of the server's answer, beyond the train's own time.
 const ANSWER_TIMEOUT: Span = Span::from_secs(2);
 const DOING: &str = "measuring";
@@ -34,8 +38,12 @@ pub(crate) fn exchange(
     let kernel = StampSource::Kernel;
     let sent = sent.unwrap_or(SentTrain { departures: Vec::new(), submitted: Vec::new(), source: kernel });
     let received = received.unwrap_or(ReceivedTrain { arrivals: Vec::new(), source: kernel });
+    let record = merge(train, &sent, &received.arrivals);
+    if *direction == Direction::Up {
+        peer.fastest_up = peer.fastest_up.max(arrival_rate(&record));
+    }
     Ok(CarriedTrain {
-        record: merge(train, &sent, &received.arrivals),
+        record,
         packets: sent.departures.len() as u64,
         bytes: sent.departures.iter().map(|d| u64::from(d.size)).sum(),
         ended,
@@ -57,8 +65,9 @@ pub(crate) fn exchange(
 type Parts = (Option<SentTrain>, Option<ReceivedTrain>, Time);
 
 fn send_up(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, timeout: Span) -> Result<Parts, Error> {
-    peer.tell(&ClientMessage::Receive { number, train: train.clone(), timeout }, DOING)?;
-    thread::sleep(AFTER_ANNOUNCEMENT);
+    let announcement = ClientMessage::Receive { number, train: train.clone(), timeout };
+    peer.tell(&announcement, DOING)?;
+    pace::sleep_until(clock::monotonic() + until_passed(&announcement, peer.fastest_up));
     let began = clock::monotonic();
     let sent = probes.send(number, train);
     let ended = began + train.duration();
@@ -74,6 +83,25 @@ fn send_up(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, tim
         _ => return Err(peer.unexpected(DOING)),
     };
     Ok((survived(peer, number, sent)?, received, ended))
+}
+
+/// How long after an announcement the train may begin, where trains have arrived at this rate at most.
+fn until_passed(announcement: &ClientMessage, fastest: Option<Rate>) -> Span {
+    let mut frame = Vec::new();
+    // One that is too long has been refused before.
+    let _ = wire::encode(announcement, &mut frame);
+    let bytes = (frame.len() + ANNOUNCEMENT_OVERHEAD) as f64 * ANNOUNCEMENT_PASSES;
+    let passing = fastest.map_or(Span::ZERO, |rate| rate.time_for(bytes as u64));
+    passing.clamp(AFTER_ANNOUNCEMENT, MAX_AFTER_ANNOUNCEMENT)
+}
+
+/// The rate at which a train arrived; none of fewer than two packets, or of packets that came at once.
+fn arrival_rate(record: &TrainRecord) -> Option<Rate> {
+    let arrivals = || record.packets.iter().filter_map(|packet| Some((packet.received?, packet.size)));
+    let (first, of_first) = arrivals().min()?;
+    let (last, _) = arrivals().max()?;
+    let bytes: u64 = arrivals().map(|(_, size)| u64::from(size)).sum();
+    (last > first).then(|| Rate::from_bytes_over(bytes - u64::from(of_first), last - first))
 }
 
 fn fetch_down(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, timeout: Span) -> Result<Parts, Error> {
@@ -171,5 +199,27 @@ mod tests {
             PacketRecord { size: 240, sent: at(7), submitted: None, received: at(9) },
         ];
         assert_eq!(merge(&train, &sent, &arrivals).packets, expected);
+    }
+
+    #[test]
+    fn on_a_slow_path_a_train_waits_until_its_announcement_has_passed() {
+        let at = |micros: Option<i64>| micros.map(|micros| Time::ZERO + Span::from_micros(micros));
+        let packet = |micros| PacketRecord { size: 1500, sent: None, submitted: None, received: at(micros) };
+        // 1 Mbit/s; one was overtaken, and one was lost.
+        let arrivals = [Some(12_000), Some(0), None, Some(36_000), Some(24_000)].map(packet);
+        let rate = arrival_rate(&TrainRecord { packets: arrivals.to_vec() });
+        assert_eq!(rate, Some(Rate::from_mbit(1)));
+        assert_eq!(arrival_rate(&TrainRecord { packets: vec![packet(Some(0)); 3] }), None);
+        let segment = Segment { count: 3, interval: Span::from_millis(2), first_size: 1500, size_step: 0 };
+        let of_segments = |count| ClientMessage::Receive {
+            number: 9,
+            train: Train { segments: vec![segment; count] },
+            timeout: Span::from_secs(1),
+        };
+        let [few, many] = [1, 60].map(|count| until_passed(&of_segments(count), rate));
+        assert!(few > Span::from_micros(1600) && many > few * 3 && many < Span::from_millis(20), "{few}, {many}");
+        assert_eq!(until_passed(&of_segments(60), None), AFTER_ANNOUNCEMENT);
+        assert_eq!(until_passed(&of_segments(60), Some(Rate::from_mbit(100))), AFTER_ANNOUNCEMENT);
+        assert_eq!(until_passed(&of_segments(60), Some(Rate::from_bits_per_second(1))), MAX_AFTER_ANNOUNCEMENT);
     }
 }

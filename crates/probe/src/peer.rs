@@ -12,7 +12,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use train::{ClockError, Train};
 use transport::{Control, ControlError, ControlWatch, within};
-use units::{Span, Time};
+use units::{Rate, Span, Time};
 use wire::{ClientMessage, ClientSession, Credential, Limits, ServerMessage, Version};
 
 /// Timeout from the start until the round-trip time is known.
@@ -42,6 +42,8 @@ pub(crate) struct Peer {
     pub(crate) limits: Limits,
     /// Minimum of a few round-trip times.
     pub(crate) round_trip: Span,
+    /// The highest rate at which a train has arrived at the server.
+    pub(crate) fastest_up: Option<Rate>,
     control: Control<ServerMessage, ClientMessage>,
     limit: Limit,
     /// Ends the connection when the measurement is cancelled.
@@ -65,7 +67,16 @@ impl Peer {
         };
         let limit = limit.clone();
         let credential = control.credential(token);
-        let mut peer = Peer { address, credential, limits, round_trip: Span::MAX, control, limit, _watched: watched };
+        let mut peer = Peer {
+            address,
+            credential,
+            limits,
+            round_trip: Span::MAX,
+            fastest_up: None,
+            control,
+            limit,
+            _watched: watched,
+        };
         for _ in 0..PINGS {
             peer.round_trip = peer.round_trip.min(peer.ping(end)?);
         }

@@ -19,6 +19,11 @@ const PEAK_RATE_PRECISION: f64 = 0.04;
 /// Long trains sent to see whether a change of rate is reproduced.
 const MAX_LONG_TRAINS: usize = 6;
 
+/// In the time that so many packets take on a slow path there is a value, …
+const MAX_PACKETS_OF_LINK: f64 = 120.0;
+/// … and in this where bursts are longer, and the bucket fills again before each.
+const MAX_PACKETS_BEHIND_BUCKET: f64 = 450.0;
+
 /// Finds the capacity. The loop is that of a [`Method`](crate::Method): see the crate's contract.
 #[derive(Debug)]
 pub struct CapacityProbe {
@@ -210,7 +215,8 @@ impl CapacityProbe {
 
     fn time_limit(&self) -> Span {
         // As many packets take longer on a slow path than any budget for fast ones, and so does a bucket to fill.
-        let packets = self.so_far().map_or(0.0, |rate| 120.0 * 12_000.0 / rate.as_f64());
+        let packets = if self.seen.at_once.is_some() { MAX_PACKETS_BEHIND_BUCKET } else { MAX_PACKETS_OF_LINK };
+        let packets = self.so_far().map_or(0.0, |rate| packets * 12_000.0 / rate.as_f64());
         let fillings = if self.seen.reproduced().is_some() { 10.0 } else { 40.0 };
         let buckets = self.seen.believed();
         let bucket = buckets.iter().flatten().map(|change| change.burst / change.rate).fold(0.0, f64::max);
