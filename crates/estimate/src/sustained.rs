@@ -2,7 +2,8 @@
 //!
 //! Policers and shapers let a burst pass before they limit anything, so that an estimate from short trains holds for that
 //! burst only. One longer train at the estimated rate tells: where its rate of arrival falls permanently, what was sent
-//! before is the burst. Then a second train uses the burst up and goes on at several rates. With the bucket empty, a train
+//! before is the burst. Then a second train uses the burst up and goes on at several rates; where packets are dropped, several trains do, of
+//! one rate each. With the bucket empty, a train
 //! of rate r shares the committed rate c with cross traffic of rate x, and arrives at
 //!
 //! ```text
@@ -15,6 +16,7 @@
 //! a policer; loss without queueing delay tells a policer from a shaper.
 
 mod config;
+mod fallen;
 mod fit;
 mod plan;
 mod probe;

@@ -215,7 +215,8 @@ proptest! {
         budget_bytes in 0u64..5_000_000,
     ) {
         let [rate, cross] = [kilobits, kilobits / 3].map(|kilobits| Rate::from_bits_per_second(kilobits * 1000));
-        let (is_retransmitting, is_bucket_hinted) = (seed.is_multiple_of(2), seed.is_multiple_of(3));
+        let connections = seed.is_multiple_of(2).then_some((seed % 200) as u32);
+        let is_bucket_hinted = seed.is_multiple_of(3);
         let (max_packet, least_delay) = (1500, Some(Span::ZERO));
         sustain(
             SustainedConfig {
@@ -223,7 +224,7 @@ proptest! {
                 cross,
                 max_packet,
                 max_packets,
-                is_retransmitting,
+                connections,
                 is_bucket_hinted,
                 budget_bytes,
                 least_delay,

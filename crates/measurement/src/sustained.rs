@@ -83,7 +83,7 @@ pub(crate) fn probe(
             cross: narrow.map_or(Rate::ZERO, |narrow| Rate::from_f64((narrow.as_f64() - rate.as_f64()).max(0.0))),
             max_packet: limits.max_packet,
             max_packets: limits.max_packets(),
-            is_retransmitting: limits.connections.is_some(),
+            connections: limits.connections,
             is_bucket_hinted,
             budget_bytes,
             least_delay: limits.least_delay,

@@ -11,8 +11,9 @@ pub struct SustainedConfig {
     pub max_packet: u32,
     /// The longest train that it carries, in packets.
     pub max_packets: u32,
-    /// Whether it sends again what is lost, which takes a part of what lasts, and hides what arrives behind a loss until then.
-    pub is_retransmitting: bool,
+    /// Connections on which its packets are in turn and which send again what is lost; none where nothing is. What they retransmit takes a
+    /// part of what lasts, and what follows a loss on the same connection is not seen to arrive until then.
+    pub connections: Option<u32>,
     /// Whether other trains hint at a token bucket, of which nothing else is known: it is then looked for longer, and may not be full.
     pub is_bucket_hinted: bool,
     /// IP bytes to send at most.

@@ -8,13 +8,16 @@ use units::Rate;
 /// At ratios below this, packets that come at random find the bucket empty and full by turns.
 const MIN_RATIO: f64 = 1.35;
 const REPLICATES: usize = 200;
+/// In so many percent of them, more may seem available than the bucket passes.
+const MAX_EXCEEDING: usize = 85;
 /// What a part of so many packets may be off because single packets count, besides chance.
 const PACKETS_OFF: f64 = 1.5;
 
-/// By which part of its rate cross traffic may pass more than packets that come at random, where it comes at even intervals,
-/// and by which less, where it comes in bursts.
+/// By which part of its rate cross traffic may pass more than packets that come at random, where it comes at even intervals, …
 const MORE_REGULAR: f64 = 0.15;
-const LESS_IRREGULAR: f64 = 0.05;
+/// … and by which part of the committed rate less is available than it seems, where its packets are small, which find tokens where large
+/// ones do not, or come in bursts. How much there is of it does not show then.
+const SMALLER: f64 = 0.1;
 
 /// What the line tells, in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,10 +42,12 @@ pub(super) fn line(parts: &[Rates], mut state: u64) -> Option<Line> {
     let (available, committed) = through(&points)?;
     let points = widened(points, available, committed);
     let mut replicates = (Vec::new(), Vec::new());
+    let mut exceeding = 0;
     for _ in 0..REPLICATES {
         let moved: Vec<(f64, f64, f64)> =
             points.iter().map(|&(x, y, error)| (x, y * (1.0 + error * normal(&mut state)), error)).collect();
         if let Some((available, committed)) = through(&moved) {
+            exceeding += usize::from(available > committed);
             replicates.0.push(available);
             replicates.1.push(committed);
         }
@@ -56,13 +61,13 @@ pub(super) fn line(parts: &[Rates], mut state: u64) -> Option<Line> {
         let [value, low, high] = [value, low.min(value) - below, high.max(value) + above].map(Rate::from_f64);
         Estimate { value, low, high, confidence: 0.95 }
     };
-    // No more is available than the bucket passes, but what is hidden behind losses makes the line steeper.
-    let most = quantile(&replicates.1, 0.975)?;
-    if quantile(&replicates.0, 0.025)? > most {
+    // No more is available than the bucket passes, but what is hidden behind losses makes the line steeper, and so does cross traffic of
+    // small packets, which find tokens where large ones do not.
+    if exceeding > REPLICATES * MAX_EXCEEDING / 100 {
         return None;
     }
     let cross = (committed - available).max(0.0);
-    let unequal = (LESS_IRREGULAR * cross, MORE_REGULAR * cross);
+    let unequal = (SMALLER * committed, MORE_REGULAR * cross);
     Some(Line {
         available: estimate(available, &replicates.0, unequal),
         committed: estimate(committed, &replicates.1, (0.0, 0.0)),

@@ -14,22 +14,33 @@ const MAX_LOOK_BYTES: f64 = 4e6;
 /// … or this many where other trains hint at a bucket: those of access lines hold up to 10 MB, of which the other trains have used a part.
 const HINTED_LOOK_BYTES: f64 = 12e6;
 /// … But it does not last longer than this.
-const MAX_LOOK_SECONDS: f64 = 1.0;
+const MAX_LOOK_SECONDS: f64 = 2.5;
 /// Fewer packets tell nothing.
 pub(super) const MIN_LOOK_PACKETS: u32 = 60;
 /// Packets at each rate of the second train: the more the faster it is.
 const MIN_SECTION_PACKETS: u32 = 50;
 const MAX_SECTION_PACKETS: u32 = 100;
+/// So many at most in a train of one rate, unless they are on connections, which show nothing more behind a loss.
+const MAX_STEP_PACKETS: u32 = 250;
 /// As many as arrive in this time at the rate that the first train had last.
 const SECTION_SECONDS: f64 = 0.15;
-/// These rates, as parts of the one that arrived in the first train.
-const SECTION_RATES: [f64; 5] = [3.5, 2.3, 1.7, 1.3, 0.9];
+/// The rates, as parts of the one that arrived in the first train: so many, by equal factors from the fastest to the slowest at which the
+/// bucket is empty for most of the time, and one at which it is not.
+const LIMITED_SECTIONS: i32 = 4;
+const MAX_SECTION_RATE: f64 = 3.5;
+const MIN_SECTION_RATE: f64 = 1.45;
+const UNLIMITED_SECTION_RATE: f64 = 0.9;
+/// The fastest is no faster than this part of the first train's rate.
+const FASTEST_PART: f64 = 0.95;
 /// As many packets as that are to arrive of the first section behind the burst.
 const MIN_ARRIVALS: f64 = 20.0;
 /// The burst is used up when this much more has been sent than in the first train, …
 const EXCESS: f64 = 1.25;
 /// … and so many packets.
 const EXCESS_PACKETS: f64 = 20.0;
+/// Over connections, it is so much more of what fills the bucket meanwhile, this part more at least, and half as many packets.
+const EXCESS_OVER_CONNECTIONS: f64 = 0.6;
+const MIN_EXCESS_OVER_CONNECTIONS: f64 = 0.1;
 
 /// Packets of one size at a rate in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,8 +80,9 @@ pub(super) fn behind_burst(ratio: f64) -> u32 {
 
 /// A later one: what `used_up` the burst, then several rates about the one that arrived behind it.
 pub(super) fn ladder(look: Section, used_up: u32, arrived: f64, (max_packets, size): (u32, u32)) -> Vec<Section> {
-    let rates = SECTION_RATES.map(|part| part * arrived);
-    let slower: Vec<f64> = rates.into_iter().filter(|&rate| rate < 0.9 * look.rate).collect();
+    let slower =
+        section_rates(look.rate / arrived).into_iter().map(|part| part * arrived).filter(|rate| *rate < look.rate);
+    let slower: Vec<f64> = slower.collect();
     let burst = (f64::from(used_up) * EXCESS + EXCESS_PACKETS) as u32 + behind_burst(look.rate / arrived);
     let wanted = (arrived * SECTION_SECONDS / (f64::from(size) * 8.0)) as u32;
     let room = max_packets.saturating_sub(burst) / slower.len().max(1) as u32;
@@ -79,6 +91,40 @@ pub(super) fn ladder(look: Section, used_up: u32, arrived: f64, (max_packets, si
     let first = Section { packets: burst.min(room), ..look };
     let steps = slower.into_iter().map(|rate| Section { packets, rate, random: true });
     [first].into_iter().chain(steps).collect()
+}
+
+/// As parts of the rate that arrived, where the one that was sent is so many times that.
+fn section_rates(ratio: f64) -> Vec<f64> {
+    let fastest = (FASTEST_PART * ratio).clamp(MIN_SECTION_RATE, MAX_SECTION_RATE);
+    let factor = (MIN_SECTION_RATE / fastest).powf(1.0 / f64::from(LIMITED_SECTIONS - 1));
+    (0..LIMITED_SECTIONS).map(|step| fastest * factor.powi(step)).chain([UNLIMITED_SECTION_RATE]).collect()
+}
+
+/// The sections of several later trains, of which each is behind a [`burst`] in a train of its own.
+pub(super) fn steps(
+    look: Section,
+    used_up: u32,
+    arrived: f64,
+    (limits, connections): ((u32, u32), Option<u32>),
+) -> Vec<Section> {
+    let bits = f64::from(limits.1) * 8.0;
+    let most = if connections.is_some() { MAX_SECTION_PACKETS } else { MAX_STEP_PACKETS };
+    let of = |step: Section| {
+        let packets = ((step.rate * SECTION_SECONDS / bits) as u32).clamp(MIN_SECTION_PACKETS, most);
+        Section { packets, ..step }
+    };
+    ladder(look, used_up, arrived, limits).into_iter().skip(1).map(of).collect()
+}
+
+/// What uses up the burst again. Over connections, by few packets more, since each of them may be lost, and then its connection shows nothing
+/// more.
+pub(super) fn burst(look: Section, used_up: u32, arrived: f64, connections: Option<u32>) -> Section {
+    let excess = match connections {
+        Some(_) => (EXCESS_OVER_CONNECTIONS * arrived / look.rate).clamp(MIN_EXCESS_OVER_CONNECTIONS, EXCESS - 1.0),
+        None => EXCESS - 1.0,
+    };
+    let packets = if connections.is_some() { EXCESS_PACKETS / 2.0 } else { EXCESS_PACKETS };
+    Section { packets: (f64::from(used_up) * (1.0 + excess) + packets) as u32, ..look }
 }
 
 /// The train of these sections.

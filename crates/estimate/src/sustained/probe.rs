@@ -1,43 +1,31 @@
 //! The loop: a look at the rate, and where it does not last, a second train at several rates.
 
 use super::config::SustainedConfig;
-use super::fit;
+use super::fallen::{Course, Fallen, MAX_FALL, Part, Passed, cross_deviation};
 use super::plan::{self, Section};
-use super::reading::{self, Fall, Rates};
-use super::result::{Limiter, Policing, Sustained};
+use super::reading::{self, Fall};
+use super::result::{Policing, Sustained};
 use super::trend::Trend;
 use crate::method::Step;
 use crate::passage::{Passage, passages};
 use std::mem;
-use train::{Estimate, Train, TrainRecord};
+use train::{Train, TrainRecord};
 use units::{Rate, Span, Time};
 
-/// A rate lasts if what arrives falls by less than this part, …
-const MAX_FALL: f64 = 0.1;
-/// … or so many times what cross traffic's packets make it vary by.
+/// A rate lasts if what arrives falls by less than [`MAX_FALL`], or so many times what cross traffic's packets make it vary by.
 const STANDARD_DEVIATIONS: f64 = 4.0;
-/// The bound of what lasts allows for this many.
-const DOUBTED_DEVIATIONS: f64 = 2.0;
-/// The first train's fall is there again if the ratio exceeds 1 by this part of what it did then.
-const REPRODUCED_PART: f64 = 0.5;
 /// At this ratio of sending to arrival rate, a fall has no other cause than a token bucket.
 const CLEAR_RATIO: f64 = 1.4;
 /// A queue in which every packet of a train waits for longer than this is no chance, nor a clock's drift.
 const MIN_QUEUE: Span = Span::from_millis(3);
-/// Of the packets that arrive behind a fall, so many more or less may be counted, whatever the rate.
-const PACKETS_OFF: f64 = 2.0;
-/// The usual packet of cross traffic, in bits.
-const CROSS_PACKET_BITS: f64 = 12_000.0;
-/// No value is given where half the interval's width is more than this part of the committed rate.
-const MAX_HALF_WIDTH: f64 = 0.5;
-/// Less than this part of the committed rate is not told from nothing.
-const MIN_VALUE: f64 = 0.05;
 /// Before the second train, where the first one has left a queue: longer than it takes to drain, …
 const PAUSE: Span = Span::from_millis(50);
 /// … but no longer than this.
 const MAX_PAUSE: Span = Span::from_secs(2);
 /// A train that uses up a bucket is sent by this part of its rate faster than the bucket fills at least, for all that is known.
 const MIN_EXCESS: f64 = 0.2;
+/// Where several trains do not tell a value, they are sent so many times more.
+const MORE_ROUNDS: u32 = 1;
 /// No later train lasts longer.
 const MAX_DURATION: Span = Span::from_secs(5);
 
@@ -58,6 +46,8 @@ enum State {
     Looking(Look),
     /// It fell.
     Fell(Fallen),
+    /// Another train of it is next.
+    Climb(Climb),
     Climbing(Climb),
     Done(Sustained),
 }
@@ -77,53 +67,18 @@ struct Look {
     so_far: Option<Sustained>,
 }
 
-/// What trains before the one in question have used of a burst.
-#[derive(Debug, Clone, Copy, Default)]
-struct Passed {
-    packets: u32,
-    /// How long they lasted.
-    sending: Span,
-    /// From the beginning of the first one to that of the train in question.
-    elapsed: Span,
-}
-
-/// A train of the look of which the rate fell.
-#[derive(Debug)]
-struct Fallen {
-    look: Section,
-    passed: Passed,
-    train: Vec<Passage>,
-    fall: Fall,
-    /// Packets that use up the burst, as far as known.
-    used_up: u32,
-    /// When the train had been sent, …
-    ended: Time,
-    /// … how long its last packets waited, …
-    queued: Span,
-    /// … and whether the bucket has hardly filled since, as far as known.
-    is_emptied: bool,
-}
-
-impl Fallen {
-    /// The rate of arrivals behind the fall in bit/s. Where a queue grew first and then overflowed, losses and growth do not add up.
-    fn arrived(&self) -> f64 {
-        let Rates { arrived, lost, growth, .. } = self.fall.rates;
-        match lost > 0.0 && growth > MAX_FALL {
-            true => arrived.max(self.arrival_rate()),
-            false => arrived,
-        }
-    }
-
-    fn arrival_rate(&self) -> f64 {
-        reading::arrival_rate(&self.train[self.fall.index..])
-    }
-}
-
-/// The train of several rates that follows.
+/// The train of several rates that follows; over connections, several trains of one rate each.
 #[derive(Debug)]
 struct Climb {
     fallen: Fallen,
     sections: Vec<Section>,
+    is_in_steps: bool,
+    /// Sections of the trains that are left.
+    left: Vec<Section>,
+    /// What earlier ones tell.
+    parts: Vec<Part>,
+    /// So often they are sent again if they do not tell a value.
+    rounds_left: u32,
 }
 
 impl SustainedProbe {
@@ -142,7 +97,8 @@ impl SustainedProbe {
                 self.end(look.so_far.unwrap_or(Sustained::Untried("no packet of the longer train arrived")))
             }
             State::Fell(fallen) => self.climb(fallen, now),
-            State::Climbing(climb) => self.end(limited(&climb.fallen, &[], &self.config)),
+            State::Climb(climb) => self.climb_on(climb, now),
+            State::Climbing(climb) => self.end(Sustained::Limited(climb.fallen.limited(&climb.parts, &self.config))),
             State::Done(found) => self.end(found),
         };
         self.state = state;
@@ -221,6 +177,9 @@ impl SustainedProbe {
         let least = delays(record).chain(self.config.least_delay).min();
         let queued = delays(record).last().zip(least).map_or(Span::ZERO, |(last, least)| last - least);
         let used_up = passed.packets + fall.index as u32;
+        let seen = self.config.connections.filter(|_| reading::policing(&train, &fall) == Some(Policing::Drops));
+        let seen = seen.and_then(|connections| reading::rates_over(connections, &train, fall.index));
+        let fall = Fall { rates: seen.unwrap_or(fall.rates), ..fall };
         let ended = began + section.duration(self.config.max_packet);
         Fallen { look: section, passed, train, fall, used_up, ended, queued, is_emptied: true }
     }
@@ -258,22 +217,66 @@ impl SustainedProbe {
     }
 
     fn climb(&mut self, fallen: Fallen, now: Time) -> (State, Step<Sustained>) {
-        let drops = reading::policing(&fallen.train, &fallen.fall) != Some(Policing::Delays);
-        let limits = (self.config.max_packets, self.config.max_packet);
+        let policing = fallen.policing();
+        let drops = policing != Some(Policing::Delays);
         // A shaper's queue is to drain.
         let wait =
             if drops { Span::ZERO } else { (fallen.queued + PAUSE - (now - fallen.ended)).clamp(PAUSE, MAX_PAUSE) };
-        let used_up = if fallen.is_emptied { self.refilled(&fallen, now + wait) } else { fallen.used_up };
-        let sections = plan::ladder(fallen.look, used_up, fallen.arrived(), limits);
-        let train = plan::train(&sections, self.config.max_packet, &mut self.random);
-        let SustainedConfig { max_packet, max_packets, budget_bytes, .. } = self.config;
-        let too_dear = self.bytes + train.bytes() > budget_bytes || train.duration() > MAX_DURATION;
-        let uses_up = sections.first().is_some_and(|section| section.packets > used_up);
-        if too_dear || !uses_up || train.count() > max_packets || train.check(max_packet).is_err() {
-            return self.end(limited(&fallen, &[], &self.config));
+        // A train over connections has few more packets than use up a large bucket.
+        let has_room = self.config.connections.is_none() || fallen.used_up <= self.config.max_packets / 2;
+        if policing == Some(Policing::Drops) && has_room {
+            let left = self.steps(&fallen);
+            let (sections, parts) = (Vec::new(), Vec::new());
+            let rounds_left = MORE_ROUNDS;
+            return self.climb_on(Climb { fallen, sections, is_in_steps: true, left, parts, rounds_left }, now);
         }
-        let step = self.send(wait, train);
-        (State::Climbing(Climb { fallen, sections }), step)
+        let used_up = if fallen.is_emptied { self.refilled(&fallen, now + wait) } else { fallen.used_up };
+        let sections = plan::ladder(fallen.look, used_up, fallen.arrived(), self.limits());
+        let uses_up = sections.first().is_some_and(|section| section.packets > used_up);
+        match self.train_of(&sections).filter(|_| uses_up) {
+            Some(train) => {
+                let step = self.send(wait, train);
+                let (left, parts) = (Vec::new(), Vec::new());
+                let climb = Climb { fallen, sections, is_in_steps: false, left, parts, rounds_left: 0 };
+                (State::Climbing(climb), step)
+            }
+            None => self.end(Sustained::Limited(fallen.limited(&[], &self.config))),
+        }
+    }
+
+    /// The sections of several trains over connections, each behind what uses up the burst.
+    fn steps(&self, fallen: &Fallen) -> Vec<Section> {
+        plan::steps(fallen.look, fallen.used_up, fallen.arrived(), (self.limits(), self.config.connections))
+    }
+
+    /// Of a train, in packets, and of a packet, in bytes.
+    fn limits(&self) -> (u32, u32) {
+        (self.config.max_packets, self.config.max_packet)
+    }
+
+    /// The next of several trains, the fastest first; none where a budget does not allow it.
+    fn climb_on(&mut self, mut climb: Climb, now: Time) -> (State, Step<Sustained>) {
+        let Climb { fallen, left, .. } = &mut climb;
+        let used_up = if fallen.is_emptied { self.refilled(fallen, now) } else { fallen.used_up };
+        let next = if left.is_empty() { None } else { Some(left.remove(0)) };
+        let next = next
+            .map(|step| [plan::burst(fallen.look, used_up, fallen.arrived(), self.config.connections), step].to_vec());
+        match next.and_then(|sections| Some((self.train_of(&sections)?, sections))) {
+            Some((train, sections)) => {
+                (fallen.ended, fallen.queued) = (now + train.duration(), Span::ZERO);
+                let step = self.send(Span::ZERO, train);
+                (State::Climbing(Climb { sections, ..climb }), step)
+            }
+            None => self.end(Sustained::Limited(climb.fallen.limited(&climb.parts, &self.config))),
+        }
+    }
+
+    /// The train of these sections, if there are any and it may be sent.
+    fn train_of(&mut self, sections: &[Section]) -> Option<Train> {
+        let SustainedConfig { max_packet, max_packets, budget_bytes, .. } = self.config;
+        let train = plan::train(sections, max_packet, &mut self.random);
+        let is_affordable = self.bytes + train.bytes() <= budget_bytes && train.duration() <= MAX_DURATION;
+        (is_affordable && train.count() <= max_packets && train.check(max_packet).is_ok()).then_some(train)
     }
 
     /// Packets that use up what has come into the bucket from the end of the train that used it up until then: tokens that its queue does
@@ -288,28 +291,69 @@ impl SustainedProbe {
     }
 
     fn climbed(&self, climb: Climb, train: &[Passage]) -> State {
-        let Climb { fallen, sections } = climb;
+        let Climb { fallen, sections, parts, .. } = &climb;
         if is_cut_short(train, sections.iter().map(|section| section.packets).sum()) {
-            return State::Done(limited(&fallen, &[], &self.config));
+            return State::Done(Sustained::Limited(fallen.limited(parts, &self.config)));
         }
-        let parts = parts(&sections, train, &fallen);
-        match course(&parts, fallen.fall.rates.ratio()) {
-            Course::Limited => State::Done(limited(&fallen, &parts, &self.config)),
-            // It has filled by more than was expected.
-            Course::Passed if fallen.is_emptied && !self.config.is_bucket_hinted => {
-                State::Fell(Fallen { is_emptied: false, ..fallen })
-            }
-            // The bucket was not full before, and now more so.
-            Course::Passed if fallen.fall.rates.ratio() > CLEAR_RATIO => {
-                let used_up = (fallen.used_up * 2).max(sections.first().map_or(0, |section| section.packets));
-                State::Fell(Fallen { used_up, is_emptied: false, ..fallen })
-            }
+        if !climb.is_in_steps {
+            let parts = fallen.parts(sections, train);
+            return self.told(climb.fallen, &parts, &climb.sections);
+        }
+        let burst = sections.first().map_or(0, |burst| burst.packets);
+        let from = train.partition_point(|passage| passage.index < burst as usize);
+        let part = match self.config.connections {
+            Some(connections) => reading::rates_over(connections, train, from),
+            None => reading::rates(&train[from..]),
+        };
+        self.stepped(climb, part.map(|rates| Part { rates, is_random: true }))
+    }
+
+    /// One of several trains shows this.
+    fn stepped(&self, mut climb: Climb, part: Option<Part>) -> State {
+        let is_last = climb.left.is_empty();
+        climb.parts.extend(part);
+        if !is_last && part.is_some_and(|part| part.rates.ratio() < 1.0 + MAX_FALL) {
+            return self.passed_again(climb.fallen, &climb.sections);
+        }
+        if is_last && climb.rounds_left > 0 && !self.is_value_told(&climb) {
+            climb.rounds_left -= 1;
+            climb.left = self.steps(&climb.fallen);
+        }
+        match climb.left.is_empty() {
+            true => self.told(climb.fallen, &climb.parts, &climb.sections),
+            false => State::Climb(climb),
+        }
+    }
+
+    fn is_value_told(&self, climb: &Climb) -> bool {
+        climb.fallen.limited(&climb.parts, &self.config).available.is_some()
+    }
+
+    /// What the rates of all sections tell.
+    fn told(&self, fallen: Fallen, parts: &[Part], sections: &[Section]) -> State {
+        match fallen.course(parts) {
+            Course::Limited => State::Done(Sustained::Limited(fallen.limited(parts, &self.config))),
+            Course::Passed => self.passed_again(fallen, sections),
             // Not at random, then: the second train does not tell.
             Course::Alike if fallen.fall.rates.ratio() > CLEAR_RATIO => {
-                State::Done(limited(&fallen, &[], &self.config))
+                State::Done(Sustained::Limited(fallen.limited(&[], &self.config)))
             }
-            Course::Passed | Course::Alike => State::Done(self.lasts(fallen.look.rate, 0.0, None)),
+            Course::Alike => State::Done(self.lasts(fallen.look.rate, 0.0, None)),
         }
+    }
+
+    /// What fell has passed.
+    fn passed_again(&self, fallen: Fallen, sections: &[Section]) -> State {
+        // It has filled by more than was expected.
+        if fallen.is_emptied && !self.config.is_bucket_hinted {
+            return State::Fell(Fallen { is_emptied: false, ..fallen });
+        }
+        // The bucket was not full before, and now more so.
+        if fallen.fall.rates.ratio() > CLEAR_RATIO {
+            let used_up = (fallen.used_up * 2).max(sections.first().map_or(0, |section| section.packets));
+            return State::Fell(Fallen { used_up, is_emptied: false, ..fallen });
+        }
+        State::Done(self.lasts(fallen.look.rate, 0.0, None))
     }
 
     fn lasts(&self, rate: f64, max_growth: f64, waiting: Option<f64>) -> Sustained {
@@ -342,96 +386,4 @@ fn is_cut_short(train: &[Passage], planned: u32) -> bool {
     const MIN_LOST_PART: f64 = 0.03;
     let lost = train.iter().filter(|passage| passage.arrived.is_none()).count();
     (train.len() as f64) < MIN_SENT_PART * f64::from(planned) && lost as f64 > MIN_LOST_PART * train.len() as f64
-}
-
-/// What became of a train of several rates.
-enum Course {
-    /// The more was sent, the smaller a part arrived.
-    Limited,
-    /// All arrived.
-    Passed,
-    /// The same part was lost at all rates, as where losses are random.
-    Alike,
-}
-
-fn course(parts: &[Rates], before: f64) -> Course {
-    let ratios = || parts.iter().map(Rates::ratio);
-    let (most, least) = (ratios().fold(1.0, f64::max), ratios().fold(f64::INFINITY, f64::min));
-    if most < 1.0 + REPRODUCED_PART * (before - 1.0).min(2.0 * MAX_FALL / REPRODUCED_PART) {
-        Course::Passed
-    } else if least > 1.0 + 0.7 * (most - 1.0) {
-        Course::Alike
-    } else {
-        Course::Limited
-    }
-}
-
-/// The rates of each section behind the burst.
-fn parts(sections: &[Section], train: &[Passage], fallen: &Fallen) -> Vec<Rates> {
-    let place = |index: usize| train.partition_point(|passage| passage.index < index);
-    let mut parts = Vec::new();
-    let mut from = 0;
-    for (number, section) in sections.iter().enumerate() {
-        let packets = section.packets as usize;
-        // The first one begins with the burst; the others, with what the one before left in queues.
-        let behind = plan::behind_burst(fallen.look.rate / fallen.arrived()) as usize;
-        let skipped = if number == 0 { packets.saturating_sub(behind) } else { 4 };
-        let (first, end) = (place(from + skipped), place(from + packets));
-        parts.extend(train.get(first..end).and_then(reading::rates));
-        from += packets;
-    }
-    parts
-}
-
-/// Of own bits, beside cross traffic of this rate.
-fn burst_bits(fallen: &Fallen, cross: f64) -> f64 {
-    let Fallen { fall, passed, .. } = fallen;
-    let Rates { sent, .. } = fall.rates;
-    let committed = (sent + cross) / fall.rates.ratio();
-    let (sending, elapsed) = (passed.sending.as_secs_f64(), passed.elapsed.as_secs_f64());
-    (sent * (fall.after + sending) - (committed - cross) * (fall.after + elapsed)).max(0.0)
-}
-
-/// The standard deviation of the bits of cross traffic in so many seconds, if its packets come at random times.
-fn cross_deviation(config: &SustainedConfig, seconds: f64) -> f64 {
-    let packet = CROSS_PACKET_BITS.max(f64::from(config.max_packet) * 8.0);
-    (config.cross.as_f64() * seconds.max(0.0) * packet).sqrt() + 2.0 * packet
-}
-
-fn limited(fallen: &Fallen, parts: &[Rates], config: &SustainedConfig) -> Sustained {
-    let Fallen { train, fall, .. } = fallen;
-    let policing: Option<Policing> = reading::policing(train, fall);
-    // The first section's packets are evenly spaced, which matters where packets are dropped.
-    let queued = policing == Some(Policing::Delays) && fall.rates.lost == 0.0;
-    let counted = if queued { parts } else { parts.get(1..).unwrap_or_default() };
-    let line = fit::line(counted, config.seed).filter(|line| {
-        let [low, high, committed] = [line.available.low, line.available.high, line.committed.value].map(Rate::as_f64);
-        (high - low) / 2.0 <= MAX_HALF_WIDTH * committed && line.available.value.as_f64() > MIN_VALUE * committed
-    });
-    let burst = |cross: f64| {
-        let bytes = (burst_bits(fallen, cross) / 8.0).round();
-        let doubt = 0.1 * bytes + 3.0 * 1500.0;
-        let [value, low, high] = [bytes, bytes - doubt, bytes + doubt].map(|bytes| bytes.max(0.0) as u64);
-        Estimate { value, low, high, confidence: 0.95 }
-    };
-    let rest = &train[fall.index..];
-    let seconds = rest.first().zip(rest.last()).map_or(0.0, |(first, last)| last.sent - first.sent);
-    let doubt = DOUBTED_DEVIATIONS * cross_deviation(config, seconds) / seconds.max(1e-6);
-    // No part of any train arrives at more than lasts, but for chance.
-    let parts_arrived = || parts.iter().map(|part| part.arrived).fold(fall.rates.arrived, f64::max);
-    let delivered = match config.is_retransmitting && fall.rates.lost > 0.0 {
-        true => fallen.look.rate,
-        false => parts_arrived().max(fallen.arrival_rate()),
-    };
-    let packets = PACKETS_OFF * f64::from(config.max_packet) * 8.0 / seconds.max(1e-6);
-    Sustained::Limited(Limiter {
-        policing,
-        delivered: Rate::from_f64(delivered),
-        sent: Rate::from_f64(fallen.look.rate),
-        doubt: Rate::from_f64(doubt.min(config.cross.as_f64()).max(packets)),
-        available: line.map(|line| line.available),
-        committed_rate: line.map(|line| line.committed),
-        // One that other trains have used up was not full.
-        burst_bytes: line.filter(|_| !config.is_bucket_hinted).map(|line| burst(line.cross)),
-    })
 }

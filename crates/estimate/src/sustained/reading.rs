@@ -4,6 +4,7 @@ use super::result::Policing;
 use crate::fit::robust_line;
 use crate::passage::Passage;
 use crate::stats::{median, quantile};
+use std::collections::BTreeSet;
 
 /// From fewer packets it cannot be told whether the delay grew.
 const MIN_LINE_PACKETS: usize = 4;
@@ -59,8 +60,38 @@ pub(super) fn rates(part: &[Passage]) -> Option<Rates> {
     let lost = 1.0 - arrivals.len() as f64 / part.len() as f64;
     let sent = sent_bits / (last.sent - first.sent);
     let arrived = sent * (1.0 - lost) / (1.0 + growth).max(0.1);
-    let wander = wander(&arrivals, (first.sent, last.sent));
+    let passed: Vec<(f64, f64)> =
+        part.iter().map(|passage| (passage.sent, f64::from(u8::from(passage.arrived.is_some())))).collect();
+    let wander = wander(&passed);
     Some(Rates { sent, arrived, packets: arrivals.len(), lost, growth, wander })
+}
+
+/// The same of the part of a train from that place on, over so many connections in turn that send again what is lost. Packets behind a loss
+/// on their connection are passed over, since it is not seen whether they arrived; those before it tell as much as if there had been no
+/// others. Only the first packet of each connection counts: where packets are dropped at a steady rate, all of a connection may have the
+/// same fate.
+pub(super) fn rates_over(connections: u32, train: &[Passage], from: usize) -> Option<Rates> {
+    let mut has_lost = BTreeSet::new();
+    let is_seen = |passage: &Passage| {
+        let connection = passage.index % connections.max(1) as usize;
+        let is_seen = !has_lost.contains(&connection);
+        has_lost.extend(passage.came.is_none().then_some(connection));
+        is_seen
+    };
+    let seen: Vec<bool> = train.iter().map(is_seen).collect();
+    let end = train.len().min(from.saturating_add(connections as usize));
+    let (part, seen) = (train.get(from..end)?, seen.get(from..end)?);
+    let count = |came: bool| part.iter().zip(seen).filter(|(p, is_seen)| **is_seen && p.came.is_some() == came).count();
+    let (packets, missing) = (count(true), count(false));
+    let lost = missing as f64 / (missing + packets) as f64;
+    let all = rates(part)?;
+    // Those that are not seen count as what they may be expected to be.
+    let passed = part.iter().zip(seen).map(|(passage, is_seen)| match (is_seen, passage.came) {
+        (false, _) => (passage.sent, 1.0 - lost),
+        (true, came) => (passage.sent, f64::from(u8::from(came.is_some()))),
+    });
+    let wander = wander(&passed.collect::<Vec<_>>());
+    (packets > 0).then_some(Rates { arrived: all.sent * (1.0 - lost), packets, lost, wander, ..all })
 }
 
 /// The part of the packets that waited, where the narrow link takes so many seconds for one. None where stamps are not exact enough to tell.
@@ -82,12 +113,17 @@ pub(super) fn arrival_rate(part: &[Passage]) -> f64 {
     if last > first { (rest.iter().map(|arrival| arrival.1).sum::<f64>() + bits) / (last - first) } else { 0.0 }
 }
 
-/// See [`Rates::wander`].
-fn wander(arrivals: &[(f64, f64)], (begin, end): (f64, f64)) -> f64 {
-    let expected = |sent: f64| (sent - begin) / (end - begin) * arrivals.len() as f64;
-    let squares =
-        arrivals.iter().zip(0u32..).map(|(&(sent, _), number)| (f64::from(number) + 0.5 - expected(sent)).powi(2));
-    squares.sum::<f64>() / arrivals.len() as f64
+/// See [`Rates::wander`]: of when packets were sent, and how many of each have passed.
+fn wander(passed: &[(f64, f64)]) -> f64 {
+    let [(begin, _), .., (end, _)] = passed else { return 0.0 };
+    let total: f64 = passed.iter().map(|packet| packet.1).sum();
+    let mut before = 0.0;
+    let square = |&(sent, part): &(f64, f64)| {
+        let expected = (sent - begin) / (end - begin) * total;
+        before += part;
+        part * (before - part / 2.0 - expected).powi(2)
+    };
+    passed.iter().map(square).sum::<f64>() / total.max(1.0)
 }
 
 /// Where the rate of arrival falls for the rest of the train, by the two parts that explain most of what was lost or

@@ -58,7 +58,7 @@ fn config(mbit: u64) -> SustainedConfig {
         cross: Rate::ZERO,
         max_packet: 1500,
         max_packets: 10_000,
-        is_retransmitting: false,
+        connections: None,
         is_bucket_hinted: false,
         budget_bytes: 16_000_000,
         least_delay: Some(Span::from_millis(5)),
@@ -133,18 +133,34 @@ fn a_large_bucket_that_other_trains_hint_at_is_used_up() {
     assert_eq!(limiter.burst_bytes, None);
 }
 
-/// What is sent again took its part of the policer's rate, and 10 Mbit/s were said to last at most where 20 do.
+/// As TCP shows it: what follows a loss on the same connection is not seen to arrive.
+fn hide_behind_losses(connections: usize, mut record: TrainRecord) -> TrainRecord {
+    let mut has_lost = vec![false; connections];
+    for (index, packet) in record.packets.iter_mut().enumerate() {
+        packet.received = packet.received.filter(|_| !has_lost[index % connections]);
+        has_lost[index % connections] |= packet.received.is_none();
+    }
+    record
+}
+
+/// What arrived behind losses was missing, and 10 Mbit/s were said to last at most where 20 do; then, the rate of the line.
 #[test]
-fn where_losses_are_sent_again_what_arrives_behind_them_bounds_nothing() {
-    // A budget that leaves nothing for the second train.
-    let found_over = |is_retransmitting| {
-        let mut path = Bucket::of(20e6, 300e3, true);
-        let config = SustainedConfig { is_retransmitting, budget_bytes: 1_600_000, ..config(200) };
-        limiter(found_of(config, |wait, train| path.send(wait, train)))
+fn over_connections_a_policer_is_told_by_what_is_not_behind_losses() {
+    let found_over = |rate: f64, bytes: f64, budget_bytes| {
+        let mut path = Bucket::of(rate, bytes, true);
+        let config = SustainedConfig { connections: Some(120), max_packets: 1200, budget_bytes, ..config(200) };
+        limiter(found_of(config, |wait, train| hide_behind_losses(120, path.send(wait, train))))
     };
-    let rate = Rate::from_mbit(200);
-    assert!(found_over(false).delivered < Rate::from_mbit(40));
-    assert_eq!((found_over(true).delivered, found_over(true).available), (rate, None));
+    for (rate, bytes) in [(20e6, 30e3), (20e6, 300e3), (80e6, 100e3), (5e6, 60e3)] {
+        let limiter = found_over(rate, bytes, 6_000_000);
+        assert_eq!(limiter.policing, Some(Policing::Drops), "{limiter:?}");
+        let available = limiter.available.unwrap_or_else(|| panic!("no value for {rate}: {limiter:?}"));
+        assert_eq!(available.covers(Rate::from_f64(rate)), Some(true), "{limiter:?}");
+        // A budget that leaves nothing for later trains.
+        let limiter = found_over(rate, bytes, 1_600_000);
+        let delivered = limiter.delivered.as_f64();
+        assert!(limiter.available.is_none() && (rate..2.0 * rate + 10e6).contains(&delivered), "{rate}: {limiter:?}");
+    }
 }
 
 #[test]

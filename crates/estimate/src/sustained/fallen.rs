@@ -1,0 +1,184 @@
+//! A train of which the rate fell, and what it and those that follow tell.
+
+use super::config::SustainedConfig;
+use super::fit;
+use super::plan::{self, Section};
+use super::reading::{self, Fall, Rates};
+use super::result::{Limiter, Policing};
+use crate::passage::Passage;
+use train::Estimate;
+use units::{Rate, Span, Time};
+
+/// A rate lasts if what arrives falls by less than this part.
+pub(super) const MAX_FALL: f64 = 0.1;
+/// The bound of what lasts allows for this many.
+const DOUBTED_DEVIATIONS: f64 = 2.0;
+/// The first train's fall is there again if the ratio exceeds 1 by this part of what it did then.
+const REPRODUCED_PART: f64 = 0.5;
+/// Of the packets that arrive behind a fall, so many more or less may be counted, whatever the rate.
+const PACKETS_OFF: f64 = 2.0;
+/// The usual packet of cross traffic, in bits.
+const CROSS_PACKET_BITS: f64 = 12_000.0;
+/// No value is given where half the interval's width is more than this part of the committed rate.
+const MAX_HALF_WIDTH: f64 = 0.5;
+/// Less than this part of the committed rate is not told from nothing.
+const MIN_VALUE: f64 = 0.05;
+
+/// What trains before the one in question have used of a burst.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Passed {
+    pub(super) packets: u32,
+    /// How long they lasted.
+    pub(super) sending: Span,
+    /// From the beginning of the first one to that of the train in question.
+    pub(super) elapsed: Span,
+}
+
+/// A train of the look of which the rate fell.
+#[derive(Debug)]
+pub(super) struct Fallen {
+    pub(super) look: Section,
+    pub(super) passed: Passed,
+    pub(super) train: Vec<Passage>,
+    pub(super) fall: Fall,
+    /// Packets that use up the burst, as far as known.
+    pub(super) used_up: u32,
+    /// When the train had been sent, …
+    pub(super) ended: Time,
+    /// … how long its last packets waited, …
+    pub(super) queued: Span,
+    /// … and whether the bucket has hardly filled since, as far as known.
+    pub(super) is_emptied: bool,
+}
+
+/// What a section of a later train tells.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) rates: Rates,
+    /// See [`Section::random`].
+    pub(super) is_random: bool,
+}
+
+/// What became of a train of several rates.
+pub(super) enum Course {
+    /// The more was sent, the smaller a part arrived.
+    Limited,
+    /// All arrived.
+    Passed,
+    /// The same part was lost at all rates, as where losses are random.
+    Alike,
+}
+
+impl Fallen {
+    /// The rate of arrivals behind the fall in bit/s. Where a queue grew first and then overflowed, losses and growth do not add up.
+    pub(super) fn arrived(&self) -> f64 {
+        let Rates { arrived, lost, growth, .. } = self.fall.rates;
+        match lost > 0.0 && growth > MAX_FALL {
+            true => arrived.max(self.arrival_rate()),
+            false => arrived,
+        }
+    }
+
+    fn arrival_rate(&self) -> f64 {
+        reading::arrival_rate(&self.train[self.fall.index..])
+    }
+
+    /// What becomes of packets behind the fall.
+    pub(super) fn policing(&self) -> Option<Policing> {
+        reading::policing(&self.train, &self.fall)
+    }
+
+    /// The rates of each section of a later train behind the burst.
+    pub(super) fn parts(&self, sections: &[Section], train: &[Passage]) -> Vec<Part> {
+        let place = |index: usize| train.partition_point(|passage| passage.index < index);
+        let mut parts = Vec::new();
+        let mut from = 0;
+        for (number, section) in sections.iter().enumerate() {
+            let packets = section.packets as usize;
+            // The first one begins with the burst; the others, with what the one before left in queues.
+            let behind = plan::behind_burst(self.look.rate / self.arrived()) as usize;
+            let skipped = if number == 0 { packets.saturating_sub(behind) } else { 4 };
+            let (first, end) = (place(from + skipped), place(from + packets));
+            let rates = train.get(first..end).and_then(reading::rates);
+            parts.extend(rates.map(|rates| Part { rates, is_random: section.random }));
+            from += packets;
+        }
+        parts
+    }
+
+    /// What became of these.
+    pub(super) fn course(&self, parts: &[Part]) -> Course {
+        let before = self.fall.rates.ratio();
+        let ratios = || parts.iter().map(|part| part.rates.ratio());
+        let (most, least) = (ratios().fold(1.0, f64::max), ratios().fold(f64::INFINITY, f64::min));
+        if most < 1.0 + REPRODUCED_PART * (before - 1.0).min(2.0 * MAX_FALL / REPRODUCED_PART) {
+            Course::Passed
+        } else if least > 1.0 + 0.7 * (most - 1.0) {
+            Course::Alike
+        } else {
+            Course::Limited
+        }
+    }
+
+    /// What limits the rate, by the fall and by these.
+    pub(super) fn limited(&self, parts: &[Part], config: &SustainedConfig) -> Limiter {
+        let Fallen { train, fall, .. } = self;
+        let policing = self.policing();
+        // Even spaces between packets matter where these are dropped.
+        let queued = policing == Some(Policing::Delays) && fall.rates.lost == 0.0;
+        let counted: Vec<Rates> = parts.iter().filter(|part| queued || part.is_random).map(|part| part.rates).collect();
+        let line = fit::line(&counted, config.seed).filter(|line| {
+            let [low, high, committed] =
+                [line.available.low, line.available.high, line.committed.value].map(Rate::as_f64);
+            (high - low) / 2.0 <= MAX_HALF_WIDTH * committed && line.available.value.as_f64() > MIN_VALUE * committed
+        });
+        let rest = &train[fall.index..];
+        let seconds = rest.first().zip(rest.last()).map_or(0.0, |(first, last)| last.sent - first.sent);
+        let doubt = DOUBTED_DEVIATIONS * cross_deviation(config, seconds) / seconds.max(1e-6);
+        let packets = PACKETS_OFF * f64::from(config.max_packet) * 8.0 / seconds.max(1e-6);
+        Limiter {
+            policing,
+            delivered: Rate::from_f64(self.delivered(parts, config)),
+            sent: Rate::from_f64(self.look.rate),
+            doubt: Rate::from_f64(doubt.min(config.cross.as_f64()).max(packets)),
+            available: line.map(|line| line.available),
+            committed_rate: line.map(|line| line.committed),
+            // One that other trains have used up was not full.
+            burst_bytes: line.filter(|_| !config.is_bucket_hinted).map(|line| self.burst_bytes(line.cross)),
+        }
+    }
+
+    /// No part of any train arrives at more than lasts, but for chance: the most at which one did, in bit/s.
+    fn delivered(&self, parts: &[Part], config: &SustainedConfig) -> f64 {
+        let rates = &self.fall.rates;
+        match (config.connections, self.policing()) {
+            (Some(_), Some(Policing::Drops)) => {
+                let seen = rates.packets as f64 / (1.0 - rates.lost);
+                let doubt = DOUBTED_DEVIATIONS * ((rates.packets as f64 * rates.lost).sqrt() + PACKETS_OFF);
+                (rates.arrived + rates.sent * doubt / seen).min(self.look.rate)
+            }
+            // What is behind losses is not seen to arrive.
+            (Some(_), _) if rates.lost > 0.0 => self.look.rate,
+            _ => parts.iter().map(|part| part.rates.arrived).fold(rates.arrived.max(self.arrival_rate()), f64::max),
+        }
+    }
+
+    /// Of own bytes, beside cross traffic of this rate.
+    fn burst_bytes(&self, cross: f64) -> Estimate<u64> {
+        let Fallen { fall, passed, .. } = self;
+        let Rates { sent, .. } = fall.rates;
+        let committed = (sent + cross) / fall.rates.ratio();
+        let (sending, elapsed) = (passed.sending.as_secs_f64(), passed.elapsed.as_secs_f64());
+        let bits = sent * (fall.after + sending) - (committed - cross) * (fall.after + elapsed);
+        let bytes = (bits.max(0.0) / 8.0).round();
+        let doubt = 0.1 * bytes + 3.0 * 1500.0;
+        let [value, low, high] = [bytes, bytes - doubt, bytes + doubt].map(|bytes| bytes.max(0.0) as u64);
+        Estimate { value, low, high, confidence: 0.95 }
+    }
+}
+
+/// The standard deviation of the bits of cross traffic in so many seconds, if its packets come at random times.
+pub(super) fn cross_deviation(config: &SustainedConfig, seconds: f64) -> f64 {
+    let packet = CROSS_PACKET_BITS.max(f64::from(config.max_packet) * 8.0);
+    (config.cross.as_f64() * seconds.max(0.0) * packet).sqrt() + 2.0 * packet
+}
