@@ -67,7 +67,7 @@ struct Look {
     so_far: Option<Sustained>,
 }
 
-/// The train of several rates that follows; over connections, several trains of one rate each.
+/// The train of several rates that follows; where packets are dropped, several trains of one rate each.
 #[derive(Debug)]
 struct Climb {
     fallen: Fallen,
@@ -244,7 +244,7 @@ impl SustainedProbe {
         }
     }
 
-    /// The sections of several trains over connections, each behind what uses up the burst.
+    /// The sections of several trains, each behind what uses up the burst.
     fn steps(&self, fallen: &Fallen) -> Vec<Section> {
         plan::steps(fallen.look, fallen.used_up, fallen.arrived(), (self.limits(), self.config.connections))
     }
