@@ -2,9 +2,9 @@
 //!
 //! Policers and shapers let a burst pass before they limit anything, so that an estimate from short trains holds for that
 //! burst only. One longer train at the estimated rate tells: where its rate of arrival falls permanently, what was sent
-//! before is the burst. Then a second train uses the burst up and goes on at several rates; where packets are dropped, several trains do, of
-//! one rate each. With the bucket empty, a train
-//! of rate r shares the committed rate c with cross traffic of rate x, and arrives at
+//! before is the burst. Then a second train uses the burst up and goes on at several rates; where packets are dropped,
+//! several trains do, of one rate each. With the bucket empty, a train of rate r shares
+//! the committed rate c with cross traffic of rate x, and arrives at
 //!
 //! ```text
 //! D = c · r / (r + x),   thus   r / D = (r + x) / c

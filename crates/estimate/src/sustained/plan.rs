@@ -79,12 +79,13 @@ pub(super) fn behind_burst(ratio: f64) -> u32 {
 }
 
 /// A later one: what `used_up` the burst, then several rates about the one that arrived behind it.
-pub(super) fn ladder(look: Section, used_up: u32, arrived: f64, (max_packets, size): (u32, u32)) -> Vec<Section> {
+pub(super) fn ladder(look: Section, used_up: u32, arrived: f64, config: &SustainedConfig) -> Vec<Section> {
+    let SustainedConfig { max_packets, max_packet, .. } = *config;
     let slower =
         section_rates(look.rate / arrived).into_iter().map(|part| part * arrived).filter(|rate| *rate < look.rate);
     let slower: Vec<f64> = slower.collect();
     let burst = (f64::from(used_up) * EXCESS + EXCESS_PACKETS) as u32 + behind_burst(look.rate / arrived);
-    let wanted = (arrived * SECTION_SECONDS / (f64::from(size) * 8.0)) as u32;
+    let wanted = (arrived * SECTION_SECONDS / (f64::from(max_packet) * 8.0)) as u32;
     let room = max_packets.saturating_sub(burst) / slower.len().max(1) as u32;
     let packets = wanted.min(room).clamp(MIN_SECTION_PACKETS, MAX_SECTION_PACKETS);
     let room = max_packets.saturating_sub(packets * slower.len() as u32);
@@ -101,30 +102,25 @@ fn section_rates(ratio: f64) -> Vec<f64> {
 }
 
 /// The sections of several later trains, of which each is behind a [`burst`] in a train of its own.
-pub(super) fn steps(
-    look: Section,
-    used_up: u32,
-    arrived: f64,
-    (limits, connections): ((u32, u32), Option<u32>),
-) -> Vec<Section> {
-    let bits = f64::from(limits.1) * 8.0;
-    let most = if connections.is_some() { MAX_SECTION_PACKETS } else { MAX_STEP_PACKETS };
+pub(super) fn steps(look: Section, used_up: u32, arrived: f64, config: &SustainedConfig) -> Vec<Section> {
+    let bits = f64::from(config.max_packet) * 8.0;
+    let most = if config.connections.is_some() { MAX_SECTION_PACKETS } else { MAX_STEP_PACKETS };
     let of = |step: Section| {
         let packets = ((step.rate * SECTION_SECONDS / bits) as u32).clamp(MIN_SECTION_PACKETS, most);
         Section { packets, ..step }
     };
-    ladder(look, used_up, arrived, limits).into_iter().skip(1).map(of).collect()
+    ladder(look, used_up, arrived, config).into_iter().skip(1).map(of).collect()
 }
 
 /// What uses up the burst again. Over connections, by few packets more, since each of them may be lost, and then its connection shows nothing
 /// more.
 pub(super) fn burst(look: Section, used_up: u32, arrived: f64, connections: Option<u32>) -> Section {
-    let excess = match connections {
-        Some(_) => (EXCESS_OVER_CONNECTIONS * arrived / look.rate).clamp(MIN_EXCESS_OVER_CONNECTIONS, EXCESS - 1.0),
-        None => EXCESS - 1.0,
+    let part = EXCESS_OVER_CONNECTIONS * arrived / look.rate;
+    let (excess, packets) = match connections {
+        Some(_) => (1.0 + part.clamp(MIN_EXCESS_OVER_CONNECTIONS, EXCESS - 1.0), EXCESS_PACKETS / 2.0),
+        None => (EXCESS, EXCESS_PACKETS),
     };
-    let packets = if connections.is_some() { EXCESS_PACKETS / 2.0 } else { EXCESS_PACKETS };
-    Section { packets: (f64::from(used_up) * (1.0 + excess) + packets) as u32, ..look }
+    Section { packets: (f64::from(used_up) * excess + packets) as u32, ..look }
 }
 
 /// The train of these sections.

@@ -231,7 +231,7 @@ impl SustainedProbe {
             return self.climb_on(Climb { fallen, sections, is_in_steps: true, left, parts, rounds_left }, now);
         }
         let used_up = if fallen.is_emptied { self.refilled(&fallen, now + wait) } else { fallen.used_up };
-        let sections = plan::ladder(fallen.look, used_up, fallen.arrived(), self.limits());
+        let sections = plan::ladder(fallen.look, used_up, fallen.arrived(), &self.config);
         let uses_up = sections.first().is_some_and(|section| section.packets > used_up);
         match self.train_of(&sections).filter(|_| uses_up) {
             Some(train) => {
@@ -246,12 +246,7 @@ impl SustainedProbe {
 
     /// The sections of several trains, each behind what uses up the burst.
     fn steps(&self, fallen: &Fallen) -> Vec<Section> {
-        plan::steps(fallen.look, fallen.used_up, fallen.arrived(), (self.limits(), self.config.connections))
-    }
-
-    /// Of a train, in packets, and of a packet, in bytes.
-    fn limits(&self) -> (u32, u32) {
-        (self.config.max_packets, self.config.max_packet)
+        plan::steps(fallen.look, fallen.used_up, fallen.arrived(), &self.config)
     }
 
     /// The next of several trains, the fastest first; none where a budget does not allow it.
