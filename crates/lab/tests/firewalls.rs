@@ -204,7 +204,7 @@ fn connections_that_are_reset_in_the_middle_of_a_train_are_replaced() {
         for (rules, most) in [(vec![no_udp(Refusal::Reject)], 120), (vec![no_udp(Refusal::Reject), cap], 60)] {
             // Which connection is hit, and when, depends on the trains. Where it is the control connection, or too many
             // in a row, the measurement ends; where it is none that is used again, nobody notices.
-            let mut each = [330, 500, 405, 700, 345, 255].into_iter().cycle().take(18);
+            let mut each = [700, 1100, 900, 1300, 800, 1000].into_iter().cycle().take(18);
             let replaced = each.find_map(|data_packets| {
                 let resets = Rule::ResetAfter { data_packets, scope: ResetScope::Total };
                 let middlebox = self::rules(&[&rules[..], &[resets]].concat());
