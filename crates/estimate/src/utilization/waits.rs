@@ -1,5 +1,6 @@
 //! Which packets waited, and for how long.
 
+use crate::fit::lower_hull;
 use crate::stats::{mean, student_t_95};
 use train::Estimate;
 use units::{Span, Time};
@@ -25,8 +26,14 @@ pub(super) struct Read {
 const MAX_DRIFT: f64 = 500e-6;
 /// Shorter waits than this are never told from none.
 const MIN_THRESHOLD: f64 = 4e-6;
+/// So many of all packets may seem to be early, …
+const MAX_EARLY: f64 = 0.02;
+/// … unless this part of each half lies as close to the line below them all as noise does.
+const MIN_ON_FLOOR: f64 = 0.02;
 /// A wait must be told from none at this part of the time that a full packet takes.
 const MAX_THRESHOLD_PART: f64 = 0.35;
+/// Noise ends below this part of it.
+const MAX_NOISE_PART: f64 = 0.125;
 /// Waits are as dense above a threshold as further above, but for this factor and for chance.
 const MAX_DENSER: f64 = 1.3;
 /// Logarithm of the ratio of likelihoods from which on the link was busy all the time at first.
@@ -67,49 +74,79 @@ pub(super) fn read(samples: &[Sample], service: Span) -> Option<Read> {
     })
 }
 
-/// In seconds, in the order of sending: delays above the least one, less the clocks' drift.
+/// In seconds, in the order of sending: delays above those of packets that did not wait.
 fn waits(samples: &[Sample]) -> Option<Vec<f64>> {
     let first = samples.first()?;
-    let points: Vec<(f64, f64)> = samples
+    let points: Vec<Point> = samples
         .iter()
         .map(|sample| ((sample.sent - first.sent).as_secs_f64(), (sample.delay - first.delay).as_secs_f64()))
         .collect();
-    let drift = drift(&points);
-    let level = |(at, delay): &(f64, f64)| delay - drift * at;
-    let least = points.iter().map(level).fold(f64::INFINITY, f64::min);
-    Some(points.iter().map(|point| level(point) - least).collect())
+    let floor = Floor::of(points.clone());
+    Some(points.iter().map(|point| floor.wait(point).max(0.0)).collect())
 }
 
-/// The slope of the line below all points that is closest to them: the edge of their lower hull in the middle.
-fn drift(points: &[(f64, f64)]) -> f64 {
-    let mut hull: Vec<(f64, f64)> = Vec::new();
-    for &(x, y) in points {
-        while let [.., (ax, ay), (bx, by)] = hull[..] {
-            if (by - ay) * (x - bx) < (y - by) * (bx - ax) {
-                break;
+/// When a packet was sent, and its delay, in seconds.
+type Point = (f64, f64);
+
+/// The delay of packets that do not wait, which changes at the rate by which clocks differ.
+#[derive(Debug, Clone, Copy)]
+struct Floor {
+    least: f64,
+    drift: f64,
+}
+
+impl Floor {
+    /// The line close to which several packets lie, and next to none below: single packets seem to be early where the stamp of their
+    /// departure is late.
+    fn of(mut points: Vec<Point>) -> Self {
+        let least_left = points.len() - (points.len() as f64 * MAX_EARLY) as usize;
+        loop {
+            let (floor, edge) = Floor::below(&points);
+            let is_floor_of = |half: &[Point]| {
+                let on_floor = half.iter().filter(|point| floor.wait(point) <= MIN_THRESHOLD).count();
+                on_floor as f64 >= (half.len() as f64 * MIN_ON_FLOOR).max(2.0)
+            };
+            let (first, second) = points.split_at(points.len() / 2);
+            let is_floor = is_floor_of(first) && is_floor_of(second);
+            if is_floor || points.len() <= least_left {
+                return floor;
             }
-            hull.pop();
+            points.retain(|point| !edge.contains(point));
         }
-        hull.push((x, y));
     }
-    let middle = mean(&points.iter().map(|(x, _)| *x).collect::<Vec<_>>());
-    let edge = hull.windows(2).find(|edge| edge[1].0 >= middle);
-    let slope = edge.map_or(0.0, |edge| (edge[1].1 - edge[0].1) / (edge[1].0 - edge[0].0).max(1e-9));
-    slope.clamp(-MAX_DRIFT, MAX_DRIFT)
+
+    /// The line below all points that is closest to them, and those on it: the edge of their lower hull in the middle.
+    fn below(points: &[Point]) -> (Self, Vec<Point>) {
+        let hull = lower_hull(points.iter().copied());
+        let middle = mean(&points.iter().map(|(at, _)| *at).collect::<Vec<_>>());
+        let edge = hull.windows(2).find(|edge| edge[1].0 >= middle).unwrap_or(&hull);
+        let slope = |edge: &[Point]| (edge[1].1 - edge[0].1) / (edge[1].0 - edge[0].0).max(1e-9);
+        let drift = if edge.len() == 2 { slope(edge).clamp(-MAX_DRIFT, MAX_DRIFT) } else { 0.0 };
+        let least = hull.iter().map(|(at, delay)| delay - drift * at).fold(f64::INFINITY, f64::min);
+        (Floor { least, drift }, edge.to_vec())
+    }
+
+    fn wait(&self, (at, delay): &Point) -> f64 {
+        delay - self.drift * at - self.least
+    }
 }
 
-/// The least wait that is told from none: noise of stamps is denser the closer to none, waits for packets are not.
+/// The least wait that is told from none: noise of stamps and hosts is dense close to none, waits for packets are not.
 fn threshold(waits: &[f64], service: f64) -> Option<f64> {
     let within = |low: f64, high: f64| waits.iter().filter(|wait| (low..high).contains(*wait)).count() as f64;
-    let is_above_noise = |threshold: f64| {
+    let is_noise = |threshold: f64, deviations: f64| {
         let near = within(threshold, 2.0 * threshold);
         let further = within(2.0 * threshold, 4.0 * threshold) / 2.0;
-        near <= MAX_DENSER * further + 2.0 * near.sqrt().max(1.0)
+        near > MAX_DENSER * further + deviations * near.sqrt().max(1.0)
     };
-    let thresholds = std::iter::successors(Some(MIN_THRESHOLD), |threshold| Some(threshold * 1.5));
-    thresholds
-        .take_while(|threshold| *threshold <= service * MAX_THRESHOLD_PART)
-        .find(|threshold| is_above_noise(*threshold))
+    let most = service * MAX_THRESHOLD_PART;
+    let thresholds: Vec<f64> = std::iter::successors(Some(MIN_THRESHOLD), |threshold| Some(threshold * 1.5))
+        .take_while(|threshold| *threshold <= most)
+        .collect();
+    // Noise of hosts may be evenly dense up to where it ends: far below the longest wait, which ends as suddenly.
+    let is_end = |threshold: f64| threshold <= service * MAX_NOISE_PART && is_noise(threshold, 2.5);
+    let beyond = thresholds.iter().rposition(|threshold| is_end(*threshold)).map_or(0, |last| last + 1);
+    thresholds[beyond..].iter().copied().find(|threshold| !is_noise(*threshold, 2.0))
 }
 
 /// Those after the time in which the link is still busy with what trains have left in queues, if the likelihoods tell that there was
@@ -164,11 +201,16 @@ mod tests {
     /// Packets at random times at a link that is busy for this part of the time with full packets of 120 µs one by one, behind
     /// which stamps are late by up to `noise`.
     fn samples(busy: f64, noise: f64, drift: f64, seed: u64) -> Vec<Sample> {
+        samples_of(120e-6, busy, noise, drift, seed)
+    }
+
+    /// The same with packets that take `service` seconds each.
+    fn samples_of(service: f64, busy: f64, noise: f64, drift: f64, seed: u64) -> Vec<Sample> {
         let mut state = seed;
         let mut sent = 0.0;
         let mut one = |_| {
             sent += -2e-3 * (1.0 - random(&mut state)).ln();
-            let wait = if random(&mut state) < busy { 120e-6 * random(&mut state) } else { 0.0 };
+            let wait = if random(&mut state) < busy { service * random(&mut state) } else { 0.0 };
             let delay = 0.5 + wait + noise * random(&mut state) + drift * sent;
             Sample { sent: Time::ZERO + Span::from_secs_f64(sent), delay: Span::from_secs_f64(delay) }
         };
@@ -187,6 +229,33 @@ mod tests {
                 let is_close = (found.value - busy).abs() < 0.1;
                 assert!(is_close && found.low - 0.03 <= busy && busy <= found.high + 0.03, "{seed}: {busy} {read:?}");
                 assert!(busy == 0.0 || read.queued < 0.05 && (read.mean_wait - 0.5).abs() < 0.1, "{seed}: {read:?}");
+            }
+        }
+    }
+
+    /// A single packet whose stamp of departure was late made all others seem to have waited, so that nothing seemed to be available.
+    #[test]
+    fn a_packet_that_seems_early_does_not_count() {
+        let service = Span::from_micros(120);
+        for seed in 1..=20 {
+            let mut samples = samples(0.4, 3e-6, 20e-6, seed);
+            for (place, early) in [(170, 110), (400, 18), (401, 60)] {
+                samples[place].delay -= Span::from_micros(early);
+            }
+            let found = read(&samples, service).unwrap().busy;
+            assert!(found.low - 0.03 <= 0.4 && 0.4 <= found.high + 0.03, "{seed}: {found:?}");
+        }
+    }
+
+    /// Hosts that read late by up to so much, all equally likely, made a link seem busy all the time.
+    #[test]
+    fn evenly_dense_noise_is_told_from_waits() {
+        let service = Span::from_micros(400);
+        for seed in 1..=20 {
+            for busy in [0.2, 0.5] {
+                let samples = samples_of(service.as_secs_f64(), busy, 30e-6, 0.0, seed);
+                let found = read(&samples, service).unwrap().busy;
+                assert!(found.low - 0.05 <= busy && busy <= found.high + 0.05, "{seed}: {found:?}");
             }
         }
     }
