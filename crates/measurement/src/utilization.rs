@@ -32,6 +32,12 @@ const MIN_CORRELATION: f64 = 0.3;
 const MIN_CREDIBLE_WAIT: f64 = 0.2;
 /// … and certainly for no other one's if it is this part.
 const MIN_CERTAIN_WAIT: f64 = 0.35;
+/// Where a full packet takes less than this, and more of those that wait than this part do so for longer than for one, hosts may be
+/// the cause, …
+const MAX_LATENESS: Span = Span::from_micros(80);
+const MAX_CERTAIN_QUEUED: f64 = 0.3;
+/// … unless waits depend on those before by so much.
+const MIN_CERTAIN_CORRELATION: f64 = 0.4;
 /// A precise value and the look may differ by this part of the link.
 const MAX_DIFFERENCE: f64 = 0.05;
 /// Little is available below this part of the link.
@@ -141,7 +147,12 @@ fn compare(found: &Utilization, link: &Estimate<Rate>, lasts: bool, value: Estim
         let differs = value.low.as_f64() - left.high.as_f64() > MAX_DIFFERENCE * rate.as_f64();
         return if differs { lowered(&value, &left) } else { value };
     }
-    let is_certain = is_queue || found.mean_wait >= MIN_CERTAIN_WAIT;
+    // So much for so many may also be hosts that read late.
+    let is_of_hosts = rate.time_for(1500) < MAX_LATENESS && found.queued > MAX_CERTAIN_QUEUED;
+    let is_certain = match is_of_hosts {
+        false => is_queue || found.mean_wait >= MIN_CERTAIN_WAIT,
+        true => found.correlation >= MIN_CERTAIN_CORRELATION,
+    };
     match lasts {
         true if is_certain && overlap(&value, &left) => combined(&value, &left),
         true if value.high < left.high => Estimate { high: left.high, ..lowered(&value, &left) },
