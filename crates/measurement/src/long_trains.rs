@@ -22,7 +22,7 @@ const MIN_SPREAD_PART: f64 = 0.05;
 /// The trains, of which earlier and shorter ones arrived at this rate; none where the budget is spent.
 pub(crate) fn probe(cycle: &Cycle, arrived: Rate, plan: &MeasurementPlan, limits: &Limits) -> Option<LongTrains> {
     let RequestedBudget { bytes, time } = plan.budget;
-    let budget_bytes = bytes.map_or(BUDGET_BYTES, |bytes| bytes.saturating_sub(limits.spent.bytes).min(BUDGET_BYTES));
+    let budget_bytes = limits.bytes_left(bytes).min(BUDGET_BYTES);
     let budget_time = time.map_or(BUDGET_TIME, |time| (time - limits.spent.duration).min(BUDGET_TIME));
     let is_possible = arrived > Rate::ZERO && budget_bytes >= MIN_BYTES && budget_time >= MIN_TIME;
     is_possible.then(|| {

@@ -21,7 +21,9 @@ const MIN_CROSS_PART: f64 = 0.1;
 const MAX_UNSTAMPED_PART: f64 = 0.7;
 /// What arrives of a part of a train may be less than what lasts, by chance.
 const DELIVERED_MARGIN: f64 = 1.15;
-/// IP bytes of all longer trains, unless the user has requested a budget, …
+/// IP bytes of a direction, unless the user has requested a budget: only links of many Gbit/s take nearly as much.
+const MAX_BYTES: u64 = 60_000_000;
+/// Those of all longer trains, …
 const BUDGET_BYTES: u64 = 6_000_000;
 /// … and where other trains hint at a large token bucket.
 const HINTED_BUDGET_BYTES: u64 = 16_000_000;
@@ -48,6 +50,11 @@ impl Limits {
         self.connections
             .map_or(Train::MAX_PACKETS, |connections| connections.saturating_mul(Transport::PACKETS_PER_CONNECTION))
     }
+
+    /// IP bytes that are left of the requested budget, or of what a measurement takes at most.
+    pub(crate) fn bytes_left(&self, requested: Option<u64>) -> u64 {
+        requested.unwrap_or(MAX_BYTES).saturating_sub(self.spent.bytes)
+    }
 }
 
 /// The trial of what was found; none where nothing was, or the budget is spent.
@@ -61,7 +68,7 @@ pub(crate) fn probe(
     let hint = outcome.hidden_bucket.filter(|_| !limits.is_batched);
     let is_bucket_hinted = hint.is_some();
     let most = if is_bucket_hinted { HINTED_BUDGET_BYTES } else { BUDGET_BYTES };
-    let budget_bytes = bytes.map_or(most, |bytes| bytes.saturating_sub(limits.spent.bytes).min(most));
+    let budget_bytes = limits.bytes_left(bytes).min(most);
     // A long train would take most of what others have on a path that is nearly full, and tell nothing.
     let is_full = outcome.bound.is_some_and(|bound| bound.limit() == Limit::NearlyFull);
     if is_full || time.is_some_and(|time| limits.spent.duration + Span::from_secs(1) > time) {
@@ -225,6 +232,16 @@ mod tests {
     use std::collections::BTreeMap;
     use train::PacketRecord;
     use units::Time;
+
+    /// At 10 Gbit/s, long trains came on top of what short ones had taken: 87 MB in all.
+    #[test]
+    fn a_measurement_takes_no_more_than_this_unless_it_is_requested() {
+        let spent = Cost { bytes: 52_000_000, ..Cost::default() };
+        let limits = Limits { max_packet: 1500, connections: None, spent, least_delay: None, is_batched: false };
+        assert_eq!(limits.bytes_left(None), 8_000_000);
+        assert_eq!(limits.bytes_left(Some(50_000_000)), 0);
+        assert_eq!(limits.bytes_left(Some(100_000_000)), 48_000_000);
+    }
 
     /// At 1 Gbit/s over connections, packets that the receiver's kernel had joined were taken for dropped, and a policer for the cause.
     #[test]

@@ -47,7 +47,7 @@ const MAX_VAGUENESS: f64 = 0.2;
 
 /// The byte budget where packets are sent in bursts: as much as the path carries in this time, but no more than this.
 const FAST_BUDGET_SECONDS: f64 = 0.048;
-const MAX_FAST_BYTES: u64 = 58_000_000;
+const MAX_FAST_BYTES: u64 = 54_000_000;
 
 /// Trains of bursts tell something from this part of the rate on that is aimed for.
 const MIN_RATE_OF_BURSTS: f64 = 0.5;
