@@ -255,6 +255,18 @@ mod tests {
         Utilization { busy, own: 0.0, queued: 0.0, mean_wait: 0.5, correlation: 0.1 }
     }
 
+    /// Beside 130 Mbit/s of cross traffic on a link of 240 Mbit/s, hosts that read late made waits; the interval ended 6 % below the truth of 116.
+    #[test]
+    fn waits_that_hosts_explain_narrow_nothing_on_a_fast_link() {
+        let rate = Rate::from_mbit(240);
+        let link = Estimate { value: rate, low: rate, high: rate, confidence: 0.95 };
+        let looked = Utilization { queued: 0.5, mean_wait: 0.67, correlation: 0.31, ..busy(0.61, 0.73, 0.84) };
+        let value = rates(24, 107, 189);
+        assert_eq!(compare(&looked, &link, true, value), value);
+        let of_queue = Utilization { correlation: 0.6, ..looked };
+        assert!(compare(&of_queue, &link, true, value).high < value.high);
+    }
+
     fn capacity() -> Capacity {
         Capacity {
             bottleneck: Some(rates(99, 100, 101)),

@@ -45,7 +45,8 @@ const MIN_TRAINS_OF_LITTLE: usize = 7;
 /// … if half the interval's width is more than this part of the value.
 const MAX_VAGUENESS: f64 = 0.2;
 
-/// The byte budget where packets are sent in bursts: as much as the path carries in this time, but no more than this.
+/// The byte budget where packets are sent in bursts: as much as the path carries in this time, but no more than this, which leaves 6 MB of
+/// the 60 that a measurement takes at most to see whether the value lasts.
 const FAST_BUDGET_SECONDS: f64 = 0.048;
 const MAX_FAST_BYTES: u64 = 54_000_000;
 
