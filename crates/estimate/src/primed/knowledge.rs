@@ -5,7 +5,7 @@ use super::floor::delay_floor;
 use super::packets::{Dispersion, Packets};
 use super::reading::Reading;
 use crate::capacity::{Shaper, Shaping};
-use crate::stats::{mean, median, standard_deviation};
+use crate::stats::{mean, median, quantile, standard_deviation};
 
 /// No value is given from fewer trains.
 pub(super) const MIN_TRAINS: usize = 3;
@@ -130,22 +130,31 @@ const MAX_STALL_SLOWDOWN: f64 = 20.0;
 
 /// Whether trains became so much slower on their way: once by very much, or twice.
 fn hides_bucket(trains: &[Packets]) -> bool {
-    trains.iter().any(|train| train.slowed_down() > MAX_STALL_SLOWDOWN) || slowed_down(trains) >= 2
+    let slowdowns = slowdowns(trains);
+    slowdowns.iter().any(|slowdown| *slowdown > MAX_STALL_SLOWDOWN) || slowdowns.len() >= 2
 }
 
 /// The same where a bucket was looked for, and none seen: then only many trains tell that it was overlooked.
 fn hides_bucket_often(trains: &[Packets]) -> bool {
-    trains.len() >= MIN_TRAINS && slowed_down(trains) * 4 > trains.len()
+    trains.len() >= MIN_TRAINS && slowdowns(trains).len() * 4 > trains.len()
+}
+
+/// By what factors trains slowed down, of those that did.
+fn slowdowns(trains: &[Packets]) -> Vec<f64> {
+    slowed_down(trains).into_iter().map(|[start, end]| start / end).collect()
 }
 
 /// The rate at which the last packets of trains that slowed down arrived.
 fn slowest(trains: &[Packets]) -> Option<f64> {
-    let slowed_down = trains.iter().filter(|train| train.slowed_down() > MIN_SLOWDOWN);
-    median(&slowed_down.filter_map(|train| Some(train.ends()?[1])).collect::<Vec<_>>())
+    median(&slowed_down(trains).into_iter().map(|[_, end]| end).collect::<Vec<_>>())
 }
 
-fn slowed_down(trains: &[Packets]) -> usize {
-    trains.iter().filter(|train| train.slowed_down() > MIN_SLOWDOWN).count()
+/// The rates at which the first packets and the last ones of trains that slowed down arrived.
+fn slowed_down(trains: &[Packets]) -> Vec<[f64; 2]> {
+    // Few first packets find a queue or a host that holds them up.
+    let first_delays: Vec<f64> = trains.iter().filter_map(Packets::first_delay).collect();
+    let usual = quantile(&first_delays, 0.25).unwrap_or_default();
+    trains.iter().filter_map(|train| train.ends(usual)).filter(|[start, end]| *start > MIN_SLOWDOWN * end).collect()
 }
 
 /// Nothing available is the least there can be, which bounds what the queue's growth lets the capacity be. Over a short

@@ -384,6 +384,24 @@ mod tests {
         assert!((found.value.as_f64() / 100e6 - 1.0).abs() < 0.01, "{found:?}");
     }
 
+    /// Beside two busy loops, the start of one train in 24 waited for a host, and its packets came together: a token bucket was named.
+    #[test]
+    fn packets_that_a_host_held_up_are_no_token_bucket() {
+        let (mut path, mut trains) = (Bucket::new(100e6, 30e6, 0.0, 1e10), 0);
+        let outcome = measure_with(PrimedConfig { precision: 0.0 }, Shaping::Unknown, |wait, train| {
+            trains += 1;
+            let mut record = path.send(wait, train);
+            let first = record.packets[0].received.unwrap();
+            let awake = first + Span::from_micros(if trains == 6 { 400 } else { 0 });
+            for (index, packet) in record.packets.iter_mut().enumerate() {
+                packet.received = packet.received.map(|at| at.max(awake + Span::from_micros(5 * index as i64)));
+            }
+            record
+        });
+        let found = outcome.available.unwrap_or_else(|| panic!("{:?}", outcome.reason));
+        assert!((found.value.as_f64() / 70e6 - 1.0).abs() < 0.01, "{found:?}");
+    }
+
     /// Beside two busy loops, a host is held up in every other train for longer than what it has queued takes to pass, and then catches up:
     /// of an idle link of 100 Mbit/s, 83 to 91 seemed available, and the rate that verifies seemed to build a queue.
     #[test]

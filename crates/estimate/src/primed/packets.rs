@@ -195,14 +195,9 @@ impl Packets {
         (last.carried - first.carried) / (last.sent - first.sent).max(1e-9)
     }
 
-    /// By what factor the rate of arrivals fell from the first packets to the last ones, though those were sent much faster
-    /// than they arrived: as behind a token bucket.
-    pub(super) fn slowed_down(&self) -> f64 {
-        self.ends().map_or(1.0, |[start, end]| (start / end).max(1.0))
-    }
-
-    /// The rate of arrivals of the first packets, and that of the last ones, if those were sent much faster than they arrived.
-    pub(super) fn ends(&self) -> Option<[f64; 2]> {
+    /// The rate of arrivals of the first packets, and that of the last ones, if those were sent much faster than they arrived: behind a
+    /// token bucket, it falls. `usual_delay` is that of first packets.
+    pub(super) fn ends(&self, usual_delay: f64) -> Option<[f64; 2]> {
         // By the mean and the median gap: a host scheduling delay makes one gap long, a device that reports packets in
         // batches makes most short.
         let rates = |points: &[Point]| {
@@ -224,7 +219,20 @@ impl Packets {
         // Packets that arrive closer together than they left were held back by a host.
         let credible = start.1 > 0.0 && start.1 < 1.25 * start.0;
         let slower = ends.into_iter().filter_map(rates).filter(|end| credible && end.0 > 2.5 * end.1);
-        slower.map(|end| end.1).reduce(f64::min).map(|end| [start.1, end])
+        let end = slower.map(|end| end.1).reduce(f64::min)?;
+        (!self.is_start_held_up(usual_delay, end)).then_some([start.1, end])
+    }
+
+    /// Whether the first packet came so late that a host which held it up, and let the next ones go with it, explains that they arrived
+    /// faster than at this rate. A token bucket that has tokens lets the first packet pass at once.
+    fn is_start_held_up(&self, usual_delay: f64, rate: f64) -> bool {
+        const MAX_LATE_PACKETS: f64 = 1.5;
+        self.first_delay().is_some_and(|delay| delay - usual_delay > MAX_LATE_PACKETS * self.size_bits / rate)
+    }
+
+    /// Of the first packet that arrived.
+    pub(super) fn first_delay(&self) -> Option<f64> {
+        self.points.first().map(|first| first.head)
     }
 
     pub(super) fn prime_points(&self) -> &[Point] {
