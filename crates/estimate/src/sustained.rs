@@ -20,6 +20,7 @@ mod fallen;
 mod fit;
 mod plan;
 mod probe;
+mod queueing;
 mod reading;
 mod result;
 #[cfg(test)]

@@ -24,7 +24,7 @@ const DELIVERED_MARGIN: f64 = 1.15;
 /// IP bytes of a direction, unless the user has requested a budget: only links of many Gbit/s take nearly as much.
 const MAX_BYTES: u64 = 60_000_000;
 /// Those of all longer trains, …
-const BUDGET_BYTES: u64 = 6_000_000;
+const BUDGET_BYTES: u64 = 10_000_000;
 /// … and where other trains hint at a large token bucket.
 const HINTED_BUDGET_BYTES: u64 = 16_000_000;
 /// Such a bucket is used up at so many times the rate at which trains arrived in the end.

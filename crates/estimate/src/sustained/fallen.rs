@@ -3,6 +3,7 @@
 use super::config::SustainedConfig;
 use super::fit;
 use super::plan::{self, Section};
+use super::queueing::Queue;
 use super::reading::{self, Fall, Rates};
 use super::result::{Limiter, Policing};
 use crate::passage::Passage;
@@ -47,6 +48,8 @@ pub(super) struct Fallen {
     pub(super) ended: Time,
     /// … how long its last packets waited, …
     pub(super) queued: Span,
+    /// … in which queue, where what exceeds is delayed, …
+    pub(super) queue: Option<Queue>,
     /// … and whether the bucket has hardly filled since, as far as known.
     pub(super) is_emptied: bool,
 }
@@ -124,10 +127,7 @@ impl Fallen {
     pub(super) fn limited(&self, parts: &[Part], config: &SustainedConfig) -> Limiter {
         let Fallen { train, fall, .. } = self;
         let policing = self.policing();
-        // Even spaces between packets matter where these are dropped.
-        let queued = policing == Some(Policing::Delays) && fall.rates.lost == 0.0;
-        let counted: Vec<Rates> = parts.iter().filter(|part| queued || part.is_random).map(|part| part.rates).collect();
-        let line = fit::line(&counted, config.seed).filter(|line| {
+        let line = self.line(parts, config).filter(|line| {
             let [low, high, committed] =
                 [line.available.low, line.available.high, line.committed.value].map(Rate::as_f64);
             (high - low) / 2.0 <= MAX_HALF_WIDTH * committed && line.available.value.as_f64() > MIN_VALUE * committed
@@ -148,6 +148,14 @@ impl Fallen {
         }
     }
 
+    /// Through what these tell.
+    pub(super) fn line(&self, parts: &[Part], config: &SustainedConfig) -> Option<fit::Line> {
+        let queued = self.policing() == Some(Policing::Delays);
+        // Even spaces between packets matter where these are dropped.
+        let counted: Vec<Rates> = parts.iter().filter(|part| queued || part.is_random).map(|part| part.rates).collect();
+        fit::line(&counted, queued, config.seed)
+    }
+
     /// No part of any train arrives at more than lasts, but for chance: the most at which one did, in bit/s.
     fn delivered(&self, parts: &[Part], config: &SustainedConfig) -> f64 {
         let rates = &self.fall.rates;
@@ -158,7 +166,7 @@ impl Fallen {
                 (rates.arrived + rates.sent * doubt / seen).min(self.look.rate)
             }
             // What is behind losses is not seen to arrive.
-            (Some(_), _) if rates.lost > 0.0 => self.look.rate,
+            (Some(_), _) if rates.lost > 0.0 && parts.is_empty() => self.look.rate,
             _ => parts.iter().map(|part| part.rates.arrived).fold(rates.arrived.max(self.arrival_rate()), f64::max),
         }
     }

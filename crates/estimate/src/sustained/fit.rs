@@ -1,7 +1,8 @@
 //! The line through ratios of sending to arrival rate.
 
+use super::queueing::MIN_GROWTH;
 use super::reading::Rates;
-use crate::stats::{quantile, random};
+use crate::stats::{quantile, random, student_t_95};
 use train::Estimate;
 use units::Rate;
 
@@ -10,8 +11,9 @@ const MIN_RATIO: f64 = 1.35;
 const REPLICATES: usize = 200;
 /// In so many percent of them, more may seem available than the bucket passes.
 const MAX_EXCEEDING: usize = 85;
-/// What a part of so many packets may be off because single packets count, besides chance.
+/// What a part of so many packets may be off because single packets count, besides chance: where they are dropped, and where they wait.
 const PACKETS_OFF: f64 = 1.5;
+const QUEUED_PACKETS_OFF: f64 = 0.5;
 
 /// By which part of its rate cross traffic may pass more than packets that come at random, where it comes at even intervals, …
 const MORE_REGULAR: f64 = 0.15;
@@ -28,17 +30,23 @@ pub(super) struct Line {
     pub(super) cross: f64,
 }
 
-/// The committed rate and what is available, from parts of different rates during which the bucket was empty; none where
-/// these do not tell them.
-pub(super) fn line(parts: &[Rates], mut state: u64) -> Option<Line> {
-    let limited: Vec<Rates> = parts.iter().filter(|part| part.ratio() > MIN_RATIO).copied().collect();
+/// The committed rate and what is available, from parts of different rates during which the bucket was empty, and which all waited in its
+/// queue (`queued`), or of which a part was dropped; none where these do not tell them.
+pub(super) fn line(parts: &[Rates], queued: bool, mut state: u64) -> Option<Line> {
+    let least = if queued { 1.0 + MIN_GROWTH / 2.0 } else { MIN_RATIO };
+    let limited: Vec<Rates> = parts.iter().filter(|part| part.ratio() > least).copied().collect();
     let rates = |part: &Rates| part.sent;
     let fastest = limited.iter().map(rates).fold(0.0, f64::max);
     let slowest = limited.iter().map(rates).fold(f64::INFINITY, f64::min);
     if limited.len() < 2 || fastest < 1.2 * slowest {
         return None;
     }
-    let points: Vec<(f64, f64, f64)> = limited.iter().map(|part| (part.sent, part.ratio(), error(part))).collect();
+    let walks = if queued { queued_walks(&limited) } else { limited.iter().map(walk).collect() };
+    let (off, few) =
+        if queued { (QUEUED_PACKETS_OFF, student_t_95(2 * limited.len()) / 1.96) } else { (PACKETS_OFF, 1.0) };
+    let error = |part: &Rates, walk: f64| few * (off.powi(2) + walk).sqrt() / part.packets.max(1) as f64;
+    let points: Vec<(f64, f64, f64)> =
+        limited.iter().zip(walks).map(|(part, walk)| (part.sent, part.ratio(), error(part, walk))).collect();
     let (available, committed) = through(&points)?;
     let points = widened(points, available, committed);
     let mut replicates = (Vec::new(), Vec::new());
@@ -67,7 +75,8 @@ pub(super) fn line(parts: &[Rates], mut state: u64) -> Option<Line> {
         return None;
     }
     let cross = (committed - available).max(0.0);
-    let unequal = (SMALLER * committed, MORE_REGULAR * cross);
+    // All that waits in one queue leaves it in turn.
+    let unequal = if queued { (0.0, 0.0) } else { (SMALLER * committed, MORE_REGULAR * cross) };
     Some(Line {
         available: estimate(available, &replicates.0, unequal),
         committed: estimate(committed, &replicates.1, (0.0, 0.0)),
@@ -84,13 +93,19 @@ fn widened(points: Vec<(f64, f64, f64)>, available: f64, committed: f64) -> Vec<
     points.into_iter().map(|(x, y, error)| (x, y, error * factor)).collect()
 }
 
-/// The relative standard error of a ratio. A random walk of n steps, seen from its ends, wanders by a sixth of n variances in
-/// the mean square (a Brownian bridge).
-fn error(part: &Rates) -> f64 {
-    let packets = part.packets.max(1) as f64;
+/// The variance by which packets pass, from the first to the last one, seen from its ends: there, a random walk of n steps deviates by a
+/// sixth of n variances in the mean square (a Brownian bridge).
+fn walk(part: &Rates) -> f64 {
     let missing = 1.0 - 1.0 / part.ratio();
-    let walk = if part.lost > 0.0 { 6.0 * part.wander } else { 0.25 * missing * packets };
-    (PACKETS_OFF.powi(2) + walk).sqrt() / packets
+    if part.lost > 0.0 { 6.0 * part.wander } else { 0.25 * missing * part.packets as f64 }
+}
+
+/// The same of parts that waited in one queue: their cross traffic is the same, and a single part tells little of how much it varies.
+fn queued_walks(parts: &[Rates]) -> Vec<f64> {
+    let seconds = |part: &Rates| part.packets as f64 / part.sent;
+    let walked: f64 = parts.iter().map(|part| 6.0 * part.wander).sum();
+    let rate = walked / parts.iter().map(seconds).sum::<f64>();
+    parts.iter().map(|part| rate * seconds(part)).collect()
 }
 
 /// Where the weighted line through the points reaches 1, and the inverse of its slope.
@@ -130,8 +145,8 @@ mod tests {
     /// Flows with queues of their own gave such ratios, and a narrow interval that missed the truth by a third.
     #[test]
     fn parts_that_are_on_no_line_widen_the_interval() {
-        let straight = line(&parts(&[(70.0, 20.0), (46.0, 20.0), (34.0, 20.0)]), 1).unwrap();
-        let bent = line(&parts(&[(70.0, 22.0), (46.0, 15.0), (34.0, 20.0)]), 1);
+        let straight = line(&parts(&[(70.0, 20.0), (46.0, 20.0), (34.0, 20.0)]), false, 1).unwrap();
+        let bent = line(&parts(&[(70.0, 22.0), (46.0, 15.0), (34.0, 20.0)]), false, 1);
         assert_eq!(straight.available.covers(Rate::from_mbit(20)), Some(true));
         assert!(bent.is_none_or(|bent| width(&bent) > 2.0 * width(&straight)), "{bent:?}");
     }
@@ -139,6 +154,6 @@ mod tests {
     /// Over TCP, packets behind a loss are not seen to arrive: the bucket seemed slower than what it left.
     #[test]
     fn no_more_is_available_than_the_bucket_passes() {
-        assert_eq!(line(&parts(&[(70.0, 9.5), (46.0, 13.0), (34.0, 16.0), (28.0, 20.0)]), 1), None);
+        assert_eq!(line(&parts(&[(70.0, 9.5), (46.0, 13.0), (34.0, 16.0), (28.0, 20.0)]), false, 1), None);
     }
 }

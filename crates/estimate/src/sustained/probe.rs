@@ -3,13 +3,14 @@
 use super::config::SustainedConfig;
 use super::fallen::{Course, Fallen, MAX_FALL, Part, Passed, cross_deviation};
 use super::plan::{self, Section};
+use super::queueing::{Queue, Seen};
 use super::reading::{self, Fall};
 use super::result::{Policing, Sustained};
 use super::trend::Trend;
 use crate::method::Step;
 use crate::passage::{Passage, passages};
 use std::mem;
-use train::{Train, TrainRecord};
+use train::{Estimate, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
 /// A rate lasts if what arrives falls by less than [`MAX_FALL`], or so many times what cross traffic's packets make it vary by.
@@ -18,14 +19,19 @@ const STANDARD_DEVIATIONS: f64 = 4.0;
 const CLEAR_RATIO: f64 = 1.4;
 /// A queue in which every packet of a train waits for longer than this is no chance, nor a clock's drift.
 const MIN_QUEUE: Span = Span::from_millis(3);
-/// Before the second train, where the first one has left a queue: longer than it takes to drain, …
-const PAUSE: Span = Span::from_millis(50);
-/// … but no longer than this.
+/// No queue is waited for that takes longer to drain.
 const MAX_PAUSE: Span = Span::from_secs(2);
 /// A train that uses up a bucket is sent by this part of its rate faster than the bucket fills at least, for all that is known.
 const MIN_EXCESS: f64 = 0.2;
-/// Where several trains do not tell a value, they are sent so many times more.
+/// Where several trains do not tell a value, they are sent so many times more, …
 const MORE_ROUNDS: u32 = 1;
+/// … and where they wait in a queue, until the interval is as narrow as this part of the value, but no more often than so.
+const MORE_QUEUED_ROUNDS: u32 = 3;
+const WANTED_HALF_WIDTH: f64 = 0.05;
+/// So many of them are on a line.
+const MIN_TOLD_PARTS: usize = 4;
+/// The queue of a train drains for this much longer than its last packet waited.
+const DRAIN_PAUSE: Span = Span::from_millis(5);
 /// No later train lasts longer.
 const MAX_DURATION: Span = Span::from_secs(5);
 
@@ -67,18 +73,30 @@ struct Look {
     so_far: Option<Sustained>,
 }
 
-/// The train of several rates that follows; where packets are dropped, several trains of one rate each.
+/// The train of several rates that follows, or several trains of one rate each.
 #[derive(Debug)]
 struct Climb {
     fallen: Fallen,
+    /// Of the train on its way.
     sections: Vec<Section>,
-    is_in_steps: bool,
+    way: Way,
     /// Sections of the trains that are left.
     left: Vec<Section>,
     /// What earlier ones tell.
     parts: Vec<Part>,
     /// So often they are sent again if they do not tell a value.
     rounds_left: u32,
+}
+
+/// How later trains are sent.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    /// One of all rates.
+    Together,
+    /// One for each rate, right behind the other: packets are dropped.
+    Dropped,
+    /// One for each rate, after this queue has drained.
+    Queued(Queue),
 }
 
 impl SustainedProbe {
@@ -112,7 +130,7 @@ impl SustainedProbe {
                 Some(train) => self.looked(look, train, record),
                 None => State::Done(look.so_far.unwrap_or(Sustained::Untried("a host held up the longer train"))),
             },
-            State::Climbing(climb) => self.climbed(climb, &passages(record)),
+            State::Climbing(climb) => self.climbed(climb, record),
             other => other,
         };
     }
@@ -181,7 +199,11 @@ impl SustainedProbe {
         let seen = seen.and_then(|connections| reading::rates_over(connections, &train, fall.index));
         let fall = Fall { rates: seen.unwrap_or(fall.rates), ..fall };
         let ended = began + section.duration(self.config.max_packet);
-        Fallen { look: section, passed, train, fall, used_up, ended, queued, is_emptied: true }
+        let fallen =
+            Fallen { look: section, passed, train, fall, used_up, ended, queued, queue: None, is_emptied: true };
+        let is_queued = fallen.policing() == Some(Policing::Delays);
+        let queue = if is_queued { Queue::of(&fallen, record, self.config.least_delay) } else { None };
+        Fallen { queue, ..fallen }
     }
 
     /// One train of the look has passed.
@@ -218,52 +240,82 @@ impl SustainedProbe {
 
     fn climb(&mut self, fallen: Fallen, now: Time) -> (State, Step<Sustained>) {
         let policing = fallen.policing();
-        let drops = policing != Some(Policing::Delays);
-        // A shaper's queue is to drain.
-        let wait =
-            if drops { Span::ZERO } else { (fallen.queued + PAUSE - (now - fallen.ended)).clamp(PAUSE, MAX_PAUSE) };
         // A train over connections has few more packets than use up a large bucket.
         let has_room = self.config.connections.is_none() || fallen.used_up <= self.config.max_packets / 2;
-        if policing == Some(Policing::Drops) && has_room {
-            let left = self.steps(&fallen);
-            let (sections, parts) = (Vec::new(), Vec::new());
-            let rounds_left = MORE_ROUNDS;
-            return self.climb_on(Climb { fallen, sections, is_in_steps: true, left, parts, rounds_left }, now);
+        let (way, rounds_left) = match fallen.queue {
+            Some(queue) => (Way::Queued(queue), MORE_QUEUED_ROUNDS),
+            None if policing == Some(Policing::Drops) && has_room => (Way::Dropped, MORE_ROUNDS),
+            None => (Way::Together, 0),
+        };
+        let mut climb = Climb { fallen, sections: Vec::new(), way, left: Vec::new(), parts: Vec::new(), rounds_left };
+        climb.left = self.round(&climb);
+        match way {
+            Way::Together => self.climb_together(climb, now),
+            Way::Dropped | Way::Queued(_) => self.climb_on(climb, now),
         }
-        let used_up = if fallen.is_emptied { self.refilled(&fallen, now + wait) } else { fallen.used_up };
-        let sections = plan::ladder(fallen.look, used_up, fallen.arrived(), &self.config);
+    }
+
+    fn climb_together(&mut self, climb: Climb, now: Time) -> (State, Step<Sustained>) {
+        let used_up = self.used_up(&climb.fallen, now);
+        let sections = plan::ladder(climb.fallen.look, used_up, climb.fallen.arrived(), &self.config);
         let uses_up = sections.first().is_some_and(|section| section.packets > used_up);
         match self.train_of(&sections).filter(|_| uses_up) {
             Some(train) => {
-                let step = self.send(wait, train);
-                let (left, parts) = (Vec::new(), Vec::new());
-                let climb = Climb { fallen, sections, is_in_steps: false, left, parts, rounds_left: 0 };
-                (State::Climbing(climb), step)
+                let step = self.send(Span::ZERO, train);
+                (State::Climbing(Climb { sections, ..climb }), step)
             }
-            None => self.end(Sustained::Limited(fallen.limited(&[], &self.config))),
+            None => self.end(Sustained::Limited(climb.fallen.limited(&[], &self.config))),
         }
     }
 
-    /// The sections of several trains, each behind what uses up the burst.
-    fn steps(&self, fallen: &Fallen) -> Vec<Section> {
-        plan::steps(fallen.look, fallen.used_up, fallen.arrived(), &self.config)
+    /// The sections of several trains, each of which will be behind what uses up the burst.
+    fn round(&self, climb: &Climb) -> Vec<Section> {
+        let Climb { fallen, way, .. } = climb;
+        match way {
+            Way::Together => Vec::new(),
+            Way::Dropped => plan::steps(fallen.look, fallen.used_up, fallen.arrived(), &self.config),
+            Way::Queued(queue) => queue.sections(fallen.look, &self.config),
+        }
     }
 
-    /// The next of several trains, the fastest first; none where a budget does not allow it.
+    /// The next of several trains; none where a budget does not allow it.
     fn climb_on(&mut self, mut climb: Climb, now: Time) -> (State, Step<Sustained>) {
-        let Climb { fallen, left, .. } = &mut climb;
-        let used_up = if fallen.is_emptied { self.refilled(fallen, now) } else { fallen.used_up };
-        let next = if left.is_empty() { None } else { Some(left.remove(0)) };
-        let next = next
-            .map(|step| [plan::burst(fallen.look, used_up, fallen.arrived(), self.config.connections), step].to_vec());
-        match next.and_then(|sections| Some((self.train_of(&sections)?, sections))) {
-            Some((train, sections)) => {
-                (fallen.ended, fallen.queued) = (now + train.duration(), Span::ZERO);
-                let step = self.send(Span::ZERO, train);
+        let (wait, sections) = match climb.left.is_empty() {
+            true => (Span::ZERO, Vec::new()),
+            false => self.next_sections(&climb.fallen, climb.left.remove(0), climb.way, now),
+        };
+        match self.train_of(&sections) {
+            Some(train) => {
+                (climb.fallen.ended, climb.fallen.queued) = (now + wait + train.duration(), Span::ZERO);
+                let step = self.send(wait, train);
                 (State::Climbing(Climb { sections, ..climb }), step)
             }
             None => self.end(Sustained::Limited(climb.fallen.limited(&climb.parts, &self.config))),
         }
+    }
+
+    /// When the train of this section is to leave, and what is ahead of the section in it.
+    fn next_sections(&self, fallen: &Fallen, section: Section, way: Way, now: Time) -> (Span, Vec<Section>) {
+        let SustainedConfig { max_packet, connections, .. } = self.config;
+        match way {
+            Way::Queued(queue) => {
+                let drained = fallen.ended + queue.drain(fallen.queued) + DRAIN_PAUSE;
+                let wait = (drained - now).clamp(Span::ZERO, MAX_PAUSE);
+                let since = (now + wait - fallen.ended - fallen.queued).max(Span::ZERO);
+                let full = f64::from(fallen.used_up) * f64::from(max_packet) * 8.0;
+                let tokens = queue.tokens(full, fallen.is_emptied.then(|| since.as_secs_f64()));
+                (wait, queue.behind_burst(fallen.look, section, tokens, &self.config).to_vec())
+            }
+            Way::Together | Way::Dropped => {
+                let burst = plan::burst(fallen.look, self.used_up(fallen, now), fallen.arrived(), connections);
+                (Span::ZERO, vec![burst, section])
+            }
+        }
+    }
+
+    /// Packets that use up what is in the bucket.
+    fn used_up(&self, fallen: &Fallen, now: Time) -> u32 {
+        if fallen.is_emptied { self.refilled(fallen, now) } else { fallen.used_up }
     }
 
     /// The train of these sections, if there are any and it may be sent.
@@ -285,22 +337,52 @@ impl SustainedProbe {
         ((packets / meanwhile) as u32).min(most)
     }
 
-    fn climbed(&self, climb: Climb, train: &[Passage]) -> State {
-        let Climb { fallen, sections, parts, .. } = &climb;
+    fn climbed(&self, climb: Climb, record: &TrainRecord) -> State {
+        let Climb { fallen, sections, parts, way, .. } = &climb;
+        let train = &passages(record);
+        let burst = sections.first().map_or(0, |burst| burst.packets) as usize;
+        if let Way::Queued(queue) = *way {
+            let seen = queue.seen(train, record, burst);
+            return self.queued(climb, queue, seen, record);
+        }
         if is_cut_short(train, sections.iter().map(|section| section.packets).sum()) {
             return State::Done(Sustained::Limited(fallen.limited(parts, &self.config)));
         }
-        if !climb.is_in_steps {
+        if let Way::Together = way {
             let parts = fallen.parts(sections, train);
             return self.told(climb.fallen, &parts, &climb.sections);
         }
-        let burst = sections.first().map_or(0, |burst| burst.packets);
-        let from = train.partition_point(|passage| passage.index < burst as usize);
+        let from = train.partition_point(|passage| passage.index < burst);
         let part = match self.config.connections {
             Some(connections) => reading::rates_over(connections, train, from),
             None => reading::rates(&train[from..]),
         };
         self.stepped(climb, part.map(|rates| Part { rates, is_random: true }))
+    }
+
+    /// A train that waited in a queue shows this.
+    fn queued(&self, mut climb: Climb, mut queue: Queue, seen: Seen, record: &TrainRecord) -> State {
+        climb.fallen.queued = delays(record).last().map_or(Span::ZERO, |last| queue.waited(last));
+        match seen {
+            Seen::Rates(rates) => climb.parts.push(Part { rates, is_random: false }),
+            Seen::Overflow => queue = queue.overflowed(),
+            Seen::NoQueue if climb.parts.is_empty() => return self.passed_again(climb.fallen, &climb.sections),
+            Seen::NoQueue | Seen::Emptied => {}
+        }
+        let line = climb.fallen.line(&climb.parts, &self.config);
+        let is_narrow = line.is_some_and(|line| half_width(&line.available) < WANTED_HALF_WIDTH);
+        climb.way = Way::Queued(queue);
+        // Where the trains of a whole round are on no line, it is no shaper's queue.
+        let is_open = line.is_some() || climb.parts.len() < MIN_TOLD_PARTS;
+        if climb.left.is_empty() && is_open && !is_narrow && climb.rounds_left > 0 {
+            climb.way = Way::Queued(line.map_or(queue, |line| queue.told(&line)));
+            climb.rounds_left -= 1;
+            climb.left = self.round(&climb);
+        }
+        match climb.left.is_empty() {
+            true => State::Done(Sustained::Limited(climb.fallen.limited(&climb.parts, &self.config))),
+            false => State::Climb(climb),
+        }
     }
 
     /// One of several trains shows this.
@@ -312,7 +394,7 @@ impl SustainedProbe {
         }
         if is_last && climb.rounds_left > 0 && !self.is_value_told(&climb) {
             climb.rounds_left -= 1;
-            climb.left = self.steps(&climb.fallen);
+            climb.left = self.round(&climb);
         }
         match climb.left.is_empty() {
             true => self.told(climb.fallen, &climb.parts, &climb.sections),
@@ -368,6 +450,12 @@ impl SustainedProbe {
     fn end(&self, found: Sustained) -> (State, Step<Sustained>) {
         (State::Done(found.clone()), Step::Done(found))
     }
+}
+
+/// Of an interval, as a part of the value.
+fn half_width(found: &Estimate<Rate>) -> f64 {
+    let [low, value, high] = [found.low, found.value, found.high].map(Rate::as_f64);
+    (high - low) / 2.0 / value.max(1.0)
 }
 
 /// From sending to arrival, the clocks' unknown offset included.

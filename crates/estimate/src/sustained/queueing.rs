@@ -1,0 +1,206 @@
+//! A shaper's queue: trains of one rate each, behind what uses up the bucket, and so short that the queue does not overflow. Their packets wait
+//! behind cross traffic as on any link, which tells more than what a full queue drops.
+
+use super::config::SustainedConfig;
+use super::fallen::Fallen;
+use super::fit::Line;
+use super::plan::Section;
+use super::reading::{self, Rates};
+use crate::fit::robust_line;
+use crate::passage::Passage;
+use crate::stats::mean;
+use train::TrainRecord;
+use units::{Rate, Span};
+
+/// By how many seconds a second the delay is to grow, in the trains of one round.
+const FIRST_GROWTHS: [f64; 4] = [1.2, 0.45, 0.9, 0.65];
+const LATER_GROWTHS: [f64; 4] = [0.8, 0.2, 0.5, 0.3];
+/// At less growth, cross traffic lets the queue run empty by turns.
+pub(super) const MIN_GROWTH: f64 = 0.12;
+/// No section is faster than this part of the train that showed the queue.
+const FASTEST_PART: f64 = 0.95;
+/// A section fills this part of what the queue is known to hold at most, …
+const MAX_FILLED_PART: f64 = 0.4;
+/// … lasts so long at most, …
+const SECTION_SECONDS: f64 = 0.15;
+/// … and has so many packets.
+const MIN_PACKETS: u32 = 30;
+const MAX_PACKETS: u32 = 150;
+/// The bucket may hold this part more than is expected.
+const MORE_TOKENS: f64 = 0.25;
+/// Ahead of a section, so many packets are to wait.
+const STANDING_PACKETS: f64 = 4.0;
+/// One waits in the queue if it does for so many times as long as a packet takes to leave it, and found it empty below half of that.
+const MIN_WAIT_PACKETS: f64 = 2.0;
+/// Of fewer packets, it is not told how a queue grows.
+const MIN_PART_PACKETS: usize = 20;
+/// Where more are lost than this part, the queue overflowed.
+const MAX_LOST_PART: f64 = 0.03;
+const MIN_DRAIN_FACTOR: f64 = 1.5;
+const MAX_DRAIN_FACTOR: f64 = 8.0;
+
+/// The queue, as far as known.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Queue {
+    /// Bits that it holds at least.
+    room: f64,
+    /// What the bucket passes, and what it leaves, in bit/s.
+    committed: f64,
+    available: f64,
+    /// From sending to arrival where it is empty, the clocks' unknown offset included.
+    least_delay: Span,
+    /// Whether a line has told the rates.
+    is_told: bool,
+    /// The bucket was found to be empty after this part of what was expected to use it up.
+    spent_part: f64,
+    /// It drains in so many times the time that the last packet of a train waited in it: cross traffic has come behind that packet.
+    drain_factor: f64,
+}
+
+/// What a train shows of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Seen {
+    /// The rates of packets that waited in it.
+    Rates(Rates),
+    /// It overflowed before enough packets had waited.
+    Overflow,
+    /// No packet waited: the bucket was not empty.
+    NoQueue,
+    /// It ran empty too often.
+    Emptied,
+}
+
+impl Queue {
+    /// As a train shows it that has used up the bucket.
+    pub(super) fn of(fallen: &Fallen, record: &TrainRecord, least_delay: Option<Span>) -> Option<Self> {
+        let delays = || record.packets.iter().filter_map(|packet| Some(packet.received? - packet.sent?));
+        let least_delay = delays().chain(least_delay).min()?;
+        let arrived = fallen.arrived();
+        let waited = (delays().max()? - least_delay).as_secs_f64();
+        Some(Queue {
+            room: waited * arrived,
+            committed: arrived,
+            available: arrived,
+            least_delay,
+            is_told: false,
+            spent_part: 1.0,
+            drain_factor: MIN_DRAIN_FACTOR,
+        })
+    }
+
+    /// In the light of the line through what trains have shown.
+    pub(super) fn told(self, line: &Line) -> Self {
+        let [committed, available] = [line.committed.value, line.available.value].map(Rate::as_f64);
+        let available = available.min(committed);
+        let drain_factor = (committed / available.max(1.0)).clamp(MIN_DRAIN_FACTOR, MAX_DRAIN_FACTOR);
+        Queue { committed, available, drain_factor: drain_factor.max(self.drain_factor), is_told: true, ..self }
+    }
+
+    /// After a train has overflowed it.
+    pub(super) fn overflowed(self) -> Self {
+        Queue {
+            room: self.room / 2.0,
+            spent_part: self.spent_part / 2.0,
+            drain_factor: (2.0 * self.drain_factor).min(MAX_DRAIN_FACTOR),
+            ..self
+        }
+    }
+
+    /// What is to use up a bucket that holds so many bits and has filled for so many seconds if it was empty before.
+    pub(super) fn tokens(&self, full: f64, filled: Option<f64>) -> f64 {
+        self.spent_part * filled.map_or(full, |seconds| full.min(self.available * seconds))
+    }
+
+    /// How long a packet waited in it that took so long to arrive.
+    pub(super) fn waited(&self, delay: Span) -> Span {
+        (delay - self.least_delay).max(Span::ZERO)
+    }
+
+    /// How long it takes to drain from when a train has been sent whose last packet waited for so long.
+    pub(super) fn drain(&self, waited: Span) -> Span {
+        Span::from_secs_f64(waited.as_secs_f64() * self.drain_factor)
+    }
+
+    /// The sections of a round, each for a train of its own.
+    pub(super) fn sections(&self, look: Section, config: &SustainedConfig) -> Vec<Section> {
+        let fastest = (FASTEST_PART * look.rate - self.available) / self.committed;
+        let growths = if self.is_told { LATER_GROWTHS } else { FIRST_GROWTHS };
+        let shrunk = (fastest / growths[0]).min(1.0);
+        let grown = growths.into_iter().map(|growth| growth * shrunk).filter(|growth| *growth > MIN_GROWTH);
+        grown.map(|growth| self.section(growth, config)).collect()
+    }
+
+    fn section(&self, growth: f64, config: &SustainedConfig) -> Section {
+        let bits = f64::from(config.max_packet) * 8.0;
+        let rate = self.available + growth * self.committed;
+        let seconds = SECTION_SECONDS.min(MAX_FILLED_PART * self.room / (growth * self.committed));
+        let packets = ((seconds * rate / bits) as u32).clamp(MIN_PACKETS, MAX_PACKETS);
+        Section { packets, rate, random: false }
+    }
+
+    /// The same section behind a burst that uses up so many bits of tokens.
+    pub(super) fn behind_burst(
+        &self,
+        look: Section,
+        section: Section,
+        tokens: f64,
+        config: &SustainedConfig,
+    ) -> [Section; 2] {
+        let bits = f64::from(config.max_packet) * 8.0;
+        let spent = tokens / (1.0 - self.available / look.rate).max(0.2);
+        let burst = (spent / bits + STANDING_PACKETS) as u32;
+        // What is left of them lasts for a part of the section.
+        let excess = 1.0 - self.available / section.rate;
+        let more = (MORE_TOKENS * tokens / excess.max(0.1) / bits) as u32;
+        [Section { packets: burst, ..look }, Section { packets: section.packets + more, ..section }]
+    }
+
+    /// What a train shows whose section begins at that place.
+    pub(super) fn seen(&self, train: &[Passage], record: &TrainRecord, from: usize) -> Seen {
+        let first = record.packets.iter().find_map(|packet| Some(packet.received? - packet.sent?));
+        let offset = first.map_or(0.0, |delay| (delay - self.least_delay).as_secs_f64());
+        let waited = |passage: &Passage| passage.arrived.map(|arrived| arrived - passage.sent + offset);
+        let section = &train[train.partition_point(|passage| passage.index < from)..];
+        let service = section.first().map_or(0.0, |passage| passage.bits / self.committed);
+        let waits = |passage: &Passage| waited(passage).is_some_and(|waited| waited > MIN_WAIT_PACKETS * service);
+        let is_cut_short = (section.len() as u32) < MIN_PACKETS / 2;
+        let Some(begin) = section.iter().position(waits) else {
+            let lost = section.iter().filter(|passage| passage.came.is_none()).count();
+            return if is_cut_short || lost as f64 > MAX_LOST_PART * section.len() as f64 {
+                Seen::Overflow
+            } else {
+                Seen::NoQueue
+            };
+        };
+        let behind = before_overflow(&section[begin..]);
+        let idle = |passage: &&Passage| waited(passage).is_some_and(|waited| waited < MIN_WAIT_PACKETS / 2.0 * service);
+        match reading::rates(behind) {
+            _ if behind.len() < MIN_PART_PACKETS && behind.len() < section.len() - begin => Seen::Overflow,
+            _ if behind.len() < MIN_PART_PACKETS => Seen::NoQueue,
+            Some(rates) if behind.iter().filter(idle).count() * 10 < behind.len() => {
+                // Those that were lost did not wait.
+                let sent = rates.sent * (1.0 - rates.lost);
+                Seen::Rates(Rates { sent, lost: 0.0, wander: wander(behind, service), ..rates })
+            }
+            _ => Seen::Emptied,
+        }
+    }
+}
+
+/// All of it where few packets were lost, else those ahead of the first that was.
+fn before_overflow(part: &[Passage]) -> &[Passage] {
+    let is_lost = |passage: &Passage| passage.came.is_none();
+    let lost = part.iter().filter(|passage| is_lost(passage)).count();
+    let end = part.iter().position(is_lost).filter(|_| lost as f64 > MAX_LOST_PART * part.len() as f64);
+    &part[..end.unwrap_or(part.len())]
+}
+
+/// See [`Rates::wander`]: of the packets that were ahead in the queue. From its line of least squares, a random walk deviates less than from
+/// the one through its ends, by the factor 2.5, while the slope's error is larger, by 1.2.
+fn wander(part: &[Passage], service: f64) -> f64 {
+    let delays: Vec<(f64, f64)> =
+        part.iter().filter_map(|passage| Some((passage.sent, passage.arrived? - passage.sent))).collect();
+    let Some(line) = robust_line(&delays) else { return 0.0 };
+    const FACTOR: f64 = 2.5 * 1.2;
+    FACTOR * mean(&delays.iter().map(|&(sent, delay)| ((delay - line.at(sent)) / service).powi(2)).collect::<Vec<_>>())
+}
