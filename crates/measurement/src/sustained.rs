@@ -129,6 +129,18 @@ pub(crate) fn judge(found: &Sustained, outcome: Outcome) -> Outcome {
     }
 }
 
+/// Whether far more is believed to be available than what was found to last: sparse packets find tokens in a bucket, whatever passes in the
+/// long run.
+pub(crate) fn is_beyond_trial(outcome: &Outcome, sustained: Option<&Sustained>) -> bool {
+    const MAX_UNTRIED: f64 = 2.0;
+    match (sustained, outcome.available) {
+        (Some(Sustained::Lasts { rate, .. }), Some(found)) => {
+            TRIED_PART * found.low.as_f64() > MAX_UNTRIED * rate.as_f64()
+        }
+        _ => false,
+    }
+}
+
 /// The same of an outcome that is a mean over long trains: a single one gives no bound where delays vary.
 pub(crate) fn judge_mean(found: &Sustained, outcome: Outcome) -> Outcome {
     match found {

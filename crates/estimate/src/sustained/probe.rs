@@ -24,7 +24,7 @@ const MAX_PAUSE: Span = Span::from_secs(2);
 /// A train that uses up a bucket is sent by this part of its rate faster than the bucket fills at least, for all that is known.
 const MIN_EXCESS: f64 = 0.2;
 /// Where several trains do not tell a value, they are sent so many times more, …
-const MORE_ROUNDS: u32 = 1;
+const MORE_ROUNDS: u32 = 3;
 /// … and where they wait in a queue, until the interval is as narrow as this part of the value, but no more often than so.
 const MORE_QUEUED_ROUNDS: u32 = 3;
 const WANTED_HALF_WIDTH: f64 = 0.05;

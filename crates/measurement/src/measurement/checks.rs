@@ -269,8 +269,17 @@ impl Measurement {
                     Some(found) => utilization::judge(&found, &link, lasts, judged.outcome, judged.fair_share),
                     None => judged.outcome,
                 };
-                let judged = Judged { outcome, ..judged };
-                (self.report_direction(available, judged, sustained.as_ref(), now), None)
+                let is_to_last = sustained::is_beyond_trial(&outcome, sustained.as_ref());
+                match self.sustained_probe(&available, &outcome, now).filter(|_| is_to_last) {
+                    Some(probe) => {
+                        let judged = Some(Judged { outcome: outcome.clone(), ..judged });
+                        (Phase::Sustained(Box::new(SustainedPhase { available, outcome, probe, judged })), None)
+                    }
+                    None => {
+                        let judged = Judged { outcome, ..judged };
+                        (self.report_direction(available, judged, sustained.as_ref(), now), None)
+                    }
+                }
             }
         }
     }
