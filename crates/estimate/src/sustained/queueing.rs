@@ -14,7 +14,7 @@ use units::{Rate, Span};
 
 /// By how many seconds a second the delay is to grow, in the trains of one round.
 const FIRST_GROWTHS: [f64; 4] = [1.2, 0.45, 0.9, 0.65];
-const LATER_GROWTHS: [f64; 4] = [0.8, 0.2, 0.5, 0.3];
+const LATER_GROWTHS: [f64; 4] = [0.8, 0.3, 0.55, 0.4];
 /// At less growth, cross traffic lets the queue run empty by turns.
 pub(super) const MIN_GROWTH: f64 = 0.12;
 /// No section is faster than this part of the train that showed the queue.
@@ -29,7 +29,7 @@ const MAX_PACKETS: u32 = 150;
 /// The bucket may hold this part more than is expected.
 const MORE_TOKENS: f64 = 0.25;
 /// Ahead of a section, so many packets are to wait.
-const STANDING_PACKETS: f64 = 4.0;
+const STANDING_PACKETS: f64 = 8.0;
 /// One waits in the queue if it does for so many times as long as a packet takes to leave it, and found it empty below half of that.
 const MIN_WAIT_PACKETS: f64 = 2.0;
 /// Of fewer packets, it is not told how a queue grows.
