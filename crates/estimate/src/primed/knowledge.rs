@@ -5,7 +5,7 @@ use super::floor::delay_floor;
 use super::packets::{Dispersion, Packets};
 use super::reading::Reading;
 use crate::capacity::{Shaper, Shaping};
-use crate::stats::{mean, median, quantile, standard_deviation};
+use crate::stats::{mean, median, standard_deviation};
 
 /// No value is given from fewer trains.
 pub(super) const MIN_TRAINS: usize = 3;
@@ -151,10 +151,12 @@ fn slowest(trains: &[Packets]) -> Option<f64> {
 
 /// The rates at which the first packets and the last ones of trains that slowed down arrived.
 fn slowed_down(trains: &[Packets]) -> Vec<[f64; 2]> {
-    // Few first packets find a queue or a host that holds them up.
-    let first_delays: Vec<f64> = trains.iter().filter_map(Packets::first_delay).collect();
-    let usual = quantile(&first_delays, 0.25).unwrap_or_default();
-    trains.iter().filter_map(|train| train.ends(usual)).filter(|[start, end]| *start > MIN_SLOWDOWN * end).collect()
+    let least_delay = trains.iter().filter_map(Packets::first_delay).fold(f64::INFINITY, f64::min);
+    trains
+        .iter()
+        .filter_map(|train| train.ends(least_delay))
+        .filter(|[start, end]| *start > MIN_SLOWDOWN * end)
+        .collect()
 }
 
 /// Nothing available is the least there can be, which bounds what the queue's growth lets the capacity be. Over a short

@@ -196,8 +196,8 @@ impl Packets {
     }
 
     /// The rate of arrivals of the first packets, and that of the last ones, if those were sent much faster than they arrived: behind a
-    /// token bucket, it falls. `usual_delay` is that of first packets.
-    pub(super) fn ends(&self, usual_delay: f64) -> Option<[f64; 2]> {
+    /// token bucket, it falls. `least_delay` is that of any train's first packet.
+    pub(super) fn ends(&self, least_delay: f64) -> Option<[f64; 2]> {
         // By the mean and the median gap: a host scheduling delay makes one gap long, a device that reports packets in
         // batches makes most short.
         let rates = |points: &[Point]| {
@@ -220,14 +220,7 @@ impl Packets {
         let credible = start.1 > 0.0 && start.1 < 1.25 * start.0;
         let slower = ends.into_iter().filter_map(rates).filter(|end| credible && end.0 > 2.5 * end.1);
         let end = slower.map(|end| end.1).reduce(f64::min)?;
-        (!self.is_start_held_up(usual_delay, end)).then_some([start.1, end])
-    }
-
-    /// Whether the first packet came so late that a host which held it up, and let the next ones go with it, explains that they arrived
-    /// faster than at this rate. A token bucket that has tokens lets the first packet pass at once.
-    fn is_start_held_up(&self, usual_delay: f64, rate: f64) -> bool {
-        const MAX_LATE_PACKETS: f64 = 1.5;
-        self.first_delay().is_some_and(|delay| delay - usual_delay > MAX_LATE_PACKETS * self.size_bits / rate)
+        (!is_held_up(&self.points[..count], least_delay, self.size_bits / end)).then_some([start.1, end])
     }
 
     /// Of the first packet that arrived.
@@ -260,6 +253,13 @@ impl Packets {
         let first = self.prime + end.saturating_sub(self.prime) / 8;
         self.points.iter().filter(move |p| p.index >= first)
     }
+}
+
+/// Whether one of these came so late that a host which held it up, and let the next ones go with it, explains that they arrived faster than
+/// one in so many seconds. A token bucket that has tokens lets all of them pass at once.
+fn is_held_up(points: &[Point], least_delay: f64, seconds: f64) -> bool {
+    const MAX_LATE_PACKETS: f64 = 1.5;
+    points.iter().any(|point| point.head - least_delay > MAX_LATE_PACKETS * seconds)
 }
 
 pub(super) fn last(points: &[Point], count: usize) -> &[Point] {
