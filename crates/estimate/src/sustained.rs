@@ -14,10 +14,14 @@
 //! sending to arrival rate over the sending rate has the slope 1/c, and the available bandwidth c − x is where it reaches 1
 //! (TOPP: Melander, Björkman, Gunningberg, GLOBECOM 2000). Random loss has the same ratio at every rate, and is so told from
 //! a policer; loss without queueing delay tells a policer from a shaper.
+//!
+//! Behind a shaper, such trains are so short that its queue does not overflow: what waits in one queue leaves it in turn, so that the same line
+//! goes through the growth of the delay, whatever comes with it, while a full queue drops packets, and a TCP connection shows nothing behind one.
 
 mod config;
 mod fallen;
 mod fit;
+mod later_trains;
 mod plan;
 mod probe;
 mod queueing;

@@ -36,7 +36,7 @@ pub(super) struct Passed {
 }
 
 /// A train of the look of which the rate fell.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Fallen {
     pub(super) look: Section,
     pub(super) passed: Passed,
@@ -73,13 +73,9 @@ pub(super) enum Course {
 }
 
 impl Fallen {
-    /// The rate of arrivals behind the fall in bit/s. Where a queue grew first and then overflowed, losses and growth do not add up.
+    /// The rate of arrivals behind the fall in bit/s.
     pub(super) fn arrived(&self) -> f64 {
-        let Rates { arrived, lost, growth, .. } = self.fall.rates;
-        match lost > 0.0 && growth > MAX_FALL {
-            true => arrived.max(self.arrival_rate()),
-            false => arrived,
-        }
+        reading::arrived(&self.train[self.fall.index..], &self.fall.rates)
     }
 
     fn arrival_rate(&self) -> f64 {

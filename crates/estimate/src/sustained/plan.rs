@@ -79,7 +79,7 @@ pub(super) fn behind_burst(ratio: f64) -> u32 {
 }
 
 /// A later one: what `used_up` the burst, then several rates about the one that arrived behind it.
-pub(super) fn ladder(look: Section, used_up: u32, arrived: f64, config: &SustainedConfig) -> Vec<Section> {
+pub(super) fn together(look: Section, used_up: u32, arrived: f64, config: &SustainedConfig) -> Vec<Section> {
     let SustainedConfig { max_packets, max_packet, .. } = *config;
     let slower =
         section_rates(look.rate / arrived).into_iter().map(|part| part * arrived).filter(|rate| *rate < look.rate);
@@ -102,14 +102,14 @@ fn section_rates(ratio: f64) -> Vec<f64> {
 }
 
 /// The sections of several later trains, of which each is behind a [`burst`] in a train of its own.
-pub(super) fn steps(look: Section, used_up: u32, arrived: f64, config: &SustainedConfig) -> Vec<Section> {
+pub(super) fn apart(look: Section, used_up: u32, arrived: f64, config: &SustainedConfig) -> Vec<Section> {
     let bits = f64::from(config.max_packet) * 8.0;
     let most = if config.connections.is_some() { MAX_SECTION_PACKETS } else { MAX_STEP_PACKETS };
     let of = |step: Section| {
         let packets = ((step.rate * SECTION_SECONDS / bits) as u32).clamp(MIN_SECTION_PACKETS, most);
         Section { packets, ..step }
     };
-    ladder(look, used_up, arrived, config).into_iter().skip(1).map(of).collect()
+    together(look, used_up, arrived, config).into_iter().skip(1).map(of).collect()
 }
 
 /// What uses up the burst again. Over connections, by few packets more, since each of them may be lost, and then its connection shows nothing

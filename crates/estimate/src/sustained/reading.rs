@@ -113,6 +113,13 @@ pub(super) fn arrival_rate(part: &[Passage]) -> f64 {
     if last > first { (rest.iter().map(|arrival| arrival.1).sum::<f64>() + bits) / (last - first) } else { 0.0 }
 }
 
+/// The rate of arrivals of a part with these rates, in bit/s. Where a queue grew first and then overflowed, losses and growth do not add up.
+pub(super) fn arrived(part: &[Passage], rates: &Rates) -> f64 {
+    const MIN_QUEUE_GROWTH: f64 = 0.1;
+    let overflowed = rates.lost > 0.0 && rates.growth > MIN_QUEUE_GROWTH;
+    if overflowed { rates.arrived.max(arrival_rate(part)) } else { rates.arrived }
+}
+
 /// See [`Rates::wander`]: of when packets were sent, and how many of each have passed.
 fn wander(passed: &[(f64, f64)]) -> f64 {
     let [(begin, _), .., (end, _)] = passed else { return 0.0 };
@@ -185,7 +192,7 @@ pub(super) fn policing(train: &[Passage], fall: &Fall) -> Option<Policing> {
     let by_loss = fall.rates.lost / missing.max(1e-6);
     // Of a shaper, the queue may overflow, but not before it has filled.
     let waited = delays(after)? - delays(before).unwrap_or(0.0);
-    let service = after.first()?.bits / fall.rates.arrived;
+    let service = after.first()?.bits / arrived(after, &fall.rates);
     match by_loss {
         0.7.. if waited < 0.8 * service => Some(Policing::Drops),
         ..0.3 => Some(Policing::Delays),

@@ -1,0 +1,271 @@
+//! The trains that follow one of which the rate fell: at what rates, when, and what they tell.
+
+use super::config::SustainedConfig;
+use super::fallen::{Course, Fallen, MAX_FALL, Part};
+use super::plan::{self, Section};
+use super::queueing::{Queue, Seen};
+use super::reading;
+use super::result::{Limiter, Policing};
+use crate::passage::{Passage, passages};
+use train::{Estimate, TrainRecord};
+use units::{Rate, Span, Time};
+
+/// At this ratio of sending to arrival rate, a fall has no other cause than a token bucket.
+const CLEAR_RATIO: f64 = 1.4;
+/// A train that uses up a bucket is sent by this part of its rate faster than the bucket fills at least, for all that is known.
+const MIN_EXCESS: f64 = 0.2;
+/// Where several trains do not tell a value, they are sent so many times more; where they wait in a queue, …
+const MORE_ROUNDS: u32 = 3;
+/// … until half the interval is no wider than this part of the value.
+const WANTED_HALF_WIDTH: f64 = 0.05;
+/// So many of them are on a line.
+const MIN_TOLD_PARTS: usize = 4;
+/// A train leaves so long after the queue of the one before has drained, …
+const DRAIN_PAUSE: Span = Span::from_millis(5);
+/// … but no queue is waited for that takes longer to drain than this.
+const MAX_PAUSE: Span = Span::from_secs(2);
+
+/// Later trains, until they tell what limits the rate.
+#[derive(Debug)]
+pub(super) struct LaterTrains {
+    fallen: Fallen,
+    /// Of the train on its way.
+    sections: Vec<Section>,
+    way: Way,
+    /// Sections of the trains that are left.
+    left: Vec<Section>,
+    /// What earlier ones tell.
+    parts: Vec<Part>,
+    /// So often they are sent again.
+    rounds_left: u32,
+}
+
+/// How they are sent.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    /// All rates in one train.
+    Together,
+    /// One train for each rate, right behind the other: packets are dropped.
+    Apart,
+    /// One train for each rate, after this queue has drained.
+    Queued(Queue),
+}
+
+/// What they have told so far.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// Nothing yet: another one is to be sent.
+    Open,
+    /// A token bucket limits the rate.
+    Limited,
+    /// What fell before has passed: the bucket held more than was known. It is to be used up again.
+    Filled(Fallen),
+    /// There is no token bucket.
+    Lasts,
+}
+
+impl LaterTrains {
+    /// Those that follow this one.
+    pub(super) fn new(fallen: Fallen, config: &SustainedConfig) -> Self {
+        // A train over connections has few more packets than use up a large bucket.
+        let has_room = config.connections.is_none() || fallen.used_up <= config.max_packets / 2;
+        let way = match fallen.queue {
+            Some(queue) => Way::Queued(queue),
+            None if fallen.policing() == Some(Policing::Drops) && has_room => Way::Apart,
+            None => Way::Together,
+        };
+        let (sections, left, parts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut later = LaterTrains { fallen, sections, way, left, parts, rounds_left: MORE_ROUNDS };
+        later.left = later.round(config);
+        later
+    }
+
+    /// The rate that fell, in bit/s.
+    pub(super) fn rate(&self) -> f64 {
+        self.fallen.look.rate
+    }
+
+    /// What limits the rate.
+    pub(super) fn limited(&self, config: &SustainedConfig) -> Limiter {
+        self.fallen.limited(&self.parts, config)
+    }
+
+    /// The sections of a round of trains, each of which will be behind what uses up the burst.
+    fn round(&self, config: &SustainedConfig) -> Vec<Section> {
+        let Fallen { look, used_up, .. } = self.fallen;
+        match self.way {
+            Way::Together => Vec::new(),
+            Way::Apart => plan::apart(look, used_up, self.fallen.arrived(), config),
+            Way::Queued(queue) => queue.sections(look, config),
+        }
+    }
+
+    /// How long to wait for the next train, and its sections; none where there is no other.
+    pub(super) fn next(&mut self, now: Time, config: &SustainedConfig) -> (Span, Vec<Section>) {
+        let fallen = &self.fallen;
+        if let Way::Together = self.way {
+            let used_up = used_up(fallen, now, config);
+            let sections = plan::together(fallen.look, used_up, fallen.arrived(), config);
+            let uses_up = sections.first().is_some_and(|section| section.packets > used_up);
+            return (Span::ZERO, if uses_up { sections } else { Vec::new() });
+        }
+        let Some(section) = self.left.first().copied() else { return (Span::ZERO, Vec::new()) };
+        self.left.remove(0);
+        match self.way {
+            Way::Queued(queue) => {
+                let drained = fallen.ended + queue.drain(fallen.queued) + DRAIN_PAUSE;
+                let wait = (drained - now).clamp(Span::ZERO, MAX_PAUSE);
+                let since = (now + wait - fallen.ended - fallen.queued).max(Span::ZERO);
+                let full = f64::from(fallen.used_up) * f64::from(config.max_packet) * 8.0;
+                let tokens = queue.tokens(full, fallen.is_emptied.then(|| since.as_secs_f64()));
+                (wait, queue.behind_burst(fallen.look, section, tokens, config).to_vec())
+            }
+            Way::Together | Way::Apart => {
+                let used_up = used_up(fallen, now, config);
+                let burst = plan::burst(fallen.look, used_up, fallen.arrived(), config.connections);
+                (Span::ZERO, vec![burst, section])
+            }
+        }
+    }
+
+    /// A train of these sections will have been sent then.
+    pub(super) fn leaves(&mut self, sections: Vec<Section>, ended: Time) {
+        self.sections = sections;
+        (self.fallen.ended, self.fallen.queued) = (ended, Span::ZERO);
+    }
+
+    /// What became of it.
+    pub(super) fn record(&mut self, record: &TrainRecord, config: &SustainedConfig) -> Verdict {
+        let train = &passages(record);
+        let burst = self.sections.first().map_or(0, |burst| burst.packets) as usize;
+        if let Way::Queued(queue) = self.way {
+            self.fallen.queued = delays(record).last().map_or(Span::ZERO, |last| queue.waited(last));
+            return self.queued(queue, queue.seen(train, record, burst), config);
+        }
+        if is_cut_short(train, self.sections.iter().map(|section| section.packets).sum()) {
+            return Verdict::Limited;
+        }
+        if let Way::Together = self.way {
+            self.parts = self.fallen.parts(&self.sections, train);
+            return self.told(config);
+        }
+        let from = train.partition_point(|passage| passage.index < burst);
+        let part = match config.connections {
+            Some(connections) => reading::rates_over(connections, train, from),
+            None => reading::rates(&train[from..]),
+        };
+        self.apart(part.map(|rates| Part { rates, is_random: true }), config)
+    }
+
+    /// A train of one rate that waited in a queue shows this.
+    fn queued(&mut self, mut queue: Queue, seen: Seen, config: &SustainedConfig) -> Verdict {
+        match seen {
+            Seen::Rates(rates) => self.parts.push(Part { rates, is_random: false }),
+            Seen::Overflow => queue = queue.overflowed(),
+            Seen::NoQueue if self.parts.is_empty() => return self.passed_again(config),
+            Seen::NoQueue | Seen::Emptied => {}
+        }
+        self.way = Way::Queued(queue);
+        if !self.left.is_empty() {
+            return Verdict::Open;
+        }
+        if let (false, Course::Passed) = (self.parts.is_empty(), self.fallen.course(&self.parts)) {
+            return self.passed_again(config);
+        }
+        let line = self.fallen.line(&self.parts, config);
+        let is_narrow = line.is_some_and(|line| half_width(&line.available) < WANTED_HALF_WIDTH);
+        // Where the trains of a whole round are on no line, it is no shaper's queue.
+        let is_open = line.is_some() || self.parts.len() < MIN_TOLD_PARTS;
+        if is_narrow || !is_open {
+            return Verdict::Limited;
+        }
+        self.way = Way::Queued(line.map_or(queue, |line| queue.told(&line)));
+        self.again(config)
+    }
+
+    /// One that was dropped in part shows this.
+    fn apart(&mut self, part: Option<Part>, config: &SustainedConfig) -> Verdict {
+        self.parts.extend(part);
+        let is_last = self.left.is_empty();
+        if !is_last && part.is_some_and(|part| part.rates.ratio() < 1.0 + MAX_FALL) {
+            return self.passed_again(config);
+        }
+        if !is_last || self.limited(config).available.is_none() && matches!(self.again(config), Verdict::Open) {
+            return Verdict::Open;
+        }
+        self.told(config)
+    }
+
+    /// Another round, if one is left.
+    fn again(&mut self, config: &SustainedConfig) -> Verdict {
+        if self.rounds_left > 0 {
+            self.rounds_left -= 1;
+            self.left = self.round(config);
+        }
+        if self.left.is_empty() { Verdict::Limited } else { Verdict::Open }
+    }
+
+    /// What the rates of all sections tell.
+    fn told(&mut self, config: &SustainedConfig) -> Verdict {
+        match self.fallen.course(&self.parts) {
+            Course::Limited => Verdict::Limited,
+            Course::Passed => self.passed_again(config),
+            // Not at random, then: later trains do not tell.
+            Course::Alike if self.fallen.fall.rates.ratio() > CLEAR_RATIO => {
+                self.parts.clear();
+                Verdict::Limited
+            }
+            Course::Alike => Verdict::Lasts,
+        }
+    }
+
+    /// What fell has passed.
+    fn passed_again(&self, config: &SustainedConfig) -> Verdict {
+        let fallen = Fallen { is_emptied: false, ..self.fallen.clone() };
+        // It has filled by more than was expected.
+        if self.fallen.is_emptied && !config.is_bucket_hinted {
+            return Verdict::Filled(fallen);
+        }
+        // The bucket was not full before, and now more so.
+        if fallen.fall.rates.ratio() > CLEAR_RATIO {
+            let sent = self.sections.first().map_or(0, |section| section.packets);
+            return Verdict::Filled(Fallen { used_up: (fallen.used_up * 2).max(sent), ..fallen });
+        }
+        Verdict::Lasts
+    }
+}
+
+/// Packets that use up what is in the bucket.
+fn used_up(fallen: &Fallen, now: Time, config: &SustainedConfig) -> u32 {
+    if fallen.is_emptied { refilled(fallen, now, config) } else { fallen.used_up }
+}
+
+/// Packets that use up what has come into the bucket from the end of the train that used it up until now: tokens that its queue does
+/// not need, of which cross traffic takes its part.
+fn refilled(fallen: &Fallen, now: Time, config: &SustainedConfig) -> u32 {
+    let seconds = (now - fallen.ended - fallen.queued).max(Span::ZERO).as_secs_f64();
+    let packets = fallen.arrived() * seconds / (f64::from(config.max_packet) * 8.0);
+    let meanwhile = (1.0 - fallen.arrived() / fallen.look.rate).max(MIN_EXCESS);
+    // Of a bucket that was not full before, it is not known how much more it holds.
+    let most = if config.is_bucket_hinted { u32::MAX } else { fallen.used_up };
+    ((packets / meanwhile) as u32).min(most)
+}
+
+/// Of an interval, as a part of the value.
+fn half_width(found: &Estimate<Rate>) -> f64 {
+    let [low, value, high] = [found.low, found.value, found.high].map(Rate::as_f64);
+    (high - low) / 2.0 / value.max(1.0)
+}
+
+/// From sending to arrival, the clocks' unknown offset included.
+pub(super) fn delays(record: &TrainRecord) -> impl Iterator<Item = Span> + '_ {
+    record.packets.iter().filter_map(|packet| Some(packet.received? - packet.sent?))
+}
+
+/// Whether losses kept the sender from sending all of a train, as they do over TCP: what was sent does not show what all of it would have met.
+pub(super) fn is_cut_short(train: &[Passage], planned: u32) -> bool {
+    const MIN_SENT_PART: f64 = 0.8;
+    const MIN_LOST_PART: f64 = 0.03;
+    let lost = train.iter().filter(|passage| passage.arrived.is_none()).count();
+    (train.len() as f64) < MIN_SENT_PART * f64::from(planned) && lost as f64 > MIN_LOST_PART * train.len() as f64
+}
