@@ -36,7 +36,7 @@ pub(super) struct Passed {
 }
 
 /// A train of the look of which the rate fell.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Fallen {
     pub(super) look: Section,
     pub(super) passed: Passed,

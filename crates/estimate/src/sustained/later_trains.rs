@@ -58,8 +58,6 @@ pub(super) enum Verdict {
     Open,
     /// A token bucket limits the rate.
     Limited,
-    /// What fell before has passed: the bucket held more than was known. It is to be used up again.
-    Filled(Fallen),
     /// There is no token bucket.
     Lasts,
 }
@@ -67,17 +65,24 @@ pub(super) enum Verdict {
 impl LaterTrains {
     /// Those that follow this one.
     pub(super) fn new(fallen: Fallen, config: &SustainedConfig) -> Self {
+        let (sections, left, parts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut later = LaterTrains { fallen, sections, way: Way::Together, left, parts, rounds_left: MORE_ROUNDS };
+        later.begin(config);
+        later
+    }
+
+    fn begin(&mut self, config: &SustainedConfig) {
+        let fallen = &self.fallen;
         // A train over connections has few more packets than use up a large bucket.
         let has_room = config.connections.is_none() || fallen.used_up <= config.max_packets / 2;
-        let way = match fallen.queue {
+        self.way = match fallen.queue {
             Some(queue) => Way::Queued(queue),
             None if fallen.policing() == Some(Policing::Drops) && has_room => Way::Apart,
             None => Way::Together,
         };
-        let (sections, left, parts) = (Vec::new(), Vec::new(), Vec::new());
-        let mut later = LaterTrains { fallen, sections, way, left, parts, rounds_left: MORE_ROUNDS };
-        later.left = later.round(config);
-        later
+        self.parts.clear();
+        self.rounds_left = MORE_ROUNDS;
+        self.left = self.round(config);
     }
 
     /// The rate that fell, in bit/s.
@@ -219,19 +224,21 @@ impl LaterTrains {
         }
     }
 
-    /// What fell has passed.
-    fn passed_again(&self, config: &SustainedConfig) -> Verdict {
-        let fallen = Fallen { is_emptied: false, ..self.fallen.clone() };
-        // It has filled by more than was expected.
-        if self.fallen.is_emptied && !config.is_bucket_hinted {
-            return Verdict::Filled(fallen);
+    /// What fell before has passed: the bucket is to be used up again if it may have held more than was known.
+    fn passed_again(&mut self, config: &SustainedConfig) -> Verdict {
+        let fallen = &mut self.fallen;
+        let had_filled = fallen.is_emptied && !config.is_bucket_hinted;
+        if !had_filled && fallen.fall.rates.ratio() <= CLEAR_RATIO {
+            return Verdict::Lasts;
         }
-        // The bucket was not full before, and now more so.
-        if fallen.fall.rates.ratio() > CLEAR_RATIO {
+        if !had_filled {
+            // It was not full before, and now more so.
             let sent = self.sections.first().map_or(0, |section| section.packets);
-            return Verdict::Filled(Fallen { used_up: (fallen.used_up * 2).max(sent), ..fallen });
+            fallen.used_up = (fallen.used_up * 2).max(sent);
         }
-        Verdict::Lasts
+        fallen.is_emptied = false;
+        self.begin(config);
+        Verdict::Open
     }
 }
 

@@ -220,7 +220,6 @@ impl SustainedProbe {
         match later.record(record, &self.config) {
             Verdict::Open => State::Follow(later),
             Verdict::Limited => State::Done(Sustained::Limited(later.limited(&self.config))),
-            Verdict::Filled(fallen) => State::Follow(LaterTrains::new(fallen, &self.config)),
             Verdict::Lasts => State::Done(self.lasts(later.rate(), 0.0, None)),
         }
     }
