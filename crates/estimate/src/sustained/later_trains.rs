@@ -178,6 +178,9 @@ impl LaterTrains {
             return self.passed_again(config);
         }
         let line = self.fallen.line(&self.parts, config);
+        if line.is_some_and(|line| line.available.value.as_f64() > self.rate()) {
+            return Verdict::Lasts;
+        }
         let is_narrow = line.is_some_and(|line| half_width(&line.available) < WANTED_HALF_WIDTH);
         // Where the trains of a whole round are on no line, it is no shaper's queue.
         let is_open = line.is_some() || self.parts.len() < MIN_TOLD_PARTS;
