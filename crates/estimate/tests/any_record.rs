@@ -227,6 +227,7 @@ proptest! {
                 connections,
                 is_bucket_hinted,
                 budget_bytes,
+                spent_bytes: budget_bytes,
                 least_delay,
                 seed,
             },

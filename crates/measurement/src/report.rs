@@ -18,7 +18,7 @@ pub use clock::{ClockReport, StepReport};
 pub use delay::{DelayFigures, DelayReport};
 pub use direction::DirectionReport;
 pub use document::{ErrorReport, Report, SCHEMA};
-pub use figures::Bytes;
+pub use figures::{Burst, Bytes};
 pub use load::{BufferbloatGrade, LoadReport};
 pub use load_balancing::LoadBalancingReport;
 pub use packets::PacketReport;

@@ -93,6 +93,7 @@ pub(crate) fn probe(
             connections: limits.connections,
             is_bucket_hinted,
             budget_bytes,
+            spent_bytes: limits.spent.bytes,
             least_delay: limits.least_delay,
             seed: plan.seed,
         })

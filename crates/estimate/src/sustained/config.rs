@@ -18,6 +18,8 @@ pub struct SustainedConfig {
     pub is_bucket_hinted: bool,
     /// IP bytes to send at most.
     pub budget_bytes: u64,
+    /// IP bytes that earlier trains may have used of a bucket that has not filled again.
+    pub spent_bytes: u64,
     /// The least difference between receive and send stamps before, the clocks' unknown offset included; none if there were none.
     pub least_delay: Option<Span>,
     /// For the bootstrap.

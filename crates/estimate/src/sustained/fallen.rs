@@ -140,7 +140,7 @@ impl Fallen {
             available: line.map(|line| line.available),
             committed_rate: line.map(|line| line.committed),
             // One that other trains have used up was not full.
-            burst_bytes: line.filter(|_| !config.is_bucket_hinted).map(|line| self.burst_bytes(line.cross)),
+            burst_bytes: line.filter(|_| !config.is_bucket_hinted).map(|line| self.burst_bytes(&line, config)),
         }
     }
 
@@ -167,16 +167,16 @@ impl Fallen {
         }
     }
 
-    /// Of own bytes, beside cross traffic of this rate.
-    fn burst_bytes(&self, cross: f64) -> Estimate<u64> {
+    /// What passed of own bytes before the rate fell: all that the bucket holds if it was full when the train began.
+    fn burst_bytes(&self, line: &fit::Line, config: &SustainedConfig) -> Estimate<u64> {
         let Fallen { fall, passed, .. } = self;
-        let Rates { sent, .. } = fall.rates;
-        let committed = (sent + cross) / fall.rates.ratio();
+        let available = line.committed.value.as_f64() - line.cross;
         let (sending, elapsed) = (passed.sending.as_secs_f64(), passed.elapsed.as_secs_f64());
-        let bits = sent * (fall.after + sending) - (committed - cross) * (fall.after + elapsed);
+        let bits = fall.rates.sent * (fall.after + sending) - available * (fall.after + elapsed);
         let bytes = (bits.max(0.0) / 8.0).round();
-        let doubt = 0.1 * bytes + 3.0 * 1500.0;
-        let [value, low, high] = [bytes, bytes - doubt, bytes + doubt].map(|bytes| bytes.max(0.0) as u64);
+        let doubt = 0.15 * bytes + 3.0 * 1500.0;
+        let high = bytes + doubt + config.spent_bytes as f64;
+        let [value, low, high] = [bytes, bytes - doubt, high].map(|bytes| bytes.max(0.0) as u64);
         Estimate { value, low, high, confidence: 0.95 }
     }
 }

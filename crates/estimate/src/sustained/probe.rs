@@ -16,6 +16,8 @@ use units::{Rate, Span, Time};
 
 /// A rate lasts if what arrives falls by less than [`MAX_FALL`], or so many times what cross traffic's packets make it vary by.
 const STANDARD_DEVIATIONS: f64 = 4.0;
+/// No part of a train leaves so many times as fast as planned unless the sender was held up before.
+const MAX_CATCH_UP: f64 = 1.2;
 /// A queue in which every packet of a train waits for longer than this is no chance, nor a clock's drift.
 const MIN_QUEUE: Span = Span::from_millis(3);
 /// No later train lasts longer.
@@ -129,10 +131,10 @@ impl SustainedProbe {
     fn looked(&self, look: Look, train: Vec<Passage>, record: &TrainRecord) -> State {
         let finds_queue = self.finds_queue(record);
         let section = look.section;
-        let fallen = reading::fall(&train).filter(|fall| self.is_fall(&train[fall.index..], fall));
+        let fallen = reading::fall(&train).filter(|fall| self.is_fall(&train[fall.index..], fall, section.rate));
         let whole = || {
             let fall = Fall { index: 0, rates: reading::rates(&train)?, after: 0.0 };
-            self.is_fall(&train, &fall).then_some(fall)
+            self.is_fall(&train, &fall, section.rate).then_some(fall)
         };
         match fallen.or_else(whole) {
             _ if finds_queue => State::Done(Sustained::Overloads { rate: Rate::from_f64(section.rate) }),
@@ -185,8 +187,11 @@ impl SustainedProbe {
         State::Look(Look { left: left - 1, passed, so_far: Some(lasts), ..look })
     }
 
-    /// Whether so much less arrived, for so long, that cross traffic is not the cause.
-    fn is_fall(&self, part: &[Passage], fall: &Fall) -> bool {
+    /// Whether so much less arrived, for so long, that cross traffic is not the cause, nor a sender that makes up for having been held up.
+    fn is_fall(&self, part: &[Passage], fall: &Fall, planned: f64) -> bool {
+        if fall.rates.sent > MAX_CATCH_UP * planned {
+            return false;
+        }
         let (Some(first), Some(last)) = (part.first(), part.last()) else { return false };
         let seconds = last.sent - first.sent;
         let bits = fall.rates.sent * seconds;

@@ -63,6 +63,7 @@ fn config(mbit: u64) -> SustainedConfig {
         connections: None,
         is_bucket_hinted: false,
         budget_bytes: 16_000_000,
+        spent_bytes: 0,
         least_delay: Some(Span::from_millis(5)),
         seed: 2,
     }
@@ -217,6 +218,28 @@ fn a_queue_that_never_empties_tells_that_others_make_room() {
         record
     };
     assert_eq!(found(200, waiting), Sustained::Overloads { rate: Rate::from_mbit(200) });
+}
+
+/// Beside busy loops, the last packets of a train left all at once: what was left of an idle link was said to be a token bucket's.
+#[test]
+fn a_sender_that_makes_up_for_having_been_held_up_is_no_token_bucket() {
+    let mut path = Bucket::of(220e6, 3000.0, false);
+    let held_up = |wait: Span, train: &Train| {
+        let mut offsets: Vec<Span> = train.packets().map(|packet| packet.offset).collect();
+        let (late, last) = (offsets.len() - 16, *offsets.last().unwrap() + Span::from_millis(3));
+        offsets[late..].iter_mut().zip(0..).for_each(|(offset, number)| *offset = last + Span::from_micros(3 * number));
+        let start = path.now + wait.as_secs_f64() + 0.01;
+        let mut free = 0.0f64;
+        let packets = train.packets().zip(offsets).map(|(planned, offset)| {
+            let at = start + offset.as_secs_f64();
+            free = free.max(at) + f64::from(planned.size) * 8.0 / path.rate;
+            path.now = at;
+            let [sent, received] = [at, free + 0.005].map(|at| Time::ZERO + Span::from_secs_f64(at));
+            PacketRecord { size: planned.size, sent: Some(sent), submitted: None, received: Some(received) }
+        });
+        TrainRecord { packets: packets.collect() }
+    };
+    assert!(matches!(found(200, held_up), Sustained::Lasts { .. }));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Values of a report as short texts.
 
 use measurement::Report;
-use measurement::report::{Bytes, DelayFigures, DelayReport, DirectionReport, PacketReport};
+use measurement::report::{Burst, DelayFigures, DelayReport, DirectionReport, PacketReport};
 use train::{Estimate, Transport};
 use units::{Direction, Rate, Span};
 
@@ -43,18 +43,17 @@ pub fn shaping(direction: Direction, found: &DirectionReport) -> String {
     let Some(capacity) = &found.capacity else { return "–".to_owned() };
     if let Some(policer) = &capacity.policer {
         let rate = policer.rate_bits_per_second.map_or_else(String::new, |rate| format!(" at {}", rate.value));
-        let burst = policer.burst_bytes.map_or_else(String::new, |burst| format!(", burst {}", Bytes(burst.value)));
+        let burst = policer.burst_bytes.map_or_else(String::new, |burst| format!(", {}", Burst(burst)));
         return format!("policed{rate}{burst}");
     }
     match (&capacity.shaper, capacity.bottleneck_bits_per_second) {
         (Some(shaper), _) => {
-            let burst = Bytes(shaper.burst_bytes.value);
             let place = match (shaper.at_sender, direction) {
                 (false, _) => "",
                 (true, Direction::Up) => " (this host's own interface)",
                 (true, Direction::Down) => " (the server's own interface)",
             };
-            format!("{}, burst {burst}{place}", shaper.committed_rate.value)
+            format!("{}, {}{place}", shaper.committed_rate.value, Burst(shaper.burst_bytes))
         }
         (None, Some(_)) => "none seen".to_owned(),
         (None, None) => "unknown".to_owned(),

@@ -2,7 +2,7 @@
 
 use super::cells::{directions, loaded_round_trip};
 use measurement::Report;
-use measurement::report::{DelayReport, DirectionReport, PacketReport};
+use measurement::report::{Burst, DelayReport, DirectionReport, PacketReport};
 use std::io::Write;
 use units::{Direction, Rate};
 
@@ -36,7 +36,9 @@ const COLUMNS: &[Column] = &[
     ("shaper_rate_bits_per_second", |line| {
         bits(line.found()?.capacity.as_ref()?.shaper.map(|shaper| shaper.committed_rate.value))
     }),
-    ("shaper_burst_bytes", |line| Some(line.found()?.capacity.as_ref()?.shaper?.burst_bytes.value.to_string())),
+    ("shaper_burst_bytes", |line| {
+        Some(Burst(line.found()?.capacity.as_ref()?.shaper?.burst_bytes).known()?.to_string())
+    }),
     ("round_trip_seconds", |line| number(line.delay()?.round_trip.as_ref()?.median_seconds.value)),
     ("loaded_round_trip_seconds", |line| {
         number(loaded_round_trip(line.delay()?, line.direction?.0)?.median_seconds.value)

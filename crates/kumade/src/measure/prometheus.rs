@@ -3,7 +3,7 @@
 use super::cells::{directions, loaded_round_trip};
 use super::csv::{loss_ratio, packets};
 use measurement::Report;
-use measurement::report::DirectionReport;
+use measurement::report::{Burst, DirectionReport};
 use std::fmt::Write;
 use units::{Direction, Rate};
 
@@ -63,7 +63,7 @@ const METRICS: &[Metric] = &[
     Metric {
         name: "shaper_burst_bytes",
         help: "Burst of the token bucket on the path",
-        of: |found| Some(found.capacity.as_ref()?.shaper?.burst_bytes.value as f64),
+        of: |found| Some(Burst(found.capacity.as_ref()?.shaper?.burst_bytes).known()? as f64),
     },
 ];
 

@@ -19,6 +19,9 @@ use estimate::{
 use train::{Estimate, Transport};
 use units::{Rate, Span, Time};
 
+/// Hosts that are held up put packets out of order, too, but hardly in so many trains.
+const MAX_ORDER_TRAINS: u32 = 2;
+
 impl Measurement {
     /// Looks at whether the rate lasts, in a full measurement by a method that claims to know token buckets; none otherwise.
     pub(super) fn sustained_probe(
@@ -123,7 +126,15 @@ impl Measurement {
     ) -> Phase {
         let judged = self.known().judge(&phase, outcome.clone(), sustained.as_ref());
         if let Some(train) = self.order_train(&phase, &judged, now) {
-            return Phase::ServiceOrder(Box::new(ServiceOrderPhase { available: phase, outcome, sustained, train }));
+            let (available, sent, told) = (phase, 0, None);
+            return Phase::ServiceOrder(Box::new(ServiceOrderPhase {
+                available,
+                outcome,
+                sustained,
+                train,
+                sent,
+                told,
+            }));
         }
         if let Some((cycle, probe)) = self.long_trains_probe(&phase, &judged, now) {
             return Phase::LongTrains(Box::new(LongTrainsPhase { available: phase, sustained, judged, cycle, probe }));
@@ -153,24 +164,29 @@ impl Measurement {
         let train = OrderTrain::new(connections, all, rates.into_iter().flatten().max()?, max_packet)?;
         let spent = self.limits(phase, found, now).spent;
         let RequestedBudget { bytes, time } = self.plan.budget;
+        let (most_bytes, most_time) =
+            (train.train().bytes() * u64::from(MAX_ORDER_TRAINS), OrderTrain::MAX_TIME * i64::from(MAX_ORDER_TRAINS));
         let is_within = !self.is_too_long(&train.train())
-            && bytes.is_none_or(|max| spent.bytes + train.train().bytes() <= max)
-            && time.is_none_or(|max| spent.duration + OrderTrain::MAX_TIME <= max);
+            && bytes.is_none_or(|max| spent.bytes + most_bytes <= max)
+            && time.is_none_or(|max| spent.duration + most_time <= max);
         is_within.then_some(train)
     }
 
     pub(super) fn service_order(&mut self, phase: Box<ServiceOrderPhase>, now: Time) -> (Phase, Option<Step>) {
-        if phase.available.order.is_some() {
-            let ServiceOrderPhase { available, outcome, sustained, .. } = *phase;
+        let is_unconfirmed = phase.told == Some(ServiceOrder::InTurn) && phase.sent < MAX_ORDER_TRAINS;
+        let is_open = phase.sent == 0 || is_unconfirmed;
+        if !is_open {
+            let ServiceOrderPhase { available, outcome, sustained, told, .. } = *phase;
+            // It tells nothing if no record came.
+            let available = AvailablePhase { order: Some(told.unwrap_or(ServiceOrder::Unknown)), ..available };
             return (self.end_direction(available, outcome, sustained, now), None);
         }
         let so_far = phase.outcome.available.map(|estimate| estimate.value);
         let train = phase.train.train();
         let pause = OrderTrain::PAUSE;
         let step = self.send_next(&phase.available.series, Purpose::ServiceOrder, pause, train, so_far, now);
-        // It tells nothing if no record comes.
-        let available = AvailablePhase { order: Some(ServiceOrder::Unknown), ..phase.available };
-        (Phase::ServiceOrder(Box::new(ServiceOrderPhase { available, ..*phase })), Some(step))
+        let sent = phase.sent + 1;
+        (Phase::ServiceOrder(Box::new(ServiceOrderPhase { sent, told: None, ..*phase })), Some(step))
     }
 
     /// In a full measurement of one link by a method that is not bound to its own trains, where these do not tell because of how packets

@@ -72,6 +72,10 @@ pub(super) struct ServiceOrderPhase {
     pub(super) outcome: Outcome,
     pub(super) sustained: Option<Sustained>,
     pub(super) train: OrderTrain,
+    /// So many trains were sent.
+    pub(super) sent: u32,
+    /// What the last one told.
+    pub(super) told: Option<ServiceOrder>,
 }
 
 pub(super) struct UtilizationPhase {

@@ -1,6 +1,6 @@
 //! The capacity of one direction in the document.
 
-use super::figures::{Bytes, Confidence};
+use super::figures::{Burst, Bytes, Confidence};
 use crate::series::Cost;
 use estimate::{Capacity, Limiter, Outcome, Policing, Shaper};
 use schemars::JsonSchema;
@@ -46,7 +46,8 @@ pub struct ShaperReport {
     /// of protocol version 3 do not say.
     #[serde(default)]
     pub at_sender: bool,
-    /// Burst size: bytes that pass at the peak rate after an idle period.
+    /// Burst size: bytes that pass at the peak rate after an idle period. The interval reaches far up where earlier trains may have used up a
+    /// part.
     pub burst_bytes: Estimate<u64>,
 }
 
@@ -141,8 +142,7 @@ impl fmt::Display for CapacityReport {
                 Some(peak) => write!(f, "; token bucket: peak rate {}", peak.value)?,
                 None => f.write_str("; token bucket: peak rate unknown")?,
             }
-            let burst = Bytes(shaper.burst_bytes.value);
-            write!(f, ", committed rate {}, burst {burst}", shaper.committed_rate.value)?;
+            write!(f, ", committed rate {}, {}", shaper.committed_rate.value, Burst(shaper.burst_bytes))?;
             f.write_str(if shaper.at_sender { ", on the sender's own interface" } else { "" })?;
         }
         if let Some(policer) = &self.policer {
@@ -150,8 +150,8 @@ impl fmt::Display for CapacityReport {
             if let Some(rate) = &policer.rate_bits_per_second {
                 write!(f, ": committed rate {}", rate.value)?;
             }
-            if let Some(burst) = &policer.burst_bytes {
-                write!(f, ", burst {}", Bytes(burst.value))?;
+            if let Some(burst) = policer.burst_bytes {
+                write!(f, ", {}", Burst(burst))?;
             }
         }
         write!(f, " — {}, {:.1} s", Bytes(self.bytes_sent), self.duration_seconds)

@@ -27,6 +27,26 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// What a token bucket lets pass at once, in bytes: the value where it is known, else within which bounds it is.
+pub struct Burst(pub Estimate<u64>);
+
+impl Burst {
+    /// The value, unless far more may pass: earlier trains may have used up a part.
+    pub fn known(&self) -> Option<u64> {
+        const MAX_RATIO: u64 = 2;
+        Some(self.0.value).filter(|value| self.0.high <= value.saturating_mul(MAX_RATIO))
+    }
+}
+
+impl fmt::Display for Burst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.known() {
+            Some(value) => write!(f, "burst {}", Bytes(value)),
+            None => write!(f, "burst {} … {}", Bytes(self.0.low), Bytes(self.0.high)),
+        }
+    }
+}
+
 /// A time in seconds, with its bounds where they differ: `15.1 ms ±1 ms`.
 pub(super) struct Bounded(pub(super) Estimate<f64>);
 
