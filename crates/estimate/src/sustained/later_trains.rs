@@ -165,10 +165,14 @@ impl LaterTrains {
     /// A train of one rate that waited in a queue shows this.
     fn queued(&mut self, mut queue: Queue, seen: Seen, config: &SustainedConfig) -> Verdict {
         match seen {
-            Seen::Rates(rates) => self.parts.push(Part { rates, is_random: false }),
+            Seen::Rates(rates) => {
+                self.parts.push(Part { rates, is_random: false });
+                self.fallen.is_emptied = true;
+            }
             Seen::Overflow => queue = queue.overflowed(),
             Seen::NoQueue if self.parts.is_empty() => return self.passed_again(config),
-            Seen::NoQueue | Seen::Emptied => {}
+            Seen::NoQueue => queue = queue.unfilled(),
+            Seen::Emptied => {}
         }
         self.way = Way::Queued(queue);
         if !self.left.is_empty() {

@@ -36,6 +36,8 @@ const MIN_WAIT_PACKETS: f64 = 2.0;
 const MIN_PART_PACKETS: usize = 20;
 /// Where more are lost than this part, the queue overflowed.
 const MAX_LOST_PART: f64 = 0.03;
+/// See [`Queue::spent_part`] and [`Queue::drain_factor`].
+const MAX_SPENT_PART: f64 = 8.0;
 const MIN_DRAIN_FACTOR: f64 = 1.5;
 const MAX_DRAIN_FACTOR: f64 = 8.0;
 
@@ -86,6 +88,11 @@ impl Queue {
             spent_part: 1.0,
             drain_factor: MIN_DRAIN_FACTOR,
         })
+    }
+
+    /// After a train that did not use up the bucket.
+    pub(super) fn unfilled(self) -> Self {
+        Queue { spent_part: (self.spent_part * 2.0).min(MAX_SPENT_PART), ..self }
     }
 
     /// In the light of the line through what trains have shown.
