@@ -191,7 +191,7 @@ impl LaterTrains {
         if is_narrow || !is_open {
             return Verdict::Limited;
         }
-        self.way = Way::Queued(line.map_or(queue, |line| queue.told(&line)));
+        self.way = Way::Queued(line.map_or(queue, |line| queue.told(line.committed.value, line.available.value)));
         self.again(config)
     }
 

@@ -161,7 +161,7 @@ impl SustainedProbe {
         let fallen =
             Fallen { look: section, passed, train, fall, used_up, ended, queued, queue: None, is_emptied: true };
         let is_queued = fallen.policing() == Some(Policing::Delays);
-        let queue = if is_queued { Queue::of(&fallen, record, self.config.least_delay) } else { None };
+        let queue = if is_queued { Queue::of(record, fallen.arrived(), self.config.least_delay) } else { None };
         Fallen { queue, ..fallen }
     }
 

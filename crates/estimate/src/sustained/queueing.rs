@@ -2,8 +2,6 @@
 //! behind cross traffic as on any link, which tells more than what a full queue drops.
 
 use super::config::SustainedConfig;
-use super::fallen::Fallen;
-use super::fit::Line;
 use super::plan::Section;
 use super::reading::{self, Rates};
 use crate::fit::robust_line;
@@ -73,11 +71,10 @@ pub(super) enum Seen {
 }
 
 impl Queue {
-    /// As a train shows it that has used up the bucket.
-    pub(super) fn of(fallen: &Fallen, record: &TrainRecord, least_delay: Option<Span>) -> Option<Self> {
+    /// As a train shows it that has used up the bucket, and of which the rest arrived at this rate in bit/s.
+    pub(super) fn of(record: &TrainRecord, arrived: f64, least_delay: Option<Span>) -> Option<Self> {
         let delays = || record.packets.iter().filter_map(|packet| Some(packet.received? - packet.sent?));
         let least_delay = delays().chain(least_delay).min()?;
-        let arrived = fallen.arrived();
         let waited = (delays().max()? - least_delay).as_secs_f64();
         Some(Queue {
             room: waited * arrived,
@@ -90,14 +87,9 @@ impl Queue {
         })
     }
 
-    /// After a train that did not use up the bucket.
-    pub(super) fn unfilled(self) -> Self {
-        Queue { spent_part: (self.spent_part * 2.0).min(MAX_SPENT_PART), ..self }
-    }
-
-    /// In the light of the line through what trains have shown.
-    pub(super) fn told(self, line: &Line) -> Self {
-        let [committed, available] = [line.committed.value, line.available.value].map(Rate::as_f64);
+    /// In the light of what the bucket passes, and leaves, as trains have told.
+    pub(super) fn told(self, committed: Rate, available: Rate) -> Self {
+        let [committed, available] = [committed, available].map(Rate::as_f64);
         let available = available.min(committed);
         let drain_factor = (committed / available.max(1.0)).clamp(MIN_DRAIN_FACTOR, MAX_DRAIN_FACTOR);
         Queue { committed, available, drain_factor: drain_factor.max(self.drain_factor), is_told: true, ..self }
@@ -111,6 +103,11 @@ impl Queue {
             drain_factor: (2.0 * self.drain_factor).min(MAX_DRAIN_FACTOR),
             ..self
         }
+    }
+
+    /// After a train that did not use up the bucket.
+    pub(super) fn unfilled(self) -> Self {
+        Queue { spent_part: (self.spent_part * 2.0).min(MAX_SPENT_PART), ..self }
     }
 
     /// What is to use up a bucket that holds so many bits and has filled for so many seconds if it was empty before.
