@@ -156,7 +156,7 @@ impl Measurement {
             Purpose::ServiceOrder => {
                 let Phase::ServiceOrder(phase) = &mut self.phase else { return };
                 phase.available.series.add_sparse(&carried);
-                phase.told = Some(phase.train.read(&carried.record));
+                phase.order.tells(phase.train.read(&carried.record));
             }
             Purpose::Utilization => {
                 let (series, probe) = match &mut self.phase {

@@ -86,6 +86,36 @@ impl OrderTrain {
     }
 }
 
+/// What such trains have told so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct OrderSoFar {
+    sent: u32,
+    /// By the last one.
+    told: Option<ServiceOrder>,
+}
+
+impl OrderSoFar {
+    /// Hosts that are held up put packets out of order, too, but hardly in so many trains.
+    pub(crate) const MAX_TRAINS: u32 = 2;
+
+    /// When another train has been sent. It tells nothing if no record comes.
+    pub(crate) fn after_another(self) -> Self {
+        OrderSoFar { sent: self.sent + 1, told: None }
+    }
+
+    /// The last train tells this.
+    pub(crate) fn tells(&mut self, order: ServiceOrder) {
+        self.told = Some(order);
+    }
+
+    /// What they have told; none where another one is to be sent.
+    pub(crate) fn found(&self) -> Option<ServiceOrder> {
+        let is_unconfirmed = self.told == Some(ServiceOrder::InTurn) && self.sent < Self::MAX_TRAINS;
+        let is_open = self.sent == 0 || is_unconfirmed;
+        (!is_open).then_some(self.told.unwrap_or(ServiceOrder::Unknown))
+    }
+}
+
 fn arrived(record: &TrainRecord, place: usize) -> bool {
     record.packets.get(place).is_some_and(|packet| packet.received.is_some())
 }
@@ -176,5 +206,24 @@ mod tests {
         assert_eq!(OrderTrain::new(12, CONNECTIONS, Rate::from_mbit(100), 1500), None);
         let train = order_train().train();
         assert_eq!((train.count(), train.check(1500)), (2 * CONNECTIONS, Ok(())));
+    }
+
+    /// Beside busy loops, one train out of order made a plain link pass for one with queues of flows, and 45 Mbit/s for available where 30 were.
+    #[test]
+    fn connections_are_served_in_turn_only_where_two_trains_say_so() {
+        let found = |told: &[Option<ServiceOrder>]| {
+            told.iter().fold(OrderSoFar::default(), |so_far, told| {
+                let mut so_far = so_far.after_another();
+                told.iter().for_each(|order| so_far.tells(*order));
+                so_far
+            })
+        };
+        let (in_turn, as_sent) = (Some(ServiceOrder::InTurn), Some(ServiceOrder::AsSent));
+        assert_eq!(found(&[]).found(), None);
+        assert_eq!(found(&[as_sent]).found(), as_sent);
+        assert_eq!(found(&[None]).found(), Some(ServiceOrder::Unknown));
+        assert_eq!(found(&[in_turn]).found(), None);
+        assert_eq!(found(&[in_turn, in_turn]).found(), in_turn);
+        assert_eq!(found(&[in_turn, as_sent]).found(), as_sent);
     }
 }

@@ -306,6 +306,16 @@ mod tests {
         assert_eq!(judge(&lasts(0.5), outcome()).available.unwrap().low, Rate::ZERO);
     }
 
+    /// Behind a bucket of 650 kB, 8 Mbit/s lasted, and 52 were said to be available where 15 were.
+    #[test]
+    fn far_more_than_was_tried_is_tried_again() {
+        let lasted =
+            |rate| Sustained::Lasts { bytes: 1_500_000, rate: Rate::from_mbit(rate), max_growth: 0.0, waiting: None };
+        assert!(is_beyond_trial(&outcome(), Some(&lasted(8))));
+        assert!(!is_beyond_trial(&outcome(), Some(&lasted(74))));
+        assert!(!is_beyond_trial(&outcome(), None));
+    }
+
     #[test]
     fn a_rate_that_builds_a_queue_is_no_value() {
         let found = judge(&Sustained::Overloads { rate: Rate::from_mbit(74) }, outcome());

@@ -220,7 +220,7 @@ impl Packets {
         let credible = start.1 > 0.0 && start.1 < 1.25 * start.0;
         let slower = ends.into_iter().filter_map(rates).filter(|end| credible && end.0 > 2.5 * end.1);
         let end = slower.map(|end| end.1).reduce(f64::min)?;
-        (!is_held_up(&self.points[..count], least_delay, self.size_bits / end)).then_some([start.1, end])
+        (!came_late(&self.points[..count], least_delay, self.size_bits / end)).then_some([start.1, end])
     }
 
     /// Of the first packet that arrived.
@@ -257,7 +257,7 @@ impl Packets {
 
 /// Whether one of these came so late that a host which held it up, and let the next ones go with it, explains that they arrived faster than
 /// one in so many seconds. A token bucket that has tokens lets all of them pass at once.
-fn is_held_up(points: &[Point], least_delay: f64, seconds: f64) -> bool {
+fn came_late(points: &[Point], least_delay: f64, seconds: f64) -> bool {
     const MAX_LATE_PACKETS: f64 = 1.5;
     points.iter().any(|point| point.head - least_delay > MAX_LATE_PACKETS * seconds)
 }

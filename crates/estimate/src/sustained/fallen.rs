@@ -146,7 +146,7 @@ impl Fallen {
 
     /// Through what these tell.
     pub(super) fn line(&self, parts: &[Part], config: &SustainedConfig) -> Option<fit::Line> {
-        let queued = self.policing() == Some(Policing::Delays);
+        let queued = self.queue.is_some();
         // Even spaces between packets matter where these are dropped.
         let counted: Vec<Rates> = parts.iter().filter(|part| queued || part.is_random).map(|part| part.rates).collect();
         fit::line(&counted, queued, config.seed)

@@ -4,9 +4,9 @@ use super::config::SustainedConfig;
 use super::fallen::{Course, Fallen, MAX_FALL, Part};
 use super::plan::{self, Section};
 use super::queueing::{Queue, Seen};
-use super::reading;
+use super::reading::{self, delays, is_cut_short};
 use super::result::{Limiter, Policing};
-use crate::passage::{Passage, passages};
+use crate::passage::passages;
 use train::{Estimate, TrainRecord};
 use units::{Rate, Span, Time};
 
@@ -269,17 +269,4 @@ fn refilled(fallen: &Fallen, now: Time, config: &SustainedConfig) -> u32 {
 fn half_width(found: &Estimate<Rate>) -> f64 {
     let [low, value, high] = [found.low, found.value, found.high].map(Rate::as_f64);
     (high - low) / 2.0 / value.max(1.0)
-}
-
-/// From sending to arrival, the clocks' unknown offset included.
-pub(super) fn delays(record: &TrainRecord) -> impl Iterator<Item = Span> + '_ {
-    record.packets.iter().filter_map(|packet| Some(packet.received? - packet.sent?))
-}
-
-/// Whether losses kept the sender from sending all of a train, as they do over TCP: what was sent does not show what all of it would have met.
-pub(super) fn is_cut_short(train: &[Passage], planned: u32) -> bool {
-    const MIN_SENT_PART: f64 = 0.8;
-    const MIN_LOST_PART: f64 = 0.03;
-    let lost = train.iter().filter(|passage| passage.arrived.is_none()).count();
-    (train.len() as f64) < MIN_SENT_PART * f64::from(planned) && lost as f64 > MIN_LOST_PART * train.len() as f64
 }

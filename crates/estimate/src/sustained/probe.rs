@@ -2,10 +2,10 @@
 
 use super::config::SustainedConfig;
 use super::fallen::{Fallen, MAX_FALL, Passed, cross_deviation};
-use super::later_trains::{LaterTrains, Verdict, delays, is_cut_short};
+use super::later_trains::{LaterTrains, Verdict};
 use super::plan::{self, Section};
 use super::queueing::Queue;
-use super::reading::{self, Fall};
+use super::reading::{self, Fall, delays, is_cut_short};
 use super::result::{Policing, Sustained};
 use super::trend::Trend;
 use crate::method::Step;

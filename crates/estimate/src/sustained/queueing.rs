@@ -3,7 +3,7 @@
 
 use super::config::SustainedConfig;
 use super::plan::Section;
-use super::reading::{self, Rates};
+use super::reading::{self, Rates, delays};
 use crate::fit::robust_line;
 use crate::passage::Passage;
 use crate::stats::mean;
@@ -73,9 +73,8 @@ pub(super) enum Seen {
 impl Queue {
     /// As a train shows it that has used up the bucket, and of which the rest arrived at this rate in bit/s.
     pub(super) fn of(record: &TrainRecord, arrived: f64, least_delay: Option<Span>) -> Option<Self> {
-        let delays = || record.packets.iter().filter_map(|packet| Some(packet.received? - packet.sent?));
-        let least_delay = delays().chain(least_delay).min()?;
-        let waited = (delays().max()? - least_delay).as_secs_f64();
+        let least_delay = delays(record).chain(least_delay).min()?;
+        let waited = (delays(record).max()? - least_delay).as_secs_f64();
         Some(Queue {
             room: waited * arrived,
             committed: arrived,
@@ -161,8 +160,7 @@ impl Queue {
 
     /// What a train shows whose section begins at that place.
     pub(super) fn seen(&self, train: &[Passage], record: &TrainRecord, from: usize) -> Seen {
-        let first = record.packets.iter().find_map(|packet| Some(packet.received? - packet.sent?));
-        let offset = first.map_or(0.0, |delay| (delay - self.least_delay).as_secs_f64());
+        let offset = delays(record).next().map_or(0.0, |delay| (delay - self.least_delay).as_secs_f64());
         let waited = |passage: &Passage| passage.arrived.map(|arrived| arrived - passage.sent + offset);
         let section = &train[train.partition_point(|passage| passage.index < from)..];
         let service = section.first().map_or(0.0, |passage| passage.bits / self.committed);

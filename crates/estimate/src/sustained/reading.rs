@@ -5,6 +5,8 @@ use crate::fit::robust_line;
 use crate::passage::Passage;
 use crate::stats::{median, quantile};
 use std::collections::BTreeSet;
+use train::TrainRecord;
+use units::Span;
 
 /// From fewer packets it cannot be told whether the delay grew.
 const MIN_LINE_PACKETS: usize = 4;
@@ -131,6 +133,19 @@ fn wander(passed: &[(f64, f64)]) -> f64 {
         part * (before - part / 2.0 - expected).powi(2)
     };
     passed.iter().map(square).sum::<f64>() / total.max(1.0)
+}
+
+/// From sending to arrival, the clocks' unknown offset included.
+pub(super) fn delays(record: &TrainRecord) -> impl Iterator<Item = Span> + '_ {
+    record.packets.iter().filter_map(|packet| Some(packet.received? - packet.sent?))
+}
+
+/// Whether losses kept the sender from sending all of a train, as they do over TCP: what was sent does not show what all of it would have met.
+pub(super) fn is_cut_short(train: &[Passage], planned: u32) -> bool {
+    const MIN_SENT_PART: f64 = 0.8;
+    const MIN_LOST_PART: f64 = 0.03;
+    let lost = train.iter().filter(|passage| passage.arrived.is_none()).count();
+    (train.len() as f64) < MIN_SENT_PART * f64::from(planned) && lost as f64 > MIN_LOST_PART * train.len() as f64
 }
 
 /// Where the rate of arrival falls for the rest of the train, by the two parts that explain most of what was lost or

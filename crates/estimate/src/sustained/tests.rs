@@ -166,7 +166,7 @@ fn over_connections_a_policer_is_told_by_what_is_not_behind_losses() {
     }
 }
 
-/// The longer trains overflowed the queue, and what followed a loss was not seen: of every third shaper, nothing was told, and over UDP the
+/// The longer trains overflowed the queue, and what followed a loss was not seen: of every fourth shaper, nothing was told, and over UDP the
 /// interval spanned half the value.
 #[test]
 fn a_shaper_with_a_short_queue_is_told_by_trains_that_do_not_overflow_it() {

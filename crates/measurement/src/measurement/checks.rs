@@ -9,7 +9,7 @@ use crate::long_trains;
 use crate::members::Balanced;
 use crate::series::Cost;
 use crate::service_cycle::Cycle;
-use crate::service_order::{OrderTrain, ServiceOrder};
+use crate::service_order::{OrderSoFar, OrderTrain, ServiceOrder};
 use crate::step::{Purpose, Step};
 use crate::sustained;
 use crate::utilization;
@@ -18,9 +18,6 @@ use estimate::{
 };
 use train::{Estimate, Transport};
 use units::{Rate, Span, Time};
-
-/// Hosts that are held up put packets out of order, too, but hardly in so many trains.
-const MAX_ORDER_TRAINS: u32 = 2;
 
 impl Measurement {
     /// Looks at whether the rate lasts, in a full measurement by a method that claims to know token buckets; none otherwise.
@@ -100,6 +97,24 @@ impl Measurement {
         }
     }
 
+    /// Tries whether what was found beside the method's own trains lasts, where it is to and the budget allows it; else reports the direction.
+    fn tried_or_reported(
+        &mut self,
+        available: AvailablePhase,
+        judged: Judged,
+        sustained: Option<Sustained>,
+        is_to_last: bool,
+        now: Time,
+    ) -> Phase {
+        let outcome = judged.outcome.clone();
+        match self.sustained_probe(&available, &outcome, now).filter(|_| is_to_last) {
+            Some(probe) => {
+                Phase::Sustained(Box::new(SustainedPhase { available, outcome, probe, judged: Some(judged) }))
+            }
+            None => self.report_direction(available, judged, sustained.as_ref(), now),
+        }
+    }
+
     /// What follows a train that tried whether a rate lasts.
     fn end_sustained(&mut self, phase: SustainedPhase, found: Sustained, now: Time) -> Phase {
         let SustainedPhase { available, outcome, judged, .. } = phase;
@@ -126,15 +141,8 @@ impl Measurement {
     ) -> Phase {
         let judged = self.known().judge(&phase, outcome.clone(), sustained.as_ref());
         if let Some(train) = self.order_train(&phase, &judged, now) {
-            let (available, sent, told) = (phase, 0, None);
-            return Phase::ServiceOrder(Box::new(ServiceOrderPhase {
-                available,
-                outcome,
-                sustained,
-                train,
-                sent,
-                told,
-            }));
+            let (available, order) = (phase, OrderSoFar::default());
+            return Phase::ServiceOrder(Box::new(ServiceOrderPhase { available, outcome, sustained, train, order }));
         }
         if let Some((cycle, probe)) = self.long_trains_probe(&phase, &judged, now) {
             return Phase::LongTrains(Box::new(LongTrainsPhase { available: phase, sustained, judged, cycle, probe }));
@@ -164,8 +172,8 @@ impl Measurement {
         let train = OrderTrain::new(connections, all, rates.into_iter().flatten().max()?, max_packet)?;
         let spent = self.limits(phase, found, now).spent;
         let RequestedBudget { bytes, time } = self.plan.budget;
-        let (most_bytes, most_time) =
-            (train.train().bytes() * u64::from(MAX_ORDER_TRAINS), OrderTrain::MAX_TIME * i64::from(MAX_ORDER_TRAINS));
+        let most_bytes = train.train().bytes() * u64::from(OrderSoFar::MAX_TRAINS);
+        let most_time = OrderTrain::MAX_TIME * i64::from(OrderSoFar::MAX_TRAINS);
         let is_within = !self.is_too_long(&train.train())
             && bytes.is_none_or(|max| spent.bytes + most_bytes <= max)
             && time.is_none_or(|max| spent.duration + most_time <= max);
@@ -173,20 +181,17 @@ impl Measurement {
     }
 
     pub(super) fn service_order(&mut self, phase: Box<ServiceOrderPhase>, now: Time) -> (Phase, Option<Step>) {
-        let is_unconfirmed = phase.told == Some(ServiceOrder::InTurn) && phase.sent < MAX_ORDER_TRAINS;
-        let is_open = phase.sent == 0 || is_unconfirmed;
-        if !is_open {
-            let ServiceOrderPhase { available, outcome, sustained, told, .. } = *phase;
-            // It tells nothing if no record came.
-            let available = AvailablePhase { order: Some(told.unwrap_or(ServiceOrder::Unknown)), ..available };
+        if let Some(order) = phase.order.found() {
+            let ServiceOrderPhase { available, outcome, sustained, .. } = *phase;
+            let available = AvailablePhase { order: Some(order), ..available };
             return (self.end_direction(available, outcome, sustained, now), None);
         }
         let so_far = phase.outcome.available.map(|estimate| estimate.value);
         let train = phase.train.train();
         let pause = OrderTrain::PAUSE;
         let step = self.send_next(&phase.available.series, Purpose::ServiceOrder, pause, train, so_far, now);
-        let sent = phase.sent + 1;
-        (Phase::ServiceOrder(Box::new(ServiceOrderPhase { sent, told: None, ..*phase })), Some(step))
+        let order = phase.order.after_another();
+        (Phase::ServiceOrder(Box::new(ServiceOrderPhase { order, ..*phase })), Some(step))
     }
 
     /// In a full measurement of one link by a method that is not bound to its own trains, where these do not tell because of how packets
@@ -215,16 +220,8 @@ impl Measurement {
                 let sustained = sustained.filter(|_| outcome.available.is_none());
                 // An even longer train passes at the mean of a link that does not vary itself.
                 let is_to_last = outcome.available.is_some() && !cycle.is_of_link;
-                match self.sustained_probe(&available, &outcome, now).filter(|_| is_to_last) {
-                    Some(probe) => {
-                        let phase = SustainedPhase { available, outcome, probe, judged: Some(judged) };
-                        (Phase::Sustained(Box::new(phase)), None)
-                    }
-                    None => {
-                        let judged = Judged { outcome, ..judged };
-                        (self.report_direction(available, judged, sustained.as_ref(), now), None)
-                    }
-                }
+                let judged = Judged { outcome, ..judged };
+                (self.tried_or_reported(available, judged, sustained, is_to_last, now), None)
             }
         }
     }
@@ -286,16 +283,8 @@ impl Measurement {
                     None => judged.outcome,
                 };
                 let is_to_last = sustained::is_beyond_trial(&outcome, sustained.as_ref());
-                match self.sustained_probe(&available, &outcome, now).filter(|_| is_to_last) {
-                    Some(probe) => {
-                        let judged = Some(Judged { outcome: outcome.clone(), ..judged });
-                        (Phase::Sustained(Box::new(SustainedPhase { available, outcome, probe, judged })), None)
-                    }
-                    None => {
-                        let judged = Judged { outcome, ..judged };
-                        (self.report_direction(available, judged, sustained.as_ref(), now), None)
-                    }
-                }
+                let judged = Judged { outcome, ..judged };
+                (self.tried_or_reported(available, judged, sustained, is_to_last, now), None)
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::members::Sounding;
 use crate::report::CapacityReport;
 use crate::series::{Cost, TrainSeries};
 use crate::service_cycle::Cycle;
-use crate::service_order::{OrderTrain, ServiceOrder};
+use crate::service_order::{OrderSoFar, OrderTrain, ServiceOrder};
 use estimate::{Capacity, CapacityProbe, LongTrains, Method, Outcome, Sustained, SustainedProbe, UtilizationProbe};
 use train::Estimate;
 use units::{Direction, Rate, Span, Time};
@@ -72,10 +72,7 @@ pub(super) struct ServiceOrderPhase {
     pub(super) outcome: Outcome,
     pub(super) sustained: Option<Sustained>,
     pub(super) train: OrderTrain,
-    /// So many trains were sent.
-    pub(super) sent: u32,
-    /// What the last one told.
-    pub(super) told: Option<ServiceOrder>,
+    pub(super) order: OrderSoFar,
 }
 
 pub(super) struct UtilizationPhase {

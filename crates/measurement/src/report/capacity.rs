@@ -208,6 +208,8 @@ mod tests {
         let shaped = "bottleneck capacity 10 Mbit/s (95 %: 9.97 Mbit/s … 10 Mbit/s); \
             token bucket: peak rate 1 Gbit/s, committed rate 10 Mbit/s, burst 10 kB — 330 kB, 0.2 s";
         assert_eq!(said(Some(rate), None, Some(shaper)), shaped);
+        let partly_used = Shaper { burst_bytes: estimate(9_990, 8_000, 1_900_000), ..shaper };
+        assert!(said(Some(rate), None, Some(partly_used)).contains("10 Mbit/s, burst 8 kB … 1.9 MB"));
         let hidden = said(Some(rate), None, Some(Shaper { peak_rate: None, ..shaper }));
         assert!(hidden.contains("peak rate unknown, committed rate 10 Mbit/s"), "{hidden}");
         let unknown = "bottleneck capacity unknown: the path is too busy — 330 kB, 0.2 s";
