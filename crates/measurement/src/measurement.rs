@@ -343,6 +343,9 @@ impl Measurement {
         let RequestedBudget { bytes, time } = self.budget();
         let mut config =
             CapacityConfig { seed: self.plan.seed, ..CapacityConfig::new(self.transport.max_ethernet_packet()) };
+        if let Some(balanced) = &self.balanced {
+            config.max_packets = balanced.members_connections() * Transport::PACKETS_PER_CONNECTION;
+        }
         config.budget_time += self.session.round_trip * CAPACITY_TRAINS;
         config.budget_bytes = bytes.map_or(config.budget_bytes, |bytes| config.budget_bytes.min(bytes / 2));
         config.budget_time = time.map_or(config.budget_time, |time| config.budget_time.min(time / 2));

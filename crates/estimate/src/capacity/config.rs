@@ -5,6 +5,8 @@ use units::Span;
 pub struct CapacityConfig {
     /// The largest packet that the transport carries whole, in bytes.
     pub max_packet: u32,
+    /// The longest train that it carries, in packets; more than [`CapacityProbe::MAX_PACKETS`](super::CapacityProbe::MAX_PACKETS) change nothing.
+    pub max_packets: u32,
     /// IP bytes to send at most.
     pub budget_bytes: u64,
     /// How long to go on at most. Where the path or its bucket is so slow that it does not suffice, up to five times as long.
@@ -16,10 +18,11 @@ pub struct CapacityConfig {
 }
 
 impl CapacityConfig {
-    /// 900 kB, one second, one percent.
+    /// Trains of any length, 900 kB, one second, one percent.
     pub fn new(max_packet: u32) -> Self {
         CapacityConfig {
             max_packet,
+            max_packets: u32::MAX,
             budget_bytes: 900_000,
             budget_time: Span::from_secs(1),
             precision: 0.01,

@@ -43,18 +43,19 @@ pub(super) fn scout(max_packet: u32) -> Train {
 
 /// A train that empties a small bucket on a path of this rate, and one that empties most; none where the path is so slow
 /// that it would be filled for too long.
-pub(super) fn long(rate: f64, second: bool, max_packet: u32) -> Option<Train> {
+pub(super) fn long(rate: f64, second: bool, (max_packet, max_packets): (u32, u32)) -> Option<Train> {
     let within = |seconds: f64, packets: f64| (rate * seconds / (f64::from(max_packet) * 8.0)).min(packets);
     let packets = within(LONG_TRAIN_SECONDS, LONG_TRAIN_PACKETS)
         .max(within(LONGEST_TRAIN_SECONDS, f64::from(MAX_PACKETS))) as u32;
     let most = if second { MAX_PACKETS } else { FIRST_LONG_TRAIN_PACKETS };
     let worthwhile = if second { FIRST_LONG_TRAIN_PACKETS } else { 7 };
-    (packets > worthwhile).then(|| back_to_back(packets.min(most), max_packet))
+    let packets = packets.min(most).min(max_packets);
+    (packets > worthwhile).then(|| back_to_back(packets, max_packet))
 }
 
 /// A train that shows again what became slower after so many packets.
-pub(super) fn again(packets: u32, max_packet: u32) -> Train {
-    back_to_back((packets * 5 / 2).clamp(FIRST_LONG_TRAIN_PACKETS, MAX_PACKETS), max_packet)
+pub(super) fn again(packets: u32, (max_packet, max_packets): (u32, u32)) -> Train {
+    back_to_back((packets * 5 / 2).clamp(FIRST_LONG_TRAIN_PACKETS, MAX_PACKETS).min(max_packets), max_packet)
 }
 
 /// How long to wait before a long train where no bucket has shown; for the one before, of so many bits, to drain if it
@@ -107,12 +108,13 @@ pub(super) fn shapes(rate: f64, sending: f64, max_packets: f64, (max_packet, at_
 
 /// A train of such bursts in turn, far enough from each other for the path to drain if it is this fast; and the order of
 /// the bursts. `random` from 0 to 1 keeps them out of phase with periodic cross traffic.
-pub(super) fn bursts(shapes: &[Shape], rate: f64, sending: f64, random: f64) -> (Vec<Shape>, Train) {
+pub(super) fn bursts(shapes: &[Shape], rate: f64, sending: f64, random: f64, max_packets: u32) -> (Vec<Shape>, Train) {
     let packets: u32 = shapes.iter().map(|shape| shape.packets).sum();
     let spacing = |shape: &Shape| (shape.bits() / rate.max(MIN_RATE) * 2.2).max(MIN_SPACING_SECONDS);
     let round: f64 = shapes.iter().map(spacing).sum();
     let rounds = (MAX_BURSTS / shapes.len().max(1)).min((MAX_PACKETS / packets.max(1)) as usize);
     let rounds = rounds.min((BURST_TRAIN_SECONDS / round) as usize).max(if rate < SLOW_RATE { 1 } else { 2 });
+    let rounds = rounds.min((max_packets / packets.max(1)) as usize).max(1);
     let order: Vec<Shape> = std::iter::repeat_n(shapes, rounds).flatten().copied().collect();
     let mut train = Train::default();
     for (index, shape) in order.iter().enumerate() {

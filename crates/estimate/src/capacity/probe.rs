@@ -107,22 +107,23 @@ impl CapacityProbe {
         if shapes.len() < 2 || tried >= plan::MAX_BURST_TRAINS || (tried > 0 && self.known()) {
             return None;
         }
-        let (order, train) = plan::bursts(&shapes, pace, self.seen.sending, self.random());
+        let random = self.random();
+        let (order, train) = plan::bursts(&shapes, pace, self.seen.sending, random, self.config.max_packets);
         let wait = plan::pause(bucket.map(|change| change.burst / change.rate), self.random());
         Some((Purpose::Bursts(order), wait, train))
     }
 
     /// The next long train, as long as it is open whether the path is shaped.
     fn plan_long(&self, rate: f64) -> Option<(Span, Train)> {
-        let max_packet = self.config.max_packet;
+        let packets = (self.config.max_packet, self.config.max_packets);
         let (seen, trains, slow) = (self.seen.fullest(), self.seen.changes_sought(), self.seen.slow());
         let train = match seen {
             Some(change) if change.is_slight() && trains >= MAX_LONG_TRAINS - 2 => None,
             _ if trains >= MAX_LONG_TRAINS || self.seen.reproduced().is_some() => None,
-            Some(change) => Some(plan::again(change.packets, max_packet)),
+            Some(change) => Some(plan::again(change.packets, packets)),
             // One that arrived much slower than a few packets may have been shaped, and disturbed besides.
             None if trains < 2 || (trains < MAX_LONG_TRAINS / 2 && slow.is_some()) => {
-                plan::long(rate, trains > 0 && slow.is_none(), max_packet)
+                plan::long(rate, trains > 0 && slow.is_none(), packets)
             }
             None => None,
         };

@@ -5,10 +5,13 @@ use crate::report::{DirectionReport, LoadBalancingReport};
 use train::{Estimate, Train, TrainRecord};
 use units::{Rate, Span};
 
-/// More links cost more than their measurement is worth.
-const MAX_LINKS: usize = 4;
-/// A link has at least so many connections, which carry the trains that measure a capacity.
-const MIN_CONNECTIONS: u32 = 14;
+/// More links leave too few connections for each.
+const MAX_LINKS: usize = 8;
+/// A link has at least so many connections: fewer carry no train that tells what is available.
+const MIN_CONNECTIONS: u32 = 6;
+/// Links of equal delays are taken for one, which is likely where it has so many times the connections of the others on average: the
+/// probabilities of so many from a Poisson distribution of their mean, and of twice that, are then equal.
+const MAX_OF_OTHERS: f64 = 1.0 / std::f64::consts::LN_2;
 /// If the link of a larger part of all connections is not known, there may be one more link.
 const MAX_UNKNOWN: f64 = 0.1;
 /// A longer train takes the packets of more connections than this, and more segments than a train may have.
@@ -99,7 +102,7 @@ impl Balanced {
         let values = values.filter(|values| values.len() == self.members.len() && replacements == self.replacements);
         let links = LoadBalancingReport {
             delays_seconds: self.members.iter().map(|member| member.delay.as_secs_f64()).collect(),
-            many_flows_bits_per_second: values.as_deref().and_then(of_many_flows),
+            many_flows_bits_per_second: values.as_deref().filter(|_| !self.may_hide_links()).and_then(of_many_flows),
         };
         let count = self.members.len();
         let mut reports = self.reports.into_iter();
@@ -120,6 +123,14 @@ impl Balanced {
             (all.at_least_bits_per_second, all.at_most_bits_per_second, all.limited_by) = (None, None, None);
         }
         Some(DirectionReport { fair_share_bits_per_second: None, ..all })
+    }
+
+    /// Whether one of the links may be two, so that there are more than are known.
+    fn may_hide_links(&self) -> bool {
+        let known: u32 = self.members.iter().map(Member::count).sum();
+        let others = f64::from(self.links().saturating_sub(1).max(1));
+        let is_large = |count: u32| f64::from(count) > MAX_OF_OTHERS * f64::from(known - count) / others;
+        self.members.iter().map(Member::count).any(is_large)
     }
 
     fn member(&self) -> Option<&Member> {
@@ -178,5 +189,16 @@ mod tests {
         let many = of_many_flows(&links).unwrap();
         assert_eq!([many.low, many.value, many.high], [58, 60, 62].map(Rate::from_mbit));
         assert_eq!(of_one_flow(&[]), None);
+    }
+
+    /// Of eight links, two had the same delay, and the sum over the seven that were known was said to be what many flows have: 15 % less.
+    #[test]
+    fn links_of_one_delay_may_hide_behind_one_that_many_connections_take() {
+        let hides = |counts: &[usize]| {
+            let member = |count: &usize| Member { connections: vec![true; *count], delay: Span::ZERO };
+            Balanced::new(counts.iter().map(member).collect(), 0).unwrap().may_hide_links()
+        };
+        assert!(hides(&[16, 14, 31, 15, 13, 16, 15]) && hides(&[80, 40]));
+        assert!(!hides(&[20, 14, 11, 15, 13, 16, 15]) && !hides(&[65, 55]));
     }
 }
