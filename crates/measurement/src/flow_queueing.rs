@@ -154,7 +154,8 @@ pub(crate) fn judge_many(capacity: &Capacity, signs: Signs<'_>, outcome: Outcome
 pub(crate) fn is_open(sustained: Option<&Sustained>, outcome: &Outcome) -> bool {
     let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
     let is_suspected = is_overtaking(outcome) || outcome.reason.as_deref() == Some(MANY_REASON);
-    is_limited || is_suspected || outcome.available.is_some()
+    let is_full = outcome.bound.is_some_and(|bound| bound.limit() == Limit::NearlyFull);
+    is_limited || is_suspected || is_full || outcome.available.is_some()
 }
 
 /// Whether that is why there is no value: packets of different connections overtake each other.

@@ -66,7 +66,8 @@ impl Known<'_> {
         let varies = notable.is_some();
         // Primed trains do not tell then; nor do those over many connections tell whether flows have queues of their own.
         let is_of_packets = || jitter::is_of_packets(self.delays.idle_change(direction), narrow);
-        let hides_queues = is_catching_up || self.transport.kind() != Transport::Udp && is_of_packets();
+        let is_one_queue = self.transport.kind() == Transport::Udp || phase.order == Some(ServiceOrder::AsSent);
+        let hides_queues = is_catching_up || !is_one_queue && is_of_packets();
         let (outcome, fair_share) = jitter::judge(notable, hides_queues, outcome, fair_share);
         // What a policer leaves of bursts arrives in clumps.
         let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);
@@ -74,7 +75,7 @@ impl Known<'_> {
         let is_jitter = !is_policed && outcome.bound.is_none() && is_catching_up;
         // Where flows have queues of their own, packets come in clumps as well.
         let is_in_turn = phase.order == Some(ServiceOrder::InTurn) && !service_cycle.is_batched();
-        let (outcome, fair_share, cycle) = match is_policed || is_in_turn || (varies && outcome.available.is_none()) {
+        let (outcome, fair_share, cycle) = match is_policed || is_in_turn || (varies && outcome.available.is_none() && outcome.bound.is_none()) {
             true => (outcome, fair_share, notable.filter(|_| is_jitter).map(|it| service_cycle.of_idle_variation(it))),
             false => service_cycle.judge(outcome, fair_share, varies),
         };
