@@ -21,6 +21,7 @@ pub mod delay;
 #[cfg(feature = "dummy")]
 mod dummy;
 mod fit;
+mod hinge;
 mod igi;
 mod info;
 mod linear_scan;

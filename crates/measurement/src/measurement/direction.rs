@@ -75,7 +75,10 @@ impl Known<'_> {
         let is_jitter = !is_policed && outcome.bound.is_none() && is_catching_up;
         // Where flows have queues of their own, packets come in clumps as well.
         let is_in_turn = phase.order == Some(ServiceOrder::InTurn) && !service_cycle.is_batched();
-        let (outcome, fair_share, cycle) = match is_policed || is_in_turn || (varies && outcome.available.is_none() && outcome.bound.is_none()) {
+        let (outcome, fair_share, cycle) = match is_policed
+            || is_in_turn
+            || (varies && outcome.available.is_none() && outcome.bound.is_none())
+        {
             true => (outcome, fair_share, notable.filter(|_| is_jitter).map(|it| service_cycle.of_idle_variation(it))),
             false => service_cycle.judge(outcome, fair_share, varies),
         };
