@@ -27,6 +27,7 @@ mod probe;
 mod queueing;
 mod reading;
 mod result;
+mod slower_trains;
 #[cfg(test)]
 mod tests;
 mod trend;

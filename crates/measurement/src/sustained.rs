@@ -42,6 +42,8 @@ pub(crate) struct Limits {
     pub(crate) least_delay: Option<Span>,
     /// Whether packets arrive in batches, which looks like a token bucket.
     pub(crate) is_batched: bool,
+    /// Whether packets catch up with those before: in batches or one by one.
+    pub(crate) is_catching_up: bool,
 }
 
 impl Limits {
@@ -92,6 +94,7 @@ pub(crate) fn probe(
             max_packets: limits.max_packets(),
             connections: limits.connections,
             is_bucket_hinted,
+            is_one_by_one: !limits.is_catching_up,
             budget_bytes,
             spent_bytes: limits.spent.bytes,
             least_delay: limits.least_delay,
@@ -125,7 +128,8 @@ pub(crate) fn judge(found: &Sustained, outcome: Outcome) -> Outcome {
     match found {
         Sustained::Untried(_) => outcome,
         Sustained::Lasts { rate, max_growth, .. } => lower(*rate, *max_growth, outcome),
-        Sustained::Overloads { rate } => refuse(*rate, outcome),
+        Sustained::Overloads { rate, available: Some(found) } => grown(*rate, *found, outcome),
+        Sustained::Overloads { rate, available: None } => refuse(*rate, outcome),
         Sustained::Limited(limiter) => limit(limiter, outcome),
     }
 }
@@ -183,6 +187,15 @@ fn lower_bound(rate: Rate, outcome: Outcome) -> Outcome {
         other => other,
     });
     Outcome { bound, ..outcome }
+}
+
+/// What slower trains have found, where a queue grew at this rate.
+fn grown(rate: Rate, found: Estimate<Rate>, outcome: Outcome) -> Outcome {
+    let mut warnings = outcome.warnings;
+    warnings.push(format!(
+        "a train at {rate} kept a queue growing: the value is the rate above which trains do, whichever link it is at"
+    ));
+    Outcome { available: Some(found), bound: None, reason: None, spread: None, warnings, ..outcome }
 }
 
 fn refuse(rate: Rate, outcome: Outcome) -> Outcome {
@@ -250,7 +263,9 @@ mod tests {
     #[test]
     fn a_measurement_takes_no_more_than_this_unless_it_is_requested() {
         let spent = Cost { bytes: 52_000_000, ..Cost::default() };
-        let limits = Limits { max_packet: 1500, connections: None, spent, least_delay: None, is_batched: false };
+        let (is_batched, is_catching_up) = (false, false);
+        let limits =
+            Limits { max_packet: 1500, connections: None, spent, least_delay: None, is_batched, is_catching_up };
         assert_eq!(limits.bytes_left(None), 8_000_000);
         assert_eq!(limits.bytes_left(Some(50_000_000)), 0);
         assert_eq!(limits.bytes_left(Some(100_000_000)), 48_000_000);
@@ -318,14 +333,14 @@ mod tests {
 
     #[test]
     fn a_rate_that_builds_a_queue_is_no_value() {
-        let found = judge(&Sustained::Overloads { rate: Rate::from_mbit(74) }, outcome());
+        let found = judge(&Sustained::Overloads { rate: Rate::from_mbit(74), available: None }, outcome());
         assert_eq!((found.available, found.bound), (None, Some(Bound::AtMost(Rate::from_mbit(82), Limit::Growth))));
         let bound = Some(Bound::AtLeast(Rate::from_mbit(90), Limit::Sender));
         let sender_limited = Outcome { available: None, bound, reason: Some("sender-limited".to_owned()), ..outcome() };
         let slower = Sustained::Lasts { bytes: 1_500_000, rate: Rate::from_mbit(57), max_growth: 0.0, waiting: None };
         let lowered = judge(&slower, sender_limited.clone()).bound;
         assert_eq!(lowered, Some(Bound::AtLeast(Rate::from_mbit(57), Limit::Sender)));
-        let refuted = judge(&Sustained::Overloads { rate: Rate::from_mbit(85) }, sender_limited);
+        let refuted = judge(&Sustained::Overloads { rate: Rate::from_mbit(85), available: None }, sender_limited);
         assert!(refuted.bound.is_none() && refuted.reason.unwrap().contains("kept a queue growing"));
         assert!(found.reason.unwrap().contains("tight link"));
     }

@@ -16,6 +16,8 @@ pub struct SustainedConfig {
     pub connections: Option<u32>,
     /// Whether other trains hint at a token bucket, of which nothing else is known: it is then looked for longer, and may not be full.
     pub is_bucket_hinted: bool,
+    /// Whether packets arrive as they leave a queue, and do not catch up with those before: only then does their delay tell how a queue grows.
+    pub is_one_by_one: bool,
     /// IP bytes to send at most.
     pub budget_bytes: u64,
     /// IP bytes that earlier trains may have used of a bucket that has not filled again.

@@ -7,9 +7,11 @@ use super::plan::{self, Section};
 use super::queueing::Queue;
 use super::reading::{self, Fall, delays, is_cut_short};
 use super::result::{Policing, Sustained};
+use super::slower_trains::SlowerTrains;
 use super::trend::Trend;
 use crate::method::Step;
 use crate::passage::{Passage, passages};
+use crate::stats::random;
 use std::mem;
 use train::{Train, TrainRecord};
 use units::{Rate, Span, Time};
@@ -41,6 +43,9 @@ enum State {
     /// It fell, and another train is next.
     Follow(LaterTrains),
     Following(LaterTrains),
+    /// A queue grew, and a slower train is next.
+    Slow(SlowerTrains),
+    Slowing(SlowerTrains),
     Done(Sustained),
 }
 
@@ -76,6 +81,8 @@ impl SustainedProbe {
             }
             State::Follow(later) => self.follow(later, now),
             State::Following(later) => self.end(Sustained::Limited(later.limited(&self.config))),
+            State::Slow(slower) => self.slow_down(slower, now),
+            State::Slowing(slower) => self.slow_down(slower, now),
             State::Done(found) => self.end(found),
         };
         self.state = state;
@@ -90,6 +97,12 @@ impl SustainedProbe {
                 None => State::Done(look.so_far.unwrap_or(Sustained::Untried("a host held up the longer train"))),
             },
             State::Following(later) => self.followed(later, record),
+            State::Slowing(mut slower) => {
+                if let Some(train) = reading::undisturbed(passages(record), slower.newest().rate) {
+                    slower.add(&train);
+                }
+                State::Slow(slower)
+            }
             other => other,
         };
     }
@@ -137,11 +150,9 @@ impl SustainedProbe {
             self.is_fall(&train, &fall, section.rate).then_some(fall)
         };
         match fallen.or_else(whole) {
-            _ if finds_queue => State::Done(Sustained::Overloads { rate: Rate::from_f64(section.rate) }),
+            _ if finds_queue => State::Done(overloads(section.rate)),
             Some(fall) => State::Follow(LaterTrains::new(self.fell(&look, train, fall, record), &self.config)),
-            None if is_cut_short(&train, section.packets) => {
-                State::Done(Sustained::Overloads { rate: Rate::from_f64(section.rate) })
-            }
+            None if is_cut_short(&train, section.packets) => State::Done(overloads(section.rate)),
             None if train.len() < 4 => {
                 State::Done(look.so_far.unwrap_or(Sustained::Untried("no packet of the longer train arrived")))
             }
@@ -169,8 +180,10 @@ impl SustainedProbe {
     fn passed(&self, look: Look, train: &[Passage]) -> State {
         let Look { section, left, passed, .. } = look;
         let lasts = match Trend::of(train) {
+            Some(trend) if trend.grows() && !self.config.is_one_by_one => return State::Done(overloads(section.rate)),
             Some(trend) if trend.grows() => {
-                return State::Done(Sustained::Overloads { rate: Rate::from_f64(section.rate) });
+                let ended = look.began + section.duration(self.config.max_packet);
+                return State::Slow(SlowerTrains::new(section, train, ended));
             }
             trend => {
                 let waiting = reading::waiting(train, self.passing_seconds());
@@ -221,6 +234,19 @@ impl SustainedProbe {
         (is_affordable && train.count() <= max_packets && train.check(max_packet).is_ok()).then_some(train)
     }
 
+    /// The next slower train, if it tells more and a budget allows it.
+    fn slow_down(&mut self, mut slower: SlowerTrains, now: Time) -> (State, Step<Sustained>) {
+        let random = random(&mut self.random);
+        let next = slower.next(now, &self.config, random);
+        match next.and_then(|(wait, section)| Some((wait, self.train_of(&[section])?))) {
+            Some((wait, train)) => {
+                let step = self.send(wait, train);
+                (State::Slowing(slower), step)
+            }
+            None => self.end(Sustained::Overloads { rate: slower.rate(), available: slower.available(&self.config) }),
+        }
+    }
+
     fn followed(&self, mut later: LaterTrains, record: &TrainRecord) -> State {
         match later.record(record, &self.config) {
             Verdict::Open => State::Follow(later),
@@ -246,4 +272,9 @@ impl SustainedProbe {
     fn end(&self, found: Sustained) -> (State, Step<Sustained>) {
         (State::Done(found.clone()), Step::Done(found))
     }
+}
+
+/// More than is available, of which nothing else is known.
+fn overloads(rate: f64) -> Sustained {
+    Sustained::Overloads { rate: Rate::from_f64(rate), available: None }
 }

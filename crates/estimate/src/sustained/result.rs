@@ -22,6 +22,8 @@ pub enum Sustained {
     Overloads {
         /// What was sent.
         rate: Rate,
+        /// What is available, as trains of several rates tell; none where they do not, or none were sent.
+        available: Option<Estimate<Rate>>,
     },
     /// It does not last.
     Limited(Limiter),

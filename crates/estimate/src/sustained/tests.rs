@@ -62,6 +62,7 @@ fn config(mbit: u64) -> SustainedConfig {
         max_packets: 10_000,
         connections: None,
         is_bucket_hinted: false,
+        is_one_by_one: true,
         budget_bytes: 16_000_000,
         spent_bytes: 0,
         least_delay: Some(Span::from_millis(5)),

@@ -35,6 +35,16 @@ impl Trend {
         self.growth - TOLERANCE > STANDARD_ERRORS * self.error
     }
 
+    /// By how many seconds a second it grew.
+    pub(super) fn growth(&self) -> f64 {
+        self.growth
+    }
+
+    /// The standard error of that.
+    pub(super) fn error(&self) -> f64 {
+        self.error
+    }
+
     /// By how many seconds a second it may grow for all that this train shows.
     pub(super) fn most(&self) -> f64 {
         self.growth.max(0.0) + MAX_ERRORS * self.error

@@ -49,8 +49,9 @@ impl Measurement {
             None => self.delays.least(phase.series.direction()),
         };
         let max_packet = self.transport.max_ethernet_packet();
-        let is_batched = phase.series.service_cycle().is_batched();
-        sustained::Limits { max_packet, connections, spent, least_delay, is_batched }
+        let cycle = phase.series.service_cycle();
+        let (is_batched, is_catching_up) = (cycle.is_batched(), cycle.is_catching_up());
+        sustained::Limits { max_packet, connections, spent, least_delay, is_batched, is_catching_up }
     }
 
     /// Looks at whether the path is full, where little is available.
@@ -149,7 +150,7 @@ impl Measurement {
         }
         let probe = match &sustained {
             Some(Sustained::Limited(_)) => None,
-            _ => self.utilization_probe(&phase, &judged, now),
+            sustained => self.utilization_probe(&phase, &judged, sustained.as_ref(), now),
         };
         match probe {
             Some((link, probe)) => {
@@ -232,6 +233,7 @@ impl Measurement {
         &self,
         phase: &AvailablePhase,
         judged: &Judged,
+        sustained: Option<&Sustained>,
         now: Time,
     ) -> Option<(Estimate<Rate>, UtilizationProbe)> {
         let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
@@ -239,8 +241,10 @@ impl Measurement {
             // Nothing is known of the time that the narrow link takes for one packet.
             return None;
         }
+        // TCP connections make room for slower trains, too, but not for sparse packets.
+        let is_of_slower_trains = matches!(sustained, Some(Sustained::Overloads { available: Some(_), .. }));
         let is_narrow = judged.outcome.tight_link.is_none();
-        if judged.varies || !is_narrow {
+        if judged.varies || !(is_narrow || is_of_slower_trains) {
             return None;
         }
         let (link, time) = utilization::needed(&found.capacity, &judged.outcome)?;

@@ -1,0 +1,198 @@
+//! Trains at slower rates, where a queue keeps growing at the one that short trains showed: by how much it grows at each tells what is
+//! available, whichever link it is at.
+//!
+//! A train at the rate r lengthens the queue of the tight link, whose rate is C, by (r − A) / C seconds a second where A is available, and
+//! not at all where r is less (TOPP: Melander, Björkman, Gunningberg, GLOBECOM 2000). Which A and C are credible follows from all trains by
+//! Bayes' theorem, where each one's growth is known as far as it varies from part to part of the train. Unlike a line through the trains
+//! it also counts that no queue grew at some rates, and it needs few of them.
+
+use super::config::SustainedConfig;
+use super::plan::{MIN_LOOK_PACKETS, Section};
+use super::reading::rates;
+use super::trend::Trend;
+use crate::passage::Passage;
+use train::Estimate;
+use units::{Rate, Span, Time};
+
+/// A train lasts so long, …
+const TRAIN_SECONDS: f64 = 0.1;
+/// … with so many bytes at least and at most, …
+const MIN_TRAIN_BYTES: f64 = 5e5;
+const MAX_TRAIN_BYTES: f64 = 1e6;
+/// … but no longer than this.
+const MAX_TRAIN_SECONDS: f64 = 1.0;
+/// So many trains at least and at most, …
+const MIN_TRAINS: usize = 5;
+const MAX_TRAINS: usize = 12;
+/// … until half the interval is no wider than this part of the value.
+const WANTED_HALF_WIDTH: f64 = 0.04;
+/// No train is slower than this part of the first, or faster than this one.
+const MIN_PART: f64 = 0.1;
+const MAX_PART: f64 = 1.0;
+/// Nothing is told where the low end of the interval is below this part of its high end.
+const MIN_LOW_PART: f64 = 0.25;
+/// Less than this part of the narrow link may be what TCP connections give up to the trains.
+const MAX_LITTLE: f64 = 0.25;
+/// More of a train than this part is lost only where a queue is full, so that it does not show how fast it grows.
+const MAX_LOST: f64 = 0.01;
+/// A train leaves so long after the queue of the one before has drained, …
+const DRAIN_PAUSE: Span = Span::from_millis(5);
+/// … but no queue is waited for that takes longer to drain than this.
+const MAX_PAUSE: Span = Span::from_secs(2);
+
+/// So many values of the available bandwidth are compared, up to so many times the rate of the first train, …
+const PLACES: usize = 300;
+const MAX_AVAILABLE: f64 = 1.1;
+/// … and so many of the tight link's rate, from this part of that to so many times as much.
+const LINKS: i32 = 24;
+const LINK_PARTS: [f64; 2] = [0.7, 200.0];
+/// What a growth varies by may be so many times what its train shows, and this in addition.
+const SCALES: [f64; 2] = [1.0, 1.4];
+const MIN_ERROR: f64 = 2e-4;
+
+/// The trains so far.
+#[derive(Debug)]
+pub(super) struct SlowerTrains {
+    /// The rate at which a queue was seen to grow first, in bit/s.
+    rate: f64,
+    steps: Vec<Step>,
+    /// The newest train, and when it ends.
+    newest: Section,
+    ends: Time,
+    left: usize,
+}
+
+/// A train, and how the delay grew.
+#[derive(Debug)]
+struct Step {
+    /// In bit/s.
+    rate: f64,
+    trend: Trend,
+}
+
+impl SlowerTrains {
+    /// Those that follow this one, which ended then.
+    pub(super) fn new(look: Section, train: &[Passage], ended: Time) -> Self {
+        let mut slower =
+            SlowerTrains { rate: look.rate, steps: Vec::new(), newest: look, ends: ended, left: MAX_TRAINS };
+        slower.add(train);
+        slower
+    }
+
+    /// How long to wait for the next train, and what it is; none where no other is needed. `random` is from 0 to 1.
+    pub(super) fn next(&mut self, now: Time, config: &SustainedConfig, random: f64) -> Option<(Span, Section)> {
+        let credible = Credible::of(&self.steps, self.rate);
+        if self.left == 0 || self.steps.len() >= MIN_TRAINS && credible.is_precise() {
+            return None;
+        }
+        self.left -= 1;
+        let rate = self.next_rate(&credible, random);
+        let bits = f64::from(config.max_packet) * 8.0;
+        let wanted = (rate * TRAIN_SECONDS).clamp(MIN_TRAIN_BYTES * 8.0, MAX_TRAIN_BYTES * 8.0);
+        let packets = (wanted.min(rate * MAX_TRAIN_SECONDS) / bits) as u32;
+        let section = Section { packets: packets.max(MIN_LOOK_PACKETS).min(config.max_packets), rate, random: false };
+        let wait =
+            (self.ends + self.drain(credible.quantile(0.5), config) + DRAIN_PAUSE - now).clamp(Span::ZERO, MAX_PAUSE);
+        self.newest = section;
+        self.ends = now + wait + section.duration(config.max_packet);
+        Some((wait, section))
+    }
+
+    /// In turn close to what is credible, where growth begins, and above it, where the slope shows.
+    fn next_rate(&self, credible: &Credible, random: f64) -> f64 {
+        let [from, to] = [credible.quantile(0.1), credible.quantile(0.9)];
+        let margin = (0.5 * (to - from)).max(0.05 * to);
+        let most = MAX_PART * self.rate;
+        let (from, to) = if self.left.is_multiple_of(2) { (to, most) } else { (from - margin, to + margin) };
+        (from + (to - from) * random).clamp(MIN_PART * self.rate, most)
+    }
+
+    /// How long what the newest train has left in the queue takes to leave it, where so much is available.
+    fn drain(&self, available: f64, config: &SustainedConfig) -> Span {
+        let excess = (self.newest.rate / available.max(0.1 * self.rate) - 1.0).max(0.0);
+        Span::from_secs_f64(self.newest.duration(config.max_packet).as_secs_f64() * excess)
+    }
+
+    /// Takes in the newest train.
+    pub(super) fn add(&mut self, train: &[Passage]) {
+        let (Some(trend), Some(seen)) = (Trend::of(train), rates(train)) else { return };
+        if seen.lost <= MAX_LOST {
+            self.steps.push(Step { rate: seen.sent, trend });
+        }
+    }
+
+    /// The rate above which a queue grows; none where they do not tell.
+    pub(super) fn available(&self, config: &SustainedConfig) -> Option<Estimate<Rate>> {
+        let credible = Credible::of(&self.steps, self.rate);
+        let [low, value, high] = [0.025, 0.5, 0.975].map(|part| Rate::from_f64(credible.quantile(part)));
+        let is_told = self.steps.len() >= MIN_TRAINS && low.as_f64() >= MIN_LOW_PART * high.as_f64();
+        let narrow = config.rate.as_f64() + config.cross.as_f64();
+        (is_told && value.as_f64() >= MAX_LITTLE * narrow).then_some(Estimate { value, low, high, confidence: 0.95 })
+    }
+
+    /// The rate at which a queue was seen to grow first.
+    pub(super) fn rate(&self) -> Rate {
+        Rate::from_f64(self.rate)
+    }
+
+    /// The newest train.
+    pub(super) fn newest(&self) -> Section {
+        self.newest
+    }
+}
+
+/// How credible each value of the available bandwidth is.
+struct Credible {
+    /// Of equally spaced values from 0 on; 1 in all.
+    weights: Vec<f64>,
+    /// From one to the next, in bit/s.
+    step: f64,
+}
+
+impl Credible {
+    fn of(steps: &[Step], rate: f64) -> Self {
+        let step = MAX_AVAILABLE * rate / PLACES as f64;
+        let links: Vec<f64> = (0..LINKS)
+            .map(|number| f64::from(number) / f64::from(LINKS - 1))
+            .map(|part| rate * LINK_PARTS[0] * (LINK_PARTS[1] / LINK_PARTS[0]).powf(part))
+            .collect();
+        let logarithms: Vec<Vec<f64>> = (0..PLACES)
+            .map(|place| {
+                let available = step * (place as f64 + 0.5);
+                let all = links.iter().flat_map(|link| SCALES.map(|scale| (*link, scale)));
+                all.map(|(link, scale)| likelihood(steps, available, link, scale)).collect()
+            })
+            .collect();
+        let most = logarithms.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
+        let weights: Vec<f64> =
+            logarithms.iter().map(|all| all.iter().map(|logarithm| (logarithm - most).exp()).sum()).collect();
+        let sum: f64 = weights.iter().sum();
+        Credible { weights: weights.into_iter().map(|weight| weight / sum).collect(), step }
+    }
+
+    /// The value that with this probability is not exceeded, in bit/s.
+    fn quantile(&self, probability: f64) -> f64 {
+        let mut below = 0.0;
+        for (place, weight) in self.weights.iter().enumerate() {
+            if below + weight >= probability {
+                return self.step * (place as f64 + (probability - below) / weight.max(f64::MIN_POSITIVE));
+            }
+            below += weight;
+        }
+        self.step * self.weights.len() as f64
+    }
+
+    fn is_precise(&self) -> bool {
+        self.quantile(0.975) - self.quantile(0.025) <= 2.0 * WANTED_HALF_WIDTH * self.quantile(0.5)
+    }
+}
+
+/// Logarithm of the likelihood of these trains, but for a constant.
+fn likelihood(steps: &[Step], available: f64, link: f64, scale: f64) -> f64 {
+    let of = |step: &Step| {
+        let error = (scale * step.trend.error()).hypot(MIN_ERROR);
+        let beyond = (step.trend.growth() - (step.rate - available).max(0.0) / link) / error;
+        -0.5 * beyond * beyond - error.ln()
+    };
+    steps.iter().map(of).sum()
+}
