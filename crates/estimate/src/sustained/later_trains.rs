@@ -6,7 +6,7 @@ use super::plan::{self, Section};
 use super::queueing::{Queue, Seen};
 use super::reading::{self, delays, is_cut_short};
 use super::result::{Limiter, Policing};
-use crate::passage::passages;
+use crate::passage::{Passage, passages};
 use train::{Estimate, TrainRecord};
 use units::{Rate, Span, Time};
 
@@ -20,6 +20,8 @@ const MORE_ROUNDS: u32 = 3;
 const WANTED_HALF_WIDTH: f64 = 0.05;
 /// So many of them are on a line.
 const MIN_TOLD_PARTS: usize = 4;
+/// A queue grows from the first packets of a train on, but for this part of them.
+const MAX_PASSED_PART: f64 = 0.05;
 /// A train leaves so long after the queue of the one before has drained, …
 const DRAIN_PAUSE: Span = Span::from_millis(5);
 /// … but no queue is waited for that takes longer to drain than this.
@@ -88,6 +90,16 @@ impl LaterTrains {
     /// The rate that fell, in bit/s.
     pub(super) fn rate(&self) -> f64 {
         self.fallen.look.rate
+    }
+
+    /// The train that fell, and when the newest one ended.
+    pub(super) fn look(&self) -> (Section, &[Passage], Time) {
+        (self.fallen.look, &self.fallen.train, self.fallen.ended)
+    }
+
+    /// Whether a notable part of the train that fell had passed before, as behind a token bucket.
+    pub(super) fn has_burst(&self) -> bool {
+        f64::from(self.fallen.used_up) > MAX_PASSED_PART * f64::from(self.fallen.look.packets)
     }
 
     /// What limits the rate.

@@ -43,6 +43,8 @@ enum State {
     /// It fell, and another train is next.
     Follow(LaterTrains),
     Following(LaterTrains),
+    /// The trains that followed tell what they can.
+    Told(LaterTrains),
     /// A queue grew, and a slower train is next.
     Slow(SlowerTrains),
     Slowing(SlowerTrains),
@@ -80,7 +82,8 @@ impl SustainedProbe {
                 self.end(look.so_far.unwrap_or(Sustained::Untried("no packet of the longer train arrived")))
             }
             State::Follow(later) => self.follow(later, now),
-            State::Following(later) => self.end(Sustained::Limited(later.limited(&self.config))),
+            State::Following(later) => self.limited(later, now),
+            State::Told(later) => self.limited(later, now),
             State::Slow(slower) => self.slow_down(slower, now),
             State::Slowing(slower) => self.slow_down(slower, now),
             State::Done(found) => self.end(found),
@@ -183,7 +186,7 @@ impl SustainedProbe {
             Some(trend) if trend.grows() && !self.config.is_one_by_one => return State::Done(overloads(section.rate)),
             Some(trend) if trend.grows() => {
                 let ended = look.began + section.duration(self.config.max_packet);
-                return State::Slow(SlowerTrains::new(section, train, ended));
+                return State::Slow(SlowerTrains::new(section, train, ended, overloads(section.rate)));
             }
             trend => {
                 let waiting = reading::waiting(train, self.passing_seconds());
@@ -222,7 +225,7 @@ impl SustainedProbe {
                 let step = self.send(wait, train);
                 (State::Following(later), step)
             }
-            None => self.end(Sustained::Limited(later.limited(&self.config))),
+            None => self.limited(later, now),
         }
     }
 
@@ -234,6 +237,17 @@ impl SustainedProbe {
         (is_affordable && train.count() <= max_packets && train.check(max_packet).is_ok()).then_some(train)
     }
 
+    /// The end of trains that followed one that fell, unless it is a queue that grows, and they do not tell what is available.
+    fn limited(&mut self, later: LaterTrains, now: Time) -> (State, Step<Sustained>) {
+        let limiter = later.limited(&self.config);
+        let is_queue = limiter.policing == Some(Policing::Delays) && !later.has_burst() && limiter.available.is_none();
+        if !is_queue || !self.config.is_one_by_one {
+            return self.end(Sustained::Limited(limiter));
+        }
+        let (look, train, ended) = later.look();
+        self.slow_down(SlowerTrains::new(look, train, ended, Sustained::Limited(limiter)), now)
+    }
+
     /// The next slower train, if it tells more and a budget allows it.
     fn slow_down(&mut self, mut slower: SlowerTrains, now: Time) -> (State, Step<Sustained>) {
         let random = random(&mut self.random);
@@ -243,14 +257,14 @@ impl SustainedProbe {
                 let step = self.send(wait, train);
                 (State::Slowing(slower), step)
             }
-            None => self.end(Sustained::Overloads { rate: slower.rate(), available: slower.available(&self.config) }),
+            None => self.end(slower.found(&self.config)),
         }
     }
 
     fn followed(&self, mut later: LaterTrains, record: &TrainRecord) -> State {
         match later.record(record, &self.config) {
             Verdict::Open => State::Follow(later),
-            Verdict::Limited => State::Done(Sustained::Limited(later.limited(&self.config))),
+            Verdict::Limited => State::Told(later),
             Verdict::Lasts => State::Done(self.lasts(later.rate(), 0.0, None)),
         }
     }

@@ -9,6 +9,7 @@
 use super::config::SustainedConfig;
 use super::plan::{MIN_LOOK_PACKETS, Section};
 use super::reading::rates;
+use super::result::Sustained;
 use super::trend::Trend;
 use crate::passage::Passage;
 use train::Estimate;
@@ -60,6 +61,8 @@ pub(super) struct SlowerTrains {
     newest: Section,
     ends: Time,
     left: usize,
+    /// What is found if these trains do not tell.
+    otherwise: Sustained,
 }
 
 /// A train, and how the delay grew.
@@ -72,9 +75,9 @@ struct Step {
 
 impl SlowerTrains {
     /// Those that follow this one, which ended then.
-    pub(super) fn new(look: Section, train: &[Passage], ended: Time) -> Self {
-        let mut slower =
-            SlowerTrains { rate: look.rate, steps: Vec::new(), newest: look, ends: ended, left: MAX_TRAINS };
+    pub(super) fn new(look: Section, train: &[Passage], ended: Time, otherwise: Sustained) -> Self {
+        let (rate, steps, left) = (look.rate, Vec::new(), MAX_TRAINS);
+        let mut slower = SlowerTrains { rate, steps, newest: look, ends: ended, left, otherwise };
         slower.add(train);
         slower
     }
@@ -121,18 +124,21 @@ impl SlowerTrains {
         }
     }
 
+    /// What they tell.
+    pub(super) fn found(self, config: &SustainedConfig) -> Sustained {
+        match self.available(config) {
+            None => self.otherwise,
+            available => Sustained::Overloads { rate: Rate::from_f64(self.rate), available },
+        }
+    }
+
     /// The rate above which a queue grows; none where they do not tell.
-    pub(super) fn available(&self, config: &SustainedConfig) -> Option<Estimate<Rate>> {
+    fn available(&self, config: &SustainedConfig) -> Option<Estimate<Rate>> {
         let credible = Credible::of(&self.steps, self.rate);
         let [low, value, high] = [0.025, 0.5, 0.975].map(|part| Rate::from_f64(credible.quantile(part)));
         let is_told = self.steps.len() >= MIN_TRAINS && low.as_f64() >= MIN_LOW_PART * high.as_f64();
         let narrow = config.rate.as_f64() + config.cross.as_f64();
         (is_told && value.as_f64() >= MAX_LITTLE * narrow).then_some(Estimate { value, low, high, confidence: 0.95 })
-    }
-
-    /// The rate at which a queue was seen to grow first.
-    pub(super) fn rate(&self) -> Rate {
-        Rate::from_f64(self.rate)
     }
 
     /// The newest train.
