@@ -48,7 +48,7 @@ const MAX_AVAILABLE: f64 = 1.1;
 const LINKS: i32 = 24;
 const LINK_PARTS: [f64; 2] = [0.7, 200.0];
 /// What a growth varies by may be so many times what its train shows, and this in addition.
-const SCALES: [f64; 2] = [1.0, 1.4];
+const SCALES: [f64; 6] = [1.0, 1.4, 2.0, 4.0, 8.0, 16.0];
 const MIN_ERROR: f64 = 2e-4;
 
 /// The trains so far.
