@@ -3,6 +3,7 @@
 
 use crate::plan::MeasurementPlan;
 use crate::service_cycle::Cycle;
+use crate::service_order::ServiceOrder;
 use crate::sustained::Limits;
 use estimate::{Limiter, LongTrains, LongTrainsConfig, Outcome, RequestedBudget, Sustained, VaryingLink};
 use units::{Rate, Span};
@@ -43,9 +44,12 @@ pub(crate) fn judge(
     found: Option<&VaryingLink>,
     cycle: &Cycle,
     sustained: Option<&Sustained>,
+    order: Option<ServiceOrder>,
     outcome: Outcome,
 ) -> Outcome {
-    let Some(link) = found.filter(|link| !is_hidden(link, cycle) && !is_refuted(link, sustained)) else {
+    let is_one_queue = order == Some(ServiceOrder::AsSent);
+    let Some(link) = found.filter(|link| (is_one_queue || !is_hidden(link, cycle)) && !is_refuted(link, sustained))
+    else {
         return outcome;
     };
     let VaryingLink { available, spread, carried: (slowest, fastest), trains, .. } = link;

@@ -216,7 +216,8 @@ impl Measurement {
             }
             estimate::Step::Done(found) => {
                 let LongTrainsPhase { available, sustained, judged, cycle, .. } = *phase;
-                let outcome = long_trains::judge(found.as_ref(), &cycle, sustained.as_ref(), judged.outcome.clone());
+                let (order, outcome) = (available.order, judged.outcome.clone());
+                let outcome = long_trains::judge(found.as_ref(), &cycle, sustained.as_ref(), order, outcome);
                 // What looked like a token bucket was the cycle.
                 let sustained = sustained.filter(|_| outcome.available.is_none());
                 // An even longer train passes at the mean of a link that does not vary itself.
