@@ -226,6 +226,7 @@ proptest! {
                 max_packets,
                 connections,
                 is_bucket_hinted,
+                is_one_by_one: seed.is_multiple_of(2),
                 budget_bytes,
                 spent_bytes: budget_bytes,
                 least_delay,

@@ -44,12 +44,19 @@ const MAX_PAUSE: Span = Span::from_secs(2);
 /// So many values of the available bandwidth are compared, up to so many times the rate of the first train, …
 const PLACES: usize = 300;
 const MAX_AVAILABLE: f64 = 1.1;
-/// … and so many of the tight link's rate, from this part of that to so many times as much.
-const LINKS: i32 = 24;
+/// … and so many of the tight link's rate, which is from this part of that to so many times as much, as far as they are credible: within so
+/// many standard deviations.
+const LINKS: u32 = 24;
 const LINK_PARTS: [f64; 2] = [0.7, 200.0];
-/// What a growth varies by may be so many times what its train shows, and this in addition.
-const SCALES: [f64; 6] = [1.0, 1.4, 2.0, 4.0, 8.0, 16.0];
+const DEVIATIONS: f64 = 5.0;
+/// What a growth varies by is this at least, and may be so many times what its train shows: as where the trains are on no line.
 const MIN_ERROR: f64 = 2e-4;
+const SCALES: [f64; 7] = [1.0, 1.4, 2.0, 4.0, 8.0, 16.0, 32.0];
+/// The first ones may be chance. With the others, more than one queue grows, and a line through all trains has too high a beginning.
+const LINEAR_SCALES: usize = 4;
+const MAX_MISFIT: f64 = 0.5;
+/// The interval is no narrower than this part of the value to either side.
+const MIN_HALF_WIDTH: f64 = 0.01;
 
 /// The trains so far.
 #[derive(Debug)]
@@ -135,8 +142,12 @@ impl SlowerTrains {
     /// The rate above which a queue grows; none where they do not tell.
     fn available(&self, config: &SustainedConfig) -> Option<Estimate<Rate>> {
         let credible = Credible::of(&self.steps, self.rate);
-        let [low, value, high] = [0.025, 0.5, 0.975].map(|part| Rate::from_f64(credible.quantile(part)));
-        let is_told = self.steps.len() >= MIN_TRAINS && low.as_f64() >= MIN_LOW_PART * high.as_f64();
+        let [low, value, high] = [0.025, 0.5, 0.975].map(|part| credible.quantile(part));
+        let least = MIN_HALF_WIDTH * value;
+        let [low, value, high] = [low.min(value - least), value, high.max(value + least)].map(Rate::from_f64);
+        let is_told = self.steps.len() >= MIN_TRAINS
+            && credible.misfit < MAX_MISFIT
+            && low.as_f64() >= MIN_LOW_PART * high.as_f64();
         let narrow = config.rate.as_f64() + config.cross.as_f64();
         (is_told && value.as_f64() >= MAX_LITTLE * narrow).then_some(Estimate { value, low, high, confidence: 0.95 })
     }
@@ -153,27 +164,21 @@ struct Credible {
     weights: Vec<f64>,
     /// From one to the next, in bit/s.
     step: f64,
+    /// How credible it is that the trains are on no line.
+    misfit: f64,
 }
 
 impl Credible {
     fn of(steps: &[Step], rate: f64) -> Self {
         let step = MAX_AVAILABLE * rate / PLACES as f64;
-        let links: Vec<f64> = (0..LINKS)
-            .map(|number| f64::from(number) / f64::from(LINKS - 1))
-            .map(|part| rate * LINK_PARTS[0] * (LINK_PARTS[1] / LINK_PARTS[0]).powf(part))
-            .collect();
-        let logarithms: Vec<Vec<f64>> = (0..PLACES)
-            .map(|place| {
-                let available = step * (place as f64 + 0.5);
-                let all = links.iter().flat_map(|link| SCALES.map(|scale| (*link, scale)));
-                all.map(|(link, scale)| likelihood(steps, available, link, scale)).collect()
-            })
-            .collect();
-        let most = logarithms.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
-        let weights: Vec<f64> =
-            logarithms.iter().map(|all| all.iter().map(|logarithm| (logarithm - most).exp()).sum()).collect();
-        let sum: f64 = weights.iter().sum();
-        Credible { weights: weights.into_iter().map(|weight| weight / sum).collect(), step }
+        let slopes = LINK_PARTS.map(|part| 1.0 / (part * rate));
+        let place = |place: usize| step * (place as f64 + 0.5);
+        let of = |number| SCALES.map(|scale| Likelihood::of(steps, place(number), scale).over(slopes));
+        let logarithms: Vec<[f64; SCALES.len()]> = (0..PLACES).map(of).collect();
+        let sum = add(logarithms.iter().flatten().copied());
+        let part = |of: &[f64]| (add(of.iter().copied()) - sum).exp();
+        let misfit = logarithms.iter().map(|all| part(&all[LINEAR_SCALES..])).sum();
+        Credible { weights: logarithms.iter().map(|all| part(all)).collect(), step, misfit }
     }
 
     /// The value that with this probability is not exceeded, in bit/s.
@@ -193,12 +198,45 @@ impl Credible {
     }
 }
 
-/// Logarithm of the likelihood of these trains, but for a constant.
-fn likelihood(steps: &[Step], available: f64, link: f64, scale: f64) -> f64 {
-    let of = |step: &Step| {
-        let error = (scale * step.trend.error()).hypot(MIN_ERROR);
-        let beyond = (step.trend.growth() - (step.rate - available).max(0.0) / link) / error;
-        -0.5 * beyond * beyond - error.ln()
-    };
-    steps.iter().map(of).sum()
+/// How likely it is what trains show where so much is available, by the slope at which growth rises from there: the logarithm is a parabola.
+struct Likelihood {
+    /// Where the slope is the most likely one.
+    most: f64,
+    slope: f64,
+    /// The inverse of its variance.
+    precision: f64,
+}
+
+impl Likelihood {
+    fn of(steps: &[Step], available: f64, scale: f64) -> Self {
+        let (mut precision, mut product, mut squares, mut most) = (0.0, 0.0, 0.0, 0.0);
+        for step in steps {
+            let error = scale * step.trend.error().hypot(MIN_ERROR);
+            let (excess, growth) = ((step.rate - available).max(0.0) / error, step.trend.growth() / error);
+            precision += excess * excess;
+            product += excess * growth;
+            squares += growth * growth;
+            most -= error.ln();
+        }
+        let slope = if precision > 0.0 { product / precision } else { 0.0 };
+        Likelihood { most: most - 0.5 * (squares - slope * product), slope, precision }
+    }
+
+    /// The logarithm over all slopes from the second one to the first, whose logarithms are equally likely before.
+    fn over(&self, [highest, least]: [f64; 2]) -> f64 {
+        let away = DEVIATIONS / self.precision.sqrt();
+        let from = (self.slope.min(highest) - away).max(least);
+        let to = (self.slope.max(least) + away).min(highest);
+        let ratio = (to / from).max(1.0).ln() / f64::from(LINKS);
+        let slope = |number: u32| from * ((f64::from(number) + 0.5) * ratio).exp();
+        let of = |slope: f64| self.most - 0.5 * self.precision * (slope - self.slope).powi(2);
+        add((0..LINKS).map(|number| of(slope(number)))) + ratio.max(f64::MIN_POSITIVE).ln()
+    }
+}
+
+/// The logarithm of the sum of numbers whose logarithms these are.
+fn add(logarithms: impl IntoIterator<Item = f64>) -> f64 {
+    let logarithms: Vec<f64> = logarithms.into_iter().collect();
+    let most = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    most + logarithms.iter().map(|logarithm| (logarithm - most).exp()).sum::<f64>().ln()
 }
