@@ -222,11 +222,13 @@ proptest! {
             SustainedConfig {
                 rate,
                 cross,
+                expected_cross: cross,
                 max_packet,
                 max_packets,
                 connections,
                 is_bucket_hinted,
                 is_one_by_one: seed.is_multiple_of(2),
+                least_bytes: seed % 8_000_000,
                 budget_bytes,
                 spent_bytes: budget_bytes,
                 least_delay,

@@ -66,7 +66,8 @@ pub struct MeasureArgs {
     /// TCP connections to open for the transport `rake`
     #[arg(long, value_name = "N", default_value_t = MeasurementPlan::CONNECTIONS, value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
-    /// Maximum number of bytes to send in each direction, such as 500kb
+    /// Maximum number of bytes to send in each direction, such as 500kb; with more than 10mb, token buckets with larger bursts are
+    /// looked for
     #[arg(long, value_name = "SIZE", value_parser = parse::byte_count)]
     budget_bytes: Option<u64>,
     /// Maximum time to measure each direction, such as 1.5s

@@ -70,7 +70,10 @@ pub(crate) fn probe(
     let hint = outcome.hidden_bucket.filter(|_| !limits.is_batched);
     let is_bucket_hinted = hint.is_some();
     let most = if is_bucket_hinted { HINTED_BUDGET_BYTES } else { BUDGET_BYTES };
-    let budget_bytes = limits.bytes_left(bytes).min(most);
+    // Whoever allows for more wants to know of larger buckets, of which half of it leaves enough to tell what they let pass in the end.
+    let left = limits.bytes_left(bytes);
+    let least_bytes = bytes.map_or(0, |_| left / 2);
+    let budget_bytes = if least_bytes > most { left } else { left.min(most) };
     // A long train would take most of what others have on a path that is nearly full, and tell nothing.
     let is_full = outcome.bound.is_some_and(|bound| bound.limit() == Limit::NearlyFull);
     if is_full || time.is_some_and(|time| limits.spent.duration + Span::from_secs(1) > time) {
@@ -86,15 +89,19 @@ pub(crate) fn probe(
     let hinted = hinted.map(|rate| burst.map_or(rate, |burst| rate.min(burst)));
     let tried = outcome.available.map(|found| found.low).or(carried).or(hinted).or(narrow)?;
     let rate = Rate::from_f64(tried.as_f64() * TRIED_PART);
+    let beyond =
+        |rate: Rate| narrow.map_or(Rate::ZERO, |narrow| Rate::from_f64((narrow.as_f64() - rate.as_f64()).max(0.0)));
     (rate > Rate::ZERO).then(|| {
         SustainedProbe::new(SustainedConfig {
             rate,
-            cross: narrow.map_or(Rate::ZERO, |narrow| Rate::from_f64((narrow.as_f64() - rate.as_f64()).max(0.0))),
+            cross: beyond(rate),
+            expected_cross: beyond(outcome.available.map_or(rate, |found| found.value)),
             max_packet: limits.max_packet,
             max_packets: limits.max_packets(),
             connections: limits.connections,
             is_bucket_hinted,
             is_one_by_one: !limits.is_catching_up,
+            least_bytes,
             budget_bytes,
             spent_bytes: limits.spent.bytes,
             least_delay: limits.least_delay,

@@ -5,8 +5,10 @@ use units::{Rate, Span};
 pub struct SustainedConfig {
     /// The rate that short trains showed.
     pub rate: Rate,
-    /// Of cross traffic, as far as known.
+    /// Of cross traffic, as far as known: no more.
     pub cross: Rate,
+    /// The same if as much is available as short trains showed at the most likely.
+    pub expected_cross: Rate,
     /// The largest packet that the transport carries whole, in bytes.
     pub max_packet: u32,
     /// The longest train that it carries, in packets.
@@ -18,6 +20,8 @@ pub struct SustainedConfig {
     pub is_bucket_hinted: bool,
     /// Whether packets arrive as they leave a queue, and do not catch up with those before: only then does their delay tell how a queue grows.
     pub is_one_by_one: bool,
+    /// IP bytes for which the rate is to be tried at least, as far as the budget allows it: smaller token buckets are not overlooked.
+    pub least_bytes: u64,
     /// IP bytes to send at most.
     pub budget_bytes: u64,
     /// IP bytes that earlier trains may have used of a bucket that has not filled again.

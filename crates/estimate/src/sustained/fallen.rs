@@ -183,6 +183,14 @@ impl Fallen {
 
 /// The standard deviation of the bits of cross traffic in so many seconds, if its packets come at random times.
 pub(super) fn cross_deviation(config: &SustainedConfig, seconds: f64) -> f64 {
-    let packet = CROSS_PACKET_BITS.max(f64::from(config.max_packet) * 8.0);
-    (config.cross.as_f64() * seconds.max(0.0) * packet).sqrt() + 2.0 * packet
+    deviation(config.cross, config, seconds) + 2.0 * cross_packet(config)
+}
+
+/// The same of packets at this rate, without what single ones count.
+pub(super) fn deviation(cross: Rate, config: &SustainedConfig, seconds: f64) -> f64 {
+    (cross.as_f64() * seconds.max(0.0) * cross_packet(config)).sqrt()
+}
+
+fn cross_packet(config: &SustainedConfig) -> f64 {
+    CROSS_PACKET_BITS.max(f64::from(config.max_packet) * 8.0)
 }

@@ -13,8 +13,10 @@ const MIN_LOOK_BYTES: f64 = 1.5e6;
 const MAX_LOOK_BYTES: f64 = 4e6;
 /// … or this many where other trains hint at a bucket: those of access lines hold up to 10 MB, of which the other trains have used a part.
 const HINTED_LOOK_BYTES: f64 = 12e6;
-/// … But it does not last longer than this.
+/// … But it does not last longer than this, …
 const MAX_LOOK_SECONDS: f64 = 2.5;
+/// … or this where more is to be tried.
+const MAX_REQUESTED_SECONDS: f64 = 10.0;
 /// Fewer packets tell nothing.
 pub(super) const MIN_LOOK_PACKETS: u32 = 60;
 /// Packets at each rate of the second train: the more the faster it is.
@@ -63,7 +65,9 @@ pub(super) fn look(config: &SustainedConfig) -> Option<(u32, Section)> {
     let (rate, bits) = (config.rate.as_f64(), f64::from(config.max_packet) * 8.0);
     let wanted = (rate * LOOK_SECONDS / 8.0).clamp(MIN_LOOK_BYTES, MAX_LOOK_BYTES);
     let wanted = if config.is_bucket_hinted { HINTED_LOOK_BYTES } else { wanted };
-    let wanted = (wanted.min(config.budget_bytes as f64) * 8.0).min(rate * MAX_LOOK_SECONDS);
+    let requested = config.least_bytes as f64;
+    let seconds = if requested > wanted { MAX_REQUESTED_SECONDS } else { MAX_LOOK_SECONDS };
+    let wanted = (wanted.max(requested).min(config.budget_bytes as f64) * 8.0).min(rate * seconds);
     let most = config.max_packets.min(Train::MAX_PACKETS);
     // A bucket that other trains have used up is empty soon.
     let most = if config.is_bucket_hinted { most.min((MIN_LOOK_BYTES * 8.0 / bits) as u32) } else { most };

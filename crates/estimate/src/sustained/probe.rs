@@ -1,7 +1,7 @@
 //! The loop: a look at the rate, and where it does not last, later trains at several rates.
 
 use super::config::SustainedConfig;
-use super::fallen::{Fallen, MAX_FALL, Passed, cross_deviation};
+use super::fallen::{Fallen, MAX_FALL, Passed, cross_deviation, deviation};
 use super::later_trains::{LaterTrains, Verdict};
 use super::plan::{self, Section};
 use super::queueing::Queue;
@@ -22,6 +22,12 @@ const STANDARD_DEVIATIONS: f64 = 4.0;
 const MAX_CATCH_UP: f64 = 1.2;
 /// A queue in which every packet of a train waits for longer than this is no chance, nor a clock's drift.
 const MIN_QUEUE: Span = Span::from_millis(3);
+/// A train that hosts held up is sent again so often: …
+const MAX_REPEATS: u32 = 2;
+/// … one of which the growth varies by more than this and what cross traffic explains, …
+const MIN_DISTURBANCE: f64 = 1e-3;
+/// … so many of its standard deviations.
+const MAX_EXPLAINED: f64 = 2.0;
 /// No later train lasts longer.
 const MAX_DURATION: Span = Span::from_secs(5);
 
@@ -62,6 +68,10 @@ struct Look {
     passed: Passed,
     /// When the one on its way was to begin.
     began: Time,
+    /// By how much the delay grew in the last ones, as far as it was no host's work.
+    trend: Option<Trend>,
+    /// So often one is sent again, if hosts held it up.
+    repeats_left: u32,
     /// What is known if the others tell nothing.
     so_far: Option<Sustained>,
 }
@@ -121,7 +131,15 @@ impl SustainedProbe {
     fn begin(&mut self, now: Time) -> (State, Step<Sustained>) {
         match plan::look(&self.config) {
             Some((left, section)) => {
-                let look = Look { section, left, passed: Passed::default(), began: now, so_far: None };
+                let look = Look {
+                    section,
+                    left,
+                    passed: Passed::default(),
+                    began: now,
+                    trend: None,
+                    repeats_left: MAX_REPEATS,
+                    so_far: None,
+                };
                 self.look(look, now)
             }
             None => self.end(Sustained::Untried("the path is too slow, or the budget too small, for a longer train")),
@@ -180,21 +198,31 @@ impl SustainedProbe {
     }
 
     /// One train of the look has passed.
-    fn passed(&self, look: Look, train: &[Passage]) -> State {
+    fn passed(&self, mut look: Look, train: &[Passage]) -> State {
         let Look { section, left, passed, .. } = look;
-        let lasts = match Trend::of(train) {
+
+        let trend = Trend::of(train);
+        let seconds = section.duration(self.config.max_packet).as_secs_f64();
+        let is_disturbed =
+            self.config.is_one_by_one && trend.is_some_and(|trend| trend.error() > self.explained(seconds));
+        let lasts = match trend {
             Some(trend) if trend.grows() && !self.config.is_one_by_one => return State::Done(overloads(section.rate)),
             Some(trend) if trend.grows() => {
                 let ended = look.began + section.duration(self.config.max_packet);
                 return State::Slow(SlowerTrains::new(section, train, ended, overloads(section.rate)));
             }
             trend => {
+                let trend = look.trend.map_or(trend, |before| Some(trend.map_or(before, |trend| trend.with(before))));
+                look.trend = trend.filter(|_| is_disturbed);
                 let waiting = reading::waiting(train, self.passing_seconds());
                 // A host that is too slow for the rate shows that less lasts.
                 let sent = reading::rates(train).map_or(section.rate, |rates| rates.sent.min(section.rate));
                 self.lasts(sent, trend.map_or(0.0, |trend| trend.most()), waiting)
             }
         };
+        if left <= 1 && is_disturbed && look.repeats_left > 0 {
+            return State::Look(Look { passed, repeats_left: look.repeats_left - 1, so_far: Some(lasts), ..look });
+        }
         if left <= 1 {
             return State::Done(lasts);
         }
@@ -271,6 +299,13 @@ impl SustainedProbe {
 
     fn lasts(&self, rate: f64, max_growth: f64, waiting: Option<f64>) -> Sustained {
         Sustained::Lasts { bytes: self.bytes, rate: Rate::from_f64(rate), max_growth, waiting }
+    }
+
+    /// By how much the growth of a train of so many seconds varies where cross traffic is the cause, and hosts are not.
+    fn explained(&self, seconds: f64) -> f64 {
+        let narrow = self.config.rate.as_f64() + self.config.cross.as_f64();
+        MIN_DISTURBANCE
+            + MAX_EXPLAINED * deviation(self.config.expected_cross, &self.config, seconds) / (narrow * seconds)
     }
 
     /// How long the narrow link takes for a packet.

@@ -58,11 +58,13 @@ fn config(mbit: u64) -> SustainedConfig {
     SustainedConfig {
         rate: Rate::from_mbit(mbit),
         cross: Rate::ZERO,
+        expected_cross: Rate::ZERO,
         max_packet: 1500,
         max_packets: 10_000,
         connections: None,
         is_bucket_hinted: false,
         is_one_by_one: true,
+        least_bytes: 0,
         budget_bytes: 16_000_000,
         spent_bytes: 0,
         least_delay: Some(Span::from_millis(5)),

@@ -3,7 +3,7 @@
 
 use super::reading::heads;
 use crate::passage::Passage;
-use crate::stats::{mean, median, standard_deviation};
+use crate::stats::{median, standard_deviation};
 
 /// Delays are averaged over so many parts of a train …
 const PARTS: usize = 16;
@@ -20,6 +20,9 @@ const STANDARD_ERRORS: f64 = 1.0;
 
 /// It grows by no more than so many standard errors beyond what was seen.
 const MAX_ERRORS: f64 = 2.0;
+
+/// Of the growth: stamps and clocks tell no less.
+const MIN_ERROR: f64 = 1e-5;
 
 /// By how many seconds a second the delay grew during a train of one rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,14 +53,20 @@ impl Trend {
         self.growth.max(0.0) + MAX_ERRORS * self.error
     }
 
+    /// This train's together with another one's, each with the weight of its precision.
+    pub(super) fn with(self, other: Trend) -> Trend {
+        let [weight, other_weight] = [self.error, other.error].map(|error| error.max(MIN_ERROR).powi(-2));
+        let sum = weight + other_weight;
+        Trend { growth: (self.growth * weight + other.growth * other_weight) / sum, error: sum.sqrt().recip() }
+    }
+
     /// Of a whole train; none where too little arrived.
     pub(super) fn of(train: &[Passage]) -> Option<Self> {
         let heads = heads(train);
-        let in_bursts = heads.len() < train.len();
         let delays: Vec<(f64, f64)> =
             heads.iter().filter_map(|passage| Some((passage.sent, passage.arrived? - passage.sent))).collect();
-        // Single bursts wait for the hosts as well, by as much as a queue grows.
-        let typical = |values: &[f64]| if in_bursts { median(values).unwrap_or(0.0) } else { mean(values) };
+        // Single packets and bursts wait for the hosts as well, by as much as a queue grows.
+        let typical = |values: &[f64]| median(values).unwrap_or(0.0);
         let middle = |part: &[(f64, f64)]| {
             let of = |value: fn(&(f64, f64)) -> f64| typical(&part.iter().map(value).collect::<Vec<_>>());
             (of(|p| p.0), of(|p| p.1))

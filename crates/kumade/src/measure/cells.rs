@@ -1,7 +1,7 @@
 //! Values of a report as short texts.
 
 use measurement::Report;
-use measurement::report::{Burst, DelayFigures, DelayReport, DirectionReport, PacketReport};
+use measurement::report::{Burst, Bytes, DelayFigures, DelayReport, DirectionReport, PacketReport};
 use train::{Estimate, Transport};
 use units::{Direction, Rate, Span};
 
@@ -55,6 +55,8 @@ pub fn shaping(direction: Direction, found: &DirectionReport) -> String {
             };
             format!("{}, {}{place}", shaper.committed_rate.value, Burst(shaper.burst_bytes))
         }
+        // A token bucket that lets more pass at once may have been overlooked.
+        (None, _) if let Some(bytes) = found.sustained_bytes => format!("none up to {}", Bytes(bytes)),
         (None, Some(_)) => "none seen".to_owned(),
         (None, None) => "unknown".to_owned(),
     }

@@ -133,6 +133,7 @@ impl fmt::Display for DirectionReport {
             (None, Some(reason)) => write!(f, "no value: {reason}")?,
             (None, None) => f.write_str("no value")?,
         }
+        self.sustained_bytes.map_or(Ok(()), |bytes| write!(f, ", for {} at least", Bytes(bytes)))?;
         self.load_balancing.as_ref().map_or(Ok(()), |links| write!(f, "; {links}"))?;
         write!(f, " — {} train{}", self.trains, if self.trains == 1 { "" } else { "s" })?;
         if self.trains_rejected > 0 {
