@@ -157,6 +157,8 @@ pub(crate) fn is_beyond_trial(outcome: &Outcome, sustained: Option<&Sustained>) 
 pub(crate) fn judge_mean(found: &Sustained, outcome: Outcome) -> Outcome {
     match found {
         Sustained::Untried(_) | Sustained::Lasts { .. } => outcome,
+        // Slower trains take it that only cross traffic varies.
+        Sustained::Overloads { rate, .. } => Outcome { bound: None, ..refuse(*rate, outcome) },
         other => Outcome { bound: None, ..judge(other, outcome) },
     }
 }

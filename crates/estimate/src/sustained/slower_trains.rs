@@ -41,7 +41,7 @@ const DRAIN_PAUSE: Span = Span::from_millis(5);
 /// … but no queue is waited for that takes longer to drain than this.
 const MAX_PAUSE: Span = Span::from_secs(2);
 
-/// So many values of the available bandwidth are compared, up to so many times the rate of the first train, …
+/// So many values of the available bandwidth are compared, up to the narrow link's rate and this many times that of the first train, …
 const PLACES: usize = 300;
 const MAX_AVAILABLE: f64 = 1.1;
 /// … and so many of the tight link's rate, which is from this part of that to so many times as much, as far as they are credible: within so
@@ -91,7 +91,7 @@ impl SlowerTrains {
 
     /// How long to wait for the next train, and what it is; none where no other is needed. `random` is from 0 to 1.
     pub(super) fn next(&mut self, now: Time, config: &SustainedConfig, random: f64) -> Option<(Span, Section)> {
-        let credible = Credible::of(&self.steps, self.rate);
+        let credible = Credible::of(&self.steps, self.rate, narrow(config));
         if self.left == 0 || self.steps.len() >= MIN_TRAINS && credible.is_precise() {
             return None;
         }
@@ -141,21 +141,30 @@ impl SlowerTrains {
 
     /// The rate above which a queue grows; none where they do not tell.
     fn available(&self, config: &SustainedConfig) -> Option<Estimate<Rate>> {
-        let credible = Credible::of(&self.steps, self.rate);
+        let credible = Credible::of(&self.steps, self.rate, narrow(config));
         let [low, value, high] = [0.025, 0.5, 0.975].map(|part| credible.quantile(part));
         let least = MIN_HALF_WIDTH * value;
         let [low, value, high] = [low.min(value - least), value, high.max(value + least)].map(Rate::from_f64);
         let is_told = self.steps.len() >= MIN_TRAINS
             && credible.misfit < MAX_MISFIT
             && low.as_f64() >= MIN_LOW_PART * high.as_f64();
-        let narrow = config.rate.as_f64() + config.cross.as_f64();
-        (is_told && value.as_f64() >= MAX_LITTLE * narrow).then_some(Estimate { value, low, high, confidence: 0.95 })
+        (is_told && value.as_f64() >= MAX_LITTLE * narrow(config)).then_some(Estimate {
+            value,
+            low,
+            high,
+            confidence: 0.95,
+        })
     }
 
     /// The newest train.
     pub(super) fn newest(&self) -> Section {
         self.newest
     }
+}
+
+/// The rate of the narrow link, as far as it is known.
+fn narrow(config: &SustainedConfig) -> f64 {
+    config.rate.as_f64() + config.cross.as_f64()
 }
 
 /// How credible each value of the available bandwidth is.
@@ -169,8 +178,8 @@ struct Credible {
 }
 
 impl Credible {
-    fn of(steps: &[Step], rate: f64) -> Self {
-        let step = MAX_AVAILABLE * rate / PLACES as f64;
+    fn of(steps: &[Step], rate: f64, narrow: f64) -> Self {
+        let step = narrow.max(MAX_AVAILABLE * rate) / PLACES as f64;
         let slopes = LINK_PARTS.map(|part| 1.0 / (part * rate));
         let place = |place: usize| step * (place as f64 + 0.5);
         let of = |number| SCALES.map(|scale| Likelihood::of(steps, place(number), scale).over(slopes));
