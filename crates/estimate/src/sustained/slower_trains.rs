@@ -145,10 +145,11 @@ impl SlowerTrains {
         let [low, value, high] = [0.025, 0.5, 0.975].map(|part| credible.quantile(part));
         let least = MIN_HALF_WIDTH * value;
         let [low, value, high] = [low.min(value - least), value, high.max(value + least)].map(Rate::from_f64);
-        let is_told = self.steps.len() >= MIN_TRAINS
-            && credible.misfit < MAX_MISFIT
-            && low.as_f64() >= MIN_LOW_PART * high.as_f64();
-        (is_told && value.as_f64() >= MAX_LITTLE * narrow(config)).then_some(Estimate {
+        let is_told = self.steps.len() >= MIN_TRAINS && credible.misfit < MAX_MISFIT;
+        let is_vague = low.as_f64() < MIN_LOW_PART * high.as_f64();
+        // More is no queue that grew at the rate, but a token bucket that longer trains use up, or chance.
+        let range = MAX_LITTLE * narrow(config)..self.rate;
+        (is_told && !is_vague && range.contains(&value.as_f64())).then_some(Estimate {
             value,
             low,
             high,
