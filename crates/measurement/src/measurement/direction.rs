@@ -66,8 +66,11 @@ impl Known<'_> {
         let varies = notable.is_some();
         // Primed trains do not tell then; nor do those over many connections tell whether flows have queues of their own.
         let is_of_packets = || jitter::is_of_packets(self.delays.idle_change(direction), narrow);
-        let is_one_queue = self.transport.kind() == Transport::Udp || phase.order == Some(ServiceOrder::AsSent);
-        let hides_queues = is_catching_up || !is_one_queue && is_of_packets();
+        // Connections that are served as they are sent share one queue. It is what makes delays vary if bursts show the capacity all the same.
+        let has_clear_bursts = capacity.is_some_and(|capacity| capacity.bottleneck.is_some());
+        let is_one_queue = phase.order == Some(ServiceOrder::AsSent) && has_clear_bursts;
+        let is_told = self.transport.kind() == Transport::Udp || is_one_queue;
+        let hides_queues = is_catching_up || !is_told && is_of_packets();
         let (outcome, fair_share) = jitter::judge(notable, hides_queues, outcome, fair_share);
         // What a policer leaves of bursts arrives in clumps.
         let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);

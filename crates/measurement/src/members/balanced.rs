@@ -9,8 +9,10 @@ use units::{Rate, Span};
 const MAX_LINKS: usize = 8;
 /// A link has at least so many connections: fewer carry no train that tells what is available.
 const MIN_CONNECTIONS: u32 = 6;
-/// Links of equal delays are taken for one, which is likely where it has so many times the connections of the others on average: the
-/// probabilities of so many from a Poisson distribution of their mean, and of twice that, are then equal.
+/// Links of equal delays are taken for one: of more links, there may be such, …
+const MAX_TOLD_LINKS: usize = 4;
+/// … and where one has so many times the connections of the others on average: the probabilities of so many from a Poisson distribution of
+/// their mean, and of twice that, are then equal.
 const MAX_OF_OTHERS: f64 = 1.0 / std::f64::consts::LN_2;
 /// If the link of a larger part of all connections is not known, there may be one more link.
 const MAX_UNKNOWN: f64 = 0.1;
@@ -102,7 +104,7 @@ impl Balanced {
         let values = values.filter(|values| values.len() == self.members.len() && replacements == self.replacements);
         let links = LoadBalancingReport {
             delays_seconds: self.members.iter().map(|member| member.delay.as_secs_f64()).collect(),
-            many_flows_bits_per_second: values.as_deref().filter(|_| !self.may_hide_links()).and_then(of_many_flows),
+            many_flows_bits_per_second: values.as_deref().and_then(|links| of_many_flows(links, self.may_hide_links())),
         };
         let count = self.members.len();
         let mut reports = self.reports.into_iter();
@@ -130,7 +132,7 @@ impl Balanced {
         let known: u32 = self.members.iter().map(Member::count).sum();
         let others = f64::from(self.links().saturating_sub(1).max(1));
         let is_large = |count: u32| f64::from(count) > MAX_OF_OTHERS * f64::from(known - count) / others;
-        self.members.iter().map(Member::count).any(is_large)
+        self.members.len() > MAX_TOLD_LINKS || self.members.iter().map(Member::count).any(is_large)
     }
 
     fn member(&self) -> Option<&Member> {
@@ -146,11 +148,13 @@ fn of_one_flow(links: &[Estimate<Rate>]) -> Option<Estimate<Rate>> {
     Some(Estimate { value: Rate::from_f64(mean), low, high, confidence })
 }
 
-/// The sum over the links.
-fn of_many_flows(links: &[Estimate<Rate>]) -> Option<Estimate<Rate>> {
+/// The sum over the links; there may be one more than is known.
+fn of_many_flows(links: &[Estimate<Rate>], may_hide: bool) -> Option<Estimate<Rate>> {
     let sum = |of: fn(&Estimate<Rate>) -> Rate| Rate::from_f64(links.iter().map(|link| of(link).as_f64()).sum());
     let confidence = links.iter().map(|link| link.confidence).fold(1.0, f64::min);
-    Some(Estimate { value: sum(|link| link.value), low: sum(|link| link.low), high: sum(|link| link.high), confidence })
+    let hidden = links.iter().map(|link| link.high).max().filter(|_| may_hide).unwrap_or_default();
+    let high = Rate::from_f64(sum(|link| link.high).as_f64() + hidden.as_f64());
+    Some(Estimate { value: sum(|link| link.value), low: sum(|link| link.low), high, confidence })
 }
 
 /// A result and that of the next link: what they cost, and why there is no value.
@@ -186,19 +190,21 @@ mod tests {
         let links = [link(20), link(40)];
         let one = of_one_flow(&links).unwrap();
         assert_eq!([one.low, one.value, one.high], [19, 30, 41].map(Rate::from_mbit));
-        let many = of_many_flows(&links).unwrap();
-        assert_eq!([many.low, many.value, many.high], [58, 60, 62].map(Rate::from_mbit));
+        for (may_hide, high) in [(false, 62), (true, 103)] {
+            let many = of_many_flows(&links, may_hide).unwrap();
+            assert_eq!([many.low, many.value, many.high], [58, 60, high].map(Rate::from_mbit));
+        }
         assert_eq!(of_one_flow(&[]), None);
     }
 
     /// Of eight links, two had the same delay, and the sum over the seven that were known was said to be what many flows have: 15 % less.
     #[test]
-    fn links_of_one_delay_may_hide_behind_one_that_many_connections_take() {
+    fn links_of_one_delay_may_hide_among_many_and_behind_one_that_many_connections_take() {
         let hides = |counts: &[usize]| {
             let member = |count: &usize| Member { connections: vec![true; *count], delay: Span::ZERO };
             Balanced::new(counts.iter().map(member).collect(), 0).unwrap().may_hide_links()
         };
         assert!(hides(&[16, 14, 31, 15, 13, 16, 15]) && hides(&[80, 40]));
-        assert!(!hides(&[20, 14, 11, 15, 13, 16, 15]) && !hides(&[65, 55]));
+        assert!(hides(&[20, 24, 22, 26, 28]) && !hides(&[30, 27, 33, 30]) && !hides(&[65, 55]));
     }
 }
