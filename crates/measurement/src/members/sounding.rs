@@ -25,7 +25,7 @@ const MIN_GAP: Span = Span::from_micros(100);
 /// A group has at least so many connections, …
 const MIN_GROUP: usize = 2;
 /// … and this part of all whose delay is known.
-const MIN_GROUP_PART: f64 = 0.06;
+const MIN_GROUP_PART: f64 = 0.03;
 /// Groups alternate along the connections' numbers as by chance, but for so many standard deviations.
 const MAX_DEVIATIONS: f64 = 3.0;
 
