@@ -230,6 +230,7 @@ proptest! {
                 is_one_by_one: seed.is_multiple_of(2),
                 least_bytes: seed % 8_000_000,
                 budget_bytes,
+                budget_time: Span::from_secs(seed as i64 % 20),
                 spent_bytes: budget_bytes,
                 least_delay,
                 seed,

@@ -27,6 +27,8 @@ const MAX_BYTES: u64 = 60_000_000;
 const BUDGET_BYTES: u64 = 10_000_000;
 /// … and where other trains hint at a large token bucket.
 const HINTED_BUDGET_BYTES: u64 = 16_000_000;
+/// All longer trains take less than this, unless the user has requested a shorter time.
+const MAX_TIME: Span = Span::from_secs(60);
 /// Such a bucket is used up at so many times the rate at which trains arrived in the end.
 const HINTED_PART: f64 = 5.0;
 
@@ -103,6 +105,7 @@ pub(crate) fn probe(
             is_one_by_one: !limits.is_catching_up,
             least_bytes,
             budget_bytes,
+            budget_time: time.map_or(MAX_TIME, |time| time - limits.spent.duration),
             spent_bytes: limits.spent.bytes,
             least_delay: limits.least_delay,
             seed: plan.seed,

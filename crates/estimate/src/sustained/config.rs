@@ -24,6 +24,8 @@ pub struct SustainedConfig {
     pub least_bytes: u64,
     /// IP bytes to send at most.
     pub budget_bytes: u64,
+    /// How long it may take.
+    pub budget_time: Span,
     /// IP bytes that earlier trains may have used of a bucket that has not filled again.
     pub spent_bytes: u64,
     /// The least difference between receive and send stamps before, the clocks' unknown offset included; none if there were none.

@@ -67,6 +67,7 @@ pub(super) fn look(config: &SustainedConfig) -> Option<(u32, Section)> {
     let wanted = if config.is_bucket_hinted { HINTED_LOOK_BYTES } else { wanted };
     let requested = config.least_bytes as f64;
     let seconds = if requested > wanted { MAX_REQUESTED_SECONDS } else { MAX_LOOK_SECONDS };
+    let seconds = seconds.min(config.budget_time.as_secs_f64());
     let wanted = (wanted.max(requested).min(config.budget_bytes as f64) * 8.0).min(rate * seconds);
     let most = config.max_packets.min(Train::MAX_PACKETS);
     // A bucket that other trains have used up is empty soon.

@@ -37,6 +37,7 @@ pub struct SustainedProbe {
     config: SustainedConfig,
     state: State,
     bytes: u64,
+    started: Option<Time>,
     random: u64,
 }
 
@@ -79,11 +80,12 @@ struct Look {
 impl SustainedProbe {
     /// Starts knowing nothing but the rate.
     pub fn new(config: SustainedConfig) -> Self {
-        SustainedProbe { config, state: State::Begin, bytes: 0, random: config.seed }
+        SustainedProbe { config, state: State::Begin, bytes: 0, started: None, random: config.seed }
     }
 
     /// What to do now. `now` may come from any clock that runs steadily.
     pub fn next(&mut self, now: Time) -> Step<Sustained> {
+        self.started.get_or_insert(now);
         let (state, step) = match mem::replace(&mut self.state, State::Begin) {
             State::Begin => self.begin(now),
             State::Look(look) => self.look(look, now),
@@ -199,36 +201,38 @@ impl SustainedProbe {
 
     /// One train of the look has passed.
     fn passed(&self, mut look: Look, train: &[Passage]) -> State {
-        let Look { section, left, passed, .. } = look;
-
+        let section = look.section;
+        let duration = section.duration(self.config.max_packet);
         let trend = Trend::of(train);
-        let seconds = section.duration(self.config.max_packet).as_secs_f64();
-        let is_disturbed =
-            self.config.is_one_by_one && trend.is_some_and(|trend| trend.error() > self.explained(seconds));
-        let lasts = match trend {
-            Some(trend) if trend.grows() && !self.config.is_one_by_one => return State::Done(overloads(section.rate)),
-            Some(trend) if trend.grows() => {
-                let ended = look.began + section.duration(self.config.max_packet);
-                return State::Slow(SlowerTrains::new(section, train, ended, overloads(section.rate)));
-            }
-            trend => {
-                let trend = look.trend.map_or(trend, |before| Some(trend.map_or(before, |trend| trend.with(before))));
-                look.trend = trend.filter(|_| is_disturbed);
-                let waiting = reading::waiting(train, self.passing_seconds());
-                // A host that is too slow for the rate shows that less lasts.
-                let sent = reading::rates(train).map_or(section.rate, |rates| rates.sent.min(section.rate));
-                self.lasts(sent, trend.map_or(0.0, |trend| trend.most()), waiting)
-            }
-        };
-        if left <= 1 && is_disturbed && look.repeats_left > 0 {
-            return State::Look(Look { passed, repeats_left: look.repeats_left - 1, so_far: Some(lasts), ..look });
+        if trend.is_some_and(|trend| trend.grows()) {
+            return self.grown(section, train, look.began + duration);
         }
-        if left <= 1 {
-            return State::Done(lasts);
+        let is_disturbed = self.config.is_one_by_one
+            && trend.is_some_and(|trend| trend.error() > self.explained(duration.as_secs_f64()));
+        let trend = [trend, look.trend].into_iter().flatten().reduce(Trend::with);
+        look.trend = trend.filter(|_| is_disturbed);
+        let waiting = reading::waiting(train, self.passing_seconds());
+        // A host that is too slow for the rate shows that less lasts.
+        let sent = reading::rates(train).map_or(section.rate, |rates| rates.sent.min(section.rate));
+        let lasts = self.lasts(sent, trend.map_or(0.0, |trend| trend.most()), waiting);
+        let bytes = u64::from(section.packets * self.config.max_packet);
+        match (look.left, look.repeats_left) {
+            (2.., _) => look.left -= 1,
+            (_, 1..) if is_disturbed && self.bytes + bytes <= self.config.budget_bytes => look.repeats_left -= 1,
+            _ => return State::Done(lasts),
         }
-        let sending = passed.sending + section.duration(self.config.max_packet);
-        let passed = Passed { packets: passed.packets + section.packets, sending, ..passed };
-        State::Look(Look { left: left - 1, passed, so_far: Some(lasts), ..look })
+        let Passed { packets, sending, .. } = look.passed;
+        let passed = Passed { packets: packets + section.packets, sending: sending + duration, ..look.passed };
+        State::Look(Look { passed, so_far: Some(lasts), ..look })
+    }
+
+    /// A queue grew in a train of the look, which ended then: slower ones follow, if delays tell how fast queues grow.
+    fn grown(&self, section: Section, train: &[Passage], ended: Time) -> State {
+        let overloads = overloads(section.rate);
+        match self.config.is_one_by_one {
+            true => State::Slow(SlowerTrains::new(section, train, ended, overloads)),
+            false => State::Done(overloads),
+        }
     }
 
     /// Whether so much less arrived, for so long, that cross traffic is not the cause, nor a sender that makes up for having been held up.
@@ -247,7 +251,7 @@ impl SustainedProbe {
     /// The next train behind one that fell; none where a budget does not allow it.
     fn follow(&mut self, mut later: LaterTrains, now: Time) -> (State, Step<Sustained>) {
         let (wait, sections) = later.next(now, &self.config);
-        match self.train_of(&sections) {
+        match self.train_of(&sections, now + wait) {
             Some(train) => {
                 later.leaves(sections, now + wait + train.duration());
                 let step = self.send(wait, train);
@@ -257,11 +261,13 @@ impl SustainedProbe {
         }
     }
 
-    /// The train of these sections, if there are any and it may be sent.
-    fn train_of(&mut self, sections: &[Section]) -> Option<Train> {
-        let SustainedConfig { max_packet, max_packets, budget_bytes, .. } = self.config;
+    /// The train of these sections, if there are any and it may be sent then.
+    fn train_of(&mut self, sections: &[Section], at: Time) -> Option<Train> {
+        let SustainedConfig { max_packet, max_packets, budget_bytes, budget_time, .. } = self.config;
         let train = plan::train(sections, max_packet, &mut self.random);
-        let is_affordable = self.bytes + train.bytes() <= budget_bytes && train.duration() <= MAX_DURATION;
+        let is_in_time = self.started.is_none_or(|started| at + train.duration() - started <= budget_time);
+        let is_affordable =
+            self.bytes + train.bytes() <= budget_bytes && train.duration() <= MAX_DURATION && is_in_time;
         (is_affordable && train.count() <= max_packets && train.check(max_packet).is_ok()).then_some(train)
     }
 
@@ -280,7 +286,7 @@ impl SustainedProbe {
     fn slow_down(&mut self, mut slower: SlowerTrains, now: Time) -> (State, Step<Sustained>) {
         let random = random(&mut self.random);
         let next = slower.next(now, &self.config, random);
-        match next.and_then(|(wait, section)| Some((wait, self.train_of(&[section])?))) {
+        match next.and_then(|(wait, section)| Some((wait, self.train_of(&[section], now + wait)?))) {
             Some((wait, train)) => {
                 let step = self.send(wait, train);
                 (State::Slowing(slower), step)

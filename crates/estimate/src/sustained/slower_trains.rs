@@ -27,9 +27,8 @@ const MIN_TRAINS: usize = 5;
 const MAX_TRAINS: usize = 12;
 /// … until half the interval is no wider than this part of the value.
 const WANTED_HALF_WIDTH: f64 = 0.04;
-/// No train is slower than this part of the first, or faster than this one.
+/// No train is slower than this part of the first.
 const MIN_PART: f64 = 0.1;
-const MAX_PART: f64 = 1.0;
 /// Nothing is told where the low end of the interval is below this part of its high end.
 const MIN_LOW_PART: f64 = 0.25;
 /// Less than this part of the narrow link may be what TCP connections give up to the trains.
@@ -112,9 +111,8 @@ impl SlowerTrains {
     fn next_rate(&self, credible: &Credible, random: f64) -> f64 {
         let [from, to] = [credible.quantile(0.1), credible.quantile(0.9)];
         let margin = (0.5 * (to - from)).max(0.05 * to);
-        let most = MAX_PART * self.rate;
-        let (from, to) = if self.left.is_multiple_of(2) { (to, most) } else { (from - margin, to + margin) };
-        (from + (to - from) * random).clamp(MIN_PART * self.rate, most)
+        let (from, to) = if self.left.is_multiple_of(2) { (to, self.rate) } else { (from - margin, to + margin) };
+        (from + (to - from) * random).clamp(MIN_PART * self.rate, self.rate)
     }
 
     /// How long what the newest train has left in the queue takes to leave it, where so much is available.

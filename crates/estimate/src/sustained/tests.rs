@@ -66,6 +66,7 @@ fn config(mbit: u64) -> SustainedConfig {
         is_one_by_one: true,
         least_bytes: 0,
         budget_bytes: 16_000_000,
+        budget_time: Span::from_secs(60),
         spent_bytes: 0,
         least_delay: Some(Span::from_millis(5)),
         seed: 2,
