@@ -205,7 +205,7 @@ fn lower_bound(rate: Rate, outcome: Outcome) -> Outcome {
 fn grown(rate: Rate, found: Estimate<Rate>, outcome: Outcome) -> Outcome {
     let mut warnings = outcome.warnings;
     warnings.push(format!(
-        "a train at {rate} kept a queue growing: the value is the rate above which trains do, whichever link it is at"
+        "a longer train at {rate} kept a queue growing: the value is the rate above which one grows, at whichever link"
     ));
     Outcome { available: Some(found), bound: None, reason: None, spread: None, warnings, ..outcome }
 }
