@@ -21,7 +21,6 @@ pub mod delay;
 #[cfg(feature = "dummy")]
 mod dummy;
 mod fit;
-mod hinge;
 mod igi;
 mod info;
 mod linear_scan;

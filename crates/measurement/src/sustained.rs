@@ -75,7 +75,7 @@ pub(crate) fn probe(
     // Whoever allows for more wants to know of larger buckets, of which half of it leaves enough to tell what they let pass in the end.
     let left = limits.bytes_left(bytes);
     let least_bytes = bytes.map_or(0, |_| left / 2);
-    let budget_bytes = if least_bytes > most { left } else { left.min(most) };
+    let budget_bytes = bytes.map_or(left.min(most), |_| left);
     // A long train would take most of what others have on a path that is nearly full, and tell nothing.
     let is_full = outcome.bound.is_some_and(|bound| bound.limit() == Limit::NearlyFull);
     if is_full || time.is_some_and(|time| limits.spent.duration + Span::from_secs(1) > time) {

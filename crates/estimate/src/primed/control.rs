@@ -226,11 +226,7 @@ fn primed_train(knowledge: &Knowledge, rate: f64, size: u32, (prime, prime_size)
 
 /// A train of one rate.
 pub(super) fn paced(state: &State, rate: f64) -> (Shape, Train) {
-    let long = if state
-        .search
-        .tight
-        .is_some_and(|tight| tight.hinge.trains > 6 && tight.hinge.error > 0.1 * tight.hinge.available)
-    {
+    let long = if state.search.tight.is_some_and(|tight| tight.trains > 6 && tight.error > 0.1 * tight.available) {
         2
     } else {
         1
@@ -275,8 +271,8 @@ pub(super) fn emptying(state: &State) -> Span {
 fn drain(state: &State, newest: &Packets) -> Span {
     let (Some(first), Some(last)) = (newest.points.first(), newest.points.last()) else { return Span::ZERO };
     let rate = newest.body_rate();
-    let link = state.search.tight.map_or(4.0 * rate, |tight| 1.0 / tight.hinge.slope.max(0.1 / rate));
-    let available = state.search.tight.map_or(0.5 * rate, |tight| tight.hinge.available.max(0.1 * rate));
+    let link = state.search.tight.map_or(4.0 * rate, |tight| 1.0 / tight.slope.max(0.1 / rate));
+    let available = state.search.tight.map_or(0.5 * rate, |tight| tight.available.max(0.1 * rate));
     Span::from_secs_f64(((last.delay - first.delay).max(0.0) * link / available).clamp(0.001, 2.0))
 }
 

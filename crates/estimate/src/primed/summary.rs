@@ -68,9 +68,8 @@ pub(super) fn enough(state: &State, elapsed: Span) -> bool {
         return true;
     }
     if state.search.ceiling().is_some() {
-        let is_precise = |tight: &Tight| {
-            tight.near >= MIN_TIGHT_TRAINS && tight.hinge.half() <= TIGHT_PRECISION * tight.hinge.available
-        };
+        let is_precise =
+            |tight: &Tight| tight.near >= MIN_TIGHT_TRAINS && tight.half() <= TIGHT_PRECISION * tight.available;
         return state.search.tight.as_ref().is_some_and(is_precise);
     }
     let verifying = if state.shaping.shaper().is_some() { 0 } else { verification::MIN_TRAINS };
@@ -292,7 +291,7 @@ fn loss_error(state: &State) -> f64 {
 }
 
 fn tight_link(state: &State) -> Option<Rate> {
-    state.search.tight.as_ref().map(|tight| Rate::from_f64(1.0 / tight.hinge.slope.max(1e-12)))
+    state.search.tight.as_ref().map(|tight| Rate::from_f64(1.0 / tight.slope.max(1e-12)))
 }
 
 fn warnings(state: &State, used: &[Reading]) -> Vec<String> {

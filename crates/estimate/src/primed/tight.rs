@@ -1,13 +1,15 @@
 //! The tight link, where it is not the narrow link.
 //!
-//! Trains of several rates tell what it leaves (see [`Hinge`]). What a prime shows is the rate of the narrow link, and what it leaves queued there hides what happens at the tight
+//! A train at the rate r lengthens the queue of the tight link, whose rate is C, by (r − available) / C seconds a second. Over
+//! the rates of many trains, the delay's growth is zero up to the available bandwidth, and rises from there with the slope
+//! 1 / C. What a prime shows is the rate of the narrow link, and what it leaves queued there hides what happens at the tight
 //! link: these trains are paced from the first packet on.
 
 use super::interval::Interval;
 use super::packets::{Packets, Point};
 use super::verification::{self, Verdict, Verification};
 use crate::fit::robust_line;
-use crate::hinge::{Hinge, Step};
+use crate::stats::{standard_deviation, student_t_95};
 
 /// Fewer stepped trains do not tell the slope.
 const MIN_PACED_TRAINS: usize = 4;
@@ -90,10 +92,10 @@ impl Search {
         let ceiling = self.ceiling?;
         let between = |from: f64, to: f64| from + (to - from) * random;
         Some(match self.tight {
-            Some(tight) if tight.hinge.error < 0.15 * tight.hinge.available => {
-                between(0.75 * tight.hinge.available, (1.5 * tight.hinge.available).min(ceiling))
+            Some(tight) if tight.error < 0.15 * tight.available => {
+                between(0.75 * tight.available, (1.5 * tight.available).min(ceiling))
             }
-            Some(tight) => between((0.5 * tight.hinge.available).clamp(0.1 * ceiling, 0.4 * ceiling), ceiling),
+            Some(tight) => between((0.5 * tight.available).clamp(0.1 * ceiling, 0.4 * ceiling), ceiling),
             None => between(0.2 * ceiling, ceiling),
         })
     }
@@ -102,27 +104,89 @@ impl Search {
 /// What paced trains show of the link at which the queue grows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tight {
-    pub(super) hinge: Hinge,
-    /// Trains whose rate was near the available bandwidth.
+    /// The rate above which it grows, in bit/s.
+    pub(super) available: f64,
+    /// Its standard error.
+    pub(super) error: f64,
+    /// By how many seconds a second the delay grows for each bit/s more: one over the rate of the tight link.
+    pub(super) slope: f64,
+    /// Its standard error.
+    pub(super) slope_error: f64,
+    pub(super) trains: usize,
+    /// Those of them whose rate was near the available bandwidth.
     pub(super) near: usize,
+}
+
+/// One rate, and how the delay grew.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    rate: f64,
+    growth: f64,
+    weight: f64,
 }
 
 impl Tight {
     /// From trains no faster than `ceiling`. None from too few of them, or from rates all alike.
-    fn of(trains: &[Packets], ceiling: f64) -> Option<Self> {
-        let steps: Vec<Step> = trains.iter().filter_map(step).filter(|s| s.rate <= 1.02 * ceiling).collect();
-        let hinge = Hinge::of(&steps).filter(|_| steps.len() >= MIN_PACED_TRAINS)?;
-        let close = 0.85 * hinge.available..1.25 * hinge.available;
-        Some(Tight { hinge, near: steps.iter().filter(|s| close.contains(&s.rate)).count() })
+    pub(super) fn of(trains: &[Packets], ceiling: f64) -> Option<Self> {
+        let steps: Vec<Step> = trains.iter().filter_map(step).collect();
+        let steps: Vec<Step> = steps.into_iter().filter(|s| s.rate <= 1.02 * ceiling).collect();
+        let n = steps.len();
+        if steps.len() < MIN_PACED_TRAINS {
+            return None;
+        }
+        let hinge = Hinge::through(&steps)?;
+        // The jackknife needs no assumption on how traffic varies.
+        let without = |i: usize| Hinge::through(&[&steps[..i], &steps[i + 1..]].concat());
+        let others: Vec<Hinge> = (0..n).map(without).collect::<Option<_>>()?;
+        let error = |of: fn(&Hinge) -> f64| {
+            standard_deviation(&others.iter().map(of).collect::<Vec<_>>()) * (n as f64 - 1.0) / (n as f64).sqrt()
+        };
+        let (available, slope) = (hinge.start, hinge.slope);
+        let near = steps.iter().filter(|s| (0.85 * available..1.25 * available).contains(&s.rate)).count();
+        Some(Tight { available, error: error(|h| h.start), slope, slope_error: error(|h| h.slope), trains: n, near })
+    }
+
+    /// Half the interval's width.
+    pub(super) fn half(&self) -> f64 {
+        let few = 1.0 + 5.0 / self.trains as f64;
+        (few * student_t_95(self.trains) * self.error).hypot(self.available * 0.01)
     }
 
     /// None where the slope may as well be zero, or hardly anything is known.
     pub(super) fn interval(&self) -> Option<Interval> {
-        let Hinge { available, error, trains, .. } = self.hinge;
-        let half = self.hinge.half();
-        let interval =
-            Interval { value: available, half, low: available - half, spread: error * (trains as f64).sqrt() };
-        self.hinge.is_told().then_some(interval)
+        let told = self.slope > 2.0 * self.slope_error && self.half() < self.available;
+        let spread = self.error * (self.trains as f64).sqrt();
+        told.then(|| Interval { value: self.available, half: self.half(), low: self.available - self.half(), spread })
+    }
+}
+
+/// No growth up to a rate, and from there on growth in proportion to what is above.
+#[derive(Debug, Clone, Copy)]
+struct Hinge {
+    start: f64,
+    slope: f64,
+}
+
+impl Hinge {
+    /// The one of least squares. None where all steps have one rate.
+    fn through(steps: &[Step]) -> Option<Self> {
+        let lowest = steps.iter().map(|s| s.rate).fold(f64::INFINITY, f64::min);
+        let highest = steps.iter().map(|s| s.rate).fold(0.0, f64::max);
+        let at = |start: f64| {
+            let (mut above, mut product) = (0.0, 0.0);
+            for s in steps {
+                let excess = (s.rate - start).max(0.0);
+                above += s.weight * excess * excess;
+                product += s.weight * excess * s.growth;
+            }
+            let slope = if above > 0.0 { product / above } else { 0.0 };
+            let rest = |s: &Step| s.weight * (s.growth - slope * (s.rate - start).max(0.0)).powi(2);
+            (steps.iter().map(rest).sum::<f64>(), Hinge { start, slope })
+        };
+        const PLACES: u32 = 400;
+        let places = (0..PLACES).map(|i| highest * f64::from(i) / f64::from(PLACES));
+        let best = places.map(at).min_by(|a, b| a.0.total_cmp(&b.0))?;
+        (highest > lowest).then_some(best.1)
     }
 }
 

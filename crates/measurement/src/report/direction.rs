@@ -129,11 +129,11 @@ impl fmt::Display for DirectionReport {
                     _ if v.low < v.high => write!(f, " ({low} … {high})")?,
                     _ => {}
                 }
+                self.sustained_bytes.map_or(Ok(()), |bytes| write!(f, ", for {} at least", Bytes(bytes)))?;
             }
             (None, Some(reason)) => write!(f, "no value: {reason}")?,
             (None, None) => f.write_str("no value")?,
         }
-        self.sustained_bytes.map_or(Ok(()), |bytes| write!(f, ", for {} at least", Bytes(bytes)))?;
         self.load_balancing.as_ref().map_or(Ok(()), |links| write!(f, "; {links}"))?;
         write!(f, " — {} train{}", self.trains, if self.trains == 1 { "" } else { "s" })?;
         if self.trains_rejected > 0 {
@@ -177,6 +177,10 @@ mod tests {
         let verdict =
             "94.3 Mbit/s available (95 %: 94.1 Mbit/s … 94.5 Mbit/s) — 7 trains (2 rejected), 812 kB, 0.9 s over udp";
         assert_eq!(report.to_string(), verdict);
+        let lasting = DirectionReport { sustained_bytes: Some(1_500_000), ..report.clone() };
+        assert!(lasting.to_string().contains("… 94.5 Mbit/s), for 1.5 MB at least — 7 trains"), "{lasting}");
+        let refused = DirectionReport { available_bits_per_second: None, ..lasting };
+        assert!(!refused.to_string().contains("at least"), "{refused}");
         assert_eq!(report.warnings, ["from the method"]);
         assert_eq!((report.trains, report.trains_rejected), (7, 2));
         assert_eq!(report.trains_rejected_reasons, [("receiver-stalled".to_owned(), 2)].into());
