@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod bound;
+mod bursts;
 mod capacity;
 mod config;
 pub mod delay;

@@ -1,7 +1,7 @@
 //! The default method on links that are faster than packets can be sent one by one: trains of bursts.
 
 use estimate::{Bound, Conditions, MethodSettings};
-use link::{CrossConfig, CrossKind, LinkConfig, Medium, TokenBucket};
+use link::{CrossConfig, CrossKind, LinkConfig, Medium, Periods, TokenBucket};
 use sim::{Hop, Run, Stamping, VirtualPath, measure};
 use units::{Rate, Span, Time};
 
@@ -64,6 +64,30 @@ fn a_bucket_is_found_that_lasts_longer_than_the_prime() {
             let error = found.value.as_f64() / bucket.rate.as_f64() - 1.0;
             assert!(error.abs() < 0.03, "{mbit} Mbit/s, seed {seed}: {error:.4}, {found:?}");
             assert!(run.bytes <= 60_000_000, "{mbit} Mbit/s: {} bytes", run.bytes);
+        }
+    }
+}
+
+/// As HTB, which passes the first packets at once, beside a sender with segmentation offload. Two faults: what is left was taken for the rate
+/// of a bucket, so that half of the intervals missed it by 1 or 2 %, and what had been sent until then was forgotten, up to 92 MB at
+/// 10 Gbit/s; and at 2 Gbit/s, bursts of cross traffic were taken for pauses of a host, so that all of the link seemed available.
+#[test]
+fn bursts_of_cross_traffic_are_neither_a_bucket_nor_pauses() {
+    let (burst_bits, line) = (64_000.0 * 8.0, Rate::from_mbit(40_000));
+    for gbit in [1, 2, 5, 10] {
+        let rate = Rate::from_mbit(1000 * gbit);
+        let bucket = TokenBucket { rate, burst_bytes: 14_000 * gbit };
+        let on = Span::from_secs_f64(burst_bits / line.as_f64());
+        let off = Span::from_secs_f64(burst_bits / (0.3 * rate.as_f64())) - on;
+        let kind = CrossKind::OnOff { rate: line, size: 1500, on, off, periods: Periods::Fixed };
+        for seed in 0..SEEDS {
+            let cross = vec![CrossConfig { kind: kind.clone(), start: Time::ZERO, phase: 0.3, seed }];
+            let link = LinkConfig { medium: Some(Medium::TokenBucket(bucket)), ..link(line, seed) };
+            let run = measure_over(Hop { link, queue: None, cross }, Stamping::default(), seed);
+            let found = run.outcome.available.unwrap_or_else(|| panic!("{gbit}, {seed}: {:?}", run.outcome));
+            let error = found.value.as_f64() / run.truth.as_f64() - 1.0;
+            assert!(error.abs() < 0.02, "{gbit} Gbit/s, seed {seed}: {error:.4}, {found:?}");
+            assert!(run.bytes <= 60_000_000, "{gbit} Gbit/s: {} bytes", run.bytes);
         }
     }
 }

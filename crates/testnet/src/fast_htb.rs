@@ -87,7 +87,7 @@ impl FastHtb {
     pub fn cross(&self, rate: Rate) -> Result<FastCross, NetworkError> {
         let sender = self.host("c")?;
         shape(&sender.namespace, &change_fast(Host::DEVICE, rate, self.mtu, CROSS_LATE))?;
-        let bursts = Bursts::send(sender, NOBODY, rate, self.mtu.into())?;
+        let bursts = Bursts::send(sender, NOBODY, self.mtu.into())?;
         thread::sleep(SETTLING.to_duration());
         Ok(FastCross { bursts, began: self.cross_packets()? })
     }

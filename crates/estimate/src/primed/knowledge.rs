@@ -4,6 +4,7 @@ use super::bottleneck::Bottleneck;
 use super::floor::delay_floor;
 use super::packets::{Dispersion, Packets};
 use super::reading::Reading;
+use crate::bursts::AtOnce;
 use crate::capacity::{Shaper, Shaping};
 use crate::stats::{mean, median, standard_deviation};
 
@@ -184,5 +185,9 @@ fn burst_rate(primes: &[Dispersion], capacity: f64) -> Option<f64> {
 fn read(trains: &[Packets], bottleneck: Bottleneck) -> Vec<Reading> {
     let floor = delay_floor(trains, bottleneck);
     let full = trains.iter().map(|train| train.longest_wait(bottleneck, floor)).fold(0.0, f64::max);
-    trains.iter().filter_map(|train| train.reading(bottleneck, floor, full)).collect()
+    let in_bursts = trains.iter().filter(|train| train.is_in_bursts).count();
+    let waiting = trains.iter().filter(|train| train.waits_for_bursts(bottleneck.capacity)).count();
+    // As long as they are rare, long waits are pauses of a host.
+    let cross = if waiting * 4 > in_bursts { AtOnce::Burst } else { AtOnce::Packet };
+    trains.iter().filter_map(|train| train.reading(bottleneck, floor, full, cross)).collect()
 }

@@ -247,6 +247,16 @@ impl Packets {
         }
     }
 
+    /// The rate at which the body left, divided by that at which it arrived.
+    pub(super) fn slowdown(&self) -> f64 {
+        match (self.body().next(), self.points.last()) {
+            (Some(first), Some(last)) if last.sent > first.sent => {
+                1.0 + (last.delay - first.delay) / (last.sent - first.sent)
+            }
+            _ => 1.0,
+        }
+    }
+
     /// The body without its first eighth: by then the prime has left all queues but the one that limits the path.
     pub(super) fn body(&self) -> impl Iterator<Item = &Point> + '_ {
         let end = self.points.last().map_or(0, |p| p.index + 1);

@@ -2,6 +2,7 @@
 
 use super::bottleneck::{Bottleneck, CROSS_PACKET_BITS};
 use super::packets::{Loss, PRIME_END, Packets, Point, SendingGap, last};
+use crate::bursts::AtOnce;
 use crate::fit::{Line, line, robust_line};
 use crate::stats::median;
 use std::borrow::Borrow;
@@ -20,9 +21,6 @@ const MIN_BUSY_PART: f64 = 0.15;
 
 /// The longest part of a body that the sender did not interrupt is read alone if it has this part of the packets or more.
 const MIN_SENT_PART: f64 = 0.4;
-
-/// From one burst to the next, the queue does not grow by more than so many bursts take to pass.
-pub(super) const MAX_WAIT_BURSTS: f64 = 2.0;
 
 /// What one train says about the path while it passed.
 #[derive(Debug, Clone, Copy)]
@@ -68,15 +66,15 @@ impl Reading {
 impl Packets {
     /// Reads the train: while the queue holds, what it carries less what the queue grows by is what the path had to
     /// give. `carried − capacity · delay` therefore rises at the available bandwidth. `full` is the longest wait in a
-    /// queue that any train has seen, in seconds.
-    pub(super) fn reading(&self, bottleneck: Bottleneck, floor: Line, full: f64) -> Option<Reading> {
+    /// queue that any train has seen, in seconds, and `cross` what others send at once.
+    pub(super) fn reading(&self, bottleneck: Bottleneck, floor: Line, full: f64, cross: AtOnce) -> Option<Reading> {
         let Bottleneck { capacity, .. } = bottleneck;
         let service = self.size_bits / capacity;
         let waited = |p: &Point| self.waited(p, bottleneck, floor);
         let is_idle = |p: &Point| waited(p) < 0.5 * service + STAMP_SCATTER_SECONDS;
         let body: Vec<&Point> = self.body().collect();
         let busy = match self.is_in_bursts {
-            true => longest_busy(&body, is_idle, MAX_WAIT_BURSTS * service),
+            true => longest_busy(&body, is_idle, cross.max_wait(self.size_bits, capacity)),
             false => longest_sent(&body, |p| waited(p) + service),
         };
         let rate = if busy.len() < body.len() { rate_of(busy) } else { self.body_rate() };
@@ -170,6 +168,13 @@ impl Packets {
             most = f64::max(most, recovered);
         }
         most > MAX_BATCH_SECONDS.max(3.0 * service).max(late_service)
+    }
+
+    /// Whether a burst of the body waited for longer than those before it, by more than the cross traffic's packets explain.
+    pub(super) fn waits_for_bursts(&self, capacity: f64) -> bool {
+        let max_wait = AtOnce::Packet.max_wait(self.size_bits, capacity);
+        let body: Vec<&Point> = self.body().collect();
+        self.is_in_bursts && body.windows(2).any(|pair| is_held_up(pair[0], pair[1], max_wait))
     }
 
     fn jumped(&self, capacity: f64) -> bool {

@@ -38,6 +38,8 @@ pub(super) struct State {
     pub(super) budget: Budget,
     /// Whether the user has limited the bytes.
     pub(super) limits_bytes: bool,
+    /// IP bytes of what was sent too fast before a token bucket was found.
+    pub(super) bytes_before_shaper: u64,
     /// Where a token bucket is known, its committed rate is the capacity, and primes empty it.
     pub(super) shaping: Shaping,
     /// The rate at which the scout arrived, in bit/s.
@@ -66,6 +68,7 @@ impl State {
             max_burst_packet: conditions.max_packet,
             bursts: conditions.bursts,
             limits_bytes: conditions.budget.bytes.is_some(),
+            bytes_before_shaper: 0,
             budget: BUDGET.or(conditions.budget),
             shaping: conditions.shaping,
             // Where a token bucket's rate is known, no scout is needed.

@@ -100,7 +100,7 @@ pub(super) fn byte_limit(state: &State) -> u64 {
 }
 
 /// So many bytes may be sent in all. Where packets are sent in bursts, trains last as long as on slower paths, and have the more
-/// bytes the faster the path is.
+/// bytes the faster the path is. What was sent before a token bucket was found comes on top, but no more than a fast path takes.
 pub(super) fn max_bytes(state: &State) -> u64 {
     let bytes = state.budget.bytes;
     if state.limits_bytes {
@@ -108,7 +108,7 @@ pub(super) fn max_bytes(state: &State) -> u64 {
     }
     let searched = if state.search.ceiling().is_some() { TIGHT_BYTES } else { 0 };
     let in_bursts = (fast_rate(state) * FAST_BUDGET_SECONDS / 8.0) as u64;
-    bytes.max(searched).max(in_bursts.min(MAX_FAST_BYTES))
+    (state.bytes_before_shaper + bytes.max(searched).max(in_bursts)).min(MAX_FAST_BYTES)
 }
 
 /// The rate of trains where those are sent in bursts, else zero.

@@ -7,7 +7,8 @@
 
 use super::bottleneck::CROSS_PACKET_BITS;
 use super::packets::{Packets, Point, SendingGap};
-use super::reading::{MAX_WAIT_BURSTS, is_held_up, rate_of};
+use super::reading::{is_held_up, rate_of};
+use crate::bursts::AtOnce;
 use crate::fit::robust_line;
 use crate::stats::{mean, median, standard_deviation, student_t_95};
 
@@ -95,7 +96,8 @@ fn undisturbed(train: &Packets) -> Option<&[Point]> {
     let gaps: Vec<f64> = train.points.windows(2).map(|pair| pair[1].sent - pair[0].sent).collect();
     let usual = median(&gaps)?;
     let is_together = |one: &Point, next: &Point| {
-        next.sent - one.sent < MAX_GAPS * usual && !is_held_up(one, next, MAX_WAIT_BURSTS * usual)
+        next.sent - one.sent < MAX_GAPS * usual
+            && !is_held_up(one, next, AtOnce::Burst.max_wait(train.size_bits, train.size_bits / usual))
     };
     let longest = train.points.chunk_by(is_together).max_by_key(|part| part.len())?;
     let is_long = longest.len() as f64 >= MIN_UNDISTURBED_PART * train.points.len() as f64;

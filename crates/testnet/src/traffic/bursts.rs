@@ -5,12 +5,10 @@ use net::SetupError;
 use net::udp::send_burst;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use units::{Rate, Span};
 
 /// IPv4 and UDP.
 const HEADER_BYTES: u32 = 28;
-/// From one burst to the next, unless more bytes would be in it than one packet of the kernel has, or none.
-const PERIOD: Span = Span::from_micros(100);
+/// One packet of the kernel has no more.
 const MAX_BURST_BYTES: u32 = 64_000;
 /// `UDP_MAX_SEGMENTS`, before Linux 6.9.
 const MAX_BURST_PACKETS: u32 = 64;
@@ -28,11 +26,11 @@ pub struct Bursts {
 }
 
 impl Bursts {
-    /// Begins to send IP packets of so many bytes to an address, where nobody need listen; as many at once as pass at this rate in 100 µs.
+    /// Begins to send IP packets of so many bytes to an address, where nobody need listen; as many at once as segmentation offload sends.
     ///
     /// # Errors
     /// The system refuses a socket or a thread.
-    pub fn send(from: &Host, to: Ipv4Addr, rate: Rate, packet_bytes: u32) -> Result<Self, NetworkError> {
+    pub fn send(from: &Host, to: Ipv4Addr, packet_bytes: u32) -> Result<Self, NetworkError> {
         let failed = |error| SetupError::new(format!("send UDP from {} to {to}", from.name), error);
         let open = || {
             let socket = UdpSocket::bind((from.v4, 0))?;
@@ -41,7 +39,7 @@ impl Bursts {
         };
         let sockets = from.namespace.run(|| (0..SOCKETS).map(|_| open()).collect::<Result<Vec<_>, _>>())?;
         let sockets = sockets.map_err(failed)?;
-        let packets = packets_per_burst(rate, packet_bytes);
+        let packets = packets_per_burst(packet_bytes);
         let mut threads = Threads::default();
         threads.start(&from.namespace, "cross-bursts", move |stop| transmit(&sockets, packets, packet_bytes, stop))?;
         Ok(Bursts { burst_bytes: packets * packet_bytes, _threads: threads })
@@ -53,9 +51,8 @@ impl Bursts {
     }
 }
 
-fn packets_per_burst(rate: Rate, packet_bytes: u32) -> u32 {
-    let most = (MAX_BURST_BYTES / packet_bytes.max(1)).clamp(1, MAX_BURST_PACKETS);
-    ((rate.bytes_in(PERIOD) / u64::from(packet_bytes.max(1))) as u32).clamp(1, most)
+fn packets_per_burst(packet_bytes: u32) -> u32 {
+    (MAX_BURST_BYTES / packet_bytes.max(1)).clamp(1, MAX_BURST_PACKETS)
 }
 
 /// A socket whose buffer is full keeps the thread waiting, until some of what it sent has passed the shaper.
@@ -77,10 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_is_what_its_rate_sends_in_a_period_within_what_the_kernel_segments() {
-        let packets = |mbit, bytes| packets_per_burst(Rate::from_mbit(mbit), bytes);
-        assert_eq!([1, 300, 3000, 12_000].map(|mbit| packets(mbit, 1500)), [1, 2, 25, 42]);
-        assert_eq!([1, 300, 3000, 12_000].map(|mbit| packets(mbit, 9000)), [1, 1, 4, 7]);
-        assert_eq!(packets(12_000, 64), 64);
+    fn a_burst_is_what_the_kernel_segments() {
+        assert_eq!([64, 1500, 9000, 65_535].map(packets_per_burst), [64, 42, 7, 1]);
     }
 }
