@@ -19,6 +19,8 @@ const HELD_UP: f64 = 0.3;
 const MIN_CROSS_PART: f64 = 0.1;
 /// A train of which a larger part of the packets has no receive stamps tells nothing.
 const MAX_UNSTAMPED_PART: f64 = 0.7;
+/// At such a rate and above, hosts build queues as links do.
+const HOST_LIMITED: Rate = Rate::from_mbit(500);
 /// What arrives of a part of a train may be less than what lasts, by chance.
 const DELIVERED_MARGIN: f64 = 1.15;
 /// IP bytes of a direction, unless the user has requested a budget: only links of many Gbit/s take nearly as much.
@@ -237,13 +239,18 @@ fn limit(limiter: &Limiter, outcome: Outcome) -> Outcome {
     // As much arrived of other trains in the end.
     let delivered = outcome.hidden_bucket.map_or(*delivered, |rate| rate.max(*delivered));
     let most = Rate::from_f64(delivered.as_f64() * DELIVERED_MARGIN + doubt.as_f64()).min(*sent);
-    let reason = available.is_none().then(|| format!("{what}; at most {most} lasts beside the cross traffic"));
+    let is_host_possible = *policing != Some(Policing::Drops) && *sent > HOST_LIMITED;
+    let reason = match is_host_possible {
+        true => format!("{what}: they arrive at {delivered}, whether a link or a host holds them up"),
+        false => format!("{what}; at most {most} lasts beside the cross traffic"),
+    };
+    let bound = (!is_host_possible).then_some(Bound::AtMost(most, Limit::TokenBucket));
     let mut warnings = outcome.warnings;
     warnings.extend(available.map(|_| format!("{what}: the value is what lasts")));
     Outcome {
         available: *available,
-        bound: available.is_none().then_some(Bound::AtMost(most, Limit::TokenBucket)),
-        reason,
+        bound: bound.filter(|_| available.is_none()),
+        reason: Some(reason).filter(|_| available.is_none()),
         spread: None,
         capacity: committed_rate.map(|rate| rate.value),
         warnings,
@@ -355,5 +362,28 @@ mod tests {
         let refuted = judge(&Sustained::Overloads { rate: Rate::from_mbit(85), available: None }, sender_limited);
         assert!(refuted.bound.is_none() && refuted.reason.unwrap().contains("kept a queue growing"));
         assert!(found.reason.unwrap().contains("tight link"));
+    }
+
+    /// Over connections, hosts held up what a link of 2 Gbit/s carried: "at most 863 Mbit/s" was said where 1400 were available.
+    #[test]
+    fn what_a_host_may_hold_up_is_no_bound() {
+        let limited = |mbit: u64, policing| {
+            let [sent, delivered] = [3 * mbit, 2 * mbit].map(Rate::from_mbit);
+            let unknown = Limiter {
+                policing,
+                delivered,
+                sent,
+                doubt: Rate::ZERO,
+                available: None,
+                committed_rate: None,
+                burst_bytes: None,
+            };
+            judge(&Sustained::Limited(unknown), Outcome { available: None, ..outcome() })
+        };
+        let found = limited(400, Some(Policing::Delays));
+        assert!(found.bound.is_none() && found.reason.unwrap().contains("a host holds them up"));
+        assert!(
+            limited(40, Some(Policing::Delays)).bound.is_some() && limited(400, Some(Policing::Drops)).bound.is_some()
+        );
     }
 }
