@@ -15,9 +15,9 @@
 #![forbid(unsafe_code)]
 
 mod bound;
-mod bursts;
 mod capacity;
 mod config;
+mod cross;
 pub mod delay;
 #[cfg(feature = "dummy")]
 mod dummy;

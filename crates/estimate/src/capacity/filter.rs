@@ -5,6 +5,7 @@ use super::cross_traffic::CrossTraffic;
 use super::long_train::LongRate;
 use super::sample::{MIN_DISPERSION_RATIO, REPLICATES, STAMP_SCATTER_SECONDS, Sample, Undelayed, resampled, samples};
 use super::shape::Shape;
+use crate::cross::CROSS_PACKET_BITS;
 use crate::stats::{median, quantile};
 use thiserror::Error;
 use train::Estimate;
@@ -14,8 +15,6 @@ use units::{Rate, Span};
 const AGREEMENT: f64 = 0.02;
 /// What lower layers may add to each packet, in bits: smaller packets are slower by it.
 const MAX_OVERHEAD_BITS: f64 = 60.0 * 8.0;
-/// The usual packet of cross traffic, in bits.
-const CROSS_PACKET_BITS: f64 = 12_000.0;
 /// A burst whose dispersion is at most this many times its sending time shows the sender's rate, not the path's.
 const MAX_SENDER_LIMITED: f64 = 1.1;
 /// A long train is no slower than this part of the capacity, even with cross traffic between its packets.

@@ -1,8 +1,5 @@
 use crate::capacity::Shaper;
 
-/// The usual packet of cross traffic.
-pub(super) const CROSS_PACKET_BITS: f64 = 12_000.0;
-
 /// What limits the path.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bottleneck {

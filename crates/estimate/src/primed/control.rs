@@ -1,11 +1,12 @@
 //! Which train to send next.
 
-use super::bottleneck::{Bottleneck, CROSS_PACKET_BITS};
+use super::bottleneck::Bottleneck;
 use super::knowledge::{Knowledge, MIN_TRAINS};
 use super::packets::Packets;
 use super::reading::Reading;
 use super::state::State;
 use crate::capacity::{Shaper, Shaping};
+use crate::cross::CROSS_PACKET_BITS;
 use crate::stats::{mean, median, quantile};
 use train::{Segment, Train, TrainRecord};
 use units::{Rate, Span};

@@ -1,8 +1,8 @@
 //! The mean of the trains' readings, and its interval.
 
-use super::bottleneck::CROSS_PACKET_BITS;
 use super::knowledge::Knowledge;
 use super::reading::Reading;
+use crate::cross::CROSS_PACKET_BITS;
 use crate::stats::student_t_95;
 use train::Estimate;
 use units::Rate;

@@ -4,8 +4,8 @@ use super::bottleneck::Bottleneck;
 use super::floor::delay_floor;
 use super::packets::{Dispersion, Packets};
 use super::reading::Reading;
-use crate::bursts::AtOnce;
 use crate::capacity::{Shaper, Shaping};
+use crate::cross::AtOnce;
 use crate::stats::{mean, median, standard_deviation};
 
 /// No value is given from fewer trains.

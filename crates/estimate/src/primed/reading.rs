@@ -1,8 +1,8 @@
 //! What one primed train says about the path.
 
-use super::bottleneck::{Bottleneck, CROSS_PACKET_BITS};
+use super::bottleneck::Bottleneck;
 use super::packets::{Loss, PRIME_END, Packets, Point, SendingGap, last};
-use crate::bursts::AtOnce;
+use crate::cross::{AtOnce, CROSS_PACKET_BITS};
 use crate::fit::{Line, line, robust_line};
 use crate::stats::median;
 use std::borrow::Borrow;

@@ -1,6 +1,5 @@
 //! When the value is accurate enough, and the outcome.
 
-use super::bottleneck::CROSS_PACKET_BITS;
 use super::control;
 use super::interval::{Interval, interval, telling};
 use super::knowledge::MIN_TRAINS;
@@ -9,6 +8,7 @@ use super::state::State;
 use super::tight::{MAX_LITTLE, Tight};
 use super::verification;
 use crate::bound::{Bound, Limit};
+use crate::cross::CROSS_PACKET_BITS;
 use crate::method::{Outcome, Rejection};
 use crate::stats::{mean, median, standard_deviation, student_t_95};
 use std::collections::BTreeMap;

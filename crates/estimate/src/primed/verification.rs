@@ -5,10 +5,9 @@
 //! make no such assumption (Jain and Dovrolis: End-to-End Available Bandwidth, 2002): their delays keep growing exactly
 //! where less than their rate is available.
 
-use super::bottleneck::CROSS_PACKET_BITS;
 use super::packets::{Packets, Point, SendingGap};
 use super::reading::{is_held_up, rate_of};
-use crate::bursts::AtOnce;
+use crate::cross::{AtOnce, CROSS_PACKET_BITS};
 use crate::fit::robust_line;
 use crate::stats::{mean, median, standard_deviation, student_t_95};
 

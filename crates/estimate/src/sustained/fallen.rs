@@ -6,6 +6,7 @@ use super::plan::{self, Section};
 use super::queueing::Queue;
 use super::reading::{self, Fall, Rates};
 use super::result::{Limiter, Policing};
+use crate::cross::CROSS_PACKET_BITS;
 use crate::passage::Passage;
 use train::Estimate;
 use units::{Rate, Span, Time};
@@ -18,8 +19,6 @@ const DOUBTED_DEVIATIONS: f64 = 2.0;
 const REPRODUCED_PART: f64 = 0.5;
 /// Of the packets that arrive behind a fall, so many more or less may be counted, whatever the rate.
 const PACKETS_OFF: f64 = 2.0;
-/// The usual packet of cross traffic, in bits.
-const CROSS_PACKET_BITS: f64 = 12_000.0;
 /// No value is given where half the interval's width is more than this part of the committed rate.
 const MAX_HALF_WIDTH: f64 = 0.5;
 /// Less than this part of the committed rate is not told from nothing.
