@@ -92,9 +92,11 @@ mod tests {
 
     #[test]
     fn the_kernel_has_some_of_each_kind_that_it_can_do_and_none_of_the_others() {
-        use PathKind::{Fifo, JitteredCross, PacketMix, Policer, Red, Shaper, SlowLink, SmallBucket};
+        use PathKind::{BurstyCross, Fifo, JitteredCross, PacketMix, Policer, Red, Shaper, SlowLink, SmallBucket};
         for kind in PathKind::ALL {
-            let can_do = [Fifo, Policer, Shaper, Red, SlowLink, PacketMix, JitteredCross, SmallBucket].contains(&kind);
+            let of_one_link =
+                [Fifo, Policer, Shaper, Red, SlowLink, PacketMix, JitteredCross, SmallBucket, BurstyCross];
+            let can_do = of_one_link.contains(&kind);
             // Short queues, long delays and large MTUs are those of links, without their delays.
             let may_do = can_do || [PathKind::ShortQueue, PathKind::LongDelay, PathKind::Mtu].contains(&kind);
             let found = built_of(kind, BottleneckKind::Htb).len();

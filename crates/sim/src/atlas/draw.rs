@@ -49,6 +49,12 @@ const RATES: (f64, f64) = (2e6, 300e6);
 const SLOW_RATES: (f64, f64) = (64e3, 2e6);
 /// And fast ones.
 const FAST_RATES: (f64, f64) = (1e9, 100e9);
+/// And those beside senders that send in bursts, …
+const BURSTY_RATES: (f64, f64) = (20e6, 5e9);
+/// … of so many bytes, …
+const CROSS_BURST_BYTES: (f64, f64) = (6e3, 64e3);
+/// … of which the queue holds a few.
+const MIN_BURSTY_QUEUE_BYTES: u64 = 300_000;
 /// Of paths whose MTU is special, in bytes: the least that every host accepts, and that of jumbo frames.
 const MTUS: (f64, f64) = (576.0, 9000.0);
 /// Of cross traffic.
@@ -125,6 +131,7 @@ impl DrawnPath {
         let (slowest, fastest) = match kind {
             PathKind::SlowLink => SLOW_RATES,
             PathKind::FastLink => FAST_RATES,
+            PathKind::BurstyCross => BURSTY_RATES,
             _ => RATES,
         };
         let rate = Rate::from_f64(between(random, slowest, fastest).round());
@@ -228,6 +235,7 @@ impl DrawnPath {
             | PathKind::FastLink
             | PathKind::Proxy
             | PathKind::Combined => link,
+            PathKind::BurstyCross => LinkConfig { queue_bytes: link.queue_bytes.max(MIN_BURSTY_QUEUE_BYTES), ..link },
             PathKind::Mtu => {
                 self.mtu = Some(between(random, MTUS.0, MTUS.1) as u32);
                 link
@@ -382,6 +390,7 @@ impl DrawnPath {
         let kind = match poisson {
             _ if self.kind == PathKind::JitteredCross => CrossKind::Jittered { rate, size, jitter: CROSS_JITTER },
             _ if self.kind == PathKind::SmallBucket && random.random_bool(0.5) => every_millisecond(rate),
+            _ if self.kind == PathKind::BurstyCross => self.bursts(rate, random),
             true => CrossKind::Poisson { rate, sizes },
             false => CrossKind::Constant { rate, size },
         };
@@ -392,6 +401,15 @@ impl DrawnPath {
             seed: random.random(),
         };
         (0..self.cross_flows).map(one).collect()
+    }
+
+    /// Cross traffic of this rate in bursts.
+    fn bursts(&self, rate: Rate, random: &mut Pcg64Mcg) -> CrossKind {
+        let line = Rate::from_f64(self.sustained.as_f64() * 10.0);
+        let bytes = between(random, CROSS_BURST_BYTES.0, CROSS_BURST_BYTES.1) as u64;
+        let (on, period) = (line.time_for(bytes), rate.time_for(bytes));
+        let periods = if random.random_bool(0.5) { Periods::Fixed } else { Periods::Exponential };
+        CrossKind::OnOff { rate: line, size: 1500, on, off: period - on, periods }
     }
 }
 

@@ -2,7 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 use train::Transport;
 
-/// What is special about a path. But for three kinds, all have constant or Poisson cross traffic or none; and but for three, one
+/// What is special about a path. But for four kinds, all have constant or Poisson cross traffic or none; and but for three, one
 /// bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathKind {
@@ -68,11 +68,14 @@ pub enum PathKind {
     /// A token-bucket shaper before a line that is 2 to 50 times as fast, with room for two to four packets, as the kernel's HTB has
     /// by default; and half of the time cross traffic that comes in bursts every millisecond, as programs send it.
     SmallBucket,
+    /// A FIFO queue before 20 Mbit/s to 5 Gbit/s, with cross traffic that comes in bursts of 6 to 64 kB at ten times the link's rate, as senders
+    /// with segmentation offload send them: at equal intervals, or at random.
+    BurstyCross,
 }
 
 impl PathKind {
     /// All kinds.
-    pub const ALL: [PathKind; 29] = [
+    pub const ALL: [PathKind; 30] = [
         PathKind::Fifo,
         PathKind::Policer,
         PathKind::Shaper,
@@ -102,6 +105,7 @@ impl PathKind {
         PathKind::Proxy,
         PathKind::Combined,
         PathKind::SmallBucket,
+        PathKind::BurstyCross,
     ];
 
     /// As scenario files and reports call it.
@@ -136,6 +140,7 @@ impl PathKind {
             PathKind::Proxy => "proxy",
             PathKind::Combined => "combined",
             PathKind::SmallBucket => "small-bucket",
+            PathKind::BurstyCross => "bursty-cross",
         }
     }
 
