@@ -107,6 +107,7 @@ struct Found {
 impl Found {
     /// Where most primes arrived at this rate, unless queues grew as they do before a slower link.
     fn at(prime_rate: f64, scatter: f64, trains: &[Packets]) -> Self {
+        let prime_rate = prime_rate.max(carried(trains).filter(|rate| *rate > MIN_CARRIED * prime_rate).unwrap_or(0.0));
         let readings = read(trains, Bottleneck::link(prime_rate));
         let bound = bound(&readings);
         let slower = bound < 0.5 * prime_rate;
@@ -122,6 +123,18 @@ impl Found {
         let readings = read(trains, bottleneck);
         Found { capacity: bottleneck.capacity, capacity_scatter: half / 2.0, readings }
     }
+}
+
+/// Bodies that arrive at so many times the rate of the primes, and faster, show that those do not show the capacity.
+const MIN_CARRIED: f64 = 1.25;
+
+/// The rate at which the third fastest of the bodies that arrived whole did: a host that held some up, or delays that vary, may let single ones
+/// arrive faster than the link carries them.
+fn carried(trains: &[Packets]) -> Option<f64> {
+    let mut rates: Vec<f64> =
+        trains.iter().filter(|train| !train.is_in_bursts).filter_map(Packets::carried_whole).collect();
+    rates.sort_by(|a, b| b.total_cmp(a));
+    rates.get(2).copied()
 }
 
 /// Cross traffic does not slow a train down by this factor from its start to its end, and a host scheduling delay seldom …

@@ -247,6 +247,13 @@ impl Packets {
         }
     }
 
+    /// The rate at which the body arrived, in bit/s, if none of it was lost.
+    pub(super) fn carried_whole(&self) -> Option<f64> {
+        let (first, last) = (self.body().next()?, self.points.last()?);
+        let seconds = last.sent + last.delay - first.sent - first.delay;
+        (last.lost == first.lost && seconds > 0.0).then(|| (last.carried - first.carried) / seconds)
+    }
+
     /// The rate at which the body left, divided by that at which it arrived.
     pub(super) fn slowdown(&self) -> f64 {
         match (self.body().next(), self.points.last()) {
