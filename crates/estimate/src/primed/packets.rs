@@ -35,6 +35,13 @@ pub(super) struct Point {
     pub(super) index: usize,
 }
 
+impl Point {
+    /// Seconds from the epoch to its arrival.
+    fn arrived(&self) -> f64 {
+        self.sent + self.delay
+    }
+}
+
 /// A packet that was sent and did not come.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Loss {
@@ -76,6 +83,12 @@ impl SendingGap {
         const MIN_TOLD_SECONDS: f64 = 50e-6;
         self.usual > MIN_TOLD_SECONDS && next.sent - one.sent < self.usual / MAX_LATE_GAPS
     }
+}
+
+/// The rate at which these arrived, in bit/s.
+pub(super) fn arrival_rate(points: &[&Point]) -> f64 {
+    let [first, .., last] = points else { return 0.0 };
+    (last.carried - first.carried) / (last.arrived() - first.arrived()).max(1e-9)
 }
 
 /// The packets of one train, ready to be read as soon as capacity and floor are known.
@@ -247,11 +260,11 @@ impl Packets {
         }
     }
 
-    /// The rate at which the body arrived, in bit/s, if none of it was lost.
+    /// The rate at which the body arrived, in bit/s, if none of it was lost, and it did not come all at once from a host that held it up.
     pub(super) fn carried_whole(&self) -> Option<f64> {
-        let (first, last) = (self.body().next()?, self.points.last()?);
-        let seconds = last.sent + last.delay - first.sent - first.delay;
-        (last.lost == first.lost && seconds > 0.0).then(|| (last.carried - first.carried) / seconds)
+        let body: Vec<&Point> = self.body().collect();
+        let [first, .., last] = body[..] else { return None };
+        (last.lost == first.lost && last.arrived() > first.arrived()).then(|| arrival_rate(&body))
     }
 
     /// The rate at which the body left, divided by that at which it arrived.

@@ -1,7 +1,7 @@
 //! What one primed train says about the path.
 
 use super::bottleneck::Bottleneck;
-use super::packets::{Loss, PRIME_END, Packets, Point, SendingGap, last};
+use super::packets::{Loss, PRIME_END, Packets, Point, SendingGap, arrival_rate, last};
 use crate::cross::{AtOnce, CROSS_PACKET_BITS};
 use crate::fit::{Line, line, robust_line};
 use crate::stats::median;
@@ -217,12 +217,6 @@ fn longest_sent<'p>(body: &'p [&'p Point], until_idle: impl Fn(&Point) -> f64) -
 /// Whether all that was queued was held up between two bursts: no cross traffic comes at so much more than the link's rate.
 pub(super) fn is_held_up(one: &Point, next: &Point, max_wait: f64) -> bool {
     next.delay - one.delay > max_wait
-}
-
-/// The rate at which these arrived, in bit/s.
-fn arrival_rate(points: &[&Point]) -> f64 {
-    let [first, .., last] = points else { return 0.0 };
-    (last.carried - first.carried) / (last.sent + last.delay - first.sent - first.delay).max(1e-9)
 }
 
 /// The rate at which these were sent, in bit/s.
