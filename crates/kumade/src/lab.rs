@@ -356,6 +356,9 @@ fn carry(experiment: &FastLinks, stop: &AtomicBool) -> anyhow::Result<Reported> 
             let (path, transport) = (point.path, point.transport);
             bar.set_message(format!("{}: {}, MTU {}, over {transport}", experiment.name, path.rate, path.mtu));
         }
+        FastLinksProgress::Repeating { lateness } => {
+            bar.set_message(format!("{}: host scheduling delay of {lateness}, repeating the run", experiment.name));
+        }
         FastLinksProgress::Done(_) => bar.inc(1),
     };
     let rows = fast_links::run(experiment, &mut show, &|| stop.load(Ordering::Relaxed))?;

@@ -1,12 +1,14 @@
 //! TUN devices: the points where a host's packets enter and leave a network that this process plays.
 //!
 //! [`Tun`] carries single packets, for networks whose links treat each packet on its own. [`TunQueue`] is for speed: it
-//! takes what TCP sends 64 kB at a time, and gives it to the host as large again.
+//! takes what TCP sends 64 kB at a time, and gives it to the host as large again. [`Handovers`] tells when the host handed packets over.
 
 mod coalesce;
+mod handovers;
 mod open;
 mod queue;
 
+pub use handovers::Handovers;
 pub use queue::{Packets, TunQueue};
 
 use crate::interface::{self, Family};

@@ -60,6 +60,12 @@ impl Deref for Buffer {
     }
 }
 
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes

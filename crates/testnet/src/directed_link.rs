@@ -29,10 +29,7 @@ pub(crate) struct DirectedLink {
     patience: Span,
     /// From other hosts than the measuring one.
     cross_packets: ByteCount,
-    /// Due time, and by how much the write missed it.
-    writes: Log,
-    /// Stamp, and how much later the packet was read.
-    reads: Log,
+    punctuality: Punctuality,
     /// How long packets spent in the queue and in service.
     waits: Waits,
     pub(crate) unroutable: u64,
@@ -60,6 +57,8 @@ pub struct Lateness {
     pub late: u64,
     /// Half of them were at most this late.
     pub median: Span,
+    /// 95 of 100 were at most this late.
+    pub p95: Span,
     /// 99 of 100 were at most this late.
     pub p99: Span,
     /// The worst.
@@ -93,8 +92,7 @@ impl DirectedLink {
             pending: VecDeque::new(),
             patience,
             cross_packets: ByteCount::default(),
-            writes: Log::default(),
-            reads: Log::default(),
+            punctuality: Punctuality::default(),
             waits: Waits::default(),
             unroutable: 0,
             refused: 0,
@@ -115,7 +113,7 @@ impl DirectedLink {
 
     /// A packet was read at `now`.
     pub(crate) fn read(&mut self, arrived: Pending, now: Time) {
-        self.reads.0.push_back((arrived.stamp, now - arrived.stamp));
+        self.punctuality.read(arrived.stamp, now);
         self.push(arrived);
     }
 
@@ -192,7 +190,7 @@ impl DirectedLink {
 
     pub(crate) fn written(&mut self, due: Time, lateness: Span) {
         self.bottleneck.ledger_mut().delivered(lateness);
-        self.writes.0.push_back((due, lateness));
+        self.punctuality.written(due, lateness);
     }
 
     pub(crate) fn cross_bytes_between(&self, from: Time, to: Time) -> Option<u64> {
@@ -206,17 +204,7 @@ impl DirectedLink {
     }
 
     pub(crate) fn lateness(&self, from: Time, to: Time) -> Lateness {
-        let mut writes: Vec<_> = self.writes.within(from, to).collect();
-        writes.sort_unstable();
-        let quantile = |q: usize| writes.get(writes.len() * q / 100).copied().unwrap_or_default();
-        Lateness {
-            packets: writes.len() as u64,
-            late: writes.iter().filter(|late| **late > STALL).count() as u64,
-            median: quantile(50),
-            p99: quantile(99),
-            max: writes.last().copied().unwrap_or_default(),
-            slowest_read: self.reads.within(from, to).max().unwrap_or_default(),
-        }
+        self.punctuality.between(from, to)
     }
 
     /// Forgets older entries, so that memory stays bounded.
@@ -225,8 +213,7 @@ impl DirectedLink {
             link.ledger_mut().forget_before(time);
         }
         self.cross_packets.forget_before(time);
-        self.writes.forget_before(time);
-        self.reads.forget_before(time);
+        self.punctuality.forget_before(time);
     }
 }
 
@@ -254,6 +241,45 @@ impl Waits {
     /// Their quantile, of a part from 0 to 1.
     pub fn quantile(&self, part: f64) -> Span {
         Span::from_nanos(self.0.value_at_quantile(part) as i64)
+    }
+}
+
+/// When packets were written and read, and how late that was.
+#[derive(Debug, Default)]
+pub(crate) struct Punctuality {
+    /// Due time, and by how much the write missed it.
+    writes: Log,
+    /// Stamp, and how much later the packet was read.
+    reads: Log,
+}
+
+impl Punctuality {
+    pub(crate) fn read(&mut self, stamp: Time, now: Time) {
+        self.reads.0.push_back((stamp, now - stamp));
+    }
+
+    pub(crate) fn written(&mut self, due: Time, lateness: Span) {
+        self.writes.0.push_back((due, lateness));
+    }
+
+    pub(crate) fn between(&self, from: Time, to: Time) -> Lateness {
+        let mut writes: Vec<_> = self.writes.within(from, to).collect();
+        writes.sort_unstable();
+        let quantile = |q: usize| writes.get(writes.len() * q / 100).copied().unwrap_or_default();
+        Lateness {
+            packets: writes.len() as u64,
+            late: writes.iter().filter(|late| **late > STALL).count() as u64,
+            median: quantile(50),
+            p95: quantile(95),
+            p99: quantile(99),
+            max: writes.last().copied().unwrap_or_default(),
+            slowest_read: self.reads.within(from, to).max().unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn forget_before(&mut self, time: Time) {
+        self.writes.forget_before(time);
+        self.reads.forget_before(time);
     }
 }
 

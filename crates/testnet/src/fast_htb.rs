@@ -1,3 +1,5 @@
+use crate::directed_link::Lateness;
+use crate::fast_fabric::{FastFabric, OVERLOAD, SETTLING, counting};
 use crate::kernel_link::{HEADER_BYTES, change_fast, fast_commands};
 use crate::network::{Host, NetworkError};
 use crate::routed_hosts::{Lines, address, attach, call, forward};
@@ -41,11 +43,6 @@ const NOBODY: Ipv4Addr = Ipv4Addr::new(10, 78, 9, 9);
 const CROSS_QUEUE: u64 = 64_000_000;
 /// Cross traffic makes up for so long: while hosts send trains, its shaper is served late.
 const CROSS_LATE: Span = Span::from_millis(2);
-/// What is offered in order to see what passes, as a part of the rate.
-const OVERLOAD: f64 = 1.1;
-const SETTLING: Span = Span::from_millis(50);
-const COUNTING: Span = Span::from_millis(300);
-
 impl FastHtb {
     /// Builds it with lines of this MTU in bytes.
     ///
@@ -72,19 +69,20 @@ impl FastHtb {
         Ok(FastHtb { hosts, _router: router, rate, mtu })
     }
 
-    /// The host of that name: `a` measures against `b`.
-    ///
-    /// # Errors
-    /// There is none.
-    pub fn host(&self, name: &str) -> Result<&Host, NetworkError> {
+    /// What has passed the shaper of the cross traffic, and when that was.
+    fn cross_packets(&self) -> Result<(u64, Time), NetworkError> {
+        Ok((sent_packets(self.host("c")?, Host::DEVICE)?, clock::monotonic()))
+    }
+}
+
+impl FastFabric for FastHtb {
+    type Cross = FastCross;
+
+    fn host(&self, name: &str) -> Result<&Host, NetworkError> {
         self.hosts.iter().find(|host| host.name == name).ok_or_else(|| NetworkError::NoHost(name.into()))
     }
 
-    /// Begins to send cross traffic through the bottleneck, in place of what was sent before.
-    ///
-    /// # Errors
-    /// The system refuses a socket, a thread or the rate.
-    pub fn cross(&self, rate: Rate) -> Result<FastCross, NetworkError> {
+    fn cross(&self, rate: Rate) -> Result<FastCross, NetworkError> {
         let sender = self.host("c")?;
         shape(&sender.namespace, &change_fast(Host::DEVICE, rate, self.mtu, CROSS_LATE))?;
         let bursts = Bursts::send(sender, NOBODY, self.mtu.into())?;
@@ -92,41 +90,26 @@ impl FastHtb {
         Ok(FastCross { bursts, began: self.cross_packets()? })
     }
 
-    /// The rate of this cross traffic since it began, in IP packets.
-    ///
-    /// # Errors
-    /// The system refuses its counters.
-    pub fn cross_rate(&self, cross: &FastCross) -> Result<Rate, NetworkError> {
+    fn end_cross(&self, cross: FastCross) -> Result<Rate, NetworkError> {
         let ((before, began), (after, ended)) = (cross.began, self.cross_packets()?);
         Ok(Rate::from_bytes_over((after - before) * u64::from(cross.bursts.burst_bytes()), ended - began))
     }
 
-    /// What this machine carries of bursts that are sent at a tenth more than the rate: the rate, or less where the machine is too slow.
-    /// Nothing else may be under way.
-    ///
-    /// # Errors
-    /// The system refuses a socket, a thread or its counters.
-    pub fn carried(&self) -> Result<Rate, NetworkError> {
+    fn carried(&self) -> Result<Rate, NetworkError> {
         let cross = self.cross(Rate::from_f64(self.rate.as_f64() * OVERLOAD))?;
-        let receiver = self.host("b")?;
-        let arrived = || Ok::<_, NetworkError>((received_packets(receiver, Host::DEVICE)?, clock::monotonic()));
-        let (before, began) = arrived()?;
-        thread::sleep(COUNTING.to_duration());
-        let (after, ended) = arrived()?;
-        Ok(Rate::from_bytes_over((after - before) * u64::from(cross.bursts.burst_bytes()), ended - began))
+        let (receiver, burst_bytes) = (self.host("b")?, u64::from(cross.bursts.burst_bytes()));
+        counting(|| Ok((received_packets(receiver, Host::DEVICE)? * burst_bytes, clock::monotonic())))
     }
 
-    /// The bandwidth that such cross traffic leaves to IP packets of so many bytes. HTB counts Ethernet headers, too, so that to
-    /// smaller packets than the largest it leaves a little less.
-    pub fn available(&self, cross: Rate, packet_bytes: u32) -> Rate {
+    fn lateness(&self, _: Time, _: Time) -> Result<Lateness, NetworkError> {
+        Ok(Lateness::default())
+    }
+
+    /// HTB counts Ethernet headers, too, so that to smaller packets than the largest it leaves a little less.
+    fn available(&self, cross: Rate, packet_bytes: u32) -> Rate {
         let part_of_frame = |bytes: u32| f64::from(bytes) / (f64::from(bytes) + HEADER_BYTES as f64);
         let (largest, own) = (part_of_frame(self.mtu.into()), part_of_frame(packet_bytes));
         Rate::from_f64((self.rate.as_f64() - cross.as_f64()) / largest * own)
-    }
-
-    /// What has passed the shaper of the cross traffic, and when that was.
-    fn cross_packets(&self) -> Result<(u64, Time), NetworkError> {
-        Ok((sent_packets(self.host("c")?, Host::DEVICE)?, clock::monotonic()))
     }
 }
 

@@ -5,8 +5,8 @@
 //! | --- | --- |
 //! | a bottleneck that this process emulates between any number of hosts | [`Network`] of a [`NetworkSpec`] |
 //! | the same by the kernel's shapers, as an outside reference | [`Htb`] |
-//! | a bottleneck of gigabits per second by the kernel's HTB | [`FastHtb`] |
-//! | either of the first two, by what they have in common | [`Fabric`] |
+//! | either, by what they have in common | [`Fabric`] |
+//! | a bottleneck of gigabits per second, emulated or by the kernel's HTB | [`FastNetwork`], [`FastHtb`], which are [`FastFabric`]s |
 //! | two sites, each with a host behind a gateway, joined by several paths | [`Sites`] |
 //! | two hosts, and a third one in the middle for what is to be tested | [`VethHosts`] |
 //! | a proxy that ends TCP connections on the way | [`TcpProxy`] |
@@ -24,7 +24,9 @@ mod count;
 mod device;
 mod directed_link;
 mod fabric;
+mod fast_fabric;
 mod fast_htb;
+mod fast_network;
 mod htb;
 mod iproute2;
 mod kernel_link;
@@ -41,7 +43,9 @@ mod veth_hosts;
 
 pub use directed_link::{Lateness, RECORD_LENGTH, STALL, Waits};
 pub use fabric::Fabric;
+pub use fast_fabric::FastFabric;
 pub use fast_htb::{FastCross, FastHtb};
+pub use fast_network::FastNetwork;
 pub use htb::Htb;
 pub use iproute2::ip;
 pub use kernel_stamps::keep_receive_stamps_on;

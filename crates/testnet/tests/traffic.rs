@@ -8,8 +8,8 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 use testnet::{
-    Fabric, FastHtb, Host, HostSpec, Htb, Meter, Network, NetworkError, NetworkSpec, TEST_DEADLINE, Traffic,
-    eventually, in_namespaces, received_packets,
+    Fabric, FastFabric, FastHtb, FastNetwork, Host, HostSpec, Htb, Meter, Network, NetworkError, NetworkSpec,
+    TEST_DEADLINE, Traffic, eventually, in_namespaces, received_packets,
 };
 use units::Direction;
 use units::{Rate, Span, Time};
@@ -138,7 +138,7 @@ fn a_fast_link_of_the_kernel_carries_no_more_than_its_rate_less_the_cross_traffi
             assert!(carried > Rate::ZERO && carried < Rate::from_mbit(1030), "{carried}");
             let cross = htb.cross(Rate::from_mbit(300)).unwrap();
             thread::sleep(Duration::from_millis(200));
-            let sent = htb.cross_rate(&cross).unwrap();
+            let sent = htb.end_cross(cross).unwrap();
             // A kernel that was not let run sends less.
             assert!(sent > Rate::ZERO && sent < Rate::from_mbit(310), "{sent}");
             assert_eq!(htb.available(sent, 9000).bits_per_second(), rate.bits_per_second() - sent.bits_per_second());
@@ -147,6 +147,24 @@ fn a_fast_link_of_the_kernel_carries_no_more_than_its_rate_less_the_cross_traffi
             assert!((smaller - 1500.0 / 1514.0 * 9014.0 / 9000.0).abs() < 1e-6, "{smaller}");
         },
     );
+}
+
+#[test]
+fn an_emulated_fast_link_carries_no_more_than_its_rate_less_the_cross_traffic() {
+    in_namespaces("an_emulated_fast_link_carries_no_more_than_its_rate_less_the_cross_traffic", || {
+        let rate = Rate::from_mbit(1000);
+        let network = FastNetwork::build(rate, 1_250_000, 1500).unwrap();
+        let carried = network.carried().unwrap();
+        assert!(carried > Rate::ZERO && carried < Rate::from_mbit(1030), "{carried}");
+        let cross = network.cross(Rate::from_mbit(300)).unwrap();
+        thread::sleep(Duration::from_millis(200));
+        let beside = network.carried().unwrap();
+        let sent = network.end_cross(cross).unwrap();
+        println!("{carried} by itself, {beside} beside {sent}");
+        assert!(sent > Rate::from_mbit(290) && sent < Rate::from_mbit(310), "{sent}");
+        assert!(beside > Rate::ZERO && beside < Rate::from_mbit(740), "{beside}");
+        assert_eq!(network.available(sent, 1500).bits_per_second(), rate.bits_per_second() - sent.bits_per_second());
+    });
 }
 
 /// Sends 20 Mbit/s over a link of 100 Mbit/s with this bucket on it, and holds what arrives to the bucket; or says what is missing.

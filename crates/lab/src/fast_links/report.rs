@@ -3,10 +3,11 @@
 use super::row::FastLinkRow;
 use super::runner::FastLinksOutcome;
 use super::scenario::FastLinks;
-use super::summary::{FastLinksSummary, PathSummary};
+use super::summary::{FastLinksSummary, PathSummary, undisturbed};
+use crate::accuracy::BottleneckKind;
 use crate::error::ReportError;
 use crate::report::plot::Plot;
-use crate::report::{Content, Parts, Table, read};
+use crate::report::{Content, Parts, Table, disturbances, read};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
@@ -50,9 +51,11 @@ impl FastLinksReport {
             started,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             setting: format!(
-                "the kernel's HTB with a queue of {} between real hosts, whose devices carry what is sent at once as one packet of the \
-                 kernel; {} runs each; full measurements, upwards",
-                experiment.queue, experiment.runs
+                "{} with a queue of {} between real hosts, whose devices carry what is sent at once as one packet of the kernel; {} runs \
+                 each; full measurements, upwards",
+                if experiment.bottleneck == BottleneckKind::Htb { "the kernel's HTB" } else { "an emulated link" },
+                experiment.queue,
+                experiment.runs
             ),
             summary: FastLinksSummary::of(&rows),
             rows,
@@ -80,7 +83,7 @@ impl Parts for FastLinksReport {
             paper: None,
             tables: vec![by_path(&self.summary.paths), refusals(&self.summary.paths)],
             verdicts: verdicts(self),
-            notes: beyond_machine(&self.rows),
+            notes: notes(&self.rows),
         }
     }
 
@@ -116,6 +119,7 @@ fn by_path(paths: &[PathSummary]) -> Table {
     let row = |path: &PathSummary| {
         let figures = [
             path.runs.to_string(),
+            path.disturbed.to_string(),
             path.values.to_string(),
             percent(path.median_error_ratio, 2),
             percent(path.coverage_ratio, 0),
@@ -133,6 +137,7 @@ fn by_path(paths: &[PathSummary]) -> Table {
         "cross",
         "transport",
         "runs",
+        "disturbed",
         "values",
         "error",
         "coverage",
@@ -143,7 +148,7 @@ fn by_path(paths: &[PathSummary]) -> Table {
         "s",
     ];
     Table {
-        caption: "By path: how many runs gave a value; median of the errors and coverage of the intervals, in percent; statements that are \
+        caption: "By path: how many runs were disturbed, as the emulated link was late, and are left out; how many gave a value; median of the errors and coverage of the intervals, in percent; statements that are \
                   wrong with confidence, by more than 5 %; median of the lower bounds in place of values; how often the sender was \
                   named as the limit; mean cost of a measurement"
             .to_owned(),
@@ -168,18 +173,18 @@ fn refusals(paths: &[PathSummary]) -> Table {
 
 fn verdicts(report: &FastLinksReport) -> Vec<String> {
     let FastLinksSummary { udp_median_error_ratio, wrong, .. } = &report.summary;
-    let over_udp = || report.rows.iter().filter(|row| row.transport == "udp");
+    let over_udp = || undisturbed(&report.rows).filter(|row| row.transport == "udp");
     let values = over_udp().filter(|row| row.error_ratio.is_some()).count();
     let error = udp_median_error_ratio
         .map(|error| format!("udp: {values} of {} values, median error {:.2} %", over_udp().count(), error * 100.0));
     error
         .into_iter()
-        .chain([format!("{wrong} of {} measurements were wrong with confidence", report.rows.len())])
+        .chain([format!("{wrong} of {} measurements were wrong with confidence", undisturbed(&report.rows).count())])
         .collect()
 }
 
-/// On which links this machine is the limit.
-fn beyond_machine(rows: &[FastLinkRow]) -> Vec<String> {
+/// On which links this machine is the limit, and what disturbed runs.
+fn notes(rows: &[FastLinkRow]) -> Vec<String> {
     let link = |row: &FastLinkRow| (row.bottleneck_bits_per_second, row.mtu_bytes);
     let links = rows.chunk_by(|a, b| link(a) == link(b)).filter_map(|rows| rows.first());
     links
@@ -190,13 +195,14 @@ fn beyond_machine(rows: &[FastLinkRow]) -> Vec<String> {
                 row.bottleneck_bits_per_second, row.mtu_bytes, row.carried_bits_per_second
             )
         })
+        .chain(disturbances(rows.iter().map(|row| (row.repeats, row.disturbed))))
         .collect()
 }
 
 /// A column's name, and what it holds of a row.
 type Column = (&'static str, fn(&FastLinkRow) -> String);
 
-const COLUMNS: [Column; 18] = [
+const COLUMNS: [Column; 20] = [
     ("bottleneck_bits_per_second", |row| rate(Some(row.bottleneck_bits_per_second))),
     ("mtu_bytes", |row| row.mtu_bytes.to_string()),
     ("cross_bits_per_second", |row| rate(Some(row.cross_bits_per_second))),
@@ -214,6 +220,8 @@ const COLUMNS: [Column; 18] = [
     ("covers_truth", |row| text(row.covers_truth)),
     ("bytes_sent", |row| row.bytes_sent.to_string()),
     ("duration_seconds", |row| row.duration_seconds.to_string()),
+    ("repeats", |row| row.repeats.to_string()),
+    ("disturbed", |row| row.disturbed.to_string()),
     ("reason", |row| text(row.reason.as_ref())),
 ];
 

@@ -47,6 +47,10 @@ pub struct FastLinkRow {
     pub bytes_sent: u64,
     /// From the first train to the result.
     pub duration_seconds: f64,
+    /// How often it was repeated because the emulated link had been late.
+    pub repeats: u32,
+    /// Whether the last repetition was disturbed as well: it shows this machine, not the link, and is not judged.
+    pub disturbed: bool,
 }
 
 impl FastLinkRow {
@@ -79,6 +83,8 @@ impl FastLinkRow {
             warnings: Vec::new(),
             bytes_sent: 0,
             duration_seconds: 0.0,
+            repeats: 0,
+            disturbed: false,
         };
         match report {
             Ok(report) => row.fill(report),

@@ -1,7 +1,11 @@
-use super::realtime::Testbed;
+use super::realtime::{Testbed, emulated, kernels};
 use super::row::FastLinkRow;
 use super::scenario::{FastLinkPath, FastLinkPoint, FastLinks};
+use crate::accuracy::BottleneckKind;
 use crate::error::RunError;
+use crate::repeat::{MAX_REPEATS, until_undisturbed};
+use testnet::FastFabric;
+use units::Span;
 
 /// How far an experiment on fast links has come.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,6 +14,11 @@ pub enum FastLinksProgress<'a> {
     Building(FastLinkPath),
     /// A measurement begins.
     Running(&'a FastLinkPoint),
+    /// Host scheduling delay disturbed the run, which is repeated.
+    Repeating {
+        /// By how much the emulated link was late.
+        lateness: Span,
+    },
     /// A measurement is done.
     Done(&'a FastLinkRow),
 }
@@ -29,18 +38,37 @@ pub fn run(
     let mut rows = Vec::with_capacity(experiment.measurements());
     for path in experiment.paths().into_iter().take_while(|_| !stop()) {
         observer(FastLinksProgress::Building(path));
-        let testbed = Testbed::build(path, experiment.queue)?;
-        for point in experiment.points_on(path).iter().take_while(|_| !stop()) {
-            observer(FastLinksProgress::Running(point));
-            let row = testbed.measure(point)?;
-            observer(FastLinksProgress::Done(&row));
-            rows.push(row);
-        }
+        let points = experiment.points_on(path);
+        rows.extend(match experiment.bottleneck {
+            BottleneckKind::Htb => run_on(kernels(path, experiment.queue)?, &points, observer, stop)?,
+            _ => run_on(emulated(path, experiment.queue)?, &points, observer, stop)?,
+        });
+    }
+    Ok(rows)
+}
+
+/// Measures the points of one network.
+fn run_on<F: FastFabric>(
+    network: F,
+    points: &[FastLinkPoint],
+    observer: &mut dyn FnMut(FastLinksProgress<'_>),
+    stop: &dyn Fn() -> bool,
+) -> Result<FastLinksOutcome, RunError> {
+    let Some(first) = points.first() else { return Ok(Vec::new()) };
+    let testbed = Testbed::new(network, first.path.mtu)?;
+    let mut rows = Vec::with_capacity(points.len());
+    for point in points.iter().take_while(|_| !stop()) {
+        observer(FastLinksProgress::Running(point));
+        let repeating = |lateness| observer(FastLinksProgress::Repeating { lateness });
+        let repeated = until_undisturbed(MAX_REPEATS, || testbed.measure(point), repeating, stop)?;
+        let row = FastLinkRow { repeats: repeated.repeats, disturbed: repeated.disturbed, ..repeated.row };
+        observer(FastLinksProgress::Done(&row));
+        rows.push(row);
     }
     Ok(rows)
 }
 
 /// The number of runs and how long they take, in words.
 pub fn expected_time(experiment: &FastLinks) -> String {
-    format!("{} measurements of about 1 s in real time", experiment.measurements())
+    format!("{} measurements of about 1 s in real time, repeated where disturbed", experiment.measurements())
 }

@@ -1,4 +1,4 @@
-use crate::accuracy::Transport;
+use crate::accuracy::{BottleneckKind, Transport};
 use units::{Rate, Span};
 
 /// An experiment on links of gigabits per second. It comes from a scenario file, read and validated by [`load`](crate::load).
@@ -8,6 +8,8 @@ pub struct FastLinks {
     pub name: String,
     /// The question in one line.
     pub title: String,
+    /// What implements the bottleneck: this program, or the kernel's HTB.
+    pub bottleneck: BottleneckKind,
     /// What carries the trains: UDP, or many TCP connections.
     pub transports: Vec<Transport>,
     /// Of the bottleneck, counted in IP packets.

@@ -32,6 +32,8 @@ pub struct PathSummary {
     pub transport: String,
     /// How many.
     pub runs: usize,
+    /// Those whose last repetition was disturbed; they count in none of the figures below.
+    pub disturbed: usize,
     /// Those that gave a value.
     pub values: usize,
     /// Median of |value − truth| / truth.
@@ -57,11 +59,11 @@ impl FastLinksSummary {
     pub(super) fn of(rows: &[FastLinkRow]) -> Self {
         let path = |row: &FastLinkRow| (row.bottleneck_bits_per_second, row.mtu_bytes, row.cross_bits_per_second);
         let groups = rows.chunk_by(|a, b| path(a) == path(b) && a.transport == b.transport);
-        let udp = rows.iter().filter(|row| row.transport == "udp");
+        let udp = undisturbed(rows).filter(|row| row.transport == "udp");
         FastLinksSummary {
             paths: groups.filter_map(PathSummary::of).collect(),
             udp_median_error_ratio: median(&udp.filter_map(|row| row.error_ratio).collect::<Vec<_>>()),
-            wrong: rows.iter().filter(|row| row.fault.is_some()).count(),
+            wrong: undisturbed(rows).filter(|row| row.fault.is_some()).count(),
         }
     }
 }
@@ -69,10 +71,10 @@ impl FastLinksSummary {
 impl PathSummary {
     fn of(rows: &[FastLinkRow]) -> Option<Self> {
         let first = rows.first()?;
-        let all = |figure: fn(&FastLinkRow) -> Option<f64>| rows.iter().filter_map(figure).collect::<Vec<_>>();
-        let count = |what: fn(&FastLinkRow) -> bool| rows.iter().filter(|row| what(row)).count();
+        let all = |figure: fn(&FastLinkRow) -> Option<f64>| undisturbed(rows).filter_map(figure).collect::<Vec<_>>();
+        let count = |what: fn(&FastLinkRow) -> bool| undisturbed(rows).filter(|row| what(row)).count();
         let mut refusals = BTreeMap::new();
-        for reason in rows.iter().filter_map(|row| row.reason.as_deref()) {
+        for reason in undisturbed(rows).filter_map(|row| row.reason.as_deref()) {
             *refusals.entry(cause(reason)).or_default() += 1;
         }
         let bounds = all(|row| row.at_least_bits_per_second.map(Rate::as_f64));
@@ -82,6 +84,7 @@ impl PathSummary {
             cross_bits_per_second: first.cross_bits_per_second,
             transport: first.transport.clone(),
             runs: rows.len(),
+            disturbed: rows.len() - undisturbed(rows).count(),
             values: count(|row| row.available_bits_per_second.is_some()),
             median_error_ratio: median(&all(|row| row.error_ratio)),
             coverage_ratio: mean(&all(|row| row.covers_truth.map(|covers| f64::from(u8::from(covers))))),
@@ -93,4 +96,9 @@ impl PathSummary {
             mean_seconds: mean(&all(|row| Some(row.duration_seconds))).unwrap_or_default(),
         })
     }
+}
+
+/// Those that show the link, not this machine.
+pub(super) fn undisturbed(rows: &[FastLinkRow]) -> impl Iterator<Item = &FastLinkRow> {
+    rows.iter().filter(|row| !row.disturbed)
 }

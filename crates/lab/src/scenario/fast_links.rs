@@ -18,6 +18,7 @@ const QUEUE: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_millis(100
 pub(super) struct File {
     name: String,
     title: String,
+    bottleneck: BottleneckKind,
     transports: Vec<Transport>,
     #[serde(deserialize_with = "rates")]
     rates: Vec<Rate>,
@@ -41,17 +42,15 @@ impl File {
         self.check().map_err(invalid)?;
         let loads: Result<_, _> = self.loads.iter().map(|load| load_of(load)).collect();
         let loads = loads.map_err(invalid)?;
-        let File { name, title, transports, rates, mtus, queue, runs, .. } = self;
-        Ok(FastLinks { name, title, transports, rates, mtus, loads, queue, runs })
+        let File { name, title, bottleneck, transports, rates, mtus, queue, runs, .. } = self;
+        Ok(FastLinks { name, title, bottleneck, transports, rates, mtus, loads, queue, runs })
     }
 
     fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
         if let Some(option) = given.for_others_than_fast_links() {
             return Err(format!("{option} does not apply to experiments on fast links, and this is one"));
         }
-        refuse(given.bottleneck.is_some_and(|kind| kind != BottleneckKind::Htb), || {
-            "fast links are the kernel's HTB, in real time; `kumade lab run path-atlas --virtual --kind fast-link` has others".into()
-        })?;
+        self.bottleneck = given.bottleneck.unwrap_or(self.bottleneck);
         self.runs = given.runs.unwrap_or(self.runs);
         replace(&mut self.transports, &given.transports);
         replace(&mut self.rates, given.rate.as_slice());
@@ -61,6 +60,9 @@ impl File {
     fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
         check_runs(self.runs)?;
+        refuse(self.bottleneck == BottleneckKind::Virtual, || {
+            "fast links are real time; `kumade lab run path-atlas --virtual --kind fast-link` has others".into()
+        })?;
         let lists = [self.transports.len(), self.rates.len(), self.mtus.len(), self.loads.len(), self.runs as usize];
         refuse(lists.contains(&0), || {
             "with no runs, transports, rates, mtus or loads there is nothing to do; ask for at least one".into()
@@ -116,6 +118,7 @@ mod tests {
         };
         let experiment = load("fast-links", &overrides).unwrap().fast_links().unwrap();
         assert_eq!((experiment.measurements(), &experiment.rates[..]), (4, &[Rate::from_mbit(2500)][..]));
+        assert_eq!(experiment.bottleneck, BottleneckKind::Htb);
     }
 
     #[test]

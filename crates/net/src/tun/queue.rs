@@ -1,4 +1,5 @@
 use super::coalesce::{Coalescer, Group};
+use super::handovers::Handovers;
 use super::open::{NAME_TAKEN, open, set_nonblocking};
 use crate::interface;
 use crate::setup::SetupError;
@@ -8,6 +9,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
 use tun_rs::{DeviceBuilder, SyncDevice};
+use units::Time;
 
 /// One queue of a TUN device with segmentation offload: the host hands over TCP and UDP in packets of up to 64 kB, with
 /// unfinished checksums, and takes them so. What comes out of and goes into a queue are nevertheless single IP packets no
@@ -20,6 +22,7 @@ pub struct TunQueue {
     device: SyncDevice,
     buffer: Vec<u8>,
     coalescer: Coalescer,
+    handovers: Option<Handovers>,
 }
 
 /// The longest packet: 64 kB of IP, and headers of IPv6 which do not count.
@@ -56,7 +59,16 @@ impl TunQueue {
 
     fn new(device: SyncDevice) -> Self {
         let coalescer = Coalescer::new(device.udp_gso());
-        TunQueue { device, buffer: Vec::new(), coalescer }
+        TunQueue { device, buffer: Vec::new(), coalescer, handovers: None }
+    }
+
+    /// Has each packet that is read tell when the host handed it over ([`Packets::handed_over`]); in the device's namespace, where it has
+    /// one queue.
+    ///
+    /// # Errors
+    /// Not allowed, or no memory for the ring.
+    pub fn stamped(self, name: &str) -> Result<Self, SetupError> {
+        Ok(TunQueue { handovers: Some(Handovers::to(name)?), ..self })
     }
 
     /// Reads what the host sent with one call: one packet, or one to be segmented. Each comes with `headroom` bytes before
@@ -69,9 +81,22 @@ impl TunQueue {
         self.buffer.resize(headroom + MAX_PACKET_BYTES, 0);
         let mut header = [0; Offload::HEADER];
         let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(&mut self.buffer[headroom..])];
-        let read = self.device.recv_vectored(&mut parts)?;
-        let len = read.checked_sub(Offload::HEADER).ok_or(io::ErrorKind::InvalidData)?;
-        Packets::new(&mut self.buffer[..headroom + len], headroom, Offload::read(header))
+        let read = self.device.recv_vectored(&mut parts);
+        if let (Err(error), Some(handovers)) = (&read, &mut self.handovers)
+            && error.kind() == io::ErrorKind::WouldBlock
+        {
+            handovers.drained();
+        }
+        let len = read?.checked_sub(Offload::HEADER).ok_or(io::ErrorKind::InvalidData)?;
+        let frame = &mut self.buffer[..headroom + len];
+        let handed_over = self.handovers.as_mut().and_then(|handovers| handovers.stamp_of(&frame[headroom..]));
+        let form = Form::of(frame, headroom, Offload::read(header))?;
+        Ok(Packets { form, handed_over })
+    }
+
+    /// Whether a packet waits, or is about to, where the queue is [stamped](Self::stamped). Reads one word of memory.
+    pub fn is_ready(&self) -> bool {
+        self.handovers.as_ref().is_some_and(Handovers::is_ready)
     }
 
     /// Hands the host IP packets in their order. Packets of one TCP connection, or of one UDP flow, that follow each other
@@ -142,7 +167,10 @@ impl fmt::Debug for TunQueue {
 
 /// The packets that one read has given, segmented as they are asked for: all of one flow.
 #[derive(Debug)]
-pub struct Packets<'a>(Form<'a>);
+pub struct Packets<'a> {
+    form: Form<'a>,
+    handed_over: Option<Time>,
+}
 
 #[derive(Debug)]
 enum Form<'a> {
@@ -151,23 +179,29 @@ enum Form<'a> {
     Segmented(Segments<'a>),
 }
 
-impl<'a> Packets<'a> {
-    fn new(frame: &'a mut [u8], headroom: usize, offload: Offload) -> io::Result<Self> {
+impl<'a> Form<'a> {
+    fn of(frame: &'a mut [u8], headroom: usize, offload: Offload) -> io::Result<Self> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         if let Some(segment_bytes) = offload.segment_bytes {
             let transport = offload.checksum.map(|checksum| headroom + usize::from(checksum.start));
-            let segments = Segments::of(frame, headroom, segment_bytes, transport).map_err(invalid)?;
-            return Ok(Packets(Form::Segmented(segments)));
+            return Segments::of(frame, headroom, segment_bytes, transport).map(Form::Segmented).map_err(invalid);
         }
         if let Some(checksum) = offload.checksum {
             checksum.complete(&mut frame[headroom..]).map_err(invalid)?;
         }
-        Ok(Packets(Form::Single(Some(frame))))
+        Ok(Form::Single(Some(frame)))
+    }
+}
+
+impl Packets<'_> {
+    /// When the host handed them over (CLOCK_REALTIME), as one; none where that is not known, or not [asked for](TunQueue::stamped).
+    pub fn handed_over(&self) -> Option<Time> {
+        self.handed_over
     }
 
     /// What was read, with the headroom. Where it is to be segmented, its checksums and lengths are not those of a packet.
     pub fn frame(&self) -> &[u8] {
-        match &self.0 {
+        match &self.form {
             Form::Segmented(segments) => segments.frame(),
             Form::Single(frame) => frame.unwrap_or_default(),
         }
@@ -175,7 +209,7 @@ impl<'a> Packets<'a> {
 
     /// Bytes of the longest of them, with the headroom.
     pub fn longest(&self) -> usize {
-        match &self.0 {
+        match &self.form {
             Form::Segmented(segments) => segments.longest(),
             Form::Single(frame) => frame.map_or(0, <[u8]>::len),
         }
@@ -185,7 +219,7 @@ impl<'a> Packets<'a> {
     /// headroom, and for at least one. Returns the payload of each, where they are several; its transport checksum means
     /// nothing then ([`TunQueue::write_large`]). `None` where there is none left.
     pub fn write_next_large(&mut self, max_bytes: usize, out: &mut Vec<u8>) -> Option<Option<NonZeroU16>> {
-        match &mut self.0 {
+        match &mut self.form {
             Form::Segmented(segments) => segments.write_next_large(max_bytes, out),
             Form::Single(_) => self.write_next(out).then_some(None),
         }
@@ -193,7 +227,7 @@ impl<'a> Packets<'a> {
 
     /// Replaces `out` by the headroom and the next packet; false where there is none left.
     pub fn write_next(&mut self, out: &mut Vec<u8>) -> bool {
-        match &mut self.0 {
+        match &mut self.form {
             Form::Segmented(segments) => segments.write_next(out),
             Form::Single(frame) => match frame.take() {
                 Some(frame) => {

@@ -2,9 +2,11 @@ use super::PATIENCE;
 use super::threads::Threads;
 use crate::network::{Host, NetworkError};
 use net::SetupError;
+use net::pace::Pacer;
 use net::udp::send_burst;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
+use units::{Rate, Span};
 
 /// IPv4 and UDP.
 const HEADER_BYTES: u32 = 28;
@@ -31,6 +33,18 @@ impl Bursts {
     /// # Errors
     /// The system refuses a socket or a thread.
     pub fn send(from: &Host, to: Ipv4Addr, packet_bytes: u32) -> Result<Self, NetworkError> {
+        Bursts::start(from, to, packet_bytes, None)
+    }
+
+    /// The same at this rate of IP packets, without a shaper: it is the thread that paces them.
+    ///
+    /// # Errors
+    /// The system refuses a socket or a thread.
+    pub fn paced(from: &Host, to: Ipv4Addr, packet_bytes: u32, rate: Rate) -> Result<Self, NetworkError> {
+        Bursts::start(from, to, packet_bytes, Some(rate))
+    }
+
+    fn start(from: &Host, to: Ipv4Addr, packet_bytes: u32, rate: Option<Rate>) -> Result<Self, NetworkError> {
         let failed = |error| SetupError::new(format!("send UDP from {} to {to}", from.name), error);
         let open = || {
             let socket = UdpSocket::bind((from.v4, 0))?;
@@ -41,7 +55,10 @@ impl Bursts {
         let sockets = sockets.map_err(failed)?;
         let packets = packets_per_burst(packet_bytes);
         let mut threads = Threads::default();
-        threads.start(&from.namespace, "cross-bursts", move |stop| transmit(&sockets, packets, packet_bytes, stop))?;
+        threads.start(&from.namespace, "cross-bursts", move |stop| {
+            let gap = rate.map(|rate| rate.time_for(u64::from(packets * packet_bytes)));
+            transmit(&sockets, packets, packet_bytes, gap, stop);
+        })?;
         Ok(Bursts { burst_bytes: packets * packet_bytes, _threads: threads })
     }
 
@@ -55,12 +72,17 @@ fn packets_per_burst(packet_bytes: u32) -> u32 {
     (MAX_BURST_BYTES / packet_bytes.max(1)).clamp(1, MAX_BURST_PACKETS)
 }
 
-/// A socket whose buffer is full keeps the thread waiting, until some of what it sent has passed the shaper.
-fn transmit(sockets: &[UdpSocket], packets: u32, packet_bytes: u32, stop: &AtomicBool) {
+/// A socket whose buffer is full keeps the thread waiting, until some of what it sent has passed the shaper; and so does the gap from a burst to
+/// the next one, where there is one.
+fn transmit(sockets: &[UdpSocket], packets: u32, packet_bytes: u32, gap: Option<Span>, stop: &AtomicBool) {
     let payload = packet_bytes.saturating_sub(HEADER_BYTES);
     let burst = vec![0; (packets * payload) as usize];
     let mut segments = true;
-    for socket in sockets.iter().cycle() {
+    let pacer = gap.map(|gap| (gap, Pacer::starting_in(gap)));
+    for (socket, number) in sockets.iter().cycle().zip(0..) {
+        if let Some((gap, pacer)) = &pacer {
+            pacer.wait(*gap * number);
+        }
         if stop.load(Ordering::Relaxed) {
             return;
         }

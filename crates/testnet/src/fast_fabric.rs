@@ -1,0 +1,60 @@
+use crate::directed_link::Lateness;
+use crate::network::{Host, NetworkError};
+use std::thread;
+use units::{Rate, Span, Time};
+
+/// A network with a bottleneck of gigabits per second on the way up, between hosts whose devices carry what is sent at once as one packet of the
+/// kernel: the lab's own, or the kernel's HTB as a reference.
+pub trait FastFabric {
+    /// Cross traffic, until [`end_cross`](Self::end_cross).
+    type Cross;
+
+    /// The host of that name: `a` measures against `b`.
+    ///
+    /// # Errors
+    /// There is none.
+    fn host(&self, name: &str) -> Result<&Host, NetworkError>;
+
+    /// Begins to send cross traffic through the bottleneck, 64 kB at once.
+    ///
+    /// # Errors
+    /// The system refuses a socket, a thread or the rate.
+    fn cross(&self, rate: Rate) -> Result<Self::Cross, NetworkError>;
+
+    /// Ends this cross traffic, and gives its rate since it began, in IP packets.
+    ///
+    /// # Errors
+    /// The system refuses its counters.
+    fn end_cross(&self, cross: Self::Cross) -> Result<Rate, NetworkError>;
+
+    /// What this machine carries of bursts that are sent at a tenth more than the rate: the rate, or less where the machine is too slow.
+    /// Nothing else may be under way.
+    ///
+    /// # Errors
+    /// The system refuses a socket, a thread or its counters.
+    fn carried(&self) -> Result<Rate, NetworkError>;
+
+    /// How late the emulation was from `from` to `to` ([`net::clock::realtime`]); all zero where the kernel does it.
+    ///
+    /// # Errors
+    /// Where the emulation has ended.
+    fn lateness(&self, from: Time, to: Time) -> Result<Lateness, NetworkError>;
+
+    /// The bandwidth that such cross traffic leaves to IP packets of so many bytes.
+    fn available(&self, cross: Rate, packet_bytes: u32) -> Rate;
+}
+
+/// What is offered in order to see what passes, as a part of the rate.
+pub(crate) const OVERLOAD: f64 = 1.1;
+/// From when cross traffic begins until it is as set.
+pub(crate) const SETTLING: Span = Span::from_millis(50);
+const COUNTING: Span = Span::from_millis(300);
+
+/// The rate at which a count of bytes grows, which comes with the instant of counting.
+pub(crate) fn counting(count: impl Fn() -> Result<(u64, Time), NetworkError>) -> Result<Rate, NetworkError> {
+    thread::sleep(SETTLING.to_duration());
+    let (before, began) = count()?;
+    thread::sleep(COUNTING.to_duration());
+    let (after, ended) = count()?;
+    Ok(Rate::from_bytes_over(after - before, ended - began))
+}
