@@ -4,13 +4,14 @@ use ipnet::IpNet;
 use net::interface::{self, Family};
 use net::namespace::Namespace;
 use net::tun::{Packets, TunQueue};
-use net::udp::{BatchReceiver, BatchSocket, Refusal};
+use net::udp::{BatchReceiver, BatchSocket, Refusal, send_burst};
 use net::{Binding, clock, readiness};
 use packet::{Ecn, checksum};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 use testnet::{eventually, in_namespaces};
 use units::Span;
 
@@ -284,6 +285,42 @@ fn a_host_answers_through_the_queue_that_its_packets_come_by() {
                 }
                 assert_eq!(answer.len(), 28 + b"answer".len());
                 assert!(checksum::is_valid(&answer).unwrap());
+            }
+        };
+        namespace.run(work).unwrap();
+    });
+}
+
+#[test]
+fn a_stamped_queue_tells_when_packets_were_handed_over_also_of_those_read_later() {
+    in_namespaces("a_stamped_queue_tells_when_packets_were_handed_over_also_of_those_read_later", || {
+        let namespace = Namespace::new().unwrap();
+        let work = || {
+            let mut queue = device(1).remove(0).stamped("tun7").unwrap();
+            let socket = UdpSocket::bind("10.98.0.1:0").unwrap();
+            socket.connect("10.98.0.9:9").unwrap();
+            let mut sendings = Vec::new();
+            for (number, payload) in (0..6u8).zip([9, 5000, 9, 20_000, 1300, 9]) {
+                let (before, payload) = (clock::realtime(), vec![number; payload]);
+                send_burst(&socket, &payload, 1200, &mut true).unwrap();
+                sendings.push((before, clock::realtime(), payload.len()));
+                thread::sleep(Duration::from_millis(2));
+            }
+            assert!(queue.is_ready());
+            let mut packet = Vec::new();
+            for (before, after, payload) in sendings {
+                let mut left = payload;
+                while left > 0 {
+                    let mut packets = queue.read(0).expect("it was sent");
+                    let stamp = packets.handed_over().expect("a stamp");
+                    while packets.write_next(&mut packet) {
+                        // The host has multicasts of its own to send.
+                        if packet[16..20] == [10, 98, 0, 9] {
+                            assert!(before <= stamp && stamp <= after, "{before:?} {stamp:?} {after:?}");
+                            left -= packet.len() - 28;
+                        }
+                    }
+                }
             }
         };
         namespace.run(work).unwrap();
