@@ -27,6 +27,10 @@ const MIN_TRAINS: usize = 5;
 const MAX_TRAINS: usize = 12;
 /// … until half the interval is no wider than this part of the value.
 const WANTED_HALF_WIDTH: f64 = 0.04;
+/// Before the end, a train is sent at this part of the interval's low end, unless one was no slower than the other part: no queue is to grow
+/// there.
+const BELOW_PART: f64 = 0.97;
+const MIN_BELOW_PART: f64 = 0.9;
 /// No train is slower than this part of the first.
 const MIN_PART: f64 = 0.1;
 /// Nothing is told where the low end of the interval is below this part of its high end.
@@ -91,11 +95,12 @@ impl SlowerTrains {
     /// How long to wait for the next train, and what it is; none where no other is needed. `random` is from 0 to 1.
     pub(super) fn next(&mut self, now: Time, config: &SustainedConfig, random: f64) -> Option<(Span, Section)> {
         let credible = Credible::of(&self.steps, self.rate, narrow(config));
-        if self.left == 0 || self.steps.len() >= MIN_TRAINS && credible.is_precise() {
+        let is_precise = self.steps.len() >= MIN_TRAINS && credible.is_precise();
+        if self.left == 0 || is_precise && self.is_tried(&credible) {
             return None;
         }
         self.left -= 1;
-        let rate = self.next_rate(&credible, random);
+        let rate = if is_precise { self.rate_below(&credible) } else { self.next_rate(&credible, random) };
         let bits = f64::from(config.max_packet) * 8.0;
         let wanted = (rate * TRAIN_SECONDS).clamp(MIN_TRAIN_BYTES * 8.0, MAX_TRAIN_BYTES * 8.0);
         let packets = (wanted.min(rate * MAX_TRAIN_SECONDS) / bits) as u32;
@@ -113,6 +118,17 @@ impl SlowerTrains {
         let margin = (0.5 * (to - from)).max(0.05 * to);
         let (from, to) = if self.left.is_multiple_of(2) { (to, self.rate) } else { (from - margin, to + margin) };
         (from + (to - from) * random).clamp(MIN_PART * self.rate, self.rate)
+    }
+
+    /// Whether a train was a little slower than what is credible: above, where queues of two links grow, the line begins too high.
+    fn is_tried(&self, credible: &Credible) -> bool {
+        let low = credible.quantile(0.025);
+        self.steps.iter().any(|step| (MIN_BELOW_PART * low..low).contains(&step.rate))
+    }
+
+    /// At which no queue grows if the line is right.
+    fn rate_below(&self, credible: &Credible) -> f64 {
+        (BELOW_PART * credible.quantile(0.025)).clamp(MIN_PART * self.rate, self.rate)
     }
 
     /// How long what the newest train has left in the queue takes to leave it, where so much is available.

@@ -258,11 +258,8 @@ fn little_is_not_told_from_what_others_give_up() {
     assert_eq!(found_of(config, |wait, train| path.send(wait, train)), overloads);
 }
 
-/// From 25 Mbit/s on, another queue grows as well: a line through all trains had 23 with an interval of a third of a percent.
-#[test]
-fn trains_that_no_line_fits_tell_nothing() {
-    let (mut near, mut far) = (Tight::of(20e6, 200e6, 0.0, 1), Tight::of(25e6, 50e6, 0.0, 1));
-    let both = |wait, train: &Train| {
+fn in_series(mut near: Tight, mut far: Tight) -> impl FnMut(Span, &Train) -> TrainRecord {
+    move |wait, train| {
         let mut record = near.send(wait, train);
         let others = far.send(wait, train).packets;
         for (packet, other) in record.packets.iter_mut().zip(others) {
@@ -270,7 +267,27 @@ fn trains_that_no_line_fits_tell_nothing() {
             packet.received = packet.received.zip(waited).map(|(at, waited)| at + waited);
         }
         record
-    };
+    }
+}
+
+/// From 44 Mbit/s on, both queues grow, and no train was between that and 14: the value was 43.5 with an interval of a percent where 35 were
+/// available.
+#[test]
+fn the_last_one_is_a_little_slower_than_what_the_others_show() {
+    for seed in 1..=20 {
+        let both = in_series(Tight::of(35e6, 482e6, 2e-5, seed), Tight::of(44e6, 180e6, 0.0, 1));
+        let Sustained::Overloads { available, .. } = found_of(SustainedConfig { seed, ..config(52) }, both) else {
+            panic!("{seed}: no queue grew");
+        };
+        let is_wrong = available.is_some_and(|found| found.low.as_f64() > 1.05 * 35e6);
+        assert!(!is_wrong, "{seed}: {available:?}");
+    }
+}
+
+/// From 25 Mbit/s on, another queue grows as well: a line through all trains had 23 with an interval of a third of a percent.
+#[test]
+fn trains_that_no_line_fits_tell_nothing() {
+    let both = in_series(Tight::of(20e6, 200e6, 0.0, 1), Tight::of(25e6, 50e6, 0.0, 1));
     assert_eq!(limiter(found(30, both)).available, None);
 }
 
