@@ -21,6 +21,8 @@ const MIN_CROSS_PART: f64 = 0.1;
 const MAX_UNSTAMPED_PART: f64 = 0.7;
 /// At such a rate and above, hosts build queues as links do.
 const HOST_LIMITED: Rate = Rate::from_mbit(500);
+/// Where the tight link is not the narrow one, a bucket is slower than this part of the latter; else it is that link itself.
+const MAX_BUCKET_PART: f64 = 0.5;
 /// What arrives of a part of a train may be less than what lasts, by chance.
 const DELIVERED_MARGIN: f64 = 1.15;
 /// IP bytes of a direction, unless the user has requested a budget: only links of many Gbit/s take nearly as much.
@@ -230,7 +232,8 @@ fn refuse(rate: Rate, outcome: Outcome) -> Outcome {
 }
 
 fn limit(limiter: &Limiter, outcome: Outcome) -> Outcome {
-    let Limiter { policing, delivered, sent, doubt, available, committed_rate, .. } = limiter;
+    let Limiter { policing, delivered, sent, doubt, committed_rate, .. } = limiter;
+    let available = limiter.available.filter(|_| !are_two_queues(limiter, &outcome));
     let what = match policing {
         Some(Policing::Drops) => "a policer drops what exceeds its committed rate",
         Some(Policing::Delays) => "what passes in short trains does not last: longer ones build a queue",
@@ -248,7 +251,7 @@ fn limit(limiter: &Limiter, outcome: Outcome) -> Outcome {
     let mut warnings = outcome.warnings;
     warnings.extend(available.map(|_| format!("{what}: the value is what lasts")));
     Outcome {
-        available: *available,
+        available,
         bound: bound.filter(|_| available.is_none()),
         reason: Some(reason).filter(|_| available.is_none()),
         spread: None,
@@ -256,6 +259,15 @@ fn limit(limiter: &Limiter, outcome: Outcome) -> Outcome {
         warnings,
         ..outcome
     }
+}
+
+/// Whether it is no bucket that the trains have found, but the queue of the narrow link, where a queue also grows at another link: a line through
+/// the growth of both begins above what either leaves.
+fn are_two_queues(limiter: &Limiter, outcome: &Outcome) -> bool {
+    let is_narrow = |rate: Estimate<Rate>| {
+        outcome.capacity.is_some_and(|narrow| rate.value.as_f64() > MAX_BUCKET_PART * narrow.as_f64())
+    };
+    outcome.tight_link.is_some() && limiter.committed_rate.is_some_and(is_narrow)
 }
 
 /// Whether a policer was found, and what it leaves.
@@ -362,6 +374,31 @@ mod tests {
         let refuted = judge(&Sustained::Overloads { rate: Rate::from_mbit(85), available: None }, sender_limited);
         assert!(refuted.bound.is_none() && refuted.reason.unwrap().contains("kept a queue growing"));
         assert!(found.reason.unwrap().contains("tight link"));
+    }
+
+    /// Through the queues of a link of 100 Mbit/s and of one of 950 before it, a line told from 35 to 40 Mbit/s where 13 were available.
+    #[test]
+    fn a_line_through_the_queues_of_two_links_is_no_value() {
+        let rate = |mbit| Estimate { value: Rate::from_mbit(mbit), ..outcome().available.unwrap() };
+        let limited = |committed| Limiter {
+            policing: Some(Policing::Delays),
+            delivered: Rate::from_mbit(60),
+            sent: Rate::from_mbit(95),
+            doubt: Rate::ZERO,
+            available: Some(rate(38)),
+            committed_rate: Some(rate(committed)),
+            burst_bytes: None,
+        };
+        let judged =
+            |committed, tight_link| judge(&Sustained::Limited(limited(committed)), Outcome { tight_link, ..outcome() });
+        let tight = Some(Rate::from_mbit(1170));
+        let refused = judged(95, tight);
+        assert_eq!(
+            (refused.available, refused.bound),
+            (None, Some(Bound::AtMost(Rate::from_mbit(69), Limit::TokenBucket)))
+        );
+        // A bucket is slower than the line behind it, and without another queue the line tells.
+        assert!(judged(40, tight).available.is_some() && judged(95, None).available.is_some());
     }
 
     /// Over connections, hosts held up what a link of 2 Gbit/s carried: "at most 863 Mbit/s" was said where 1400 were available.
