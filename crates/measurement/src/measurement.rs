@@ -430,7 +430,8 @@ impl Measurement {
             (None, _) | (_, Some(Sustained::Limited(_))) => judged,
             (Some(found), _) => {
                 let rate = utilization::narrow(&found.capacity).map(|link| link.value);
-                Judged { outcome: utilization::resolve(rate, judged.outcome), ..judged }
+                let duration = phase.series.cost(now).duration;
+                Judged { outcome: utilization::resolve(rate, duration, judged.outcome), ..judged }
             }
         };
         let result = self.known().report(phase, judged, sustained, now);
