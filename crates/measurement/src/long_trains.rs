@@ -53,6 +53,13 @@ pub(crate) fn judge(
         return outcome;
     };
     let VaryingLink { available, spread, carried: (slowest, fastest), trains, .. } = link;
+    if link.gives_way {
+        let reason = format!(
+            "{}: in {trains} long trains, cross traffic gave way the more the longer they lasted, as TCP connections do",
+            cycle.what
+        );
+        return Outcome { reason: Some(reason), ..outcome };
+    }
     let width = available.high.as_f64() - available.low.as_f64();
     if width > MAX_WIDTH * available.value.as_f64() {
         let reason = format!(

@@ -33,6 +33,8 @@ pub(super) struct Reading {
     pub(super) parts: Option<(Part, Part)>,
     /// From one turn to the next, in seconds.
     pub(super) turn: f64,
+    /// The halves of the slow part; none where it is too short.
+    pub(super) halves: Option<(Part, Part)>,
 }
 
 /// Why there is no reading of a train.
@@ -90,7 +92,10 @@ impl Reading {
         let split = waiting.partition_point(|turn| turn.sent <= end).saturating_sub(1);
         let is_enough = split.min(waiting.len() - 1 - split) >= MIN_PART_STEPS;
         let parts = Part::of(&waiting[..=split]).zip(Part::of(&waiting[split..])).filter(|_| is_enough);
-        Ok(Reading { whole, parts, turn: whole.arrived / (waiting.len() - 1) as f64 })
+        let half = split + (waiting.len() - 1 - split) / 2;
+        let is_enough = is_enough && half - split >= MIN_PART_STEPS;
+        let halves = Part::of(&waiting[split..=half]).zip(Part::of(&waiting[half..])).filter(|_| is_enough);
+        Ok(Reading { whole, parts, halves, turn: whole.arrived / (waiting.len() - 1) as f64 })
     }
 }
 

@@ -1,7 +1,7 @@
 //! What many trains say together.
 
-use super::reading::Reading;
-use crate::stats::{quantile, random, standard_deviation, student_t_95};
+use super::reading::{Part, Reading};
+use crate::stats::{self, quantile, random, standard_deviation, student_t_95};
 use train::Estimate;
 use units::Rate;
 
@@ -9,6 +9,10 @@ use units::Rate;
 const REPLICATES: usize = 400;
 /// By this part of what the link carries at least, values are uncertain to either side: trains span so many turns only.
 const MIN_HALF_WIDTH: f64 = 0.02;
+/// Cross traffic gives way if the link seems to carry this part more at the end of trains, …
+const MIN_GIVEN_WAY: f64 = 0.1;
+/// … of so many at least.
+const MIN_HALVES: usize = 6;
 
 /// A reading, and how many seconds it stands for.
 pub(super) type Weighted = (f64, Reading);
@@ -37,6 +41,8 @@ pub struct VaryingLink {
     pub cross: Rate,
     /// Trains that tell.
     pub trains: u32,
+    /// Whether cross traffic gave way to trains while these lasted, so that the mean over a train is not what is available.
+    pub gives_way: bool,
 }
 
 impl Fit {
@@ -79,8 +85,22 @@ impl VaryingLink {
             carried: (rate(slowest), rate(fastest)),
             cross: rate(fit.cross),
             trains: count as u32,
+            gives_way: gives_way(readings, &fit),
         })
     }
+}
+
+/// Whether the link seems to have carried more in the second half of slow parts than in the first one, by the same cross traffic: then there
+/// was less of it.
+fn gives_way(readings: &[Weighted], fit: &Fit) -> bool {
+    let carried = |part: Part| part.rate() + fit.cross * part.ratio();
+    let more: Vec<f64> = readings
+        .iter()
+        .filter_map(|(_, reading)| reading.halves.map(|(first, second)| carried(second) - carried(first)))
+        .map(|more| more / fit.carried)
+        .collect();
+    let error = standard_deviation(&more) / (more.len().max(1) as f64).sqrt();
+    more.len() >= MIN_HALVES && stats::mean(&more) > MIN_GIVEN_WAY.max(student_t_95(more.len()) * error)
 }
 
 /// Of a value over the time that its readings stand for; none where no reading has one.

@@ -1,3 +1,4 @@
+use super::reading::Part;
 use super::*;
 use crate::stats::random;
 use train::{PacketRecord, Train};
@@ -176,4 +177,28 @@ fn nothing_is_found_where_all_is_lost_or_no_queue_grows() {
         assert_eq!(trains.next(now), Step::Done(None));
         assert!((2..=MAX_SEARCH + 1).contains(&sent), "{sent}");
     }
+}
+
+/// Of a link of 70 Mbit/s and so much cross traffic in the halves of the slow part, in Mbit/s.
+fn reading(cross: [f64; 2], chance: f64) -> Reading {
+    let part = |cross: f64, ratio: f64| Part { bits: (70.0 + chance - cross * ratio) * 1e6, sent: ratio, arrived: 1.0 };
+    let [first, second] = cross.map(|cross| part(cross, 1.1));
+    let slow = Part { bits: first.bits + second.bits, sent: 2.2, arrived: 2.0 };
+    let fast = part(cross[0], 0.25);
+    let whole = Part { bits: fast.bits + slow.bits, sent: 2.45, arrived: 3.0 };
+    Reading { whole, parts: Some((fast, slow)), halves: Some((first, second)), turn: 1e-3 }
+}
+
+/// A TCP connection that took 37 Mbit/s took the less the longer the queue was: 42 Mbit/s were said to be available of 70, instead of 33.
+#[test]
+fn cross_traffic_that_gives_way_shows_at_the_end_of_trains() {
+    let link = |cross: [f64; 2]| {
+        let readings: Vec<Weighted> =
+            (0..24).map(|number| (0.1, reading(cross, f64::from(number % 5) - 2.0))).collect();
+        VaryingLink::of(&readings, 1).unwrap()
+    };
+    assert!(link([37.0, 22.0]).gives_way);
+    let steady = link([37.0, 37.0]);
+    assert!(!steady.gives_way && (steady.available.value.as_f64() / 33e6 - 1.0).abs() < 0.01, "{steady:?}");
+    assert!(!link([35.0, 39.0]).gives_way);
 }
