@@ -204,7 +204,7 @@ impl ServiceCycle {
 }
 
 /// Whether there is a value or a bound although many trains were rejected since their packets arrived in clumps.
-fn arrives_in_clumps(outcome: &Outcome, is_vague: bool) -> bool {
+pub(crate) fn arrives_in_clumps(outcome: &Outcome, is_vague: bool) -> bool {
     let rejected: u32 = outcome.trains_rejected.values().sum();
     let clumped = outcome.trains_rejected.get(&Rejection::ReceiverStalled).copied().unwrap_or(0);
     let part = f64::from(clumped) / f64::from(outcome.trains_used + rejected).max(1.0);
@@ -299,5 +299,16 @@ mod tests {
             assert_eq!(cycle.judge(outcome(), None, false), (outcome(), None, None));
             assert_eq!(cycle.batch_period().map(|cycle| cycle.as_nanos() / 1000), (batch > 1).then_some(402));
         }
+    }
+
+    /// Over connections that take seven links, ten of fourteen trains arrived in clumps: "at most 18 Mbit/s" was said where 900 were available.
+    #[test]
+    fn a_bound_of_trains_that_arrived_in_clumps_is_known_as_such() {
+        let bound = Some(estimate::Bound::AtMost(Rate::from_mbit(18), estimate::Limit::FlowQueueing));
+        let of = |clumped| {
+            let trains_rejected = [(Rejection::ReceiverStalled, clumped)].into();
+            arrives_in_clumps(&Outcome { bound, trains_used: 4, trains_rejected, ..outcome() }, false)
+        };
+        assert!(of(10) && !of(3));
     }
 }

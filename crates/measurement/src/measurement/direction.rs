@@ -7,6 +7,7 @@ use crate::jitter;
 use crate::plan::{Coalescing, MeasurementPlan, Session};
 use crate::report::DirectionReport;
 use crate::series::TrainSeries;
+use crate::service_cycle;
 use crate::service_order::ServiceOrder;
 use crate::sustained;
 use crate::transport::TransportInUse;
@@ -78,6 +79,9 @@ impl Known<'_> {
         let is_jitter = !is_policed && outcome.bound.is_none() && is_catching_up;
         // Where flows have queues of their own, packets come in clumps as well.
         let is_in_turn = phase.order == Some(ServiceOrder::InTurn) && !service_cycle.is_batched();
+        // Where they take several paths, most trains arrive in clumps, and show one of these.
+        let is_misled = is_in_turn && service_cycle::arrives_in_clumps(&outcome, false);
+        let outcome = if is_misled { Outcome { bound: None, ..outcome } } else { outcome };
         let (outcome, fair_share, cycle) = match is_policed
             || is_in_turn
             || (varies && outcome.available.is_none() && outcome.bound.is_none())
