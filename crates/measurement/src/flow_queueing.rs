@@ -207,6 +207,7 @@ mod tests {
         Capacity {
             bottleneck: Some(rates(50)),
             at_least: None,
+            is_indefinite: false,
             reason: None,
             is_sender_limited: false,
             shaper: None,

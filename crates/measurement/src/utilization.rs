@@ -283,6 +283,7 @@ mod tests {
         Capacity {
             bottleneck: Some(rates(99, 100, 101)),
             at_least: None,
+            is_indefinite: false,
             reason: None,
             is_sender_limited: false,
             shaper: None,

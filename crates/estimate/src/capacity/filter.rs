@@ -66,6 +66,11 @@ impl Refusal {
             _ => None,
         }
     }
+
+    /// Whether the capacity may be anything from zero on.
+    pub(super) fn is_indefinite(&self) -> bool {
+        matches!(*self, Refusal::Busy(Rate::ZERO, _))
+    }
 }
 
 /// The result of the undelayed bursts of one shape.
@@ -281,6 +286,13 @@ mod tests {
     fn no_bound_is_zero() {
         let busy = |low| Refusal::Busy(low, Rate::from_mbit(9)).at_least();
         assert_eq!((busy(Rate::ZERO), busy(Rate::from_mbit(2))), (None, Some(Rate::from_mbit(2))));
+    }
+
+    /// Behind delays that varied by a millisecond, from 40 to 88 Mbit/s were said to be available where 125 were; bursts showed from 0 to 201.
+    #[test]
+    fn a_capacity_from_zero_on_is_indefinite() {
+        let is_indefinite = |low| Refusal::Busy(low, Rate::from_mbit(201)).is_indefinite();
+        assert!(is_indefinite(Rate::ZERO) && !is_indefinite(Rate::from_mbit(2)));
     }
 
     #[test]

@@ -167,6 +167,7 @@ impl CapacityProbe {
             (None, Ok(reading)) if self.seen.scouted.is_some() => Ok(reading.estimate()),
             (None, read) => Err(read.err()),
         };
+        let is_indefinite = matches!(&found, Err(Some(refusal)) if refusal.is_indefinite());
         let (bottleneck, at_least, reason) = match found {
             Ok(estimate) => (Some(estimate), None, None),
             Err(refusal) => {
@@ -182,6 +183,7 @@ impl CapacityProbe {
         Capacity {
             bottleneck,
             at_least,
+            is_indefinite,
             reason,
             is_sender_limited,
             shaper,

@@ -13,6 +13,8 @@ pub struct Capacity {
     pub bottleneck: Option<Estimate<Rate>>,
     /// A lower bound where there is no value.
     pub at_least: Option<Rate>,
+    /// Whether all bursts waited for so different times that it may be anything from zero on.
+    pub is_indefinite: bool,
     /// Why there is no value; none where there is one.
     pub reason: Option<String>,
     /// Whether it is not known because the sender is slower than the path.
@@ -151,6 +153,7 @@ mod tests {
         let capacity = Capacity {
             bottleneck,
             at_least: None,
+            is_indefinite: false,
             reason: None,
             is_sender_limited: false,
             shaper: None,

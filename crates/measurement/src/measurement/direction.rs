@@ -71,7 +71,10 @@ impl Known<'_> {
         let has_clear_bursts = capacity.is_some_and(|capacity| capacity.bottleneck.is_some());
         let is_one_queue = phase.order == Some(ServiceOrder::AsSent) && has_clear_bursts;
         let is_told = self.transport.kind() == Transport::Udp || is_one_queue;
-        let hides_queues = is_catching_up || !is_told && is_of_packets();
+        // Where delays vary so much that bursts tell nothing, the method's trains tell no more, unless later ones have found a token bucket.
+        let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
+        let is_indefinite = !is_limited && capacity.is_some_and(|capacity| capacity.is_indefinite);
+        let hides_queues = is_catching_up || (!is_told || is_indefinite) && is_of_packets();
         let (outcome, fair_share) = jitter::judge(notable, hides_queues, outcome, fair_share);
         // What a policer leaves of bursts arrives in clumps.
         let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);

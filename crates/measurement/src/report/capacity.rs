@@ -178,6 +178,7 @@ mod tests {
         let found = Capacity {
             bottleneck,
             at_least: None,
+            is_indefinite: false,
             reason,
             is_sender_limited: false,
             shaper,
