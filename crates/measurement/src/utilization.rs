@@ -39,7 +39,7 @@ const MAX_CERTAIN_QUEUED: f64 = 0.3;
 /// … unless waits depend on those before by so much.
 const MIN_CERTAIN_CORRELATION: f64 = 0.4;
 /// The low end of an interval allows for more than chance if it is so many times as far from the value as the high one.
-const MAX_ASYMMETRY: f64 = 4.0;
+const MAX_ASYMMETRY: f64 = 8.0;
 /// A precise value and the look may differ by this part of the link.
 const MAX_DIFFERENCE: f64 = 0.05;
 /// Little is available below this part of the link.
@@ -315,7 +315,7 @@ mod tests {
     /// 100 were said to be available.
     #[test]
     fn small_packets_do_not_see_a_queue_that_grows_at_a_faster_link() {
-        let unseen = rates(83, 95, 97);
+        let unseen = rates(83, 97, 98);
         let both = judged(&Utilization { mean_wait: 0.35, ..busy(0.0, 0.02, 0.04) }, true, unseen);
         assert_eq!(both.low, unseen.low);
     }
