@@ -53,7 +53,7 @@ pub use methods::METHODS;
 pub use pathchirp::{PathChirp, PathChirpConfig};
 pub use pathload::{Pathload, PathloadConfig};
 pub use pathtester::{PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig};
-pub use primed::{Primed, PrimedConfig};
+pub use primed::{LOST_WITHOUT_QUEUE, Primed, PrimedConfig};
 pub use settings::MethodSettings;
 pub use sustained::{Limiter, Policing, Sustained, SustainedConfig, SustainedProbe};
 pub use utilization::{Utilization, UtilizationConfig, UtilizationProbe};

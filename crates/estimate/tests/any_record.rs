@@ -227,6 +227,7 @@ proptest! {
                 max_packets,
                 connections,
                 is_bucket_hinted,
+                is_lossy: seed.is_multiple_of(5),
                 is_one_by_one: seed.is_multiple_of(2),
                 least_bytes: seed % 8_000_000,
                 budget_bytes,

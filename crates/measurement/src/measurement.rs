@@ -403,7 +403,7 @@ impl Measurement {
             estimate::Step::Done(outcome) => match self.sustained_probe(&phase, &outcome, now) {
                 Some(probe) => {
                     let look = self.fullness_probe(&phase, &outcome, now);
-                    let next = SustainedPhase { available: phase, outcome, probe, judged: None };
+                    let next = SustainedPhase { available: phase, outcome, probe, judged: None, earlier: None };
                     let next = match look {
                         Some((link, probe)) => Phase::Fullness(Box::new(FullnessPhase { next, link, probe })),
                         None => Phase::Sustained(Box::new(next)),

@@ -50,6 +50,8 @@ pub(crate) struct Limits {
     pub(crate) is_batched: bool,
     /// Whether packets catch up with those before: in batches or one by one.
     pub(crate) is_catching_up: bool,
+    /// See [`SustainedConfig::is_lossy`].
+    pub(crate) is_lossy: bool,
 }
 
 impl Limits {
@@ -106,6 +108,7 @@ pub(crate) fn probe(
             max_packets: limits.max_packets(),
             connections: limits.connections,
             is_bucket_hinted,
+            is_lossy: limits.is_lossy,
             is_one_by_one: !limits.is_catching_up,
             least_bytes,
             budget_bytes,
@@ -140,7 +143,7 @@ pub(crate) fn legible(carried: &CarriedTrain) -> Option<TrainRecord> {
 /// The outcome in the light of the longer trains.
 pub(crate) fn judge(found: &Sustained, outcome: Outcome) -> Outcome {
     match found {
-        Sustained::Untried(_) => outcome,
+        Sustained::Untried(_) | Sustained::Passes { .. } => outcome,
         Sustained::Lasts { rate, max_growth, .. } => lower(*rate, *max_growth, outcome),
         Sustained::Overloads { rate, available: Some(found) } => grown(*rate, *found, outcome),
         Sustained::Overloads { rate, available: None } => refuse(*rate, outcome),
@@ -163,7 +166,7 @@ pub(crate) fn is_beyond_trial(outcome: &Outcome, sustained: Option<&Sustained>) 
 /// The same of an outcome that is a mean over long trains: a single one gives no bound where delays vary.
 pub(crate) fn judge_mean(found: &Sustained, outcome: Outcome) -> Outcome {
     match found {
-        Sustained::Untried(_) | Sustained::Lasts { .. } => outcome,
+        Sustained::Untried(_) | Sustained::Lasts { .. } | Sustained::Passes { .. } => outcome,
         // Slower trains take it that only cross traffic varies.
         Sustained::Overloads { rate, .. } => Outcome { bound: None, ..refuse(*rate, outcome) },
         other => Outcome { bound: None, ..judge(other, outcome) },
@@ -278,7 +281,7 @@ pub(crate) fn is_policed(found: &Sustained) -> bool {
 /// Bytes that passed at the rate.
 pub(crate) fn bytes(found: Option<&Sustained>) -> Option<u64> {
     match found? {
-        Sustained::Lasts { bytes, .. } => Some(*bytes),
+        Sustained::Lasts { bytes, .. } | Sustained::Passes { bytes, .. } => Some(*bytes),
         _ => None,
     }
 }
@@ -295,8 +298,15 @@ mod tests {
     fn a_measurement_takes_no_more_than_this_unless_it_is_requested() {
         let spent = Cost { bytes: 52_000_000, ..Cost::default() };
         let (is_batched, is_catching_up) = (false, false);
-        let limits =
-            Limits { max_packet: 1500, connections: None, spent, least_delay: None, is_batched, is_catching_up };
+        let limits = Limits {
+            max_packet: 1500,
+            connections: None,
+            spent,
+            least_delay: None,
+            is_batched,
+            is_catching_up,
+            is_lossy: false,
+        };
         assert_eq!(limits.bytes_left(None), 8_000_000);
         assert_eq!(limits.bytes_left(Some(50_000_000)), 0);
         assert_eq!(limits.bytes_left(Some(100_000_000)), 48_000_000);

@@ -3,10 +3,11 @@
 //! Small packets do not push TCP connections aside, as trains do, and see a packet of others on the link even where flows have
 //! queues of their own. But they see the load of all links, and noise of hosts and receivers as well: what they find idle is idle, but
 //! what they find busy need not be. So where both agree they narrow an interval down; else they lower its low end, if what they saw is a
-//! queue; and they give the value where flows have queues of their own, of which trains see nothing.
+//! queue; and they give the value where flows have queues of their own, of which trains see nothing, or where queues are so short that trains
+//! lose packets at any rate, while there is room for a small one. A policer has no part in what they see, so that a longer train must pass then.
 
 use crate::flow_queueing;
-use estimate::{Bound, Capacity, Limit, Outcome, Utilization};
+use estimate::{Bound, Capacity, LOST_WITHOUT_QUEUE, Limit, Outcome, Sustained, Utilization};
 use train::Estimate;
 use units::{Rate, Span};
 
@@ -20,6 +21,8 @@ const NARROW: f64 = 0.035;
 const VAGUE: f64 = 0.5;
 /// Where flows have queues of their own, so few packets wait for longer than for one other, if flows are many, …
 const MAX_QUEUED_OF_MANY: f64 = 0.08;
+/// … and in a queue that is short, so few do.
+const MAX_QUEUED_SHORTLY: f64 = 0.5;
 /// … or of one flow, which also meets sparse packets of others, …
 const MAX_QUEUED: f64 = 0.3;
 /// … and those that wait do so on average for this part of one at least: on a faster link, they wait for less.
@@ -40,6 +43,8 @@ const MAX_CERTAIN_QUEUED: f64 = 0.3;
 const MIN_CERTAIN_CORRELATION: f64 = 0.4;
 /// The low end of an interval allows for more than chance if it is so many times as far from the value as the high one.
 const MAX_ASYMMETRY: f64 = 8.0;
+/// So much may be lost of a train that passes.
+const MAX_LOST: f64 = 0.02;
 /// A precise value and the look may differ by this part of the link.
 const MAX_DIFFERENCE: f64 = 0.05;
 /// Little is available below this part of the link.
@@ -62,6 +67,9 @@ const MAX_LONG_TRAIN: f64 = 1.1;
 const FLOW_QUEUEING: &str =
     "flows have queues of their own: the value is what the link leaves idle, as sparse small packets see it";
 
+const LOSSES: &str = "trains lose packets, or wait in queues, at any rate: the value is what the link leaves idle, as sparse small packets \
+    see it";
+
 const BETWEEN: &str = "flows have queues of their own: the interval reaches from what sparse small packets found idle to what trains found";
 
 /// The rate of the narrow link, as far as it is known: not where a long train was faster than bursts.
@@ -77,7 +85,8 @@ pub(crate) fn narrow(capacity: &Capacity) -> Option<Estimate<Rate>> {
 
 /// The rate of the narrow link, if packets that come while others are sent wait for these: not where a token bucket lets them pass.
 fn link_of_waits(capacity: &Capacity, outcome: &Outcome) -> Option<Estimate<Rate>> {
-    let is_bucket = capacity.shaper.is_some() || (capacity.passes_few_at_once && outcome.available.is_some());
+    let is_bucket = capacity.shaper.is_some()
+        || (capacity.passes_few_at_once && (outcome.available.is_some() || may_tell_of_losses(outcome)));
     narrow(capacity).filter(|_| !is_bucket)
 }
 
@@ -89,6 +98,7 @@ pub(crate) fn needed(capacity: &Capacity, outcome: &Outcome) -> Option<(Estimate
         (None, Some(bound)) => matches!(bound.limit(), Limit::NearlyFull | Limit::FlowQueueing),
         (None, None) => flow_queueing::is_overtaking(outcome),
     };
+    let is_open = is_open || may_tell_of_losses(outcome);
     let time = if is_open { TIME } else { SHORT_TIME };
     (is_open || outcome.available.is_some()).then_some((rate, time))
 }
@@ -132,6 +142,51 @@ pub(crate) fn judge(
         },
         None => outcome,
     }
+}
+
+/// Whether trains tell no value because of what they lose or queue, which sparse packets do not: they find room in the shortest queue.
+pub(crate) fn may_tell_of_losses(outcome: &Outcome) -> bool {
+    let is_limited = outcome.bound.is_some_and(|bound| bound.limit() == Limit::TokenBucket);
+    let is_lossy = outcome.reason.as_deref().is_some_and(|reason| reason.ends_with(LOST_WITHOUT_QUEUE));
+    outcome.available.is_none() && (is_limited || is_lossy)
+}
+
+/// What the link leaves idle, which a longer train is still to show, where trains tell no value because of what they lose or queue. None
+/// where less arrived of these, as behind a token bucket, or where packets wait for other reasons than the link's queue.
+pub(crate) fn idle_despite_losses(found: &Utilization, link: &Estimate<Rate>, outcome: &Outcome) -> Option<Outcome> {
+    let left = found.left(link);
+    let is_excluded = outcome.bound.and_then(|bound| bound.at_most()).is_some_and(|most| left.low > most);
+    let is_of_hosts = link.value.time_for(1500) < MAX_LATENESS && found.queued > MAX_CERTAIN_QUEUED;
+    let is_queue = match is_of_hosts {
+        true => found.correlation >= MIN_CERTAIN_CORRELATION,
+        false => {
+            found.correlation >= MIN_CORRELATION || found.busy.high < MAX_BUSY && found.queued <= MAX_QUEUED_SHORTLY
+        }
+    };
+    if !may_tell_of_losses(outcome) || is_excluded || !is_queue || found.mean_wait < MIN_CREDIBLE_WAIT {
+        return None;
+    }
+    let mut warnings = outcome.warnings.clone();
+    warnings.push(LOSSES.to_owned());
+    let (available, capacity) = (Some(left), Some(link.value));
+    Some(Outcome { available, bound: None, reason: None, spread: None, capacity, warnings, ..outcome.clone() })
+}
+
+/// The outcome of [`idle_despite_losses`] in the light of a longer train; none where hardly anything of it passed.
+///
+/// A link of the rate C that drops the part p of all packets carries r · (1 − p) of a train at the rate r, and x · (1 − p) of cross traffic,
+/// and no more than C. So x is at most C / (1 − p) − r, and at least r − (r + x) · p = r − C · p / (1 − p) is available.
+pub(crate) fn passed(found: &Sustained, outcome: Outcome) -> Option<Outcome> {
+    let Sustained::Passes { rate, arrived, .. } = found else { return None };
+    let (idle, link) = (outcome.available?, outcome.capacity?);
+    let [rate, arrived] = [*rate, *arrived].map(Rate::as_f64);
+    let least = match arrived < (1.0 - MAX_LOST) * rate {
+        true => rate - link.as_f64() * (rate - arrived) / arrived.max(1.0),
+        false => idle.low.as_f64(),
+    };
+    let low = idle.low.min(Rate::from_f64(least.max(0.0)));
+    let available = Estimate { low, ..idle };
+    (!is_vague(&available)).then_some(Outcome { available: Some(available), ..outcome })
 }
 
 /// From what is idle as small packets see it, to which others than the narrow link may have added, to the most that trains allow; none
@@ -355,6 +410,43 @@ mod tests {
         assert_eq!(judge(&queue, &LINK, true, refused.clone(), Some(rates(49, 50, 51))), refused);
         // Receivers that collect packets make all of them late.
         assert_eq!(judge(&busy(0.9, 0.95, 1.0), &LINK, true, refused.clone(), None), refused);
+    }
+
+    fn short_queue(most: Option<u64>) -> Outcome {
+        let reason = Some(format!("28 {LOST_WITHOUT_QUEUE}"));
+        let bound = most.map(|most| Bound::AtMost(Rate::from_mbit(most), Limit::TokenBucket));
+        Outcome { reason, ..outcome(None, bound) }
+    }
+
+    /// Behind queues of two to four packets, of 200 measurements over UDP 33 had no value.
+    #[test]
+    fn where_queues_are_too_short_for_trains_the_link_tells_what_it_leaves() {
+        let found = busy(0.55, 0.6, 0.65);
+        for refused in [short_queue(None), short_queue(Some(45))] {
+            let told = idle_despite_losses(&found, &LINK, &refused).unwrap();
+            assert_eq!((told.available, told.bound, told.reason), (Some(rates(35, 40, 45)), None, None));
+        }
+        // Behind a policer less arrived than the line leaves idle.
+        assert_eq!(idle_despite_losses(&found, &LINK, &short_queue(Some(30))), None);
+        // Hosts make small packets wait for longer than one full packet takes, and none for the one before.
+        let of_hosts = Utilization { queued: 0.7, ..found };
+        assert_eq!(idle_despite_losses(&of_hosts, &LINK, &short_queue(None)), None);
+        assert_eq!(idle_despite_losses(&found, &LINK, &outcome(Some(rates(20, 30, 40)), None)), None);
+    }
+
+    /// Behind a bucket of three packets of 5.4 Mbit/s, sparse packets found twice as much idle as was available.
+    #[test]
+    fn what_is_idle_is_available_as_far_as_a_longer_train_passes() {
+        let told = idle_despite_losses(&busy(0.55, 0.6, 0.65), &LINK, &short_queue(None)).unwrap();
+        let passed = |arrived: f64| {
+            let [rate, arrived] = [33e6, 33e6 * arrived].map(Rate::from_f64);
+            passed(&Sustained::Passes { bytes: 1_500_000, rate, arrived }, told.clone())?.available
+        };
+        assert_eq!(passed(1.0), Some(rates(35, 40, 45)));
+        // 5 % of what is sent in all, of which no more than 100 Mbit/s arrives.
+        let low = passed(0.95).unwrap().low.as_f64();
+        assert!((low - (33e6 - 100e6 * 0.05 / 0.95)).abs() < 10.0, "{low}");
+        assert_eq!(passed(0.8), None);
     }
 
     #[test]

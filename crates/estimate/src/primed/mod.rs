@@ -32,3 +32,4 @@ mod verification;
 
 pub use method::Primed;
 pub use state::PrimedConfig;
+pub use summary::LOST_WITHOUT_QUEUE;

@@ -45,6 +45,9 @@ const MIN_TRAINS_OF_LITTLE: usize = 7;
 /// … if half the interval's width is more than this part of the value.
 const MAX_VAGUENESS: f64 = 0.2;
 
+/// How a reason ends that a part of the packets was lost on a path that seems to have no queue, which trains do not explain.
+pub const LOST_WITHOUT_QUEUE: &str = "% of the packets were lost without a queue: a policer or a very short queue";
+
 /// The byte budget where packets are sent in bursts: as much as the path carries in this time, but no more than this, which leaves 6 MB of
 /// the 60 that a measurement takes at most to see whether the value lasts.
 const FAST_BUDGET_SECONDS: f64 = 0.048;
@@ -273,9 +276,7 @@ fn candidate(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval,
     }
     if state.knowledge.unexplained_loss > MAX_RANDOM_LOSS + loss_error(state) {
         let percent = state.knowledge.unexplained_loss * 100.0;
-        return Err(format!(
-            "{percent:.0} % of the packets were lost without a queue: a policer or a very short queue"
-        ));
+        return Err(format!("{percent:.0} {LOST_WITHOUT_QUEUE}"));
     }
     let interval = interval(used, elapsed.as_secs_f64(), &state.knowledge);
     if interval.half > MAX_HALF_WIDTH * capacity {

@@ -18,6 +18,9 @@ pub struct SustainedConfig {
     pub connections: Option<u32>,
     /// Whether other trains hint at a token bucket, of which nothing else is known: it is then looked for longer, and may not be full.
     pub is_bucket_hinted: bool,
+    /// Whether packets may be lost at any rate, as where a queue is very short: then it is told which part of the train passes, and nothing more
+    /// is tried.
+    pub is_lossy: bool,
     /// Whether packets arrive as they leave a queue, and do not catch up with those before: only then does their delay tell how a queue grows.
     pub is_one_by_one: bool,
     /// IP bytes for which the rate is to be tried at least, as far as the budget allows it: smaller token buckets are not overlooked.

@@ -174,6 +174,7 @@ impl SustainedProbe {
         };
         match fallen.or_else(whole) {
             _ if finds_queue => State::Done(overloads(section.rate)),
+            fall if self.config.is_lossy => self.passed_in_part(look, &train, fall),
             Some(fall) => State::Follow(LaterTrains::new(self.fell(&look, train, fall, record), &self.config)),
             None if is_cut_short(&train, section.packets) => State::Done(overloads(section.rate)),
             None if train.len() < 4 => {
@@ -224,6 +225,27 @@ impl SustainedProbe {
         let Passed { packets, sending, .. } = look.passed;
         let passed = Passed { packets: packets + section.packets, sending: sending + duration, ..look.passed };
         State::Look(Look { passed, so_far: Some(lasts), ..look })
+    }
+
+    /// A train of the look has passed, of which packets may be lost at any rate, but for what is behind the fall.
+    fn passed_in_part(&self, look: Look, train: &[Passage], fall: Option<Fall>) -> State {
+        let index = fall.map_or(0, |fall| fall.index);
+        let seen = self.config.connections.and_then(|connections| reading::rates_over(connections, train, index));
+        let Some(rates) = seen.or_else(|| reading::rates(&train[index..])) else {
+            return State::Done(Sustained::Untried("no packet of the longer train arrived"));
+        };
+        // A queue may have grown first, and then overflowed.
+        let growth = rates.growth.max(reading::grown(&train[index..]));
+        let arrived = Rate::from_f64(look.section.rate * (1.0 - rates.lost) / (1.0 + growth));
+        let least = match look.so_far {
+            Some(Sustained::Passes { arrived: before, .. }) => arrived.min(before),
+            _ => arrived,
+        };
+        let found = Sustained::Passes { bytes: self.bytes, rate: Rate::from_f64(look.section.rate), arrived: least };
+        match look.left {
+            2.. => State::Look(Look { left: look.left - 1, so_far: Some(found), ..look }),
+            _ => State::Done(found),
+        }
     }
 
     /// A queue grew in a train of the look, which ended then: slower ones follow, if delays tell how fast queues grow.

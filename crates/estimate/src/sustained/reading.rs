@@ -96,6 +96,19 @@ pub(super) fn rates_over(connections: u32, train: &[Passage], from: usize) -> Op
     (packets > 0).then_some(Rates { arrived: all.sent * (1.0 - lost), packets, lost, wander, ..all })
 }
 
+/// By how many seconds a second the delay is longer at the end than at the beginning, if it is.
+pub(super) fn grown(part: &[Passage]) -> f64 {
+    const END_PART: usize = 10;
+    let delays: Vec<(f64, f64)> =
+        part.iter().filter_map(|passage| Some((passage.sent, passage.arrived? - passage.sent))).collect();
+    let count = delays.len().div_ceil(END_PART);
+    let [first, last] = [&delays[..count], &delays[delays.len() - count..]].map(|end| {
+        let middle = |of: fn(&(f64, f64)) -> f64| median(&end.iter().map(of).collect::<Vec<_>>());
+        middle(|delay| delay.0).zip(middle(|delay| delay.1))
+    });
+    first.zip(last).map_or(0.0, |(first, last)| ((last.1 - first.1) / (last.0 - first.0).max(1e-6)).max(0.0))
+}
+
 /// The part of the packets that waited, where the narrow link takes so many seconds for one. None where stamps are not exact enough to tell.
 pub(super) fn waiting(train: &[Passage], passing: f64) -> Option<f64> {
     const MIN_PART: f64 = 0.3;

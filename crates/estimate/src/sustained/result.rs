@@ -17,6 +17,15 @@ pub enum Sustained {
         /// The part of its packets that waited for others; none where the stamps are not exact enough to tell.
         waiting: Option<f64>,
     },
+    /// A part of its packets passed, where others may be lost at any rate.
+    Passes {
+        /// Bytes of its trains.
+        bytes: u64,
+        /// The rate at which it was sent.
+        rate: Rate,
+        /// The rate at which it arrived, from where it arrived most slowly to the end.
+        arrived: Rate,
+    },
     /// A queue keeps growing at this rate, though hardly less arrives than is sent, or is full all the time: more was sent than is
     /// available.
     Overloads {

@@ -63,6 +63,7 @@ fn config(mbit: u64) -> SustainedConfig {
         max_packets: 10_000,
         connections: None,
         is_bucket_hinted: false,
+        is_lossy: false,
         is_one_by_one: true,
         least_bytes: 0,
         budget_bytes: 16_000_000,
@@ -349,4 +350,26 @@ fn what_nothing_comes_back_of_is_not_judged() {
             .collect(),
     };
     assert!(matches!(found(200, lost), Sustained::Untried(_)));
+}
+
+/// Behind a bucket of three packets, whose queue grew first and then overflowed, hardly anything seemed lost.
+#[test]
+fn where_packets_may_be_lost_at_any_rate_it_is_told_what_passes() {
+    let passed = |path: &mut dyn FnMut(Span, &Train) -> TrainRecord| match found_of(
+        SustainedConfig { is_lossy: true, ..config(30) },
+        path,
+    ) {
+        Sustained::Passes { rate, arrived, .. } => arrived.as_f64() / rate.as_f64(),
+        other => panic!("{other:?}"),
+    };
+    let mut policer = Bucket::of(20e6, 30e3, true);
+    assert!((passed(&mut |wait, train| policer.send(wait, train)) - 20.0 / 30.0).abs() < 0.02);
+    let mut shaper = Bucket { room: 1.6e6, ..Bucket::of(20e6, 3e3, false) };
+    assert!(passed(&mut |wait, train| shaper.send(wait, train)) < 0.75);
+    let mut link = Bucket::of(40e6, 3e3, false);
+    let one_of_ten = |mut record: TrainRecord| {
+        record.packets.iter_mut().step_by(10).for_each(|packet| packet.received = None);
+        record
+    };
+    assert!((passed(&mut |wait, train| one_of_ten(link.send(wait, train))) - 0.9).abs() < 0.02);
 }

@@ -51,7 +51,8 @@ impl Measurement {
         let max_packet = self.transport.max_ethernet_packet();
         let cycle = phase.series.service_cycle();
         let (is_batched, is_catching_up) = (cycle.is_batched(), cycle.is_catching_up());
-        sustained::Limits { max_packet, connections, spent, least_delay, is_batched, is_catching_up }
+        let is_lossy = false;
+        sustained::Limits { max_packet, connections, spent, least_delay, is_batched, is_catching_up, is_lossy }
     }
 
     /// Looks at whether the path is full, where little is available.
@@ -110,7 +111,32 @@ impl Measurement {
         let outcome = judged.outcome.clone();
         match self.sustained_probe(&available, &outcome, now).filter(|_| is_to_last) {
             Some(probe) => {
-                Phase::Sustained(Box::new(SustainedPhase { available, outcome, probe, judged: Some(judged) }))
+                let (judged, earlier) = (Some(judged), sustained);
+                Phase::Sustained(Box::new(SustainedPhase { available, outcome, probe, judged, earlier }))
+            }
+            None => self.report_direction(available, judged, sustained.as_ref(), now),
+        }
+    }
+
+    /// Tries whether as much passes as sparse packets found idle where trains lose packets; reports the direction without it where the
+    /// budget does not allow that.
+    fn tried_despite_losses(
+        &mut self,
+        available: AvailablePhase,
+        judged: Judged,
+        outcome: Outcome,
+        sustained: Option<Sustained>,
+        now: Time,
+    ) -> Phase {
+        let found = available.capacity.as_ref();
+        let limits = found.map(|found| sustained::Limits { is_lossy: true, ..self.limits(&available, found, now) });
+        let probe = found
+            .zip(limits)
+            .and_then(|(found, limits)| sustained::probe(&found.capacity, &outcome, &self.plan, &limits));
+        match probe {
+            Some(probe) => {
+                let (judged, earlier) = (Some(judged), sustained);
+                Phase::Sustained(Box::new(SustainedPhase { available, outcome, probe, judged, earlier }))
             }
             None => self.report_direction(available, judged, sustained.as_ref(), now),
         }
@@ -118,8 +144,14 @@ impl Measurement {
 
     /// What follows a train that tried whether a rate lasts.
     fn end_sustained(&mut self, phase: SustainedPhase, found: Sustained, now: Time) -> Phase {
-        let SustainedPhase { available, outcome, judged, .. } = phase;
+        let SustainedPhase { available, outcome, judged, earlier, .. } = phase;
         match judged {
+            Some(judged) if judged.outcome.available.is_none() => {
+                let passed = utilization::passed(&found, outcome);
+                let shown = if passed.is_some() { Some(&found) } else { earlier.as_ref() };
+                let outcome = passed.unwrap_or_else(|| judged.outcome.clone());
+                self.report_direction(available, Judged { outcome, ..judged }, shown, now)
+            }
             Some(judged) => {
                 let judged = Judged { outcome: sustained::judge_mean(&found, outcome), ..judged };
                 self.report_direction(available, judged, Some(&found), now)
@@ -149,7 +181,7 @@ impl Measurement {
             return Phase::LongTrains(Box::new(LongTrainsPhase { available: phase, sustained, judged, cycle, probe }));
         }
         let probe = match &sustained {
-            Some(Sustained::Limited(_)) => None,
+            Some(Sustained::Limited(_)) if !utilization::may_tell_of_losses(&judged.outcome) => None,
             sustained => self.utilization_probe(&phase, &judged, sustained.as_ref(), now),
         };
         match probe {
@@ -283,6 +315,10 @@ impl Measurement {
             estimate::Step::Done(found) => {
                 let UtilizationPhase { available, sustained, judged, link, .. } = *phase;
                 let lasts = matches!(sustained, Some(Sustained::Lasts { .. }));
+                let idle = found.and_then(|found| utilization::idle_despite_losses(&found, &link, &judged.outcome));
+                if let Some(outcome) = idle {
+                    return (self.tried_despite_losses(available, judged, outcome, sustained, now), None);
+                }
                 let outcome = match found {
                     Some(found) => utilization::judge(&found, &link, lasts, judged.outcome, judged.fair_share),
                     None => judged.outcome,

@@ -58,6 +58,8 @@ pub(super) struct SustainedPhase {
     pub(super) probe: SustainedProbe,
     /// What was known before long trains, where the outcome is theirs.
     pub(super) judged: Option<Judged>,
+    /// What longer trains have shown before.
+    pub(super) earlier: Option<Sustained>,
 }
 
 pub(super) struct FullnessPhase {
