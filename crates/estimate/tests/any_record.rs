@@ -234,6 +234,7 @@ proptest! {
                 budget_time: Span::from_secs(seed as i64 % 20),
                 spent_bytes: budget_bytes,
                 least_delay,
+                idle_variation: Span::from_millis(seed as i64 % 10),
                 seed,
             },
             &fates,

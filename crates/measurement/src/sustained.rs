@@ -50,6 +50,8 @@ pub(crate) struct Limits {
     pub(crate) is_batched: bool,
     /// Whether packets catch up with those before: in batches or one by one.
     pub(crate) is_catching_up: bool,
+    /// See [`SustainedConfig::idle_variation`].
+    pub(crate) idle_variation: Span,
     /// See [`SustainedConfig::is_lossy`].
     pub(crate) is_lossy: bool,
 }
@@ -115,6 +117,7 @@ pub(crate) fn probe(
             budget_time: time.map_or(MAX_TIME, |time| time - limits.spent.duration),
             spent_bytes: limits.spent.bytes,
             least_delay: limits.least_delay,
+            idle_variation: limits.idle_variation,
             seed: plan.seed,
         })
     })
@@ -305,6 +308,7 @@ mod tests {
             least_delay: None,
             is_batched,
             is_catching_up,
+            idle_variation: Span::ZERO,
             is_lossy: false,
         };
         assert_eq!(limits.bytes_left(None), 8_000_000);

@@ -33,6 +33,8 @@ pub struct SustainedConfig {
     pub spent_bytes: u64,
     /// The least difference between receive and send stamps before, the clocks' unknown offset included; none if there were none.
     pub least_delay: Option<Span>,
+    /// By so much delays vary without queues, where packets catch up with those before: as many of a train wait as long as the slowest of them.
+    pub idle_variation: Span,
     /// For the bootstrap.
     pub seed: u64,
 }

@@ -160,7 +160,8 @@ impl SustainedProbe {
     fn finds_queue(&self, record: &TrainRecord) -> bool {
         // Those that showed the least delay may have been small.
         let passing = Span::from_secs_f64(self.passing_seconds());
-        let is_long = |(least, idle): (Span, Span)| least - idle > MIN_QUEUE + passing;
+        let most = MIN_QUEUE + passing + self.config.idle_variation;
+        let is_long = |(least, idle): (Span, Span)| least - idle > most;
         !self.config.is_bucket_hinted && delays(record).min().zip(self.config.least_delay).is_some_and(is_long)
     }
 
@@ -205,7 +206,7 @@ impl SustainedProbe {
         let section = look.section;
         let duration = section.duration(self.config.max_packet);
         let trend = Trend::of(train);
-        if trend.is_some_and(|trend| trend.grows()) {
+        if trend.is_some_and(|trend| trend.grows(self.config.is_one_by_one)) {
             return self.grown(section, train, look.began + duration);
         }
         let is_disturbed = self.config.is_one_by_one

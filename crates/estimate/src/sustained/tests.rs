@@ -70,6 +70,7 @@ fn config(mbit: u64) -> SustainedConfig {
         budget_time: Span::from_secs(60),
         spent_bytes: 0,
         least_delay: Some(Span::from_millis(5)),
+        idle_variation: Span::ZERO,
         seed: 2,
     }
 }
@@ -372,4 +373,22 @@ fn where_packets_may_be_lost_at_any_rate_it_is_told_what_passes() {
         record
     };
     assert!((passed(&mut |wait, train| one_of_ten(link.send(wait, train))) - 0.9).abs() < 0.02);
+}
+
+/// Delays of idle packets vary by 6 ms on some paths, and those of a train, which do not overtake each other, are as long as the longest.
+#[test]
+fn where_delays_vary_without_queues_packets_that_wait_as_long_are_no_queue() {
+    let found = |idle_variation: i64| {
+        let idle_variation = Span::from_millis(idle_variation);
+        let mut link = Bucket::of(40e6, 3e3, false);
+        found_of(SustainedConfig { idle_variation, is_one_by_one: false, ..config(30) }, |wait, train| {
+            let mut record = link.send(wait, train);
+            for packet in &mut record.packets {
+                packet.received = packet.received.map(|at| at + Span::from_millis(7));
+            }
+            record
+        })
+    };
+    assert!(matches!(found(0), Sustained::Overloads { .. }));
+    assert!(matches!(found(6), Sustained::Lasts { .. }));
 }

@@ -5,6 +5,7 @@ use super::phase::{
     AvailablePhase, FoundCapacity, FullnessPhase, Judged, LongTrainsPhase, Phase, ServiceOrderPhase, SustainedPhase,
     UtilizationPhase,
 };
+use crate::jitter;
 use crate::long_trains;
 use crate::members::Balanced;
 use crate::series::Cost;
@@ -51,8 +52,25 @@ impl Measurement {
         let max_packet = self.transport.max_ethernet_packet();
         let cycle = phase.series.service_cycle();
         let (is_batched, is_catching_up) = (cycle.is_batched(), cycle.is_catching_up());
-        let is_lossy = false;
-        sustained::Limits { max_packet, connections, spent, least_delay, is_batched, is_catching_up, is_lossy }
+        sustained::Limits {
+            max_packet,
+            connections,
+            spent,
+            least_delay,
+            is_batched,
+            is_catching_up,
+            idle_variation: self.variation_without_queues(phase, connections),
+            is_lossy: false,
+        }
+    }
+
+    /// By so much delays vary without queues, where packets of trains catch up with those before; none over connections, which
+    /// seem to be served as they are sent where delays vary so, though they may be served in turn: a train meets others' queues then.
+    fn variation_without_queues(&self, phase: &AvailablePhase, connections: Option<u32>) -> Span {
+        let (cycle, direction) = (phase.series.service_cycle(), phase.series.direction());
+        let is_of_packets = jitter::is_of_packets(self.delays.idle_change(direction), cycle.arrived());
+        let variation = self.delays.idle_variation(direction);
+        variation.filter(|_| cycle.is_catching_up() && connections.is_none() && is_of_packets).unwrap_or_default()
     }
 
     /// Looks at whether the path is full, where little is available.
