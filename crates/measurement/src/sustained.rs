@@ -254,6 +254,8 @@ fn limit(limiter: &Limiter, outcome: Outcome) -> Outcome {
         false => format!("{what}; at most {most} lasts beside the cross traffic"),
     };
     let bound = (!is_host_possible).then_some(Bound::AtMost(most, Limit::TokenBucket));
+    // What delays trains has another rate than they have shown, but what drops packets may be a short queue of this link.
+    let link = outcome.capacity.filter(|_| available.is_none() && *policing != Some(Policing::Delays));
     let mut warnings = outcome.warnings;
     warnings.extend(available.map(|_| format!("{what}: the value is what lasts")));
     Outcome {
@@ -261,7 +263,7 @@ fn limit(limiter: &Limiter, outcome: Outcome) -> Outcome {
         bound: bound.filter(|_| available.is_none()),
         reason: Some(reason).filter(|_| available.is_none()),
         spread: None,
-        capacity: committed_rate.map(|rate| rate.value),
+        capacity: committed_rate.map(|rate| rate.value).or(link),
         warnings,
         ..outcome
     }

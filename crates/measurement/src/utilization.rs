@@ -74,20 +74,24 @@ const BETWEEN: &str = "flows have queues of their own: the interval reaches from
 
 /// The rate of the narrow link, as far as it is known: not where a long train was faster than bursts.
 pub(crate) fn narrow(capacity: &Capacity) -> Option<Estimate<Rate>> {
-    let of_bursts = |value: Rate| {
-        let [low, high] = [1.0 - BURSTS_MARGINS[0], 1.0 + BURSTS_MARGINS[1]].map(|part| value.as_f64() * part);
-        Estimate { value, low: Rate::from_f64(low), high: Rate::from_f64(high), confidence: 0.95 }
-    };
     let rate = capacity.bottleneck.or(capacity.fastest_burst.map(of_bursts))?;
     let is_faster = |long: Rate| long.as_f64() > MAX_LONG_TRAIN * rate.high.as_f64();
     (!capacity.fastest_long_train.is_some_and(is_faster)).then_some(rate)
+}
+
+/// The rate of a link that bursts show to be `value`.
+fn of_bursts(value: Rate) -> Estimate<Rate> {
+    let [low, high] = [1.0 - BURSTS_MARGINS[0], 1.0 + BURSTS_MARGINS[1]].map(|part| value.as_f64() * part);
+    Estimate { value, low: Rate::from_f64(low), high: Rate::from_f64(high), confidence: 0.95 }
 }
 
 /// The rate of the narrow link, if packets that come while others are sent wait for these: not where a token bucket lets them pass.
 fn link_of_waits(capacity: &Capacity, outcome: &Outcome) -> Option<Estimate<Rate>> {
     let is_bucket = capacity.shaper.is_some()
         || (capacity.passes_few_at_once && (outcome.available.is_some() || may_tell_of_losses(outcome)));
-    narrow(capacity).filter(|_| !is_bucket)
+    // Where a queue holds less than a burst, what passes of the trains' first packets shows the rate.
+    let of_trains = outcome.capacity.filter(|_| may_tell_of_losses(outcome) && capacity.fastest_burst.is_none());
+    narrow(capacity).or(of_trains.map(of_bursts)).filter(|_| !is_bucket)
 }
 
 /// The rate of the narrow link, and for how long its utilization is to be looked at; none where there is nothing that it can tell.
@@ -486,6 +490,19 @@ mod tests {
             (narrow.low, narrow.value, narrow.high),
             (Rate::from_f64(48.5e6), Rate::from_mbit(50), Rate::from_mbit(55))
         );
+    }
+
+    /// A queue of two packets loses a part of each burst that is long enough to tell at more than 50 Mbit/s, so that the capacity was unknown.
+    #[test]
+    fn where_a_queue_holds_no_burst_trains_tell_the_rate_of_the_link() {
+        let unknown = Capacity { bottleneck: None, fastest_burst: None, ..capacity() };
+        let refused = Outcome { capacity: Some(RATE), ..short_queue(None) };
+        let (link, time) = needed(&unknown, &refused).unwrap();
+        assert_eq!((link.value, time), (RATE, TIME));
+        assert!(link.low < RATE && link.high > RATE);
+        assert_eq!(needed(&unknown, &outcome(Some(rates(20, 30, 40)), None)), None);
+        // A bucket of a few packets lets small ones pass at once, however busy the link is.
+        assert_eq!(needed(&Capacity { passes_few_at_once: true, ..capacity() }, &refused), None);
     }
 
     #[test]
