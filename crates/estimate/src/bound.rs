@@ -16,6 +16,8 @@ pub enum Bound {
 pub enum Limit {
     /// The sending host could not send faster.
     Sender,
+    /// Packets follow each other as fast as a host may take for each.
+    Host,
     /// The budget was spent.
     Budget,
     /// The method tries no other rates with these parameters.
@@ -60,6 +62,7 @@ impl Limit {
     pub fn name(self) -> &'static str {
         match self {
             Limit::Sender => "sender",
+            Limit::Host => "host",
             Limit::Budget => "budget",
             Limit::Range => "range",
             Limit::TokenBucket => "token-bucket",

@@ -20,6 +20,7 @@ mod clocks;
 mod delay;
 mod event;
 mod flow_queueing;
+mod host_pace;
 mod jitter;
 mod legs;
 mod load;

@@ -116,6 +116,7 @@ mod tests {
             carried: (slowest, Rate::from_mbit(60)),
             cross: Rate::from_mbit(10),
             trains: 24,
+            gives_way: false,
         };
         let limited = |mbit| {
             let (delivered, sent, doubt) = (Rate::from_mbit(mbit), Rate::from_mbit(50), Rate::from_mbit(1));

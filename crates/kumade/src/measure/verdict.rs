@@ -67,6 +67,7 @@ fn limit(direction: Direction, found: &DirectionReport) -> Option<&'static str> 
     Some(match (found.limited_by.as_deref()?, direction) {
         ("sender", Direction::Up) => "this host cannot send faster",
         ("sender", Direction::Down) => "the server cannot send faster",
+        ("host", _) => "a host may be no faster",
         ("budget", _) => "the budget allowed no faster train",
         ("flow-queueing", _) => "the fair share of one flow",
         ("growing-queue", _) => "a queue kept growing",

@@ -3,6 +3,7 @@
 use super::phase::{AvailablePhase, Judged};
 use crate::delay::DelayRecord;
 use crate::flow_queueing::{self, Signs};
+use crate::host_pace;
 use crate::jitter;
 use crate::plan::{Coalescing, MeasurementPlan, Session};
 use crate::report::DirectionReport;
@@ -124,6 +125,10 @@ impl Known<'_> {
         warnings.extend(outcome.warnings);
         warnings.extend((shaped && !self.plan.method.handles_token_bucket()).then(|| UNSEEN_SHAPER.to_owned()));
         let outcome = Outcome { warnings, ..outcome };
+        let outcome = match self.transport.kind() {
+            Transport::Udp => outcome,
+            _ => host_pace::judge(self.transport.max_ethernet_packet(), outcome),
+        };
         let (transport, connections) = (self.transport.kind(), self.transport.connections());
         let report = DirectionReport::new(transport, connections, self.plan.method.name(), outcome, capacity, &cost);
         DirectionReport {

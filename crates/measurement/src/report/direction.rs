@@ -28,7 +28,8 @@ pub struct DirectionReport {
     pub at_least_bits_per_second: Option<Rate>,
     /// An upper bound of the available bandwidth: the lowest rate that was tried exceeded it. Null as above.
     pub at_most_bits_per_second: Option<Rate>,
-    /// Why there is no more than a bound: `sender` (it cannot send faster), `budget` (which was spent) `range` (the method
+    /// Why there is no more than a bound: `sender` (it cannot send faster), `host` (which may take as long for each
+    /// packet), `budget` (which was spent) `range` (the method
     /// tries no other rates) `token-bucket` (more passes for a burst only) `growing-queue` (a longer train at no more kept a queue
     /// growing or full) `nearly-full` (what is free may be what other connections give up to the trains) or `flow-queueing` (flows
     /// have queues of their own); null if there is no bound.
