@@ -48,19 +48,21 @@ pub trait FastFabric {
 pub(crate) const OVERLOAD: f64 = 1.1;
 /// From when cross traffic begins until it is as set.
 pub(crate) const SETTLING: Span = Span::from_millis(50);
-/// For so long it is counted, so many times: the most counts, since other programs may keep the sender from its processor meanwhile.
+/// For so long it is counted, so many times: the median counts, since other programs may keep the sender or the link from a processor meanwhile,
+/// and what was kept passes later.
 const COUNTING: Span = Span::from_millis(100);
 const COUNTS: usize = 3;
 
 /// The rate at which a count of bytes grows, which comes with the instant of counting.
 pub(crate) fn counting(count: impl Fn() -> Result<(u64, Time), NetworkError>) -> Result<Rate, NetworkError> {
     thread::sleep(SETTLING.to_duration());
-    let (mut most, mut before) = (Rate::ZERO, count()?);
-    for _ in 0..COUNTS {
+    let (mut rates, mut before) = ([Rate::ZERO; COUNTS], count()?);
+    for rate in &mut rates {
         thread::sleep(COUNTING.to_duration());
         let after = count()?;
-        most = most.max(Rate::from_bytes_over(after.0 - before.0, after.1 - before.1));
+        *rate = Rate::from_bytes_over(after.0 - before.0, after.1 - before.1);
         before = after;
     }
-    Ok(most)
+    rates.sort_unstable();
+    Ok(rates[COUNTS / 2])
 }
