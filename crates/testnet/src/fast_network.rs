@@ -105,7 +105,7 @@ impl FastFabric for FastNetwork {
         let to = clock::realtime();
         thread::sleep(TICK.to_duration());
         let bytes = self.ask(move |shard| {
-            shard.turn_links(clock::realtime());
+            shard.advance(clock::realtime());
             let bytes = shard.links[0].ledger().cross_bytes_between(from, to);
             shard.links[0].stop_cross();
             bytes
@@ -237,7 +237,8 @@ impl FastShard {
         }
     }
 
-    fn turn_links(&mut self, now: Time) {
+    /// Brings both links to where all that was sent is known.
+    fn advance(&mut self, now: Time) {
         for link in &mut self.links {
             link.advance(now - HOLDBACK);
         }
@@ -280,7 +281,7 @@ impl Shard for FastShard {
         for direction in [0, 1] {
             self.collect(direction);
         }
-        self.turn_links(clock::realtime());
+        self.advance(clock::realtime());
         for direction in [0, 1] {
             self.deliver(direction);
         }

@@ -18,7 +18,7 @@ const NEAR: &str = "a";
 const FAR: &str = "b";
 
 /// Where the emulated link delivers more than one packet of twenty later than this, it is this machine that trains see. On two quiet cores, it is
-/// 5 – 25 µs over UDP, up to 10 Gbit/s; over connections, where each packet passes the receiver by itself, 50 – 400 µs.
+/// 4 – 25 µs over UDP, up to 5 Gbit/s; over connections, where each packet passes the receiver by itself, mostly 50 – 440 µs.
 const MAX_LATENESS: Span = Span::from_micros(40);
 
 /// A network with a server in it.
@@ -62,8 +62,7 @@ impl<F: FastFabric> Testbed<F> {
         Ok(Testbed { serving, network, mtu, carried })
     }
 
-    /// Measures once. That the path cannot be measured is a result, and so is that the emulated link was late: the row shows then how late
-    /// packets were, but for one of 20.
+    /// Measures once. That the path cannot be measured is a result. The lateness is what 95 of 100 packets did not exceed.
     ///
     /// # Errors
     /// The system refuses something.

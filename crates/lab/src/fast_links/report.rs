@@ -148,7 +148,8 @@ fn by_path(paths: &[PathSummary]) -> Table {
         "s",
     ];
     Table {
-        caption: "By path: how many runs were disturbed, as the emulated link was late, and are left out; how many gave a value; median of the errors and coverage of the intervals, in percent; statements that are \
+        caption: "By path: how many runs were disturbed, as the emulated link was late, and are left out; how many gave a value; \
+                  median of the errors and coverage of the intervals, in percent; statements that are \
                   wrong with confidence, by more than 5 %; median of the lower bounds in place of values; how often the sender was \
                   named as the limit; mean cost of a measurement"
             .to_owned(),
