@@ -200,12 +200,15 @@ proptest! {
         }).collect();
         let model = ClockModel::fit(&measured.samples, &references).unwrap();
         prop_assert!(!model.is_contradicted());
+        // References at both ends that are as wrong as they may leave the rate to the packets; queues hide it.
+        let tilt = (model.skew().value - far.skew).abs() * (ends[1] - ends[0]).as_secs_f64() / 2.0;
         for (direction, truth) in [(Direction::Up, &measured.true_forward), (Direction::Down, &measured.true_backward)] {
             let delays = model.delays(direction, |_| true).unwrap();
             if model.steps().is_empty() {
                 assert_holds(&delays, truth);
                 let wrong = delays.minimum.value.as_secs_f64() - quantile(truth, 0.0);
-                prop_assert!(wrong.abs() < 1.05e-3 + MAX_LATE_MILLIS * 1e-3, "{:?} is wrong by {wrong}", delays.minimum);
+                let allowed = 1e-3 + MAX_LATE_MILLIS * 1e-3 + tilt;
+                prop_assert!(wrong.abs() < allowed, "{:?} is wrong by {wrong} of {allowed}", delays.minimum);
             }
         }
     }
