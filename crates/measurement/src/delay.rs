@@ -88,20 +88,24 @@ impl DelayRecord {
         samples.map(|sample| sample.received - sample.sent).min()
     }
 
-    /// By how much the delay of packets that hardly anything is sent beside varies in this direction: from the least to that which
-    /// three of four do not exceed. None if there were too few.
-    pub(crate) fn idle_variation(&self, direction: Direction) -> Option<Span> {
+    /// Packets that hardly anything is sent beside, in this direction, in the order in which they were sent: when, and their delays.
+    pub(crate) fn idle(&self, direction: Direction) -> Vec<(Time, Span)> {
         let idle = self.samples[..self.idle].iter().filter(|sample| sample.direction == direction);
-        let mut delays: Vec<Span> = idle.map(|sample| sample.received - sample.sent).collect();
+        idle.map(|sample| (sample.sent, sample.received - sample.sent)).collect()
+    }
+
+    /// By how much their delay varies: from the least to that which three of four do not exceed. None if there were too few.
+    pub(crate) fn idle_variation(&self, direction: Direction) -> Option<Span> {
+        let mut delays: Vec<Span> = self.idle(direction).into_iter().map(|(_, delay)| delay).collect();
         delays.sort_unstable();
         (delays.len() >= PACKETS as usize / 2).then(|| delays[delays.len() * 3 / 4] - delays[0])
     }
 
     /// By how much it changes from one of them to the next: more than half of the times.
     pub(crate) fn idle_change(&self, direction: Direction) -> Option<Span> {
-        let idle = self.samples[..self.idle].iter().filter(|sample| sample.direction == direction);
-        let delays: Vec<Span> = idle.map(|sample| sample.received - sample.sent).collect();
-        let mut changes: Vec<Span> = delays.windows(2).map(|pair| (pair[1] - pair[0]).max(pair[0] - pair[1])).collect();
+        let idle = self.idle(direction);
+        let change = |pair: &[(Time, Span)]| (pair[1].1 - pair[0].1).max(pair[0].1 - pair[1].1);
+        let mut changes: Vec<Span> = idle.windows(2).map(change).collect();
         changes.sort_unstable();
         changes.get(changes.len() / 2).copied()
     }

@@ -75,7 +75,9 @@ impl Known<'_> {
         // Where delays vary so much that bursts tell nothing, the method's trains tell no more, unless later ones have found a token bucket.
         let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
         let is_indefinite = !is_limited && capacity.is_some_and(|capacity| capacity.is_indefinite);
-        let hides_queues = is_catching_up || (!is_told || is_indefinite) && is_of_packets();
+        // A queue that others fill at times does not hide the one that trains build.
+        let is_of_queue = || jitter::is_of_queue(&self.delays.idle(direction));
+        let hides_queues = is_catching_up || (!is_told || is_indefinite) && is_of_packets() && !is_of_queue();
         let (outcome, fair_share) = jitter::judge(notable, hides_queues, outcome, fair_share);
         // What a policer leaves of bursts arrives in clumps.
         let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);
