@@ -169,7 +169,8 @@ pub(crate) fn is_beyond_trial(outcome: &Outcome, sustained: Option<&Sustained>) 
 /// The same of an outcome that is a mean over long trains: a single one gives no bound where delays vary.
 pub(crate) fn judge_mean(found: &Sustained, outcome: Outcome) -> Outcome {
     match found {
-        Sustained::Untried(_) | Sustained::Lasts { .. } | Sustained::Passes { .. } => outcome,
+        Sustained::Untried(_) | Sustained::Passes { .. } => outcome,
+        Sustained::Lasts { rate, max_growth, .. } => lower(*rate, *max_growth, outcome),
         // Slower trains take it that only cross traffic varies.
         Sustained::Overloads { rate, .. } => Outcome { bound: None, ..refuse(*rate, outcome) },
         other => Outcome { bound: None, ..judge(other, outcome) },
