@@ -162,6 +162,8 @@ pub(crate) fn is_beyond_trial(outcome: &Outcome, sustained: Option<&Sustained>) 
         (Some(Sustained::Lasts { rate, .. }), Some(found)) => {
             TRIED_PART * found.low.as_f64() > MAX_UNTRIED * rate.as_f64()
         }
+        // As where trains said that the path is nearly full.
+        (None, found) => found.is_some(),
         _ => false,
     }
 }

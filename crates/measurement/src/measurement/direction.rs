@@ -55,7 +55,7 @@ impl Known<'_> {
             }
             None => (outcome, None),
         };
-        let is_open = flow_queueing::is_open(sustained, &outcome);
+        let is_order_open = flow_queueing::is_open(sustained, &outcome);
         let fastest = capacity.and_then(|capacity| capacity.fastest_burst);
         let service_cycle = phase.series.service_cycle();
         let narrow = [fastest, outcome.capacity, service_cycle.arrived()].into_iter().flatten().max();
@@ -72,12 +72,15 @@ impl Known<'_> {
         let has_clear_bursts = capacity.is_some_and(|capacity| capacity.bottleneck.is_some());
         let is_one_queue = phase.order == Some(ServiceOrder::AsSent) && has_clear_bursts;
         let is_told = self.transport.kind() == Transport::Udp || is_one_queue;
-        // Where delays vary so much that bursts tell nothing, the method's trains tell no more, unless later ones have found a token bucket.
-        let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
-        let is_indefinite = !is_limited && capacity.is_some_and(|capacity| capacity.is_indefinite);
         // A queue that others fill at times does not hide the one that trains build.
         let is_of_queue = || jitter::is_of_queue(&self.delays.idle(direction));
-        let hides_queues = is_catching_up || (!is_told || is_indefinite) && is_of_packets() && !is_of_queue();
+        // Where delays vary so much that bursts tell nothing, the method's trains tell no more, unless later ones have found a token bucket; nor
+        // where no longer train tells whether as much lasts.
+        let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
+        let is_indefinite = !is_limited && capacity.is_some_and(|capacity| capacity.is_indefinite);
+        let is_untried = matches!(sustained, Some(Sustained::Untried(_)));
+        let is_open = is_indefinite || (is_untried || !is_told) && !is_of_queue();
+        let hides_queues = is_catching_up || is_open && is_of_packets();
         let (outcome, fair_share) = jitter::judge(notable, hides_queues, outcome, fair_share);
         // What a policer leaves of bursts arrives in clumps.
         let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);
@@ -95,7 +98,7 @@ impl Known<'_> {
             true => (outcome, fair_share, notable.filter(|_| is_jitter).map(|it| service_cycle.of_idle_variation(it))),
             false => service_cycle.judge(outcome, fair_share, varies),
         };
-        let is_order_open = phase.order.is_none() && (is_open || cycle.is_some());
+        let is_order_open = phase.order.is_none() && (is_order_open || cycle.is_some());
         Judged { outcome, fair_share, is_order_open, varies, cycle }
     }
 
