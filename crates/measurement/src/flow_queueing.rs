@@ -7,7 +7,7 @@
 use crate::service_order::ServiceOrder;
 use estimate::{Bound, Capacity, Limit, Outcome, Sustained};
 use train::Estimate;
-use units::Rate;
+use units::{Rate, Span};
 
 /// A token bucket of fewer bytes is more likely a queue in which the second or third packet has to wait for its turn.
 const MAX_TURN_BYTES: u64 = 6_000;
@@ -39,6 +39,12 @@ const MAX_WAITING_ON_IDLE: f64 = 0.1;
 /// No more is available than bursts show, but for this factor.
 const MAX_OF_BURSTS: f64 = 1.03;
 
+/// Bursts tell flow queueing from one queue for all where they arrive so many times as fast as long trains, …
+const MIN_BURST_FACTOR: f64 = 1.2;
+/// … and delays change by less than this part of a packet's time on the link from one idle packet to the next.
+const MAX_CHANGED_PART: f64 = 0.7;
+const PACKET_BYTES: u64 = 1500;
+
 /// One of the many trains may have been disturbed.
 const MIN_DISORDERED_TRAINS: u32 = 2;
 
@@ -50,22 +56,33 @@ const MANY_REASON: &str = "packets wait for others though the link seems idle, o
 const HOST_REASON: &str =
     "hosts have queues of their own: this one sees its fair share, which may be more than nobody uses";
 const REASON: &str = "flows have queues of their own: one flow sees its fair share, which may be more than nobody uses";
+const POSSIBLE_REASON: &str = "trains arrive no faster than what seems available, however fast they are sent: flows may have queues of their \
+    own, where one sees its fair share, or delays vary too much to tell";
 
 const UNTOLD_SHARE: &str = "at this rate it is not told whether flows have queues of their own: then the value is the fair share \
     of one flow";
 
-/// The outcome over one flow, and its fair share where there seems to be flow queueing.
+/// The outcome over one flow, and its fair share where there seems to be flow queueing. `idle_change` is by how much delays change from
+/// one idle packet to the next: more than half of the times.
 ///
 /// `in_bursts` tells whether the trains were sent in bursts: packets sent one by one, from which alone the capacity is known, are then
 /// as slow as the path or slower, and do not tell a fair share from a link.
-pub(crate) fn judge(capacity: &Capacity, in_bursts: bool, outcome: Outcome) -> (Outcome, Option<Estimate<Rate>>) {
+pub(crate) fn judge(
+    capacity: &Capacity,
+    in_bursts: bool,
+    idle_change: Option<Span>,
+    outcome: Outcome,
+) -> (Outcome, Option<Estimate<Rate>>) {
     match outcome.available {
         Some(_) if in_bursts && capacity.bottleneck.is_none() => {
             let mut warnings = outcome.warnings;
             warnings.push(UNTOLD_SHARE.to_owned());
             (Outcome { warnings, ..outcome }, None)
         }
-        Some(share) if takes_turns(capacity, share.value) => (only_a_share(share, REASON, outcome), Some(share)),
+        Some(share) if takes_turns(capacity, share.value) => {
+            let reason = if is_certain(capacity, idle_change) { REASON } else { POSSIBLE_REASON };
+            (only_a_share(share, reason, outcome), Some(share))
+        }
         _ => (outcome, None),
     }
 }
@@ -163,6 +180,15 @@ pub(crate) fn is_overtaking(outcome: &Outcome) -> bool {
     outcome.reason.as_deref() == Some(OVERTAKING_REASON)
 }
 
+/// Whether bursts show that flows take turns, rather than that delays vary, which keeps the capacity from showing, too.
+fn is_certain(capacity: &Capacity, idle_change: Option<Span>) -> bool {
+    let Capacity { shaper, fastest_burst, long_train, .. } = capacity;
+    let passing = fastest_burst.map_or(Span::ZERO, |fastest| fastest.time_for(PACKET_BYTES));
+    let is_steady = idle_change.is_none_or(|change| change.as_secs_f64() < MAX_CHANGED_PART * passing.as_secs_f64());
+    let is_faster = |(fastest, long): (Rate, Rate)| fastest.as_f64() > MIN_BURST_FACTOR * long.as_f64();
+    shaper.is_some() || is_steady && fastest_burst.zip(*long_train).is_some_and(is_faster)
+}
+
 fn takes_turns(capacity: &Capacity, available: Rate) -> bool {
     let all_arrives = |rate: Rate| available.as_f64() > MIN_SHARE * rate.as_f64();
     match (&capacity.shaper, &capacity.fastest_burst) {
@@ -225,12 +251,17 @@ mod tests {
 
     #[test]
     fn one_flow_that_gets_no_more_however_fast_it_sends_sees_its_share() {
-        let (found, share) = judge(&capacity(0.5, 25), false, outcome(25));
+        let change = Some(Span::from_micros(20));
+        let (found, share) = judge(&capacity(0.5, 25), false, change, outcome(25));
         assert_eq!((found.available, share), (None, Some(rates(25))));
         assert!(found.bound.unwrap().at_most().unwrap() >= Rate::from_mbit(25));
+        assert_eq!(found.reason.as_deref(), Some(REASON));
+        // A packet of the link takes 240 µs.
+        let varying = judge(&capacity(0.5, 25), false, Some(Span::from_micros(200)), outcome(25));
+        assert_eq!(varying.0.reason.as_deref(), Some(POSSIBLE_REASON));
         // In one queue for all, back-to-back trains arrive faster than is available; and an idle link is no share.
         for (long, available) in [(48, 25), (50, 50)] {
-            assert_eq!(judge(&capacity(0.5, long), false, outcome(available)), (outcome(available), None));
+            assert_eq!(judge(&capacity(0.5, long), false, change, outcome(available)), (outcome(available), None));
         }
     }
 

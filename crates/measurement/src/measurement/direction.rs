@@ -43,10 +43,11 @@ impl Known<'_> {
             Some(found) => found.capacity.refute(outcome, phase.series.burst_rate()),
             None => outcome,
         };
+        let idle_change = self.delays.idle_change(direction);
         let (outcome, fair_share) = match capacity {
             Some(capacity) if self.transport.kind() == Transport::Udp => {
                 let in_bursts = phase.series.burst_rate().is_some();
-                flow_queueing::judge(capacity, in_bursts, outcome)
+                flow_queueing::judge(capacity, in_bursts, idle_change, outcome)
             }
             Some(capacity) => {
                 let disordered_trains = phase.series.disordered_trains();
@@ -67,7 +68,7 @@ impl Known<'_> {
         let notable = notable.filter(|_| self.is_one_link && !is_overtaking);
         let varies = notable.is_some();
         // Primed trains do not tell then; nor do those over many connections tell whether flows have queues of their own.
-        let is_of_packets = || jitter::is_of_packets(self.delays.idle_change(direction), narrow);
+        let is_of_packets = || jitter::is_of_packets(idle_change, narrow);
         // Connections that are served as they are sent share one queue. It is what makes delays vary if bursts show the capacity all the same.
         let has_clear_bursts = capacity.is_some_and(|capacity| capacity.bottleneck.is_some());
         let is_one_queue = phase.order == Some(ServiceOrder::AsSent) && has_clear_bursts;
