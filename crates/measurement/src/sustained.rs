@@ -162,7 +162,7 @@ pub(crate) fn is_beyond_trial(outcome: &Outcome, sustained: Option<&Sustained>) 
         (Some(Sustained::Lasts { rate, .. }), Some(found)) => {
             TRIED_PART * found.low.as_f64() > MAX_UNTRIED * rate.as_f64()
         }
-        // As where trains said that the path is nearly full.
+        // Nothing is tried where trains say that the path is nearly full.
         (None, found) => found.is_some(),
         _ => false,
     }
@@ -378,7 +378,17 @@ mod tests {
             |rate| Sustained::Lasts { bytes: 1_500_000, rate: Rate::from_mbit(rate), max_growth: 0.0, waiting: None };
         assert!(is_beyond_trial(&outcome(), Some(&lasted(8))));
         assert!(!is_beyond_trial(&outcome(), Some(&lasted(74))));
-        assert!(!is_beyond_trial(&outcome(), None));
+        // Nothing was tried where trains said that the path is nearly full, and sparse packets then found it idle.
+        assert!(is_beyond_trial(&outcome(), None));
+        assert!(!is_beyond_trial(&Outcome { available: None, ..outcome() }, None));
+    }
+
+    /// Behind two loaded links, means over long trains were up to 60 % too high, and one train at a little less hid how a queue grew.
+    #[test]
+    fn the_low_end_of_a_mean_allows_for_hidden_growth_as_well() {
+        for growth in [0.0, 0.01, 0.5] {
+            assert_eq!(judge_mean(&lasts(growth), outcome()), judge(&lasts(growth), outcome()));
+        }
     }
 
     #[test]
