@@ -84,7 +84,7 @@ impl Dummy {
         Outcome {
             available: self.rate.map(|value| Estimate { value, low: value, high: value, confidence: 0.0 }),
             bound: None,
-            reason: self.rate.is_none().then(|| "the only train did not arrive".to_owned()),
+            reason: self.rate.is_none().then(|| "the only train did not arrive".into()),
             spread: None,
             capacity: None,
             tight_link: None,

@@ -245,7 +245,7 @@ fn outcome(reading: &Result<Reading, Rejection>) -> Outcome {
         }
         Err(rejection) => {
             outcome.trains_rejected.insert(*rejection, 1);
-            outcome.reason = Some(format!("the only train could not be used: {rejection}"));
+            outcome.reason = Some(format!("the only train could not be used: {rejection}").into());
         }
     }
     outcome

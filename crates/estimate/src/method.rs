@@ -1,4 +1,5 @@
 use crate::bound::Bound;
+use crate::reason::Reason;
 use std::collections::BTreeMap;
 use std::fmt;
 use train::{Estimate, Train, TrainRecord};
@@ -52,7 +53,7 @@ pub struct Outcome {
     /// their range as the value, as their papers do.
     pub bound: Option<Bound>,
     /// Why there is no value; none where there is one.
-    pub reason: Option<String>,
+    pub reason: Option<Reason>,
     /// Standard deviation of the available bandwidth between trains: how much it varied during the measurement.
     pub spread: Option<Rate>,
     /// The capacity of the link that limits the path, as far as the method needed it.
@@ -72,11 +73,11 @@ pub struct Outcome {
 
 impl Outcome {
     /// Nothing is known, for this reason.
-    pub fn refused(reason: String) -> Self {
+    pub fn refused(reason: impl Into<Reason>) -> Self {
         Outcome {
             available: None,
             bound: None,
-            reason: Some(reason),
+            reason: Some(reason.into()),
             spread: None,
             capacity: None,
             tight_link: None,

@@ -171,8 +171,8 @@ impl Account {
     pub(crate) fn outcome(&self, found: Result<Estimate<Rate>, String>, warnings: Vec<String>) -> Outcome {
         let (available, reason) = match found {
             Ok(estimate) => (Some(estimate), None),
-            Err(_) if self.has_failed() => (None, Some(self.why_failed())),
-            Err(reason) => (None, Some(reason)),
+            Err(_) if self.has_failed() => (None, Some(self.why_failed().into())),
+            Err(reason) => (None, Some(reason.into())),
         };
         let rejected = self.rejected.clone();
         let (spread, capacity, trains_used) = (None, None, self.used);

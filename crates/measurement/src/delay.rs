@@ -12,7 +12,7 @@ const PACKETS: u32 = 8;
 /// Minimum interval between two of them.
 const MIN_INTERVAL: Span = Span::from_millis(3);
 /// Maximum interval: at 100 kbit/s the transmission of a packet takes 5 ms, and they must not queue behind each other.
-const MAX_INTERVAL: Span = Span::from_millis(8);
+pub(crate) const MAX_INTERVAL: Span = Span::from_millis(8);
 /// Approximate time for all idle trains; at least one is sent in each direction.
 const IDLE: Span = Span::from_millis(400);
 /// Maximum number of idle trains in each direction.

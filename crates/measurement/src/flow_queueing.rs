@@ -5,7 +5,7 @@
 //! packets of each pass at the rate of the link. In one queue for all, back-to-back trains arrive at nearly that rate.
 
 use crate::service_order::ServiceOrder;
-use estimate::{Bound, Capacity, Limit, Outcome, Sustained};
+use estimate::{Bound, Capacity, Cause, Limit, Outcome, Reason, Sustained};
 use train::Estimate;
 use units::{Rate, Span};
 
@@ -90,7 +90,7 @@ pub(crate) fn judge(
 fn only_a_share(share: Estimate<Rate>, reason: &str, outcome: Outcome) -> Outcome {
     let most = Rate::from_f64(share.high.as_f64() * MAX_EXCESS);
     let bound = Some(Bound::AtMost(most, Limit::FlowQueueing));
-    Outcome { available: None, bound, reason: Some(reason.to_owned()), spread: None, ..outcome }
+    Outcome { available: None, bound, reason: Some(reason.into()), spread: None, ..outcome }
 }
 
 /// What trains show besides the rates at which they arrived.
@@ -115,11 +115,11 @@ pub(crate) fn judge_many(capacity: &Capacity, signs: Signs<'_>, outcome: Outcome
         let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
         let most = outcome.available.filter(|_| !is_limited).map(|found| found.high.as_f64() * MAX_EXCESS);
         let bound = most.map(|most| Bound::AtMost(Rate::from_f64(most), Limit::FlowQueueing));
-        let reason = Some(OVERTAKING_REASON.to_owned());
+        let reason = Some(Reason::of(Cause::Overtaking, OVERTAKING_REASON));
         return Outcome { available: None, bound, reason, spread: None, ..outcome };
     }
     if !is_one_queue && (capacity.is_disordered || disordered_trains >= MIN_DISORDERED_TRAINS) {
-        let reason = Some(OVERTAKING_REASON.to_owned());
+        let reason = Some(Reason::of(Cause::Overtaking, OVERTAKING_REASON));
         return Outcome { available: None, bound: None, reason, spread: None, ..outcome };
     }
     if let Some(share) = outcome.available
@@ -152,7 +152,7 @@ pub(crate) fn judge_many(capacity: &Capacity, signs: Signs<'_>, outcome: Outcome
     match outcome.available {
         Some(found) if !is_one_queue && is_waiting(found) || exceeds(found) => {
             let bound = Some(Bound::AtMost(found.high, Limit::FlowQueueing));
-            let reason = Some(MANY_REASON.to_owned());
+            let reason = Some(Reason::of(Cause::WaitingThoughIdle, MANY_REASON));
             Outcome { available: None, bound, reason, spread: None, ..outcome }
         }
         // Packets that pass each other seem to arrive faster than the link carries them.
@@ -161,7 +161,7 @@ pub(crate) fn judge_many(capacity: &Capacity, signs: Signs<'_>, outcome: Outcome
             .and_then(|bound| bound.at_least())
             .is_some_and(|rate| fastest.is_some_and(|fastest| rate.as_f64() > MAX_OF_BURSTS * fastest)) =>
         {
-            Outcome { bound: None, reason: Some(MANY_REASON.to_owned()), ..outcome }
+            Outcome { bound: None, reason: Some(Reason::of(Cause::WaitingThoughIdle, MANY_REASON)), ..outcome }
         }
         _ => outcome,
     }
@@ -170,14 +170,18 @@ pub(crate) fn judge_many(capacity: &Capacity, signs: Signs<'_>, outcome: Outcome
 /// Whether a train that tells in which order connections are served would tell whether the value holds, or why there is none.
 pub(crate) fn is_open(sustained: Option<&Sustained>, outcome: &Outcome) -> bool {
     let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
-    let is_suspected = is_overtaking(outcome) || outcome.reason.as_deref() == Some(MANY_REASON);
+    let is_suspected = is_overtaking(outcome) || cause(outcome) == Some(Cause::WaitingThoughIdle);
     let is_full = outcome.bound.is_some_and(|bound| bound.limit() == Limit::NearlyFull);
     is_limited || is_suspected || is_full || outcome.available.is_some()
 }
 
 /// Whether that is why there is no value: packets of different connections overtake each other.
 pub(crate) fn is_overtaking(outcome: &Outcome) -> bool {
-    outcome.reason.as_deref() == Some(OVERTAKING_REASON)
+    cause(outcome) == Some(Cause::Overtaking)
+}
+
+fn cause(outcome: &Outcome) -> Option<Cause> {
+    outcome.reason.as_ref()?.cause()
 }
 
 /// Whether bursts show that flows take turns, rather than that delays vary, which keeps the capacity from showing, too.

@@ -21,7 +21,7 @@ pub(crate) fn judge(packet_bytes: u32, outcome: Outcome) -> Outcome {
         found.value
     );
     let bound = (found.low > Rate::ZERO).then_some(Bound::AtLeast(found.low, Limit::Host));
-    Outcome { available: None, bound, reason: Some(reason), spread: None, capacity: None, ..outcome }
+    Outcome { available: None, bound, reason: Some(reason.into()), spread: None, capacity: None, ..outcome }
 }
 
 #[cfg(test)]

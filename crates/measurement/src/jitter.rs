@@ -1,6 +1,7 @@
 //! Whether delays vary on the idle path by far more than queues explain: as on radio links, or where a host is busy. Trains then show
 //! what looks like token buckets, flow queueing or a host that holds packets back.
 
+use crate::delay;
 use estimate::{Bound, Limit, Outcome};
 use train::Estimate;
 use units::{Rate, Span, Time};
@@ -21,8 +22,8 @@ const SAME_PART: i64 = 30;
 const DEVIATIONS: f64 = 5.0;
 /// Packets arrive together when less than this part of the time between them is left.
 const TOGETHER_PART: i64 = 20;
-/// Packets of one idle train are sent no further apart.
-const MAX_IDLE_INTERVAL: Span = Span::from_millis(12);
+/// Packets of one idle train are sent less than so many of its intervals apart: a host may have held one up.
+const MAX_INTERVALS: i64 = 2;
 
 /// The outcome, and the fair share of one flow, with the right cause where delays on the idle path vary notably and there is no value, or
 /// none that is believed since they hide queues: what seems to bound it then has this cause, too.
@@ -39,7 +40,7 @@ pub(crate) fn judge(
         return (outcome, fair_share);
     };
     let reason = format!("delays on the idle path vary by {variation} and more, which hides queues from trains");
-    (Outcome { available: None, bound: None, reason: Some(reason), spread: None, ..outcome }, None)
+    (Outcome { available: None, bound: None, reason: Some(reason.into()), spread: None, ..outcome }, None)
 }
 
 /// The variation of delays on the idle path, where queues before a link of the rate `narrow` do not explain it. `is_catching_up` tells
@@ -73,7 +74,7 @@ pub(crate) fn is_of_queue(idle: &[(Time, Span)]) -> bool {
 /// By how many standard deviations more delays fall from one packet to the next than half of them, as do delays drawn at random (descents of a
 /// permutation). Differences up to `same` do not count, nor do packets that arrive together: they were held back, which no queue does.
 fn falling(idle: &[(Time, Span)], same: Span) -> f64 {
-    let trains = idle.chunk_by(|before, next| next.0 - before.0 <= MAX_IDLE_INTERVAL);
+    let trains = idle.chunk_by(|before, next| next.0 - before.0 < delay::MAX_INTERVAL * MAX_INTERVALS);
     let (mut falls, mut rises, mut variance) = (0.0, 0.0, 0.0);
     for train in trains {
         variance += (train.len() + 1) as f64 / 12.0;
@@ -98,7 +99,7 @@ mod tests {
         let refused = Outcome {
             available: None,
             bound: Some(Bound::AtMost(rate, Limit::FlowQueueing)),
-            reason: Some("flows have queues of their own".to_owned()),
+            reason: Some("flows have queues of their own".into()),
             spread: None,
             capacity: Some(Rate::from_mbit(50)),
             tight_link: None,

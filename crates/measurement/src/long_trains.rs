@@ -58,7 +58,7 @@ pub(crate) fn judge(
             "{}: in {trains} long trains, cross traffic gave way the more the longer they lasted, as TCP connections do",
             cycle.what
         );
-        return Outcome { reason: Some(reason), ..outcome };
+        return Outcome { reason: Some(reason.into()), ..outcome };
     }
     let width = available.high.as_f64() - available.low.as_f64();
     if width > MAX_WIDTH * available.value.as_f64() {
@@ -67,7 +67,7 @@ pub(crate) fn judge(
              average",
             cycle.what
         );
-        return Outcome { reason: Some(reason), ..outcome };
+        return Outcome { reason: Some(reason.into()), ..outcome };
     }
     let mut warnings = outcome.warnings;
     warnings.push(format!(

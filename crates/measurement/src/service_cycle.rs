@@ -118,7 +118,7 @@ impl ServiceCycle {
     ) -> (Outcome, Option<Estimate<Rate>>, Option<Cycle>) {
         match self.cycle(&outcome, varies) {
             Some(cycle) => {
-                let reason = Some(format!("{}: {}", cycle.what, cycle.then));
+                let reason = Some(format!("{}: {}", cycle.what, cycle.then).into());
                 (Outcome { available: None, bound: None, reason, spread: None, ..outcome }, None, Some(cycle))
             }
             None => (outcome, fair_share, None),

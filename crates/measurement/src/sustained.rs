@@ -203,7 +203,7 @@ fn lower_bound(rate: Rate, outcome: Outcome) -> Outcome {
         let reason = format!(
             "{least} passed in short trains, but longer ones left at {rate}: a host or a token bucket on this side holds them up"
         );
-        return Outcome { bound: None, reason: Some(reason), ..outcome };
+        return Outcome { bound: None, reason: Some(reason.into()), ..outcome };
     }
     let bound = outcome.bound.map(|bound| match bound {
         Bound::AtLeast(least, Limit::Sender) if rate.as_f64() < SLOWER * TRIED_PART * least.as_f64() => {
@@ -234,7 +234,7 @@ fn refuse(rate: Rate, outcome: Outcome) -> Outcome {
     Outcome {
         available: None,
         bound: high.or(kept),
-        reason: outcome.reason.filter(|_| !is_refuted).or(Some(reason)),
+        reason: outcome.reason.filter(|_| !is_refuted).or(Some(reason.into())),
         spread: None,
         ..outcome
     }
@@ -264,7 +264,7 @@ fn limit(limiter: &Limiter, outcome: Outcome) -> Outcome {
     Outcome {
         available,
         bound: bound.filter(|_| available.is_none()),
-        reason: Some(reason).filter(|_| available.is_none()),
+        reason: available.is_none().then(|| reason.into()),
         spread: None,
         capacity: committed_rate.map(|rate| rate.value).or(link),
         warnings,
@@ -396,7 +396,7 @@ mod tests {
         let found = judge(&Sustained::Overloads { rate: Rate::from_mbit(74), available: None }, outcome());
         assert_eq!((found.available, found.bound), (None, Some(Bound::AtMost(Rate::from_mbit(82), Limit::Growth))));
         let bound = Some(Bound::AtLeast(Rate::from_mbit(90), Limit::Sender));
-        let sender_limited = Outcome { available: None, bound, reason: Some("sender-limited".to_owned()), ..outcome() };
+        let sender_limited = Outcome { available: None, bound, reason: Some("sender-limited".into()), ..outcome() };
         let slower = Sustained::Lasts { bytes: 1_500_000, rate: Rate::from_mbit(57), max_growth: 0.0, waiting: None };
         let lowered = judge(&slower, sender_limited.clone()).bound;
         assert_eq!(lowered, Some(Bound::AtLeast(Rate::from_mbit(57), Limit::Sender)));

@@ -108,7 +108,7 @@ impl Capacity {
             let reason =
                 format!("sender-limited: the path is faster than this host sends, and carries {fastest} at least");
             let bound = Some(Bound::AtLeast(found.low, Limit::Sender));
-            return Outcome { available: None, bound, reason: Some(reason), spread: None, ..outcome };
+            return Outcome { available: None, bound, reason: Some(reason.into()), spread: None, ..outcome };
         }
         let found = outcome.available.map(|found| (found.low, found.value));
         let bound = outcome.bound.and_then(|bound| bound.at_least()).map(|rate| (rate, rate));
@@ -116,7 +116,7 @@ impl Capacity {
             (Some(capacity), Some((low, found))) if low.as_f64() > capacity.high.as_f64() * (1.0 + TOLERANCE) => {
                 let capacity = capacity.value;
                 let reason = format!("{found} seemed available, though the narrow link carries {capacity} at most");
-                Outcome { available: None, bound: None, reason: Some(reason), spread: None, ..outcome }
+                Outcome { available: None, bound: None, reason: Some(reason.into()), spread: None, ..outcome }
             }
             _ => outcome,
         }

@@ -32,4 +32,3 @@ mod verification;
 
 pub use method::Primed;
 pub use state::PrimedConfig;
-pub use summary::LOST_WITHOUT_QUEUE;

@@ -10,6 +10,7 @@ use super::verification;
 use crate::bound::{Bound, Limit};
 use crate::cross::CROSS_PACKET_BITS;
 use crate::method::{Outcome, Rejection};
+use crate::reason::{Cause, Reason};
 use crate::stats::{mean, median, standard_deviation, student_t_95};
 use std::collections::BTreeMap;
 use units::{Rate, Span};
@@ -44,9 +45,6 @@ const MAX_RANDOM_LOSS: f64 = 0.07;
 const MIN_TRAINS_OF_LITTLE: usize = 7;
 /// … if half the interval's width is more than this part of the value.
 const MAX_VAGUENESS: f64 = 0.2;
-
-/// How a reason ends that a part of the packets was lost on a path that seems to have no queue, which trains do not explain.
-pub const LOST_WITHOUT_QUEUE: &str = "% of the packets were lost without a queue: a policer or a very short queue";
 
 /// The byte budget where packets are sent in bursts: as much as the path carries in this time, but no more than this, which leaves 6 MB of
 /// the 60 that a measurement takes at most to see whether the value lasts.
@@ -246,15 +244,15 @@ pub(super) fn outcome(state: &State, elapsed: Span) -> Outcome {
 }
 
 /// The value; or the reason why there is none, and what is known instead.
-fn find(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval, (String, Option<Bound>)> {
-    let no_value = |reason: String| (reason, bound(state, used));
+fn find(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval, (Reason, Option<Bound>)> {
+    let no_value = |reason: Reason| (reason, bound(state, used));
     if state.search.ceiling().is_some() && !state.search.is_verified() {
-        return Err(no_value(format!("the tight link is not the narrow link, {TIGHT_UNKNOWN}")));
+        return Err(no_value(format!("the tight link is not the narrow link, {TIGHT_UNKNOWN}").into()));
     }
     let mut interval = candidate(state, used, elapsed).map_err(no_value)?;
     if let Some(high) = nearly_full(state, used, &interval) {
-        let reason = "the path is nearly full, and too few trains say what it leaves".to_owned();
-        return Err((reason, Some(Bound::AtMost(high, Limit::NearlyFull))));
+        let reason = "the path is nearly full, and too few trains say what it leaves";
+        return Err((reason.into(), Some(Bound::AtMost(high, Limit::NearlyFull))));
     }
     if let Some(low) = state.search.low() {
         interval.low = interval.low.min(low.max(0.0));
@@ -265,22 +263,24 @@ fn find(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval, (Str
 const TIGHT_UNKNOWN: &str = "and its cross traffic varies too much to tell what it leaves";
 
 /// What has been found, whether or not it has been verified; or the reason why nothing has.
-fn candidate(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval, String> {
+fn candidate(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval, Reason> {
     if state.search.ceiling().is_some() {
         let interval = state.search.tight.as_ref().and_then(Tight::interval);
-        return interval.ok_or_else(|| format!("the tight link is not the narrow link, {TIGHT_UNKNOWN}"));
+        return interval.ok_or_else(|| format!("the tight link is not the narrow link, {TIGHT_UNKNOWN}").into());
     }
     let capacity = state.knowledge.capacity.unwrap_or(0.0);
     if telling(used, capacity) < MIN_TRAINS || out_of_reach(state) || hidden_bucket(state).is_some() {
-        return Err(no_value(state, used));
+        return Err(no_value(state, used).into());
     }
     if state.knowledge.unexplained_loss > MAX_RANDOM_LOSS + loss_error(state) {
         let percent = state.knowledge.unexplained_loss * 100.0;
-        return Err(format!("{percent:.0} {LOST_WITHOUT_QUEUE}"));
+        let text = format!("{percent:.0} % of the packets were lost without a queue: a policer or a very short queue");
+        return Err(Reason::of(Cause::LossWithoutQueue, text));
     }
     let interval = interval(used, elapsed.as_secs_f64(), &state.knowledge);
     if interval.half > MAX_HALF_WIDTH * capacity {
-        return Err(format!("the trains disagree: up to {} may be available", interval.estimate().high));
+        let high = interval.estimate().high;
+        return Err(format!("the trains disagree: up to {high} may be available").into());
     }
     Ok(interval)
 }

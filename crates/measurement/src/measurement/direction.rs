@@ -80,8 +80,8 @@ impl Known<'_> {
         let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
         let is_indefinite = !is_limited && capacity.is_some_and(|capacity| capacity.is_indefinite);
         let is_untried = matches!(sustained, Some(Sustained::Untried(_)));
-        let is_open = is_indefinite || (is_untried || !is_told) && !is_of_queue();
-        let hides_queues = is_catching_up || is_open && is_of_packets();
+        let is_doubtful = is_indefinite || (is_untried || !is_told) && !is_of_queue();
+        let hides_queues = is_catching_up || is_doubtful && is_of_packets();
         let (outcome, fair_share) = jitter::judge(notable, hides_queues, outcome, fair_share);
         // What a policer leaves of bursts arrives in clumps.
         let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);

@@ -87,7 +87,7 @@ impl DirectionReport {
             at_least_bits_per_second: outcome.bound.and_then(|bound| bound.at_least()),
             at_most_bits_per_second: outcome.bound.and_then(|bound| bound.at_most()),
             limited_by: outcome.bound.map(|bound| bound.limit().name().to_owned()),
-            reason: outcome.reason,
+            reason: outcome.reason.map(String::from),
             fair_share_bits_per_second: None,
             load_balancing: None,
             load: None,
