@@ -1,5 +1,5 @@
 use crate::bound::Bound;
-use crate::reason::Reason;
+use crate::reason::{Cause, Reason};
 use std::collections::BTreeMap;
 use std::fmt;
 use train::{Estimate, Train, TrainRecord};
@@ -72,6 +72,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The cause of there being no value, if later steps depend on it.
+    pub fn cause(&self) -> Option<Cause> {
+        self.reason.as_ref()?.cause()
+    }
+
     /// Nothing is known, for this reason.
     pub fn refused(reason: impl Into<Reason>) -> Self {
         Outcome {

@@ -52,6 +52,11 @@ pub(crate) fn idle_rounds(round_trip: Span) -> u32 {
     (IDLE.as_nanos() / one.as_nanos().max(1)).clamp(1, MAX_ROUNDS) as u32
 }
 
+/// By how much delays vary, in ascending order: from the least to that which three of four do not exceed.
+pub(crate) fn variation(sorted: &[Span]) -> Option<Span> {
+    Some(*sorted.get(sorted.len() * 3 / 4)? - *sorted.first()?)
+}
+
 impl DelayRecord {
     /// Receive timeout of an idle train, beyond a round trip.
     pub(crate) const IDLE_TIMEOUT: Span = Span::from_millis(200);
@@ -94,11 +99,11 @@ impl DelayRecord {
         idle.map(|sample| (sample.sent, sample.received - sample.sent)).collect()
     }
 
-    /// By how much their delay varies: from the least to that which three of four do not exceed. None if there were too few.
+    /// The [`variation`] of their delays. None if there were too few.
     pub(crate) fn idle_variation(&self, direction: Direction) -> Option<Span> {
         let mut delays: Vec<Span> = self.idle(direction).into_iter().map(|(_, delay)| delay).collect();
         delays.sort_unstable();
-        (delays.len() >= PACKETS as usize / 2).then(|| delays[delays.len() * 3 / 4] - delays[0])
+        variation(&delays).filter(|_| delays.len() >= PACKETS as usize / 2)
     }
 
     /// By how much it changes from one of them to the next: more than half of the times.

@@ -4,6 +4,7 @@
 //! however fast it sends: back-to-back trains arrive no faster than the estimate of what is available, though the first
 //! packets of each pass at the rate of the link. In one queue for all, back-to-back trains arrive at nearly that rate.
 
+use crate::jitter::PACKET_BYTES;
 use crate::service_order::ServiceOrder;
 use estimate::{Bound, Capacity, Cause, Limit, Outcome, Reason, Sustained};
 use train::Estimate;
@@ -43,7 +44,6 @@ const MAX_OF_BURSTS: f64 = 1.03;
 const MIN_BURST_FACTOR: f64 = 1.2;
 /// … and delays change by less than this part of a packet's time on the link from one idle packet to the next.
 const MAX_CHANGED_PART: f64 = 0.7;
-const PACKET_BYTES: u64 = 1500;
 
 /// One of the many trains may have been disturbed.
 const MIN_DISORDERED_TRAINS: u32 = 2;
@@ -170,18 +170,14 @@ pub(crate) fn judge_many(capacity: &Capacity, signs: Signs<'_>, outcome: Outcome
 /// Whether a train that tells in which order connections are served would tell whether the value holds, or why there is none.
 pub(crate) fn is_open(sustained: Option<&Sustained>, outcome: &Outcome) -> bool {
     let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
-    let is_suspected = is_overtaking(outcome) || cause(outcome) == Some(Cause::WaitingThoughIdle);
+    let is_suspected = is_overtaking(outcome) || outcome.cause() == Some(Cause::WaitingThoughIdle);
     let is_full = outcome.bound.is_some_and(|bound| bound.limit() == Limit::NearlyFull);
     is_limited || is_suspected || is_full || outcome.available.is_some()
 }
 
 /// Whether that is why there is no value: packets of different connections overtake each other.
 pub(crate) fn is_overtaking(outcome: &Outcome) -> bool {
-    cause(outcome) == Some(Cause::Overtaking)
-}
-
-fn cause(outcome: &Outcome) -> Option<Cause> {
-    outcome.reason.as_ref()?.cause()
+    outcome.cause() == Some(Cause::Overtaking)
 }
 
 /// Whether bursts show that flows take turns, rather than that delays vary, which keeps the capacity from showing, too.

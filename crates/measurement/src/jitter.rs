@@ -10,7 +10,7 @@ use units::{Rate, Span, Time};
 const MAX_WAITING_PACKETS: i64 = 5;
 /// … and where packets of trains catch up with those before, waiting for more than so many has that same cause.
 const MAX_CAUGHT_UP_PACKETS: i64 = 2;
-const PACKET_BYTES: u64 = 1500;
+pub(crate) const PACKET_BYTES: u64 = 1500;
 /// Delays that vary at random from the least to the most change by a third of that on average.
 const CHANGES: i64 = 3;
 /// Stamps and schedulers of ordinary hosts vary by less.
@@ -62,7 +62,7 @@ pub(crate) fn is_of_packets(change: Option<Span>, narrow: Option<Rate>) -> bool 
 pub(crate) fn is_of_queue(idle: &[(Time, Span)]) -> bool {
     let mut delays: Vec<Span> = idle.iter().map(|(_, delay)| *delay).collect();
     delays.sort_unstable();
-    let Some(variation) = delays.get(delays.len() * 3 / 4).map(|upper| *upper - delays[0]) else { return false };
+    let Some(variation) = delay::variation(&delays) else { return false };
     let same = variation / SAME_PART;
     let least = delays.partition_point(|delay| *delay - delays[0] <= same);
     // Of delays spread evenly, so many are as short as the least by chance; that they are rare makes this a Poisson distribution.

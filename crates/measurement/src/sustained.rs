@@ -383,7 +383,7 @@ mod tests {
         assert!(!is_beyond_trial(&Outcome { available: None, ..outcome() }, None));
     }
 
-    /// Behind two loaded links, means over long trains were up to 60 % too high, and one train at a little less hid how a queue grew.
+    /// Behind two loaded links, means over long trains were up to two thirds too high, and one train at a little less hid how a queue grew.
     #[test]
     fn the_low_end_of_a_mean_allows_for_hidden_growth_as_well() {
         for growth in [0.0, 0.01, 0.5] {

@@ -7,7 +7,7 @@
 //! lose packets at any rate, while there is room for a small one. A policer has no part in what they see, so that a longer train must pass then.
 
 use crate::flow_queueing;
-use estimate::{Bound, Capacity, Cause, Limit, Outcome, Reason, Sustained, Utilization};
+use estimate::{Bound, Capacity, Cause, Limit, Outcome, Sustained, Utilization};
 use train::Estimate;
 use units::{Rate, Span};
 
@@ -151,7 +151,7 @@ pub(crate) fn judge(
 /// Whether trains tell no value because of what they lose or queue, which sparse packets do not: they find room in the shortest queue.
 pub(crate) fn may_tell_of_losses(outcome: &Outcome) -> bool {
     let is_limited = outcome.bound.is_some_and(|bound| bound.limit() == Limit::TokenBucket);
-    let is_lossy = outcome.reason.as_ref().and_then(Reason::cause) == Some(Cause::LossWithoutQueue);
+    let is_lossy = outcome.cause() == Some(Cause::LossWithoutQueue);
     outcome.available.is_none() && (is_limited || is_lossy)
 }
 
@@ -417,7 +417,8 @@ mod tests {
     }
 
     fn short_queue(most: Option<u64>) -> Outcome {
-        let reason = Some(Reason::of(Cause::LossWithoutQueue, "28 % of the packets were lost without a queue"));
+        let reason =
+            Some(estimate::Reason::of(Cause::LossWithoutQueue, "28 % of the packets were lost without a queue"));
         let bound = most.map(|most| Bound::AtMost(Rate::from_mbit(most), Limit::TokenBucket));
         Outcome { reason, ..outcome(None, bound) }
     }

@@ -14,7 +14,7 @@ use crate::sustained;
 use crate::transport::TransportInUse;
 use estimate::{Outcome, Sustained};
 use train::Transport;
-use units::{Direction, Time};
+use units::{Direction, Rate, Time};
 
 const UNSEEN_SHAPER: &str = "a token bucket shapes the path, which this method does not model: the value may hold for a \
     short burst only; use the method `primed`";
@@ -43,11 +43,10 @@ impl Known<'_> {
             Some(found) => found.capacity.refute(outcome, phase.series.burst_rate()),
             None => outcome,
         };
-        let idle_change = self.delays.idle_change(direction);
         let (outcome, fair_share) = match capacity {
             Some(capacity) if self.transport.kind() == Transport::Udp => {
                 let in_bursts = phase.series.burst_rate().is_some();
-                flow_queueing::judge(capacity, in_bursts, idle_change, outcome)
+                flow_queueing::judge(capacity, in_bursts, self.delays.idle_change(direction), outcome)
             }
             Some(capacity) => {
                 let disordered_trains = phase.series.disordered_trains();
@@ -56,7 +55,7 @@ impl Known<'_> {
             }
             None => (outcome, None),
         };
-        let is_order_open = flow_queueing::is_open(sustained, &outcome);
+        let is_open = flow_queueing::is_open(sustained, &outcome);
         let fastest = capacity.and_then(|capacity| capacity.fastest_burst);
         let service_cycle = phase.series.service_cycle();
         let narrow = [fastest, outcome.capacity, service_cycle.arrived()].into_iter().flatten().max();
@@ -67,21 +66,7 @@ impl Known<'_> {
         let outcome = if is_overtaking && notable.is_some() { Outcome { bound: None, ..outcome } } else { outcome };
         let notable = notable.filter(|_| self.is_one_link && !is_overtaking);
         let varies = notable.is_some();
-        // Primed trains do not tell then; nor do those over many connections tell whether flows have queues of their own.
-        let is_of_packets = || jitter::is_of_packets(idle_change, narrow);
-        // Connections that are served as they are sent share one queue. It is what makes delays vary if bursts show the capacity all the same.
-        let has_clear_bursts = capacity.is_some_and(|capacity| capacity.bottleneck.is_some());
-        let is_one_queue = phase.order == Some(ServiceOrder::AsSent) && has_clear_bursts;
-        let is_told = self.transport.kind() == Transport::Udp || is_one_queue;
-        // A queue that others fill at times does not hide the one that trains build.
-        let is_of_queue = || jitter::is_of_queue(&self.delays.idle(direction));
-        // Where delays vary so much that bursts tell nothing, the method's trains tell no more, unless later ones have found a token bucket; nor
-        // where no longer train tells whether as much lasts.
-        let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
-        let is_indefinite = !is_limited && capacity.is_some_and(|capacity| capacity.is_indefinite);
-        let is_untried = matches!(sustained, Some(Sustained::Untried(_)));
-        let is_doubtful = is_indefinite || (is_untried || !is_told) && !is_of_queue();
-        let hides_queues = is_catching_up || is_doubtful && is_of_packets();
+        let hides_queues = is_catching_up || self.may_hide_queues(phase, sustained, narrow);
         let (outcome, fair_share) = jitter::judge(notable, hides_queues, outcome, fair_share);
         // What a policer leaves of bursts arrives in clumps.
         let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);
@@ -99,8 +84,29 @@ impl Known<'_> {
             true => (outcome, fair_share, notable.filter(|_| is_jitter).map(|it| service_cycle.of_idle_variation(it))),
             false => service_cycle.judge(outcome, fair_share, varies),
         };
-        let is_order_open = phase.order.is_none() && (is_order_open || cycle.is_some());
+        let is_order_open = phase.order.is_none() && (is_open || cycle.is_some());
         Judged { outcome, fair_share, is_order_open, varies, cycle }
+    }
+
+    /// Whether delays change so much from packet to packet that the method's trains may not show how queues grow, before a link of the rate
+    /// `narrow`.
+    fn may_hide_queues(&self, phase: &AvailablePhase, sustained: Option<&Sustained>, narrow: Option<Rate>) -> bool {
+        let direction = phase.series.direction();
+        let capacity = phase.capacity.as_ref().map(|found| &found.capacity);
+        // Trains over many connections do not tell whether flows have queues of their own. Connections that are served as they are sent share
+        // one queue. It is what makes delays vary if bursts show the capacity all the same.
+        let has_clear_bursts = capacity.is_some_and(|capacity| capacity.bottleneck.is_some());
+        let is_one_queue = phase.order == Some(ServiceOrder::AsSent) && has_clear_bursts;
+        let is_told = self.transport.kind() == Transport::Udp || is_one_queue;
+        // Where bursts tell nothing, the method's trains tell no more, unless later ones have found a token bucket.
+        let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
+        let is_indefinite = !is_limited && capacity.is_some_and(|capacity| capacity.is_indefinite);
+        // No longer train tells whether as much lasts.
+        let is_untried = matches!(sustained, Some(Sustained::Untried(_)));
+        // A queue that others fill at times does not hide the one that trains build.
+        let is_of_queue = || jitter::is_of_queue(&self.delays.idle(direction));
+        let is_doubtful = is_indefinite || (is_untried || !is_told) && !is_of_queue();
+        is_doubtful && jitter::is_of_packets(self.delays.idle_change(direction), narrow)
     }
 
     /// The report of a direction.
