@@ -18,6 +18,7 @@
 //! Behind a shaper, such trains are so short that its queue does not overflow: what waits in one queue leaves it in turn, so that the same line
 //! goes through the growth of the delay, whatever comes with it, while a full queue drops packets, and a TCP connection shows nothing behind one.
 
+mod bracket;
 mod config;
 mod fallen;
 mod fit;

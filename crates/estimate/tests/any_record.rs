@@ -220,6 +220,7 @@ proptest! {
         let (max_packet, least_delay) = (1500, Some(Span::ZERO));
         sustain(
             SustainedConfig {
+                faster: None,
                 rate,
                 cross,
                 expected_cross: cross,

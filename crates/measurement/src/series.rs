@@ -45,15 +45,25 @@ impl CarriedTrain {
         const TIMEOUT: Span = Span::from_millis(300);
         const TWO_TIMEOUTS: Span = Span::from_millis(700);
         const MANY: f64 = 0.1;
-        let packets = &self.record.packets;
-        let is_missing = |packet: &&PacketRecord| packet.sent.is_some() && packet.received.is_none();
-        // Some have arrived, though it is not known when.
-        let missing = packets.iter().filter(is_missing).count().saturating_sub(self.unstamped.len());
-        match missing as f64 / packets.len().max(1) as f64 {
+        match self.missing() as f64 / self.record.packets.len().max(1) as f64 {
             0.0 => Span::ZERO,
             ..MANY => TIMEOUT,
             _ => TWO_TIMEOUTS,
         }
+    }
+
+    /// Packets that were sent and have not arrived.
+    pub(crate) fn missing(&self) -> usize {
+        let is_missing = |packet: &&PacketRecord| packet.sent.is_some() && packet.received.is_none();
+        // Some have arrived, though it is not known when.
+        self.record.packets.iter().filter(is_missing).count().saturating_sub(self.unstamped.len())
+    }
+
+    /// From one packet that arrived to the next, on average; none if there are not two.
+    pub(crate) fn arrival_gap(&self) -> Option<Span> {
+        let arrivals = || self.record.packets.iter().filter_map(|packet| packet.received);
+        let (first, last, count) = (arrivals().min()?, arrivals().max()?, arrivals().count() as i64);
+        (count > 1).then(|| (last - first) / (count - 1))
     }
 }
 
@@ -66,6 +76,7 @@ pub struct TrainSeries {
     ended: Time,
     trains: u32,
     packets: u64,
+    missing: u64,
     bytes: u64,
     kernel_stamps: bool,
     held_back: bool,
@@ -87,6 +98,7 @@ impl TrainSeries {
             ended: now,
             trains: 0,
             packets: 0,
+            missing: 0,
             bytes: 0,
             kernel_stamps: true,
             held_back: false,
@@ -122,6 +134,7 @@ impl TrainSeries {
         self.ended = carried.ended;
         self.trains += 1;
         self.packets += carried.packets;
+        self.missing += carried.missing() as u64;
         self.bytes += carried.bytes;
         self.kernel_stamps &= carried.kernel_stamps;
         self.held_back |= carried.held_back;
@@ -130,6 +143,12 @@ impl TrainSeries {
     /// Number of trains so far.
     pub fn trains(&self) -> u32 {
         self.trains
+    }
+
+    /// Whether more packets were lost so far than a path without a policer or a short queue loses by chance.
+    pub(crate) fn has_lost(&self) -> bool {
+        const MIN_LOST: f64 = 0.01;
+        self.missing as f64 > MIN_LOST * self.packets as f64
     }
 
     /// IP bytes sent so far.

@@ -37,6 +37,8 @@ pub struct OpenRequest {
     /// Whether it replaces a broken transport, whose TCP connections must be reset (RST) before, so that a firewall that
     /// counts connections removes them from its table.
     pub replaces: bool,
+    /// From one of them to the next: zero begins to open all at once.
+    pub spacing: Span,
 }
 
 /// A transport that is open.

@@ -54,6 +54,8 @@ pub(crate) struct Limits {
     pub(crate) idle_variation: Span,
     /// See [`SustainedConfig::is_lossy`].
     pub(crate) is_lossy: bool,
+    /// Whether trains lost packets.
+    pub(crate) has_lost: bool,
 }
 
 impl Limits {
@@ -99,11 +101,14 @@ pub(crate) fn probe(
     let hinted = hinted.map(|rate| burst.map_or(rate, |burst| rate.min(burst)));
     let tried = outcome.available.map(|found| found.low).or(carried).or(hinted).or(narrow)?;
     let rate = Rate::from_f64(tried.as_f64() * TRIED_PART);
+    let carries = |rate: Rate| narrow.map_or(rate, |narrow| rate.min(Rate::from_f64(TRIED_PART * narrow.as_f64())));
+    let faster = outcome.available.map(|found| carries(found.value));
     let beyond =
         |rate: Rate| narrow.map_or(Rate::ZERO, |narrow| Rate::from_f64((narrow.as_f64() - rate.as_f64()).max(0.0)));
     (rate > Rate::ZERO).then(|| {
         SustainedProbe::new(SustainedConfig {
             rate,
+            faster: faster.filter(|_| limits.has_lost),
             cross: beyond(rate),
             expected_cross: beyond(outcome.available.map_or(rate, |found| found.value)),
             max_packet: limits.max_packet,
@@ -315,6 +320,7 @@ mod tests {
             is_catching_up,
             idle_variation: Span::ZERO,
             is_lossy: false,
+            has_lost: false,
         };
         assert_eq!(limits.bytes_left(None), 8_000_000);
         assert_eq!(limits.bytes_left(Some(50_000_000)), 0);

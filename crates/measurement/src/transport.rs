@@ -10,6 +10,21 @@ use units::{Direction, Span, Time};
 const MAX_REPLACEMENTS: u32 = 4;
 /// Maximum total time of replacements, which are slow behind a firewall that limits the rate of new connections.
 const MAX_REPLACEMENT_TIME: Span = Span::from_secs(2);
+/// Servers take so many times the connections in a turn that they allow at once.
+const CONNECTIONS_OF_TURN: u32 = 4;
+/// Connections for the load at the end, and more.
+const RESERVED_CONNECTIONS: u32 = 32;
+/// Connections that lost packets are not made anew once that has taken so long in all.
+const MAX_RENEWAL_TIME: Span = Span::from_secs(6);
+/// Where as many packets were lost as this part of the connections, many of these may be waiting for retransmission timeouts, each twice as
+/// long as the one before (RFC 6298): they send late then, or not at all.
+const MAX_BEHIND_PART: f64 = 0.1;
+/// New connections are so far apart that the packets which open one make up this part of what arrived of the last train, …
+const OPENING_PART: f64 = 0.5;
+/// … which are so many each way, …
+const OPENING_PACKETS: f64 = 3.0;
+/// … but all of them are begun in this time.
+const MAX_OPENING_TIME: Span = Span::from_secs(1);
 /// Packet sizes in bytes that are tested over UDP if the largest does not pass: that of Ethernet without jumbo frames, that of a typical
 /// tunnel, and the minimum MTU of IPv6 (RFC 8200, 5).
 const SMALLER_SIZES: [u32; 3] = [Train::MAX_ETHERNET_PACKET, 1400, 1280];
@@ -35,6 +50,7 @@ enum State {
     Ready,
     Broken,
     Replacing(Time),
+    Renewing(Time),
     Failed(Failure),
 }
 
@@ -57,6 +73,13 @@ pub(crate) struct TransportInUse {
     max_packet: u32,
     replacements: u32,
     replacement_time: Span,
+    renewal_time: Span,
+    /// Packets that were lost since it was last opened.
+    lost: u32,
+    /// From one packet of the last train that arrived to the next, on average.
+    arrival_gap: Span,
+    /// Connections that the server takes in all.
+    allowed: u32,
     warnings: Vec<String>,
 }
 
@@ -80,6 +103,10 @@ impl TransportInUse {
             max_packet: 0,
             replacements: 0,
             replacement_time: Span::ZERO,
+            renewal_time: Span::ZERO,
+            lost: 0,
+            arrival_gap: Span::ZERO,
+            allowed: max_connections.saturating_mul(CONNECTIONS_OF_TURN),
             warnings: Vec::new(),
         }
     }
@@ -101,6 +128,19 @@ impl TransportInUse {
     /// How often it was replaced.
     pub(crate) fn replacements(&self) -> u32 {
         self.replacements
+    }
+
+    /// Has connections opened anew in place of these, if many may be held back by what they have lost; false where that is not so, or not
+    /// possible.
+    pub(crate) fn renew(&mut self, now: Time) -> bool {
+        let is_behind = f64::from(self.lost) > MAX_BEHIND_PART * f64::from(self.opened);
+        let taken = u32::from(self.next_connection) + 2 * u32::from(self.wanted.0) + RESERVED_CONNECTIONS;
+        let is_possible = taken <= self.allowed && self.renewal_time < MAX_RENEWAL_TIME;
+        let is_renewed = self.kind == Transport::Rake && matches!(self.state, State::Ready) && is_behind && is_possible;
+        if is_renewed {
+            self.state = State::Renewing(now);
+        }
+        is_renewed
     }
 
     /// The largest packet that passes, in bytes.
@@ -153,15 +193,20 @@ impl TransportInUse {
                 Need::Open(self.request(count, needed, false))
             }
             State::Replacing(_) => Need::Open(self.request_replacement()),
+            State::Renewing(_) => Need::Open(self.request_renewal()),
         }
     }
 
     /// It is open at both ends.
     pub(crate) fn opened(&mut self, opened: Opened, now: Time) {
-        (self.opened, self.alive) = (opened.connections, opened.connections);
+        (self.opened, self.alive, self.lost) = (opened.connections, opened.connections, 0);
         self.state = match self.state {
             State::Replacing(began) => {
                 self.replacement_time += now - began;
+                State::Ready
+            }
+            State::Renewing(began) => {
+                self.renewal_time += now - began;
                 State::Ready
             }
             _ => {
@@ -174,7 +219,10 @@ impl TransportInUse {
 
     /// It could not be opened.
     pub(crate) fn not_opened(&mut self, reason: String) {
-        if self.kind == Transport::Udp && self.may_fall_back && !matches!(self.state, State::Replacing(_)) {
+        if self.kind == Transport::Udp
+            && self.may_fall_back
+            && !matches!(self.state, State::Replacing(_) | State::Renewing(_))
+        {
             self.kind = Transport::Rake;
             self.warnings = vec![format!("UDP does not pass ({reason}): measured over TCP")];
             self.state = State::Closed;
@@ -189,6 +237,8 @@ impl TransportInUse {
             return self.tested(carried);
         }
         self.alive = carried.connections;
+        self.lost = self.lost.saturating_add(carried.missing() as u32);
+        self.arrival_gap = carried.arrival_gap().unwrap_or(self.arrival_gap);
         if carried.broken || self.alive < self.opened {
             self.state = State::Broken;
         }
@@ -244,9 +294,17 @@ impl TransportInUse {
         self.request(count.try_into().unwrap_or(u16::MAX), needed, true)
     }
 
+    /// As many as in the beginning, spread over the time in which what opens them passes.
+    fn request_renewal(&mut self) -> OpenRequest {
+        let (count, needed) = self.wanted;
+        let gap = self.arrival_gap.as_secs_f64() * OPENING_PACKETS / OPENING_PART;
+        let spacing = Span::from_secs_f64(gap).min(MAX_OPENING_TIME / i64::from(count.max(1)));
+        OpenRequest { spacing, ..self.request(count, needed, true) }
+    }
+
     fn request(&mut self, connections: u16, needed: u16, replaces: bool) -> OpenRequest {
         let first = self.take_numbers(if self.kind == Transport::Udp { 0 } else { connections });
-        OpenRequest { transport: self.kind, connections, needed, first, replaces }
+        OpenRequest { transport: self.kind, connections, needed, first, replaces, spacing: Span::ZERO }
     }
 }
 

@@ -66,6 +66,9 @@ pub struct Event {
 pub struct Readiness(Epoll);
 
 impl Readiness {
+    /// A wait reports no more events than this.
+    pub const MOST_EVENTS: usize = 64;
+
     /// An empty set.
     ///
     /// # Errors
@@ -124,7 +127,7 @@ impl Readiness {
     /// Where the system refuses to wait.
     pub fn wait(&self, events: &mut Vec<Event>, deadline: Time) -> io::Result<()> {
         events.clear();
-        let mut happened = [EpollEvent::empty(); 64];
+        let mut happened = [EpollEvent::empty(); Self::MOST_EVENTS];
         let count = match self.0.wait(&mut happened, milliseconds_until(deadline)) {
             Ok(count) => count,
             Err(Errno::EINTR) => 0,

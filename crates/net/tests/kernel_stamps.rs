@@ -15,8 +15,10 @@ fn connection(address: &str) -> (TcpStream, TcpStream) {
     tcp::prepare_listener(&listener).unwrap();
     let at = listener.local_addr().unwrap();
     let opened =
-        tcp::open_connections(at, &net::Binding::default(), 1, Span::ZERO, Span::from_secs(60), |_| Vec::new())
-            .unwrap();
+        tcp::open_connections(at, &net::Binding::default(), 1, Span::ZERO, Span::ZERO, Span::from_secs(60), |_| {
+            Vec::new()
+        })
+        .unwrap();
     let accepted = listener.accept().unwrap().0;
     (opened.streams.into_iter().next().unwrap().1, accepted)
 }

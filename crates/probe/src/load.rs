@@ -58,7 +58,7 @@ pub(crate) fn carry(peer: &mut Peer, binding: &Binding, request: &LoadRequest) -
 /// Opens the connections, and has the server begin.
 fn open(peer: &mut Peer, binding: &Binding, request: &LoadRequest) -> Result<Vec<TcpStream>, Error> {
     let &LoadRequest { direction, connections, first, duration } = request;
-    let opened = open::connections(peer, binding, connections, first)?;
+    let opened = open::connections(peer, binding, (connections, first), Span::ZERO)?;
     let streams: Vec<_> = opened.streams.into_iter().map(|(_, stream)| stream).collect();
     let (expected, wait) = (streams.len() as u32, peer.round_trip + open::PREAMBLE_TIMEOUT);
     // This end is the first to stop, by resetting the connections.

@@ -87,9 +87,9 @@ fn hear_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<[u8; 16]>
 /// Opens probe connections in parallel; returns those that are open at both ends, and warnings: if some are missing,
 /// or a proxy ends them.
 pub(crate) fn tcp(peer: &mut Peer, binding: &Binding, request: &OpenRequest) -> Result<(Probes, Vec<String>), Error> {
-    let &OpenRequest { transport: kind, connections: count, needed, first, .. } = request;
+    let &OpenRequest { transport: kind, connections: count, needed, first, spacing, .. } = request;
     let address = peer.address;
-    let opened = connections(peer, binding, count, first)?;
+    let opened = connections(peer, binding, (count, first), spacing)?;
     let missing = missing(&opened);
     let mut streams: BTreeMap<u16, _> =
         opened.streams.into_iter().map(|(number, stream)| (first.wrapping_add(number), stream)).collect();
@@ -138,14 +138,20 @@ fn leg(known: wire::Leg) -> Leg {
 }
 
 /// Opens connections that say which session they belong to, numbered from `first` on.
-pub(crate) fn connections(peer: &Peer, binding: &Binding, count: u16, first: u16) -> Result<Opened, Error> {
+pub(crate) fn connections(
+    peer: &Peer,
+    binding: &Binding,
+    (count, first): (u16, u16),
+    spacing: Span,
+) -> Result<Opened, Error> {
     let (address, credential, version) = (peer.address, peer.credential, peer.version());
     let hello = |number: u16| {
         let index = first.wrapping_add(number);
         let shown = credential.shown_by(Bearer::Connection { index });
         Preamble::Probe { shown, index }.encode(version).to_vec()
     };
-    let opened = open_connections(address, binding, count, peer.round_trip, CONNECT_TIMEOUT, hello);
+    let deadline = CONNECT_TIMEOUT + spacing * i64::from(count);
+    let opened = open_connections(address, binding, count, peer.round_trip, spacing, deadline, hello);
     opened.map_err(|cause| Error::Transport {
         address,
         cause: transport::Error::Io { operation: "open connections to", peer: address, cause },

@@ -176,6 +176,11 @@ struct ReceivedPacket {
     kernel: Option<Time>,
 }
 
+/// A packet is late that so many sent after it arrived before (n-reordering, RFC 4737), …
+const OVERTAKERS: usize = 3;
+/// … among so many.
+const MOST_LATER: usize = 256;
+
 impl ReceivedPackets {
     pub(crate) fn new(count: u32) -> Self {
         ReceivedPackets { packets: vec![None; count as usize], missing: count as usize }
@@ -189,10 +194,16 @@ impl ReceivedPackets {
         }
     }
 
-    /// Removes the time stamp of packet `index`, which turned out to be a later packet's.
-    pub(crate) fn withdraw_stamp(&mut self, index: u32) {
-        if let Some(Some(packet)) = self.packets.get_mut(index as usize) {
-            *packet = ReceivedPacket { user: None, kernel: None };
+    /// Takes note that the time stamp of packet `index`, read by the program at `user`, is that of a later packet with which the kernel has
+    /// joined it, though it was not there yet at `absent`. Where others had overtaken it by then, it was sent again, and has come only now;
+    /// else it is not known when it came.
+    pub(crate) fn joined(&mut self, index: u32, absent: Time, user: Time) {
+        let place = index as usize;
+        let later = self.packets.get(place + 1..).unwrap_or_default().iter().take(MOST_LATER).flatten();
+        let overtook = later.filter(|packet| packet.kernel.is_some_and(|at| at < absent)).take(OVERTAKERS).count();
+        let stamp = (overtook == OVERTAKERS).then_some(user);
+        if let Some(Some(packet)) = self.packets.get_mut(place) {
+            *packet = ReceivedPacket { user: stamp, kernel: stamp };
         }
     }
 
@@ -300,6 +311,20 @@ mod tests {
         assert_eq!(receiving.source, StampSource::User);
         let expected = [(0, Some(at(0))), (2, Some(at(2)))].map(|(index, received)| Arrival { index, received });
         assert_eq!(receiving.arrivals, expected);
+    }
+
+    /// Behind a policer, packets that were sent again counted as arrived at an unknown time, so that much fewer seemed to be lost.
+    #[test]
+    fn a_packet_that_was_overtaken_before_it_was_joined_with_another_came_late() {
+        let received = |absent: i64| {
+            let mut received_packets = ReceivedPackets::new(6);
+            (1..5).for_each(|index| received_packets.add(index, Some(at(index.into())), at(index.into())));
+            received_packets.add(0, Some(at(30)), at(31));
+            received_packets.add(5, Some(at(30)), at(32));
+            received_packets.joined(0, at(absent), at(32));
+            received_packets.finish().arrivals[0].received
+        };
+        assert_eq!([received(2), received(10)], [None, Some(at(32))]);
     }
 
     #[test]

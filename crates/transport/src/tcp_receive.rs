@@ -70,8 +70,12 @@ impl TcpProbes {
         let one_each = train.count() as usize <= self.slots.len();
         let mut sleep = train.duration();
         let mut events = Vec::new();
+        let mut looked = clock::realtime();
         while open > 0 && clock::monotonic() < deadline && !self.control.is_closed() {
             readiness.wait(&mut events, self.control.until(deadline))?;
+            // What is not among the events had nothing to read, unless there were too many.
+            let absent = looked;
+            looked = if (1..Readiness::MOST_EVENTS).contains(&events.len()) { clock::realtime() } else { looked };
             for event in &events {
                 let number = event.number as usize;
                 let (slot, expected) = (&mut self.slots[number], &mut expected[number]);
@@ -79,7 +83,7 @@ impl TcpProbes {
                     // Unread time stamps of earlier sends would end every wait at once.
                     while slot.collect(&mut SentPackets::new(0)) {}
                 }
-                if read(slot, expected, received_packets, deadline) == Reading::Over {
+                if read(slot, expected, received_packets, absent, deadline) == Reading::Over {
                     // A peer that sends more than planned must not cause a busy loop.
                     if let Some(stream) = &slot.stream {
                         readiness.remove(stream)?;
@@ -111,8 +115,15 @@ enum Reading {
     Over,
 }
 
-/// Reads available data, one packet at a time, so that each has its own time stamp unless the kernel merged them.
-fn read(slot: &mut Slot, expected: &mut Expected, received_packets: &mut ReceivedPackets, deadline: Time) -> Reading {
+/// Reads available data, one packet at a time, so that each has its own time stamp unless the kernel merged them. None of it was there at
+/// `absent`.
+fn read(
+    slot: &mut Slot,
+    expected: &mut Expected,
+    received_packets: &mut ReceivedPackets,
+    absent: Time,
+    deadline: Time,
+) -> Reading {
     let mut buffer = [0; 2048];
     loop {
         let Some(&(index, payload)) = expected.packets.last() else { return Reading::Over };
@@ -140,20 +151,21 @@ fn read(slot: &mut Slot, expected: &mut Expected, received_packets: &mut Receive
         if expected.begun == payload {
             expected.packets.pop();
             expected.begun = 0;
-            expected.arrived(index, received.stamp, received_packets);
+            expected.arrived(index, received.stamp, absent, received_packets);
         }
     }
 }
 
 impl Expected {
-    /// Records a complete packet. Merged packets share the last one's time stamp, which is withdrawn from earlier ones.
-    fn arrived(&mut self, index: u32, stamp: Option<Time>, received_packets: &mut ReceivedPackets) {
+    /// Records a complete packet. Merged packets share the last one's time stamp, which is no earlier one's.
+    fn arrived(&mut self, index: u32, stamp: Option<Time>, absent: Time, received_packets: &mut ReceivedPackets) {
+        let user = clock::realtime();
         if let (Some(at), Some((newest, earlier))) = (stamp, self.newest)
             && at == newest
         {
-            received_packets.withdraw_stamp(earlier);
+            received_packets.joined(earlier, absent, user);
         }
         self.newest = stamp.map(|at| (at, index));
-        received_packets.add(index, stamp, clock::realtime());
+        received_packets.add(index, stamp, user);
     }
 }

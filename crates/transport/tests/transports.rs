@@ -58,10 +58,11 @@ fn streams(address: SocketAddr, count: u16) -> (Vec<TcpStream>, Vec<TcpStream>) 
     let listener = TcpListener::bind(address).unwrap();
     net::tcp::prepare_listener(&listener).unwrap();
     let at = listener.local_addr().unwrap();
-    let opened = open_connections(at, &net::Binding::default(), count, Span::ZERO, Span::from_secs(60), |n| {
-        n.to_be_bytes().to_vec()
-    })
-    .unwrap();
+    let opened =
+        open_connections(at, &net::Binding::default(), count, Span::ZERO, Span::ZERO, Span::from_secs(60), |n| {
+            n.to_be_bytes().to_vec()
+        })
+        .unwrap();
     let mut accepted: Vec<(u16, TcpStream)> = (0..count)
         .map(|_| {
             let mut stream = listener.accept().unwrap().0;

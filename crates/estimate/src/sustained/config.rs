@@ -5,6 +5,9 @@ use units::{Rate, Span};
 pub struct SustainedConfig {
     /// The rate that short trains showed.
     pub rate: Rate,
+    /// A faster one that is tried after it, where other trains lost packets: if it falls as behind a policer, that is what limits. No queue
+    /// that it fills tells anything, since as much need not be available.
+    pub faster: Option<Rate>,
     /// Of cross traffic, as far as known: no more.
     pub cross: Rate,
     /// The same if as much is available as short trains showed at the most likely.

@@ -1,5 +1,6 @@
 //! A train of which the rate fell, and what it and those that follow tell.
 
+use super::bracket::Bracket;
 use super::config::SustainedConfig;
 use super::fit;
 use super::plan::{self, Section};
@@ -17,6 +18,8 @@ pub(super) const MAX_FALL: f64 = 0.1;
 const DOUBTED_DEVIATIONS: f64 = 2.0;
 /// The first train's fall is there again if the ratio exceeds 1 by this part of what it did then.
 const REPRODUCED_PART: f64 = 0.5;
+/// Losses are random where at all rates as much is lost as this part of the most at any.
+const ALIKE_PART: f64 = 0.7;
 /// Of the packets that arrive behind a fall, so many more or less may be counted, whatever the rate.
 const PACKETS_OFF: f64 = 2.0;
 /// No value is given where half the interval's width is more than this part of the committed rate.
@@ -111,32 +114,41 @@ impl Fallen {
         let (most, least) = (ratios().fold(1.0, f64::max), ratios().fold(f64::INFINITY, f64::min));
         if most < 1.0 + REPRODUCED_PART * (before - 1.0).min(2.0 * MAX_FALL / REPRODUCED_PART) {
             Course::Passed
-        } else if least > 1.0 + 0.7 * (most - 1.0) {
+        } else if least > 1.0 + ALIKE_PART * (most - 1.0) {
             Course::Alike
         } else {
             Course::Limited
         }
     }
 
+    /// Where a policer is nearly as fast as what was tried, a search for what it leaves.
+    pub(super) fn bracket(&self, config: &SustainedConfig) -> Bracket {
+        Bracket::new(self.arrived(), doubt(&self.fall.rates, config))
+    }
+
+    /// Whether slower ones lose as large a part, as where losses are random.
+    pub(super) fn is_alike(&self, slower: &[Part]) -> bool {
+        let least = 1.0 + ALIKE_PART * (self.fall.rates.ratio() - 1.0);
+        slower.iter().all(|part| part.rates.ratio() > least)
+    }
+
     /// What limits the rate, by the fall and by these.
-    pub(super) fn limited(&self, parts: &[Part], config: &SustainedConfig) -> Limiter {
-        let Fallen { train, fall, .. } = self;
+    pub(super) fn limited(&self, parts: &[Part], bracket: Option<&Bracket>, config: &SustainedConfig) -> Limiter {
         let policing = self.policing();
+        let bracketed = bracket.and_then(Bracket::available);
         let line = self.line(parts, config).filter(|line| {
             let [low, high, committed] =
                 [line.available.low, line.available.high, line.committed.value].map(Rate::as_f64);
             (high - low) / 2.0 <= MAX_HALF_WIDTH * committed && line.available.value.as_f64() > MIN_VALUE * committed
         });
-        let rest = &train[fall.index..];
+        let rest = &self.train[self.fall.index..];
         let seconds = rest.first().zip(rest.last()).map_or(0.0, |(first, last)| last.sent - first.sent);
-        let doubt = DOUBTED_DEVIATIONS * cross_deviation(config, seconds) / seconds.max(1e-6);
-        let packets = PACKETS_OFF * f64::from(config.max_packet) * 8.0 / seconds.max(1e-6);
         Limiter {
             policing,
             delivered: Rate::from_f64(self.delivered(parts, config)),
             sent: Rate::from_f64(self.look.rate),
-            doubt: Rate::from_f64(doubt.min(config.cross.as_f64()).max(packets)),
-            available: line.map(|line| line.available),
+            doubt: Rate::from_f64(doubt_in(seconds, config)),
+            available: line.map(|line| line.available).or(bracketed),
             committed_rate: line.map(|line| line.committed),
             // One that other trains have used up was not full.
             burst_bytes: line.filter(|_| !config.is_bucket_hinted).map(|line| self.burst_bytes(&line, config)),
@@ -178,6 +190,22 @@ impl Fallen {
         let [value, low, high] = [bytes, bytes - doubt, high].map(|bytes| bytes.max(0.0) as u64);
         Estimate { value, low, high, confidence: 0.95 }
     }
+}
+
+/// By how much more or less than the rate of a part of a train may be available: cross traffic may have been other than usual meanwhile, and
+/// single packets count.
+pub(super) fn doubt(rates: &Rates, config: &SustainedConfig) -> f64 {
+    let packets = rates.packets as f64 / (1.0 - rates.lost);
+    let chance = if config.connections.is_some() { DOUBTED_DEVIATIONS * (packets * rates.lost).sqrt() } else { 0.0 };
+    let seconds = packets * f64::from(config.max_packet) * 8.0 / rates.sent;
+    doubt_in(seconds, config).max(rates.sent * chance / packets)
+}
+
+/// The same of so many seconds.
+fn doubt_in(seconds: f64, config: &SustainedConfig) -> f64 {
+    let cross = DOUBTED_DEVIATIONS * cross_deviation(config, seconds) / seconds.max(1e-6);
+    let packets = PACKETS_OFF * f64::from(config.max_packet) * 8.0 / seconds.max(1e-6);
+    cross.min(config.cross.as_f64()).max(packets)
 }
 
 /// The standard deviation of the bits of cross traffic in so many seconds, if its packets come at random times.

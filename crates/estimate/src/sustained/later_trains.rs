@@ -1,7 +1,8 @@
 //! The trains that follow one of which the rate fell: at what rates, when, and what they tell.
 
+use super::bracket::Bracket;
 use super::config::SustainedConfig;
-use super::fallen::{Course, Fallen, MAX_FALL, Part};
+use super::fallen::{Course, Fallen, MAX_FALL, Part, doubt};
 use super::plan::{self, Section};
 use super::queueing::{Queue, Seen};
 use super::reading::{self, delays, is_cut_short};
@@ -49,6 +50,8 @@ enum Way {
     Together,
     /// One train for each rate, right behind the other: packets are dropped.
     Apart,
+    /// The same, of rates that are looked for one by one: the policer is nearly as fast as what was tried.
+    Bracketed(Bracket),
     /// One train for each rate, after this queue has drained.
     Queued(Queue),
 }
@@ -79,7 +82,13 @@ impl LaterTrains {
         let has_room = config.connections.is_none() || fallen.used_up <= config.max_packets / 2;
         self.way = match fallen.queue {
             Some(queue) => Way::Queued(queue),
-            None if fallen.policing() == Some(Policing::Drops) && has_room => Way::Apart,
+            None if fallen.policing() == Some(Policing::Drops) && has_room => {
+                if plan::has_line(fallen.look, fallen.arrived()) {
+                    Way::Apart
+                } else {
+                    Way::Bracketed(fallen.bracket(config))
+                }
+            }
             None => Way::Together,
         };
         self.parts.clear();
@@ -104,7 +113,8 @@ impl LaterTrains {
 
     /// What limits the rate.
     pub(super) fn limited(&self, config: &SustainedConfig) -> Limiter {
-        self.fallen.limited(&self.parts, config)
+        let bracket = if let Way::Bracketed(bracket) = &self.way { Some(bracket) } else { None };
+        self.fallen.limited(&self.parts, bracket, config)
     }
 
     /// The sections of a round of trains, each of which will be behind what uses up the burst.
@@ -113,6 +123,7 @@ impl LaterTrains {
         match self.way {
             Way::Together => Vec::new(),
             Way::Apart => plan::apart(look, used_up, self.fallen.arrived(), config),
+            Way::Bracketed(bracket) => bracket.next().map(|rate| plan::alone(rate, config)).into_iter().collect(),
             Way::Queued(queue) => queue.sections(look, config),
         }
     }
@@ -137,7 +148,7 @@ impl LaterTrains {
                 let tokens = queue.tokens(full, fallen.is_emptied.then(|| since.as_secs_f64()));
                 (wait, queue.behind_burst(fallen.look, section, tokens, config).to_vec())
             }
-            Way::Together | Way::Apart => {
+            Way::Together | Way::Apart | Way::Bracketed(_) => {
                 let used_up = used_up(fallen, now, config);
                 let burst = plan::burst(fallen.look, used_up, fallen.arrived(), config.connections);
                 (Span::ZERO, vec![burst, section])
@@ -171,7 +182,14 @@ impl LaterTrains {
             Some(connections) => reading::rates_over(connections, train, from),
             None => reading::rates(&train[from..]),
         };
-        self.apart(part.map(|rates| Part { rates, is_random: true }), config)
+        let part = part.map(|rates| Part { rates, is_random: true });
+        match self.way {
+            Way::Bracketed(bracket) => {
+                let lost = train[..from].iter().filter(|passage| passage.came.is_none()).count();
+                self.bracketed(bracket, part.filter(|_| lost > 0), lost, config)
+            }
+            _ => self.apart(part, config),
+        }
     }
 
     /// A train of one rate that waited in a queue shows this.
@@ -218,6 +236,27 @@ impl LaterTrains {
             return Verdict::Open;
         }
         self.told(config)
+    }
+
+    /// What became of a rate that was looked for, where so many packets were lost before; none where the burst was not used up.
+    fn bracketed(&mut self, bracket: Bracket, part: Option<Part>, lost: usize, config: &SustainedConfig) -> Verdict {
+        if part.is_none() && self.parts.is_empty() {
+            return self.passed_again(config);
+        }
+        self.parts.extend(part);
+        let found = part.map_or(bracket.missed(), |Part { rates, .. }| {
+            let again = config
+                .connections
+                .map_or(0.0, |_| lost as f64 * rates.sent * (1.0 - rates.lost) / rates.packets as f64);
+            bracket.add(&rates, doubt(&rates, config), again)
+        });
+        self.way = Way::Bracketed(found);
+        self.left = self.round(config);
+        match (self.left.is_empty(), found.available()) {
+            (false, _) => Verdict::Open,
+            (true, None) if self.fallen.is_alike(&self.parts) => Verdict::Lasts,
+            (true, _) => Verdict::Limited,
+        }
     }
 
     /// Another round, if one is left.

@@ -106,15 +106,30 @@ fn section_rates(ratio: f64) -> Vec<f64> {
     (0..LIMITED_SECTIONS).map(|step| fastest * factor.powi(step)).chain([UNLIMITED_SECTION_RATE]).collect()
 }
 
+/// The rates of limited sections are so many times as far apart at least: a line goes through them.
+const MIN_RANGE: f64 = 1.2;
+
+/// Whether what arrived is so much less than what was sent that several rates between them tell it.
+pub(super) fn has_line(look: Section, arrived: f64) -> bool {
+    FASTEST_PART * look.rate / arrived >= MIN_RANGE * MIN_SECTION_RATE
+}
+
+/// A section at this rate behind a [`burst`], whose packets are evenly spaced: it tells whether all of them pass.
+pub(super) fn alone(rate: f64, config: &SustainedConfig) -> Section {
+    step(Section { packets: 0, rate, random: false }, config)
+}
+
 /// The sections of several later trains, of which each is behind a [`burst`] in a train of its own.
 pub(super) fn apart(look: Section, used_up: u32, arrived: f64, config: &SustainedConfig) -> Vec<Section> {
+    together(look, used_up, arrived, config).into_iter().skip(1).map(|section| step(section, config)).collect()
+}
+
+/// A section with as many packets as a train of its own may have.
+fn step(section: Section, config: &SustainedConfig) -> Section {
     let bits = f64::from(config.max_packet) * 8.0;
     let most = if config.connections.is_some() { MAX_SECTION_PACKETS } else { MAX_STEP_PACKETS };
-    let of = |step: Section| {
-        let packets = ((step.rate * SECTION_SECONDS / bits) as u32).clamp(MIN_SECTION_PACKETS, most);
-        Section { packets, ..step }
-    };
-    together(look, used_up, arrived, config).into_iter().skip(1).map(of).collect()
+    let packets = ((section.rate * SECTION_SECONDS / bits) as u32).clamp(MIN_SECTION_PACKETS, most);
+    Section { packets, ..section }
 }
 
 /// What uses up the burst again. Over connections, by few packets more, since each of them may be lost, and then its connection shows nothing

@@ -73,6 +73,8 @@ struct Look {
     trend: Option<Trend>,
     /// So often one is sent again, if hosts held it up.
     repeats_left: u32,
+    /// Whether it is at [`SustainedConfig::faster`].
+    is_faster: bool,
     /// What is known if the others tell nothing.
     so_far: Option<Sustained>,
 }
@@ -81,6 +83,16 @@ impl SustainedProbe {
     /// Starts knowing nothing but the rate.
     pub fn new(config: SustainedConfig) -> Self {
         SustainedProbe { config, state: State::Begin, bytes: 0, started: None, random: config.seed }
+    }
+
+    /// Whether it may have another train sent.
+    pub fn sends_more(&self) -> bool {
+        !matches!(self.state, State::Told(_) | State::Done(_))
+    }
+
+    /// On how many connections packets are in turn, see [`SustainedConfig::connections`]: they may be opened anew, and be more or fewer then.
+    pub fn connections_mut(&mut self) -> Option<&mut u32> {
+        self.config.connections.as_mut()
     }
 
     /// What to do now. `now` may come from any clock that runs steadily.
@@ -140,6 +152,7 @@ impl SustainedProbe {
                     began: now,
                     trend: None,
                     repeats_left: MAX_REPEATS,
+                    is_faster: false,
                     so_far: None,
                 };
                 self.look(look, now)
@@ -174,10 +187,16 @@ impl SustainedProbe {
             self.is_fall(&train, &fall, section.rate).then_some(fall)
         };
         match fallen.or_else(whole) {
+            fall if look.is_faster => match fall.map(|fall| self.fell(&look, train, fall, record)) {
+                Some(fallen) if fallen.policing() == Some(Policing::Drops) => {
+                    State::Follow(LaterTrains::new(fallen, &self.config))
+                }
+                _ => State::Done(look.so_far.unwrap_or_else(|| overloads(section.rate))),
+            },
             _ if finds_queue => State::Done(overloads(section.rate)),
             fall if self.config.is_lossy => self.passed_in_part(look, &train, fall),
             Some(fall) => State::Follow(LaterTrains::new(self.fell(&look, train, fall, record), &self.config)),
-            None if is_cut_short(&train, section.packets) => State::Done(overloads(section.rate)),
+            None if is_cut_short(&train, section.packets) => self.look_faster(look, overloads(section.rate)),
             None if train.len() < 4 => {
                 State::Done(look.so_far.unwrap_or(Sustained::Untried("no packet of the longer train arrived")))
             }
@@ -189,8 +208,9 @@ impl SustainedProbe {
         let Look { section, passed, began, .. } = *look;
         let least = delays(record).chain(self.config.least_delay).min();
         let queued = delays(record).last().zip(least).map_or(Span::ZERO, |(last, least)| last - least);
-        let used_up = passed.packets + fall.index as u32;
         let seen = self.config.connections.filter(|_| reading::policing(&train, &fall) == Some(Policing::Drops));
+        let fall = if seen.is_some() { reading::first_fall(&train, fall) } else { fall };
+        let used_up = passed.packets + fall.index as u32;
         let seen = seen.and_then(|connections| reading::rates_over(connections, &train, fall.index));
         let fall = Fall { rates: seen.unwrap_or(fall.rates), ..fall };
         let ended = began + section.duration(self.config.max_packet);
@@ -221,11 +241,32 @@ impl SustainedProbe {
         match (look.left, look.repeats_left) {
             (2.., _) => look.left -= 1,
             (_, 1..) if is_disturbed && self.bytes + bytes <= self.config.budget_bytes => look.repeats_left -= 1,
-            _ => return State::Done(lasts),
+            _ => return self.look_faster(look, lasts),
         }
         let Passed { packets, sending, .. } = look.passed;
         let passed = Passed { packets: packets + section.packets, sending: sending + duration, ..look.passed };
         State::Look(Look { passed, so_far: Some(lasts), ..look })
+    }
+
+    /// The look at a rate has shown this, and no limit: a faster one may be tried.
+    fn look_faster(&self, look: Look, so_far: Sustained) -> State {
+        let faster = self.config.faster.filter(|faster| faster.as_f64() > look.section.rate && !look.is_faster);
+        let section = faster.map(|faster| Section { rate: faster.as_f64(), ..look.section });
+        let is_affordable = |section: &Section| {
+            self.bytes + u64::from(section.packets * self.config.max_packet) <= self.config.budget_bytes
+        };
+        match section.filter(is_affordable) {
+            Some(section) => State::Look(Look {
+                section,
+                left: 1,
+                trend: None,
+                repeats_left: 0,
+                is_faster: true,
+                so_far: Some(so_far),
+                ..look
+            }),
+            None => State::Done(so_far),
+        }
     }
 
     /// A train of the look has passed, of which packets may be lost at any rate, but for what is behind the fall.

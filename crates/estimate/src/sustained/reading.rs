@@ -165,7 +165,7 @@ pub(super) fn is_cut_short(train: &[Passage], planned: u32) -> bool {
 /// delayed: none where it does not fall.
 pub(super) fn fall(train: &[Passage]) -> Option<Fall> {
     // What each packet brought less than it should have, counted in packets: all of it if it was lost.
-    let step = (train.last()?.sent - train.first()?.sent) / (train.len() - 1) as f64;
+    let step = (train.last()?.sent - train.first()?.sent) / train.len().saturating_sub(1).max(1) as f64;
     let mut before = 0.0;
     let missing: Vec<f64> = train
         .iter()
@@ -195,6 +195,21 @@ pub(super) fn fall(train: &[Passage]) -> Option<Fall> {
     let (_, index) = best?;
     let rates = rates(&train[index..])?;
     Some(Fall { index, rates, after: train[index].sent - train[0].sent })
+}
+
+/// Where packets begin to be lost as behind the fall that explains most: over connections more is lost later, when these send again what was
+/// lost before.
+pub(super) fn first_fall(train: &[Passage], found: Fall) -> Fall {
+    const WINDOW: usize = 60;
+    const MIN_LOST_PART: f64 = 0.5;
+    let lost = |passage: &Passage| passage.came.is_none();
+    let begins = |window: &[Passage]| {
+        let many = MIN_LOST_PART * found.rates.lost * window.len() as f64;
+        lost(&window[0]) && window.iter().filter(|passage| lost(passage)).count() as f64 > many
+    };
+    let Some(index) = train.windows(WINDOW).take(found.index).position(begins) else { return found };
+    let after = train[index].sent - train[0].sent;
+    rates(&train[index..]).map_or(found, |rates| Fall { index, rates, after })
 }
 
 /// Whether the delay grows steadily, and does not only vary by as much: by its median deviation from the line.

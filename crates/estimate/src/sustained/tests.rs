@@ -57,6 +57,7 @@ impl Bucket {
 fn config(mbit: u64) -> SustainedConfig {
     SustainedConfig {
         rate: Rate::from_mbit(mbit),
+        faster: None,
         cross: Rate::ZERO,
         expected_cross: Rate::ZERO,
         max_packet: 1500,
@@ -107,6 +108,21 @@ fn a_policer_and_a_shaper_are_told_with_their_rates_and_bursts() {
             assert_eq!(available.covers(Rate::from_mbit(20)), Some(true), "{limiter:?}");
             let burst = limiter.burst_bytes.unwrap();
             assert!((burst.value as f64 / bytes - 1.0).abs() < 0.25, "{burst:?}");
+        }
+    }
+}
+
+/// Of 40 Mbit/s before a link of 50: all rates at which trains were sent to tell the policer's were below its own, and passed.
+#[test]
+fn a_policer_nearly_as_fast_as_what_was_tried_is_told() {
+    for connections in [None, Some(120)] {
+        for (policed, tried) in [(40e6, 48), (40e6, 60), (20e6, 23)] {
+            let mut path = Bucket::of(policed, 20e3, true);
+            let config = SustainedConfig { connections, max_packets: 2400, ..config(tried) };
+            let limiter = limiter(found_of(config, |wait, train| path.send(wait, train)));
+            assert_eq!(limiter.policing, Some(Policing::Drops), "{limiter:?}");
+            let available = limiter.available.unwrap_or_else(|| panic!("no value: {limiter:?}"));
+            assert_eq!(available.covers(Rate::from_f64(policed)), Some(true), "{limiter:?}");
         }
     }
 }

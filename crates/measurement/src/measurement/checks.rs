@@ -61,6 +61,7 @@ impl Measurement {
             is_catching_up,
             idle_variation: self.variation_without_queues(phase, connections),
             is_lossy: false,
+            has_lost: phase.series.has_lost(),
         }
     }
 
@@ -102,6 +103,13 @@ impl Measurement {
     }
 
     pub(super) fn sustained(&mut self, mut phase: Box<SustainedPhase>, now: Time) -> (Phase, Option<Step>) {
+        if self.balanced.is_none() && phase.probe.sends_more() && self.transport.renew(now) {
+            self.recovery = Span::ZERO;
+            return (Phase::Sustained(phase), None);
+        }
+        if let Some(connections) = phase.probe.connections_mut() {
+            *connections = self.transport.opened_connections();
+        }
         // No train leaves before connections have recovered.
         let earliest = now + phase.available.series.wait(self.recovery, now);
         match phase.probe.next(earliest) {

@@ -26,7 +26,7 @@ const LULL: Span = Span::from_millis(250);
 const RETRY_INTERVAL: Span = Span::from_millis(20);
 
 /// Opens `count` connections together, so that all take one round trip, waits for them at most until `deadline` from
-/// now, and writes `hello(number)` on each as soon as it is open. Firewalls cap connections (the rest hang or are
+/// now, and writes `hello(number)` on each as soon as it is open. They are begun `spacing` apart, for a path that passes few packets at once. Firewalls cap connections (the rest hang or are
 /// reset) or the rate of new ones. Those that hang are therefore tried anew, one by one: the kernel would repeat all
 /// their SYNs a second later, together (RFC 6298), and lose them together. What opened in time is what there is.
 ///
@@ -37,17 +37,19 @@ pub fn open_connections(
     binding: &Binding,
     count: u16,
     round_trip: Span,
+    spacing: Span,
     deadline: Span,
     hello: impl Fn(u16) -> Vec<u8>,
 ) -> io::Result<Opened> {
     let deadline = clock::monotonic() + deadline;
-    let mut opening = Opening::new(address, binding, count, LULL.max(round_trip * 2))?;
+    let mut opening = Opening::new(address, binding, count, spacing, LULL.max(round_trip * 2))?;
     let mut events = Vec::new();
-    while opening.connecting.iter().any(Option::is_some) && clock::monotonic() < deadline {
-        opening.readiness.wait(&mut events, deadline.min(opening.next_retry))?;
+    while opening.is_open() && clock::monotonic() < deadline {
+        opening.readiness.wait(&mut events, deadline.min(opening.next_begin.unwrap_or(opening.next_retry)))?;
         for event in &events {
             opening.ready(event.number as u16, &hello);
         }
+        opening.begin_due();
         opening.retry_oldest();
     }
     Ok(opening.finish())
@@ -58,8 +60,12 @@ struct Opening<'b> {
     address: SocketAddr,
     binding: &'b Binding,
     readiness: Readiness,
-    /// By number.
+    /// By number, of those that have begun.
     connecting: Vec<Option<Attempt>>,
+    count: u16,
+    spacing: Span,
+    /// When the next one begins; none if all have.
+    next_begin: Option<Time>,
     opened: Opened,
     /// No attempt is given up before it is this old.
     lull: Span,
@@ -73,14 +79,43 @@ struct Attempt {
 }
 
 impl<'b> Opening<'b> {
-    fn new(address: SocketAddr, binding: &'b Binding, count: u16, lull: Span) -> io::Result<Self> {
-        let readiness = Readiness::new()?;
-        let connecting = (0..count).map(|_| None).collect();
-        let (opened, next_retry) = (Opened::default(), clock::monotonic() + lull);
-        let mut opening =
-            Opening { address, binding, readiness, connecting, opened, lull, next_retry, retrying: false };
-        (0..count).for_each(|number| opening.begin(number));
+    fn new(address: SocketAddr, binding: &'b Binding, count: u16, spacing: Span, lull: Span) -> io::Result<Self> {
+        let (readiness, now) = (Readiness::new()?, clock::monotonic());
+        let mut opening = Opening {
+            address,
+            binding,
+            readiness,
+            connecting: Vec::new(),
+            count,
+            spacing,
+            next_begin: Some(now),
+            opened: Opened::default(),
+            lull,
+            next_retry: now + lull,
+            retrying: false,
+        };
+        opening.begin_due();
         Ok(opening)
+    }
+
+    /// Whether one is on its way, or still to begin.
+    fn is_open(&self) -> bool {
+        self.next_begin.is_some() || self.connecting.iter().any(Option::is_some)
+    }
+
+    /// Begins those that are due.
+    fn begin_due(&mut self) {
+        let now = clock::monotonic();
+        while let Some(due) = self.next_begin.filter(|due| *due <= now) {
+            let number = self.connecting.len() as u16;
+            let is_left = number < self.count;
+            if is_left {
+                self.connecting.push(None);
+                self.begin(number);
+                self.next_retry = now + self.lull;
+            }
+            self.next_begin = is_left.then(|| due + self.spacing);
+        }
     }
 
     /// Starts this connection, in place of the attempt that there may be.
@@ -170,9 +205,10 @@ mod tests {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let listener = TcpListener::bind(address).unwrap();
             let at = listener.local_addr().unwrap();
-            let opened =
-                open_connections(at, &Binding::default(), 20, SHORT, Span::from_secs(60), |n| n.to_be_bytes().to_vec())
-                    .unwrap();
+            let opened = open_connections(at, &Binding::default(), 20, SHORT, Span::ZERO, Span::from_secs(60), |n| {
+                n.to_be_bytes().to_vec()
+            })
+            .unwrap();
             assert_eq!((opened.streams.len(), opened.refused, opened.timed_out), (20, 0, 0));
             let mut seen: Vec<u16> = Vec::new();
             for _ in 0..20 {
@@ -188,7 +224,8 @@ mod tests {
     #[test]
     fn a_closed_port_refuses_at_once() {
         let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let opened = open_connections(at, &Binding::default(), 5, SHORT, Span::from_secs(60), |_| vec![1]).unwrap();
+        let opened =
+            open_connections(at, &Binding::default(), 5, SHORT, Span::ZERO, Span::from_secs(60), |_| vec![1]).unwrap();
         assert_eq!((opened.streams.len(), opened.refused, opened.timed_out), (0, 5, 0));
         assert_eq!(opened.refusal.unwrap().kind(), io::ErrorKind::ConnectionRefused);
     }
@@ -196,7 +233,8 @@ mod tests {
     #[test]
     fn connections_that_hang_are_counted_when_the_deadline_comes() {
         let (_full, at) = nearly_full();
-        let opened = open_connections(at, &Binding::default(), 12, SHORT, Span::from_secs(1), |_| vec![1]).unwrap();
+        let opened =
+            open_connections(at, &Binding::default(), 12, SHORT, Span::ZERO, Span::from_secs(1), |_| vec![1]).unwrap();
         assert!(!opened.streams.is_empty() && opened.timed_out > 0, "{opened:?}");
         assert_eq!(opened.streams.len() as u32 + opened.timed_out, 12);
     }
@@ -205,7 +243,7 @@ mod tests {
     fn the_oldest_that_hangs_is_tried_anew() {
         let (_full, at) = nearly_full();
         let binding = Binding::default();
-        let mut opening = Opening::new(at, &binding, 12, Span::ZERO).unwrap();
+        let mut opening = Opening::new(at, &binding, 12, Span::ZERO, Span::ZERO).unwrap();
         let port = |attempt: &Option<Attempt>| Some(attempt.as_ref()?.stream.local_addr().unwrap().port());
         let before: Vec<_> = opening.connecting.iter().map(port).collect();
         opening.connecting[0] = None;
