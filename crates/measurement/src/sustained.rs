@@ -11,6 +11,8 @@ use units::{Rate, Span};
 
 /// The part of the least that is believed to be available at which the longer train is sent.
 const TRIED_PART: f64 = 0.95;
+/// Where packets are lost, what seems to be available is tried itself, if it is so many times the least.
+const CLEARLY_MORE: f64 = 1.04;
 /// Longer trains leave more slowly than short ones below this part of what was planned.
 const SLOWER: f64 = 0.98;
 /// Below this part of what short trains could be sent at, longer ones were held up.
@@ -102,7 +104,8 @@ pub(crate) fn probe(
     let tried = outcome.available.map(|found| found.low).or(carried).or(hinted).or(narrow)?;
     let rate = Rate::from_f64(tried.as_f64() * TRIED_PART);
     let carries = |rate: Rate| narrow.map_or(rate, |narrow| rate.min(Rate::from_f64(TRIED_PART * narrow.as_f64())));
-    let faster = outcome.available.map(|found| carries(found.value));
+    let uncertain = outcome.available.filter(|found| found.value.as_f64() > CLEARLY_MORE * found.low.as_f64());
+    let faster = uncertain.map(|found| carries(found.value));
     let beyond =
         |rate: Rate| narrow.map_or(Rate::ZERO, |narrow| Rate::from_f64((narrow.as_f64() - rate.as_f64()).max(0.0)));
     (rate > Rate::ZERO).then(|| {
