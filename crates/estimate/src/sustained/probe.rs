@@ -181,7 +181,11 @@ impl SustainedProbe {
     fn looked(&self, look: Look, train: Vec<Passage>, record: &TrainRecord) -> State {
         let finds_queue = self.finds_queue(record);
         let section = look.section;
-        let fallen = reading::fall(&train).filter(|fall| self.is_fall(&train[fall.index..], fall, section.rate));
+        let fall = match self.config.connections {
+            Some(connections) => reading::fall_over(connections, &train),
+            None => reading::fall(&train),
+        };
+        let fallen = fall.filter(|fall| self.is_fall(&train[fall.index..], fall, section.rate));
         let whole = || {
             let fall = Fall { index: 0, rates: reading::rates(&train)?, after: 0.0 };
             self.is_fall(&train, &fall, section.rate).then_some(fall)
@@ -209,7 +213,6 @@ impl SustainedProbe {
         let least = delays(record).chain(self.config.least_delay).min();
         let queued = delays(record).last().zip(least).map_or(Span::ZERO, |(last, least)| last - least);
         let seen = self.config.connections.filter(|_| reading::policing(&train, &fall) == Some(Policing::Drops));
-        let fall = if seen.is_some() { reading::first_fall(&train, fall) } else { fall };
         let used_up = passed.packets + fall.index as u32;
         let seen = seen.and_then(|connections| reading::rates_over(connections, &train, fall.index));
         let fall = Fall { rates: seen.unwrap_or(fall.rates), ..fall };

@@ -73,14 +73,7 @@ pub(super) fn rates(part: &[Passage]) -> Option<Rates> {
 /// others. Only the first packet of each connection counts: where packets are dropped at a steady rate, all of a connection may have the
 /// same fate.
 pub(super) fn rates_over(connections: u32, train: &[Passage], from: usize) -> Option<Rates> {
-    let mut has_lost = BTreeSet::new();
-    let is_seen = |passage: &Passage| {
-        let connection = passage.index % connections.max(1) as usize;
-        let is_seen = !has_lost.contains(&connection);
-        has_lost.extend(passage.came.is_none().then_some(connection));
-        is_seen
-    };
-    let seen: Vec<bool> = train.iter().map(is_seen).collect();
+    let seen = seen(connections, train);
     let end = train.len().min(from.saturating_add(connections as usize));
     let (part, seen) = (train.get(from..end)?, seen.get(from..end)?);
     let count = |came: bool| part.iter().zip(seen).filter(|(p, is_seen)| **is_seen && p.came.is_some() == came).count();
@@ -94,6 +87,18 @@ pub(super) fn rates_over(connections: u32, train: &[Passage], from: usize) -> Op
     });
     let wander = wander(&passed.collect::<Vec<_>>());
     (packets > 0).then_some(Rates { arrived: all.sent * (1.0 - lost), packets, lost, wander, ..all })
+}
+
+/// Which packets of a train over connections are not behind one that was lost on their own.
+fn seen(connections: u32, train: &[Passage]) -> Vec<bool> {
+    let mut has_lost = BTreeSet::new();
+    let is_seen = |passage: &Passage| {
+        let connection = passage.index % connections.max(1) as usize;
+        let is_seen = !has_lost.contains(&connection);
+        has_lost.extend(passage.came.is_none().then_some(connection));
+        is_seen
+    };
+    train.iter().map(is_seen).collect()
 }
 
 /// By how many seconds a second the delay is longer at the end than at the beginning, if it is.
@@ -197,19 +202,15 @@ pub(super) fn fall(train: &[Passage]) -> Option<Fall> {
     Some(Fall { index, rates, after: train[index].sent - train[0].sent })
 }
 
-/// Where packets begin to be lost as behind the fall that explains most: over connections more is lost later, when these send again what was
-/// lost before.
-pub(super) fn first_fall(train: &[Passage], found: Fall) -> Fall {
-    const WINDOW: usize = 60;
-    const MIN_LOST_PART: f64 = 0.5;
-    let lost = |passage: &Passage| passage.came.is_none();
-    let begins = |window: &[Passage]| {
-        let many = MIN_LOST_PART * found.rates.lost * window.len() as f64;
-        lost(&window[0]) && window.iter().filter(|passage| lost(passage)).count() as f64 > many
-    };
-    let Some(index) = train.windows(WINDOW).take(found.index).position(begins) else { return found };
-    let after = train[index].sent - train[0].sent;
-    rates(&train[index..]).map_or(found, |rates| Fall { index, rates, after })
+/// The same of a train over so many connections in turn, by the packets that are [seen](rates_over): where connections have lost some, what is
+/// behind them seems to be lost, too.
+pub(super) fn fall_over(connections: u32, train: &[Passage]) -> Option<Fall> {
+    let is_seen = seen(connections, train);
+    let seen: Vec<Passage> =
+        train.iter().zip(is_seen).filter_map(|(passage, is_seen)| is_seen.then_some(*passage)).collect();
+    let first = seen.get(fall(&seen)?.index)?;
+    let index = train.partition_point(|passage| passage.index < first.index);
+    Some(Fall { index, rates: rates(&train[index..])?, after: train[index].sent - train[0].sent })
 }
 
 /// Whether the delay grows steadily, and does not only vary by as much: by its median deviation from the line.
