@@ -1,6 +1,7 @@
 //! What a policer leaves where it is nearly as fast as what was tried: no rates are far enough apart for a line then, but one that passes
 //! the empty bucket whole is available, and no more is than arrives of one that does not.
 
+use super::fit::Line;
 use super::reading::Rates;
 use train::Estimate;
 use units::Rate;
@@ -16,6 +17,10 @@ const SECOND_PART: f64 = 0.75;
 /// What passed is close enough to what is available at the most.
 const ENOUGH_PART: f64 = 0.95;
 const MAX_TRIES: u32 = 5;
+/// Where a line is known, so many.
+const MAX_TRIES_AROUND: u32 = 3;
+/// What a line tells is looked for more closely where the low end of its interval is below this part of the value.
+const CLOSE_PART: f64 = 0.9;
 /// No value is given where half the interval's width is more than this part of it.
 const MAX_HALF_WIDTH: f64 = 0.25;
 
@@ -29,20 +34,40 @@ pub(super) struct Bracket {
     /// What was sent of the fastest that passed, and the slowest that did not.
     passed: f64,
     not_passed: f64,
+    /// What is tried first; none if something has been tried.
+    first: Option<f64>,
     tries_left: u32,
+    /// No more than this.
+    cross: f64,
 }
 
 impl Bracket {
     /// So much arrived behind the fall, with this doubt.
-    pub(super) fn new(arrived: f64, doubt: f64) -> Self {
-        Bracket { low: None, high: arrived + doubt, passed: 0.0, not_passed: arrived, tries_left: MAX_TRIES }
+    pub(super) fn new(arrived: f64, doubt: f64, cross: f64) -> Self {
+        let first = Some(FIRST_PART * arrived);
+        let (low, high) = (None, arrived + doubt);
+        Bracket { low, high, passed: 0.0, not_passed: arrived, first, tries_left: MAX_TRIES, cross }
+    }
+
+    /// A line tells this, less closely than a search does; none where it does not.
+    pub(super) fn around(line: &Line, cross: f64) -> Option<Self> {
+        let [low, value, high] = [line.available.low, line.available.value, line.available.high].map(Rate::as_f64);
+        let (first, tries_left) = (Some(FIRST_PART * value), MAX_TRIES_AROUND);
+        let cross = cross.max(line.cross);
+        let bracket = Bracket { low: None, high, passed: 0.0, not_passed: high, first, tries_left, cross };
+        (low < CLOSE_PART * value).then_some(bracket)
+    }
+
+    /// How much cross traffic there may be, in bit/s.
+    pub(super) fn cross(&self) -> f64 {
+        self.cross
     }
 
     /// The next rate; none if they tell enough, or no more.
     pub(super) fn next(&self) -> Option<f64> {
         let is_enough = self.passed > ENOUGH_PART * self.not_passed;
-        (self.tries_left > 0 && !is_enough).then(|| match (self.tries_left, self.low) {
-            (MAX_TRIES, _) => FIRST_PART * self.not_passed,
+        (self.tries_left > 0 && !is_enough).then(|| match (self.first, self.low) {
+            (Some(first), _) => first,
             (_, None) => SECOND_PART * self.not_passed,
             (_, Some(_)) => (self.passed + self.not_passed) / 2.0,
         })
@@ -50,10 +75,10 @@ impl Bracket {
 
     /// A rate was tried with the bucket empty, while connections may have sent `again` what was lost before.
     pub(super) fn add(self, rates: &Rates, doubt: f64, again: f64) -> Self {
-        let tried = Bracket { tries_left: self.tries_left.saturating_sub(1), ..self };
+        let tried = self.missed();
         let sent_packets = rates.packets as f64 / (1.0 - rates.lost);
         if rates.lost * sent_packets <= (MAX_LOST * sent_packets).max(1.0) {
-            let low = rates.sent * (1.0 - 2.0 * MAX_LOST) - doubt;
+            let low = rates.sent - 2.0 * MAX_LOST * (rates.sent + self.cross) - doubt;
             let low = Some(self.low.map_or(low, |before| before.max(low)));
             return Bracket { low, passed: rates.sent.max(self.passed), ..tried };
         }
@@ -63,7 +88,14 @@ impl Bracket {
 
     /// A try told nothing.
     pub(super) fn missed(self) -> Self {
-        Bracket { tries_left: self.tries_left.saturating_sub(1), ..self }
+        Bracket { first: None, tries_left: self.tries_left.saturating_sub(1), ..self }
+    }
+
+    /// What a line tells, but no less than passed. (Where cross traffic comes in bursts and the bucket is small, packets are lost at rates that are
+    /// available, so that these tell nothing.)
+    pub(super) fn narrow(&self, line: Estimate<Rate>) -> Estimate<Rate> {
+        let low = self.low.map_or(line.low, |low| line.low.max(Rate::from_f64(low.max(0.0))));
+        if low > line.high { line } else { Estimate { value: line.value.max(low), low, ..line } }
     }
 
     /// What is available; none where that is not known closely.
@@ -94,7 +126,7 @@ mod tests {
                 wander: 0.0,
             }
         };
-        let mut bracket = Bracket::new(rates(tried).arrived, 2e5);
+        let mut bracket = Bracket::new(rates(tried).arrived, 2e5, cross);
         let mut tries = 0;
         while let Some(rate) = bracket.next() {
             bracket = bracket.add(&rates(rate), 2e5, 0.0);

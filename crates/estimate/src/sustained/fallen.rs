@@ -123,7 +123,8 @@ impl Fallen {
 
     /// Where a policer is nearly as fast as what was tried, a search for what it leaves.
     pub(super) fn bracket(&self, config: &SustainedConfig) -> Bracket {
-        Bracket::new(self.arrived(), doubt(&self.fall.rates, config))
+        let cross = config.cross.as_f64();
+        Bracket::new(self.arrived(), doubt(&self.fall.rates, cross, config), cross)
     }
 
     /// Whether slower ones lose as large a part, as where losses are random.
@@ -135,24 +136,29 @@ impl Fallen {
     /// What limits the rate, by the fall and by these.
     pub(super) fn limited(&self, parts: &[Part], bracket: Option<&Bracket>, config: &SustainedConfig) -> Limiter {
         let policing = self.policing();
-        let bracketed = bracket.and_then(Bracket::available);
-        let line = self.line(parts, config).filter(|line| {
-            let [low, high, committed] =
-                [line.available.low, line.available.high, line.committed.value].map(Rate::as_f64);
-            (high - low) / 2.0 <= MAX_HALF_WIDTH * committed && line.available.value.as_f64() > MIN_VALUE * committed
-        });
+        let line = self.telling_line(parts, config);
+        let told = line.map(|line| bracket.map_or(line.available, |bracket| bracket.narrow(line.available)));
         let rest = &self.train[self.fall.index..];
         let seconds = rest.first().zip(rest.last()).map_or(0.0, |(first, last)| last.sent - first.sent);
         Limiter {
             policing,
             delivered: Rate::from_f64(self.delivered(parts, config)),
             sent: Rate::from_f64(self.look.rate),
-            doubt: Rate::from_f64(doubt_in(seconds, config)),
-            available: line.map(|line| line.available).or(bracketed),
+            doubt: Rate::from_f64(doubt_in(seconds, config.cross.as_f64(), config)),
+            available: told.or(bracket.and_then(Bracket::available)),
             committed_rate: line.map(|line| line.committed),
             // One that other trains have used up was not full.
             burst_bytes: line.filter(|_| !config.is_bucket_hinted).map(|line| self.burst_bytes(&line, config)),
         }
+    }
+
+    /// The line through these, where it tells what is available.
+    pub(super) fn telling_line(&self, parts: &[Part], config: &SustainedConfig) -> Option<fit::Line> {
+        self.line(parts, config).filter(|line| {
+            let [low, high, committed] =
+                [line.available.low, line.available.high, line.committed.value].map(Rate::as_f64);
+            (high - low) / 2.0 <= MAX_HALF_WIDTH * committed && line.available.value.as_f64() > MIN_VALUE * committed
+        })
     }
 
     /// Through what these tell.
@@ -192,20 +198,20 @@ impl Fallen {
     }
 }
 
-/// By how much more or less than the rate of a part of a train may be available: cross traffic may have been other than usual meanwhile, and
-/// single packets count.
-pub(super) fn doubt(rates: &Rates, config: &SustainedConfig) -> f64 {
+/// By how much more or less than the rate of a part of a train may be available beside so much cross traffic in bit/s, of which there may have
+/// been more or less than usual, and single packets count.
+pub(super) fn doubt(rates: &Rates, cross: f64, config: &SustainedConfig) -> f64 {
     let packets = rates.packets as f64 / (1.0 - rates.lost);
     let chance = if config.connections.is_some() { DOUBTED_DEVIATIONS * (packets * rates.lost).sqrt() } else { 0.0 };
     let seconds = packets * f64::from(config.max_packet) * 8.0 / rates.sent;
-    doubt_in(seconds, config).max(rates.sent * chance / packets)
+    doubt_in(seconds, cross, config).max(rates.sent * chance / packets)
 }
 
 /// The same of so many seconds.
-fn doubt_in(seconds: f64, config: &SustainedConfig) -> f64 {
-    let cross = DOUBTED_DEVIATIONS * cross_deviation(config, seconds) / seconds.max(1e-6);
-    let packets = PACKETS_OFF * f64::from(config.max_packet) * 8.0 / seconds.max(1e-6);
-    cross.min(config.cross.as_f64()).max(packets)
+fn doubt_in(seconds: f64, cross: f64, config: &SustainedConfig) -> f64 {
+    let deviation = deviation(Rate::from_f64(cross), config, seconds) + 2.0 * cross_packet(config);
+    let packets = PACKETS_OFF * f64::from(config.max_packet) * 8.0;
+    (DOUBTED_DEVIATIONS * deviation / seconds.max(1e-6)).min(cross).max(packets / seconds.max(1e-6))
 }
 
 /// The standard deviation of the bits of cross traffic in so many seconds, if its packets come at random times.

@@ -182,13 +182,13 @@ impl LaterTrains {
             Some(connections) => reading::rates_over(connections, train, from),
             None => reading::rates(&train[from..]),
         };
-        let part = part.map(|rates| Part { rates, is_random: true });
         match self.way {
             Way::Bracketed(bracket) => {
                 let lost = train[..from].iter().filter(|passage| passage.came.is_none()).count();
-                self.bracketed(bracket, part.filter(|_| lost > 0), lost, config)
+                let part = part.map(|rates| Part { rates, is_random: false }).filter(|_| lost > 0);
+                self.bracketed(bracket, part, lost, config)
             }
-            _ => self.apart(part, config),
+            _ => self.apart(part.map(|rates| Part { rates, is_random: true }), config),
         }
     }
 
@@ -235,7 +235,21 @@ impl LaterTrains {
         if !is_last || self.limited(config).available.is_none() && matches!(self.again(config), Verdict::Open) {
             return Verdict::Open;
         }
-        self.told(config)
+        match self.told(config) {
+            Verdict::Limited => self.look_closer(config),
+            verdict => verdict,
+        }
+    }
+
+    /// Where a line tells what is available, but not closely, rates about that are tried.
+    fn look_closer(&mut self, config: &SustainedConfig) -> Verdict {
+        let line = self.fallen.telling_line(&self.parts, config);
+        let Some(bracket) = line.as_ref().and_then(|line| Bracket::around(line, config.cross.as_f64())) else {
+            return Verdict::Limited;
+        };
+        self.way = Way::Bracketed(bracket);
+        self.left = self.round(config);
+        Verdict::Open
     }
 
     /// What became of a rate that was looked for, where so many packets were lost before; none where the burst was not used up.
@@ -248,7 +262,7 @@ impl LaterTrains {
             let again = config
                 .connections
                 .map_or(0.0, |_| lost as f64 * rates.sent * (1.0 - rates.lost) / rates.packets as f64);
-            bracket.add(&rates, doubt(&rates, config), again)
+            bracket.add(&rates, doubt(&rates, bracket.cross(), config), again)
         });
         self.way = Way::Bracketed(found);
         self.left = self.round(config);
