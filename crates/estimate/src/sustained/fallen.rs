@@ -18,6 +18,8 @@ pub(super) const MAX_FALL: f64 = 0.1;
 const DOUBTED_DEVIATIONS: f64 = 2.0;
 /// The first train's fall is there again if the ratio exceeds 1 by this part of what it did then.
 const REPRODUCED_PART: f64 = 0.5;
+/// At this ratio of sending to arrival rate, a fall has no other cause than a token bucket.
+const CLEAR_RATIO: f64 = 1.4;
 /// Losses are random where at all rates as much is lost as this part of the most at any.
 const ALIKE_PART: f64 = 0.7;
 /// Of the packets that arrive behind a fall, so many more or less may be counted, whatever the rate.
@@ -127,10 +129,15 @@ impl Fallen {
         Bracket::new(self.arrived(), doubt(&self.fall.rates, cross, config), cross)
     }
 
+    /// Whether so much less arrives that nothing but a token bucket is the cause.
+    pub(super) fn is_clear(&self) -> bool {
+        self.fall.rates.ratio() > CLEAR_RATIO
+    }
+
     /// Whether slower ones lose as large a part, as where losses are random.
-    pub(super) fn is_alike(&self, slower: &[Part]) -> bool {
+    pub(super) fn is_random(&self, slower: &[Part]) -> bool {
         let least = 1.0 + ALIKE_PART * (self.fall.rates.ratio() - 1.0);
-        slower.iter().all(|part| part.rates.ratio() > least)
+        !self.is_clear() && slower.iter().all(|part| part.rates.ratio() > least)
     }
 
     /// What limits the rate, by the fall and by these.

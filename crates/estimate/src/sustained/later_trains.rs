@@ -11,8 +11,6 @@ use crate::passage::{Passage, passages};
 use train::{Estimate, TrainRecord};
 use units::{Rate, Span, Time};
 
-/// At this ratio of sending to arrival rate, a fall has no other cause than a token bucket.
-const CLEAR_RATIO: f64 = 1.4;
 /// A train that uses up a bucket is sent by this part of its rate faster than the bucket fills at least, for all that is known.
 const MIN_EXCESS: f64 = 0.2;
 /// Where several trains do not tell a value, they are sent so many times more; where they wait in a queue, …
@@ -258,6 +256,10 @@ impl LaterTrains {
             return self.passed_again(config);
         }
         self.parts.extend(part);
+        if part.is_none() {
+            // There is more in the bucket than was known.
+            self.fallen.used_up *= 2;
+        }
         let found = part.map_or(bracket.missed(), |Part { rates, .. }| {
             let again = config
                 .connections
@@ -268,7 +270,7 @@ impl LaterTrains {
         self.left = self.round(config);
         match (self.left.is_empty(), found.available()) {
             (false, _) => Verdict::Open,
-            (true, None) if self.fallen.is_alike(&self.parts) => Verdict::Lasts,
+            (true, None) if self.fallen.is_random(&self.parts) => Verdict::Lasts,
             (true, _) => Verdict::Limited,
         }
     }
@@ -288,7 +290,7 @@ impl LaterTrains {
             Course::Limited => Verdict::Limited,
             Course::Passed => self.passed_again(config),
             // Not at random, then: later trains do not tell.
-            Course::Alike if self.fallen.fall.rates.ratio() > CLEAR_RATIO => {
+            Course::Alike if self.fallen.is_clear() => {
                 self.parts.clear();
                 Verdict::Limited
             }
@@ -300,7 +302,7 @@ impl LaterTrains {
     fn passed_again(&mut self, config: &SustainedConfig) -> Verdict {
         let fallen = &mut self.fallen;
         let had_filled = fallen.is_emptied && !config.is_bucket_hinted;
-        if !had_filled && fallen.fall.rates.ratio() <= CLEAR_RATIO {
+        if !had_filled && !fallen.is_clear() {
             return Verdict::Lasts;
         }
         if !had_filled {

@@ -28,6 +28,8 @@ const MAX_REPEATS: u32 = 2;
 const MIN_DISTURBANCE: f64 = 1e-3;
 /// … so many of its standard deviations.
 const MAX_EXPLAINED: f64 = 2.0;
+/// From fewer packets it is not told which part of them passes.
+const MIN_PART_PACKETS: usize = 50;
 /// No later train lasts longer.
 const MAX_DURATION: Span = Span::from_secs(5);
 
@@ -198,7 +200,7 @@ impl SustainedProbe {
                 _ => State::Done(look.so_far.unwrap_or_else(|| overloads(section.rate))),
             },
             _ if finds_queue => State::Done(overloads(section.rate)),
-            fall if self.config.is_lossy => self.passed_in_part(look, &train, fall),
+            certain if self.config.is_lossy => self.passed_in_part(look, &train, certain.or(fall)),
             Some(fall) => State::Follow(LaterTrains::new(self.fell(&look, train, fall, record), &self.config)),
             None if is_cut_short(&train, section.packets) => self.look_faster(look, overloads(section.rate)),
             None if train.len() < 4 => {
@@ -274,7 +276,8 @@ impl SustainedProbe {
 
     /// A train of the look has passed, of which packets may be lost at any rate, but for what is behind the fall.
     fn passed_in_part(&self, look: Look, train: &[Passage], fall: Option<Fall>) -> State {
-        let index = fall.map_or(0, |fall| fall.index);
+        // A few packets at the end tell nothing.
+        let index = fall.map_or(0, |fall| fall.index).min(train.len().saturating_sub(MIN_PART_PACKETS));
         let seen = self.config.connections.and_then(|connections| reading::rates_over(connections, train, index));
         let Some(rates) = seen.or_else(|| reading::rates(&train[index..])) else {
             return State::Done(Sustained::Untried("no packet of the longer train arrived"));
