@@ -6,10 +6,8 @@ use super::reading::Rates;
 use train::Estimate;
 use units::Rate;
 
-/// A rate passes if no more than this part of it is lost, or one packet, …
+/// A rate passes if no more than this part of it is lost, or one packet.
 const MAX_LOST: f64 = 0.01;
-/// … and does not if more than this part is.
-const MIN_LOST: f64 = 0.05;
 /// The first rate, as a part of what arrived of the one that fell: without cross traffic, nearly as much is available.
 const FIRST_PART: f64 = 0.94;
 /// The second where that does not pass.
@@ -73,17 +71,16 @@ impl Bracket {
         })
     }
 
-    /// A rate was tried with the bucket empty, while connections may have sent `again` what was lost before.
-    pub(super) fn add(self, rates: &Rates, doubt: f64, again: f64) -> Self {
+    /// A rate was tried with the bucket empty.
+    pub(super) fn add(self, rates: &Rates, doubt: f64) -> Self {
         let tried = self.missed();
         let sent_packets = rates.packets as f64 / (1.0 - rates.lost);
-        if rates.lost * sent_packets <= (MAX_LOST * sent_packets).max(1.0) {
-            let low = rates.sent - 2.0 * MAX_LOST * (rates.sent + self.cross) - doubt;
-            let low = Some(self.low.map_or(low, |before| before.max(low)));
-            return Bracket { low, passed: rates.sent.max(self.passed), ..tried };
+        if rates.lost * sent_packets > (MAX_LOST * sent_packets).max(1.0) {
+            return Bracket { not_passed: rates.sent.min(self.not_passed), ..tried };
         }
-        let high = if rates.lost > MIN_LOST { self.high.min(rates.arrived + doubt + again) } else { self.high };
-        Bracket { high, not_passed: rates.sent.min(self.not_passed), ..tried }
+        let low = rates.sent - 2.0 * MAX_LOST * (rates.sent + self.cross) - doubt;
+        let low = Some(self.low.map_or(low, |before| before.max(low)));
+        Bracket { low, passed: rates.sent.max(self.passed), ..tried }
     }
 
     /// A try told nothing.
@@ -129,7 +126,7 @@ mod tests {
         let mut bracket = Bracket::new(rates(tried).arrived, 2e5, cross);
         let mut tries = 0;
         while let Some(rate) = bracket.next() {
-            bracket = bracket.add(&rates(rate), 2e5, 0.0);
+            bracket = bracket.add(&rates(rate), 2e5);
             tries += 1;
         }
         (bracket, tries)

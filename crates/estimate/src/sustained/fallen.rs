@@ -3,7 +3,7 @@
 use super::bracket::Bracket;
 use super::config::SustainedConfig;
 use super::fit;
-use super::plan::{self, Section};
+use super::plan::{self, Section, Spacing};
 use super::queueing::Queue;
 use super::reading::{self, Fall, Rates};
 use super::result::{Limiter, Policing};
@@ -62,7 +62,7 @@ pub(super) struct Fallen {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
     pub(super) rates: Rates,
-    /// See [`Section::random`].
+    /// Whether its packets came at [random](Spacing::Random).
     pub(super) is_random: bool,
 }
 
@@ -103,7 +103,7 @@ impl Fallen {
             let skipped = if number == 0 { packets.saturating_sub(behind) } else { 4 };
             let (first, end) = (place(from + skipped), place(from + packets));
             let rates = train.get(first..end).and_then(reading::rates);
-            parts.extend(rates.map(|rates| Part { rates, is_random: section.random }));
+            parts.extend(rates.map(|rates| Part { rates, is_random: section.spacing == Spacing::Random }));
             from += packets;
         }
         parts

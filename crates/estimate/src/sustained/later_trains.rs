@@ -182,9 +182,9 @@ impl LaterTrains {
         };
         match self.way {
             Way::Bracketed(bracket) => {
-                let lost = train[..from].iter().filter(|passage| passage.came.is_none()).count();
-                let part = part.map(|rates| Part { rates, is_random: false }).filter(|_| lost > 0);
-                self.bracketed(bracket, part, lost, config)
+                let is_emptied = train[..from].iter().any(|passage| passage.came.is_none());
+                let part = part.map(|rates| Part { rates, is_random: false });
+                self.bracketed(bracket, part.filter(|_| is_emptied), config)
             }
             _ => self.apart(part.map(|rates| Part { rates, is_random: true }), config),
         }
@@ -250,8 +250,8 @@ impl LaterTrains {
         Verdict::Open
     }
 
-    /// What became of a rate that was looked for, where so many packets were lost before; none where the burst was not used up.
-    fn bracketed(&mut self, bracket: Bracket, part: Option<Part>, lost: usize, config: &SustainedConfig) -> Verdict {
+    /// What became of a rate that was looked for; none where the burst was not used up before.
+    fn bracketed(&mut self, bracket: Bracket, part: Option<Part>, config: &SustainedConfig) -> Verdict {
         if part.is_none() && self.parts.is_empty() {
             return self.passed_again(config);
         }
@@ -260,12 +260,8 @@ impl LaterTrains {
             // There is more in the bucket than was known.
             self.fallen.used_up *= 2;
         }
-        let found = part.map_or(bracket.missed(), |Part { rates, .. }| {
-            let again = config
-                .connections
-                .map_or(0.0, |_| lost as f64 * rates.sent * (1.0 - rates.lost) / rates.packets as f64);
-            bracket.add(&rates, doubt(&rates, bracket.cross(), config), again)
-        });
+        let found = part
+            .map_or(bracket.missed(), |Part { rates, .. }| bracket.add(&rates, doubt(&rates, bracket.cross(), config)));
         self.way = Way::Bracketed(found);
         self.left = self.round(config);
         match (self.left.is_empty(), found.available()) {

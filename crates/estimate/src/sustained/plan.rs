@@ -49,9 +49,30 @@ const MIN_EXCESS_OVER_CONNECTIONS: f64 = 0.1;
 pub(super) struct Section {
     pub(super) packets: u32,
     pub(super) rate: f64,
-    /// Whether the times between them are exponential. A policer or a full queue drops less of evenly spaced packets than of irregular cross
-    /// traffic, but the same part of either if both come at random (Wolff: Poisson arrivals see time averages, 1982).
-    pub(super) random: bool,
+    pub(super) spacing: Spacing,
+}
+
+/// The times between packets. A policer or a full queue drops less of evenly spaced packets than of irregular cross traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spacing {
+    /// All alike.
+    Even,
+    /// Uniform, by up to half of the mean more or less: they fall into no step with evenly spaced cross traffic.
+    Jittered,
+    /// Exponential: the same part is dropped of these as of cross traffic that comes at random (Wolff: Poisson arrivals see time averages,
+    /// 1982).
+    Random,
+}
+
+impl Spacing {
+    /// One of them, of mean 1.
+    fn draw(self, state: &mut u64) -> f64 {
+        match self {
+            Spacing::Even => 1.0,
+            Spacing::Jittered => 0.5 + random(state),
+            Spacing::Random => exponential(state),
+        }
+    }
 }
 
 impl Section {
@@ -75,7 +96,7 @@ pub(super) fn look(config: &SustainedConfig) -> Option<(u32, Section)> {
     let packets = (wanted / bits) as u32;
     let trains = packets.div_ceil(most.max(1)).max(1);
     let packets = packets / trains;
-    (packets >= MIN_LOOK_PACKETS).then_some((trains, Section { packets, rate, random: false }))
+    (packets >= MIN_LOOK_PACKETS).then_some((trains, Section { packets, rate, spacing: Spacing::Even }))
 }
 
 /// How many packets of the second train's first section are behind the burst, where of so many sent one arrives.
@@ -95,7 +116,7 @@ pub(super) fn together(look: Section, used_up: u32, arrived: f64, config: &Susta
     let packets = wanted.min(room).clamp(MIN_SECTION_PACKETS, MAX_SECTION_PACKETS);
     let room = max_packets.saturating_sub(packets * slower.len() as u32);
     let first = Section { packets: burst.min(room), ..look };
-    let steps = slower.into_iter().map(|rate| Section { packets, rate, random: true });
+    let steps = slower.into_iter().map(|rate| Section { packets, rate, spacing: Spacing::Random });
     [first].into_iter().chain(steps).collect()
 }
 
@@ -114,9 +135,9 @@ pub(super) fn has_line(look: Section, arrived: f64) -> bool {
     FASTEST_PART * look.rate / arrived >= MIN_RANGE * MIN_SECTION_RATE
 }
 
-/// A section at this rate behind a [`burst`], whose packets are evenly spaced: it tells whether all of them pass.
+/// A section at this rate behind a [`burst`], of which it is to be told whether all passes.
 pub(super) fn alone(rate: f64, config: &SustainedConfig) -> Section {
-    step(Section { packets: 0, rate, random: false }, config)
+    step(Section { packets: 0, rate, spacing: Spacing::Jittered }, config)
 }
 
 /// The sections of several later trains, of which each is behind a [`burst`] in a train of its own.
@@ -152,10 +173,9 @@ pub(super) fn train(sections: &[Section], size: u32, state: &mut u64) -> Train {
     };
     let mut segments = Vec::new();
     for section in sections {
-        if section.random {
-            segments.extend((0..section.packets).map(|_| segment(section, 1, exponential(state))));
-        } else {
-            segments.push(segment(section, section.packets, 1.0));
+        match section.spacing {
+            Spacing::Even => segments.push(segment(section, section.packets, 1.0)),
+            spacing => segments.extend((0..section.packets).map(|_| segment(section, 1, spacing.draw(state)))),
         }
     }
     Train { segments }

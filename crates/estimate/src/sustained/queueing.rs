@@ -2,7 +2,7 @@
 //! behind cross traffic as on any link, which tells more than what a full queue drops.
 
 use super::config::SustainedConfig;
-use super::plan::Section;
+use super::plan::{Section, Spacing};
 use super::reading::{self, Rates, delays};
 use crate::fit::robust_line;
 use crate::passage::Passage;
@@ -138,7 +138,7 @@ impl Queue {
         let rate = self.available + growth * self.committed;
         let seconds = SECTION_SECONDS.min(MAX_FILLED_PART * self.room / (growth * self.committed));
         let packets = ((seconds * rate / bits) as u32).clamp(MIN_PACKETS, MAX_PACKETS);
-        Section { packets, rate, random: false }
+        Section { packets, rate, spacing: Spacing::Even }
     }
 
     /// The same section behind a burst that uses up so many bits of tokens.

@@ -7,7 +7,7 @@
 //! it also counts that no queue grew at some rates, and it needs few of them.
 
 use super::config::SustainedConfig;
-use super::plan::{MIN_LOOK_PACKETS, Section};
+use super::plan::{MIN_LOOK_PACKETS, Section, Spacing};
 use super::reading::rates;
 use super::result::Sustained;
 use super::trend::Trend;
@@ -104,7 +104,8 @@ impl SlowerTrains {
         let bits = f64::from(config.max_packet) * 8.0;
         let wanted = (rate * TRAIN_SECONDS).clamp(MIN_TRAIN_BYTES * 8.0, MAX_TRAIN_BYTES * 8.0);
         let packets = (wanted.min(rate * MAX_TRAIN_SECONDS) / bits) as u32;
-        let section = Section { packets: packets.max(MIN_LOOK_PACKETS).min(config.max_packets), rate, random: false };
+        let section =
+            Section { packets: packets.max(MIN_LOOK_PACKETS).min(config.max_packets), rate, spacing: Spacing::Even };
         let wait =
             (self.ends + self.drain(credible.quantile(0.5), config) + DRAIN_PAUSE - now).clamp(Span::ZERO, MAX_PAUSE);
         self.newest = section;
