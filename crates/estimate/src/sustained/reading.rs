@@ -203,12 +203,22 @@ pub(super) fn fall(train: &[Passage]) -> Option<Fall> {
 }
 
 /// The same of a train over so many connections in turn, by the packets that are [seen](rates_over): where connections have lost some, what is
-/// behind them seems to be lost, too.
+/// behind them seems to be lost, too. It falls where these begin to be lost in numbers, though the fall that explains most may come later: more
+/// are lost when connections send again what was lost before.
 pub(super) fn fall_over(connections: u32, train: &[Passage]) -> Option<Fall> {
+    const WINDOW: usize = 60;
+    const MIN_LOST: f64 = 0.08;
     let is_seen = seen(connections, train);
     let seen: Vec<Passage> =
         train.iter().zip(is_seen).filter_map(|(passage, is_seen)| is_seen.then_some(*passage)).collect();
-    let first = seen.get(fall(&seen)?.index)?;
+    let found = fall(&seen)?;
+    let is_lost = |passage: &Passage| passage.came.is_none();
+    let begins = |window: &[Passage]| {
+        let lost = window.iter().filter(|passage| is_lost(passage)).count();
+        is_lost(&window[0]) && lost as f64 > MIN_LOST * window.len() as f64
+    };
+    let place = seen.windows(WINDOW).take(found.index).position(begins).unwrap_or(found.index);
+    let first = seen.get(place)?;
     let index = train.partition_point(|passage| passage.index < first.index);
     Some(Fall { index, rates: rates(&train[index..])?, after: train[index].sent - train[0].sent })
 }
