@@ -17,6 +17,8 @@ const MIN_EXCESS: f64 = 0.2;
 const MORE_ROUNDS: u32 = 3;
 /// … until half the interval is no wider than this part of the value.
 const WANTED_HALF_WIDTH: f64 = 0.05;
+/// Where a line tells, no more packets are sent just to use up the bucket again for a closer look.
+const MAX_CLOSER_BURST: u32 = 250;
 /// So many of them are on a line.
 const MIN_TOLD_PARTS: usize = 4;
 /// A queue grows from the first packets of a train on, but for this part of them.
@@ -239,9 +241,10 @@ impl LaterTrains {
         }
     }
 
-    /// Where a line tells what is available, but not closely, rates about that are tried.
+    /// Where a line tells what is available, but not closely, rates about that are tried, unless the bucket takes too much to use up.
     fn look_closer(&mut self, config: &SustainedConfig) -> Verdict {
-        let line = self.fallen.telling_line(&self.parts, config);
+        let is_small = self.fallen.used_up <= MAX_CLOSER_BURST;
+        let line = self.fallen.telling_line(&self.parts, config).filter(|_| is_small);
         let Some(bracket) = line.as_ref().and_then(|line| Bracket::around(line, config.cross.as_f64())) else {
             return Verdict::Limited;
         };
