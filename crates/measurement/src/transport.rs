@@ -313,3 +313,52 @@ fn size_test(size: u32) -> Train {
     let segment = Segment { count: 4, interval: Span::from_millis(1), first_size: size, size_step: 0 };
     Train { segments: vec![segment] }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use train::{PacketRecord, TrainRecord};
+
+    fn opened(connections: u32) -> Opened {
+        Opened { max_packet: 1500, is_size_known: true, connections, warnings: Vec::new() }
+    }
+
+    /// A train a packet a millisecond, of which this part was lost.
+    fn carried(packets: i64, lost: i64) -> CarriedTrain {
+        let at = |millis| Some(Time::ZERO + Span::from_millis(millis));
+        let packet = |number: i64| PacketRecord {
+            size: 1500,
+            sent: at(number),
+            submitted: None,
+            received: at(number + 5).filter(|_| number >= lost),
+        };
+        CarriedTrain::over_connections(TrainRecord { packets: (0..packets).map(packet).collect() }, Vec::new())
+    }
+
+    /// Behind a policer of the kernel, connections that waited for retransmission timeouts sent hardly anything of the trains that were to tell
+    /// its rate.
+    #[test]
+    fn connections_that_lost_much_are_opened_anew_as_fast_as_packets_arrive() {
+        let plan = MeasurementPlan { transport: TransportChoice::Fixed(Transport::Rake), ..MeasurementPlan::default() };
+        let mut transport = TransportInUse::new(&plan, 256);
+        assert!(matches!(transport.next(Time::ZERO), Need::Open(OpenRequest { spacing: Span::ZERO, .. })));
+        transport.opened(opened(120), Time::ZERO);
+        transport.carried(&carried(100, 12));
+        assert!(!transport.renew(Time::ZERO), "few connections are behind");
+        let mut renewed = 0;
+        loop {
+            transport.carried(&carried(100, 60));
+            if !transport.renew(Time::ZERO) {
+                break;
+            }
+            let Need::Open(request) = transport.next(Time::ZERO) else { panic!("connections are opened anew") };
+            assert_eq!((request.connections, request.replaces), (120, true));
+            assert_eq!(request.spacing, Span::from_millis(6));
+            transport.opened(opened(120), Time::ZERO);
+            assert!(!transport.renew(Time::ZERO), "none has lost anything");
+            renewed += 1;
+            assert!(renewed < 20, "servers take no more");
+        }
+        assert_eq!(renewed, 6);
+    }
+}
