@@ -34,8 +34,8 @@ pub struct OpenRequest {
     pub needed: u16,
     /// Number of the first connection; they are numbered consecutively, and no number is used twice in a measurement.
     pub first: u16,
-    /// Whether it replaces a broken transport, whose TCP connections must be reset (RST) before, so that a firewall that
-    /// counts connections removes them from its table.
+    /// Whether it replaces a transport that is broken, or whose connections are held back by what they have lost: these must be reset (RST)
+    /// before, so that they send nothing again, and a firewall that counts connections removes them from its table.
     pub replaces: bool,
     /// From one of them to the next: zero begins to open all at once.
     pub spacing: Span,
