@@ -16,7 +16,7 @@
 //! a policer; loss without queueing delay tells a policer from a shaper.
 //!
 //! Where the bucket is nearly as fast as what was sent, no rates are far enough apart for a line: rates are then looked for that pass whole with
-//! the bucket empty, which are available, while no more is than arrives of those that do not. So is what a line does not tell closely.
+//! the bucket empty, which are available, while no more is than arrived of the one that fell. So is what a line does not tell closely.
 //!
 //! Behind a shaper, such trains are so short that its queue does not overflow: what waits in one queue leaves it in turn, so that the same line
 //! goes through the growth of the delay, whatever comes with it, while a full queue drops packets, and a TCP connection shows nothing behind one.

@@ -4,10 +4,6 @@ use crate::record::{PacketRecord, TrainRecord};
 use crate::statistics::median;
 use units::{Span, Time};
 
-/// A packet that so many sent after it arrived before is reordered, not only swapped with a neighbour: the `n` of n-reordering (RFC 4737),
-/// as many as TCP's fast retransmission takes for a loss (RFC 5681).
-const OVERTAKERS: usize = 3;
-
 /// No larger part of a train's packets is reordered in one queue for all, whatever stamps are worth.
 const MAX_REORDERED: f64 = 0.05;
 
@@ -21,6 +17,10 @@ const MIN_PAUSE: Span = Span::from_millis(20);
 const MAX_LOST: f64 = 0.1;
 
 impl TrainRecord {
+    /// A packet that so many sent after it arrived before is reordered, not only swapped with a neighbour: the `n` of n-reordering (RFC 4737),
+    /// as many as TCP's fast retransmission takes for a loss (RFC 5681).
+    pub const OVERTAKERS: usize = 3;
+
     /// Which packets arrived later than three of those sent after them, by more than `margin`. One for each packet of the plan.
     pub fn reordered(&self, margin: Span) -> Vec<bool> {
         // Packets without a stamp of sending were sent in the order of the plan, as far as is known.
@@ -139,12 +139,12 @@ impl TrainRecord {
 /// Marks the places whose time is later than three of those behind, by more than `margin`. `backwards` are places with their times, the last
 /// one first.
 fn mark_overtaken(backwards: impl Iterator<Item = (usize, Time)>, margin: Span, marks: &mut [bool]) {
-    let mut earliest: Vec<Time> = Vec::with_capacity(OVERTAKERS + 1);
+    let mut earliest: Vec<Time> = Vec::with_capacity(TrainRecord::OVERTAKERS + 1);
     for (index, at) in backwards {
-        marks[index] |= earliest.get(OVERTAKERS - 1).is_some_and(|&third| third + margin < at);
+        marks[index] |= earliest.get(TrainRecord::OVERTAKERS - 1).is_some_and(|&third| third + margin < at);
         let place = earliest.partition_point(|&other| other <= at);
         earliest.insert(place, at);
-        earliest.truncate(OVERTAKERS);
+        earliest.truncate(TrainRecord::OVERTAKERS);
     }
 }
 

@@ -5,6 +5,7 @@ use crate::parts::{ReceivedTrain, SentTrain};
 use net::pace::sleep_until;
 use net::stamp::StampSource;
 use net::{clock, pace::Pacer};
+use train::TrainRecord;
 use units::{Span, Time};
 use wire::{Arrival, Departure};
 
@@ -176,9 +177,7 @@ struct ReceivedPacket {
     kernel: Option<Time>,
 }
 
-/// A packet is late that so many sent after it arrived before (n-reordering, RFC 4737), …
-const OVERTAKERS: usize = 3;
-/// … among so many.
+/// Those that have [overtaken](TrainRecord::OVERTAKERS) a packet are among so many sent after it.
 const MOST_LATER: usize = 256;
 
 impl ReceivedPackets {
@@ -200,8 +199,9 @@ impl ReceivedPackets {
     pub(crate) fn joined(&mut self, index: u32, absent: Time, user: Time) {
         let place = index as usize;
         let later = self.packets.get(place + 1..).unwrap_or_default().iter().take(MOST_LATER).flatten();
-        let overtook = later.filter(|packet| packet.kernel.is_some_and(|at| at < absent)).take(OVERTAKERS).count();
-        let stamp = (overtook == OVERTAKERS).then_some(user);
+        let overtook =
+            later.filter(|packet| packet.kernel.is_some_and(|at| at < absent)).take(TrainRecord::OVERTAKERS).count();
+        let stamp = (overtook == TrainRecord::OVERTAKERS).then_some(user);
         if let Some(Some(packet)) = self.packets.get_mut(place) {
             *packet = ReceivedPacket { user: stamp, kernel: stamp };
         }

@@ -1,5 +1,5 @@
 //! What a policer leaves where it is nearly as fast as what was tried: no rates are far enough apart for a line then, but one that passes
-//! the empty bucket whole is available, and no more is than arrives of one that does not.
+//! the empty bucket whole is available, and no more is than arrived of the one that fell.
 
 use super::fit::Line;
 use super::reading::Rates;

@@ -170,7 +170,7 @@ pub(super) fn is_cut_short(train: &[Passage], planned: u32) -> bool {
 /// delayed: none where it does not fall.
 pub(super) fn fall(train: &[Passage]) -> Option<Fall> {
     // What each packet brought less than it should have, counted in packets: all of it if it was lost.
-    let step = (train.last()?.sent - train.first()?.sent) / train.len().saturating_sub(1).max(1) as f64;
+    let step = (train.last()?.sent - train.first()?.sent) / (train.len() - 1).max(1) as f64;
     let mut before = 0.0;
     let missing: Vec<f64> = train
         .iter()

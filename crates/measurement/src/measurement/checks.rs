@@ -103,12 +103,15 @@ impl Measurement {
     }
 
     pub(super) fn sustained(&mut self, mut phase: Box<SustainedPhase>, now: Time) -> (Phase, Option<Step>) {
-        if self.balanced.is_none() && phase.probe.sends_more() && self.transport.renew(now) {
-            self.recovery = Span::ZERO;
-            return (Phase::Sustained(phase), None);
-        }
-        if let Some(connections) = phase.probe.connections_mut() {
-            *connections = self.transport.opened_connections();
+        // New connections would take other links of several side by side.
+        if self.balanced.is_none() {
+            if phase.probe.sends_more() && self.transport.renew(now) {
+                self.recovery = Span::ZERO;
+                return (Phase::Sustained(phase), None);
+            }
+            if let Some(connections) = phase.probe.connections_mut() {
+                *connections = self.transport.opened_connections();
+            }
         }
         // No train leaves before connections have recovered.
         let earliest = now + phase.available.series.wait(self.recovery, now);

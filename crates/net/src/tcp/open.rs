@@ -26,7 +26,8 @@ const LULL: Span = Span::from_millis(250);
 const RETRY_INTERVAL: Span = Span::from_millis(20);
 
 /// Opens `count` connections together, so that all take one round trip, waits for them at most until `deadline` from
-/// now, and writes `hello(number)` on each as soon as it is open. They are begun `spacing` apart, for a path that passes few packets at once. Firewalls cap connections (the rest hang or are
+/// now, and writes `hello(number)` on each as soon as it is open. They are begun `spacing` apart, for a path that passes
+/// few packets at once: zero begins all together. Firewalls cap connections (the rest hang or are
 /// reset) or the rate of new ones. Those that hang are therefore tried anew, one by one: the kernel would repeat all
 /// their SYNs a second later, together (RFC 6298), and lose them together. What opened in time is what there is.
 ///
