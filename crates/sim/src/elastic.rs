@@ -1,8 +1,11 @@
 //! A link that trains share with TCP connections, which react to them.
 
+use crate::carrier::Carrier;
+use crate::moving::Moving;
 use crate::network::{FlowConfig, FlowId, LinkId, Network, Sojourn, Source, TcpConfig};
 use crate::tcp::congestion::Control;
 use link::{CrossConfig, CrossKind, LinkConfig};
+use std::collections::VecDeque;
 use std::fmt;
 use train::statistics::mean;
 use units::{ConfigError, Rate, Span, Time};
@@ -81,6 +84,8 @@ struct World {
     link: LinkId,
     flows: Vec<FlowId>,
     trains: FlowId,
+    /// Packets of trains whose fate is open, in the order in which they left.
+    sent: VecDeque<Moving>,
     /// Arrivals of trains' packets that have been taken.
     taken: usize,
 }
@@ -106,20 +111,16 @@ impl Elastic {
         self.link.delay
     }
 
-    /// Sends packets of these bytes at these times. Returns when each has arrived, if it has.
-    pub fn carry(&mut self, packets: &[(Time, u32)]) -> Vec<Option<Time>> {
-        let (Some((first, _)), Some((last, _))) = (packets.first(), packets.last()) else { return Vec::new() };
-        self.world.network.run_until(*first - Span::from_nanos(1));
-        self.begun.get_or_insert_with(|| (*first, self.world.seen()));
-        self.world.network.send(self.world.trains, packets.iter().copied());
-        let full = self.link.rate.unwrap_or_default().time_for(self.link.queue_bytes + 3000);
-        let (mut now, end) = (*last, *last + full + self.link.delay + STEP);
-        self.world.network.run_until(now);
-        while now < end && self.world.waiting() < packets.len() {
-            now += STEP;
-            self.world.network.run_until(now);
+    /// Sends these packets. Returns those that have arrived.
+    pub fn carry(&mut self, packets: &[Moving]) -> Vec<Moving> {
+        let Some(last) = packets.last() else { return Vec::new() };
+        let mut arrived = Vec::with_capacity(packets.len());
+        packets.iter().for_each(|packet| self.offer(*packet));
+        self.advance(last.at, &mut arrived);
+        while let Some(next) = self.next_event() {
+            self.advance(next, &mut arrived);
         }
-        self.world.take(packets)
+        arrived
     }
 
     pub fn now(&self) -> Time {
@@ -161,6 +162,33 @@ impl Elastic {
     }
 }
 
+impl Carrier for Elastic {
+    fn offer(&mut self, packet: Moving) {
+        // Packets are told apart by when they leave.
+        let earliest = self.world.sent.back().map_or(packet.at, |last| last.at + Span::from_nanos(1));
+        let packet = Moving { at: packet.at.max(earliest), ..packet };
+        if self.begun.is_none() {
+            self.world.network.run_until(packet.at - Span::from_nanos(1));
+            self.begun = Some((packet.at, self.world.seen()));
+        }
+        self.world.network.send(self.world.trains, [(packet.at, packet.size)]);
+        self.world.sent.push_back(packet);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.world.sent.front().map(|_| self.now() + STEP)
+    }
+
+    fn advance(&mut self, now: Time, out: &mut Vec<Moving>) {
+        self.world.network.run_until(now);
+        self.world.take(out);
+        // What is not there when all that was queued before it has passed was dropped.
+        let full = self.link.rate.unwrap_or_default().time_for(self.link.queue_bytes + 3000);
+        let latest = full + self.link.delay + STEP;
+        while self.world.sent.pop_front_if(|packet| packet.at + latest < now).is_some() {}
+    }
+}
+
 impl World {
     fn new(link: &LinkConfig, flows: &[ElasticFlow], seed: u64) -> Result<Self, ConfigError> {
         let mut network = Network::new(seed);
@@ -180,7 +208,7 @@ impl World {
         let trains = Source::Udp(CrossConfig { kind: nothing, start: Time::ZERO, phase: 0.0, seed: 0 });
         let trains = FlowConfig { record_delays: true, ..FlowConfig::new(vec![link_id], trains) };
         let trains = network.add_flow(trains)?;
-        Ok(World { network, link: link_id, flows, trains, taken: 0 })
+        Ok(World { network, link: link_id, flows, trains, sent: VecDeque::new(), taken: 0 })
     }
 
     fn seen(&self) -> Seen {
@@ -192,19 +220,18 @@ impl World {
         }
     }
 
-    /// Packets of trains that have arrived and were not taken.
-    fn waiting(&self) -> usize {
-        self.network.delays(self.trains).len() - self.taken
-    }
-
-    /// Takes the arrivals of these packets, which keep their order and differ in when they left.
-    fn take(&mut self, packets: &[(Time, u32)]) -> Vec<Option<Time>> {
+    /// Takes what has arrived of the packets that were sent, which keep their order.
+    fn take(&mut self, out: &mut Vec<Moving>) {
         let arrived = &self.network.delays(self.trains)[self.taken..];
         self.taken += arrived.len();
-        let mut arrived = arrived.iter().peekable();
-        let arrival =
-            |(sent, _): &(Time, u32)| arrived.next_if(|(time, delay)| *time - *delay == *sent).map(|(time, _)| *time);
-        packets.iter().map(arrival).collect()
+        for &(at, delay) in arrived {
+            while let Some(packet) = self.sent.pop_front() {
+                if packet.at == at - delay {
+                    out.push(Moving { at, ..packet });
+                    break;
+                }
+            }
+        }
     }
 }
 
@@ -239,8 +266,10 @@ mod tests {
         let mut arrived = 0;
         for train in 0..100 {
             let first = start + Span::from_millis(50) * train;
-            let packets: Vec<_> = (0..30).map(|at| (first + Span::from_micros(10) * at, 1500)).collect();
-            let arrivals: Vec<_> = elastic.carry(&packets).into_iter().flatten().collect();
+            let sent =
+                |index: usize| Moving { index, flow: 0, size: 1500, at: first + Span::from_micros(10) * index as i64 };
+            let packets: Vec<_> = (0..30).map(sent).collect();
+            let arrivals: Vec<_> = elastic.carry(&packets).into_iter().map(|packet| packet.at).collect();
             assert!(arrivals.is_sorted() && arrivals.iter().all(|time| *time > first + Span::from_millis(5)));
             arrived += arrivals.len();
         }

@@ -13,7 +13,9 @@
 //! one flow gets of all paths, in what order and with which delay.
 #![forbid(unsafe_code)]
 
+mod agenda;
 pub mod atlas;
+mod carrier;
 mod elastic;
 mod moving;
 pub mod network;
@@ -22,6 +24,7 @@ mod proxy;
 mod run;
 pub mod sites;
 pub mod tcp;
+mod train_connections;
 
 pub use elastic::{ElasticFlow, Impact, ImpactSummary};
 pub use path::{Hop, Stamping, VirtualPath};

@@ -4,7 +4,6 @@
 //! times show what each flow got in between. Nothing depends on how often it is stopped. All random numbers follow from
 //! the seed, which is printed with the network.
 
-mod agenda;
 mod flow;
 mod gateways;
 mod ids;
@@ -16,7 +15,7 @@ pub use gateways::{Datagram, Gateways};
 pub use ids::{FlowId, GatewaysId, LinkId};
 pub use sojourn::Sojourn;
 
-use agenda::Agenda;
+use crate::agenda::Agenda;
 use flow::Flow;
 use link::queue::{Ecn, QueueConfig};
 use link::{Label, Ledger, Link, LinkConfig};

@@ -1,12 +1,13 @@
+use crate::carrier::{Balanced, InSeries, member, offer, pop};
 use crate::elastic::{Elastic, ElasticFlow, Impact};
 use crate::moving::Moving;
-use crate::proxy::{HEADER_BYTES, Proxy, Relayed};
-use link::queue::{Ecn, QueueConfig};
-use link::{CrossConfig, CrossTraffic, Label, Link, LinkConfig, Loss, Medium, Recording};
+use crate::proxy::{HEADER_BYTES, Proxy};
+use crate::train_connections::{Carried, TrainConnections};
+use link::queue::QueueConfig;
+use link::{CrossConfig, CrossTraffic, Link, LinkConfig, Loss, Medium, Recording};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use std::collections::{BTreeMap, BTreeSet};
-use train::{PacketRecord, Train, TrainRecord};
+use train::{PacketRecord, PlannedPacket, Train, TrainRecord};
 use units::ConfigError;
 use units::{Rate, Span, Time};
 
@@ -69,15 +70,14 @@ pub struct VirtualPath {
     mtu: Option<u32>,
     /// Behind the first link.
     proxy: Option<Proxy>,
+    /// Those that are open, on each side of a proxy.
+    connections: Vec<TrainConnections>,
     random: Pcg64Mcg,
     now: Time,
 }
 
-/// The least that TCP has commonly.
-const RETRANSMISSION_TIMEOUT: Span = Span::from_millis(200);
-
-/// All trains are those of one host.
-const TRAINS_HOST: u64 = 0;
+/// After the last packet of a train over connections, the sender waits so long for the stamps of those that are held back.
+const STAMP_WAIT: Span = Span::from_millis(100);
 
 impl VirtualPath {
     /// An idle path at time zero.
@@ -89,7 +89,8 @@ impl VirtualPath {
         let hops = hops.iter().map(build).collect::<Result<_, ConfigError>>()?;
         let random = Pcg64Mcg::seed_from_u64(seed);
         let now = Time::ZERO;
-        Ok(VirtualPath { hops, cross, balanced_by: None, elastic: None, stamping, mtu: None, proxy: None, random, now })
+        let (balanced_by, elastic, mtu, proxy, connections) = (None, None, None, None, Vec::new());
+        Ok(VirtualPath { hops, cross, balanced_by, elastic, stamping, mtu, proxy, connections, random, now })
     }
 
     /// One link with TCP connections on it, which begin within the first second.
@@ -173,41 +174,111 @@ impl VirtualPath {
 
     /// Sends a train now, as one flow; afterwards it is as late as the last packet's arrival.
     pub fn send(&mut self, train: &Train) -> TrainRecord {
-        self.send_as(train, 1)
+        let (departures, free) = self.departures(train, 1);
+        self.now = free;
+        let sent = self.passable(train, &departures, 1);
+        let arrived = match (&mut self.elastic, self.balanced_by) {
+            (Some(elastic), _) => elastic.carry(&sent),
+            (None, None) => self.hops.iter_mut().fold(sent, |moving, hop| pass(hop, &moving)),
+            (None, Some(seed)) => {
+                let member = member(seed, self.hops.len(), 0);
+                pass(&mut self.hops[member], &sent)
+            }
+        };
+        let planned = train.packets().zip(departures);
+        let unstamped = |(planned, at): (PlannedPacket, Time)| PacketRecord {
+            size: planned.size,
+            sent: Some(at),
+            submitted: None,
+            received: None,
+        };
+        self.stamped(planned.map(unstamped).collect(), &arrived)
     }
 
-    /// As [`send`](Self::send), with the packets spread over so many flows in turn: TCP connections, which retransmit what was lost.
-    /// That takes no room in any queue, but waits as long as the others.
-    pub fn send_as(&mut self, train: &Train, flows: u32) -> TrainRecord {
-        let (departures, free) = self.departures(train, flows);
-        let mut moving: Vec<Moving> = Vec::with_capacity(train.count() as usize);
-        let mut packets = Vec::with_capacity(train.count() as usize);
-        for (index, (planned, sent)) in train.packets().zip(departures).enumerate() {
-            if self.mtu.is_none_or(|mtu| planned.size <= mtu) {
-                let flow = index as u64 % u64::from(flows.max(1));
-                moving.push(Moving { index, flow, size: planned.size, at: sent });
-            }
-            packets.push(PacketRecord { size: planned.size, sent: Some(sent), submitted: None, received: None });
-        }
-        self.now = free;
-        let sent = moving.clone();
-        moving = match (&mut self.elastic, self.balanced_by) {
-            (Some(elastic), _) => {
-                let moving = pass_elastic(elastic, &moving);
-                self.now = self.now.max(elastic.now());
-                moving
-            }
-            (None, None) => match self.proxy {
-                Some(proxy) => self.pass_proxy(proxy, &moving),
-                None => self.hops.iter_mut().fold(moving, |moving, hop| pass(hop, &moving)),
-            },
-            (None, Some(_)) => self.pass_balanced(&moving),
+    /// The same with the packets on so many TCP connections in turn, opened before if they are not yet. It ends when all have arrived, but no
+    /// later than this after its planned end; what has not arrived by then counts as lost, and still takes room later. Behind a proxy, all of
+    /// it is waited for.
+    pub fn send_over_connections(&mut self, train: &Train, connections: u32, timeout: Span) -> TrainRecord {
+        self.run_connections();
+        self.open(connections);
+        let (departures, free) = self.departures(train, connections);
+        let deadline = self.now + train.duration() + timeout;
+        let submitted = self.passable(train, &departures, connections);
+        let (carried, arrived) = match self.proxy {
+            Some(proxy) => self.pass_proxy(proxy, &submitted),
+            None => self.pass_over_connections(&submitted, deadline),
         };
-        if flows > 1 && self.proxy.is_none() {
-            moving.extend(retransmitted(&sent, &moving, self.delay()));
+        let last_stamp = free + STAMP_WAIT;
+        let is_held_back = |carried: &Carried| carried.sent.is_none_or(|at| at > last_stamp);
+        let is_missing = carried.len() != arrived.len();
+        let held_until = carried.iter().any(is_held_back).then_some(last_stamp);
+        self.now = held_until.into_iter().chain(is_missing.then_some(deadline)).fold(free, Time::max);
+        let planned = train.packets().zip(departures);
+        let unsent = |(planned, at): (PlannedPacket, Time)| PacketRecord {
+            size: planned.size,
+            sent: None,
+            submitted: Some(at),
+            received: None,
+        };
+        let mut packets: Vec<PacketRecord> = planned.map(unsent).collect();
+        for (packet, carried) in submitted.iter().zip(&carried) {
+            packets[packet.index].sent = carried.sent.filter(|at| *at <= last_stamp);
         }
+        self.stamped(packets, &arrived)
+    }
+
+    /// Closes the TCP connections: the next train is sent over new ones.
+    pub fn close_connections(&mut self) {
+        self.connections.clear();
+    }
+
+    /// Opens so many TCP connections, if there are not as many.
+    fn open(&mut self, count: u32) {
+        if self.connections.first().is_some_and(|open| open.count() == count) {
+            return;
+        }
+        let [(_, near), (_, far)] = self.legs();
+        let legs = if self.proxy.is_some() { vec![near, far] } else { vec![self.delay()] };
+        self.connections = legs.into_iter().map(|delay| TrainConnections::new(count, delay)).collect();
+    }
+
+    /// Lets TCP connections do until now what they have to.
+    fn run_connections(&mut self) {
+        let now = self.now;
+        match &mut self.connections[..] {
+            [] => {}
+            [near, far] => {
+                let (near_links, far_links) = self.hops.split_at_mut(1);
+                near.run_until(now, &mut InSeries(near_links));
+                far.run_until(now, &mut InSeries(far_links));
+            }
+            [all, ..] => match (&mut self.elastic, self.balanced_by) {
+                (Some(elastic), _) => all.run_until(now, &mut **elastic),
+                (None, None) => all.run_until(now, &mut InSeries(&mut self.hops)),
+                (None, Some(seed)) => all.run_until(now, &mut Balanced { links: &mut self.hops, seed }),
+            },
+        }
+    }
+
+    /// What this is of a train that leaves at these times: those that the MTU lets through, each with its flow.
+    fn passable(&self, train: &Train, departures: &[Time], flows: u32) -> Vec<Moving> {
+        let packets = train.packets().zip(departures).enumerate();
+        let passes = |size: u32| self.mtu.is_none_or(|mtu| size <= mtu);
+        packets
+            .filter(|(_, (planned, _))| passes(planned.size))
+            .map(|(index, (planned, at))| Moving {
+                index,
+                flow: index as u64 % u64::from(flows.max(1)),
+                size: planned.size,
+                at: *at,
+            })
+            .collect()
+    }
+
+    /// A train's record with the receiver's stamps of what has arrived, in the order of arrival.
+    fn stamped(&mut self, mut packets: Vec<PacketRecord>, arrived: &[Moving]) -> TrainRecord {
         let mut before = None;
-        for Moving { index, at, .. } in moving {
+        for &Moving { index, at, .. } in arrived {
             self.now = self.now.max(at);
             // What a proxy has joined comes as one segment, which has one stamp.
             let joined = before.filter(|(then, _)| self.proxy.is_some() && *then == at);
@@ -215,6 +286,7 @@ impl VirtualPath {
             packets[index].received = Some(stamp);
             before = Some((at, stamp));
         }
+        self.now = self.elastic.as_ref().map_or(self.now, |elastic| self.now.max(elastic.now()));
         TrainRecord { packets }
     }
 
@@ -242,34 +314,39 @@ impl VirtualPath {
         (departures, free)
     }
 
-    fn pass_balanced(&mut self, moving: &[Moving]) -> Vec<Moving> {
-        let mut shares = vec![Vec::new(); self.hops.len()];
-        for packet in moving {
-            shares[self.member(packet.flow)].push(*packet);
-        }
-        let mut arrived: Vec<Moving> =
-            self.hops.iter_mut().zip(shares).flat_map(|(hop, share)| pass(hop, &share)).collect();
-        arrived.sort_by_key(|packet| (packet.at, packet.index));
-        arrived
+    /// What became of these packets, and those of them that arrived, in the order in which they did.
+    fn pass_over_connections(&mut self, packets: &[Moving], deadline: Time) -> (Vec<Carried>, Vec<Moving>) {
+        let [all, ..] = &mut self.connections[..] else { return Default::default() };
+        let carried = match (&mut self.elastic, self.balanced_by) {
+            (Some(elastic), _) => all.carry(packets, deadline, &mut **elastic),
+            (None, None) => all.carry(packets, deadline, &mut InSeries(&mut self.hops)),
+            (None, Some(seed)) => all.carry(packets, deadline, &mut Balanced { links: &mut self.hops, seed }),
+        };
+        let arrived = arrived(packets, &carried);
+        (carried, arrived)
     }
 
-    /// Over the first link, through the proxy, and over the others: connections of either side retransmit what was lost there.
-    fn pass_proxy(&mut self, proxy: Proxy, moving: &[Moving]) -> Vec<Moving> {
-        let (near, far) = self.hops.split_at_mut(1);
-        let relayed = proxy.relay(&pass_reliably(near, moving), &mut self.random);
+    /// The same over the first link, through the proxy, and over the others: connections of either side send again what was lost there.
+    fn pass_proxy(&mut self, proxy: Proxy, packets: &[Moving]) -> (Vec<Carried>, Vec<Moving>) {
+        let [near, far] = &mut self.connections[..] else { return Default::default() };
+        let (near_links, far_links) = self.hops.split_at_mut(1);
+        let mut carried = near.carry(packets, Time::MAX, &mut InSeries(near_links));
+        let relayed = proxy.relay(&arrived(packets, &carried), &mut self.random);
         let segments: Vec<Moving> = relayed.iter().map(|relayed| relayed.segment).collect();
-        let arrived = pass_reliably(far, &segments).into_iter();
-        let packets_of = |segment: Moving| {
-            let Relayed { packets, .. } = &relayed[segment.index];
-            packets.iter().map(move |&index| Moving { index, ..segment })
-        };
-        arrived.flat_map(packets_of).collect()
+        let carried_on = far.carry(&segments, Time::MAX, &mut InSeries(far_links));
+        carried.iter_mut().for_each(|carried| carried.received = None);
+        let mut all = Vec::with_capacity(packets.len());
+        for segment in arrived(&segments, &carried_on) {
+            for &index in &relayed[segment.index].packets {
+                all.push(Moving { index, ..segment });
+            }
+        }
+        (carried, all)
     }
 
     /// The link that a flow takes, where they are side by side.
     pub fn member(&self, flow: u64) -> usize {
-        let hash = Pcg64Mcg::seed_from_u64(self.balanced_by.unwrap_or(0) ^ (flow << 20)).random::<u32>();
-        hash as usize % self.hops.len()
+        member(self.balanced_by.unwrap_or(0), self.hops.len(), flow)
     }
 
     /// The bandwidth that was available from `from` to `to`: the least over the hops of the sustained rate less cross
@@ -306,6 +383,7 @@ impl VirtualPath {
 
     /// Runs all hops on to the present, so that [`truth`](Self::truth) covers it.
     pub fn settle(&mut self) {
+        self.run_connections();
         for hop in &mut self.hops {
             hop.advance(self.now);
         }
@@ -370,48 +448,28 @@ fn left(config: &LinkConfig, cross: &[CrossConfig], from: Time, to: Time) -> Opt
     Some(Rate::from_bytes_over(bytes, to - from))
 }
 
-fn pass_elastic(elastic: &mut Elastic, packets: &[Moving]) -> Vec<Moving> {
-    let sent: Vec<_> = packets.iter().map(|packet| (packet.at, packet.size)).collect();
-    let arrivals = elastic.carry(&sent).into_iter();
-    packets.iter().zip(arrivals).filter_map(|(packet, at)| Some(Moving { at: at?, ..*packet })).collect()
-}
-
-fn pass(hop: &mut Link<usize>, packets: &[Moving]) -> Vec<Moving> {
-    for &Moving { index, flow, size, at } in packets {
-        // What finds no room is lost: it just does not come out.
-        let _ = hop.offer_labelled(index, Label { size, flow, host: TRAINS_HOST, ecn: Ecn::NotEct }, at);
-    }
+/// Carries packets of one flow over a link.
+fn pass(link: &mut Link<usize>, packets: &[Moving]) -> Vec<Moving> {
+    packets.iter().for_each(|packet| offer(link, *packet));
     let mut out = Vec::with_capacity(packets.len());
     loop {
-        while let Some(delivery) = hop.pop_due(Time::MAX) {
-            let Label { size, flow, .. } = delivery.label;
-            out.push(Moving { index: delivery.packet, flow, size, at: delivery.due });
+        while let Some(packet) = pop(link, Time::MAX) {
+            out.push(packet);
         }
-        match hop.next_event() {
-            Some(event) => hop.advance(event),
+        match link.next_event() {
+            Some(event) => link.advance(event),
             None => return out,
         }
     }
 }
 
-/// Over these links in series, with what was lost among those that arrive.
-fn pass_reliably(hops: &mut [Link<usize>], packets: &[Moving]) -> Vec<Moving> {
-    let delay = hops.iter().fold(Span::ZERO, |sum, hop| sum + hop.config().delay);
-    let mut arrived = hops.iter_mut().fold(packets.to_vec(), |moving, hop| pass(hop, &moving));
-    arrived.extend(retransmitted(packets, &arrived, delay));
+/// Those of the packets that arrived, when they did, and in that order.
+fn arrived(packets: &[Moving], carried: &[Carried]) -> Vec<Moving> {
+    let both = packets.iter().zip(carried);
+    let mut arrived: Vec<Moving> =
+        both.filter_map(|(packet, carried)| Some(Moving { at: carried.received?, ..*packet })).collect();
+    arrived.sort_by_key(|packet| (packet.at, packet.index));
     arrived
-}
-
-/// When what is not among those that arrived does so all the same, after the usual delay or, where nothing arrived, after `delay`.
-fn retransmitted(sent: &[Moving], arrived: &[Moving], delay: Span) -> Vec<Moving> {
-    let sent_at: BTreeMap<usize, Time> = sent.iter().map(|packet| (packet.index, packet.at)).collect();
-    let has_arrived: BTreeSet<usize> = arrived.iter().map(|packet| packet.index).collect();
-    let mut delays: Vec<Span> =
-        arrived.iter().filter_map(|packet| Some(packet.at - *sent_at.get(&packet.index)?)).collect();
-    delays.sort_unstable();
-    let after = RETRANSMISSION_TIMEOUT + delays.get(delays.len() / 2).copied().unwrap_or(delay);
-    let lost = sent.iter().filter(|packet| !has_arrived.contains(&packet.index));
-    lost.map(|packet| Moving { at: packet.at + after, ..*packet }).collect()
 }
 
 #[cfg(test)]

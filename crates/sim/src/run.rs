@@ -33,7 +33,7 @@ pub fn measure(method: &mut dyn Method, path: &mut VirtualPath) -> Run {
             Step::Send { wait, train } => {
                 path.wait(series.wait(wait, path.now()));
                 let started = path.now();
-                let carried = carry(path, &train, 0);
+                let carried = carry(path, &train, None);
                 window.extend(started, carried.ended);
                 series.add(&carried);
                 method.record(&carried.record);
@@ -90,7 +90,7 @@ impl VirtualPaths {
                 measurement::Step::Open(request) => match self.open(&request) {
                     Ok(opened) => {
                         connections = opened.connections;
-                        measurement.opened(opened, now);
+                        measurement.opened(opened, self.now());
                     }
                     Err(reason) => measurement.not_opened(reason),
                 },
@@ -130,13 +130,19 @@ impl VirtualPaths {
         self.up.now().max(self.down.now())
     }
 
-    fn open(&self, request: &OpenRequest) -> Result<Opened, String> {
+    /// Connections are opened at once, but for their spacing and a round trip: what opens them is not lost, and takes no room.
+    fn open(&mut self, request: &OpenRequest) -> Result<Opened, String> {
         let connections = match request.transport {
             Transport::Udp if !self.udp => return Err("the firewall rejects it".to_owned()),
             Transport::Udp => 0,
             Transport::Rake => request.connections.into(),
             Transport::Single => return Err("a virtual path has no congestion window".to_owned()),
         };
+        let takes = request.spacing * i64::from(connections) + self.round_trip();
+        for path in [&mut self.up, &mut self.down].into_iter().filter(|_| connections > 0) {
+            path.close_connections();
+            path.wait(takes);
+        }
         let mtu = self.up.mtu();
         // As over sockets, where TCP keeps to Ethernet's size.
         let largest = if connections > 0 { Train::MAX_ETHERNET_PACKET } else { Train::MAX_PACKET };
@@ -159,7 +165,8 @@ impl VirtualPaths {
         let start = self.now() + request.wait;
         let path = self.path(request.direction);
         path.wait(start - path.now());
-        (start, carry(path, &request.train, connections))
+        let over = (connections > 0).then_some((connections, request.timeout));
+        (start, carry(path, &request.train, over))
     }
 
     fn path(&mut self, direction: Direction) -> &mut VirtualPath {
@@ -170,9 +177,13 @@ impl VirtualPaths {
     }
 }
 
-/// What became of a train is known to the sender a path's delay after the last packet.
-fn carry(path: &mut VirtualPath, train: &Train, connections: u32) -> CarriedTrain {
-    let record = path.send_as(train, connections);
+/// Carries a train, over so many connections with this receive timeout if any. What became of it is known to the sender a path's delay after it
+/// has ended.
+fn carry(path: &mut VirtualPath, train: &Train, over: Option<(u32, Span)>) -> CarriedTrain {
+    let record = match over {
+        Some((connections, timeout)) => path.send_over_connections(train, connections, timeout),
+        None => path.send(train),
+    };
     let ended = path.now();
     path.wait(path.delay());
     let (packets, bytes) = (u64::from(train.count()), train.bytes());
@@ -185,7 +196,7 @@ fn carry(path: &mut VirtualPath, train: &Train, connections: u32) -> CarriedTrai
         kernel_stamps: true,
         held_back: false,
         broken: false,
-        connections,
+        connections: over.map_or(0, |(connections, _)| connections),
     }
 }
 

@@ -27,7 +27,7 @@ fn what_either_leg_loses_comes_later() {
         let [near, far] = hops;
         let segment = Segment { count: 240, interval: Span::from_micros(600), first_size: 1500, size_step: 0 };
         let train = Train { segments: vec![segment] };
-        let record = path(PROXY, near, far).send_as(&train, 120);
+        let record = path(PROXY, near, far).send_over_connections(&train, 120, Span::from_secs(10));
         let delays: Vec<Span> =
             record.packets.iter().map(|packet| packet.received.unwrap() - packet.sent.unwrap()).collect();
         let least = *delays.iter().min().unwrap();

@@ -135,6 +135,11 @@ impl Sender {
         }
     }
 
+    /// Takes the round trip of the handshake for the first one measured, as Linux does.
+    pub fn note_handshake(&mut self, round_trip: Span) {
+        self.trips.measured(round_trip);
+    }
+
     /// Sends nothing new any more; what is lost is still sent again.
     pub fn stop(&mut self) {
         self.config.segments = self.config.segments.min(self.board.next());

@@ -3,7 +3,7 @@ use units::Time;
 /// When each of a fixed number of places is next to be looked at, and which is first: a tournament of two neighbours
 /// at a time. A change costs no more than the matches that it can turn, and nothing is allocated.
 #[derive(Debug)]
-pub(super) struct Agenda {
+pub(crate) struct Agenda {
     times: Vec<Time>,
     /// The winner of each match; the matches below `n` are `2n` and `2n + 1`, and those from `times.len()` on are the
     /// places themselves.
@@ -12,12 +12,12 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Agenda { times: vec![Time::MAX], winners: vec![0, 0], places: 0 }
     }
 
     /// A further place, at no time.
-    pub(super) fn add(&mut self) -> u32 {
+    pub(crate) fn add(&mut self) -> u32 {
         let place = self.places;
         self.places += 1;
         if self.places as usize > self.times.len() {
@@ -28,7 +28,7 @@ impl Agenda {
     }
 
     /// Sets a place's time; `None` is never.
-    pub(super) fn set(&mut self, place: u32, time: Option<Time>) {
+    pub(crate) fn set(&mut self, place: u32, time: Option<Time>) {
         let time = time.unwrap_or(Time::MAX);
         if std::mem::replace(&mut self.times[place as usize], time) == time {
             return;
@@ -45,7 +45,7 @@ impl Agenda {
     }
 
     /// The earliest time and its place; of equal times the place added first.
-    pub(super) fn first(&self) -> Option<(Time, u32)> {
+    pub(crate) fn first(&self) -> Option<(Time, u32)> {
         let place = self.winners[1];
         let time = self.times[place as usize];
         (time < Time::MAX).then_some((time, place))

@@ -1,0 +1,98 @@
+//! What carries packets of trains while time passes: links in series or side by side, or one that is shared with TCP connections.
+
+use crate::moving::Moving;
+use link::queue::Ecn;
+use link::{Label, Link};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use units::Time;
+
+/// All trains are those of one host.
+const TRAINS_HOST: u64 = 0;
+
+/// Carries packets from one end to the other.
+pub(crate) trait Carrier {
+    /// A packet enters, no earlier than it was last advanced to.
+    fn offer(&mut self, packet: Moving);
+
+    /// When to advance it at the latest, so that nothing comes out late. None while it carries nothing.
+    fn next_event(&self) -> Option<Time>;
+
+    /// Runs it to `now`, and appends what has come out by then.
+    fn advance(&mut self, now: Time, out: &mut Vec<Moving>);
+}
+
+/// Links one after the other.
+pub(crate) struct InSeries<'a>(pub(crate) &'a mut [Link<usize>]);
+
+impl Carrier for InSeries<'_> {
+    fn offer(&mut self, packet: Moving) {
+        if let Some(first) = self.0.first_mut() {
+            offer(first, packet);
+        }
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.0.iter().filter_map(Link::next_event).min()
+    }
+
+    fn advance(&mut self, now: Time, out: &mut Vec<Moving>) {
+        for place in 0..self.0.len() {
+            let (before, behind) = self.0.split_at_mut(place + 1);
+            let link = &mut before[place];
+            link.advance(now);
+            while let Some(packet) = pop(link, now) {
+                match behind.first_mut() {
+                    Some(next) => offer(next, packet),
+                    None => out.push(packet),
+                }
+            }
+        }
+    }
+}
+
+/// Links side by side, of which each flow takes one, by a hash under this seed (RFC 2991).
+pub(crate) struct Balanced<'a> {
+    pub(crate) links: &'a mut [Link<usize>],
+    pub(crate) seed: u64,
+}
+
+/// The one of so many links that a flow takes.
+pub(crate) fn member(seed: u64, links: usize, flow: u64) -> usize {
+    let hash = Pcg64Mcg::seed_from_u64(seed ^ (flow << 20)).random::<u32>();
+    hash as usize % links
+}
+
+impl Carrier for Balanced<'_> {
+    fn offer(&mut self, packet: Moving) {
+        let member = member(self.seed, self.links.len(), packet.flow);
+        offer(&mut self.links[member], packet);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.links.iter().filter_map(Link::next_event).min()
+    }
+
+    fn advance(&mut self, now: Time, out: &mut Vec<Moving>) {
+        let begin = out.len();
+        for link in &mut *self.links {
+            link.advance(now);
+            while let Some(packet) = pop(link, now) {
+                out.push(packet);
+            }
+        }
+        out[begin..].sort_by_key(|packet| (packet.at, packet.index));
+    }
+}
+
+/// Puts a packet on a link. What finds no room is lost: it just does not come out.
+pub(crate) fn offer(link: &mut Link<usize>, Moving { index, flow, size, at }: Moving) {
+    let _ = link.offer_labelled(index, Label { size, flow, host: TRAINS_HOST, ecn: Ecn::NotEct }, at);
+}
+
+/// The next packet that has come out by `now`.
+pub(crate) fn pop(link: &mut Link<usize>, now: Time) -> Option<Moving> {
+    let delivery = link.pop_due(now)?;
+    let Label { size, flow, .. } = delivery.label;
+    Some(Moving { index: delivery.packet, flow, size, at: delivery.due })
+}

@@ -1,0 +1,203 @@
+//! TCP connections that carry trains, one packet after the other on each in turn, with what TCP does about losses: it finds them late, sends
+//! again over the same links, and waits twice as long each time that this is lost, too. What waits for that on a connection does not reach the
+//! next train in time.
+
+use crate::agenda::Agenda;
+use crate::carrier::Carrier;
+use crate::moving::Moving;
+use crate::tcp::congestion::Control;
+use crate::tcp::{Acknowledgement, Data, Receiver, RecoveryConfig, Sender, SenderConfig};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use units::{Span, Time};
+
+/// As servers have it.
+const CONTROL: Control = Control::Cubic;
+/// For pacing, which there is none of.
+const PACKET_BYTES: u32 = 1500;
+/// Far more than a connection carries of a train.
+const RECEIVE_WINDOW: u32 = 1 << 20;
+/// Every second segment is acknowledged at once.
+const ACKNOWLEDGE_EVERY: u32 = 2;
+/// No train takes longer.
+const MAX_WAIT: Span = Span::from_secs(60);
+
+/// What became of a packet of a train.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Carried {
+    /// When it was sent first, if it was.
+    pub(crate) sent: Option<Time>,
+    /// When it arrived first, if it did.
+    pub(crate) received: Option<Time>,
+}
+
+/// Connections in one direction. They stay as they are from one train to the next.
+#[derive(Debug)]
+pub(crate) struct TrainConnections {
+    connections: Vec<Connection>,
+    /// What each connection's ends are to do next: the sender's at twice its place, then the receiver's.
+    agenda: Agenda,
+    /// What is or was on its way. Packets on the links have their place here as their index.
+    transmissions: Vec<Transmission>,
+    /// On their way back: when each arrives, and its place among all of them.
+    acknowledgements: BinaryHeap<Reverse<(Time, usize)>>,
+    acknowledged: Vec<(usize, Acknowledgement)>,
+    /// From the receiver back to the sender.
+    delay_back: Span,
+    /// Of the train on its way; those of earlier ones do not count any more.
+    train: u32,
+    carried: Vec<Carried>,
+    missing: usize,
+}
+
+#[derive(Debug)]
+struct Connection {
+    sender: Sender,
+    receiver: Receiver,
+    /// The packets with the numbers of its segments.
+    packets: Vec<Packet>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Packet {
+    train: u32,
+    place: usize,
+    size: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Transmission {
+    connection: usize,
+    data: Data,
+}
+
+impl TrainConnections {
+    /// So many, just opened, where a packet takes `delay` without queues, and its acknowledgement as long.
+    pub(crate) fn new(count: u32, delay: Span) -> Self {
+        let mut agenda = Agenda::new();
+        let connections = (0..count.max(1)).map(|_| {
+            agenda.add();
+            agenda.add();
+            Connection::new(delay * 2)
+        });
+        TrainConnections {
+            connections: connections.collect(),
+            agenda,
+            transmissions: Vec::new(),
+            acknowledgements: BinaryHeap::new(),
+            acknowledged: Vec::new(),
+            delay_back: delay,
+            train: 0,
+            carried: Vec::new(),
+            missing: 0,
+        }
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.connections.len() as u32
+    }
+
+    /// Lets time pass without a train.
+    pub(crate) fn run_until(&mut self, now: Time, over: &mut dyn Carrier) {
+        self.run(&[], now, over);
+    }
+
+    /// Gives packets to connections at their times, each to that of its flow. Ends when all have arrived, but no later than at `deadline`. What
+    /// became of each, in their order.
+    pub(crate) fn carry(&mut self, packets: &[Moving], deadline: Time, over: &mut dyn Carrier) -> Vec<Carried> {
+        self.train += 1;
+        self.carried = vec![Carried::default(); packets.len()];
+        self.missing = packets.len();
+        let first = packets.first().map_or(deadline, |packet| packet.at);
+        self.run(packets, deadline.min(first + MAX_WAIT), over);
+        std::mem::take(&mut self.carried)
+    }
+
+    fn run(&mut self, packets: &[Moving], deadline: Time, over: &mut dyn Carrier) {
+        let mut packets = packets.iter().enumerate().peekable();
+        let is_train = packets.peek().is_some();
+        let mut arrived = Vec::new();
+        while !is_train || self.missing > 0 {
+            let submitted = packets.peek().map(|(_, packet)| packet.at);
+            let answered = self.acknowledgements.peek().map(|Reverse((at, _))| *at);
+            let timer = self.agenda.first().map(|(at, _)| at);
+            let next = [submitted, answered, timer, over.next_event()].into_iter().flatten().min();
+            let Some(now) = next.filter(|next| *next <= deadline) else { break };
+            over.advance(now, &mut arrived);
+            arrived.drain(..).for_each(|packet| self.arrived(packet));
+            while let Some(Reverse((_, place))) = self.acknowledgements.peek().copied().filter(|next| next.0.0 <= now) {
+                self.acknowledgements.pop();
+                let (connection, acknowledgement) = self.acknowledged[place];
+                self.connections[connection].sender.acknowledge(&acknowledgement, now);
+                self.send(connection, now, over);
+            }
+            while let Some((_, place)) = self.agenda.first().filter(|(at, _)| *at <= now) {
+                self.on_time(place as usize, now, over);
+            }
+            while let Some((place, packet)) = packets.next_if(|(_, packet)| packet.at <= now) {
+                let connection = packet.flow as usize;
+                self.connections[connection].packets.push(Packet { train: self.train, place, size: packet.size });
+                self.send(connection, now, over);
+            }
+        }
+    }
+
+    fn arrived(&mut self, Moving { index, at, .. }: Moving) {
+        let Some(Transmission { connection, data }) = self.transmissions.get(index).copied() else { return };
+        let Connection { receiver, packets, .. } = &mut self.connections[connection];
+        if let Packet { train, place, .. } = packets[data.number as usize]
+            && train == self.train
+            && let Some(carried) = self.carried.get_mut(place)
+            && carried.received.is_none()
+        {
+            carried.received = Some(at);
+            self.missing -= 1;
+        }
+        let answer = receiver.receive(&data, false, at);
+        self.answer(connection, answer, at);
+    }
+
+    fn on_time(&mut self, place: usize, now: Time, over: &mut dyn Carrier) {
+        let connection = place / 2;
+        if place % 2 == 0 {
+            self.connections[connection].sender.on_time(now);
+            self.send(connection, now, over);
+        } else {
+            let answer = self.connections[connection].receiver.on_time(now);
+            self.answer(connection, answer, now);
+        }
+    }
+
+    fn answer(&mut self, connection: usize, answer: Option<Acknowledgement>, now: Time) {
+        if let Some(answer) = answer {
+            self.acknowledgements.push(Reverse((now + self.delay_back, self.acknowledged.len())));
+            self.acknowledged.push((connection, answer));
+        }
+        self.agenda.set(2 * connection as u32 + 1, self.connections[connection].receiver.next_time());
+    }
+
+    /// Sends what a connection may.
+    fn send(&mut self, connection: usize, now: Time, over: &mut dyn Carrier) {
+        let Connection { sender, packets, .. } = &mut self.connections[connection];
+        sender.offer(packets.len() as u32 - sender.next_number());
+        while let Some(data) = sender.poll_send(now) {
+            let Packet { train, place, size } = packets[data.number as usize];
+            let carried = self.carried.get_mut(place).filter(|_| train == self.train);
+            carried.map(|carried| carried.sent.get_or_insert(now));
+            over.offer(Moving { index: self.transmissions.len(), flow: connection as u64, size, at: now });
+            // More may follow.
+            self.transmissions.push(Transmission { connection, data: Data { last: false, ..data } });
+        }
+        self.agenda.set(2 * connection as u32, sender.next_time());
+    }
+}
+
+impl Connection {
+    fn new(round_trip: Span) -> Self {
+        let recovery = RecoveryConfig::default();
+        let config = SenderConfig { packet_bytes: PACKET_BYTES, segments: 0, receive_window: RECEIVE_WINDOW, recovery };
+        let mut sender = Sender::new(config, CONTROL.build(PACKET_BYTES));
+        sender.note_handshake(round_trip);
+        Connection { sender, receiver: Receiver::new(ACKNOWLEDGE_EVERY).with_recovery(&recovery), packets: Vec::new() }
+    }
+}
