@@ -10,8 +10,12 @@ const MAX_REORDERED: f64 = 0.05;
 /// No common TCP retransmits the only packet of a connection earlier than this after it was sent (the least retransmission timeout).
 const LEAST_RETRANSMISSION_TIMEOUT: Span = Span::from_millis(195);
 
-/// The delay hardly grows by more than this from one packet to the next, nor by ten times the usual time between two arrivals.
+/// The delay hardly grows by more than this from one packet to the next, …
 const MIN_PAUSE: Span = Span::from_millis(20);
+/// … nor by so many times the usual time between two arrivals.
+const LONG_GAPS: i64 = 10;
+/// The kernel sends a packet that it does not hold back no later than this, or so many times the usual time between two packets.
+const MIN_WAIT: Span = Span::from_millis(2);
 
 /// Where no larger part is lost, few connections are held up by timeouts, and what they retransmit does not matter.
 const MAX_LOST: f64 = 0.1;
@@ -68,7 +72,8 @@ impl TrainRecord {
         let reordered = self.reordered(Span::ZERO);
         let behind_own = self.behind_own_connection(connections);
         let held_back = self.held_back();
-        let pause = (self.usual_gap() * 10).max(MIN_PAUSE);
+        let arrivals = self.packets.iter().filter_map(|packet| packet.received).collect();
+        let pause = (usual_gap(arrivals) * LONG_GAPS).max(MIN_PAUSE);
         let mut record = self.clone();
         let mut before: Option<Span> = None;
         for (index, packet) in record.packets.iter_mut().enumerate() {
@@ -107,7 +112,9 @@ impl TrainRecord {
 
     /// Which packets left behind three that were to leave after them, or long after they were given to the kernel.
     fn held_back(&self) -> Vec<bool> {
-        let waited = |packet: &PacketRecord| Some(packet.sent? - packet.submitted? > MIN_PAUSE);
+        let submitted = self.packets.iter().filter_map(|packet| packet.submitted).collect();
+        let longest = (usual_gap(submitted) * LONG_GAPS).clamp(MIN_WAIT, MIN_PAUSE);
+        let waited = |packet: &PacketRecord| Some(packet.sent? - packet.submitted? > longest);
         let mut held_back: Vec<bool> = self.packets.iter().map(|packet| waited(packet).unwrap_or(false)).collect();
         let departures =
             self.packets.iter().enumerate().rev().filter_map(|(index, packet)| Some((index, packet.sent?)));
@@ -126,14 +133,13 @@ impl TrainRecord {
         }
         behind
     }
+}
 
-    /// The median time from one arrival to the next.
-    fn usual_gap(&self) -> Span {
-        let mut arrivals: Vec<Time> = self.packets.iter().filter_map(|packet| packet.received).collect();
-        arrivals.sort_unstable();
-        let gaps: Vec<f64> = arrivals.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
-        Span::from_secs_f64(median(&gaps).unwrap_or(0.0))
-    }
+/// The median time from one of these to the next.
+fn usual_gap(mut times: Vec<Time>) -> Span {
+    times.sort_unstable();
+    let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
+    Span::from_secs_f64(median(&gaps).unwrap_or(0.0))
 }
 
 /// Marks the places whose time is later than three of those behind, by more than `margin`. `backwards` are places with their times, the last
