@@ -150,7 +150,7 @@ impl LaterTrains {
             }
             Way::Together | Way::Apart | Way::Bracketed(_) => {
                 let used_up = used_up(fallen, now, config);
-                let burst = plan::burst(fallen.look, used_up, fallen.arrived(), config.connections);
+                let burst = plan::burst(fallen.look, used_up, config.connections);
                 (Span::ZERO, vec![burst, section])
             }
         }
@@ -170,21 +170,28 @@ impl LaterTrains {
             self.fallen.queued = delays(record).last().map_or(Span::ZERO, |last| queue.waited(last));
             return self.queued(queue, queue.seen(train, record, burst), config);
         }
-        if is_cut_short(train, self.sections.iter().map(|section| section.packets).sum()) {
+        let is_whole = !is_cut_short(train, self.sections.iter().map(|section| section.packets).sum());
+        if !is_whole && (config.connections.is_none() || matches!(self.way, Way::Together)) {
             return Verdict::Limited;
         }
         if let Way::Together = self.way {
             self.parts = self.fallen.parts(&self.sections, train);
             return self.told(config);
         }
-        let from = train.partition_point(|passage| passage.index < burst);
+        let begin = train.partition_point(|passage| passage.index < burst);
         let part = match config.connections {
-            Some(connections) => reading::rates_over(connections, train, from),
-            None => reading::rates(&train[from..]),
+            Some(connections) => {
+                let losing = reading::begins_to_lose(train);
+                if let Some(place) = losing {
+                    self.fallen.used_up = train[place].index as u32;
+                }
+                reading::rates_over(connections, train, begin.max(losing.map_or(0, |place| place + 1)))
+            }
+            None => reading::rates(&train[begin..]),
         };
         match self.way {
             Way::Bracketed(bracket) => {
-                let is_emptied = train[..from].iter().any(|passage| passage.came.is_none());
+                let is_emptied = train[..begin].iter().any(|passage| passage.came.is_none());
                 let part = part.map(|rates| Part { rates, is_random: false });
                 self.bracketed(bracket, part.filter(|_| is_emptied), config)
             }

@@ -40,9 +40,8 @@ const MIN_ARRIVALS: f64 = 20.0;
 const EXCESS: f64 = 1.25;
 /// … and so many packets.
 const EXCESS_PACKETS: f64 = 20.0;
-/// Over connections, it is so much more of what fills the bucket meanwhile, this part more at least, and half as many packets.
-const EXCESS_OVER_CONNECTIONS: f64 = 0.6;
-const MIN_EXCESS_OVER_CONNECTIONS: f64 = 0.1;
+/// Over connections, when so many have.
+const EXCESS_OVER_CONNECTIONS: u32 = 16;
 
 /// Packets of one size at a rate in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -155,13 +154,12 @@ fn step(section: Section, config: &SustainedConfig) -> Section {
 
 /// What uses up the burst again. Over connections, by few packets more, since each of them may be lost, and then its connection shows nothing
 /// more.
-pub(super) fn burst(look: Section, used_up: u32, arrived: f64, connections: Option<u32>) -> Section {
-    let part = EXCESS_OVER_CONNECTIONS * arrived / look.rate;
-    let (excess, packets) = match connections {
-        Some(_) => (1.0 + part.clamp(MIN_EXCESS_OVER_CONNECTIONS, EXCESS - 1.0), EXCESS_PACKETS / 2.0),
-        None => (EXCESS, EXCESS_PACKETS),
+pub(super) fn burst(look: Section, used_up: u32, connections: Option<u32>) -> Section {
+    let packets = match connections {
+        Some(_) => used_up + EXCESS_OVER_CONNECTIONS,
+        None => (f64::from(used_up) * EXCESS + EXCESS_PACKETS) as u32,
     };
-    Section { packets: (f64::from(used_up) * excess + packets) as u32, ..look }
+    Section { packets, ..look }
 }
 
 /// The train of these sections.

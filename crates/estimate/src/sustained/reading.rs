@@ -89,6 +89,18 @@ pub(super) fn rates_over(connections: u32, train: &[Passage], from: usize) -> Op
     (packets > 0).then_some(Rates { arrived: all.sent * (1.0 - lost), packets, lost, wander, ..all })
 }
 
+/// The first packet of a train that was lost where others are lost soon, as where a bucket is empty.
+pub(super) fn begins_to_lose(train: &[Passage]) -> Option<usize> {
+    const WINDOW: usize = 12;
+    const MIN_LOST: usize = 3;
+    let is_lost = |passage: &Passage| passage.came.is_none();
+    let begins = |place: &usize| {
+        let window = &train[*place..train.len().min(place + WINDOW)];
+        is_lost(&window[0]) && window.iter().filter(|passage| is_lost(passage)).count() >= MIN_LOST
+    };
+    (0..train.len()).find(begins)
+}
+
 /// Which packets of a train over connections are not behind one that was lost on their own.
 fn seen(connections: u32, train: &[Passage]) -> Vec<bool> {
     let mut has_lost = BTreeSet::new();
