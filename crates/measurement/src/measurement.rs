@@ -320,6 +320,16 @@ impl Measurement {
         self.plan.idle_delay && self.plan.capacity && self.transport.kind() == Transport::Rake && is_enough
     }
 
+    /// Has connections opened anew in place of those that are held back by what they have lost; false where that is not needed, or not
+    /// possible. New ones would take other links of several side by side.
+    fn renew_connections(&mut self, now: Time) -> bool {
+        let is_renewed = self.balanced.is_none() && self.transport.renew(now);
+        if is_renewed {
+            self.recovery = Span::ZERO;
+        }
+        is_renewed
+    }
+
     /// Of a direction, or of one of the links side by side in it.
     fn budget(&self) -> RequestedBudget {
         let links = self.balanced.as_ref().map_or(1, Balanced::links);
@@ -391,6 +401,9 @@ impl Measurement {
     }
 
     fn available(&mut self, mut phase: AvailablePhase, now: Time) -> (Phase, Option<Step>) {
+        if phase.series.trains() == 0 && self.renew_connections(now) {
+            return (Phase::Available(phase), None);
+        }
         match phase.method.next(now) {
             estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
                 (self.refuse(phase.series.direction(), members::TOO_FEW_CONNECTIONS.to_owned()), None)

@@ -39,13 +39,15 @@ pub struct CarriedTrain {
 }
 
 impl CarriedTrain {
-    /// How long it takes from the train's end on until connections have retransmitted what the receiver still misses: a retransmission
-    /// timeout, and a second one, which is twice as long, where so much was lost that retransmissions may be.
+    /// How long it takes from the train's end on until connections have retransmitted what the receiver still misses, and sent what is held
+    /// back by that: a retransmission timeout, and a second one, which is twice as long, where so much is behind that retransmissions may be
+    /// lost.
     pub(crate) fn recovery(&self) -> Span {
         const TIMEOUT: Span = Span::from_millis(300);
         const TWO_TIMEOUTS: Span = Span::from_millis(700);
         const MANY: f64 = 0.1;
-        match self.missing() as f64 / self.record.packets.len().max(1) as f64 {
+        let unsent = self.record.packets.iter().filter(|packet| packet.sent.is_none() && packet.received.is_none()).count();
+        match (self.missing() + unsent) as f64 / self.record.packets.len().max(1) as f64 {
             0.0 => Span::ZERO,
             ..MANY => TIMEOUT,
             _ => TWO_TIMEOUTS,

@@ -103,15 +103,11 @@ impl Measurement {
     }
 
     pub(super) fn sustained(&mut self, mut phase: Box<SustainedPhase>, now: Time) -> (Phase, Option<Step>) {
-        // New connections would take other links of several side by side.
-        if self.balanced.is_none() {
-            if phase.probe.sends_more() && self.transport.renew(now) {
-                self.recovery = Span::ZERO;
-                return (Phase::Sustained(phase), None);
-            }
-            if let Some(connections) = phase.probe.connections_mut() {
-                *connections = self.transport.opened_connections();
-            }
+        if phase.probe.sends_more() && self.renew_connections(now) {
+            return (Phase::Sustained(phase), None);
+        }
+        if let Some(connections) = phase.probe.connections_mut().filter(|_| self.balanced.is_none()) {
+            *connections = self.transport.opened_connections();
         }
         // No train leaves before connections have recovered.
         let earliest = now + phase.available.series.wait(self.recovery, now);
