@@ -82,6 +82,12 @@ impl Fallen {
         reading::arrived(&self.train[self.fall.index..], &self.fall.rates)
     }
 
+    /// Of a train that was to use up the bucket with this many packets, so many passed before others were lost.
+    pub(super) fn uses_up(&mut self, passed: u32, burst: u32) {
+        let was_full = burst >= self.used_up;
+        self.used_up = if was_full { passed } else { passed.max(self.used_up) };
+    }
+
     fn arrival_rate(&self) -> f64 {
         reading::arrival_rate(&self.train[self.fall.index..])
     }

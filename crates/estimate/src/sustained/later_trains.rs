@@ -13,6 +13,8 @@ use units::{Rate, Span, Time};
 
 /// A train that uses up a bucket is sent by this part of its rate faster than the bucket fills at least, for all that is known.
 const MIN_EXCESS: f64 = 0.2;
+/// Over connections, so many trains in all that use up less than was in the bucket are sent again.
+const MAX_REFILLS: u32 = 6;
 /// Where several trains do not tell a value, they are sent so many times more; where they wait in a queue, …
 const MORE_ROUNDS: u32 = 3;
 /// … until half the interval is no wider than this part of the value.
@@ -41,6 +43,8 @@ pub(super) struct LaterTrains {
     parts: Vec<Part>,
     /// So often they are sent again.
     rounds_left: u32,
+    /// So often one may be sent again because it did not use up the bucket.
+    refills_left: u32,
 }
 
 /// How they are sent.
@@ -71,7 +75,8 @@ impl LaterTrains {
     /// Those that follow this one.
     pub(super) fn new(fallen: Fallen, config: &SustainedConfig) -> Self {
         let (sections, left, parts) = (Vec::new(), Vec::new(), Vec::new());
-        let mut later = LaterTrains { fallen, sections, way: Way::Together, left, parts, rounds_left: MORE_ROUNDS };
+        let (rounds_left, refills_left) = (MORE_ROUNDS, MAX_REFILLS);
+        let mut later = LaterTrains { fallen, sections, way: Way::Together, left, parts, rounds_left, refills_left };
         later.begin(config);
         later
     }
@@ -182,8 +187,11 @@ impl LaterTrains {
         let part = match config.connections {
             Some(connections) => {
                 let losing = reading::begins_to_lose(train);
+                if losing.is_none() && self.refills_left > 0 && matches!(self.way, Way::Apart) {
+                    return self.use_up_more();
+                }
                 if let Some(place) = losing {
-                    self.fallen.used_up = train[place].index as u32;
+                    self.fallen.uses_up(train[place].index as u32, burst as u32);
                 }
                 reading::rates_over(connections, train, begin.max(losing.map_or(0, |place| place + 1)))
             }
@@ -257,6 +265,16 @@ impl LaterTrains {
         };
         self.way = Way::Bracketed(bracket);
         self.left = self.round(config);
+        Verdict::Open
+    }
+
+    /// Nothing was lost: the same train is sent again behind a longer burst.
+    fn use_up_more(&mut self) -> Verdict {
+        self.refills_left -= 1;
+        if let [burst, section] = self.sections[..] {
+            self.fallen.used_up = burst.packets * 3 / 2;
+            self.left.insert(0, section);
+        }
         Verdict::Open
     }
 
