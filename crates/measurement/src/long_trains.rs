@@ -120,8 +120,17 @@ mod tests {
         };
         let limited = |mbit| {
             let (delivered, sent, doubt) = (Rate::from_mbit(mbit), Rate::from_mbit(50), Rate::from_mbit(1));
-            let (policing, available, committed_rate, burst_bytes) = (None, None, None, None);
-            Sustained::Limited(Limiter { policing, delivered, sent, doubt, available, committed_rate, burst_bytes })
+            let (policing, excess_bytes, available, committed_rate, burst_bytes) = (None, 0, None, None, None);
+            Sustained::Limited(Limiter {
+                policing,
+                delivered,
+                sent,
+                doubt,
+                excess_bytes,
+                available,
+                committed_rate,
+                burst_bytes,
+            })
         };
         for (delivered, refutes) in [(10, true), (18, true), (20, false), (32, false)] {
             assert_eq!(is_refuted(&link, Some(&limited(delivered))), refutes, "{delivered}");

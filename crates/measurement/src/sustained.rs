@@ -294,6 +294,12 @@ pub(crate) fn is_policed(found: &Sustained) -> bool {
     matches!(found, Sustained::Limited(Limiter { policing: Some(Policing::Drops), available: Some(_), .. }))
 }
 
+/// Whether more passed before packets were dropped than a short queue holds: a policer with a bucket, whether its rate is known or not.
+pub(crate) fn has_bucket(limiter: &Limiter) -> bool {
+    const MAX_SHORT_QUEUE: u64 = 45_000;
+    limiter.policing == Some(Policing::Drops) && limiter.excess_bytes > MAX_SHORT_QUEUE
+}
+
 /// Bytes that passed at the rate.
 pub(crate) fn bytes(found: Option<&Sustained>) -> Option<u64> {
     match found? {
@@ -423,6 +429,7 @@ mod tests {
             delivered: Rate::from_mbit(60),
             sent: Rate::from_mbit(95),
             doubt: Rate::ZERO,
+            excess_bytes: 0,
             available: Some(rate(38)),
             committed_rate: Some(rate(committed)),
             burst_bytes: None,
@@ -449,6 +456,7 @@ mod tests {
                 delivered,
                 sent,
                 doubt: Rate::ZERO,
+                excess_bytes: 0,
                 available: None,
                 committed_rate: None,
                 burst_bytes: None,

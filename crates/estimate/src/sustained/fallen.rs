@@ -158,6 +158,7 @@ impl Fallen {
             delivered: Rate::from_f64(self.delivered(parts, config)),
             sent: Rate::from_f64(self.look.rate),
             doubt: Rate::from_f64(doubt_in(seconds, config.cross.as_f64(), config)),
+            excess_bytes: self.excess_bytes(self.arrived()),
             available: told.or(bracket.and_then(Bracket::available)),
             committed_rate: line.map(|line| line.committed),
             // One that other trains have used up was not full.
@@ -197,13 +198,17 @@ impl Fallen {
         }
     }
 
-    /// What passed of own bytes before the rate fell: all that the bucket holds if it was full when the train began.
-    fn burst_bytes(&self, line: &fit::Line, config: &SustainedConfig) -> Estimate<u64> {
+    /// What passed of own bytes before the rate fell, where so much is available: all that the bucket holds if it was full when the train
+    /// began.
+    fn excess_bytes(&self, available: f64) -> u64 {
         let Fallen { fall, passed, .. } = self;
-        let available = line.committed.value.as_f64() - line.cross;
         let (sending, elapsed) = (passed.sending.as_secs_f64(), passed.elapsed.as_secs_f64());
         let bits = fall.rates.sent * (fall.after + sending) - available * (fall.after + elapsed);
-        let bytes = (bits.max(0.0) / 8.0).round();
+        (bits.max(0.0) / 8.0).round() as u64
+    }
+
+    fn burst_bytes(&self, line: &fit::Line, config: &SustainedConfig) -> Estimate<u64> {
+        let bytes = self.excess_bytes(line.committed.value.as_f64() - line.cross) as f64;
         let doubt = 0.15 * bytes + 3.0 * 1500.0;
         let high = bytes + doubt + config.spent_bytes as f64;
         let [value, low, high] = [bytes, bytes - doubt, high].map(|bytes| bytes.max(0.0) as u64);

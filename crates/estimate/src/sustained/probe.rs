@@ -187,7 +187,9 @@ impl SustainedProbe {
             Some(connections) => reading::fall_over(connections, &train),
             None => reading::fall(&train),
         };
-        let fallen = fall.filter(|fall| self.is_fall(&train[fall.index..], fall, section.rate));
+        let fallen = fall.filter(|fall| {
+            self.is_fall(&train[fall.index..], fall, section.rate) || reading::drops_suddenly(&train, fall)
+        });
         let whole = || {
             let fall = Fall { index: 0, rates: reading::rates(&train)?, after: 0.0 };
             self.is_fall(&train, &fall, section.rate).then_some(fall)

@@ -89,6 +89,23 @@ pub(super) fn rates_over(connections: u32, train: &[Passage], from: usize) -> Op
     (packets > 0).then_some(Rates { arrived: all.sent * (1.0 - lost), packets, lost, wander, ..all })
 }
 
+/// Whether hardly any packet was lost for long and then many, none of which had waited: no queue does that, however much cross traffic comes,
+/// but a policer of which the bucket is empty.
+pub(super) fn drops_suddenly(train: &[Passage], fall: &Fall) -> bool {
+    const MIN_PASSED: usize = 100;
+    const MIN_LOST: usize = 15;
+    const MIN_LOST_PART: f64 = 0.2;
+    const MAX_LOST_BEFORE: f64 = 0.01;
+    let (before, behind) = train.split_at(fall.index);
+    let lost = |part: &[Passage]| part.iter().filter(|passage| passage.came.is_none()).count();
+    let (lost_before, lost_behind) = (lost(before) as f64, lost(behind));
+    before.len() >= MIN_PASSED
+        && lost_before <= MAX_LOST_BEFORE * before.len() as f64
+        && lost_behind >= MIN_LOST
+        && lost_behind as f64 >= MIN_LOST_PART * behind.len() as f64
+        && policing(train, fall) == Some(Policing::Drops)
+}
+
 /// The first packet of a train that was lost where others are lost soon, as where a bucket is empty.
 pub(super) fn begins_to_lose(train: &[Passage]) -> Option<usize> {
     const WINDOW: usize = 12;

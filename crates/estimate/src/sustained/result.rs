@@ -49,6 +49,8 @@ pub struct Limiter {
     pub sent: Rate,
     /// By so much more than that may be available: cross traffic may have been more than usual meanwhile.
     pub doubt: Rate,
+    /// Bytes that passed of the longer train before it fell, beyond what lasts: a queue would have to hold as much.
+    pub excess_bytes: u64,
     /// What lasts beside the cross traffic; none where it could not be told.
     pub available: Option<Estimate<Rate>>,
     /// The rate of the bucket; none where it could not be told.

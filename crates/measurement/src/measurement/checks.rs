@@ -206,7 +206,11 @@ impl Measurement {
             return Phase::LongTrains(Box::new(LongTrainsPhase { available: phase, sustained, judged, cycle, probe }));
         }
         let probe = match &sustained {
-            Some(Sustained::Limited(_)) if !utilization::may_tell_of_losses(&judged.outcome) => None,
+            Some(Sustained::Limited(limiter))
+                if sustained::has_bucket(limiter) || !utilization::may_tell_of_losses(&judged.outcome) =>
+            {
+                None
+            }
             sustained => self.utilization_probe(&phase, &judged, sustained.as_ref(), now),
         };
         match probe {
