@@ -2,6 +2,7 @@
 
 use crate::record::{PacketRecord, TrainRecord};
 use crate::statistics::median;
+use std::collections::BTreeSet;
 use units::{Span, Time};
 
 /// No larger part of a train's packets is reordered in one queue for all, whatever stamps are worth.
@@ -9,6 +10,9 @@ const MAX_REORDERED: f64 = 0.05;
 
 /// No common TCP retransmits the only packet of a connection earlier than this after it was sent (the least retransmission timeout).
 const LEAST_RETRANSMISSION_TIMEOUT: Span = Span::from_millis(195);
+
+/// Nor the last of several earlier than this (the least probe timeout, beyond two round trips).
+const LEAST_PROBE_TIMEOUT: Span = Span::from_millis(2);
 
 /// The delay hardly grows by more than this from one packet to the next, …
 const MIN_PAUSE: Span = Span::from_millis(20);
@@ -64,14 +68,16 @@ impl TrainRecord {
     /// between receive and send stamps that is known, the clocks' unknown offset included.
     ///
     /// A packet was retransmitted if a later one of its own connection arrived before it. The only one of its connection was if it took as
-    /// long as a retransmission timeout more than the least, and is reordered or, at the train's end, came after a pause. One was held back
-    /// if it left behind three that were to leave after it, or long after it was given to the kernel.
+    /// long as a retransmission timeout more than the least, and is reordered or, at the train's end, came after a pause; the last one of a
+    /// connection that lost an earlier one, too, if it took as long as a tail loss probe (RFC 8985). One was held back if it left behind three
+    /// that were to leave after it, or long after it was given to the kernel.
     pub fn without_loss_recovery(&self, connections: usize, least_delay: Option<Span>) -> TrainRecord {
         let delay = |packet: &PacketRecord| Some(packet.received? - packet.sent?);
         let Some(least) = self.packets.iter().filter_map(delay).chain(least_delay).min() else { return self.clone() };
         let reordered = self.reordered(Span::ZERO);
         let behind_own = self.behind_own_connection(connections);
         let held_back = self.held_back();
+        let has_lost = self.connections_that_lost(&behind_own, connections);
         let arrivals = self.packets.iter().filter_map(|packet| packet.received).collect();
         let pause = (usual_gap(arrivals) * LONG_GAPS).max(MIN_PAUSE);
         let mut record = self.clone();
@@ -81,7 +87,9 @@ impl TrainRecord {
                 *packet = PacketRecord { sent: None, submitted: None, received: None, ..*packet };
             }
             let Some(delay) = delay(packet) else { continue };
-            let timed_out = || delay - least > LEAST_RETRANSMISSION_TIMEOUT;
+            let is_probe = connections > 0 && has_lost.contains(&(index % connections));
+            let timeout = if is_probe { LEAST_PROBE_TIMEOUT } else { LEAST_RETRANSMISSION_TIMEOUT };
+            let timed_out = || delay - least > timeout;
             let paused = || before.is_some_and(|before| delay - before > pause);
             if behind_own[index] || timed_out() && (reordered[index] || paused()) {
                 packet.received = None;
@@ -120,6 +128,13 @@ impl TrainRecord {
             self.packets.iter().enumerate().rev().filter_map(|(index, packet)| Some((index, packet.sent?)));
         mark_overtaken(departures, Span::ZERO, &mut held_back);
         held_back
+    }
+
+    /// The connections of which a packet is missing, or came behind a later one.
+    fn connections_that_lost(&self, behind_own: &[bool], connections: usize) -> BTreeSet<usize> {
+        let packets = self.packets.iter().zip(behind_own).enumerate();
+        let lost = packets.filter(|(_, (packet, is_behind))| **is_behind || packet.received.is_none());
+        lost.map(|(index, _)| index % connections.max(1)).collect()
     }
 
     /// Which packets arrived later than one that was sent after them on the same connection.
