@@ -29,6 +29,9 @@ const PACKET_SIZE_TIMEOUT: Span = Span::from_millis(500);
 /// Approximate number of trains of a capacity measurement, each of which takes a round trip beyond its duration.
 const CAPACITY_TRAINS: i64 = 10;
 
+/// A measurement may take longer by this than methods know of, where connections have to recover from what they lose.
+const MAX_RECOVERED: Span = Span::from_secs(10);
+
 /// With fewer connections, links side by side are not looked for.
 const MIN_CONNECTIONS: u32 = 24;
 
@@ -44,6 +47,8 @@ pub struct Measurement {
     pending: Option<Pending>,
     /// How long connections may still retransmit what the last train lost, from its end on.
     recovery: Span,
+    /// For how long trains have waited for that so far.
+    recovered: Span,
     /// The links side by side that connections take in the direction that is being measured, if there are several.
     balanced: Option<Balanced>,
     events: VecDeque<Event>,
@@ -70,6 +75,7 @@ impl Measurement {
             phase: Phase::Beginning,
             pending: None,
             recovery: Span::ZERO,
+            recovered: Span::ZERO,
             balanced: None,
             events: VecDeque::new(),
             up: None,
@@ -364,7 +370,7 @@ impl Measurement {
     }
 
     fn capacity(&mut self, mut phase: Box<CapacityPhase>, now: Time) -> (Phase, Option<Step>) {
-        match phase.probe.next(now) {
+        match phase.probe.next(self.methods_time(now)) {
             estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
                 (self.refuse(phase.series.direction(), members::TOO_FEW_CONNECTIONS.to_owned()), None)
             }
@@ -404,7 +410,7 @@ impl Measurement {
         if phase.series.trains() == 0 && self.renew_connections(now) {
             return (Phase::Available(phase), None);
         }
-        match phase.method.next(now) {
+        match phase.method.next(self.methods_time(now)) {
             estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
                 (self.refuse(phase.series.direction(), members::TOO_FEW_CONNECTIONS.to_owned()), None)
             }
@@ -507,7 +513,14 @@ impl Measurement {
         now: Time,
     ) -> Step {
         let timeout = self.timeout.for_train(&train, so_far);
-        self.send(series.direction(), purpose, series.wait(gap.max(self.recovery), now), train, timeout)
+        let wait = series.wait(gap.max(self.recovery), now);
+        self.recovered = (self.recovered + wait - series.wait(gap, now)).min(MAX_RECOVERED);
+        self.send(series.direction(), purpose, wait, train, timeout)
+    }
+
+    /// The time as methods are to have it, unless one was requested: waiting for connections to recover is none of theirs.
+    fn methods_time(&self, now: Time) -> Time {
+        if self.plan.budget.time.is_some() { now } else { now - self.recovered }
     }
 
     fn send(&mut self, direction: Direction, purpose: Purpose, wait: Span, train: Train, timeout: Span) -> Step {
