@@ -129,6 +129,7 @@ impl Measurement {
             let connections = self.transport.opened_connections() as usize;
             carried.record = carried.record.without_loss_recovery(connections, self.delays.least(direction));
         }
+        self.timeout.learn(&carried.record, self.delays.least(direction));
         if let Some(layout) = layout {
             carried.record = layout.record(&carried.record);
         }
@@ -150,7 +151,6 @@ impl Measurement {
                 }
             }
             Purpose::Capacity => {
-                self.timeout.learn(&carried.record);
                 if let Phase::Capacity(phase) = &mut self.phase {
                     let CapacityPhase { series, probe } = phase.as_mut();
                     series.add(&carried);
@@ -218,7 +218,6 @@ impl Measurement {
     }
 
     fn carried_for_method(&mut self, direction: Direction, train: Train, carried: CarriedTrain) {
-        self.timeout.learn(&carried.record);
         self.delays.add(direction, &carried.record);
         let Phase::Available(AvailablePhase { series, method, so_far, .. }) = &mut self.phase else { return };
         series.add(&carried);
@@ -235,7 +234,6 @@ impl Measurement {
     }
 
     fn carried_longer(&mut self, direction: Direction, carried: &CarriedTrain) {
-        self.timeout.learn(&carried.record);
         self.delays.add(direction, &carried.record);
         let record = sustained::legible(carried);
         match &mut self.phase {

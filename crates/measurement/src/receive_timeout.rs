@@ -14,7 +14,7 @@ const MAX: Span = Span::from_secs(4);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReceiveTimeout {
     round_trip: Span,
-    /// How much the delay grew within a train, with decay.
+    /// How much longer than the least the delay of any packet was, with decay; none where nothing is known.
     growth: Option<Span>,
 }
 
@@ -25,17 +25,23 @@ impl ReceiveTimeout {
 
     /// The timeout after the planned end of this train; `available` is the estimate so far.
     pub(crate) fn for_train(&self, train: &Train, available: Option<Rate>) -> Span {
-        let margin = self.growth.map_or(UNKNOWN, |growth| JITTER + growth * 4);
+        let margin = self.growth.map_or(UNKNOWN, |growth| JITTER + growth * 2);
         let queue = available.map_or(Span::ZERO, |rate| rate.time_for(train.bytes()) - train.duration());
         (self.round_trip + margin + queue.max(Span::ZERO) * 2).min(MAX)
     }
 
-    /// Learns from the record of a train.
-    pub(crate) fn learn(&mut self, record: &TrainRecord) {
-        let mut both = record.packets.iter().filter_map(|p| Some((p.sent?, p.received?)));
-        let Some((sent, received)) = both.next() else { return };
-        let growth = both.map(|(s, r)| (r - received) - (s - sent)).max().unwrap_or(Span::ZERO);
-        self.growth = Some(growth.max(self.growth.unwrap_or(Span::ZERO) / 2));
+    /// Learns from the record of a train, where `least` is the least difference of receive and send stamps that is known besides. Nothing is
+    /// known any more where nothing of it came: it may have been late.
+    pub(crate) fn learn(&mut self, record: &TrainRecord, least: Option<Span>) {
+        let delays = || record.packets.iter().filter_map(|p| Some(p.received? - p.sent?));
+        let least = delays().chain(least).min();
+        match delays().max().zip(least) {
+            Some((most, least)) => {
+                self.growth = Some((most - least).max(self.growth.unwrap_or(Span::ZERO) / 2));
+            }
+            None if record.packets.iter().any(|packet| packet.sent.is_some()) => self.growth = None,
+            None => {}
+        }
     }
 }
 
@@ -55,15 +61,31 @@ mod tests {
         let at = |millis: i64| Some(Time::from_nanos(millis * 1_000_000));
         let packet =
             |sent, received| PacketRecord { size: 1250, sent: at(sent), submitted: None, received: at(received) };
-        timeout.learn(&TrainRecord { packets: vec![packet(0, 500), packet(10, 540)] });
+        timeout.learn(&TrainRecord { packets: vec![packet(0, 500), packet(10, 540)] }, None);
         assert_eq!(timeout.for_train(&train, None), ms(20 + 50 + 4 * 30));
         assert_eq!(timeout.for_train(&train, Some(Rate::from_mbit(1))), ms(20 + 50 + 4 * 30 + 2 * 100));
-        timeout.learn(&TrainRecord { packets: vec![packet(0, 500), packet(10, 510)] });
+        timeout.learn(&TrainRecord { packets: vec![packet(0, 500), packet(10, 510)] }, None);
         assert_eq!(timeout.for_train(&train, None), ms(20 + 50 + 4 * 15), "not forgotten at once");
         assert_eq!(timeout.for_train(&train, Some(Rate::ZERO)), MAX);
-        timeout.learn(&TrainRecord {
-            packets: vec![PacketRecord { size: 1, sent: None, submitted: None, received: None }],
-        });
-        assert_eq!(timeout.for_train(&train, None), ms(20 + 50 + 4 * 15), "nothing came, nothing learnt");
+        let unsent = PacketRecord { size: 1, sent: None, submitted: None, received: None };
+        timeout.learn(&TrainRecord { packets: vec![unsent] }, None);
+        assert_eq!(timeout.for_train(&train, None), ms(20 + 50 + 4 * 15), "nothing was sent, nothing learnt");
+    }
+
+    /// Beside TCP connections that fill a queue between two trains, all further trains came after the timeout, and none was ever read.
+    #[test]
+    fn a_queue_that_grew_before_a_train_is_waited_for() {
+        let ms = Span::from_millis;
+        let train =
+            Train { segments: vec![Segment { count: 2, interval: Span::ZERO, first_size: 1250, size_step: 0 }] };
+        let mut timeout = ReceiveTimeout::new(ms(20));
+        let at = |millis: i64| Some(Time::from_nanos(millis * 1_000_000));
+        let packet = |received| PacketRecord { size: 1250, sent: at(0), submitted: None, received };
+        timeout.learn(&TrainRecord { packets: vec![packet(at(500)), packet(at(501))] }, Some(ms(500)));
+        assert_eq!(timeout.for_train(&train, None), ms(20 + 50 + 4));
+        timeout.learn(&TrainRecord { packets: vec![packet(None), packet(None)] }, Some(ms(500)));
+        assert_eq!(timeout.for_train(&train, None), ms(1020));
+        timeout.learn(&TrainRecord { packets: vec![packet(at(670)), packet(at(671))] }, Some(ms(500)));
+        assert_eq!(timeout.for_train(&train, None), ms(20 + 50 + 4 * 171));
     }
 }

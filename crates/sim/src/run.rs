@@ -177,14 +177,15 @@ impl VirtualPaths {
     }
 }
 
-/// Carries a train, over so many connections with this receive timeout if any. What became of it is known to the sender a path's delay after it
-/// has ended.
+/// Carries a train, over so many connections with this receive timeout if any. What became of it is known to the sender a path's delay after the
+/// receiver has stopped.
 fn carry(path: &mut VirtualPath, train: &Train, over: Option<(u32, Span)>) -> CarriedTrain {
-    let record = match over {
-        Some((connections, timeout)) => path.send_over_connections(train, connections, timeout),
-        None => path.send(train),
+    let planned_end = path.now() + train.duration();
+    let (record, ended) = match over {
+        // What is missing then may still be waited for.
+        Some((connections, timeout)) => (path.send_over_connections(train, connections, timeout), planned_end),
+        None => (path.send(train), path.now()),
     };
-    let ended = path.now();
     path.wait(path.delay());
     let (packets, bytes) = (u64::from(train.count()), train.bytes());
     CarriedTrain {
