@@ -102,6 +102,11 @@ pub struct Session {
     pub coalescing: Option<Coalescing>,
 }
 
+impl Session {
+    /// So many TCP connections a server allows at once where it is not told otherwise.
+    pub const GRANTED_CONNECTIONS: u32 = 256;
+}
+
 /// Receive interrupts of an interface that come for several packets at once, which are stamped then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coalescing {

@@ -25,7 +25,7 @@ impl ReceiveTimeout {
 
     /// The timeout after the planned end of this train; `available` is the estimate so far.
     pub(crate) fn for_train(&self, train: &Train, available: Option<Rate>) -> Span {
-        let margin = self.growth.map_or(UNKNOWN, |growth| JITTER + growth * 2);
+        let margin = self.growth.map_or(UNKNOWN, |growth| JITTER + growth * 4);
         let queue = available.map_or(Span::ZERO, |rate| rate.time_for(train.bytes()) - train.duration());
         (self.round_trip + margin + queue.max(Span::ZERO) * 2).min(MAX)
     }

@@ -46,7 +46,8 @@ impl CarriedTrain {
         const TIMEOUT: Span = Span::from_millis(300);
         const TWO_TIMEOUTS: Span = Span::from_millis(700);
         const MANY: f64 = 0.1;
-        let unsent = self.record.packets.iter().filter(|packet| packet.sent.is_none() && packet.received.is_none()).count();
+        let unsent =
+            self.record.packets.iter().filter(|packet| packet.sent.is_none() && packet.received.is_none()).count();
         match (self.missing() + unsent) as f64 / self.record.packets.len().max(1) as f64 {
             0.0 => Span::ZERO,
             ..MANY => TIMEOUT,
@@ -246,6 +247,10 @@ mod tests {
         assert_eq!(recovery(0, vec![]), Span::ZERO);
         assert_eq!(recovery(2, vec![0, 1]), Span::ZERO);
         assert!(recovery(2, vec![]) > Span::from_millis(200) && recovery(50, vec![]) > Span::from_millis(600));
+        // Of connections that could not even send, nothing was missing.
+        let unsent = PacketRecord { size: 1500, sent: None, submitted: None, received: None };
+        let held_back = CarriedTrain::over_connections(TrainRecord { packets: vec![unsent; 20] }, vec![]);
+        assert!(held_back.recovery() > Span::from_millis(600));
     }
 
     #[test]

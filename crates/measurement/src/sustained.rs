@@ -446,6 +446,24 @@ mod tests {
         assert!(judged(40, tight).available.is_some() && judged(95, None).available.is_some());
     }
 
+    /// Behind a policer of 2.2 Mbit/s on a link of 5, a train of 739 kB passed at the full rate, and then none did: 4.0 were said, which the link
+    /// left idle.
+    #[test]
+    fn what_passed_before_tells_a_policer_from_a_short_queue() {
+        let limiter = |policing, excess_bytes| Limiter {
+            policing,
+            delivered: Rate::from_mbit(3),
+            sent: Rate::from_mbit(4),
+            doubt: Rate::ZERO,
+            excess_bytes,
+            available: None,
+            committed_rate: None,
+            burst_bytes: None,
+        };
+        assert!(has_bucket(&limiter(Some(Policing::Drops), 200_000)));
+        assert!(!has_bucket(&limiter(Some(Policing::Drops), 15_000)) && !has_bucket(&limiter(None, 200_000)));
+    }
+
     /// Over connections, hosts held up what a link of 2 Gbit/s carried: "at most 863 Mbit/s" was said where 1400 were available.
     #[test]
     fn what_a_host_may_hold_up_is_no_bound() {

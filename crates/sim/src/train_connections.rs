@@ -201,3 +201,85 @@ impl Connection {
         Connection { sender, receiver: Receiver::new(ACKNOWLEDGE_EVERY).with_recovery(&recovery), packets: Vec::new() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::carrier::InSeries;
+    use link::{Link, LinkConfig, TokenBucket};
+    use units::Rate;
+
+    const DELAY: Span = Span::from_millis(5);
+
+    fn at(micros: i64) -> Time {
+        Time::ZERO + Span::from_micros(micros)
+    }
+
+    /// A link of 100 Mbit/s with room for this many packets, and a policer before it that passes so many and 10 Mbit/s, if any.
+    fn link(queue: u64, policed: Option<u64>) -> [Link<usize>; 1] {
+        let config = LinkConfig {
+            rate: Some(Rate::from_mbit(100)),
+            delay: DELAY,
+            queue_bytes: queue * 1500,
+            policer: policed.map(|packets| TokenBucket { rate: Rate::from_mbit(10), burst_bytes: packets * 1500 }),
+            ..LinkConfig::default()
+        };
+        [Link::new(config.validate().unwrap())]
+    }
+
+    /// A packet every so many microseconds on each connection in turn.
+    fn packets(count: usize, connections: u64, begin: Time, gap: i64) -> Vec<Moving> {
+        let packet = |index| Moving {
+            index,
+            flow: index as u64 % connections,
+            size: 1500,
+            at: begin + Span::from_micros(gap) * index as i64,
+        };
+        (0..count).map(packet).collect()
+    }
+
+    fn delays(packets: &[Moving], carried: &[Carried]) -> Vec<Option<Span>> {
+        packets.iter().zip(carried).map(|(packet, carried)| Some(carried.received? - packet.at)).collect()
+    }
+
+    #[test]
+    fn what_is_not_lost_passes_as_over_udp() {
+        let mut links = link(100, None);
+        let train = packets(60, 20, at(0), 200);
+        let carried = TrainConnections::new(20, DELAY).carry(&train, Time::MAX, &mut InSeries(&mut links));
+        let expected = DELAY + Rate::from_mbit(100).time_for(1500);
+        assert!(delays(&train, &carried).into_iter().all(|delay| delay == Some(expected)), "{carried:?}");
+        assert!(train.iter().zip(&carried).all(|(packet, carried)| carried.sent == Some(packet.at)));
+    }
+
+    /// The packets that find no room in the queue come a retransmission timeout later, and those of them that find none again two more.
+    #[test]
+    fn a_lost_packet_comes_when_its_timeout_has_passed_or_a_later_one() {
+        let mut links = link(8, None);
+        let train = packets(40, 40, at(0), 0);
+        let carried = TrainConnections::new(40, DELAY).carry(&train, Time::MAX, &mut InSeries(&mut links));
+        let delays: Vec<i64> =
+            delays(&train, &carried).into_iter().map(|delay| delay.unwrap().as_nanos() / 1_000_000).collect();
+        let about = |millis: i64| delays.iter().filter(|delay| (millis..millis + 10).contains(*delay)).count();
+        // The round trip and the least timeout: 10 and 200 ms, the first time for a tail loss probe, then doubled each time. All timers end
+        // together, and nine packets find room.
+        assert_eq!([0, 210, 420, 840, 1680].map(about), [9, 9, 9, 9, 4], "{delays:?}");
+    }
+
+    #[test]
+    fn what_is_sent_again_takes_tokens_and_a_connection_that_waits_sends_late() {
+        let mut links = link(1000, Some(20));
+        let mut connections = TrainConnections::new(30, DELAY);
+        let train = packets(120, 30, at(0), 120);
+        let carried = connections.carry(&train, at(60_000), &mut InSeries(&mut links));
+        let arrived = carried.iter().filter(|carried| carried.received.is_some()).count();
+        // The bucket, and what 10 Mbit/s bring in 60 ms.
+        assert!((40..=70).contains(&arrived), "{arrived} of 120");
+        // Connections of which a timer has ended have a window of one packet: others wait.
+        let next = packets(60, 30, at(225_000), 120);
+        connections.run_until(at(225_000), &mut InSeries(&mut links));
+        let carried = connections.carry(&next, at(340_000), &mut InSeries(&mut links));
+        let late = next.iter().zip(&carried).filter(|(packet, carried)| carried.sent != Some(packet.at)).count();
+        assert!(late > 10, "{late} of 60");
+    }
+}

@@ -259,6 +259,11 @@ mod tests {
             })
             .collect();
         assert_eq!(lost, [2, 5]);
+        // Two packets of one connection, both of which were lost: a tail loss probe repeats the second, then comes the first.
+        let probed = [5, 6, 70, 8, 9, 10, 45, 12, 13].map(Some);
+        let read = record(&probed).without_loss_recovery(4, None);
+        let missing: Vec<usize> = (0..probed.len()).filter(|index| read.packets[*index].received.is_none()).collect();
+        assert_eq!(missing, [2, 6]);
         // The last two of a train that TCP sent again; and a train on a slow link, on which each packet waits for those before it.
         let tail = [5, 6, 7, 8, 9, 10, 214, 215].map(Some);
         let arrived = [5, 6, 7, 8, 9, 10].map(Some).into_iter().chain([None; 2]).collect::<Vec<_>>();

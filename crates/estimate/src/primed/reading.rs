@@ -146,7 +146,7 @@ impl Packets {
         let [passing, service] = [bottleneck.line, bottleneck.capacity].map(|rate| self.size_bits / rate);
         let was_full = |loss: &&&Loss| {
             let (sent, delay) = loss.before;
-            delay - floor.at(sent) - passing > f64::max(0.7 * full, 0.8 * service)
+            delay - floor.at(sent) - passing > f64::max(0.7 * full, 1.4 * service)
         };
         let arrived = self.points.iter().filter(|p| p.index >= self.prime).count();
         let at_full = lost.iter().filter(was_full).count();
