@@ -87,6 +87,9 @@ impl Measurement {
     }
 
     pub(super) fn fullness(&mut self, mut phase: Box<FullnessPhase>, now: Time) -> (Phase, Option<Step>) {
+        if self.renew_connections(now) {
+            return (Phase::Fullness(phase), None);
+        }
         match phase.probe.next(now) {
             estimate::Step::Send { wait, train } => {
                 let so_far = phase.next.outcome.available.map(|estimate| estimate.value);
@@ -335,6 +338,9 @@ impl Measurement {
     }
 
     pub(super) fn utilization(&mut self, mut phase: Box<UtilizationPhase>, now: Time) -> (Phase, Option<Step>) {
+        if self.renew_connections(now) {
+            return (Phase::Utilization(phase), None);
+        }
         match phase.probe.next(now) {
             estimate::Step::Send { wait, train } => {
                 let so_far = phase.judged.outcome.available.map(|estimate| estimate.value);
