@@ -47,6 +47,8 @@ pub struct Measurement {
     pending: Option<Pending>,
     /// How long connections may still retransmit what the last train lost, from its end on.
     recovery: Span,
+    /// Whether connections could not send much of the last train.
+    are_held_back: bool,
     /// For how long trains have waited for that so far.
     recovered: Span,
     /// The links side by side that connections take in the direction that is being measured, if there are several.
@@ -75,6 +77,7 @@ impl Measurement {
             phase: Phase::Beginning,
             pending: None,
             recovery: Span::ZERO,
+            are_held_back: false,
             recovered: Span::ZERO,
             balanced: None,
             events: VecDeque::new(),
@@ -128,6 +131,7 @@ impl Measurement {
             self.recovery = carried.recovery();
             let connections = self.transport.opened_connections() as usize;
             carried.record = carried.record.without_loss_recovery(connections, self.delays.least(direction));
+            self.are_held_back = carried.is_held_back_by_losses();
         }
         self.timeout.learn(&carried.record, self.delays.least(direction));
         if let Some(layout) = layout {
@@ -329,7 +333,7 @@ impl Measurement {
     fn renew_connections(&mut self, now: Time) -> bool {
         let is_renewed = self.balanced.is_none() && self.transport.renew(now);
         if is_renewed {
-            self.recovery = Span::ZERO;
+            (self.recovery, self.are_held_back) = (Span::ZERO, false);
         }
         is_renewed
     }
@@ -405,7 +409,7 @@ impl Measurement {
     }
 
     fn available(&mut self, mut phase: AvailablePhase, now: Time) -> (Phase, Option<Step>) {
-        if phase.series.trains() == 0 && self.renew_connections(now) {
+        if (phase.series.trains() == 0 || self.are_held_back) && self.renew_connections(now) {
             return (Phase::Available(phase), None);
         }
         match phase.method.next(self.methods_time(now)) {

@@ -38,6 +38,9 @@ pub struct CarriedTrain {
     pub connections: u32,
 }
 
+/// Where a larger part of a train is missing, connections are behind.
+const MANY: f64 = 0.1;
+
 impl CarriedTrain {
     /// How long it takes from the train's end on until connections have retransmitted what the receiver still misses, and sent what is held
     /// back by that: a retransmission timeout, and a second one, which is twice as long, where so much is behind that retransmissions may be
@@ -45,14 +48,20 @@ impl CarriedTrain {
     pub(crate) fn recovery(&self) -> Span {
         const TIMEOUT: Span = Span::from_millis(300);
         const TWO_TIMEOUTS: Span = Span::from_millis(700);
-        const MANY: f64 = 0.1;
-        let unsent =
-            self.record.packets.iter().filter(|packet| packet.sent.is_none() && packet.received.is_none()).count();
-        match (self.missing() + unsent) as f64 / self.record.packets.len().max(1) as f64 {
+        match (self.missing() + self.unsent()) as f64 / self.record.packets.len().max(1) as f64 {
             0.0 => Span::ZERO,
             ..MANY => TIMEOUT,
             _ => TWO_TIMEOUTS,
         }
+    }
+
+    /// Whether many packets did not leave with the others, as where connections wait for what they have lost.
+    pub(crate) fn is_held_back_by_losses(&self) -> bool {
+        self.unsent() as f64 > MANY * self.record.packets.len() as f64
+    }
+
+    fn unsent(&self) -> usize {
+        self.record.packets.iter().filter(|packet| packet.sent.is_none() && packet.received.is_none()).count()
     }
 
     /// Packets that were sent and have not arrived.

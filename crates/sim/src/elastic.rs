@@ -111,7 +111,7 @@ impl Elastic {
         self.link.delay
     }
 
-    /// Sends these packets. Returns those that have arrived.
+    /// Sends these packets. Returns those that have arrived; where some have not, a receiver waits for them until they must have been lost.
     pub fn carry(&mut self, packets: &[Moving]) -> Vec<Moving> {
         let Some(last) = packets.last() else { return Vec::new() };
         let mut arrived = Vec::with_capacity(packets.len());
@@ -120,7 +120,16 @@ impl Elastic {
         while let Some(next) = self.next_event() {
             self.advance(next, &mut arrived);
         }
+        if arrived.len() < packets.len() {
+            self.world.network.run_until(last.at + self.longest_passage());
+        }
         arrived
+    }
+
+    /// How long a packet takes that finds a full queue.
+    fn longest_passage(&self) -> Span {
+        let full = self.link.rate.unwrap_or_default().time_for(self.link.queue_bytes + 3000);
+        full + self.link.delay + STEP
     }
 
     pub fn now(&self) -> Time {
@@ -183,8 +192,7 @@ impl Carrier for Elastic {
         self.world.network.run_until(now);
         self.world.take(out);
         // What is not there when all that was queued before it has passed was dropped.
-        let full = self.link.rate.unwrap_or_default().time_for(self.link.queue_bytes + 3000);
-        let latest = full + self.link.delay + STEP;
+        let latest = self.longest_passage();
         while self.world.sent.pop_front_if(|packet| packet.at + latest < now).is_some() {}
     }
 }
