@@ -7,7 +7,6 @@ use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use measurement::Session;
 use serve::{DEFAULT_PORT, Reflector, ReflectorConfig, STAMP_PORT, ServeError, Server, ServerConfig};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -40,7 +39,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     max_clients: usize,
     /// Maximum number of probe connections of one client
-    #[arg(long, value_name = "N", default_value_t = Session::GRANTED_CONNECTIONS, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     max_connections: u32,
     /// Maximum number of probe bytes in one client's turn, both directions together, such as 64mb [default: 4 GB]
     #[arg(long, value_name = "SIZE", value_parser = parse::byte_count)]

@@ -103,7 +103,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// So many TCP connections a server allows at once where it is not told otherwise.
+    /// So many TCP connections `kumade serve` allows at once where it is not told otherwise.
     pub const GRANTED_CONNECTIONS: u32 = 256;
 }
 

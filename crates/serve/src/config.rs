@@ -1,5 +1,4 @@
 use crate::clock::HostClock;
-use measurement::Session;
 use std::net::SocketAddr;
 use units::Span;
 use wire::{Limits, PresharedKey};
@@ -30,12 +29,7 @@ impl Default for ServerConfig {
             key: None,
             max_clients: 64,
             max_pending: 2048,
-            limits: Limits {
-                connections: Session::GRANTED_CONNECTIONS,
-                bytes: 4_000_000_000,
-                packets: 10_000_000,
-                turn: Span::from_secs(180),
-            },
+            limits: Limits { connections: 256, bytes: 4_000_000_000, packets: 10_000_000, turn: Span::from_secs(180) },
             clock: HostClock::System,
         }
     }

@@ -193,7 +193,9 @@ impl Carrier for Elastic {
         self.world.take(out);
         // What is not there when all that was queued before it has passed was dropped.
         let latest = self.longest_passage();
-        while self.world.sent.pop_front_if(|packet| packet.at + latest < now).is_some() {}
+        while self.world.sent.front().is_some_and(|packet| packet.at + latest < now) {
+            self.world.sent.pop_front();
+        }
     }
 }
 

@@ -159,7 +159,7 @@ impl TrainConnections {
 
     fn on_time(&mut self, place: usize, now: Time, over: &mut dyn Carrier) {
         let connection = place / 2;
-        if place % 2 == 0 {
+        if place.is_multiple_of(2) {
             self.connections[connection].sender.on_time(now);
             self.send(connection, now, over);
         } else {

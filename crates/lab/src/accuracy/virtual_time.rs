@@ -5,7 +5,7 @@ use crate::accuracy::scenario::{Point, Scenario};
 use crate::accuracy::words::{Protocol, Transport};
 use crate::error::RunError;
 use anyhow::anyhow;
-use measurement::{Clocks, Failure, Measurement, MeasurementPlan, Session};
+use measurement::{Clocks, Failure, Measurement, Session};
 use sim::{Hop, Stamping, VirtualPath, VirtualPaths};
 use units::{Direction, Rate, Span};
 
