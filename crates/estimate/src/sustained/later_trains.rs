@@ -159,12 +159,6 @@ impl LaterTrains {
             }
             Way::Together | Way::Apart | Way::Bracketed(_) => {
                 let used_up = used_up(fallen, now, config);
-                if std::env::var_os("KDUMP").is_some() {
-                    eprintln!(
-                        "NEXT2 used {used_up} fallen.used {} passed {:?} index {} emptied {} way {:?}",
-                        fallen.used_up, fallen.passed, fallen.fall.index, fallen.is_emptied, self.way
-                    );
-                }
                 let burst = plan::burst(fallen.look, used_up, config.connections);
                 (Span::ZERO, vec![burst, section])
             }
@@ -207,9 +201,6 @@ impl LaterTrains {
             }
             None => reading::rates(&train[begin..]),
         };
-        if std::env::var_os("KDUMP").is_some() {
-            eprintln!("REC from {begin} burst {burst} len {} part {part:?}", train.len());
-        }
         match self.way {
             Way::Bracketed(bracket) => {
                 let is_emptied = train[..begin].iter().any(|passage| passage.came.is_none());
@@ -255,9 +246,6 @@ impl LaterTrains {
 
     /// One that was dropped in part shows this.
     fn apart(&mut self, part: Option<Part>, config: &SustainedConfig) -> Verdict {
-        if std::env::var_os("KDUMP").is_some() {
-            eprintln!("PART {part:?}");
-        }
         self.parts.extend(part);
         let is_last = self.left.is_empty();
         if !is_last && part.is_some_and(|part| part.rates.ratio() < 1.0 + MAX_FALL) {
@@ -298,9 +286,6 @@ impl LaterTrains {
     fn bracketed(&mut self, bracket: Bracket, part: Option<Part>, config: &SustainedConfig) -> Verdict {
         if part.is_none() && self.parts.is_empty() {
             return self.passed_again(config);
-        }
-        if std::env::var_os("KDUMP").is_some() {
-            eprintln!("PART {part:?}");
         }
         self.parts.extend(part);
         if part.is_none() {
