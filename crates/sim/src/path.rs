@@ -227,19 +227,26 @@ impl VirtualPath {
         self.stamped(packets, &arrived)
     }
 
-    /// Closes the TCP connections: the next train is sent over new ones.
-    pub fn close_connections(&mut self) {
-        self.connections.clear();
+    /// Opens TCP connections anew, if there are any: the next train is sent over these.
+    pub fn reopen_connections(&mut self) {
+        let reopened = |open: TrainConnections| {
+            let count = open.count();
+            open.reopened(count)
+        };
+        self.connections = std::mem::take(&mut self.connections).into_iter().map(reopened).collect();
     }
 
     /// Opens so many TCP connections, if there are not as many.
     fn open(&mut self, count: u32) {
-        if self.connections.first().is_some_and(|open| open.count() == count) {
-            return;
+        if self.connections.is_empty() {
+            let [(_, near), (_, far)] = self.legs();
+            let legs = if self.proxy.is_some() { vec![near, far] } else { vec![self.delay()] };
+            self.connections = legs.into_iter().map(|delay| TrainConnections::new(count, delay)).collect();
         }
-        let [(_, near), (_, far)] = self.legs();
-        let legs = if self.proxy.is_some() { vec![near, far] } else { vec![self.delay()] };
-        self.connections = legs.into_iter().map(|delay| TrainConnections::new(count, delay)).collect();
+        if self.connections.first().is_some_and(|open| open.count() != count) {
+            let open = std::mem::take(&mut self.connections).into_iter();
+            self.connections = open.map(|open| open.reopened(count)).collect();
+        }
     }
 
     /// Lets TCP connections do until now what they have to.

@@ -140,7 +140,7 @@ impl VirtualPaths {
         };
         let takes = request.spacing * i64::from(connections) + self.round_trip();
         for path in [&mut self.up, &mut self.down].into_iter().filter(|_| connections > 0) {
-            path.close_connections();
+            path.reopen_connections();
             path.wait(takes);
         }
         let mtu = self.up.mtu();

@@ -39,6 +39,8 @@ pub(crate) struct TrainConnections {
     agenda: Agenda,
     /// What is or was on its way. Packets on the links have their place here as their index.
     transmissions: Vec<Transmission>,
+    /// The first of those of the connections that are open: earlier ones may still be on the links.
+    first_open: usize,
     /// On their way back: when each arrives, and its place among all of them.
     acknowledgements: BinaryHeap<Reverse<(Time, usize)>>,
     acknowledged: Vec<(usize, Acknowledgement)>,
@@ -84,12 +86,23 @@ impl TrainConnections {
             connections: connections.collect(),
             agenda,
             transmissions: Vec::new(),
+            first_open: 0,
             acknowledgements: BinaryHeap::new(),
             acknowledged: Vec::new(),
             delay_back: delay,
             train: 0,
             carried: Vec::new(),
             missing: 0,
+        }
+    }
+
+    /// So many new ones in place of these, whose packets may still be on their way.
+    pub(crate) fn reopened(self, count: u32) -> Self {
+        let first_open = self.transmissions.len();
+        TrainConnections {
+            transmissions: self.transmissions,
+            first_open,
+            ..TrainConnections::new(count, self.delay_back)
         }
     }
 
@@ -143,7 +156,11 @@ impl TrainConnections {
     }
 
     fn arrived(&mut self, Moving { index, at, .. }: Moving) {
-        let Some(Transmission { connection, data }) = self.transmissions.get(index).copied() else { return };
+        let Some(Transmission { connection, data }) =
+            self.transmissions.get(index).filter(|_| index >= self.first_open).copied()
+        else {
+            return;
+        };
         let Connection { receiver, packets, .. } = &mut self.connections[connection];
         if let Packet { train, place, .. } = packets[data.number as usize]
             && train == self.train
@@ -264,6 +281,19 @@ mod tests {
         // The round trip and the least timeout: 10 and 200 ms, the first time for a tail loss probe, then doubled each time. All timers end
         // together, and nine packets find room.
         assert_eq!([0, 210, 420, 840, 1680].map(about), [9, 9, 9, 9, 4], "{delays:?}");
+    }
+
+    /// Old packets that were still queued were taken for those of the new connections.
+    #[test]
+    fn packets_of_closed_connections_are_none_of_the_new_ones() {
+        let mut links = link(1000, None);
+        let mut connections = TrainConnections::new(40, DELAY);
+        // A queue of 48 ms.
+        connections.carry(&packets(400, 40, at(0), 0), at(1_000), &mut InSeries(&mut links));
+        let mut connections = connections.reopened(40);
+        let train = packets(40, 40, at(2_000), 0);
+        let carried = connections.carry(&train, Time::MAX, &mut InSeries(&mut links));
+        assert!(delays(&train, &carried).into_iter().all(|delay| delay > Some(Span::from_millis(50))), "{carried:?}");
     }
 
     #[test]
