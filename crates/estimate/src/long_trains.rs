@@ -13,6 +13,7 @@
 //! vary: Melander, Björkman, Gunningberg, GLOBECOM 2000. A queue that is filled first is that of this crate's own method.) How much C
 //! varies shows in the interval.
 
+mod losses;
 mod plan;
 mod reading;
 mod result;
@@ -25,6 +26,7 @@ pub use result::VaryingLink;
 use crate::method::Step;
 use crate::passage::passages;
 use crate::stats::{mean, median, random};
+use losses::Losses;
 use plan::{Known, Plan};
 use reading::{Reading, Unread};
 use result::{Fit, Weighted};
@@ -63,6 +65,7 @@ pub struct LongTrains {
     plan: Plan,
     /// What trains said, and when they were sent.
     readings: Vec<(Time, Reading)>,
+    losses: Losses,
     /// Trains before the first reading, and later ones without one.
     search: u32,
     unread: u32,
@@ -81,6 +84,7 @@ impl LongTrains {
         LongTrains {
             plan: Plan::new(config.rate.as_f64()),
             readings: Vec::new(),
+            losses: Losses::default(),
             search: 0,
             unread: 0,
             fast_packets: 0,
@@ -113,6 +117,7 @@ impl LongTrains {
     /// What became of the train that [`next`](Self::next) last asked for.
     pub fn record(&mut self, record: &TrainRecord) {
         let passages = passages(record);
+        self.losses.add(&passages);
         if let Some((_, waited)) = &mut self.last {
             *waited = reading::left_waiting(&passages);
         }
@@ -194,6 +199,7 @@ impl LongTrains {
         let (count, parts) = (self.readings.len(), self.parts().count());
         let is_enough = count >= MIN_READINGS && parts >= MIN_PARTS && parts as f64 >= MIN_PARTS_PART * count as f64;
         let is_fair = f64::from(self.unread) <= MAX_UNREAD_PART * (f64::from(self.unread) + count as f64);
-        (is_enough && is_fair).then(|| VaryingLink::of(&self.weighted(), self.config.seed))?
+        let is_policed = self.losses.are_without_queue();
+        (is_enough && is_fair).then(|| VaryingLink::of(&self.weighted(), is_policed, self.config.seed))?
     }
 }

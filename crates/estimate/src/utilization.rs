@@ -32,6 +32,8 @@ const MIN_INTERVAL: Span = Span::from_millis(2);
 const MAX_TRAIN_PACKETS: u32 = 250;
 /// Fewer packets tell nothing.
 const MIN_PACKETS: usize = 100;
+/// Of so many, enough arrive where one of ten is lost.
+const SAFE_PACKETS: u32 = 112;
 
 /// What to look at.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -72,6 +74,11 @@ pub struct Utilization {
 }
 
 impl UtilizationConfig {
+    /// How long to look at a link of this rate at least, for enough packets to arrive.
+    pub fn least_time(rate: Rate) -> Span {
+        interval(rate) * i64::from(SAFE_PACKETS)
+    }
+
     /// Whether enough packets can be sent in that time.
     pub fn is_possible(&self) -> bool {
         self.packets() >= MIN_PACKETS as u32 && waits::is_possible(self.service())

@@ -53,6 +53,13 @@ pub(crate) fn judge(
         return outcome;
     };
     let VaryingLink { available, spread, carried: (slowest, fastest), trains, .. } = link;
+    if link.is_policed {
+        let reason = format!(
+            "{}: of {trains} long trains, some lost many packets though no queue was full: a policer drops what exceeds its committed rate",
+            cycle.what
+        );
+        return Outcome { reason: Some(reason.into()), ..outcome };
+    }
     if link.gives_way {
         let reason = format!(
             "{}: in {trains} long trains, cross traffic gave way the more the longer they lasted, as TCP connections do",
@@ -117,6 +124,7 @@ mod tests {
             cross: Rate::from_mbit(10),
             trains: 24,
             gives_way: false,
+            is_policed: false,
         };
         let limited = |mbit| {
             let (delivered, sent, doubt) = (Rate::from_mbit(mbit), Rate::from_mbit(50), Rate::from_mbit(1));

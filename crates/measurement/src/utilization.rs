@@ -7,7 +7,7 @@
 //! lose packets at any rate, while there is room for a small one. A policer has no part in what they see, so that a longer train must pass then.
 
 use crate::flow_queueing;
-use estimate::{Bound, Capacity, Cause, Limit, Outcome, Sustained, Utilization};
+use estimate::{Bound, Capacity, Cause, Limit, Outcome, Sustained, Utilization, UtilizationConfig};
 use train::Estimate;
 use units::{Rate, Span};
 
@@ -15,8 +15,10 @@ use units::{Rate, Span};
 const TIME: Span = Span::from_secs(2);
 /// … and where they do not.
 const SHORT_TIME: Span = Span::from_millis(500);
-/// An interval narrower than this part of the link is precise.
+/// An interval narrower than this part of the link is precise, …
 const NARROW: f64 = 0.035;
+/// … unless its low end is below this part of its high end.
+const UNCERTAIN: f64 = 0.8;
 /// Of an interval whose low end is below this part of its high end, it is not known whether anything is available.
 const VAGUE: f64 = 0.5;
 /// Where flows have queues of their own, so few packets wait for longer than for one other, if flows are many, …
@@ -103,7 +105,7 @@ pub(crate) fn needed(capacity: &Capacity, outcome: &Outcome) -> Option<(Estimate
         (None, None) => flow_queueing::is_overtaking(outcome),
     };
     let is_open = is_open || may_tell_of_losses(outcome);
-    let time = if is_open { TIME } else { SHORT_TIME };
+    let time = if is_open { TIME } else { short_time(rate.value) };
     (is_open || outcome.available.is_some()).then_some((rate, time))
 }
 
@@ -111,7 +113,12 @@ pub(crate) fn needed(capacity: &Capacity, outcome: &Outcome) -> Option<(Estimate
 pub(crate) fn needed_before_long_train(capacity: &Capacity, outcome: &Outcome) -> Option<(Estimate<Rate>, Span)> {
     let rate = link_of_waits(capacity, outcome)?;
     let found = outcome.available.filter(|found| found.value.as_f64() < LITTLE * rate.value.as_f64())?;
-    (!is_precise(&found, rate.value)).then_some((rate, SHORT_TIME))
+    (!is_precise(&found, rate.value)).then_some((rate, short_time(rate.value)))
+}
+
+/// A short look at a link of this rate: longer where that is slow, for enough packets.
+fn short_time(rate: Rate) -> Span {
+    SHORT_TIME.max(UtilizationConfig::least_time(rate).min(TIME))
 }
 
 /// Whether others keep the link busy all the time, which only those do that would take more: what trains found is what these gave up.
@@ -247,7 +254,8 @@ pub(crate) fn resolve(rate: Option<Rate>, duration: Span, outcome: Outcome) -> O
 }
 
 fn is_precise(found: &Estimate<Rate>, rate: Rate) -> bool {
-    (found.high.as_f64() - found.low.as_f64()) <= NARROW * rate.as_f64() && !is_vague(found)
+    (found.high.as_f64() - found.low.as_f64()) <= NARROW * rate.as_f64()
+        && found.low.as_f64() >= UNCERTAIN * found.high.as_f64()
 }
 
 fn is_vague(found: &Estimate<Rate>) -> bool {
@@ -284,7 +292,10 @@ fn combined(one: &Estimate<Rate>, other: &Estimate<Rate>) -> Estimate<Rate> {
     let [low, high] = [value - margin, value + margin].map(|end| Rate::from_f64(end.max(0.0)));
     let [below, above] = [one.value.as_f64() - one.low.as_f64(), one.high.as_f64() - one.value.as_f64()];
     let low = if below > MAX_ASYMMETRY * above { low.min(one.low) } else { low };
-    Estimate { value: Rate::from_f64(value), low, high, confidence: one.confidence }
+    // What trains found beyond that, connections may have given up to them, and as much again while both looked.
+    let given_up = (one.value.as_f64() - other.value.as_f64()).max(0.0);
+    let least = Rate::from_f64((other.value.as_f64() - given_up).max(other.low.as_f64()));
+    Estimate { value: Rate::from_f64(value), low: low.min(least), high, confidence: one.confidence }
 }
 
 /// The first, with an interval that begins where the other one does, if that is lower.

@@ -73,6 +73,7 @@ fn verdicts(kind: PathKind, transport: Transport, numbers: Range<u32>, all: bool
             if let Some(proxy) = path.proxy {
                 println!("    {proxy:?}");
             }
+            println!("    {:?}", path.hops[0].queue);
             println!("    {:?} {:?}", path.elastic, measured.impact);
             println!("    truth {:?}\n    {} ({:?})", measured.truth, measured.report, measured.report.sustained_bytes);
             if let Some(capacity) = &measured.report.capacity {

@@ -43,6 +43,8 @@ pub struct VaryingLink {
     pub trains: u32,
     /// Whether cross traffic gave way to trains while these lasted, so that the mean over a train is not what is available.
     pub gives_way: bool,
+    /// Whether packets were dropped though no queue was full, as a policer does: what arrived of whole trains does not last.
+    pub is_policed: bool,
 }
 
 impl Fit {
@@ -62,7 +64,7 @@ impl Fit {
 }
 
 impl VaryingLink {
-    pub(super) fn of(readings: &[Weighted], seed: u64) -> Option<Self> {
+    pub(super) fn of(readings: &[Weighted], is_policed: bool, seed: u64) -> Option<Self> {
         let fit = Fit::of(readings).filter(|fit| fit.available > 0.0)?;
         let (mut state, count) = (seed, readings.len());
         let mut drawn = || readings[(random(&mut state) * count as f64) as usize];
@@ -86,6 +88,7 @@ impl VaryingLink {
             cross: rate(fit.cross),
             trains: count as u32,
             gives_way: gives_way(readings, &fit),
+            is_policed,
         })
     }
 }

@@ -195,7 +195,7 @@ fn cross_traffic_that_gives_way_shows_at_the_end_of_trains() {
     let link = |cross: [f64; 2]| {
         let readings: Vec<Weighted> =
             (0..24).map(|number| (0.1, reading(cross, f64::from(number % 5) - 2.0))).collect();
-        VaryingLink::of(&readings, 1).unwrap()
+        VaryingLink::of(&readings, false, 1).unwrap()
     };
     assert!(link([37.0, 22.0]).gives_way);
     let steady = link([37.0, 37.0]);

@@ -63,6 +63,10 @@ const NEARLY_FASTEST: f64 = 0.6;
 /// No value is given where half the interval's width is more than this many times the capacity.
 const MAX_HALF_WIDTH: f64 = 3.0;
 
+/// Where queues overflow, trains push packets of others out of them: if half the interval's width is more than this part of the value, it may
+/// be that nothing is available.
+const MAX_HALF_WIDTH_OF_LOSSY: f64 = 0.5;
+
 /// Whether nothing more need be sent.
 pub(super) fn enough(state: &State, elapsed: Span) -> bool {
     if state.failures_in_row >= MAX_FAILURES || out_of_reach(state) || state.search.is_full() {
@@ -256,6 +260,9 @@ fn find(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval, (Rea
     }
     if let Some(low) = state.search.low() {
         interval.low = interval.low.min(low.max(0.0));
+    }
+    if short_queue(used) && interval.half > MAX_HALF_WIDTH_OF_LOSSY * interval.value {
+        interval.low = 0.0;
     }
     Ok(interval)
 }
