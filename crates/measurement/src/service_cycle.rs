@@ -148,7 +148,7 @@ impl ServiceCycle {
                 is_of_link: !varies || self.is_at_subframes(),
                 then: "trains are too short to tell its rate",
             })
-        } else if is_vague && self.is_at_subframes() {
+        } else if self.is_at_subframes() {
             let what =
                 format!("packets arrive at whole multiples of {SUBFRAME}, as from a cellular link, whose rate varies");
             let then = "trains are too short to tell what it leaves on average";
@@ -271,16 +271,17 @@ mod tests {
         assert_eq!(cycle.judge(value, None, false).0.available, None);
     }
 
+    /// On 14 of 1000 virtual cellular links, intervals missed the truth that short trains had told from seconds in which the rate was another.
     #[test]
-    fn whole_milliseconds_are_the_cause_unless_the_value_is_clear() {
+    fn whole_milliseconds_are_the_cause_even_if_the_value_seems_clear() {
         let mut cycle = ServiceCycle::default();
         cycle.add(&train(|number| Span::from_millis(number * 3 / 2)));
-        let (found, ..) = cycle.judge(outcome(), None, false);
-        assert!(found.reason.unwrap().contains("multiples of 1 ms"));
         let rate = Rate::from_mbit(5);
         let share = Estimate { value: rate, low: rate, high: rate, confidence: 0.95 };
-        let value = Outcome { available: Some(share), reason: None, ..outcome() };
-        assert_eq!(cycle.judge(value.clone(), None, false), (value, None, None));
+        for available in [None, Some(share)] {
+            let (found, ..) = cycle.judge(Outcome { available, reason: None, ..outcome() }, None, false);
+            assert!(found.available.is_none() && found.reason.unwrap().contains("multiples of 1 ms"));
+        }
     }
 
     /// HTB of 3 Mbit/s takes 4 ms for an Ethernet frame of 1514 bytes, and was refused as a cellular link.
