@@ -55,7 +55,8 @@ pub(crate) fn judge(
     let VaryingLink { available, spread, carried: (slowest, fastest), trains, .. } = link;
     if link.is_policed {
         let reason = format!(
-            "{}: of {trains} long trains, some lost many packets though no queue was full: a policer drops what exceeds its committed rate",
+            "{}: of {trains} long trains, some lost many packets without a longer queue: a policer may drop what exceeds its committed \
+             rate",
             cycle.what
         );
         return Outcome { reason: Some(reason.into()), ..outcome };
