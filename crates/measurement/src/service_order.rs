@@ -1,15 +1,17 @@
 //! Whether packets of different connections are served in turn, as where flows have queues of their own (RFC 8290), or in the order
 //! in which they were sent.
 //!
-//! A train of two rounds over all connections tells it, whatever the cross traffic is and whatever else makes packets wait. Some of the
+//! A train of some rounds over all connections tells it, whatever the cross traffic is and whatever else makes packets wait. Some of the
 //! connections carry a full packet in each round, the others the smallest one, and all are sent back to back. In one queue for all, the
-//! packets keep that order. Where flows have queues of their own, the second full packet of a connection passes either with its first
-//! one, before the small packets that were sent between them, or after the small packets that were sent behind it.
+//! packets keep that order. Where flows have queues of their own, the next full packet of a connection passes either with the one before,
+//! ahead of the small packets that were sent between them, or after the small packets that were sent behind it.
 
 use std::ops::Range;
 use train::{Segment, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
+/// Where links before the narrow one are hardly faster, its queue holds a round only after some.
+const ROUNDS: usize = 3;
 /// The smallest packets that every transport can send, in bytes.
 const SMALL_BYTES: u32 = 64;
 /// Sending takes so long for each packet, about: meanwhile the link is to stay busy.
@@ -64,7 +66,7 @@ impl OrderTrain {
     pub(crate) fn train(&self) -> Train {
         let segment = |count, first_size| Segment { count, interval: Span::ZERO, first_size, size_step: 0 };
         let round = [segment(self.full, self.max_packet), segment(self.connections - self.full, SMALL_BYTES)];
-        Train { segments: [round, round].concat() }
+        Train { segments: [round; ROUNDS].concat() }
     }
 
     /// What the train's record tells.
@@ -77,10 +79,13 @@ impl OrderTrain {
             let count = known.iter().filter(|place| overtaken[**place]).count();
             is_enough.then(|| count as f64 / known.len().max(1) as f64)
         };
-        // The small packets of the first round, and the full ones of the second.
-        match (part(full..all), part(all..all + full)) {
-            (Some(small), Some(large)) if small.max(large) >= MIN_OVERTAKEN => ServiceOrder::InTurn,
-            (Some(_), Some(_)) if was_queued(record) => ServiceOrder::AsSent,
+        // Of each round but the last one the small packets, and the full ones behind them.
+        let rounds = (1..ROUNDS).map(|round| round * all);
+        let parts: Option<Vec<f64>> =
+            rounds.flat_map(|next| [part(next - all + full..next), part(next..next + full)]).collect();
+        match parts {
+            Some(parts) if parts.iter().any(|part| *part >= MIN_OVERTAKEN) => ServiceOrder::InTurn,
+            Some(_) if was_queued(record) => ServiceOrder::AsSent,
             _ => ServiceOrder::Unknown,
         }
     }
@@ -205,7 +210,7 @@ mod tests {
         assert_eq!(OrderTrain::new(CONNECTIONS, CONNECTIONS, Rate::from_bits_per_second(200_000), 1500), None);
         assert_eq!(OrderTrain::new(12, CONNECTIONS, Rate::from_mbit(100), 1500), None);
         let train = order_train().train();
-        assert_eq!((train.count(), train.check(1500)), (2 * CONNECTIONS, Ok(())));
+        assert_eq!((train.count(), train.check(1500)), (3 * CONNECTIONS, Ok(())));
     }
 
     /// Beside busy loops, one train out of order made a plain link pass for one with queues of flows, and 45 Mbit/s for available where 30 were.

@@ -337,6 +337,15 @@ mod tests {
         Utilization { busy, own: 0.0, queued: 0.0, mean_wait: 0.5, correlation: 0.1 }
     }
 
+    /// Beside connections, trains found 1.25 of 2.3 Mbit/s and sparse packets 1.0 to 1.2, where 0.87 were left.
+    #[test]
+    fn the_low_end_allows_for_what_connections_give_up_to_trains() {
+        let (trains, sparse) = (rates(46, 54, 62), rates(33, 44, 53));
+        assert_eq!(combined(&trains, &sparse).low, Rate::from_mbit(34));
+        let (less, more) = (rates(46, 47, 62), rates(33, 48, 53));
+        assert!(combined(&less, &more).low > Rate::from_mbit(36));
+    }
+
     /// Beside 130 Mbit/s of cross traffic on a link of 240 Mbit/s, hosts that read late made waits; the interval ended 6 % below the truth of 116.
     #[test]
     fn waits_that_hosts_explain_narrow_nothing_on_a_fast_link() {

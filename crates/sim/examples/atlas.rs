@@ -68,7 +68,7 @@ fn verdicts(kind: PathKind, transport: Transport, numbers: Range<u32>, all: bool
             );
             for hop in path.hops.iter().filter(|_| path.hops.len() > 1) {
                 let cross = hop.cross.first().map(|cross| &cross.kind);
-                println!("    hop {:?} loses {:?} {cross:?}", hop.link.rate, hop.link.loss);
+                println!("    hop {:?} loses {:?} {cross:?} {:?}", hop.link.rate, hop.link.loss, hop.queue);
             }
             if let Some(proxy) = path.proxy {
                 println!("    {proxy:?}");

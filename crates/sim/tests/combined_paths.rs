@@ -19,6 +19,18 @@ fn delays_that_vary_hide_no_tight_link_no_shaper_and_no_queues_of_flows() {
     }
 }
 
+/// Over connections: a policer whose bucket long trains used up now and then, so that the rest passed at 600 of 48 Mbit/s; queues of flows behind a
+/// link that is hardly faster, which a train of two rounds did not fill; and two paths with delays that vary, of which one was said to be all.
+#[test]
+fn delays_that_vary_over_connections_hide_no_policer_no_queues_of_flows_and_no_second_path() {
+    for number in [57, 693, 2370, 2943] {
+        let path = DrawnPath::new(PathKind::Combined, Seeds::Tuning.seed(number));
+        let measured = path.measure(Transport::Rake, &MethodSettings::default()).unwrap();
+        println!("seed {}: {:?}; {}", path.seed, measured.truth, measured.report);
+        assert_eq!(Verdict::of(&path, &measured).fault, None);
+    }
+}
+
 /// Where a queue of two packets drops most of a prime and what arrives of it comes in batches, primes showed a third of the capacity; all later
 /// trains passed at that rate, and it was said to be available.
 #[test]

@@ -2,7 +2,7 @@
 
 use estimate::MethodSettings;
 use link::LinkConfig;
-use sim::atlas::{DrawnPath, PathKind, Seeds};
+use sim::atlas::{DrawnPath, PathKind, Seeds, Verdict};
 use sim::tcp::congestion::Control;
 use sim::{ElasticFlow, Hop, Impact, ImpactSummary};
 use train::Transport;
@@ -20,6 +20,18 @@ fn where_connections_fill_the_link_only_the_most_that_may_be_left_is_told() {
         assert_eq!(report.available_bits_per_second, None, "{:?}", report.reason);
         assert!(report.reason.unwrap().contains("nearly full"));
         assert!(report.at_most_bits_per_second.is_some_and(|most| most >= truth));
+    }
+}
+
+/// On slow links beside connections with small windows, few trains agreed on what these gave up to them, and 111 sparse packets take longer than
+/// the look was: 0.2 of 3 Mbit/s were said where nothing was left, and a quarter too much elsewhere. Short queues were worse.
+#[test]
+fn few_trains_beside_connections_on_slow_links_are_not_believed_alone() {
+    for number in [88, 115, 139, 312, 672, 858, 879] {
+        let path = DrawnPath::new(PathKind::Elastic, Seeds::Tuning.seed(number));
+        let measured = path.measure(Transport::Rake, &MethodSettings::default()).unwrap();
+        println!("seed {}: {:?}; {}", path.seed, measured.truth, measured.report);
+        assert_eq!(Verdict::of(&path, &measured).fault, None);
     }
 }
 

@@ -118,6 +118,9 @@ impl Known<'_> {
         now: Time,
     ) -> DirectionReport {
         let Judged { outcome, fair_share, .. } = judged;
+        // Several paths may carry more than these trains found.
+        let bound = outcome.bound.filter(|_| !flow_queueing::is_overtaking(&outcome));
+        let outcome = Outcome { bound, ..outcome };
         let shaped = phase.shaped_rate().is_some();
         let cost = phase.series.cost(now);
         let mut capacity = phase.capacity.map(|found| found.report);
