@@ -1,7 +1,7 @@
 //! Whether packets of different connections are served in turn, as where flows have queues of their own (RFC 8290), or in the order
 //! in which they were sent.
 //!
-//! A train of some rounds over all connections tells it, whatever the cross traffic is and whatever else makes packets wait. Some of the
+//! A train of several rounds over all connections tells it, whatever the cross traffic is and whatever else makes packets wait. Some of the
 //! connections carry a full packet in each round, the others the smallest one, and all are sent back to back. In one queue for all, the
 //! packets keep that order. Where flows have queues of their own, the next full packet of a connection passes either with the one before,
 //! ahead of the small packets that were sent between them, or after the small packets that were sent behind it.
