@@ -73,8 +73,10 @@ fn a_bucket_that_passes_bursts_as_fast_as_they_are_sent_leaves_a_value() {
     }
 }
 
+/// Behind the kernel's TBF, 6 of 6 such measurements have a value. Here, tail loss probes of packets that wait for longer than round trips before
+/// take tokens, so that the first of the later trains seem to arrive at half the rate.
 #[test]
-#[ignore = "over connections that repeat what they lose as the kernel does, 2 of 6 have a value"]
+#[ignore = "over virtual connections, 2 of 6 have a value, and the others the bound that they should"]
 fn over_connections_a_bucket_of_a_megabyte_leaves_a_value() {
     let paths = (0..SEEDS).map(|number| without_peak_rate(20, 1_000_000, number));
     let values = paths.filter(|path| measure(path, Transport::Rake).report.available_bits_per_second.is_some()).count();
