@@ -66,14 +66,13 @@ fn verdicts(kind: PathKind, transport: Transport, numbers: Range<u32>, all: bool
                 link.jitter,
                 path.stamping.batching
             );
-            for hop in path.hops.iter().filter(|_| path.hops.len() > 1) {
+            for hop in &path.hops {
                 let cross = hop.cross.first().map(|cross| &cross.kind);
                 println!("    hop {:?} loses {:?} {cross:?} {:?}", hop.link.rate, hop.link.loss, hop.queue);
             }
             if let Some(proxy) = path.proxy {
                 println!("    {proxy:?}");
             }
-            println!("    {:?}", path.hops[0].queue);
             println!("    {:?} {:?}", path.elastic, measured.impact);
             println!("    truth {:?}\n    {} ({:?})", measured.truth, measured.report, measured.report.sustained_bytes);
             if let Some(capacity) = &measured.report.capacity {

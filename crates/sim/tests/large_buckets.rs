@@ -49,13 +49,16 @@ fn a_policer_with_the_bucket_of_a_byte_limit_is_seen() {
         for number in 0..SEEDS {
             for burst_bytes in [100_000, 250_000] {
                 let report = measure(&byte_limit(20, burst_bytes, number), transport).report;
-                values += u32::from(report.available_bits_per_second.is_some());
+                let is_told = report.available_bits_per_second.is_some();
+                values += u32::from(is_told);
+                assert!(is_told || report.at_most_bits_per_second.is_some(), "{report}");
                 assert!(report.reason.iter().all(|reason| reason.contains("policer")), "{report}");
                 assert!(report.bytes_sent < 7_000_000, "{report}");
             }
         }
-        let least = if transport == Transport::Udp { SEEDS + 1 } else { 0 };
-        assert!(values >= least, "{transport:?}: {values} values");
+        if transport == Transport::Udp {
+            assert!(values > SEEDS, "{values} values");
+        }
     }
 }
 

@@ -3,12 +3,13 @@
 //! Where a queue overflows, the packets next to those that are lost waited as long as packets of such trains can. Behind a policer, whose
 //! bucket is used up in one train and holds enough for the next, they waited no longer than those of trains of which nothing was lost.
 
+use super::reading::least_delay;
 use crate::passage::Passage;
 use crate::stats::{median, quantile};
 
-/// A train of which a larger part was lost …
+/// A train of which this part was lost, or more, …
 const MIN_LOST_PART: f64 = 0.2;
-/// … is compared with those that lost no larger part, and a packet, …
+/// … is compared with those that lost a packet, and this part, at most, …
 const MAX_CLEAN_PART: f64 = 0.01;
 /// … where there are so many of either.
 const MIN_TRAINS: usize = 3;
@@ -27,15 +28,15 @@ pub(super) struct Losses {
 impl Losses {
     /// Another train.
     pub(super) fn add(&mut self, passages: &[Passage]) {
-        let delays: Vec<Option<f64>> =
-            passages.iter().map(|passage| passage.came.map(|came| came - passage.sent)).collect();
-        let least = delays.iter().flatten().copied().fold(f64::INFINITY, f64::min);
-        let lost = delays.iter().filter(|delay| delay.is_none()).count() as f64;
-        if lost >= MIN_LOST_PART * delays.len() as f64 {
-            self.at_losses.extend(median(&before_losses(&delays)).map(|delay| delay - least));
-        } else if lost <= 1.0 + MAX_CLEAN_PART * delays.len() as f64 {
-            let arrived: Vec<f64> = delays.into_iter().flatten().collect();
-            self.longest.extend(quantile(&arrived, LONGEST).map(|delay| delay - least));
+        let least = least_delay(passages);
+        let waits: Vec<Option<f64>> =
+            passages.iter().map(|passage| passage.came.map(|came| came - passage.sent - least)).collect();
+        let lost = waits.iter().filter(|wait| wait.is_none()).count() as f64;
+        if lost >= MIN_LOST_PART * waits.len() as f64 {
+            self.at_losses.extend(median(&before_losses(&waits)));
+        } else if lost <= 1.0 + MAX_CLEAN_PART * waits.len() as f64 {
+            let arrived: Vec<f64> = waits.into_iter().flatten().collect();
+            self.longest.extend(quantile(&arrived, LONGEST));
         }
     }
 
@@ -47,13 +48,13 @@ impl Losses {
     }
 }
 
-/// For each packet that was lost, the delay of the last one before it that arrived.
-fn before_losses(delays: &[Option<f64>]) -> Vec<f64> {
+/// For each packet that was lost, how long the last one before it that arrived had waited.
+fn before_losses(waits: &[Option<f64>]) -> Vec<f64> {
     let mut last = None;
     let mut before = Vec::new();
-    for delay in delays {
-        match delay {
-            Some(delay) => last = Some(*delay),
+    for wait in waits {
+        match wait {
+            Some(wait) => last = Some(*wait),
             None => before.extend(last),
         }
     }

@@ -111,7 +111,8 @@ pub(super) fn has_overflowed(passages: &[Passage]) -> bool {
     before_overflow(passages).len() < passages.len()
 }
 
-fn least_delay(passages: &[Passage]) -> f64 {
+/// The least delay, in seconds: infinite where nothing arrived.
+pub(super) fn least_delay(passages: &[Passage]) -> f64 {
     passages.iter().filter_map(|passage| Some(passage.came? - passage.sent)).fold(f64::INFINITY, f64::min)
 }
 
