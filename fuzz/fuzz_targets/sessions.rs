@@ -3,7 +3,7 @@
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code, reason = "each target uses its own check")]
-#[path = "../../crates/secure/tests/checks/mod.rs"]
+#[path = "../../crates/noise-session/tests/checks/mod.rs"]
 mod checks;
 
 fuzz_target!(|data: &[u8]| checks::sessions(data));

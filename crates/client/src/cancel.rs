@@ -1,9 +1,9 @@
 use crate::error::Error;
-use net::clock;
+use kumade_net::clock;
+use kumade_units::{Span, Time};
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use units::{Span, Time};
 
 /// Cancels measurements from another thread. Clones share their state; cancellation is permanent.
 #[derive(Debug, Clone, Default)]

@@ -8,14 +8,16 @@ use crate::exchange::exchange;
 use crate::load;
 use crate::open;
 use crate::peer::Peer;
-use measurement::{Clocks, Event, Failure, Measurement, MeasurementPlan, OpenRequest, Opened, Report, SendRequest};
-use measurement::{Session, Step};
-use net::clock;
+use kumade_measurement::{
+    Clocks, Event, Failure, Measurement, MeasurementPlan, OpenRequest, Opened, Report, SendRequest,
+};
+use kumade_measurement::{Session, Step};
+use kumade_net::clock;
+use kumade_probe_train::Transport;
+use kumade_transport::Probes;
+use kumade_units::Span;
+use kumade_wire::Version;
 use std::net::SocketAddr;
-use train::Transport;
-use transport::Probes;
-use units::Span;
-use wire::Version;
 
 /// Maximum wait between two trains: five seconds after a train, the server ends the turn.
 const MAX_WAIT: Span = Span::from_secs(4);
@@ -135,7 +137,7 @@ impl Driver<'_> {
         opened
     }
 
-    fn carry(&mut self, request: &SendRequest) -> Result<measurement::CarriedTrain, Error> {
+    fn carry(&mut self, request: &SendRequest) -> Result<kumade_measurement::CarriedTrain, Error> {
         self.limit.sleep_until(clock::monotonic() + request.wait.min(MAX_WAIT))?;
         self.trains += 1;
         let address = self.peer.address;

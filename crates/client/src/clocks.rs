@@ -4,15 +4,15 @@ use crate::cancel::Limit;
 use crate::error::Error;
 use crate::family::Family;
 use crate::resolve::resolve;
-use measurement::Clocks;
-use net::{Binding, datagram};
-use net::{clock, readiness};
+use kumade_measurement::Clocks;
+use kumade_net::{Binding, datagram};
+use kumade_net::{clock, readiness};
+use kumade_probe_train::ClockError;
+use kumade_transport::within;
+use kumade_units::{Span, Time};
+use kumade_wire::ntp;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use train::ClockError;
-use transport::within;
-use units::{Span, Time};
-use wire::ntp;
 
 /// Requests to an NTP server: the one with the shortest round trip gives the tightest bound.
 const REQUESTS: usize = 4;

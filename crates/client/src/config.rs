@@ -1,10 +1,10 @@
 use crate::cancel::CancelToken;
 use crate::clocks::NtpServer;
 use crate::family::Family;
-use measurement::MeasurementPlan;
-use net::Binding;
-use units::Span;
-use wire::PresharedKey;
+use kumade_measurement::MeasurementPlan;
+use kumade_net::Binding;
+use kumade_units::Span;
+use kumade_wire::PresharedKey;
 
 /// What to measure, to which server, and from which source.
 #[derive(Debug, Clone)]

@@ -1,11 +1,11 @@
 use crate::hint::Hint;
+use kumade_probe_train::Transport;
+use kumade_transport::ControlError;
+use kumade_units::Span;
+use kumade_wire::{PreambleError, SessionError, Version};
 use std::io;
 use std::net::SocketAddr;
 use thiserror::Error;
-use train::Transport;
-use transport::ControlError;
-use units::Span;
-use wire::{PreambleError, SessionError, Version};
 
 /// Why a measurement failed: the operation, its object, and the cause. [`Error::hint`] says what to try.
 #[derive(Debug, Error)]
@@ -155,7 +155,7 @@ pub enum Error {
         address: SocketAddr,
         /// Why.
         #[source]
-        cause: transport::Error,
+        cause: kumade_transport::Error,
     },
     /// The server speaks a version of the protocol in which the path can't be filled.
     #[error(
@@ -285,8 +285,8 @@ fn handshake_hint(cause: &SessionError) -> Option<Hint> {
     }
 }
 
-fn transport_hint(cause: &transport::Error) -> Option<Hint> {
-    let transport::Error::Io { cause, .. } = cause else { return None };
+fn transport_hint(cause: &kumade_transport::Error) -> Option<Hint> {
+    let kumade_transport::Error::Io { cause, .. } = cause else { return None };
     match cause.kind() {
         io::ErrorKind::ConnectionRefused => Some(Hint::UseTcp),
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Some(Hint::CheckRouteAndFirewall),

@@ -2,13 +2,13 @@
 
 use crate::error::Error;
 use crate::peer::Peer;
-use measurement::{CarriedTrain, SendRequest};
-use net::{clock, pace};
+use kumade_measurement::{CarriedTrain, SendRequest};
+use kumade_net::{clock, pace};
+use kumade_probe_train::{PacketRecord, Train, TrainRecord};
+use kumade_transport::{Probes, ReceivedTrain, SEND_SLACK, STAMP_WAIT, SentTrain, StampSource, within};
+use kumade_units::{Direction, Rate, Span, Time};
+use kumade_wire::{Arrival, ClientMessage, Departure, ServerMessage};
 use std::iter;
-use train::{PacketRecord, Train, TrainRecord};
-use transport::{Probes, ReceivedTrain, SEND_SLACK, STAMP_WAIT, SentTrain, StampSource, within};
-use units::{Direction, Rate, Span, Time};
-use wire::{Arrival, ClientMessage, Departure, ServerMessage};
 
 /// From the announcement of a train to its first packet at least, so that they don't share a queue …
 const AFTER_ANNOUNCEMENT: Span = Span::from_millis(1);
@@ -89,7 +89,7 @@ fn send_up(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, tim
 fn until_passed(announcement: &ClientMessage, fastest: Option<Rate>) -> Span {
     let mut frame = Vec::new();
     // One that is too long has been refused before.
-    let _ = wire::encode(announcement, &mut frame);
+    let _ = kumade_wire::encode(announcement, &mut frame);
     let bytes = (frame.len() + ANNOUNCEMENT_OVERHEAD) as f64 * ANNOUNCEMENT_PASSES;
     let passing = fastest.map_or(Span::ZERO, |rate| rate.time_for(bytes as u64));
     passing.clamp(AFTER_ANNOUNCEMENT, MAX_AFTER_ANNOUNCEMENT)
@@ -136,8 +136,8 @@ fn fetch_down(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, 
 }
 
 /// Broken sockets can be replaced, which gives none; a plan that the transport can't carry is an error.
-fn survived<T>(peer: &Peer, number: u32, result: Result<T, transport::Error>) -> Result<Option<T>, Error> {
-    use transport::Error::{Plan, TooManyPerConnection};
+fn survived<T>(peer: &Peer, number: u32, result: Result<T, kumade_transport::Error>) -> Result<Option<T>, Error> {
+    use kumade_transport::Error::{Plan, TooManyPerConnection};
     match result {
         Ok(part) => Ok(Some(part)),
         Err(cause @ (Plan(_) | TooManyPerConnection { .. })) => Err(Error::Transport { address: peer.address, cause }),
@@ -180,7 +180,7 @@ fn merge(train: &Train, sent: &SentTrain, arrivals: &[Arrival]) -> TrainRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use train::Segment;
+    use kumade_probe_train::Segment;
 
     #[test]
     fn parts_are_put_together_by_their_place_in_the_plan() {

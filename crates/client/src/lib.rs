@@ -10,10 +10,10 @@
 //! [`Error`]s with a [`Hint`], for which the program chooses the wording.
 //!
 //! ```
-//! use probe::{Directions, Event, MeasureConfig, measure};
-//! use units::Span;
+//! use kumade_client::{Directions, Event, MeasureConfig, measure};
+//! use kumade_units::Span;
 //!
-//! # let server = serve::Server::bind(serve::ServerConfig { listen: Some(([127, 0, 0, 1], 0).into()), ..Default::default() })?;
+//! # let server = kumade_serve::Server::bind(kumade_serve::ServerConfig { listen: Some(([127, 0, 0, 1], 0).into()), ..Default::default() })?;
 //! # let (host, port) = ("127.0.0.1", server.local_addr().port());
 //! # static STOP: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 //! # let serving = std::thread::spawn(move || server.run(&STOP));
@@ -60,12 +60,12 @@ pub use config::MeasureConfig;
 pub use error::Error;
 pub use family::Family;
 pub use hint::Hint;
-pub use measurement::report;
-pub use measurement::{
+pub use kumade_measurement::report;
+pub use kumade_measurement::{
     Directions, Event, Measurement, MeasurementPlan, MethodSettings, Report, RequestedBudget, TransportChoice,
 };
-pub use net::Binding;
+pub use kumade_net::Binding;
+pub use kumade_probe_train::Transport;
+pub use kumade_units::Direction;
+pub use kumade_wire::{DEFAULT_PORT, PresharedKey};
 pub use stamp::{STAMP_PORT, StampConfig, measure_stamp};
-pub use train::Transport;
-pub use units::Direction;
-pub use wire::{DEFAULT_PORT, PresharedKey};

@@ -3,13 +3,13 @@
 use crate::error::Error;
 use crate::open;
 use crate::peer::Peer;
-use measurement::{LoadRecord, LoadRequest};
-use net::{Binding, clock};
+use kumade_measurement::{LoadRecord, LoadRequest};
+use kumade_net::{Binding, clock};
+use kumade_transport::{ControlError, LoadRole, TcpLoad, within};
+use kumade_units::{Direction, Span, Time};
+use kumade_wire::{ClientMessage, ServerMessage, Version};
 use std::collections::VecDeque;
 use std::net::TcpStream;
-use transport::{ControlError, LoadRole, TcpLoad, within};
-use units::{Direction, Span, Time};
-use wire::{ClientMessage, ServerMessage, Version};
 
 /// Interval of the messages.
 const PING_INTERVAL: Span = Span::from_millis(50);
@@ -39,7 +39,7 @@ pub(crate) fn carry(peer: &mut Peer, binding: &Binding, request: &LoadRequest) -
     let began = clock::monotonic();
     let load = TcpLoad::begin(streams, role, request.duration, u64::MAX).map_err(|cause| Error::Transport {
         address,
-        cause: transport::Error::Io { operation: "fill the path to", peer: address, cause },
+        cause: kumade_transport::Error::Io { operation: "fill the path to", peer: address, cause },
     })?;
     let mut pings = Pings::new(peer);
     pings.send_until(load.until())?;

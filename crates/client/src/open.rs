@@ -2,15 +2,15 @@
 
 use crate::error::Error;
 use crate::peer::Peer;
-use measurement::{Leg, OpenRequest, proxy_warning};
-use net::{Binding, clock};
+use kumade_measurement::{Leg, OpenRequest, proxy_warning};
+use kumade_net::{Binding, clock};
+use kumade_probe_train::Transport;
+use kumade_transport::{Opened, Probes, TcpProbes, UdpProbes, open_connections};
+use kumade_units::{Span, Time};
+use kumade_wire::{Bearer, ClientMessage, End, Preamble, ServerMessage, UdpAnswer, UdpRequest};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::UdpSocket;
-use train::Transport;
-use transport::{Opened, Probes, TcpProbes, UdpProbes, open_connections};
-use units::{Span, Time};
-use wire::{Bearer, ClientMessage, End, Preamble, ServerMessage, UdpAnswer, UdpRequest};
 
 /// Times at which requests for UDP are sent, from the first.
 const REQUESTS: [Span; 4] = [Span::ZERO, Span::from_millis(60), Span::from_millis(150), Span::from_millis(300)];
@@ -96,7 +96,8 @@ pub(crate) fn tcp(peer: &mut Peer, binding: &Binding, request: &OpenRequest) -> 
     let doing = "opening probe connections";
     let wait = peer.round_trip + PREAMBLE_TIMEOUT;
     let expected = streams.len() as u32;
-    let header = streams.values().filter_map(|stream| net::tcp::sizes(stream).ok()).map(|sizes| sizes.header).max();
+    let header =
+        streams.values().filter_map(|stream| kumade_net::tcp::sizes(stream).ok()).map(|sizes| sizes.header).max();
     let header = header.unwrap_or(0);
     let question = ClientMessage::AwaitConnections { transport: kind, first, expected, wait, header };
     let ServerMessage::Connections { numbers, far } = peer.ask(&question, wait + ANSWER_TIMEOUT, doing)? else {
@@ -113,12 +114,12 @@ pub(crate) fn tcp(peer: &mut Peer, binding: &Binding, request: &OpenRequest) -> 
         format!("only {} of {count} connections are in use ({why}): each carries several packets", streams.len())
     });
     let probes = if kind == Transport::Single {
-        streams.into_iter().next().map_or(Err(transport::Error::NoConnection(0)), TcpProbes::single)
+        streams.into_iter().next().map_or(Err(kumade_transport::Error::NoConnection(0)), TcpProbes::single)
     } else {
         TcpProbes::rake(streams)
     };
     let mut probes = probes.map_err(|cause| match cause {
-        transport::Error::NoConnection(_) => {
+        kumade_transport::Error::NoConnection(_) => {
             let why = "all were closed after opening".to_owned();
             Error::TooFewConnections { address, opened: 0, requested: count, needed, why }
         }
@@ -133,7 +134,7 @@ pub(crate) fn tcp(peer: &mut Peer, binding: &Binding, request: &OpenRequest) -> 
 }
 
 /// What a warning of proxies asks of it.
-fn leg(known: wire::Leg) -> Leg {
+fn leg(known: kumade_wire::Leg) -> Leg {
     Leg { header: known.header, round_trip: known.round_trip }
 }
 
@@ -154,7 +155,7 @@ pub(crate) fn connections(
     let opened = open_connections(address, binding, count, peer.round_trip, spacing, deadline, hello);
     opened.map_err(|cause| Error::Transport {
         address,
-        cause: transport::Error::Io { operation: "open connections to", peer: address, cause },
+        cause: kumade_transport::Error::Io { operation: "open connections to", peer: address, cause },
     })
 }
 

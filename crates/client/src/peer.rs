@@ -6,14 +6,14 @@ use crate::error::Error;
 use crate::family::Family;
 use crate::queue_watch::{Next, QueueWatch};
 use crate::resolve::resolve;
-use measurement::{Coalescing, Event};
-use net::{Binding, clock, coalescing, tcp};
+use kumade_measurement::{Coalescing, Event};
+use kumade_net::{Binding, clock, coalescing, tcp};
+use kumade_probe_train::{ClockError, Train};
+use kumade_transport::{Control, ControlError, ControlWatch, within};
+use kumade_units::{Rate, Span, Time};
+use kumade_wire::{ClientMessage, ClientSession, Credential, Limits, ServerMessage, Version};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use train::{ClockError, Train};
-use transport::{Control, ControlError, ControlWatch, within};
-use units::{Rate, Span, Time};
-use wire::{ClientMessage, ClientSession, Credential, Limits, ServerMessage, Version};
 
 /// Timeout from the start until the round-trip time is known.
 const TOTAL_TIMEOUT: Span = Span::from_millis(9500);
@@ -150,7 +150,8 @@ impl Peer {
         let address = self.address;
         let control = ControlWatch::of(self.control.stream());
         control.map(|control| control.until_deadline(self.limit.deadline())).map_err(|cause| {
-            let cause = transport::Error::Io { operation: "watch the control connection to", peer: address, cause };
+            let cause =
+                kumade_transport::Error::Io { operation: "watch the control connection to", peer: address, cause };
             Error::Transport { address, cause }
         })
     }
@@ -307,11 +308,11 @@ fn connect(address: SocketAddr, binding: &Binding, end: Time, limit: &Limit) -> 
 mod tests {
     use super::*;
     use crate::cancel::CancelToken;
+    use kumade_wire::{Preamble, ServerSession, Token};
     use std::io::Read;
     use std::net::TcpListener;
     use std::thread;
     use std::time::Duration;
-    use wire::{Preamble, ServerSession, Token};
 
     #[test]
     fn a_path_has_settled_once_a_round_trip_is_short_again() {

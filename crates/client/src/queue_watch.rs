@@ -1,6 +1,6 @@
 //! What a client does while a server lets it wait. The client decides for how long and how often, whatever the server says.
 
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// Interval between pings, which show the server that the client is still there.
 const PING_INTERVAL: Span = Span::from_secs(3);

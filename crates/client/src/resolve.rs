@@ -3,13 +3,13 @@
 use crate::cancel::Limit;
 use crate::error::Error;
 use crate::family::Family;
-use net::clock;
+use kumade_net::clock;
+use kumade_transport::within;
+use kumade_units::Span;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc;
 use std::thread;
-use transport::within;
-use units::Span;
 
 /// Timeout of name resolution; the system resolver's own can be much longer.
 const RESOLVE_TIMEOUT: Span = Span::from_secs(6);

@@ -6,5 +6,5 @@ mod exchange;
 mod sender;
 
 pub use config::StampConfig;
+pub use kumade_wire::stamp::PORT as STAMP_PORT;
 pub use sender::measure_stamp;
-pub use wire::stamp::PORT as STAMP_PORT;

@@ -4,6 +4,7 @@ use crate::lock_file;
 use crate::runtime_dir::RuntimeDir;
 use crate::socket_file::{self, SocketFile};
 use crate::timed::Timed;
+use kumade_units::Span;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -12,7 +13,6 @@ use std::marker::PhantomData;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
-use units::Span;
 
 /// What a kind of service may be asked, and what it replies.
 ///

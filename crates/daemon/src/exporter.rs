@@ -1,6 +1,7 @@
 use crate::listener_thread::ListenerThread;
 use crate::timed::Timed;
-use net::clock;
+use kumade_net::clock;
+use kumade_units::Span;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 use thiserror::Error;
-use units::Span;
 
 /// Serves metrics to Prometheus: replies to `GET /metrics`, until this is dropped. Each client has a thread of its own for
 /// the few seconds that it may take, so that a silent one delays no other; nor do any number of them keep it out.

@@ -1,6 +1,6 @@
 use crate::lock_file::{IfLocked, LockError, LockFile, remove};
 use crate::runtime_dir::RuntimeDir;
-use net::namespace::{NamespaceId, Presence};
+use kumade_net::namespace::{NamespaceId, Presence};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;

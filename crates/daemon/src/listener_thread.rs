@@ -1,10 +1,10 @@
-use net::readiness::Readiness;
+use kumade_net::readiness::Readiness;
+use kumade_units::Time;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use units::Time;
 
 /// A thread that serves the clients of a listener, one after the other, until this is dropped.
 #[derive(Debug)]

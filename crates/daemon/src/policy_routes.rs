@@ -1,7 +1,7 @@
 use crate::journal::{Journal, Leftover, Record};
-use net::SetupError;
-use net::interface::{self, Family};
-use net::policy::{self, MarkedRoute, PolicyRoute};
+use kumade_net::SetupError;
+use kumade_net::interface::{self, Family};
+use kumade_net::policy::{self, MarkedRoute, PolicyRoute};
 use serde::{Deserialize, Serialize};
 use std::io;
 

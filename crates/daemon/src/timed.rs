@@ -1,7 +1,7 @@
-use net::{clock, readiness};
+use kumade_net::{clock, readiness};
+use kumade_units::{Span, Time};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
-use units::{Span, Time};
 
 /// A stream socket of which all reading and writing must be done by a deadline, however little the peer sends or takes at a
 /// time.

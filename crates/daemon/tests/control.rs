@@ -1,7 +1,7 @@
 //! The control socket with real clients, well-behaved and hostile.
 
+use kumade_daemon::{ClaimError, ControlError, ControlServer, Protocol, Registry, RuntimeDir};
 use serde::{Deserialize, Serialize};
-use service::{ClaimError, ControlError, ControlServer, Protocol, Registry, RuntimeDir};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;

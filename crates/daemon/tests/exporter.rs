@@ -1,6 +1,6 @@
 //! The exporter as a Prometheus server sees it, and clients that are none.
 
-use service::Exporter;
+use kumade_daemon::Exporter;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc;

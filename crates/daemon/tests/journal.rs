@@ -1,13 +1,13 @@
 //! Changes to the system are undone once, in the namespace where they were made, and only where their process is dead.
 
-use net::namespace::{Namespace, NamespaceId};
+use kumade_daemon::{Claim, ClaimError, Journal, Leftover, RuntimeDir};
+use kumade_net::namespace::{Namespace, NamespaceId};
+use kumade_netns_testbed::{eventually, in_namespaces};
 use serde::{Deserialize, Serialize};
-use service::{Claim, ClaimError, Journal, Leftover, RuntimeDir};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::{env, fs, io};
-use testnet::{eventually, in_namespaces};
 
 /// A file that was created.
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,8 +1,8 @@
 //! A claim holds in its network namespace, whoever claims there, and in no other.
 
-use net::namespace::Namespace;
-use service::{ClaimError, NamespaceClaim};
-use testnet::in_namespaces;
+use kumade_daemon::{ClaimError, NamespaceClaim};
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::in_namespaces;
 
 #[test]
 fn a_claim_holds_in_its_network_namespace() {

@@ -1,12 +1,12 @@
 //! Files are replaced whole or not at all, whatever is in their place and however full the disk is.
 
+use kumade_daemon::{check_writable, replace_files};
+use kumade_netns_testbed::in_namespaces;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use service::{check_writable, replace_files};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use testnet::in_namespaces;
 
 /// An empty directory, removed when dropped.
 struct Scratch(PathBuf);

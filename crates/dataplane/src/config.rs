@@ -1,8 +1,8 @@
 use ipnet::IpNet;
-use multipath::{BondConfig, ResequencerConfig};
-use secure::{PeerError, Policy, PresharedKey, PrivateKey, PublicKey, Route};
+use kumade_multipath::{BondConfig, ResequencerConfig};
+use kumade_noise_session::{PeerError, Policy, PresharedKey, PrivateKey, PublicKey, Route};
+use kumade_units::ConfigError;
 use thiserror::Error;
-use units::ConfigError;
 
 /// The settings of a [`Node`](crate::Node).
 #[derive(Debug, Clone)]

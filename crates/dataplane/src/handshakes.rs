@@ -1,6 +1,6 @@
 use crate::shard_message::{Content, Occasion, ShardMessage};
-use secure::{Endpoint, Event, PeerId, Route};
-use units::{Span, Time};
+use kumade_noise_session::{Endpoint, Event, PeerId, Route};
+use kumade_units::{Span, Time};
 
 /// What shakes hands with the peers of a node: the first of its shards.
 pub(crate) enum Handshakes {

@@ -1,9 +1,9 @@
 //! What a gateway does between IP packets of hosts and sealed datagrams on several paths. A tunnel is the same with one
 //! path.
 //!
-//! A [`Node`] knows its peers by their keys ([`secure`]), and which networks each of them has. A packet goes to the peer that
-//! has its destination, waits in that peer's queue discipline until a path has room ([`multipath::Bond`]), is numbered and
-//! sealed. A datagram is opened, put in its order ([`multipath::Resequencer`]), and its packet delivered, if its source is
+//! A [`Node`] knows its peers by their keys ([`kumade_noise_session`]), and which networks each of them has. A packet goes to the peer that
+//! has its destination, waits in that peer's queue discipline until a path has room ([`kumade_multipath::Bond`]), is numbered and
+//! sealed. A datagram is opened, put in its order ([`kumade_multipath::Resequencer`]), and its packet delivered, if its source is
 //! in a network of the peer that sealed it.
 //!
 //! Nothing here sends or receives: the same code runs over sockets and under a virtual clock.
@@ -23,7 +23,7 @@
 //!
 //! # Lengths of packets
 //!
-//! The MTU of each path is discovered ([`multipath::PathMtu`]). A packet that is too long for a path takes another one; for
+//! The MTU of each path is discovered ([`kumade_multipath::PathMtu`]). A packet that is too long for a path takes another one; for
 //! one that is too long for all of them, its host gets an ICMP error. TCP connections are kept from that: the maximum
 //! segment size that their ends announce is lowered, both ways, to what all paths pass.
 //!
@@ -37,7 +37,7 @@
 //!
 //! A node may have several shards, each for a thread with a queue of the hosts' device and sockets of its own. A flow is one
 //! shard's, which numbers, seals and delivers by itself; it talks to the shard of the same number at the other end. The shards
-//! share the pace of each path ([`multipath::SharedPaths`]), and the sessions, of which each has the counters of its own paths.
+//! share the pace of each path ([`kumade_multipath::SharedPaths`]), and the sessions, of which each has the counters of its own paths.
 //! The first one shakes hands. Whether a path passes its datagrams, how long they may be and where the peer is, each shard
 //! finds out for itself, since to the network its datagrams are a flow of their own. While none of its paths passes any, the
 //! first one sends its packets.

@@ -8,15 +8,15 @@ use crate::shard_message::{
     Content, MAX_SHARDS, Occasion, ShardMessage, ShardSeed, own_path, session_path, session_paths,
 };
 use crate::statistics::{NodeStatistics, RemoteStatus};
-use link::Label;
-use multipath::{CarrierState, Class, PathId, SharedPaths};
-use packet::{Classification, Ecn};
+use kumade_link::Label;
+use kumade_multipath::{CarrierState, Class, PathId, SharedPaths};
+use kumade_noise_session::{Endpoint, Event, Kind, PeerId, Route, Session, SessionTable};
+use kumade_packet::{Classification, Ecn};
+use kumade_units::{Rate, Time};
 use rand_core::CryptoRng;
-use secure::{Endpoint, Event, Kind, PeerId, Route, Session, SessionTable};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::DerefMut;
-use units::{Rate, Time};
 
 /// One end of the tunnels to its peers. The crate's first page has the loop contract.
 pub struct Node<B> {
@@ -194,7 +194,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         match content {
             Content::Handshake(peer, occasion) => self.handshakes.note(peer, occasion, now),
             Content::Packet { bytes, destination, label, class } => {
-                let mut buffer = (self.buffers)(HEADROOM + bytes.len() + secure::TAG);
+                let mut buffer = (self.buffers)(HEADROOM + bytes.len() + kumade_noise_session::TAG);
                 buffer.resize(HEADROOM, 0);
                 buffer.extend_from_slice(&bytes);
                 self.send(PacketBuffer::new(buffer, HEADROOM), Some(destination), label, class, now);
@@ -464,7 +464,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
 /// Has the ends of TCP connections send what all paths pass.
 fn clamp_mss<B: DerefMut<Target = Vec<u8>> + Clone>(remote: &Remote<B>, packet: &mut PacketBuffer<B>) {
     if let Some(mtu) = remote.mtu() {
-        packet::clamp_mss(packet.bytes_mut(), mtu);
+        kumade_packet::clamp_mss(packet.bytes_mut(), mtu);
     }
 }
 

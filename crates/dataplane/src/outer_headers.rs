@@ -1,7 +1,7 @@
-use multipath::CarrierKind;
-use packet::Ecn;
-use secure::Route;
-use units::Time;
+use kumade_multipath::CarrierKind;
+use kumade_noise_session::Route;
+use kumade_packet::Ecn;
+use kumade_units::Time;
 
 /// How a datagram arrived, and what the headers around it said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

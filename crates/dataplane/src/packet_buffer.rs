@@ -1,18 +1,18 @@
-use multipath::message::DataHeader;
-use packet::offload::{Part, merge};
+use kumade_multipath::message::DataHeader;
+use kumade_packet::offload::{Part, merge};
 use std::num::NonZeroU16;
 use std::ops::{DerefMut, Range};
 
 /// Bytes that have to be free before an IP packet that is to be sent, for all headers of its datagram.
-pub const HEADROOM: usize = secure::HEADER + DataHeader::HEADROOM;
+pub const HEADROOM: usize = kumade_noise_session::HEADER + DataHeader::HEADROOM;
 /// Bytes by which a datagram is longer than its IP packet, where it has one predecessor.
-pub const OVERHEAD: u32 = secure::OVERHEAD as u32 + DATA_HEADER_BYTES;
+pub const OVERHEAD: u32 = kumade_noise_session::OVERHEAD as u32 + DATA_HEADER_BYTES;
 
-/// Of a data message with one predecessor ([`multipath::message`]).
+/// Of a data message with one predecessor ([`kumade_multipath::message`]).
 const DATA_HEADER_BYTES: u32 = 16;
 
 /// An IP packet or a datagram, somewhere in a buffer; or a packet that stands for segments
-/// ([`LargePacket`](packet::offload::LargePacket)).
+/// ([`LargePacket`](kumade_packet::offload::LargePacket)).
 ///
 /// `B` is a vector of bytes that may belong to a pool.
 #[derive(Debug, Clone)]
@@ -79,10 +79,11 @@ impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
     pub(crate) fn wrap(
         mut self,
         header: &DataHeader,
-        predecessors: impl Iterator<Item = multipath::Predecessor> + Clone,
+        predecessors: impl Iterator<Item = kumade_multipath::Predecessor> + Clone,
     ) -> Self {
-        let start = header.write_before(predecessors, &mut self.buffer[..self.range.start]) - secure::HEADER;
-        let end = self.range.end + secure::TAG;
+        let start =
+            header.write_before(predecessors, &mut self.buffer[..self.range.start]) - kumade_noise_session::HEADER;
+        let end = self.range.end + kumade_noise_session::TAG;
         self.buffer.resize(end, 0);
         self.range = start..end;
         self

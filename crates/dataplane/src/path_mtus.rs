@@ -1,6 +1,6 @@
-use multipath::message::{DataHeader, MtuQuery};
-use multipath::{BondConfig, PathId, PathMtu};
-use units::{Span, Time};
+use kumade_multipath::message::{DataHeader, MtuQuery};
+use kumade_multipath::{BondConfig, PathId, PathMtu};
+use kumade_units::{Span, Time};
 
 /// What is known of the MTUs of the paths to a peer, and what is still to be said about them.
 ///
@@ -133,7 +133,8 @@ impl PathMtus {
     }
 
     fn on_path(&self, path: PathId, datagram_bytes: usize) -> u32 {
-        let overhead = self.datagram_overhead.get(path.index()).map_or(0, |bytes| bytes - secure::OVERHEAD as u32);
+        let overhead =
+            self.datagram_overhead.get(path.index()).map_or(0, |bytes| bytes - kumade_noise_session::OVERHEAD as u32);
         u32::try_from(datagram_bytes).unwrap_or(u32::MAX).saturating_add(overhead)
     }
 
@@ -152,5 +153,5 @@ impl PathMtus {
 
 /// Of the bytes that are added to each packet on a path, all but those of its message.
 fn without_message(overhead_bytes: u32) -> u32 {
-    overhead_bytes.saturating_sub(crate::OVERHEAD) + secure::OVERHEAD as u32
+    overhead_bytes.saturating_sub(crate::OVERHEAD) + kumade_noise_session::OVERHEAD as u32
 }

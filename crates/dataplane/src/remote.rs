@@ -3,16 +3,16 @@ use crate::outer_headers::OuterHeaders;
 use crate::packet_buffer::PacketBuffer;
 use crate::path_mtus::PathMtus;
 use crate::statistics::{RemotePath, RemoteStatus};
-use link::Label;
-use multipath::message::{Data, DataHeader, Message, Probe};
-use multipath::{
+use kumade_link::Label;
+use kumade_multipath::message::{Data, DataHeader, Message, Probe};
+use kumade_multipath::{
     Arrival, Bond, CarrierKind, CarrierState, Class, DelayRange, FlowControl, Outgoing, PathEvent, PathId,
     PathReceiver, PathState, Resequencer, SharedPaths, Transmission,
 };
-use packet::{Ecn, Payload};
-use secure::{PeerId, Route};
+use kumade_noise_session::{PeerId, Route};
+use kumade_packet::{Ecn, Payload};
+use kumade_units::{ConfigError, Rate, Span, Time};
 use std::ops::DerefMut;
-use units::{ConfigError, Rate, Span, Time};
 
 /// What a probe is padded to: a small packet, since it is to tell whether a path passes anything.
 const PROBE_BYTES: u16 = 32;
@@ -256,7 +256,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             !is_up || self.mtus.is_settled(path)
         });
         let mtu = self.mtu().filter(|_| is_certain);
-        Some(mtu.and_then(|mtu| packet::too_big(packet.bytes(), mtu)))
+        Some(mtu.and_then(|mtu| kumade_packet::too_big(packet.bytes(), mtu)))
     }
 
     fn transmission(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<Unsealed<B>> {
@@ -366,7 +366,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     /// A path has what carried this, and what that adds to each packet.
     fn follow_carrier(&mut self, path: PathId, outer: &OuterHeaders, text: usize, now: Time) {
-        let headers = outer.size.saturating_sub((text + secure::OVERHEAD) as u32);
+        let headers = outer.size.saturating_sub((text + kumade_noise_session::OVERHEAD) as u32);
         let (flow_control, overhead_bytes) = (outer.carrier.into(), headers + crate::OVERHEAD);
         let interface_mtu = self.config.interface_mtus.get(path.index()).copied().flatten();
         let config = &mut self.config.bond.paths[path.index()];
@@ -507,9 +507,9 @@ where
     B: DerefMut<Target = Vec<u8>>,
 {
     if packet.marked {
-        packet::ecn::mark(packet.content.bytes_mut());
+        kumade_packet::ecn::mark(packet.content.bytes_mut());
     }
-    let ecn = packet::ecn::read(packet.content.bytes());
+    let ecn = kumade_packet::ecn::read(packet.content.bytes());
     let predecessors = packet.predecessors(path);
     let header = DataHeader { segment_bytes: packet.content.segment_bytes(), ..packet.header };
     (ecn, packet.content.wrap(&header, predecessors))
@@ -520,12 +520,12 @@ fn decapsulated<B>(packet: &[u8], outer: Ecn, buffers: &dyn Fn(usize) -> B) -> O
 where
     B: DerefMut<Target = Vec<u8>>,
 {
-    let inner = packet::ecn::read(packet);
+    let inner = kumade_packet::ecn::read(packet);
     let field = inner.decapsulated(outer)?;
     let mut buffer = buffers(packet.len());
     buffer.extend_from_slice(packet);
     if field != inner {
-        packet::ecn::set(&mut buffer, field);
+        kumade_packet::ecn::set(&mut buffer, field);
     }
     Some(PacketBuffer::new(buffer, 0))
 }
@@ -536,10 +536,10 @@ fn written<B: DerefMut<Target = Vec<u8>>>(message: &Message<'_>, buffers: &dyn F
         Message::MtuProbe(query) => query.size,
         _ => PROBE_BYTES,
     };
-    let mut buffer = buffers(secure::OVERHEAD + usize::from(bytes));
-    buffer.resize(secure::HEADER, 0);
+    let mut buffer = buffers(kumade_noise_session::OVERHEAD + usize::from(bytes));
+    buffer.resize(kumade_noise_session::HEADER, 0);
     message.write(&mut buffer);
-    let end = buffer.len() + secure::TAG;
+    let end = buffer.len() + kumade_noise_session::TAG;
     buffer.resize(end, 0);
     PacketBuffer::new(buffer, 0)
 }

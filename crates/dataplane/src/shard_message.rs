@@ -1,7 +1,7 @@
 use crate::config::RemoteConfig;
-use link::Label;
-use multipath::{Class, PathId, SharedPaths};
-use secure::{PeerId, Session};
+use kumade_link::Label;
+use kumade_multipath::{Class, PathId, SharedPaths};
+use kumade_noise_session::{PeerId, Session};
 use std::net::IpAddr;
 
 /// How many shards a node can have: with the number of a path, theirs makes one of a session
@@ -72,7 +72,7 @@ pub(crate) fn session_paths(shard: usize) -> std::ops::RangeInclusive<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use secure::ENDPOINT_PATH;
+    use kumade_noise_session::ENDPOINT_PATH;
 
     #[test]
     fn each_number_of_a_session_s_paths_is_one_shard_s_and_none_the_endpoint_s() {

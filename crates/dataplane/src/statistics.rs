@@ -1,7 +1,7 @@
-use multipath::{CarrierKind, PathStatus, ResequencerStatistics};
-use secure::PublicKey;
+use kumade_multipath::{CarrierKind, PathStatus, ResequencerStatistics};
+use kumade_noise_session::PublicKey;
+use kumade_units::Time;
 use std::net::SocketAddr;
-use units::Time;
 
 /// What a node has done and refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,11 +2,11 @@
 
 mod faulty;
 
-use dataplane::RemoteStatus;
 use faulty::{World, path};
-use packet::{Headers, checksum};
+use kumade_dataplane::RemoteStatus;
+use kumade_packet::{Headers, checksum};
+use kumade_units::Span;
 use std::net::Ipv4Addr;
-use units::Span;
 
 fn seconds(seconds: i64) -> Span {
     Span::from_secs(seconds)

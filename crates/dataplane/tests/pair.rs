@@ -2,11 +2,11 @@
 
 mod world;
 
-use multipath::PathChoice;
-use packet::Ecn;
+use kumade_multipath::PathChoice;
+use kumade_packet::Ecn;
+use kumade_units::{Span, Time};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use units::{Span, Time};
 use world::{PathModel, World, model};
 
 fn is_ordered(numbers: &[u32]) -> bool {

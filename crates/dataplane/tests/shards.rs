@@ -2,10 +2,10 @@
 
 mod world;
 
-use multipath::PathChoice;
+use kumade_multipath::PathChoice;
+use kumade_units::{Span, Time};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use units::{Span, Time};
 use world::{World, model};
 
 const FLOWS: u32 = 12;
@@ -63,7 +63,7 @@ fn keys_change_for_all_shards_without_a_trace() {
     let lost = world.offered[0] - world.received[1].len() as u32;
     // The first ones wait for the session in a queue that drops what waits too long, and change their shard then.
     assert!(lost < 40, "{lost} of {}", world.offered[0]);
-    let refused = |node: &dataplane::NodeStatistics| node.refused_datagrams;
+    let refused = |node: &kumade_dataplane::NodeStatistics| node.refused_datagrams;
     let all = world.nodes.iter().chain(world.others.iter().flatten());
     assert_eq!(all.map(|node| refused(&node.statistics())).sum::<u64>(), 0);
 }

@@ -4,10 +4,10 @@
 mod faulty;
 
 use faulty::{Faults, World, path};
+use kumade_units::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use units::{Span, Time};
 
 const PATHS: usize = 3;
 const TICK: Span = Span::from_millis(2);

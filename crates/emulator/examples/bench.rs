@@ -5,25 +5,25 @@
 //! Rates and gaps are those of the receiving kernel's stamps; a delay is counted from just before the sending system
 //! call to the receiving kernel's stamp, so that it holds what both veth pairs take, too.
 
-use emulator::statistics::DropCause;
-use emulator::{DirectionConfig, Engine, PortSpec};
-use link::LinkConfig;
-use link::queue::{Discipline, Limit, QueueConfig};
-use net::clock;
-use net::packet_socket::{Receiver, Sender};
+use kumade_emulator::statistics::DropCause;
+use kumade_emulator::{DirectionConfig, Engine, PortSpec};
+use kumade_link::LinkConfig;
+use kumade_link::queue::{Discipline, Limit, QueueConfig};
+use kumade_net::clock;
+use kumade_net::packet_socket::{Receiver, Sender};
+use kumade_netns_testbed::VethHosts;
+use kumade_units::{Rate, Span, Time};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{env, fs, thread};
-use testnet::VethHosts;
-use units::{Rate, Span, Time};
 
 /// Ethernet and what tells the packets apart from others: an IPv4 header without more.
 const HEADER: [u8; 34] =
     [2, 8, 8, 8, 8, 8, 2, 7, 7, 7, 7, 7, 8, 0, 0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 253, 0, 0, 10, 79, 0, 1, 10, 79, 0, 2];
 
 fn main() {
-    net::namespace::enter_user_namespace_if_needed().expect("namespaces");
+    kumade_net::namespace::enter_user_namespace_if_needed().expect("namespaces");
     let wanted = env::args().nth(1);
     let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
     if is_wanted("rate") {
@@ -145,7 +145,7 @@ fn packets() {
     let is_done = &AtomicBool::new(false);
     let counted = thread::scope(|scope| {
         scope.spawn(move || {
-            let batch = [[&packet[..14], &packet[14..]]; net::packet_socket::BATCH];
+            let batch = [[&packet[..14], &packet[14..]]; kumade_net::packet_socket::BATCH];
             while !is_done.load(Ordering::Relaxed) {
                 sender.send(batch, |_, _| {});
             }

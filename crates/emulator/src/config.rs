@@ -1,8 +1,8 @@
-use link::queue::QueueConfig;
-use link::{LinkConfig, Valid};
-use middlebox::{Middlebox, MiddleboxConfig, Rule};
+use kumade_link::queue::QueueConfig;
+use kumade_link::{LinkConfig, Valid};
+use kumade_middlebox::{Middlebox, MiddleboxConfig, Rule};
+use kumade_units::ConfigError;
 use std::hash::{BuildHasher, RandomState};
-use units::ConfigError;
 
 /// What happens to the packets of one direction.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,8 +1,8 @@
 //! What a running link may be asked through its control socket, and what it replies.
 
 use crate::settings::Change;
+use kumade_daemon::Protocol;
 use serde::{Deserialize, Serialize};
-use service::Protocol;
 
 /// The protocol of the control sockets of links.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@ use crate::config::DirectionConfig;
 use crate::error::EmulatorError;
 use crate::port::{Port, PortSpec};
 use crate::statistics::DirectionStatistics;
-use runtime::PacketThread;
+use kumade_packet_loop::PacketThread;
 use shard::EmulatorShard;
 use std::sync::{Arc, OnceLock};
 

@@ -6,10 +6,10 @@ use thiserror::Error;
 pub enum EmulatorError {
     /// An impossible setting.
     #[error(transparent)]
-    Config(#[from] units::ConfigError),
+    Config(#[from] kumade_units::ConfigError),
     /// The system refuses what the link is built of.
     #[error(transparent)]
-    Setup(#[from] net::SetupError),
+    Setup(#[from] kumade_net::SetupError),
     /// The same interface twice.
     #[error("cannot link {0} to itself; name two interfaces")]
     Same(String),

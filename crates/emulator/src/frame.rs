@@ -1,5 +1,5 @@
-use packet::Classification;
-use runtime::{Buffer, BufferPool};
+use kumade_packet::Classification;
+use kumade_packet_loop::{Buffer, BufferPool};
 use std::ops::Deref;
 
 /// A packet on its way.

@@ -1,9 +1,9 @@
 use crate::error::EmulatorError;
-use net::SetupError;
-use net::interface;
-use net::offloads::{Offloads, Switches};
+use kumade_daemon::{ClaimError, Journal, Leftover, NamespaceClaim, Record, RuntimeDir};
+use kumade_net::SetupError;
+use kumade_net::interface;
+use kumade_net::offloads::{Offloads, Switches};
 use serde::{Deserialize, Serialize};
-use service::{ClaimError, Journal, Leftover, NamespaceClaim, Record, RuntimeDir};
 use std::collections::BTreeMap;
 use std::io;
 

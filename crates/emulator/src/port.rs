@@ -6,10 +6,10 @@ use crate::frame::{Frame, Received};
 use crate::port::ethernet::EthernetPort;
 use crate::port::tun::TunPort;
 use crate::statistics::DropCause;
-use runtime::BufferPool;
+use kumade_packet_loop::BufferPool;
+use kumade_units::Time;
 use std::io;
 use std::os::fd::BorrowedFd;
-use units::Time;
 
 /// One end of an emulated link.
 #[derive(Debug, Clone, PartialEq, Eq)]

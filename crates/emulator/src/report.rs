@@ -4,12 +4,12 @@
 mod text;
 
 use crate::statistics::{DirectionStatistics, DropCause, FlowStatistics, Times, fairness_index};
-use link::Count;
-use packet::{FlowKey, protocol};
+use kumade_link::Count;
+use kumade_packet::{FlowKey, protocol};
+use kumade_units::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use units::{Rate, Span};
 
 /// What a link did in a span of time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -12,10 +12,10 @@
 
 use crate::settings::{Change, SettingError, Settings};
 
+use kumade_units::{Span, parse};
 use std::io;
 use std::path::Path;
 use thiserror::Error;
-use units::{Span, parse};
 
 /// Longer files are refused.
 const MAX_STEPS: usize = 1_000_000;
@@ -45,7 +45,7 @@ pub struct ScheduleError {
 /// # Errors
 /// It cannot be read, is no text, or is too long to be a schedule.
 pub fn read(path: &Path) -> io::Result<String> {
-    service::read_text(path)
+    kumade_daemon::read_text(path)
 }
 
 impl Schedule {

@@ -5,10 +5,10 @@ use crate::report::{Covers, Document, Occasion};
 use crate::settings::{Change, SettingError, Settings};
 use crate::statistics::{DirectionStatistics, MeanFairness};
 use crate::{EmulatorError, Engine, PortSpec};
+use kumade_units::Span;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use thiserror::Error;
-use units::Span;
 
 /// A running link. Any thread may use it; it ends when it is stopped or dropped.
 #[derive(Debug)]

@@ -12,9 +12,9 @@ pub use flows::FlowStatistics;
 
 use flows::FlowTable;
 use hdrhistogram::Histogram;
-use link::Count;
-use packet::FlowKey;
-use units::Span;
+use kumade_link::Count;
+use kumade_packet::FlowKey;
+use kumade_units::Span;
 
 /// Why a packet did not come out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,14 +116,14 @@ impl DropCause {
     ];
 }
 
-impl From<link::DropCause> for DropCause {
-    fn from(cause: link::DropCause) -> Self {
+impl From<kumade_link::DropCause> for DropCause {
+    fn from(cause: kumade_link::DropCause) -> Self {
         match cause {
-            link::DropCause::QueueFull => DropCause::QueueFull,
-            link::DropCause::Managed => DropCause::Managed,
-            link::DropCause::Policed => DropCause::Policed,
-            link::DropCause::Loss => DropCause::Loss,
-            link::DropCause::InFlightFull => DropCause::Overload,
+            kumade_link::DropCause::QueueFull => DropCause::QueueFull,
+            kumade_link::DropCause::Managed => DropCause::Managed,
+            kumade_link::DropCause::Policed => DropCause::Policed,
+            kumade_link::DropCause::Loss => DropCause::Loss,
+            kumade_link::DropCause::InFlightFull => DropCause::Overload,
         }
     }
 }

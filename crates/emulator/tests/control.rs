@@ -1,8 +1,8 @@
 //! A link is asked and changed through its control socket.
 
-use emulator::control::{LinkProtocol, Reply, Request};
-use emulator::settings::{Change, Settings};
-use service::{Registry, RuntimeDir};
+use kumade_daemon::{Registry, RuntimeDir};
+use kumade_emulator::control::{LinkProtocol, Reply, Request};
+use kumade_emulator::settings::{Change, Settings};
 use std::fs;
 use std::path::PathBuf;
 

@@ -3,18 +3,18 @@
 mod common;
 
 use common::{config, emulate, with, with_link};
-use emulator::{Engine, Port, PortSpec};
-use link::LinkConfig;
-use middlebox::{Match, Refusal, Rule};
-use net::namespace::Namespace;
+use kumade_emulator::{Engine, Port, PortSpec};
+use kumade_link::LinkConfig;
+use kumade_middlebox::{Match, Refusal, Rule};
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, in_namespaces, ip};
+use kumade_units::{Rate, Span};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::{TEST_DEADLINE, VethHosts, in_namespaces, ip};
-use units::{Rate, Span};
 
 /// TCP checks every byte; the senders leave checksums and segmentation to a network card, whose part the emulator plays.
 #[test]
@@ -106,7 +106,7 @@ fn an_idle_link_sleeps_also_after_it_was_changed() {
 fn what_a_rule_refuses_is_answered_and_neighbours_are_still_found() {
     in_namespaces("what_a_rule_refuses_is_answered_and_neighbours_are_still_found", || {
         let hosts = VethHosts::new(1500).unwrap();
-        let matching = Match { protocol: Some(packet::protocol::UDP), destination_port: None };
+        let matching = Match { protocol: Some(kumade_packet::protocol::UDP), destination_port: None };
         let refuse = Rule::Refuse { matching, refusal: Refusal::Reject };
         let engine = emulate(&hosts, [with(LinkConfig::default(), vec![refuse]), config()]);
         let (sender, _receiver) = sockets(&hosts);
@@ -114,7 +114,7 @@ fn what_a_rule_refuses_is_answered_and_neighbours_are_still_found() {
         assert_eq!(sender.recv(&mut [0; 100]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
         transfer(&hosts.left, &hosts.right, "10.79.0.2:0");
         let [there, _] = engine.statistics();
-        assert_eq!(there.counts.dropped(emulator::statistics::DropCause::Refused).packets, 1);
+        assert_eq!(there.counts.dropped(kumade_emulator::statistics::DropCause::Refused).packets, 1);
     });
 }
 

@@ -3,9 +3,10 @@
 mod common;
 
 use common::{config, emulate};
-use emulator::{EmulatorError, Engine, PortSpec};
-use net::namespace::NamespaceId;
-use net::offloads::{Offloads, Switches};
+use kumade_emulator::{EmulatorError, Engine, PortSpec};
+use kumade_net::namespace::NamespaceId;
+use kumade_net::offloads::{Offloads, Switches};
+use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, ip};
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
@@ -13,7 +14,6 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{env, fs, process, thread};
-use testnet::{VethHosts, eventually, in_namespaces, ip};
 
 /// Tells a copy of this test to emulate a link between these interfaces until its input ends.
 const COPY: &str = "KUMADE_TEST_EMULATOR";

@@ -3,11 +3,11 @@
 mod common;
 
 use common::{config, emulate};
-use net::packet_socket::{Receiver, Sender};
-use packet::ethertype::{IPV4, IPV6, PROVIDER_VLAN, VLAN};
+use kumade_net::packet_socket::{Receiver, Sender};
+use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, in_namespaces, ip};
+use kumade_packet::ethertype::{IPV4, IPV6, PROVIDER_VLAN, VLAN};
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::{TEST_DEADLINE, VethHosts, in_namespaces, ip};
 
 /// Tells our frames from what the hosts' kernels say.
 const SOURCE: [u8; 6] = [2, 7, 7, 7, 7, 7];
@@ -52,7 +52,7 @@ fn what_is_too_long_for_the_other_side_is_counted() {
         assert_eq!(collect(&mut receiver, 1), [short]);
         engine.stop().unwrap();
         let [there, _] = engine.statistics();
-        assert_eq!(there.counts.dropped(emulator::statistics::DropCause::TooLarge).packets, 1);
+        assert_eq!(there.counts.dropped(kumade_emulator::statistics::DropCause::TooLarge).packets, 1);
     });
 }
 

@@ -1,9 +1,9 @@
 //! The metrics in Prometheus' format.
 
-use emulator::prometheus::metrics;
-use emulator::report::{Covers, Document, Occasion};
-use emulator::statistics::{Delays, DirectionStatistics, DropCause, Recorder};
-use units::Span;
+use kumade_emulator::prometheus::metrics;
+use kumade_emulator::report::{Covers, Document, Occasion};
+use kumade_emulator::statistics::{Delays, DirectionStatistics, DropCause, Recorder};
+use kumade_units::Span;
 
 fn total() -> Document {
     let mut recorder = Recorder::new();

@@ -1,7 +1,7 @@
 //! The recorder stands in the way of every packet: it may not allocate.
 
-use emulator::statistics::{Delays, DirectionStatistics, DropCause, Recorder};
-use units::Span;
+use kumade_emulator::statistics::{Delays, DirectionStatistics, DropCause, Recorder};
+use kumade_units::Span;
 
 /// Packets of some heavy flows, and of many that are seen once.
 fn record(recorder: &mut Recorder, packets: u64) {

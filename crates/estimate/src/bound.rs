@@ -1,6 +1,6 @@
 //! What is known of the available bandwidth where a method's reach ended before the path did.
 
-use units::Rate;
+use kumade_units::Rate;
 
 /// A one-sided bound of the available bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

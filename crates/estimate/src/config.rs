@@ -2,8 +2,8 @@
 
 use crate::capacity::Shaping;
 use crate::method::Method;
+use kumade_units::{Rate, Span};
 use std::fmt;
-use units::{Rate, Span};
 
 /// What a method is told of the path and of what it may cost, besides its own parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -13,7 +13,7 @@ pub struct Conditions {
     /// The largest packet that the transport carries in one piece: bytes of the whole IP packet.
     pub max_packet: u32,
     /// Whether the transport sends packets in bursts that are too close together to be sent one by one, and as many as a train may
-    /// have: see [`Train::bursts`](train::Train::bursts).
+    /// have: see [`Train::bursts`](kumade_probe_train::Train::bursts).
     pub bursts: bool,
     /// What the measurement may cost, as far as the user has requested it.
     pub budget: RequestedBudget,

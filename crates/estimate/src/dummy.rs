@@ -2,9 +2,9 @@
 
 use crate::config::{Budget, Conditions, MethodConfig, Parameter, put};
 use crate::method::{Method, Outcome, Rejection, Step};
+use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
+use kumade_units::{Rate, Span, Time, parse};
 use std::collections::BTreeMap;
-use train::{Estimate, Segment, Train, TrainRecord};
-use units::{Rate, Span, Time, parse};
 
 /// What it sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

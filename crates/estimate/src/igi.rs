@@ -5,8 +5,8 @@ use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
 use crate::published::{Account, Flight};
 use crate::stats::{mean, median};
-use train::{Estimate, Segment, Train, TrainRecord};
-use units::{Rate, Span, Time};
+use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
+use kumade_units::{Rate, Span, Time};
 
 /// "60 packets" of "700 bytes": long enough to average over bursts, short enough not to flood the path.
 const PACKETS: u32 = 60;

@@ -2,11 +2,11 @@
 
 use crate::config::{Budget, Conditions, MethodConfig, Parameter, ParameterInfo};
 use crate::method::Method;
+use kumade_units::{Rate, parse};
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use thiserror::Error;
-use units::{Rate, parse};
 
 /// A text that does not name a method with parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

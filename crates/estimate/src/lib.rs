@@ -1,6 +1,6 @@
 //! Estimators of available bandwidth, capacity and one-way delay from probe trains.
 //!
-//! A [`Method`] plans [trains](train::Train) and reads their [records](train::TrainRecord). It does not know what carries
+//! A [`Method`] plans [trains](kumade_probe_train::Train) and reads their [records](kumade_probe_train::TrainRecord). It does not know what carries
 //! the packets (UDP, many TCP connections, a simulated path), so that every method runs over every transport.
 //! [`CapacityProbe`] does the same for the capacity, and [`delay`] finds one-way delays in the records of any trains.
 //!

@@ -3,9 +3,9 @@
 use crate::bound::{Bound, Limit};
 use crate::config::{Budget, Conditions, MethodConfig, Parameter, put};
 use crate::method::{Method, Outcome, Rejection, Step};
+use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
+use kumade_units::{Rate, Span, Time, parse, show};
 use std::collections::BTreeMap;
-use train::{Estimate, Segment, Train, TrainRecord};
-use units::{Rate, Span, Time, parse, show};
 
 /// The four numbers of a PathRakeTCP or PathQuick3 train. The rate of packet *i* is
 /// `8 · (first_size + i · size_step) / interval`.
@@ -254,7 +254,7 @@ fn outcome(reading: &Result<Reading, Rejection>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use train::PacketRecord;
+    use kumade_probe_train::PacketRecord;
 
     /// A fluid queue: what exceeds the available bandwidth waits at the capacity's pace.
     fn fluid(train: &Train, available: f64, capacity: f64) -> TrainRecord {

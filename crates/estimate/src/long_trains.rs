@@ -26,12 +26,12 @@ pub use result::VaryingLink;
 use crate::method::Step;
 use crate::passage::passages;
 use crate::stats::{mean, median, random};
+use kumade_probe_train::TrainRecord;
+use kumade_units::{Rate, Span, Time};
 use losses::Losses;
 use plan::{Known, Plan};
 use reading::{Reading, Unread};
 use result::{Fit, Weighted};
-use train::TrainRecord;
-use units::{Rate, Span, Time};
 
 /// So many trains with a reading are enough, …
 const MAX_READINGS: usize = 24;

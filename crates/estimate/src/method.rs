@@ -1,9 +1,9 @@
 use crate::bound::Bound;
 use crate::reason::{Cause, Reason};
+use kumade_probe_train::{Estimate, Train, TrainRecord};
+use kumade_units::{Rate, Span, Time};
 use std::collections::BTreeMap;
 use std::fmt;
-use train::{Estimate, Train, TrainRecord};
-use units::{Rate, Span, Time};
 
 /// Why a train was not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

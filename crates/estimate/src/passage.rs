@@ -1,7 +1,7 @@
 //! The packets of one train of which it is known what became of them.
 
-use train::{PacketRecord, TrainRecord};
-use units::Span;
+use kumade_probe_train::{PacketRecord, TrainRecord};
+use kumade_units::Span;
 
 /// Packets that arrive together are stamped in any order within this time.
 const BATCH: Span = Span::from_micros(50);

@@ -13,8 +13,8 @@ use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
 use crate::published::{Account, Flight};
 use crate::stats::{mean, standard_deviation};
-use train::{Estimate, Segment, Train, TrainRecord};
-use units::{Rate, Span, Time};
+use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
+use kumade_units::{Rate, Span, Time};
 
 /// Each spacing is the one before it divided by this: the paper's γ.
 const SPREAD: f64 = 1.2;

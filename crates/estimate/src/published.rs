@@ -2,9 +2,9 @@
 
 use crate::config::Budget;
 use crate::method::{Outcome, Rejection, Step};
+use kumade_probe_train::{Estimate, Train, TrainRecord};
+use kumade_units::{Rate, Span, Time};
 use std::collections::BTreeMap;
-use train::{Estimate, Train, TrainRecord};
-use units::{Rate, Span, Time};
 
 /// After this many unusable trains in a row nothing more is tried.
 const MAX_FAILURES_IN_ROW: u32 = 8;
@@ -202,8 +202,8 @@ impl Account {
 #[cfg(test)]
 pub(crate) mod fluid {
     use crate::{Method, Outcome, Step};
-    use train::{PacketRecord, Train, TrainRecord};
-    use units::{Span, Time};
+    use kumade_probe_train::{PacketRecord, Train, TrainRecord};
+    use kumade_units::{Span, Time};
 
     pub(crate) struct Fluid {
         pub(crate) available: f64,

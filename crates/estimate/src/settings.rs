@@ -5,22 +5,22 @@ use crate::info::{AnyConfig, MethodError};
 use crate::method::Method;
 use crate::methods::METHODS;
 use crate::primed::PrimedConfig;
+use kumade_units::{Rate, parse};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
-use units::{Rate, parse};
 
 /// A method and the values of its parameters. Users write its name, and behind it the parameters that differ from their
 /// defaults: `linear-scan:interval=1ms:packets=60`. The default is `primed`.
 ///
 /// ```
-/// # use estimate::{Conditions, LinearScanConfig, MethodSettings};
+/// # use kumade_estimate::{Conditions, LinearScanConfig, MethodSettings};
 /// let settings: MethodSettings = "linear-scan:packets=60".parse()?;
 /// assert_eq!(settings, MethodSettings::new(LinearScanConfig { packets: 60, ..LinearScanConfig::default() }));
 /// let mut method = settings.build(&Conditions::new(1500));
-/// # let _ = method.next(units::Time::ZERO);
-/// # Ok::<(), estimate::MethodError>(())
+/// # let _ = method.next(kumade_units::Time::ZERO);
+/// # Ok::<(), kumade_estimate::MethodError>(())
 /// ```
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::method::Step;
     use crate::{LinearScanConfig, PathTesterClassicConfig};
-    use units::{Span, Time};
+    use kumade_units::{Span, Time};
 
     fn settings(text: &str) -> MethodSettings {
         text.parse().unwrap()

@@ -1,6 +1,6 @@
 //! Statistics and random numbers.
 
-pub(crate) use train::statistics::{mean, median, quantile, standard_deviation, student_t_95};
+pub(crate) use kumade_probe_train::statistics::{mean, median, quantile, standard_deviation, student_t_95};
 
 /// A number from 0 up to but not including 1 (SplitMix64).
 pub(crate) fn random(state: &mut u64) -> f64 {

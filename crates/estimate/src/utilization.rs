@@ -16,8 +16,8 @@ mod waits;
 
 use crate::method::Step;
 use crate::stats::random;
-use train::{Estimate, Segment, Train, TrainRecord};
-use units::{Rate, Span, Time};
+use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
+use kumade_units::{Rate, Span, Time};
 use waits::{Read, Sample};
 
 /// Of each packet: the smallest that every transport can send.

@@ -1,13 +1,13 @@
 //! Half of each record comes from a peer, who may be mistaken or lie: whatever it says, a method keeps its budget, ends,
 //! and does not panic.
 
-use estimate::{
+use kumade_estimate::{
     CapacityConfig, CapacityProbe, Conditions, LongTrains, LongTrainsConfig, METHODS, MethodSettings, RequestedBudget,
     Shaper, Shaping, Step, Sustained, SustainedConfig, SustainedProbe,
 };
+use kumade_probe_train::{Burst, Estimate, PacketRecord, Train, TrainRecord};
+use kumade_units::{Rate, Span, Time};
 use proptest::prelude::*;
-use train::{Burst, Estimate, PacketRecord, Train, TrainRecord};
-use units::{Rate, Span, Time};
 
 /// What becomes of one packet, as the receiver tells it.
 #[derive(Debug, Clone, Copy)]

@@ -1,9 +1,9 @@
 //! One-way delay in virtual time: whatever the clocks and the path do, the bounds hold the truth.
 
-use estimate::delay::{ClockModel, ClockReference, Delays, OneWaySample};
+use kumade_estimate::delay::{ClockModel, ClockReference, Delays, OneWaySample};
+use kumade_probe_train::ClockError;
+use kumade_units::{Direction, Span, Time};
 use proptest::prelude::*;
-use train::ClockError;
-use units::{Direction, Span, Time};
 
 /// The near clock is the true one.
 #[derive(Debug, Clone)]

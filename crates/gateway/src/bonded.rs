@@ -1,5 +1,5 @@
 //! A gateway's bonded plane: what its configuration comes to, and what is seen of it. The plane itself is
-//! [`bonded::BondedPlane`].
+//! [`kumade_overlay_io::BondedPlane`].
 
 mod config;
 mod status;

@@ -1,8 +1,8 @@
 //! What a running gateway may be asked through its control socket, and what it replies.
 
 use crate::status::Status;
-pub use ::status::control::{Reply, Request};
-use service::Protocol;
+pub use ::kumade_overlay_status::control::{Reply, Request};
+use kumade_daemon::Protocol;
 
 /// The protocol of the control sockets of gateways.
 #[derive(Debug, Clone, Copy)]

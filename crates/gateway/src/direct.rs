@@ -11,16 +11,16 @@
 //!
 //! The kernel merges packets of one flow as they arrive, and what is merged takes one path: 64 kB at once would fill a slow
 //! path's queue for long. Where paths' rates are known, interfaces of local hosts merge no more than the slowest of them sends
-//! in 2 ms. (See [`net::batch`] for what cannot be bounded.)
+//! in 2 ms. (See [`kumade_net::batch`] for what cannot be bounded.)
 //!
 //! Of a remote site with sessions, only single flows are divided, which are entered into lists while packets pass
 //! ([`FlowLists`]); others take the system's routes, and are noted. A [`SessionPlane`] reads these notes, agrees with the remote
-//! gateway on each flow ([`multipath::nat_session`]), and enters it. Its messages are sealed ([`secure`]) and travel in UDP by
+//! gateway on each flow ([`kumade_multipath::nat_session`]), and enters it. Its messages are sealed ([`kumade_noise_session`]) and travel in UDP by
 //! the paths; how flows may be translated is for each gateway's own configuration to say, and for known keys only.
 //!
 //! Not done: fragments of single flows, which have no ports, are neither divided nor translated.
 //!
-//! Rules are installed at one instant and belong to this process (see [`net::nftables`]): if it is killed, the kernel removes
+//! Rules are installed at one instant and belong to this process (see [`kumade_net::nftables`]): if it is killed, the kernel removes
 //! them, and packets take the system's routes. What is left then (routing tables that nothing uses) is removed by the next
 //! start.
 

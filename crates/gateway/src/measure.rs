@@ -1,7 +1,7 @@
 //! Measurements of the paths, by which a gateway finds out in which ratio to divide packets.
 //!
 //! A [`PathMeasurer`] measures one path at a time on a thread of its own, by the same library as `kumade measure`, when a
-//! [`MeasuredPaths`](multipath::measured::MeasuredPaths) says so; the far end answers with a [`MeasurementServer`], or is any
+//! [`MeasuredPaths`](kumade_multipath::measured::MeasuredPaths) says so; the far end answers with a [`MeasurementServer`], or is any
 //! `kumade serve`. In the direct plane, packets of a measurement carry the path's firewall mark and take its routes; in the
 //! bonded plane they are bound to the path's interface, as its datagrams are.
 //!

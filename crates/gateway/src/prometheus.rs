@@ -1,7 +1,7 @@
 //! The status of a gateway in Prometheus' text format (OpenMetrics).
 
 use crate::status::{Path, Remote, RemotePath, RemoteSessions, Status, Tunnel};
-use ::status::metrics::{Counter, Encoder, Gauge, Labels, Traffics, text, truth};
+use ::kumade_overlay_status::metrics::{Counter, Encoder, Gauge, Labels, Traffics, text, truth};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;

@@ -10,13 +10,15 @@ mod session_text;
 mod sessions;
 mod text;
 
-pub use ::status::{Bucket, PathState, Refused, Resequencing, Traffic, Tunnel, TunnelPath, Waits, age, percent};
+pub use ::kumade_overlay_status::{
+    Bucket, PathState, Refused, Resequencing, Traffic, Tunnel, TunnelPath, Waits, age, percent,
+};
 pub use recorder::recorder;
 pub use sessions::{PhaseCounts, RemoteSessions, Session, SessionCounters, SessionPhase, SessionRole};
 
+use kumade_probe_train::Estimate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use train::Estimate;
 
 /// A gateway at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 mod sites;
 mod tunnel;
 
-use testnet::{eventually, in_namespaces, ip};
+use kumade_netns_testbed::{eventually, in_namespaces, ip};
 use tunnel::{config, is_connected, keys, sent_on_each_path, separate_sites, start};
 
 #[test]

@@ -1,8 +1,8 @@
 //! What a configuration file may say of the bonded plane.
 
-use gateway::config::Plane;
-use gateway::{Config, ConfigError};
-use multipath::{PathChoice, ShareUnit};
+use kumade_gateway::config::Plane;
+use kumade_gateway::{Config, ConfigError};
+use kumade_multipath::{PathChoice, ShareUnit};
 
 const KEY: &str = "85d3f0b4c1a2968777665544332211000123456789abcdef0123456789abcdef";
 

@@ -3,19 +3,19 @@
 mod sites;
 mod tunnel;
 
-use bonded::{BondedConfig, BondedPlane, CarrierConfig};
-use gateway::Config;
-use gateway::config::Plane;
-use net::capture::Capture;
-use net::interface;
-use net::namespace::Namespace;
-use secure::{PresharedKey, PrivateKey};
+use kumade_gateway::Config;
+use kumade_gateway::config::Plane;
+use kumade_net::capture::Capture;
+use kumade_net::interface;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::{eventually, in_namespaces, ip};
+use kumade_noise_session::{PresharedKey, PrivateKey};
+use kumade_overlay_io::{BondedConfig, BondedPlane, CarrierConfig};
 use sites::{Sites, is_up};
 use std::fs;
 use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
-use testnet::{eventually, in_namespaces, ip};
 use tunnel::{PORT, config, directory, is_connected, keys, sent_on_each_path, separate_sites, start};
 
 /// Sites with both planes, connected. Drop the planes before the sites.
@@ -195,7 +195,7 @@ addresses = ["10.8.1.2", "10.8.2.2"]
     );
     let config = Config::from_toml(&text, "test.toml", &["path1", "path2"].map(String::from)).unwrap();
     let Plane::Bonded(bonded) = &config.plane else { panic!("another plane") };
-    gateway::bonded::plane_config(&config, bonded, keys[0].clone(), vec![PresharedKey::default()], directory())
+    kumade_gateway::bonded::plane_config(&config, bonded, keys[0].clone(), vec![PresharedKey::default()], directory())
 }
 
 fn routing(inside: &Namespace) -> String {

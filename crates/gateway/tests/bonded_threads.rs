@@ -3,16 +3,16 @@
 mod sites;
 mod tunnel;
 
-use bonded::{BondedConfig, BondedPlane, CarrierConfig};
-use net::capture::Capture;
-use secure::PrivateKey;
+use kumade_net::capture::Capture;
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, ip};
+use kumade_noise_session::PrivateKey;
+use kumade_overlay_io::{BondedConfig, BondedPlane, CarrierConfig};
 use sites::Sites;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
-use testnet::{TEST_DEADLINE, eventually, in_namespaces, ip};
 use tunnel::{PORT, config, is_connected, keys, sent_on_each_path, separate_sites, start};
 
 fn of_threads(own: u8, keys: &[PrivateKey; 2], knows_far: bool, threads: usize) -> BondedConfig {

@@ -1,8 +1,8 @@
 //! What a configuration file may say, and how faults in it are told.
 
-use gateway::config::{PathOption, Side, SimpleConfig};
-use gateway::direct::Plan;
-use gateway::{Config, ConfigError};
+use kumade_gateway::config::{PathOption, Side, SimpleConfig};
+use kumade_gateway::direct::Plan;
+use kumade_gateway::{Config, ConfigError};
 use proptest::prelude::*;
 
 const VALID: &str = r#"[gateway]

@@ -4,21 +4,21 @@ mod counter;
 mod sites;
 
 use counter::Counter;
-use gateway::Config;
-use gateway::direct::{DirectError, DirectPlane};
 use ipnet::IpNet;
-use multipath::nat_session::DividedRule;
-use net::batch::BatchLimits;
-use net::namespace::Namespace;
-use net::nftables::Statement;
-use packet::{Addresses, FlowKey};
-use service::RuntimeDir;
+use kumade_daemon::RuntimeDir;
+use kumade_gateway::Config;
+use kumade_gateway::direct::{DirectError, DirectPlane};
+use kumade_multipath::nat_session::DividedRule;
+use kumade_net::batch::BatchLimits;
+use kumade_net::namespace::Namespace;
+use kumade_net::nftables::Statement;
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, ip};
+use kumade_packet::{Addresses, FlowKey};
 use sites::{Sites, is_up};
 use std::env;
 use std::fs;
 use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
-use testnet::{TEST_DEADLINE, eventually, in_namespaces, ip};
 
 fn network(text: &str) -> IpNet {
     text.parse().unwrap()

@@ -3,22 +3,22 @@
 //! How well a path is measured depends on how busy the machine is: what must hold is that a ratio is that of the measured
 //! rates, or that the gateway says why it has none and leaves the configured one.
 
-use bonded::BondedPlane;
-use gateway::Config;
-use gateway::config::Plane;
-use gateway::direct::DirectPlane;
-use gateway::measure::{MeasurementServer, PathMeasurer};
-use link::LinkConfig;
-use multipath::measured::ratio_of_rates;
-use net::clock;
-use net::namespace::Namespace;
-use secure::{PresharedKey, PrivateKey};
-use service::RuntimeDir;
+use kumade_daemon::RuntimeDir;
+use kumade_gateway::Config;
+use kumade_gateway::config::Plane;
+use kumade_gateway::direct::DirectPlane;
+use kumade_gateway::measure::{MeasurementServer, PathMeasurer};
+use kumade_link::LinkConfig;
+use kumade_multipath::measured::ratio_of_rates;
+use kumade_net::clock;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::{PathLinks, Sites, eventually, in_namespaces, ip};
+use kumade_noise_session::{PresharedKey, PrivateKey};
+use kumade_overlay_io::BondedPlane;
+use kumade_units::{Rate, Span};
 use std::env;
 use std::fs;
 use std::path::PathBuf;
-use testnet::{PathLinks, Sites, eventually, in_namespaces, ip};
-use units::{Rate, Span};
 
 const LEFT: &str = r#"
 [gateway]
@@ -110,7 +110,7 @@ fn without_an_answer_the_configured_weights_stay_and_the_reason_is_told() {
         let sites = sites();
         let (mut plane, mut measurer) = start(&sites, "silent");
         measure(&sites, &mut plane, &mut measurer);
-        let refused = |status: &gateway::measure::MeasuredPathStatus, words: &str| {
+        let refused = |status: &kumade_gateway::measure::MeasuredPathStatus, words: &str| {
             let reason = status.error.clone().unwrap();
             assert!(reason.contains(words), "{reason}");
             assert_eq!((status.rate, status.weight), (None, None));
@@ -160,7 +160,7 @@ fn the_bonded_plane_is_told_what_was_measured_of_idle_paths() {
             let Plane::Bonded(bonded) = &config.plane else { unreachable!("it is") };
             let keys = (PrivateKey::from_bytes([own; 32]), vec![PresharedKey::default()]);
             let directory = runtime(&format!("bonded{own}"));
-            let keyed = gateway::bonded::plane_config(&config, bonded, keys.0, keys.1, directory);
+            let keyed = kumade_gateway::bonded::plane_config(&config, bonded, keys.0, keys.1, directory);
             ip(inside, &["route", "del", &format!("10.{}.0.0/24", 3 - own)]).unwrap();
             inside.run(|| BondedPlane::start(keyed)).unwrap().unwrap()
         };

@@ -5,16 +5,17 @@ mod counter;
 mod sites;
 
 use counter::Counter;
-use gateway::Config;
-use gateway::direct::{DirectPlane, RemoteSessions, SessionPlane};
-use gateway::status::{Status, recorder};
-use multipath::nat_session::{NatRole, RefusalReason, SessionPhase};
-use net::interface::Family;
-use net::namespace::Namespace;
-use net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
-use packet::{Addresses, FlowKey};
-use secure::{PresharedKey, PrivateKey, PublicKey};
-use service::RuntimeDir;
+use kumade_daemon::RuntimeDir;
+use kumade_gateway::Config;
+use kumade_gateway::direct::{DirectPlane, RemoteSessions, SessionPlane};
+use kumade_gateway::status::{Status, recorder};
+use kumade_multipath::nat_session::{NatRole, RefusalReason, SessionPhase};
+use kumade_net::interface::Family;
+use kumade_net::namespace::Namespace;
+use kumade_net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces};
+use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
+use kumade_packet::{Addresses, FlowKey};
 use sites::Sites;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -22,7 +23,6 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::{TEST_DEADLINE, eventually, in_namespaces};
 
 /// One end of the sites, as its gateway knows it.
 struct Site<'a> {

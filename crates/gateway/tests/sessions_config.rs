@@ -1,8 +1,8 @@
 //! What a configuration file may say of NAT sessions.
 
-use gateway::direct::Plan;
-use gateway::{Config, ConfigError};
-use units::Span;
+use kumade_gateway::direct::Plan;
+use kumade_gateway::{Config, ConfigError};
+use kumade_units::Span;
 
 const KEY: &str = "85d3f0b4c1a2968777665544332211000123456789abcdef0123456789abcdef";
 

@@ -1,10 +1,10 @@
 //! Options whose values are names from a table of the libraries, each followed by parameters.
 
 use clap::builder::{PossibleValue, TypedValueParser};
-use estimate::{METHODS, MethodInfo, MethodSettings};
-use lab::atlas::PathKind;
-use lab::fairness::DisciplineChoice;
-use lab::multipath::Plane;
+use kumade_estimate::{METHODS, MethodInfo, MethodSettings};
+use kumade_lab::atlas::PathKind;
+use kumade_lab::fairness::DisciplineChoice;
+use kumade_lab::multipath::Plane;
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::str::FromStr;
@@ -47,7 +47,7 @@ pub fn method() -> Choice<MethodSettings> {
 
 fn method_help(info: &MethodInfo) -> String {
     let parameters = info.parameters().into_iter().map(|parameter| {
-        let estimate::ParameterInfo { name, value, default, help } = parameter;
+        let kumade_estimate::ParameterInfo { name, value, default, help } = parameter;
         format!("; {name}={value}: {help} [default: {default}]")
     });
     [info.summary.to_owned()].into_iter().chain(parameters).collect()
@@ -65,7 +65,7 @@ pub fn experiment() -> Choice<String> {
 
 /// Names and titles.
 static EXPERIMENTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
-    let experiments = lab::experiments().unwrap_or_default();
+    let experiments = kumade_lab::experiments().unwrap_or_default();
     experiments.iter().map(|each| (each.name().to_owned(), each.title().to_owned())).collect()
 });
 

@@ -1,9 +1,9 @@
 //! What a program that serves others gives up once it needs it no more, and says so.
 
 use crate::output::note;
-use net::SetupError;
-use net::privileges::{self, FIRST_UNPRIVILEGED_PORT, NET_ADMIN, NET_BIND_SERVICE, NET_RAW};
-use net::sandbox;
+use kumade_net::SetupError;
+use kumade_net::privileges::{self, FIRST_UNPRIVILEGED_PORT, NET_ADMIN, NET_BIND_SERVICE, NET_RAW};
+use kumade_net::sandbox;
 
 /// What has been given up, in words.
 #[derive(Debug, Default)]

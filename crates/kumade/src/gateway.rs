@@ -8,12 +8,12 @@ mod status;
 use crate::output::{StandardOutput, note};
 use crate::usage::usage;
 use anyhow::Context;
-use bonded::CarrierConfig;
 use clap::{Args, Subcommand};
-use gateway::config::{PathOption, Plane, SimpleBonded, SimpleConfig};
-use gateway::direct::{Plan, check_host};
-use gateway::{Config, ConfigError};
-use net::interface;
+use kumade_gateway::config::{PathOption, Plane, SimpleBonded, SimpleConfig};
+use kumade_gateway::direct::{Plan, check_host};
+use kumade_gateway::{Config, ConfigError};
+use kumade_net::interface;
+use kumade_overlay_io::CarrierConfig;
 use registry::DEFAULT_NAME;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "FILE", requires = "key")]
     preshared_key: Option<String>,
     /// How many threads carry packets; each further one has the next port. For gateways that carry more than one thread does
-    #[arg(long, value_name = "COUNT", requires = "key", value_parser = clap::value_parser!(u8).range(1..=bonded::MAX_THREADS as i64))]
+    #[arg(long, value_name = "COUNT", requires = "key", value_parser = clap::value_parser!(u8).range(1..=kumade_overlay_io::MAX_THREADS as i64))]
     threads: Option<u8>,
     /// Name of the gateway, for `kumade gateway status`
     #[arg(long, default_value = DEFAULT_NAME)]
@@ -108,7 +108,7 @@ pub fn run(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
 /// The inner error is for the file's content.
 fn read(file: &Path) -> anyhow::Result<Result<Config, ConfigError>> {
     let name = file.display().to_string();
-    let text = service::read_text(file).with_context(|| format!("cannot read the configuration {name}"))?;
+    let text = kumade_daemon::read_text(file).with_context(|| format!("cannot read the configuration {name}"))?;
     Ok(Config::from_toml(&text, &name, &interface::names()?))
 }
 

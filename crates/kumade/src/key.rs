@@ -3,7 +3,7 @@
 use crate::output::StandardOutput;
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
-use secure::{KeyError, PresharedKey, PrivateKey};
+use kumade_noise_session::{KeyError, PresharedKey, PrivateKey};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};

@@ -4,24 +4,24 @@ use crate::choice;
 use crate::output::{StandardOutput, note};
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use estimate::MethodSettings;
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::accuracy::{
+use kumade_estimate::MethodSettings;
+use kumade_lab::accuracy::{
     self, Accuracy, BottleneckKind, CrossKind, CrossSource, Progress, RealTime, Report, Testbed, Transport, VirtualTime,
 };
-use lab::atlas::{self, AtlasProgress, LeftOut, PathAtlas, PathAtlasReport, PathKind};
-use lab::contention::{self, Contention, ContentionProgress, ContentionReport};
-use lab::fairness::{self, DisciplineChoice, Fairness, FairnessProgress, FairnessReport};
-use lab::fast_links::{self, FastLinks, FastLinksProgress, FastLinksReport};
-use lab::multipath::{self, Multipath, MultipathProgress, MultipathReport, Plane};
-use lab::nat_session::{self, NatProgress, NatSessionReport, NatSessions};
-use lab::{Document, Experiment, Overrides};
+use kumade_lab::atlas::{self, AtlasProgress, LeftOut, PathAtlas, PathAtlasReport, PathKind};
+use kumade_lab::contention::{self, Contention, ContentionProgress, ContentionReport};
+use kumade_lab::fairness::{self, DisciplineChoice, Fairness, FairnessProgress, FairnessReport};
+use kumade_lab::fast_links::{self, FastLinks, FastLinksProgress, FastLinksReport};
+use kumade_lab::multipath::{self, Multipath, MultipathProgress, MultipathReport, Plane};
+use kumade_lab::nat_session::{self, NatProgress, NatSessionReport, NatSessions};
+use kumade_lab::{Document, Experiment, Overrides};
+use kumade_units::Direction;
+use kumade_units::{Rate, Span, parse};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use units::Direction;
-use units::{Rate, Span, parse};
 
 /// Exit status of an invalid request.
 const USAGE: u8 = 2;
@@ -143,7 +143,7 @@ pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
 
 fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let read = |path: &PathBuf| {
-        let text = service::read_text(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = kumade_daemon::read_text(path).with_context(|| format!("cannot read {}", path.display()))?;
         FairnessReport::from_json(&text).with_context(|| format!("cannot compare {}", path.display()))
     };
     let text = fairness::compare(&read(&args.one)?, &read(&args.other)?);
@@ -153,7 +153,7 @@ fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
 
 fn list() -> anyhow::Result<ExitCode> {
     let mut out = StandardOutput;
-    for experiment in lab::experiments()? {
+    for experiment in kumade_lab::experiments()? {
         let paper = experiment.paper().map_or(String::new(), |paper| format!("{}, {}", paper.system, paper.figure));
         writeln!(out, "{:<17}  {paper:<40}  {}", experiment.name(), experiment.title())?;
     }
@@ -162,7 +162,7 @@ fn list() -> anyhow::Result<ExitCode> {
 
 fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let overrides = args.overrides();
-    let experiments: Result<Vec<_>, _> = args.names.iter().map(|name| lab::load(name, &overrides)).collect();
+    let experiments: Result<Vec<_>, _> = args.names.iter().map(|name| kumade_lab::load(name, &overrides)).collect();
     let experiments = match experiments {
         Ok(experiments) => experiments,
         Err(error) => {
@@ -171,12 +171,12 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
         }
     };
     if experiments.iter().any(|experiment| !experiment.is_virtual()) {
-        net::namespace::enter_user_namespace_if_needed()?;
+        kumade_net::namespace::enter_user_namespace_if_needed()?;
     }
     // The first signal stops the experiment after the current run, with a report; the second ends the program at once.
-    let stop = service::signals::termination_or_exit(FAILED).context("cannot listen for Ctrl-C")?;
+    let stop = kumade_daemon::signals::termination_or_exit(FAILED).context("cannot listen for Ctrl-C")?;
     for experiment in &experiments {
-        lab::prepare(&args.directory(experiment))?;
+        kumade_lab::prepare(&args.directory(experiment))?;
     }
     for (index, experiment) in experiments.iter().enumerate() {
         let (report, measured) = match experiment {
@@ -225,7 +225,7 @@ fn compete(experiment: &Fairness, stop: &AtomicBool) -> anyhow::Result<Reported>
     note!("{}: {}", experiment.name, fairness::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(runs as u64);
-    let started = lab::now_utc();
+    let started = kumade_lab::now_utc();
     let mut show = |progress: FairnessProgress<'_>| match progress {
         FairnessProgress::Running(point) => {
             bar.set_message(format!("{}: {}, {}", experiment.name, point.discipline, point.case.label));
@@ -248,7 +248,7 @@ fn contend(experiment: &Contention, stop: &AtomicBool) -> anyhow::Result<Reporte
     note!("{}: {}", experiment.name, contention::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(experiment.runs() as u64);
-    let started = lab::now_utc();
+    let started = kumade_lab::now_utc();
     let mut show = |progress: ContentionProgress<'_>| match progress {
         ContentionProgress::Searched(tried, case) => {
             bar.set_message(format!("{}: found {}", experiment.name, case.label));
@@ -276,7 +276,7 @@ fn transfer(experiment: &Multipath, stop: &AtomicBool) -> anyhow::Result<Reporte
     note!("{}: {}", experiment.name, multipath::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(experiment.points().len() as u64);
-    let started = lab::now_utc();
+    let started = kumade_lab::now_utc();
     let mut show = |progress: MultipathProgress<'_>| match progress {
         MultipathProgress::Running(point) => {
             bar.set_message(format!("{}: {}, {}", experiment.name, point.contender, point.case.label));
@@ -297,7 +297,7 @@ fn agree(experiment: &NatSessions, stop: &AtomicBool) -> anyhow::Result<Reported
     note!("{}: {}", experiment.name, nat_session::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(experiment.points().len() as u64);
-    let started = lab::now_utc();
+    let started = kumade_lab::now_utc();
     let mut show = |progress: NatProgress<'_>| match progress {
         NatProgress::Running(point) => bar.set_message(format!("{}: {}", experiment.name, point.case.label)),
         NatProgress::Repeating { lateness } => {
@@ -315,7 +315,7 @@ fn survey(experiment: &PathAtlas, stop: &AtomicBool) -> anyhow::Result<Reported>
     note!("{}: {}", experiment.name, atlas::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(experiment.points().len() as u64);
-    let started = lab::now_utc();
+    let started = kumade_lab::now_utc();
     let mut show = |progress: AtlasProgress<'_>| match progress {
         AtlasProgress::LeftOut(LeftOut { kind, reason }, runs) => {
             bar.suspend(|| note!("{}: {kind} is left out: {reason}", experiment.name));
@@ -347,7 +347,7 @@ fn carry(experiment: &FastLinks, stop: &AtomicBool) -> anyhow::Result<Reported> 
     note!("{}: {}", experiment.name, fast_links::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(experiment.measurements() as u64);
-    let started = lab::now_utc();
+    let started = kumade_lab::now_utc();
     let mut show = |progress: FastLinksProgress<'_>| match progress {
         FastLinksProgress::Building(path) => {
             bar.set_message(format!("{}: building a link of {}, MTU {}", experiment.name, path.rate, path.mtu));
@@ -369,7 +369,7 @@ fn carry(experiment: &FastLinks, stop: &AtomicBool) -> anyhow::Result<Reported> 
 
 fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<Reported> {
     let bar = progress_bar(&experiment.name)?;
-    let started = lab::now_utc();
+    let started = kumade_lab::now_utc();
     let first = experiment.scenarios.first().unwrap_or(&experiment.stated);
     let mut testbed: Box<dyn Testbed> =
         if experiment.is_virtual() { Box::new(VirtualTime) } else { Box::new(RealTime::build(first)?) };

@@ -6,9 +6,9 @@ pub mod screen;
 
 use anyhow::Context;
 use history::{History, Snapshot};
+use kumade_daemon::signals;
 use ratatui::Frame;
 use screen::{Input, Screen};
-use service::signals;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 

@@ -15,10 +15,12 @@ use crate::usage::usage;
 use crate::{choice, key};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use estimate::{MethodSettings, RequestedBudget};
-use measurement::{Directions, MeasurementPlan, TransportChoice};
-use probe::{Binding, DEFAULT_PORT, Family, MeasureConfig, NtpServer};
-use probe::{STAMP_PORT, StampConfig, measure_stamp};
+use kumade_client::{Binding, DEFAULT_PORT, Family, MeasureConfig, NtpServer};
+use kumade_client::{STAMP_PORT, StampConfig, measure_stamp};
+use kumade_estimate::{MethodSettings, RequestedBudget};
+use kumade_measurement::{Directions, MeasurementPlan, TransportChoice};
+use kumade_probe_train::Transport;
+use kumade_units::{Span, parse};
 use show::{Output, Shown};
 use std::fmt;
 use std::net::IpAddr;
@@ -26,8 +28,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 use summary::View;
-use train::Transport;
-use units::{Span, parse};
 
 /// Measure available bandwidth, capacity, one-way delay and loss to a host that runs `kumade serve`
 ///
@@ -167,7 +167,7 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
         return show::run(&shown, &|_| measure_stamp(&config));
     }
     let config = args.config()?;
-    show::run(&shown, &|on_event| probe::measure(&config, on_event))
+    show::run(&shown, &|on_event| kumade_client::measure(&config, on_event))
 }
 
 impl MeasureArgs {

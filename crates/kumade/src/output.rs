@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 /// A line on standard error, if it takes one. It may repeat what stands in a file, or what a server says.
 pub(crate) fn write_note(line: fmt::Arguments<'_>) {
-    writeln!(io::stderr(), "{}", lab::printable(&line.to_string())).ok();
+    writeln!(io::stderr(), "{}", kumade_lab::printable(&line.to_string())).ok();
 }
 
 /// As `eprintln!`, but where standard error is closed or full, it says nothing instead of panicking.

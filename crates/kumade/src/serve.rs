@@ -7,14 +7,14 @@ use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use serve::{DEFAULT_PORT, Reflector, ReflectorConfig, STAMP_PORT, ServeError, Server, ServerConfig};
+use kumade_serve::{DEFAULT_PORT, Reflector, ReflectorConfig, STAMP_PORT, ServeError, Server, ServerConfig};
+use kumade_units::{Span, parse};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::thread::ScopedJoinHandle;
-use units::{Span, parse};
 
 /// [`STAMP_PORT`] as an option's default.
 const STAMP_PORT_TEXT: &str = "862";
@@ -28,7 +28,7 @@ const STAMP_PORT_TEXT: &str = "862";
 pub struct ServeArgs {
     /// Address, port, or both to listen on, such as 7273 or 127.0.0.1:7273 [default: port 7272 on all addresses, IPv6
     /// and IPv4]
-    #[arg(long, value_name = "[ADDRESS][:PORT]", value_parser = |text: &str| service::listen_address(text, DEFAULT_PORT))]
+    #[arg(long, value_name = "[ADDRESS][:PORT]", value_parser = |text: &str| kumade_daemon::listen_address(text, DEFAULT_PORT))]
     listen: Option<SocketAddr>,
     /// Pre-shared key: serve only clients that have it, and encrypt the control connection. A file with 64 hexadecimal
     /// digits (`kumade key preshared --output FILE`)
@@ -65,7 +65,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let mut config = config(args)?;
     let reflector = stamp.map(|port| bind_reflector(port, &config)).transpose()?;
     config.max_pending = config.max_pending.min(raise_descriptor_limit() / 2);
-    let stop = service::signals::termination().context("cannot listen for Ctrl-C")?;
+    let stop = kumade_daemon::signals::termination().context("cannot listen for Ctrl-C")?;
     let server = Server::bind(config).map_err(|error| described(&error, LISTEN))?;
     let address = server.local_addr();
     let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };

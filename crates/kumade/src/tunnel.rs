@@ -9,14 +9,16 @@ use crate::usage::usage;
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
+use kumade_daemon::listen_address;
+use kumade_noise_session::PublicKey;
+use kumade_tunnel::{
+    Allowed, Carrier, ConnectionTuning, DEFAULT_PORT, End, Forward, Peer, Relayed, RtoLimits, TunnelConfig,
+};
+use kumade_units::{Span, parse};
 use run::Visibility;
-use secure::PublicKey;
-use service::listen_address;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tunnel::{Allowed, Carrier, ConnectionTuning, DEFAULT_PORT, End, Forward, Peer, Relayed, RtoLimits, TunnelConfig};
-use units::{Span, parse};
 
 /// Carry IP packets or TCP connections between two hosts, encrypted, over TCP or UDP, until Ctrl-C
 ///

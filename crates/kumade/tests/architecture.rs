@@ -11,61 +11,72 @@ use std::process::Command;
 const EDGES: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("packet", &[]),
-    ("train", &["units"]),
-    ("estimate", &["train", "units"]),
+    ("probe-train", &["units"]),
+    ("estimate", &["probe-train", "units"]),
     // The ECN field of the packets that a queue may mark.
     ("link", &["packet", "units"]),
     ("middlebox", &["packet", "units"]),
     // Packets wait in a queue discipline until a path has room; a measured rate has its interval; NAT sessions are of flows.
-    ("multipath", &["link", "packet", "train", "units"]),
-    ("secure", &["units"]),
+    ("multipath", &["link", "packet", "probe-train", "units"]),
+    ("noise-session", &["units"]),
     // Client and server may share a key.
-    ("wire", &["secure", "train", "units"]),
-    ("measurement", &["estimate", "train", "units"]),
+    ("wire", &["noise-session", "probe-train", "units"]),
+    ("measurement", &["estimate", "probe-train", "units"]),
     // What a gateway and a tunnel do between hosts and paths.
-    ("dataplane", &["link", "multipath", "packet", "secure", "units"]),
+    ("dataplane", &["link", "multipath", "packet", "noise-session", "units"]),
     // Virtual paths carry the trains of a whole measurement, and those of a method alone. Two sites are joined by the
     // gateways' own code, which asks what packets are.
-    ("sim", &["estimate", "link", "measurement", "multipath", "packet", "train", "units"]),
+    ("sim", &["estimate", "link", "measurement", "multipath", "packet", "probe-train", "units"]),
     // Packet sockets and TUN devices know the headers' lengths and checksums.
     ("net", &["packet", "units"]),
-    ("transport", &["net", "train", "units", "wire"]),
+    ("transport", &["net", "probe-train", "units", "wire"]),
     // The label that a link wants of each packet: flow and ECN.
-    ("runtime", &["link", "net", "packet", "units"]),
-    ("service", &["net", "units"]),
+    ("packet-loop", &["link", "net", "packet", "units"]),
+    ("daemon", &["net", "units"]),
     // TCP connections of a tunnel that carry no packets.
-    ("relay", &["net", "runtime", "secure", "service", "units"]),
+    ("relay", &["net", "packet-loop", "noise-session", "daemon", "units"]),
     // What a gateway and a tunnel do, over sockets.
-    ("bonded", &["dataplane", "multipath", "net", "packet", "runtime", "secure", "service", "units"]),
+    ("overlay-io", &["dataplane", "multipath", "net", "packet", "packet-loop", "noise-session", "daemon", "units"]),
     // What is seen of a bonded plane.
-    ("status", &["bonded", "dataplane", "multipath", "net", "units"]),
+    ("overlay-status", &["overlay-io", "dataplane", "multipath", "net", "units"]),
     // Its reference clock speaks NTP.
-    ("testnet", &["link", "middlebox", "net", "packet", "runtime", "units", "wire"]),
-    // The STAMP client fits the clocks itself (`estimate::delay`).
-    ("probe", &["estimate", "measurement", "net", "train", "transport", "units", "wire"]),
+    ("netns-testbed", &["link", "middlebox", "net", "packet", "packet-loop", "units", "wire"]),
+    // The STAMP client fits the clocks itself (`kumade_estimate::delay`).
+    ("client", &["estimate", "measurement", "net", "probe-train", "transport", "units", "wire"]),
     // Who gives way where there is not room for all.
-    ("serve", &["net", "service", "train", "transport", "units", "wire"]),
-    ("emulator", &["link", "middlebox", "net", "packet", "runtime", "service", "units"]),
+    ("serve", &["net", "daemon", "probe-train", "transport", "units", "wire"]),
+    ("emulator", &["link", "middlebox", "net", "packet", "packet-loop", "daemon", "units"]),
     (
         "tunnel",
-        &["bonded", "dataplane", "multipath", "net", "relay", "runtime", "secure", "service", "status", "units"],
+        &[
+            "overlay-io",
+            "dataplane",
+            "multipath",
+            "net",
+            "relay",
+            "packet-loop",
+            "noise-session",
+            "daemon",
+            "overlay-status",
+            "units",
+        ],
     ),
     // It measures its paths, and answers the measurements of other gateways.
     (
         "gateway",
         &[
-            "bonded",
+            "overlay-io",
             "dataplane",
             "multipath",
             "net",
             "packet",
-            "probe",
-            "runtime",
-            "secure",
+            "client",
+            "packet-loop",
+            "noise-session",
             "serve",
-            "service",
-            "status",
-            "train",
+            "daemon",
+            "overlay-status",
+            "probe-train",
             "units",
         ],
     ),
@@ -73,7 +84,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "lab",
         &[
-            "bonded",
+            "overlay-io",
             "dataplane",
             "estimate",
             "gateway",
@@ -83,13 +94,13 @@ const EDGES: &[(&str, &[&str])] = &[
             "multipath",
             "net",
             "packet",
-            "probe",
-            "secure",
+            "client",
+            "noise-session",
             "serve",
-            "service",
+            "daemon",
             "sim",
-            "testnet",
-            "train",
+            "netns-testbed",
+            "probe-train",
             "tunnel",
             "units",
         ],
@@ -98,7 +109,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "kumade",
         &[
-            "bonded",
+            "overlay-io",
             "emulator",
             "estimate",
             "gateway",
@@ -106,12 +117,12 @@ const EDGES: &[(&str, &[&str])] = &[
             "link",
             "measurement",
             "net",
-            "probe",
-            "secure",
+            "client",
+            "noise-session",
             "serve",
-            "service",
-            "status",
-            "train",
+            "daemon",
+            "overlay-status",
+            "probe-train",
             "tunnel",
             "units",
         ],
@@ -119,18 +130,18 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// What the tests of any crate may use besides: networks, and a server to measure against.
-const FOR_TESTS: [&str; 2] = ["testnet", "serve"];
+const FOR_TESTS: [&str; 2] = ["netns-testbed", "serve"];
 
 /// Crates without clock, socket, thread and global randomness.
 const PURE: [&str; 12] = [
     "units",
     "packet",
-    "train",
+    "probe-train",
     "estimate",
     "link",
     "middlebox",
     "multipath",
-    "secure",
+    "noise-session",
     "wire",
     "measurement",
     "dataplane",
@@ -263,7 +274,7 @@ fn workspace_dependencies() -> BTreeMap<String, Uses> {
         .expect("cargo metadata");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    // Libraries are published under this prefix; their folders and imports do without.
+    // Every package has this prefix; the folders do without.
     let text = |value: &serde_json::Value| value.as_str().unwrap().trim_start_matches("kumade-").to_owned();
     let packages = metadata["packages"].as_array().unwrap();
     let uses = |package: &serde_json::Value| {

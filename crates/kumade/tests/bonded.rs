@@ -2,8 +2,9 @@
 
 mod soak;
 
-use net::interface;
-use net::namespace::Namespace;
+use kumade_net::interface;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::{eventually, in_namespaces, ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -13,7 +14,6 @@ use std::net::{TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use testnet::{eventually, in_namespaces, ip};
 
 /// A gateway in a namespace of its own. Left is 1, right is 2.
 struct Site {

@@ -3,7 +3,8 @@
 mod server;
 
 use assert_cmd::Command;
-use net::namespace::Namespace;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, ip};
 use server::Serving;
 use std::fs::{OpenOptions, Permissions};
 use std::io::{BufRead, BufReader};
@@ -12,7 +13,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{self, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::{TEST_DEADLINE, eventually, in_namespaces, ip};
 
 fn kumade(args: &[&str]) -> assert_cmd::assert::Assert {
     Command::cargo_bin("kumade").unwrap().args(args).timeout(TEST_DEADLINE).assert()

@@ -13,10 +13,11 @@
 //!
 //! Processes for different kinds or calls may run side by side.
 
-use net::fault_injection::{CALLS, Fault, Faulty, Plan, Seen, obstacle};
-use net::interface;
-use net::namespace::Namespace;
-use net::offloads::{Offloads, Switches};
+use kumade_net::fault_injection::{CALLS, Fault, Faulty, Plan, Seen, obstacle};
+use kumade_net::interface;
+use kumade_net::namespace::Namespace;
+use kumade_net::offloads::{Offloads, Switches};
+use kumade_netns_testbed::{TEST_DEADLINE, in_namespaces, ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use server::Serving;
@@ -28,7 +29,6 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use testnet::{TEST_DEADLINE, in_namespaces, ip};
 
 mod server;
 

@@ -1,9 +1,10 @@
 //! `kumade gateway` as people use it: what it prints, and what it leaves in the system, however it ends.
 
-use net::batch::BatchLimits;
-use net::interface;
-use net::namespace::Namespace;
-use net::nftables::{InstalledTable, Table};
+use kumade_net::batch::BatchLimits;
+use kumade_net::interface;
+use kumade_net::namespace::Namespace;
+use kumade_net::nftables::{InstalledTable, Table};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, ip};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
@@ -14,7 +15,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::time::Instant;
-use testnet::{TEST_DEADLINE, eventually, in_namespaces, ip};
 
 const CONFIG: &str = r#"
 [gateway]

@@ -2,8 +2,9 @@
 
 mod privileges;
 
-use net::interface;
-use net::namespace::Namespace;
+use kumade_net::interface;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::{eventually, in_namespaces, ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::{self, Permissions};
@@ -13,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
-use testnet::{eventually, in_namespaces, ip};
 
 const CONFIG: &str = r#"
 [gateway]

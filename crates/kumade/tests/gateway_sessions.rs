@@ -7,8 +7,9 @@ mod counter;
 mod sites;
 
 use counter::Counter;
-use net::namespace::Namespace;
-use net::nftables::{InstalledTable, Statement, Table};
+use kumade_net::namespace::Namespace;
+use kumade_net::nftables::{InstalledTable, Statement, Table};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -19,7 +20,6 @@ use std::net::{TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use testnet::{TEST_DEADLINE, eventually, in_namespaces, ip};
 
 /// A gateway. Left is 1, right is 2.
 struct Site<'a> {

@@ -3,6 +3,9 @@
 //! With the usual waiting time, and a table of what each server has cost:
 //! `cargo test -p kumade --test hostile_server -- --ignored --nocapture`.
 
+use kumade_netns_testbed::TEST_DEADLINE;
+use kumade_units::Span;
+use kumade_wire::{ClientMessage, Limits, ServerMessage, ServerSession, Token, Version};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 use std::fs;
@@ -11,9 +14,6 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::TEST_DEADLINE;
-use units::Span;
-use wire::{ClientMessage, Limits, ServerMessage, ServerSession, Token, Version};
 
 /// How often a slow server says something.
 const DRIP: Duration = Duration::from_secs(1);

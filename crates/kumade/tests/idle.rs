@@ -4,9 +4,9 @@
 mod server;
 
 use assert_cmd::Command;
+use kumade_netns_testbed::TEST_DEADLINE;
 use server::Serving;
 use std::net::TcpStream;
-use testnet::TEST_DEADLINE;
 
 #[test]
 fn a_thousand_idle_connections_hinder_nobody() {

@@ -1,10 +1,10 @@
 //! Keys as people make them.
 
 use assert_cmd::Command;
+use kumade_netns_testbed::TEST_DEADLINE;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use testnet::TEST_DEADLINE;
 
 fn kumade(args: &[&str], input: &str) -> assert_cmd::assert::Assert {
     Command::cargo_bin("kumade").unwrap().args(args).write_stdin(input).timeout(TEST_DEADLINE).assert()

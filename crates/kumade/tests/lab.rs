@@ -1,9 +1,9 @@
 //! `kumade lab` as people use it.
 
 use assert_cmd::Command;
+use kumade_netns_testbed::TEST_DEADLINE;
 use std::fs;
 use std::path::{Path, PathBuf};
-use testnet::TEST_DEADLINE;
 
 fn kumade(args: &[&str]) -> assert_cmd::assert::Assert {
     Command::cargo_bin("kumade").unwrap().args(args).timeout(TEST_DEADLINE).assert()

@@ -1,5 +1,6 @@
 //! However `kumade lab run` ends, nothing of it stays: no process, no network namespace, no interface.
 
+use kumade_netns_testbed::{TEST_DEADLINE, eventually};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
@@ -10,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::{TEST_DEADLINE, eventually};
 
 /// A long experiment, in the middle of a measurement.
 struct Running {

@@ -2,9 +2,10 @@
 
 mod privileges;
 
-use net::interface;
-use net::namespace::Namespace;
-use net::offloads::{Offloads, Switches};
+use kumade_net::interface;
+use kumade_net::namespace::Namespace;
+use kumade_net::offloads::{Offloads, Switches};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -14,7 +15,6 @@ use std::net::{TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use testnet::{TEST_DEADLINE, eventually, in_namespaces};
 
 /// ```text
 /// left ══ veth ══ middle: one, two ══ veth ══ right

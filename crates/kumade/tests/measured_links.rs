@@ -2,10 +2,10 @@
 
 mod tunnel_ends;
 
+use kumade_netns_testbed::{VethHosts, in_namespaces};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::process::{Child, Stdio};
-use testnet::{VethHosts, in_namespaces};
 use tunnel_ends::{end_with, lines, program, wait_for};
 
 /// Ended when dropped.
@@ -18,7 +18,7 @@ impl Drop for Ended {
     }
 }
 
-fn program_in(host: &net::namespace::Namespace, arguments: &[&str]) -> Ended {
+fn program_in(host: &kumade_net::namespace::Namespace, arguments: &[&str]) -> Ended {
     let mut command = host.command(program().get_program());
     Ended(command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
 }

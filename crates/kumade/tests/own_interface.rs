@@ -1,10 +1,10 @@
 //! Shapers on the interfaces of the host that measures, and of the server.
 
+use kumade_netns_testbed::{VethHosts, in_namespaces, ip};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
-use testnet::{VethHosts, in_namespaces, ip};
 
 /// Ended when dropped.
 struct Ended(Child);

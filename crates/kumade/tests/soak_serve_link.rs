@@ -3,8 +3,9 @@
 //!
 //! `KUMADE_SOAK_SECONDS=600 cargo test -p kumade --test soak_serve_link -- --ignored --nocapture`
 
-use net::interface;
-use net::namespace::Namespace;
+use kumade_net::interface;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::{eventually, in_namespaces, ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
@@ -12,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::{eventually, in_namespaces, ip};
 
 /// What a process has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,12 +3,12 @@
 mod privileges;
 mod tunnel_ends;
 
+use kumade_netns_testbed::{VethHosts, eventually, in_namespaces};
 use nix::sys::signal::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command};
 use std::thread;
-use testnet::{VethHosts, eventually, in_namespaces};
 use tunnel_ends::{Keys, end_with, has_device, hosts, lines, program, wait_for};
 
 /// One end, with a device.

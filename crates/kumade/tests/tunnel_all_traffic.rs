@@ -2,14 +2,14 @@
 
 mod tunnel_ends;
 
-use net::namespace::Namespace;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, ip};
 use nix::sys::signal::Signal;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::process::Child;
 use std::time::Duration;
-use testnet::{VethHosts, eventually, in_namespaces, ip};
 use tunnel_ends::{Keys, end_with, lines, wait_for};
 
 /// A host, a router beside it, and behind that the listening end with networks that the router does not know:

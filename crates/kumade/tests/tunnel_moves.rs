@@ -2,13 +2,13 @@
 
 mod tunnel_ends;
 
+use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, ip};
 use nix::sys::signal::Signal;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::{VethHosts, eventually, in_namespaces, ip};
 use tunnel_ends::{Keys, end_with, hosts, lines, wait_for};
 
 /// A connection through the tunnel on which a host sends without end.

@@ -2,9 +2,10 @@
 
 mod tunnel_ends;
 
-use net::capture::Capture;
-use net::namespace::Namespace;
-use net::nftables::{InstalledTable, Table};
+use kumade_net::capture::Capture;
+use kumade_net::namespace::Namespace;
+use kumade_net::nftables::{InstalledTable, Table};
+use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, ip};
 use nix::sys::signal::Signal;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,7 +13,6 @@ use std::process::Child;
 use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::Duration;
-use testnet::{VethHosts, eventually, in_namespaces, ip};
 use tunnel_ends::{Keys, end_with, has_device, hosts, lines, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(60);

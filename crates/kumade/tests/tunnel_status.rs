@@ -2,12 +2,12 @@
 
 mod tunnel_ends;
 
+use kumade_netns_testbed::{eventually, in_namespaces};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Output;
-use testnet::{eventually, in_namespaces};
 use tunnel_ends::{Keys, end_with, hosts, lines, program, wait_for};
 
 fn status(keys: &Keys, arguments: &[&str]) -> Output {

@@ -1,6 +1,6 @@
 //! What keeps an experiment's memory and time within what a machine has.
 
-use units::{Rate, Span};
+use kumade_units::{Rate, Span};
 
 /// Runs of each point.
 pub(crate) const MAX_RUNS: u32 = 10_000;

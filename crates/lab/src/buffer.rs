@@ -1,7 +1,7 @@
-use link::queue::Limit;
+use kumade_link::queue::Limit;
+use kumade_units::{Rate, Span, parse};
 use serde::Deserialize;
 use std::str::FromStr;
-use units::{Rate, Span, parse};
 
 /// A queue's capacity: `256kb` (bytes), `250p` (packets), or `1rtt`.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]

@@ -54,7 +54,7 @@ pub struct RunError {
 pub enum ReportError {
     /// The system refused.
     #[error("{0}; choose another directory with --out")]
-    Write(service::ReplaceError),
+    Write(kumade_daemon::ReplaceError),
     /// A part of the report could not be generated.
     #[error("cannot generate {part}: {reason}")]
     Generate {

@@ -1,9 +1,9 @@
 //! What the hosts of all experiments with the kernel's TCP have in common.
 
 use anyhow::Context;
-use net::namespace::Namespace;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::Host;
 use std::fs;
-use testnet::Host;
 
 /// Receive windows as in the papers, enough for 128 ms at 1 Gbit/s.
 pub(crate) const WINDOW_BYTES: u64 = 32 << 20;

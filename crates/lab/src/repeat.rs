@@ -1,5 +1,5 @@
 use crate::error::RunError;
-use units::Span;
+use kumade_units::Span;
 
 /// Where the emulated link delivered more than one packet of a hundred later than this, host scheduling delay has changed the
 /// goodputs.

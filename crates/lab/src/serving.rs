@@ -1,10 +1,10 @@
 use crate::error::RunError;
-use serve::{ServeError, Server, ServerConfig};
+use kumade_netns_testbed::Host;
+use kumade_serve::{ServeError, Server, ServerConfig};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use testnet::Host;
 
 /// `kumade serve` on a host of a test network, until dropped.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Drop for Serving {
 }
 
 fn bind(host: &Host) -> anyhow::Result<Server> {
-    let listen = Some(SocketAddr::from((IpAddr::V4(host.v4), serve::DEFAULT_PORT)));
+    let listen = Some(SocketAddr::from((IpAddr::V4(host.v4), kumade_serve::DEFAULT_PORT)));
     let config = ServerConfig { listen, ..ServerConfig::default() };
     Ok(host.namespace.run(|| Server::bind(config))??)
 }

@@ -1,9 +1,9 @@
 use anyhow::Context;
-use gateway::Config;
-use net::namespace::Namespace;
-use secure::PrivateKey;
-use testnet::Sites;
-use units::Span;
+use kumade_gateway::Config;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::Sites;
+use kumade_noise_session::PrivateKey;
+use kumade_units::Span;
 
 /// One of the two gateways between sites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! The statistics that reports state. All of them are none for no values.
 
-pub(crate) use train::statistics::median;
+pub(crate) use kumade_probe_train::statistics::median;
 
 /// The mean.
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| train::statistics::mean(values))
+    (!values.is_empty()).then(|| kumade_probe_train::statistics::mean(values))
 }
 
 /// The minimum and the maximum.

@@ -1,9 +1,9 @@
 //! How scenario files write quantities: as `tc` does, such as `100mbit`, `20ms`, `256kb`, `0.1%`.
 
+use kumade_units::{Rate, Span, parse};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::fmt::Display;
-use units::{Rate, Span, parse};
 
 pub(crate) fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
     one(deserializer, parse::rate)

@@ -1,19 +1,19 @@
 //! One-way delays on the lab's network, 15 ms out and 5 ms back, against a far clock that is 87 ms ahead and drifts by
 //! 50 ppm: the published system was wrong by up to 76 ms there.
 
-use link::LinkConfig;
-use measurement::report::DelayReport;
-use net::clock;
-use probe::{MeasureConfig, NtpServer, measure};
-use probe::{StampConfig, measure_stamp};
-use serve::{HostClock, Server, ServerConfig};
-use serve::{Reflector, ReflectorConfig};
+use kumade_client::{MeasureConfig, NtpServer, measure};
+use kumade_client::{StampConfig, measure_stamp};
+use kumade_link::LinkConfig;
+use kumade_measurement::report::DelayReport;
+use kumade_net::clock;
+use kumade_netns_testbed::{Network, NetworkSpec, ReferenceClock, TEST_DEADLINE, in_namespaces};
+use kumade_probe_train::Estimate;
+use kumade_serve::{HostClock, Server, ServerConfig};
+use kumade_serve::{Reflector, ReflectorConfig};
+use kumade_units::{Rate, Span};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use testnet::{Network, NetworkSpec, ReferenceClock, TEST_DEADLINE, in_namespaces};
-use train::Estimate;
-use units::{Rate, Span};
 
 const OUT: Span = Span::from_millis(15);
 const BACK: Span = Span::from_millis(5);
@@ -58,12 +58,12 @@ impl Path {
         let reference = near.run(|| ReferenceClock::start(AHEAD)).unwrap().unwrap();
         let port = reference.address().port();
         let ntp: Vec<_> = with_reference.then(|| NtpServer { host: "127.0.0.1".into(), port }).into_iter().collect();
-        let stamp = StampConfig { ntp: ntp.clone(), ..StampConfig::new(&host, serve::STAMP_PORT) };
+        let stamp = StampConfig { ntp: ntp.clone(), ..StampConfig::new(&host, kumade_serve::STAMP_PORT) };
         let stamp = near.run(|| measure_stamp(&stamp)).unwrap().unwrap();
         let method = "linear-scan".parse().unwrap();
         let trains = MeasureConfig {
             ntp,
-            ..MeasureConfig::new(&host, serve::DEFAULT_PORT).with_plan(|plan| plan.method = method)
+            ..MeasureConfig::new(&host, kumade_serve::DEFAULT_PORT).with_plan(|plan| plan.method = method)
         };
         let trains = near.run(|| measure(&trains, &mut |_| {})).unwrap().unwrap();
         [stamp, trains].map(|report| report.delay.unwrap())

@@ -2,14 +2,14 @@
 //! virtual time and reported by the lab: a machine that is busy with other programs may leave a row without a value, or
 //! the lab without a network that keeps time. It says so then.
 
-use lab::accuracy::{self, Accuracy, BottleneckKind, RealTime, Report, Row, Testbed, Transport, VirtualTime};
-use lab::atlas::{self, AtlasOutcome, PathKind};
-use lab::contention::{self, ContentionReport};
-use lab::fairness::{self, FairnessReport};
-use lab::fast_links;
-use lab::{Document, Experiment, Overrides, RunError, load};
-use testnet::in_namespaces;
-use units::{Rate, Span};
+use kumade_lab::accuracy::{self, Accuracy, BottleneckKind, RealTime, Report, Row, Testbed, Transport, VirtualTime};
+use kumade_lab::atlas::{self, AtlasOutcome, PathKind};
+use kumade_lab::contention::{self, ContentionReport};
+use kumade_lab::fairness::{self, FairnessReport};
+use kumade_lab::fast_links;
+use kumade_lab::{Document, Experiment, Overrides, RunError, load};
+use kumade_netns_testbed::in_namespaces;
+use kumade_units::{Rate, Span};
 
 /// At a tenth of the rate each packet has ten times as long, so that busy machines pass the lab's check more often.
 const RATE: Rate = Rate::from_mbit(10);
@@ -49,7 +49,7 @@ fn assert_firewall(experiment: &Accuracy, rows: &[Row]) {
     assert!(rake.connections > 1 && rake.bytes_sent > 0, "{rake:?}");
     // What was available is the bottleneck's rate less the computed 30 %, a packet more or less.
     assert!((6_900_000..7_100_000).contains(&rake.truth_bits_per_second), "{rake:?}");
-    let text = Report::new(experiment, lab::now_utc(), rows.to_vec()).to_text();
+    let text = Report::new(experiment, kumade_lab::now_utc(), rows.to_vec()).to_text();
     assert!(text.contains("udp primed: no estimate in any of"), "{text}");
 }
 
@@ -108,7 +108,7 @@ fn paths_of_the_atlas_are_measured_in_real_time_or_left_out_with_the_reason() {
     });
 }
 
-fn fast_links_of(bottleneck: BottleneckKind) -> Result<fast_links::FastLinksOutcome, lab::RunError> {
+fn fast_links_of(bottleneck: BottleneckKind) -> Result<fast_links::FastLinksOutcome, kumade_lab::RunError> {
     let (runs, transports) = (Some(1), vec![Transport::Udp]);
     let (rate, bottleneck) = (Some(Rate::from_mbit(1000)), Some(bottleneck));
     let overrides = Overrides { runs, transports, rate, bottleneck, ..Overrides::default() };
@@ -222,7 +222,7 @@ fn connections_of_the_kernels_tcp_compete_at_the_bottleneck() {
         assert!(row.flows.iter().all(|flow| flow.goodput_bits_per_second > 0.0), "{row:?}");
         assert!(row.utilisation_ratio > 0.0 && row.utilisation_ratio < 1.1, "{row:?}");
         assert!(row.queueing.is_some() && row.drops.offered_packets > 0, "{row:?}");
-        let text = FairnessReport::new(&experiment, lab::now_utc(), rows).to_text();
+        let text = FairnessReport::new(&experiment, kumade_lab::now_utc(), rows).to_text();
         assert!(text.contains("1 cubic against 1 new-reno behind 50 Mbit/s"), "{text}");
     });
 }
@@ -247,7 +247,7 @@ fn pulses_and_sparse_packets_compete_with_the_kernels_tcp() {
         assert!(attack.offered_bits_per_second > 0.0 && attack.goodput_bits_per_second > 0.0, "{attack:?}");
         assert!(row.flows.len() == 4 && row.flows.iter().any(|flow| flow.goodput_bits_per_second > 0.0), "{row:?}");
         assert!(probes.packets > 0 && row.lateness_p99_seconds.is_some(), "{row:?}");
-        let text = ContentionReport::new(&experiment, lab::now_utc(), outcome).to_text();
+        let text = ContentionReport::new(&experiment, kumade_lab::now_utc(), outcome).to_text();
         assert!(text.contains("real time, the kernel's TCP"), "{text}");
         println!("{text}");
     });

@@ -2,20 +2,20 @@
 //! the connections that are left, or says in bounded time why it can't. A busy machine may leave it without a value: then
 //! the report has the reason. How exact values are is asserted in virtual time (`sim/tests`) and shown by the lab.
 
-use link::LinkConfig;
-use measurement::report::{DirectionReport, Report};
-use measurement::{Directions, TransportChoice};
-use middlebox::{Match, MiddleboxConfig, NatConfig, Refusal, ResetScope, Rule};
-use probe::{Error, Family, MeasureConfig};
-use serve::{Server, ServerConfig};
+use kumade_client::{Error, Family, MeasureConfig};
+use kumade_link::LinkConfig;
+use kumade_measurement::report::{DirectionReport, Report};
+use kumade_measurement::{Directions, TransportChoice};
+use kumade_middlebox::{Match, MiddleboxConfig, NatConfig, Refusal, ResetScope, Rule};
+use kumade_netns_testbed::{Network, NetworkSpec, TEST_DEADLINE, in_namespaces};
+use kumade_probe_train::Transport;
+use kumade_serve::{Server, ServerConfig};
+use kumade_units::{Rate, Span};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
-use testnet::{Network, NetworkSpec, TEST_DEADLINE, in_namespaces};
-use train::Transport;
-use units::{Rate, Span};
 
 const RATE: Rate = Rate::from_mbit(50);
 /// Fewer connections can't carry the train of 120 packets.
@@ -45,7 +45,7 @@ impl Path {
     fn config(&self, family: Family) -> MeasureConfig {
         let far = self.network.host("b").unwrap();
         let address = if family == Family::V6 { IpAddr::V6(far.v6.unwrap()) } else { IpAddr::V4(far.v4) };
-        MeasureConfig::new(address.to_string(), serve::DEFAULT_PORT)
+        MeasureConfig::new(address.to_string(), kumade_serve::DEFAULT_PORT)
     }
 
     /// The same with one train in each direction, which shows as well what carries it.
@@ -67,7 +67,7 @@ impl Path {
         self.network.set_middlebox(Some(middlebox.clone())).unwrap();
         let near = &self.network.host("a").unwrap().namespace;
         let began = Instant::now();
-        let result = near.run(|| probe::measure(config, &mut |_| {})).unwrap();
+        let result = near.run(|| kumade_client::measure(config, &mut |_| {})).unwrap();
         let took = began.elapsed();
         eprintln!("{took:?}: {}", show(&result));
         assert!(took < TEST_DEADLINE, "{took:?}: {}", show(&result));
@@ -128,7 +128,7 @@ fn rules(rules: &[Rule]) -> MiddleboxConfig {
 }
 
 fn no_udp(refusal: Refusal) -> Rule {
-    Rule::Refuse { matching: Match { protocol: Some(packet::protocol::UDP), destination_port: None }, refusal }
+    Rule::Refuse { matching: Match { protocol: Some(kumade_packet::protocol::UDP), destination_port: None }, refusal }
 }
 
 fn warns(direction: &DirectionReport, part: &str) -> bool {
@@ -153,7 +153,7 @@ fn where_udp_is_rejected_the_rake_measures_both_ways() {
 fn where_one_tcp_port_is_open_and_all_else_dropped_the_rake_measures() {
     in_namespaces("where_one_tcp_port_is_open_and_all_else_dropped_the_rake_measures", || {
         let path = Path::new();
-        let firewall = rules(&[Rule::AllowOnly { tcp_port: serve::DEFAULT_PORT, refusal: Refusal::Drop }]);
+        let firewall = rules(&[Rule::AllowOnly { tcp_port: kumade_serve::DEFAULT_PORT, refusal: Refusal::Drop }]);
         let report = path.measure(&firewall, &path.config(Family::V4));
         for direction in directions(&report) {
             assert_rake_of_at_most(direction, 120);

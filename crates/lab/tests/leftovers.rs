@@ -1,10 +1,10 @@
 //! A network leaves nothing behind. Alone in its file: it counts what the whole process has.
 
-use link::LinkConfig;
+use kumade_link::LinkConfig;
+use kumade_netns_testbed::{Network, NetworkSpec, eventually, in_namespaces};
+use kumade_units::{Rate, Span};
 use std::fs;
 use std::net::UdpSocket;
-use testnet::{Network, NetworkSpec, eventually, in_namespaces};
-use units::{Rate, Span};
 
 /// Open descriptors and threads of this process.
 fn belongings() -> (usize, usize) {

@@ -1,9 +1,9 @@
 //! One flow over two paths between real gateways, each contender once. What figures come out is for the lab to report: a
 //! machine that is busy with other programs may deliver little.
 
-use lab::multipath::{self, Multipath, MultipathReport, MultipathRow, RealTime};
-use lab::{Document, Experiment, Overrides};
-use testnet::in_namespaces;
+use kumade_lab::multipath::{self, Multipath, MultipathReport, MultipathRow, RealTime};
+use kumade_lab::{Document, Experiment, Overrides};
+use kumade_netns_testbed::in_namespaces;
 
 fn experiment(text: &str) -> Multipath {
     let no_table = |_: &str| unreachable!("it names none");
@@ -51,7 +51,7 @@ fn one_connection_is_carried_by_every_plane() {
         for divided in ["direct 2:1", "direct-nat 2:1", "bonded", "bonded-ratio 2:1"] {
             assert!(of(&rows, divided).path_ratios.iter().all(|part| *part > 0.0), "{rows:?}");
         }
-        let report = MultipathReport::new(&experiment, lab::now_utc(), rows);
+        let report = MultipathReport::new(&experiment, kumade_lab::now_utc(), rows);
         let text = report.to_text();
         assert!(text.contains("small") && text.contains("required 90 %"), "{text}");
         assert_eq!(MultipathReport::from_json(&report.to_json().unwrap()).unwrap(), report);
@@ -132,7 +132,7 @@ fn numbered_packets_are_all_accounted_for() {
             assert!(order.reordered_packets <= order.packets && row.arrival_order.len() <= 300, "{row:?}");
         }
         assert_eq!(of(&rows, "single").order.unwrap().reordered_packets, 0);
-        let report = MultipathReport::new(&experiment, lab::now_utc(), rows);
+        let report = MultipathReport::new(&experiment, kumade_lab::now_utc(), rows);
         assert!(report.to_text().contains("arrive out of order"), "{}", report.to_text());
     });
 }
@@ -154,7 +154,7 @@ fn a_flood_passes_the_gateways() {
         let experiment = experiment(FILE);
         let rows = run(&experiment);
         assert!(rows.iter().all(|row| row.goodput_bits_per_second > 0.0), "{rows:?}");
-        let text = MultipathReport::new(&experiment, lab::now_utc(), rows).to_text();
+        let text = MultipathReport::new(&experiment, kumade_lab::now_utc(), rows).to_text();
         assert!(text.contains("the kernel forwards") && text.contains("translating their addresses"), "{text}");
     });
 }

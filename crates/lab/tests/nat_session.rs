@@ -1,9 +1,9 @@
 //! Sessions between real gateways, in each way in which they may begin and end. When that is is for the lab to report: a machine
 //! that is busy with other programs may be late with all of it.
 
-use lab::nat_session::{self, NatSessionReport, NatSessionRow, NatSessions, SessionEnd};
-use lab::{Document, Experiment, Overrides};
-use testnet::in_namespaces;
+use kumade_lab::nat_session::{self, NatSessionReport, NatSessionRow, NatSessions, SessionEnd};
+use kumade_lab::{Document, Experiment, Overrides};
+use kumade_netns_testbed::in_namespaces;
 
 const HEAD: &str = r#"
     name = "sessions"
@@ -45,7 +45,7 @@ fn flows_of_several_hosts_get_sessions_and_these_end_when_idle() {
         assert_order(row);
         assert_eq!(row.flows.len(), 4);
         assert!(row.flows.iter().all(|flow| flow.altered_packets == 0 && flow.sent_packets == 30), "{row:?}");
-        let report = NatSessionReport::new(&experiment, lab::now_utc(), rows);
+        let report = NatSessionReport::new(&experiment, kumade_lab::now_utc(), rows);
         assert_eq!(NatSessionReport::from_json(&report.to_json().unwrap()).unwrap(), report);
         assert!(report.to_text().contains("Fig. 3") && report.to_html().unwrap().contains("<svg"));
     });

@@ -4,13 +4,13 @@
 #[path = "../examples/published_programs/programs.rs"]
 mod programs;
 
-use link::LinkConfig;
+use kumade_link::LinkConfig;
+use kumade_netns_testbed::{Host, Network, NetworkSpec, TEST_DEADLINE, in_namespaces};
+use kumade_units::Span;
 use programs::{Found, PROGRAMS, Program};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use testnet::{Host, Network, NetworkSpec, TEST_DEADLINE, in_namespaces};
-use units::Span;
 
 /// A directory with these scripts. Each waits for what the body says, and runs on the host with this address.
 fn scripts(name: &str, scripts: &[(&str, &Host, &str)]) -> PathBuf {
@@ -104,7 +104,7 @@ fn each_program_has_a_source_and_methods_of_this_project_beside_it() {
     for Program { name, source, methods, .. } in &PROGRAMS {
         assert!(source.starts_with("http"), "{name}");
         for method in *methods {
-            assert!(method.parse::<estimate::MethodSettings>().is_ok(), "{method}");
+            assert!(method.parse::<kumade_estimate::MethodSettings>().is_ok(), "{method}");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Tunnels over TCP in the lab, for real but small. What figures come out is for the lab to report: a machine that is busy
 //! with other programs may deliver little.
 
-use lab::multipath::{self, Layer, Multipath, MultipathReport, MultipathRow, RealTime};
-use lab::{Document, Experiment, Overrides};
-use testnet::in_namespaces;
+use kumade_lab::multipath::{self, Layer, Multipath, MultipathReport, MultipathRow, RealTime};
+use kumade_lab::{Document, Experiment, Overrides};
+use kumade_netns_testbed::in_namespaces;
 
 fn run(text: &str) -> (Multipath, Vec<MultipathRow>) {
     let no_table = |_: &str| unreachable!("it names none");
@@ -52,7 +52,7 @@ fn tunnels_are_tuned_and_an_outage_and_an_echo_are_observed() {
             // What passes the path after the outage takes at least the path's delay.
             assert!(row.recovery_seconds.is_none_or(|time| time >= 0.005), "{row:?}");
         }
-        let report = MultipathReport::new(&experiment, lab::now_utc(), rows);
+        let report = MultipathReport::new(&experiment, kumade_lab::now_utc(), rows);
         let text = report.to_text();
         assert!(text.contains("recovery of tunnel-tcp") && text.contains("echo p99"), "{text}");
         assert_eq!(MultipathReport::from_json(&report.to_json().unwrap()).unwrap(), report);
@@ -78,7 +78,7 @@ fn blocks_pass_directly_through_a_tunnel_and_through_others_programs_or_these_ar
     "#;
     in_namespaces("blocks_pass_directly_through_a_tunnel_and_through_others_programs_or_these_are_skipped", || {
         let (experiment, rows) = run(FILE);
-        let report = MultipathReport::new(&experiment, lab::now_utc(), rows.clone());
+        let report = MultipathReport::new(&experiment, kumade_lab::now_utc(), rows.clone());
         assert_eq!(rows.len() + report.skipped.len(), 3, "{:?}", report.skipped);
         for row in &rows {
             let lengths: Vec<_> = row.blocks.iter().map(|rate| (rate.block_bytes, rate.no_delay)).collect();
@@ -114,7 +114,7 @@ fn both_layers_are_traced() {
             let new: Vec<_> = upper.iter().filter(|segment| !segment.is_repeat).collect();
             assert!(new.windows(2).all(|pair| pair[0].sequence_bytes < pair[1].sequence_bytes), "{row:?}");
         }
-        let report = MultipathReport::new(&experiment, lab::now_utc(), rows);
+        let report = MultipathReport::new(&experiment, kumade_lab::now_utc(), rows);
         assert!(report.to_html().unwrap().contains("sequence number"));
         assert_eq!(report.more_files().unwrap()[0].0, "trace.csv");
     });

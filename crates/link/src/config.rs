@@ -1,7 +1,7 @@
 use crate::loss::Loss;
 use crate::medium::{Medium, TokenBucket};
 use crate::valid::Valid;
-use units::{ConfigError, Rate, Span, Time};
+use kumade_units::{ConfigError, Rate, Span, Time};
 
 /// The settings of one direction of a link.
 #[derive(Debug, Clone, PartialEq)]

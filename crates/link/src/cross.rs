@@ -1,9 +1,9 @@
 use crate::exact::ExactTime;
 use crate::random::exponential;
+use kumade_units::ConfigError;
+use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use units::ConfigError;
-use units::{Rate, Span, Time};
 
 /// One packet of cross traffic reaching a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

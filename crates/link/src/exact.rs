@@ -1,4 +1,4 @@
-use units::{Rate, Time};
+use kumade_units::{Rate, Time};
 
 /// An instant with the part of a nanosecond that integer division would lose, so that the long-run rate is exact.
 #[derive(Debug, Clone, Copy)]

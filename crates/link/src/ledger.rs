@@ -1,5 +1,5 @@
+use kumade_units::{Span, Time};
 use std::collections::VecDeque;
-use units::{Span, Time};
 
 /// What happened on a link: counters always, single packets where recording is switched on. Measurements are judged by it.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use crate::queue::{Dropped, Ecn, Label, Limit, Queue, QueueConfig, QueueDiscipli
 use crate::server::Server;
 use crate::valid::Valid;
 use flight::{Flight, Launched};
+use kumade_units::Time;
 use std::mem;
-use units::Time;
 
 /// One direction of a link, carrying packets of type `P`. See the crate's page for how to drive it.
 #[derive(Debug)]

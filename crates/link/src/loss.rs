@@ -1,7 +1,7 @@
 use crate::random::chance;
+use kumade_units::ConfigError;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use units::ConfigError;
 
 /// Which packets a link loses after their transmission, as a lossy medium does. All probabilities are from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

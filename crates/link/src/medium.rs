@@ -8,7 +8,7 @@ pub use token_bucket::TokenBucket;
 pub use trace::{Trace, TraceError};
 pub use wireless::Wireless;
 
-use units::{ConfigError, Rate};
+use kumade_units::{ConfigError, Rate};
 
 /// How a link transmits packets, where it is not at a constant rate.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use crate::medium::schedule::Pace;
 use crate::medium::token_bucket::Shaping;
 use crate::medium::trace::Cursor;
 use crate::medium::wireless::Channel;
-use units::Time;
+use kumade_units::Time;
 
 /// What serves a link's packets, one after the other, and when it can take the next.
 #[derive(Debug)]

@@ -2,13 +2,13 @@
 
 mod every;
 
-use link::queue::{
+use kumade_link::queue::{
     ActiveDroppingConfig, AfdConfig, ChokeConfig, CoDelConfig, Discipline, Ecn, FairCoDelConfig, FairShareConfig,
     FqCoDelConfig, Heavy, History, Limit, PieConfig, Preference, QueueConfig, RedConfig, TailDropConfig,
 };
-use link::{CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Loss, Recording, SizeMix};
+use kumade_link::{CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Loss, Recording, SizeMix};
+use kumade_units::{Rate, Span, Time};
 use proptest::prelude::*;
-use units::{Rate, Span, Time};
 
 const RATE: Rate = Rate::from_mbit(10);
 /// The flow that sends six times as much as each of the four others.

@@ -1,7 +1,7 @@
 //! Loss, jitter, reordering and duplication do what they say, and keep out of each other's way.
 
-use link::{Delivery, DropCause, Link, LinkConfig, Loss, Reordering};
-use units::{Span, Time};
+use kumade_link::{Delivery, DropCause, Link, LinkConfig, Loss, Reordering};
+use kumade_units::{Span, Time};
 
 const PACKETS: usize = 50_000;
 
@@ -137,7 +137,7 @@ fn what_is_on_its_way_stays_within_its_limit() {
 
 #[test]
 fn a_packet_says_how_long_it_waited() {
-    let rate = Some(units::Rate::from_mbit(8));
+    let rate = Some(kumade_units::Rate::from_mbit(8));
     let mut link =
         Link::new(LinkConfig { rate, delay: Span::from_millis(3), ..LinkConfig::default() }.validate().unwrap());
     for packet in 0..3 {
@@ -151,7 +151,7 @@ fn a_packet_says_how_long_it_waited() {
 
 #[test]
 fn each_cause_of_a_drop_has_its_counter() {
-    let rate = Some(units::Rate::from_mbit(8));
+    let rate = Some(kumade_units::Rate::from_mbit(8));
     let config = LinkConfig { rate, queue_bytes: 2000, loss: Loss::Independent(1.0), ..LinkConfig::default() };
     let mut link = Link::new(config.validate().unwrap());
     let fates: Vec<_> = (0..4).map(|packet| link.offer(packet, 1000, at(0))).collect();

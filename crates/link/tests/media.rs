@@ -1,10 +1,10 @@
 //! Traces as mahimahi plays them, a token bucket against its definition, and an aggregating wireless hop against the
 //! formula of its throughput.
 
-use link::{Delivery, DropCause, Link, LinkConfig, Medium, TokenBucket, Trace, Wireless};
+use kumade_link::{Delivery, DropCause, Link, LinkConfig, Medium, TokenBucket, Trace, Wireless};
+use kumade_units::{Rate, Span, Time};
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use units::{Rate, Span, Time};
 
 const MILLISECOND: i64 = 1_000_000;
 

@@ -2,13 +2,13 @@
 
 mod every;
 
-use link::queue::{Limit, QueueConfig};
-use link::{
+use kumade_link::queue::{Limit, QueueConfig};
+use kumade_link::{
     Counters, CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Loss, Medium, RateSchedule,
     Recording, Reordering, SizeMix, TokenBucket, Trace, Wireless,
 };
+use kumade_units::{Rate, Span, Time};
 use proptest::prelude::*;
-use units::{Rate, Span, Time};
 
 fn at(nanos: i64) -> Time {
     Time::from_nanos(nanos)

@@ -1,9 +1,9 @@
 //! Settings that change on a running link take effect at that nanosecond, and nothing is lost over it.
 
-use link::queue::{DISCIPLINES, DisciplineSettings, Limit, QueueConfig};
-use link::{Delivery, Entry, Fate, Label, Link, LinkConfig, Medium, RateSchedule, Recording, Wireless};
+use kumade_link::queue::{DISCIPLINES, DisciplineSettings, Limit, QueueConfig};
+use kumade_link::{Delivery, Entry, Fate, Label, Link, LinkConfig, Medium, RateSchedule, Recording, Wireless};
+use kumade_units::{Rate, Span, Time};
 use proptest::prelude::*;
-use units::{Rate, Span, Time};
 
 fn at(nanos: i64) -> Time {
     Time::from_nanos(nanos)
@@ -192,8 +192,8 @@ fn another_discipline_takes_over_what_waits_in_order() {
 
 #[test]
 fn one_medium_follows_another_and_all_that_waits_gets_through() {
-    let trace = Medium::Trace(link::Trace::parse("3\n7\n").unwrap());
-    let bucket = Medium::TokenBucket(link::TokenBucket { rate: Rate::from_mbit(1), burst_bytes: 5000 });
+    let trace = Medium::Trace(kumade_link::Trace::parse("3\n7\n").unwrap());
+    let bucket = Medium::TokenBucket(kumade_link::TokenBucket { rate: Rate::from_mbit(1), burst_bytes: 5000 });
     let media = [None, Some(trace), Some(Medium::Wireless(Wireless::default())), Some(bucket)];
     let rates = [Some(Rate::from_mbit(5)), None];
     for before in &media {
@@ -220,7 +220,7 @@ fn one_medium_follows_another_and_all_that_waits_gets_through() {
 
 #[test]
 fn what_a_trace_has_begun_ends_by_it_whatever_follows() {
-    let trace = Medium::Trace(link::Trace::parse("3\n50\n").unwrap());
+    let trace = Medium::Trace(kumade_link::Trace::parse("3\n50\n").unwrap());
     let mut link = Link::new(LinkConfig { medium: Some(trace), ..wire(Rate::from_mbit(1)) }.validate().unwrap());
     // It fills the opportunity at 3 ms and ends at that of 50 ms.
     link.offer(0, 3000, at(0)).unwrap();

@@ -1,6 +1,6 @@
-use estimate::delay::ClockReference;
-use train::ClockError;
-use units::{Span, Time};
+use kumade_estimate::delay::ClockReference;
+use kumade_probe_train::ClockError;
+use kumade_units::{Span, Time};
 
 /// The maximum errors of both ends' clocks against UTC, as far as known.
 #[derive(Debug, Clone, PartialEq, Default)]

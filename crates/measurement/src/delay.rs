@@ -3,9 +3,9 @@
 
 use crate::clocks::Clocks;
 use crate::report::{ClockReport, DelayFigures, DelayReport, PacketReport};
-use estimate::delay::{ClockModel, Deliveries, OneWaySample};
-use train::{PacketRecord, Segment, Train, TrainRecord, Transport};
-use units::{Direction, Span, Time};
+use kumade_estimate::delay::{ClockModel, Deliveries, OneWaySample};
+use kumade_probe_train::{PacketRecord, Segment, Train, TrainRecord, Transport};
+use kumade_units::{Direction, Span, Time};
 
 /// Packets of one idle train: a short train that measures the delay of the path without load.
 const PACKETS: u32 = 8;
@@ -214,7 +214,7 @@ impl ByDirection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::{Rate, Time};
+    use kumade_units::{Rate, Time};
 
     #[test]
     fn idle_packets_do_not_queue_behind_each_other_and_take_little_time() {

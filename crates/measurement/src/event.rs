@@ -1,8 +1,8 @@
 use crate::report::{CapacityReport, DirectionReport, LoadReport};
+use kumade_probe_train::{Train, TrainRecord, Transport};
+use kumade_units::{Direction, Rate};
 use schemars::JsonSchema;
 use serde::Serialize;
-use train::{Train, TrainRecord, Transport};
-use units::{Direction, Rate};
 
 /// Progress of a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

@@ -6,9 +6,9 @@
 
 use crate::jitter::PACKET_BYTES;
 use crate::service_order::ServiceOrder;
-use estimate::{Bound, Capacity, Cause, Limit, Outcome, Reason, Sustained};
-use train::Estimate;
-use units::{Rate, Span};
+use kumade_estimate::{Bound, Capacity, Cause, Limit, Outcome, Reason, Sustained};
+use kumade_probe_train::Estimate;
+use kumade_units::{Rate, Span};
 
 /// A token bucket of fewer bytes is more likely a queue in which the second or third packet has to wait for its turn.
 const MAX_TURN_BYTES: u64 = 6_000;
@@ -325,7 +325,8 @@ mod tests {
     fn where_hosts_take_turns_many_flows_of_one_see_its_share() {
         let burst = |bytes| Estimate { value: bytes, low: bytes, high: bytes, confidence: 0.95 };
         let shaped = |bytes| {
-            let shaper = estimate::Shaper { peak_rate: None, committed_rate: rates(25), burst_bytes: burst(bytes) };
+            let shaper =
+                kumade_estimate::Shaper { peak_rate: None, committed_rate: rates(25), burst_bytes: burst(bytes) };
             judge_many(&Capacity { shaper: Some(shaper), ..capacity(0.1, 25) }, signs(None, 0), outcome(25))
         };
         assert_eq!(shaped(3_000).reason.as_deref(), Some(HOST_REASON));

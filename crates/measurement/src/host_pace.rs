@@ -1,9 +1,9 @@
 //! Over connections, each packet passes the stacks of both hosts by itself. Where packets follow each other as fast as hosts may take for that, it
 //! is not told whether a link or a host sets their pace: stamps of the receiver are taken when its stack gets to a packet.
 
-use estimate::{Bound, Limit, Outcome};
-use train::Estimate;
-use units::{Rate, Span};
+use kumade_estimate::{Bound, Limit, Outcome};
+use kumade_probe_train::Estimate;
+use kumade_units::{Rate, Span};
 
 /// A packet takes hosts so long at most. Behind emulated links of 5 and 10 Gbit/s on a virtual machine with two cores, packets of trains arrived every
 /// 4 to 10 µs.

@@ -2,9 +2,9 @@
 //! what looks like token buckets, flow queueing or a host that holds packets back.
 
 use crate::delay;
-use estimate::{Bound, Limit, Outcome};
-use train::Estimate;
-use units::{Rate, Span, Time};
+use kumade_estimate::{Bound, Limit, Outcome};
+use kumade_probe_train::Estimate;
+use kumade_units::{Rate, Span, Time};
 
 /// Cross traffic lets packets of an idle path wait for less than so many others, …
 const MAX_WAITING_PACKETS: i64 = 5;

@@ -1,6 +1,6 @@
 //! Whether a proxy ends the TCP connections on the way, by what the two ends know of them.
 
-use units::Span;
+use kumade_units::Span;
 
 /// What one end knows of its TCP connections, which lead to the other end or to a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! direction the capacity, the available bandwidth by an estimation method and a check that both are consistent, and
 //! finally the report.
 //!
-//! A [`Measurement`] decides the order of the trains and divides the budget. Drivers carry the trains: `probe` over
+//! A [`Measurement`] decides the order of the trains and divides the budget. Drivers carry the trains: `client` over
 //! sockets, `sim` over virtual paths.
 //!
 //! **Loop contract.** Call [`Measurement::next`]. On [`Step::Open`], open that transport and report the result with
@@ -40,8 +40,8 @@ mod utilization;
 
 pub use clocks::Clocks;
 pub use delay::report_one_way;
-pub use estimate::{MethodSettings, RequestedBudget};
 pub use event::Event;
+pub use kumade_estimate::{MethodSettings, RequestedBudget};
 pub use legs::{Leg, PROXY_WARNING, proxy_warning};
 pub use load::{LoadRecord, LoadRequest};
 pub use measurement::Measurement;

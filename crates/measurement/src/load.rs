@@ -5,8 +5,8 @@
 //! the second half of the time counts, when congestion control has found the path's rate.
 
 use crate::report::{BufferbloatGrade, LoadReport};
-use train::Estimate;
-use units::{Direction, Rate, Span};
+use kumade_probe_train::Estimate;
+use kumade_units::{Direction, Rate, Span};
 
 /// The second half of the time is divided into so many parts, whose medians show how much the delay varies.
 const PARTS: i64 = 4;

@@ -5,8 +5,8 @@ use crate::plan::MeasurementPlan;
 use crate::service_cycle::Cycle;
 use crate::service_order::ServiceOrder;
 use crate::sustained::Limits;
-use estimate::{Limiter, LongTrains, LongTrainsConfig, Outcome, RequestedBudget, Sustained, VaryingLink};
-use units::{Rate, Span};
+use kumade_estimate::{Limiter, LongTrains, LongTrainsConfig, Outcome, RequestedBudget, Sustained, VaryingLink};
+use kumade_units::{Rate, Span};
 
 /// IP bytes and time of all long trains, unless the user has requested less.
 const BUDGET_BYTES: u64 = 20_000_000;
@@ -112,7 +112,7 @@ fn is_refuted(link: &VaryingLink, sustained: Option<&Sustained>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use train::Estimate;
+    use kumade_probe_train::Estimate;
 
     /// Of virtual cellular and Wi-Fi links, 25 of 800 had no value for that, all of which would have been right.
     #[test]

@@ -17,12 +17,12 @@ use crate::sustained;
 use crate::transport::{Need, TransportInUse};
 use crate::utilization;
 use direction::Known;
-use estimate::{CapacityConfig, CapacityProbe, Conditions, Outcome, RequestedBudget, Shaping, Sustained};
+use kumade_estimate::{CapacityConfig, CapacityProbe, Conditions, Outcome, RequestedBudget, Shaping, Sustained};
+use kumade_probe_train::{Train, Transport};
+use kumade_units::{Direction, Rate, Span, Time};
 use phase::{AvailablePhase, CapacityPhase, FoundCapacity, FullnessPhase, Judged, Phase, SustainedPhase};
 use std::collections::VecDeque;
 use std::mem;
-use train::{Train, Transport};
-use units::{Direction, Rate, Span, Time};
 
 /// Receive timeout of a packet size test, beyond a round trip.
 const PACKET_SIZE_TIMEOUT: Span = Span::from_millis(500);
@@ -373,15 +373,15 @@ impl Measurement {
 
     fn capacity(&mut self, mut phase: Box<CapacityPhase>, now: Time) -> (Phase, Option<Step>) {
         match phase.probe.next(self.methods_time(now)) {
-            estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
+            kumade_estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
                 (self.refuse(phase.series.direction(), members::TOO_FEW_CONNECTIONS.to_owned()), None)
             }
-            estimate::Step::Send { wait, train } => {
+            kumade_estimate::Step::Send { wait, train } => {
                 let so_far = phase.probe.so_far();
                 let step = self.send_next(&phase.series, Purpose::Capacity, wait, train, so_far, now);
                 (Phase::Capacity(phase), Some(step))
             }
-            estimate::Step::Done(found) => {
+            kumade_estimate::Step::Done(found) => {
                 let direction = phase.series.direction();
                 let cost = phase.series.cost(now);
                 let report = CapacityReport::new(found.clone(), phase.series.is_held_back(), &cost);
@@ -413,15 +413,15 @@ impl Measurement {
             return (Phase::Available(phase), None);
         }
         match phase.method.next(self.methods_time(now)) {
-            estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
+            kumade_estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
                 (self.refuse(phase.series.direction(), members::TOO_FEW_CONNECTIONS.to_owned()), None)
             }
-            estimate::Step::Send { wait, train } => {
+            kumade_estimate::Step::Send { wait, train } => {
                 let so_far = phase.so_far.or_else(|| phase.shaped_rate());
                 let step = self.send_next(&phase.series, Purpose::AvailableBandwidth, wait, train, so_far, now);
                 (Phase::Available(phase), Some(step))
             }
-            estimate::Step::Done(outcome) => match self.sustained_probe(&phase, &outcome, now) {
+            kumade_estimate::Step::Done(outcome) => match self.sustained_probe(&phase, &outcome, now) {
                 Some(probe) => {
                     let look = self.fullness_probe(&phase, &outcome, now);
                     let next = SustainedPhase { available: phase, outcome, probe, judged: None, earlier: None };

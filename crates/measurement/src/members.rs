@@ -13,7 +13,7 @@ pub(crate) use balanced::{Balanced, TOO_FEW_CONNECTIONS};
 pub(crate) use layout::Layout;
 pub(crate) use sounding::{Sounded, Sounding};
 
-use units::Span;
+use kumade_units::Span;
 
 /// One of several links side by side.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 use crate::clocks::Clocks;
-use estimate::{MethodSettings, RequestedBudget};
-use train::Transport;
-use units::{Direction, Span};
+use kumade_estimate::{MethodSettings, RequestedBudget};
+use kumade_probe_train::Transport;
+use kumade_units::{Direction, Span};
 
 /// What to measure, and how.
 #[derive(Debug, Clone)]

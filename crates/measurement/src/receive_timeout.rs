@@ -1,7 +1,7 @@
 //! How long a receiver waits for late packets of a train.
 
-use train::{Train, TrainRecord};
-use units::{Rate, Span};
+use kumade_probe_train::{Train, TrainRecord};
+use kumade_units::{Rate, Span};
 
 /// Margin for queues that grow beyond what earlier trains have shown.
 const JITTER: Span = Span::from_millis(50);
@@ -48,8 +48,8 @@ impl ReceiveTimeout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use train::{PacketRecord, Segment};
-    use units::Time;
+    use kumade_probe_train::{PacketRecord, Segment};
+    use kumade_units::Time;
 
     #[test]
     fn the_timeout_follows_what_the_path_has_shown() {

@@ -1,6 +1,6 @@
 use crate::service_cycle::ServiceCycle;
-use train::{PacketRecord, TrainRecord};
-use units::{Direction, Rate, Span, Time};
+use kumade_probe_train::{PacketRecord, TrainRecord};
+use kumade_units::{Direction, Rate, Span, Time};
 
 /// Cost of a series of trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,10 +2,10 @@
 //! packets at each turn, or have turns at fixed times, or from a receiver that collects packets. The time from one turn to the next is
 //! the cycle in which the path serves packets; trains that do not span many of them show the cycle and not the rate.
 
-use estimate::{Outcome, Rejection};
-use train::statistics::median;
-use train::{Estimate, TrainRecord};
-use units::{Rate, Span, Time};
+use kumade_estimate::{Outcome, Rejection};
+use kumade_probe_train::statistics::median;
+use kumade_probe_train::{Estimate, TrainRecord};
+use kumade_units::{Rate, Span, Time};
 
 /// Shorter trains tell nothing of batches.
 const MIN_PACKETS: usize = 20;
@@ -235,8 +235,8 @@ fn concentration(times: impl Iterator<Item = Time>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use train::PacketRecord;
-    use units::Time;
+    use kumade_probe_train::PacketRecord;
+    use kumade_units::Time;
 
     fn outcome() -> Outcome {
         Outcome::refused("the receiving host held packets back".to_owned())
@@ -305,7 +305,7 @@ mod tests {
     /// Over connections that take seven links, ten of fourteen trains arrived in clumps: "at most 18 Mbit/s" was said where 900 were available.
     #[test]
     fn a_bound_of_trains_that_arrived_in_clumps_is_known_as_such() {
-        let bound = Some(estimate::Bound::AtMost(Rate::from_mbit(18), estimate::Limit::FlowQueueing));
+        let bound = Some(kumade_estimate::Bound::AtMost(Rate::from_mbit(18), kumade_estimate::Limit::FlowQueueing));
         let of = |clumped| {
             let trains_rejected = [(Rejection::ReceiverStalled, clumped)].into();
             arrives_in_clumps(&Outcome { bound, trains_used: 4, trains_rejected, ..outcome() }, false)

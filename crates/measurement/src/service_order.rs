@@ -6,9 +6,9 @@
 //! packets keep that order. Where flows have queues of their own, the next full packet of a connection passes either with the one before,
 //! ahead of the small packets that were sent between them, or after the small packets that were sent behind it.
 
+use kumade_probe_train::{Segment, Train, TrainRecord};
+use kumade_units::{Rate, Span, Time};
 use std::ops::Range;
-use train::{Segment, Train, TrainRecord};
-use units::{Rate, Span, Time};
 
 /// Where links before the narrow one are hardly faster, its queue holds a round only after some.
 const ROUNDS: usize = 3;
@@ -138,7 +138,7 @@ fn was_queued(record: &TrainRecord) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use train::PacketRecord;
+    use kumade_probe_train::PacketRecord;
 
     const CONNECTIONS: u32 = 120;
 

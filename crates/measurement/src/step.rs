@@ -1,8 +1,8 @@
 use crate::event::Event;
 use crate::load::LoadRequest;
 use crate::report::Report;
-use train::{Train, Transport};
-use units::{Direction, Span};
+use kumade_probe_train::{Train, Transport};
+use kumade_units::{Direction, Span};
 
 /// What the driver of a measurement has to do next.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,12 +2,12 @@
 
 use crate::plan::MeasurementPlan;
 use crate::series::{CarriedTrain, Cost};
-use estimate::{
+use kumade_estimate::{
     Bound, Capacity, Limit, Limiter, Outcome, Policing, RequestedBudget, Sustained, SustainedConfig, SustainedProbe,
 };
+use kumade_probe_train::{Estimate, Train, TrainRecord, Transport};
+use kumade_units::{Rate, Span};
 use std::collections::BTreeSet;
-use train::{Estimate, Train, TrainRecord, Transport};
-use units::{Rate, Span};
 
 /// The part of the least that is believed to be available at which the longer train is sent.
 const TRIED_PART: f64 = 0.95;
@@ -311,9 +311,9 @@ pub(crate) fn bytes(found: Option<&Sustained>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kumade_probe_train::PacketRecord;
+    use kumade_units::Time;
     use std::collections::BTreeMap;
-    use train::PacketRecord;
-    use units::Time;
 
     /// At 10 Gbit/s, long trains came on top of what short ones had taken: 87 MB in all.
     #[test]

@@ -3,8 +3,8 @@
 use crate::plan::{MeasurementPlan, TransportChoice};
 use crate::series::CarriedTrain;
 use crate::step::{Failure, OpenRequest, Opened};
-use train::{Segment, Train, Transport};
-use units::{Direction, Span, Time};
+use kumade_probe_train::{Segment, Train, Transport};
+use kumade_units::{Direction, Span, Time};
 
 /// Maximum number of replacements; servers limit the connections of a turn as well.
 const MAX_REPLACEMENTS: u32 = 4;
@@ -317,7 +317,7 @@ fn size_test(size: u32) -> Train {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use train::{PacketRecord, TrainRecord};
+    use kumade_probe_train::{PacketRecord, TrainRecord};
 
     fn opened(connections: u32) -> Opened {
         Opened { max_packet: 1500, is_size_known: true, connections, warnings: Vec::new() }

@@ -7,9 +7,9 @@
 //! lose packets at any rate, while there is room for a small one. A policer has no part in what they see, so that a longer train must pass then.
 
 use crate::flow_queueing;
-use estimate::{Bound, Capacity, Cause, Limit, Outcome, Sustained, Utilization, UtilizationConfig};
-use train::Estimate;
-use units::{Rate, Span};
+use kumade_estimate::{Bound, Capacity, Cause, Limit, Outcome, Sustained, Utilization, UtilizationConfig};
+use kumade_probe_train::Estimate;
+use kumade_units::{Rate, Span};
 
 /// How long it is looked where trains leave much open, …
 const TIME: Span = Span::from_secs(2);
@@ -438,7 +438,7 @@ mod tests {
 
     fn short_queue(most: Option<u64>) -> Outcome {
         let reason =
-            Some(estimate::Reason::of(Cause::LossWithoutQueue, "28 % of the packets were lost without a queue"));
+            Some(kumade_estimate::Reason::of(Cause::LossWithoutQueue, "28 % of the packets were lost without a queue"));
         let bound = most.map(|most| Bound::AtMost(Rate::from_mbit(most), Limit::TokenBucket));
         Outcome { reason, ..outcome(None, bound) }
     }
@@ -532,7 +532,7 @@ mod tests {
         let time = |capacity: &Capacity, value| needed(capacity, &outcome(Some(value), None)).map(|(_, time)| time);
         assert_eq!(time(&capacity, rates(89, 90, 91)), Some(SHORT_TIME));
         assert_eq!(time(&capacity, rates(20, 30, 40)), Some(TIME));
-        let shaper = Some(estimate::Shaper {
+        let shaper = Some(kumade_estimate::Shaper {
             peak_rate: None,
             committed_rate: rates(20, 20, 20),
             burst_bytes: Estimate { value: 10_000, low: 10_000, high: 10_000, confidence: 0.95 },

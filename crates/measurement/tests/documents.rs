@@ -1,7 +1,7 @@
 //! The documents of a measurement: their published JSON Schemas, and that they can be read back.
 
-use measurement::Report;
-use measurement::report::StreamLine;
+use kumade_measurement::Report;
+use kumade_measurement::report::StreamLine;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.measure.1.json");
 const STREAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.measure-stream.1.json");

@@ -1,13 +1,13 @@
 //! The state machine over a simulated path: what it requests, in which order, and how it handles the results.
 
-use measurement::report::DirectionReport;
-use measurement::{
+use kumade_measurement::report::DirectionReport;
+use kumade_measurement::{
     CarriedTrain, Clocks, Coalescing, Directions, Event, Failure, LoadRecord, LoadRequest, Measurement,
     MeasurementPlan, OpenRequest, Opened, Purpose, Report, RequestedBudget, SendRequest, Session, Step,
     TransportChoice,
 };
-use train::{PacketRecord, Train, TrainRecord, Transport};
-use units::{Direction, Rate, Span, Time};
+use kumade_probe_train::{PacketRecord, Train, TrainRecord, Transport};
+use kumade_units::{Direction, Rate, Span, Time};
 
 /// One link in each direction, of this rate, without cross traffic.
 struct Path {

@@ -4,9 +4,11 @@
 //! translated in place. Copying the packet into the buffer is measured by itself and subtracted.
 
 use etherparse::PacketBuilder;
-use middlebox::{Action, Direction, Filtering, Hosts, Limits, Middlebox, MiddleboxConfig, NatConfig, PrefixPair};
+use kumade_middlebox::{
+    Action, Direction, Filtering, Hosts, Limits, Middlebox, MiddleboxConfig, NatConfig, PrefixPair,
+};
+use kumade_units::Time;
 use std::time::Instant;
-use units::Time;
 
 const FLOWS: u16 = 10_000;
 const ROUNDS: usize = 100;
@@ -62,11 +64,11 @@ fn measure(packets: &[Vec<u8>], mut pass: impl FnMut(&mut [u8]) -> Action) -> f6
 fn turned_around(router: &mut Middlebox, packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     router.pass(Direction::Outbound, &mut packet, Time::ZERO);
-    let headers = packet::Headers::parse(&packet).expect("an IP packet");
+    let headers = kumade_packet::Headers::parse(&packet).expect("an IP packet");
     let mut turned = headers;
     (turned.source, turned.destination) = (headers.destination, headers.source);
     turned.ports = headers.ports.map(|(source, destination)| (destination, source));
-    packet::rewrite(&mut packet, &headers, &turned).expect("the headers of this packet");
+    kumade_packet::rewrite(&mut packet, &headers, &turned).expect("the headers of this packet");
     packet
 }
 

@@ -1,4 +1,4 @@
-use packet::ResetPair;
+use kumade_packet::ResetPair;
 
 /// The direction in which a packet passes a middlebox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,8 +1,8 @@
 use crate::table::{Id, Table};
 use crate::tally::Tally;
-use packet::{FlowKey, Headers, Tcp};
+use kumade_packet::{FlowKey, Headers, Tcp};
+use kumade_units::{Span, Time};
 use std::net::{IpAddr, SocketAddr};
-use units::{Span, Time};
 
 /// A TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

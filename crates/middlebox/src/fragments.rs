@@ -1,9 +1,9 @@
 use crate::action::Direction;
 use crate::table::Table;
-use packet::{End, Headers, rewrite};
+use kumade_packet::{End, Headers, rewrite};
+use kumade_units::{Span, Time};
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use units::{Span, Time};
 
 /// A fragment that was held and can now be forwarded, translated.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,8 +16,8 @@
 //! # Loop contract
 //!
 //! ```
-//! use middlebox::{Action, Direction, Middlebox, MiddleboxConfig, NatConfig};
-//! use units::Time;
+//! use kumade_middlebox::{Action, Direction, Middlebox, MiddleboxConfig, NatConfig};
+//! use kumade_units::Time;
 //!
 //! # let (frame, header_len): (&mut [u8], usize) = (&mut [0; 60], 14);
 //! # let (send, send_inside) = (|_: &[u8]| {}, |_: &[u8]| {});

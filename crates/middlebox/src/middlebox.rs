@@ -7,8 +7,8 @@ use crate::passage::Passage;
 use crate::prefix::PrefixPair;
 use crate::rules::{Refusal, Rule, RuleState, Verdict};
 use crate::translator::{Plan, Translator};
-use packet::{Headers, ResetPair};
-use units::{ConfigError, Time};
+use kumade_packet::{Headers, ResetPair};
+use kumade_units::{ConfigError, Time};
 
 /// What a middlebox does.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -62,7 +62,7 @@ impl Middlebox {
     }
 
     /// As [`Middlebox::pass`], for a packet whose sender has left the transport checksum, and perhaps segmentation, to
-    /// its network card (see [`packet::offload`]), and which still has to be completed afterwards.
+    /// its network card (see [`kumade_packet::offload`]), and which still has to be completed afterwards.
     pub fn pass_offloaded(&mut self, direction: Direction, packet: &mut [u8], now: Time) -> Action {
         self.is_offloaded = true;
         self.decide(direction, packet, now)
@@ -163,11 +163,11 @@ impl Middlebox {
     /// Resets to the source with the addresses before translation, and to the destination with those after it.
     fn reset(&mut self, packet: &mut [u8], passage: &Passage) -> Action {
         let action = self.drop(DropCause::Rule);
-        let Some(ResetPair { to_source, .. }) = packet::reset_both(packet) else { return action };
+        let Some(ResetPair { to_source, .. }) = kumade_packet::reset_both(packet) else { return action };
         if passage.apply(packet, self.is_offloaded).is_err() {
             return action;
         }
-        match packet::reset_both(packet) {
+        match kumade_packet::reset_both(packet) {
             Some(ResetPair { to_destination, .. }) => Action::Reset(ResetPair { to_source, to_destination }),
             None => action,
         }
@@ -188,7 +188,7 @@ impl Middlebox {
         let action = self.drop(DropCause::Rule);
         match refusal {
             Refusal::Drop => action,
-            Refusal::Reject => packet::reject(packet).map_or(action, Action::Reply),
+            Refusal::Reject => kumade_packet::reject(packet).map_or(action, Action::Reply),
         }
     }
 
@@ -207,10 +207,10 @@ impl Middlebox {
         let is_syn = headers.tcp().is_some_and(|tcp| tcp.opens());
         let reply = match (direction, cause) {
             (Direction::Outbound, DropCause::SpoofedSource) => None,
-            (Direction::Outbound, _) => packet::prohibit(packet),
+            (Direction::Outbound, _) => kumade_packet::prohibit(packet),
             // RFC 5382 REQ-4: "A NAT MUST NOT respond to an unsolicited inbound SYN packet for at least 6 seconds".
             (Direction::Inbound, _) if is_syn => None,
-            (Direction::Inbound, _) => packet::reject(packet),
+            (Direction::Inbound, _) => kumade_packet::reject(packet),
         };
         reply.map_or(action, Action::Reply)
     }

@@ -15,10 +15,10 @@ use crate::counters::DropCause;
 use crate::table::{Id, Table, hash};
 use crate::tally::Tally;
 use endpoint::{endpoint, set_endpoint};
-use packet::{End, Headers};
+use kumade_packet::{End, Headers};
+use kumade_units::{ConfigError, Span, Time};
 use ports::Ports;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
-use units::{ConfigError, Span, Time};
 
 /// The state of a NAT44. A mapping exists as long as it has a session; there are never more mappings than sessions.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
 use crate::table::Id;
-use packet::{Headers, Quote, RewriteError, rewrite, rewrite_offloaded, rewrite_quote};
+use kumade_packet::{Headers, Quote, RewriteError, rewrite, rewrite_offloaded, rewrite_quote};
 
 /// How a packet passes a translator: what it says before and after. Nothing is changed until [`Passage::apply`].
 #[derive(Debug, Clone, Copy)]

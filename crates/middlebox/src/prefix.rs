@@ -1,8 +1,8 @@
 use crate::counters::DropCause;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use packet::{End, Headers};
+use kumade_packet::{End, Headers};
+use kumade_units::ConfigError;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use units::ConfigError;
 
 /// Stateless translation of the addresses of one prefix to those of another of the same length, one to one: a network
 /// renumbered for its provider (RFC 3022 §2.1, RFC 6296), or addresses of one provider exchanged for those of another.

@@ -1,7 +1,7 @@
 use crate::connections::{Connection, Connections};
 use crate::token_bucket::TokenBucket;
-use packet::{Headers, protocol};
-use units::{ConfigError, Time};
+use kumade_packet::{Headers, protocol};
+use kumade_units::{ConfigError, Time};
 
 /// How a packet is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Refusal {
 /// The packets to which a rule applies; without a condition, all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Match {
-    /// Only this protocol; see [`packet::protocol`]. ICMP stands for both versions.
+    /// Only this protocol; see [`kumade_packet::protocol`]. ICMP stands for both versions.
     pub protocol: Option<u8>,
     /// Only TCP and UDP packets to this port.
     pub destination_port: Option<u16>,

@@ -1,8 +1,8 @@
 use hashbrown::HashTable;
+use kumade_units::{Span, Time};
 use siphasher::sip::SipHasher13;
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
-use units::{Span, Time};
 
 /// The position of an entry, valid until the entry is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 use crate::table::Table;
+use kumade_units::{Span, Time};
 use std::hash::Hash;
-use units::{Span, Time};
 
 /// How many entries of another table belong to each key: bounded, as each key has at least one of them.
 #[derive(Debug)]

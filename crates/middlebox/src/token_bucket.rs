@@ -1,4 +1,4 @@
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// A token bucket, represented by the instant at which it will be full again (generic cell rate algorithm, ITU-T I.371).
 #[derive(Debug)]

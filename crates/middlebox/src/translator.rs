@@ -4,8 +4,8 @@ use crate::fragments::{Fragments, Released, Route};
 use crate::nat::{Nat, NatConfig, SessionInfo, set_error_source, v4};
 use crate::passage::Passage;
 use crate::prefix::{PrefixPair, Prefixes};
-use packet::{End, Fragment, Headers, checksum};
-use units::{ConfigError, Time};
+use kumade_packet::{End, Fragment, Headers, checksum};
+use kumade_units::{ConfigError, Time};
 
 /// All translation of addresses: prefixes first, and what they do not cover by a NAT44.
 #[derive(Debug)]

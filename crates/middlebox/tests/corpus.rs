@@ -53,7 +53,7 @@ fn packet(from: [u8; 4], to: [u8; 4], kind: u8, noise: [u8; 6], payload: &[u8]) 
     let length = (20 + segment.len() as u16).to_be_bytes();
     let header = [0x45, 0, length[0], length[1], 0, identification % 3, fragment[0], fragment[1], 64, protocol, 0, 0];
     let mut packet = [&header[..], &from, &to, &segment].concat();
-    let _ = packet::checksum::set(&mut packet);
+    let _ = kumade_packet::checksum::set(&mut packet);
     packet
 }
 

@@ -16,10 +16,10 @@ use crate::path_state::{FlowControl, Path, PathStatus};
 use crate::sequencer::Sequencer;
 use crate::shared_paths::SharedPaths;
 use crate::use_several::{PathEstimate, PathSet, UseSeveral};
-use link::Label;
-use packet::Payload;
+use kumade_link::Label;
+use kumade_packet::Payload;
+use kumade_units::{ConfigError, Rate, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
-use units::{ConfigError, Rate, Span, Time};
 
 mod placing;
 mod sending;

@@ -1,7 +1,7 @@
 use crate::choice::PathChoice;
 use crate::path_state::PathConfig;
-use link::queue::{CoDelConfig, FqCoDelConfig, Limit, QueueConfig, TailDropConfig};
-use units::Span;
+use kumade_link::queue::{CoDelConfig, FqCoDelConfig, Limit, QueueConfig, TailDropConfig};
+use kumade_units::Span;
 
 /// The settings of a [`Bond`].
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@ use crate::message::DataHeader;
 use crate::path_id::PathId;
 use crate::predecessor::Predecessor;
 use crate::sequencer::Assignment;
-use units::Time;
+use kumade_units::Time;
 
 /// What is to be sent now.
 #[derive(Debug, Clone, PartialEq, Eq)]

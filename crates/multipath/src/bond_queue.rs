@@ -1,9 +1,9 @@
 use crate::bond_outgoing::Waiting;
 use crate::path_id::PathId;
-use link::Label;
-use link::queue::{Dropped, Queue, QueueConfig, QueueDiscipline, Queued};
+use kumade_link::Label;
+use kumade_link::queue::{Dropped, Queue, QueueConfig, QueueDiscipline, Queued};
+use kumade_units::{ConfigError, Span, Time};
 use std::collections::VecDeque;
-use units::{ConfigError, Span, Time};
 
 /// Where packets wait: a queue for all paths, and one for each path of what is bound to it.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 use crate::choice_pinned::mix;
 use crate::path_id::PathId;
 use crate::use_several::PathSet;
-use packet::StreamData;
+use kumade_packet::StreamData;
 use std::collections::VecDeque;
 
 /// The data of the TCP connections inside that carriers still have.

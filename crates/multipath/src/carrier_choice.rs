@@ -1,8 +1,8 @@
 //! Which carrier takes packets, where a far end is reached by datagrams as well as by connections.
 
 use crate::path_state::{FlowControl, PathStatus};
+use kumade_units::{Span, Time};
 use std::fmt;
-use units::{Span, Time};
 
 /// What carries packets to a far end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

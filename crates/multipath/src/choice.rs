@@ -1,7 +1,7 @@
 use crate::path_id::PathId;
 use crate::use_several::PathSet;
+use kumade_units::ConfigError;
 use std::cmp::Reverse;
-use units::ConfigError;
 
 /// By which path the next packet goes.
 #[derive(Debug, Clone, PartialEq, Eq)]

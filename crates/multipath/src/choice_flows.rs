@@ -1,6 +1,6 @@
 use crate::choice_pinned::mix;
 use crate::path_id::PathId;
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// What is remembered of the flows seen last, in a bounded table: a new flow takes the place of the one that was silent
 /// longest among those of its row.

@@ -1,7 +1,7 @@
 //! How many of a tunnel's connections carry bulk traffic.
 
 use crate::path_id::PathId;
-use units::{Rate, Span};
+use kumade_units::{Rate, Span};
 
 /// What is seen of the connections that carry bulk traffic now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

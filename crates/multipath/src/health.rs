@@ -2,7 +2,7 @@
 
 use crate::health_round_trip::RoundTrips;
 use crate::path_sent::SentLog;
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// Whether a path can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// Round-trip times of a path, without the time that the far end waited with its report.
 #[derive(Debug, Clone)]

@@ -1,5 +1,5 @@
 use crate::path_carrier::CarrierControl;
-use units::{Rate, Span};
+use kumade_units::{Rate, Span};
 
 /// The length of the longest packet that stands for segments, in bytes: six full ones; more save little.
 pub const MAX_LARGE_PACKET: usize = 9000;
@@ -66,7 +66,7 @@ impl LargePackets {
 mod tests {
     use super::*;
     use crate::path_carrier::CarrierState;
-    use units::Time;
+    use kumade_units::Time;
 
     /// With carriers that deliver 100 Mbit/s together, and repeat a part of it.
     fn after_a_while(loss: f64) -> Option<usize> {

@@ -1,6 +1,6 @@
 //! How much a carrier with a congestion control of its own is given, so that its queue is ours and not the path's.
 
-use units::{Rate, Span, Time};
+use kumade_units::{Rate, Span, Time};
 
 /// How the carrier of a path does, such as a TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,4 +1,4 @@
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// The longest packet that a path passes, found out by probes that are padded to a length and answered: Datagram
 /// Packetization Layer Path MTU Discovery (RFC 8899). Lengths are those of IP packets on the path with all their headers.

@@ -1,4 +1,4 @@
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// What the far end has received on one path so far. It goes back over the same path, so that the two directions of a
 /// path are judged together.

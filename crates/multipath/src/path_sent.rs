@@ -1,6 +1,6 @@
 use crate::path_report::Report;
+use kumade_units::{Span, Time};
 use std::collections::VecDeque;
-use units::{Span, Time};
 
 /// Packets of one path that the far end has not reported yet; those of one shard, where several send on it.
 #[derive(Debug)]

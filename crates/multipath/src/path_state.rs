@@ -5,7 +5,7 @@ use crate::path_report::Report;
 use crate::path_sent::{Departure, SentLog};
 use crate::rate_view::RateView;
 use crate::shared_path::{PathPart, Seen};
-use units::{Rate, Span, Time};
+use kumade_units::{Rate, Span, Time};
 
 /// The settings of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -3,7 +3,7 @@
 use crate::path_sent::Sent;
 use crate::rate_delay::QueueDelay;
 use crate::rate_loss::{LossFloor, Losses};
-use units::{Rate, Span, Time};
+use kumade_units::{Rate, Span, Time};
 
 /// The rate of one path, found by the traffic that it carries.
 ///

@@ -1,5 +1,5 @@
 use crate::rate_delay_base::{Base, EmptyDelay};
-use units::{Rate, Span, Time};
+use kumade_units::{Rate, Span, Time};
 
 /// How long packets wait in the path's own queue: their one-way delay less that of an empty path.
 ///

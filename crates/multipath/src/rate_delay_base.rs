@@ -1,4 +1,4 @@
-use units::{Rate, Span};
+use kumade_units::{Rate, Span};
 
 /// The delay of an empty path for packets of a range of sizes.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,8 +1,8 @@
 //! What is known of a path's rate, for all threads that send on it.
 
 use crate::rate::PathRate;
+use kumade_units::{Rate, Span, Time};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
-use units::{Rate, Span, Time};
 
 /// What a [`PathRate`] has last come to. Each value is right by itself, and none waits for another: a reader may see some of
 /// a report and some of the one before.

@@ -61,10 +61,10 @@ use crate::path_id::PathId;
 use crate::predecessor::Predecessor;
 use bucket::Bucket;
 use frontier::{Frontier, Waits};
+use kumade_units::Time;
 use pool::{Pool, Waiting};
 use std::cmp::Ordering;
 use tournament::Tournament;
-use units::Time;
 
 /// Delivers packets of type `T` in the order in which they were numbered by a [`Sequencer`](crate::Sequencer), per
 /// bucket.

@@ -3,9 +3,9 @@
 use crate::path_sent::{Departure, Sent};
 use crate::rate::{PathRate, Sample};
 use crate::rate_view::RateView;
+use kumade_units::{Rate, Span, Time};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use units::{Rate, Span, Time};
 
 /// One shard's part in a path that others send on, too. A path that is used by one thread has one shard.
 ///

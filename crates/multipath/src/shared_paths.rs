@@ -2,8 +2,8 @@
 
 use crate::path_state::PathConfig;
 use crate::shared_path::{PathPart, SharedPath};
+use kumade_units::Time;
 use std::sync::Arc;
-use units::Time;
 
 /// The paths to a far end that several bonds share, each on a thread of its own: [`Bond::sharing`](crate::Bond::sharing). Each
 /// of them numbers its packets and judges which paths answer it; together they have one pace and one rate for each path.

@@ -1,5 +1,5 @@
 use crate::path_carrier::CarrierState;
-use units::{Rate, Span, Time};
+use kumade_units::{Rate, Span, Time};
 
 /// What a TCP connection says of its sending side (`TCP_INFO`), in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! When a flow uses several paths, and which.
 
 use crate::path_id::PathId;
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// What a decision has to know of a path that is up.
 #[derive(Debug, Clone, Copy, PartialEq)]

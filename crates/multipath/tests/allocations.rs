@@ -1,15 +1,15 @@
 //! Once its buffers have grown to the load, a resequencer allocates nothing per packet, and keeps no more memory.
 
-use multipath::message::DataHeader;
-use multipath::{Arrival, PathId, Resequencer, ResequencerConfig, Sequencer};
+use kumade_multipath::message::DataHeader;
+use kumade_multipath::{Arrival, PathId, Resequencer, ResequencerConfig, Sequencer};
+use kumade_units::{Span, Time};
 use std::collections::VecDeque;
-use units::{Span, Time};
 
 /// Two paths by turns, the second 400 packets late; one packet in a hundred is lost.
 struct Traffic {
     sequencer: Sequencer,
     resequencer: Resequencer<u64>,
-    late: VecDeque<(DataHeader, PathId, u64, Option<multipath::Predecessor>)>,
+    late: VecDeque<(DataHeader, PathId, u64, Option<kumade_multipath::Predecessor>)>,
     sent: u64,
     out: Vec<u64>,
     delivered: u64,
@@ -36,7 +36,7 @@ impl Traffic {
 
     fn arrive(
         &mut self,
-        (header, path, counter, predecessors): (DataHeader, PathId, u64, Option<multipath::Predecessor>),
+        (header, path, counter, predecessors): (DataHeader, PathId, u64, Option<kumade_multipath::Predecessor>),
     ) {
         if counter % 100 == 99 {
             return;

@@ -1,10 +1,12 @@
 //! Paths whose carriers control the flow themselves: which takes what.
 
-use link::Label;
-use multipath::{Bond, BondConfig, CarrierState, Class, FlowControl, PathChoice, PathConfig, PathId, PathReceiver};
-use packet::{Ecn, Payload, StreamData};
+use kumade_link::Label;
+use kumade_multipath::{
+    Bond, BondConfig, CarrierState, Class, FlowControl, PathChoice, PathConfig, PathId, PathReceiver,
+};
+use kumade_packet::{Ecn, Payload, StreamData};
+use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
-use units::{Span, Time};
 
 const PATHS: usize = 6;
 /// Kept for sparse flows.

@@ -1,8 +1,8 @@
 //! Which carrier takes packets, in virtual time, with carriers of known rates.
 
-use multipath::{CarrierChoice, CarrierKind, CarrierView};
+use kumade_multipath::{CarrierChoice, CarrierKind, CarrierView};
+use kumade_units::{Span, Time};
 use proptest::prelude::*;
-use units::{Span, Time};
 
 const STEP: Span = Span::from_millis(250);
 const PACKET_BYTES: f64 = 1500.0;

@@ -1,12 +1,12 @@
 //! A far end that is reached by datagrams and by connections: by which of them packets leave.
 
-use link::Label;
-use multipath::{
+use kumade_link::Label;
+use kumade_multipath::{
     Bond, BondConfig, CarrierKind, CarrierState, Class, FlowControl, PathChoice, PathConfig, PathId, PathReceiver,
 };
-use packet::Ecn;
+use kumade_packet::Ecn;
+use kumade_units::{Rate, Span, Time};
 use std::collections::BTreeMap;
-use units::{Rate, Span, Time};
 
 const CONNECTIONS: usize = 5;
 const PATHS: usize = 1 + CONNECTIONS;

@@ -2,9 +2,9 @@
 
 mod world;
 
-use multipath::{Class, PathChoice, ShareUnit};
+use kumade_multipath::{Class, PathChoice, ShareUnit};
+use kumade_units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
-use units::{Span, Time};
 use world::*;
 
 fn ratio(shares: &[u32], unit: ShareUnit) -> PathChoice {

@@ -2,8 +2,8 @@
 
 mod world;
 
-use multipath::{Class, PathChoice, PathEvent};
-use units::{Span, Time};
+use kumade_multipath::{Class, PathChoice, PathEvent};
+use kumade_units::{Span, Time};
 use world::*;
 
 const CHOICES: [PathChoice; 3] = [PathChoice::Weighted, PathChoice::EarliestArrival, PathChoice::Redundant];

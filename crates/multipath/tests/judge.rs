@@ -4,11 +4,11 @@
 
 mod world;
 
-use multipath::{Class, PathChoice};
+use kumade_multipath::{Class, PathChoice};
+use kumade_units::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::fmt::Write;
-use units::{Span, Time};
 use world::*;
 
 const PATHS: u64 = 24;

@@ -1,11 +1,11 @@
 //! Paths that are measured now and then, with noise, over days of virtual time.
 
-use multipath::measured::{MeasuredPaths, PathMeasurement, ScheduleConfig, ratio_of_rates};
-use multipath::{Bond, BondConfig, PathChoice, PathConfig, PathId};
+use kumade_multipath::measured::{MeasuredPaths, PathMeasurement, ScheduleConfig, ratio_of_rates};
+use kumade_multipath::{Bond, BondConfig, PathChoice, PathConfig, PathId};
+use kumade_probe_train::Estimate;
+use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use train::Estimate;
-use units::{Rate, Span, Time};
 
 const HOUR: i64 = 3600;
 /// How long a measurement takes.

@@ -5,11 +5,11 @@ mod nat_world;
 #[path = "../../../fuzz/replay.rs"]
 mod replay;
 
-use multipath::nat_session::{NatConfig, NatPeer, RefusalReason, SessionPhase};
+use kumade_multipath::nat_session::{NatConfig, NatPeer, RefusalReason, SessionPhase};
+use kumade_units::Span;
 use nat_world::{Faults, World, flow};
 use proptest::prelude::*;
 use replay::replay;
-use units::Span;
 
 const IDLE: Span = Span::from_secs(20);
 const CONFIG: NatConfig = NatConfig { idle: IDLE, max_sessions: 20 };

@@ -2,9 +2,9 @@
 
 mod world;
 
-use link::{CrossKind, SizeMix};
-use multipath::PathChoice;
-use units::{Rate, Span};
+use kumade_link::{CrossKind, SizeMix};
+use kumade_multipath::PathChoice;
+use kumade_units::{Rate, Span};
 use world::*;
 
 fn bulk(spec: PathSpec) -> World {

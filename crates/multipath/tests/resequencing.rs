@@ -3,12 +3,12 @@
 
 mod model;
 
+use kumade_multipath::message::DataHeader;
+use kumade_multipath::{Arrival, DelayRange, PathId, Predecessor, Resequencer, ResequencerConfig, Sequencer};
+use kumade_units::{Span, Time};
 use model::{Model, Packet};
-use multipath::message::DataHeader;
-use multipath::{Arrival, DelayRange, PathId, Predecessor, Resequencer, ResequencerConfig, Sequencer};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use units::{Span, Time};
 
 /// What a path is like.
 #[derive(Debug, Clone)]

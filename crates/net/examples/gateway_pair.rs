@@ -5,20 +5,20 @@
 //! cargo run --release -p kumade-net --example gateway_pair -- [seconds]
 //! ```
 
-use net::interface::{self, Family};
-use net::namespace::Namespace;
-use net::readiness::Readiness;
-use net::tun::TunQueue;
-use net::udp::{BatchReceiver, BatchSocket};
-use net::{Binding, clock};
-use packet::Ecn;
+use kumade_net::interface::{self, Family};
+use kumade_net::namespace::Namespace;
+use kumade_net::readiness::Readiness;
+use kumade_net::tun::TunQueue;
+use kumade_net::udp::{BatchReceiver, BatchSocket};
+use kumade_net::{Binding, clock};
+use kumade_packet::Ecn;
+use kumade_units::Span;
 use std::error::Error;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, thread};
-use units::Span;
 
 const PORT: u16 = 7000;
 /// The path's is 1500; headers of IPv4 and UDP take 28, and a gateway's own would take the rest.

@@ -5,11 +5,11 @@
 
 use crate::ring::{FRAME_BYTES, Ring};
 use crate::setup::SetupError;
+use kumade_units::Time;
 use nix::libc;
 use socket2::{SockFilter, SockRef};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use units::Time;
 
 /// The outgoing, or the incoming, packets of one interface.
 #[derive(Debug)]

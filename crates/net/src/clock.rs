@@ -1,9 +1,9 @@
 //! The system's two clocks, read in nanoseconds.
 
+use kumade_units::{Span, Time};
 use nix::libc;
 use nix::time::{ClockId, clock_gettime};
 use std::mem;
-use units::{Span, Time};
 
 /// CLOCK_MONOTONIC: runs steadily; for deadlines and intervals.
 pub fn monotonic() -> Time {

@@ -3,10 +3,10 @@
 
 use crate::offloads::{ETHTOOL_NUMBERS, ethtool};
 use crate::setup::SetupError;
+use kumade_units::Span;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, socket};
 use std::net::IpAddr;
-use units::Span;
 
 /// The coalescing of an interface's receive interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Control messages of cmsg(3), written and read as bytes: of many datagrams at once, which nix keeps no room for.
 
 use crate::stamp;
+use kumade_packet::Ecn;
+use kumade_units::Time;
 use nix::libc;
 use nix::sys::time::TimeSpec;
-use packet::Ecn;
 use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use units::Time;
 
 /// struct cmsghdr: length, level, type.
 const HEADER_BYTES: usize = size_of::<libc::cmsghdr>();

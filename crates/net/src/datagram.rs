@@ -3,11 +3,11 @@
 use crate::control::Arrival;
 use crate::messages::{self, Messages, Outgoing};
 use crate::{Binding, stamp};
+use kumade_units::Time;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv4RecvTtl, Ipv4Ttl, Ipv6RecvHopLimit, Ipv6RecvPacketInfo, Ipv6Ttl};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use units::Time;
 
 /// A datagram that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub fn answer(socket: &UdpSocket, question: &Datagram, payload: &[u8]) -> io::Re
 mod tests {
     use super::*;
     use crate::{clock, readiness};
-    use units::Span;
+    use kumade_units::Span;
 
     fn goes_and_comes_back(bind: &str, from: &str, target: &str) {
         let server = UdpSocket::bind(bind).unwrap();

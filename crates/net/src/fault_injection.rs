@@ -12,6 +12,7 @@ mod short;
 pub use calls::CALLS;
 
 use calls::Call;
+use kumade_units::Span;
 use listener::{Answer, Listener, Notification};
 use std::collections::BTreeMap;
 use std::io;
@@ -21,7 +22,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use units::Span;
 
 /// Nanoseconds by which this process takes its wall clock to be set.
 static CLOCK_STEP: AtomicI64 = AtomicI64::new(0);

@@ -1,10 +1,10 @@
 //! Prompt wake-ups without real-time priority.
 
+use kumade_units::Span;
 use nix::libc;
 use nix::sys::prctl::{get_timerslack, set_timerslack};
 use std::io;
 use std::marker::PhantomData;
-use units::Span;
 
 /// While it lives, the kernel wakes the thread that made it as promptly as it can without real-time priority: the timer
 /// slack is 1 ns instead of 50 µs, and the time slice the shortest (sched_setattr(2), Linux 6.12), with which a thread that

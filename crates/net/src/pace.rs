@@ -5,10 +5,10 @@
 
 use crate::clock;
 use crate::low_latency::LowLatencyGuard;
+use kumade_units::{Span, Time};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use std::hint::spin_loop;
-use units::{Span, Time};
 
 /// Spinning begins this long before the instant: more than nearly all wake-ups are late.
 const SPIN: Span = Span::from_micros(70);

@@ -1,6 +1,7 @@
 //! Waiting for sockets, up to an instant of [`clock::monotonic`].
 
 use crate::clock;
+use kumade_units::{Span, Time};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -8,7 +9,6 @@ use nix::sys::time::TimeSpec;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
-use units::{Span, Time};
 
 /// Waits until `socket` can be read (or reports an error, such as a transmit stamp that waits in its error queue);
 /// false where `deadline` came first.

@@ -4,6 +4,7 @@
 use crate::index::index_of;
 use crate::option::{PacketReceiveRing, PacketStatistics, PacketVersion};
 use crate::setup::SetupError;
+use kumade_units::Time;
 use nix::libc;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, getsockopt, setsockopt, socket};
 use std::io;
@@ -12,7 +13,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
-use units::Time;
 
 /// A socket bound to one interface, and its ring.
 #[derive(Debug)]

@@ -15,13 +15,13 @@
 //! [`receive`].
 
 use crate::clock;
+use kumade_units::{Span, Time};
 use nix::libc;
 use nix::sys::socket::sockopt::Timestamping;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, TimestampingFlag, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd};
-use units::{Span, Time};
 
 /// Where stamps come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -16,13 +16,13 @@ pub use rto::{MaxRto, RtoLimits};
 use crate::option::{MaxPacingRate, TcpInfo};
 use crate::udp::ip_header_bytes;
 use crate::{congestion, stamp};
+use kumade_units::{Rate, Span};
 use nix::libc;
 use nix::sys::socket::{getsockopt, setsockopt};
 use socket2::SockRef;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
-use units::{Rate, Span};
 
 /// Congestion controls that do not pace, in the order of trying. A machine's default may be BBR, which does.
 const UNPACED: [&str; 2] = ["cubic", "reno"];

@@ -1,13 +1,13 @@
 //! Choosing the TCP congestion control of real sockets, and controllers that are loaded into the kernel.
 
-use net::SetupError;
-use net::congestion::{self, Loaded};
+use kumade_net::SetupError;
+use kumade_net::congestion::{self, Loaded};
+use kumade_netns_testbed::eventually;
 use std::env;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use testnet::eventually;
 
 const BYTES: usize = 4_000_000;
 const LOADED: &str = "the controller is loaded";

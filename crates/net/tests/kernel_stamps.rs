@@ -1,24 +1,29 @@
 //! What the transports believe of the kernel's stamps, checked against the kernel at hand.
 
-use net::{clock, congestion, readiness, stamp, tcp};
+use kumade_net::{clock, congestion, readiness, stamp, tcp};
+use kumade_units::{Span, Time};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::thread::sleep;
 use std::time::Duration;
-use units::{Span, Time};
 
 const MOMENT: Duration = Duration::from_millis(5);
 
 fn connection(address: &str) -> (TcpStream, TcpStream) {
-    testnet::keep_receive_stamps_on();
+    kumade_netns_testbed::keep_receive_stamps_on();
     let listener = TcpListener::bind(address).unwrap();
     tcp::prepare_listener(&listener).unwrap();
     let at = listener.local_addr().unwrap();
-    let opened =
-        tcp::open_connections(at, &net::Binding::default(), 1, Span::ZERO, Span::ZERO, Span::from_secs(60), |_| {
-            Vec::new()
-        })
-        .unwrap();
+    let opened = tcp::open_connections(
+        at,
+        &kumade_net::Binding::default(),
+        1,
+        Span::ZERO,
+        Span::ZERO,
+        Span::from_secs(60),
+        |_| Vec::new(),
+    )
+    .unwrap();
     let accepted = listener.accept().unwrap().0;
     (opened.streams.into_iter().next().unwrap().1, accepted)
 }
@@ -36,7 +41,7 @@ fn receive(socket: &impl AsFd, len: usize) -> Time {
 
 #[test]
 fn udp_keys_count_datagrams() {
-    testnet::keep_receive_stamps_on();
+    kumade_netns_testbed::keep_receive_stamps_on();
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let (a, b) = (UdpSocket::bind(address).unwrap(), UdpSocket::bind(address).unwrap());
         a.connect(b.local_addr().unwrap()).unwrap();

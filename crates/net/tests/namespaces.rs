@@ -1,16 +1,16 @@
 //! Namespaces, devices in them and the stamps of what leaves: beliefs about the kernel that the lab rests on.
 
-use net::capture::Capture;
-use net::clock;
-use net::interface::{self, offloads_off};
-use net::namespace::Namespace;
-use net::tun::Tun;
+use kumade_net::capture::Capture;
+use kumade_net::clock;
+use kumade_net::interface::{self, offloads_off};
+use kumade_net::namespace::Namespace;
+use kumade_net::tun::Tun;
+use kumade_netns_testbed::in_namespaces;
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::unix::process::ExitStatusExt;
 use std::sync::mpsc;
 use std::thread;
-use testnet::in_namespaces;
 
 const V4: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 const V6: Ipv6Addr = Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 1);

@@ -1,14 +1,14 @@
 //! What the kernel does with tables of rules and with policy routes.
 
 use ipnet::IpNet;
-use net::interface::{self, Family};
-use net::namespace::Namespace;
-use net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
-use net::policy::{self, MarkedRoute, NetworkRoute, PolicyRoute};
-use net::tcp::original_destination;
-use packet::{Addresses, FlowKey};
+use kumade_net::interface::{self, Family};
+use kumade_net::namespace::Namespace;
+use kumade_net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
+use kumade_net::policy::{self, MarkedRoute, NetworkRoute, PolicyRoute};
+use kumade_net::tcp::original_destination;
+use kumade_netns_testbed::{TEST_DEADLINE, in_namespaces, ip};
+use kumade_packet::{Addresses, FlowKey};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
-use testnet::{TEST_DEADLINE, in_namespaces, ip};
 
 fn network(text: &str) -> IpNet {
     text.parse().unwrap()

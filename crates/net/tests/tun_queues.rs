@@ -1,19 +1,19 @@
 //! TUN devices with segmentation offload: what a host sends through one comes out of another as it was.
 
 use ipnet::IpNet;
-use net::interface::{self, Family};
-use net::namespace::Namespace;
-use net::tun::{Packets, TunQueue};
-use net::udp::{BatchReceiver, BatchSocket, Refusal, send_burst};
-use net::{Binding, clock, readiness};
-use packet::{Ecn, checksum};
+use kumade_net::interface::{self, Family};
+use kumade_net::namespace::Namespace;
+use kumade_net::tun::{Packets, TunQueue};
+use kumade_net::udp::{BatchReceiver, BatchSocket, Refusal, send_burst};
+use kumade_net::{Binding, clock, readiness};
+use kumade_netns_testbed::{eventually, in_namespaces};
+use kumade_packet::{Ecn, checksum};
+use kumade_units::Span;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use testnet::{eventually, in_namespaces};
-use units::Span;
 
 const MTU: usize = 1400;
 const HEADROOM: usize = 32;
@@ -195,7 +195,7 @@ fn received(receiver: &mut BatchReceiver, count: usize) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     while all.len() < count {
         assert!(readiness::readable(receiver, clock::monotonic() + Span::from_secs(60)).unwrap());
-        let read = |received: net::udp::Received<'_>| {
+        let read = |received: kumade_net::udp::Received<'_>| {
             assert_eq!(received.ecn, Ecn::Ect0);
             all.extend(received.datagrams().map(|datagram| datagram.to_vec()));
         };

@@ -1,13 +1,13 @@
 //! Many datagrams at a time, over loopback and over a cable.
 
-use net::interface::{self, Family};
-use net::namespace::Namespace;
-use net::udp::{BatchReceiver, BatchSocket, Refusal};
-use net::{Binding, clock, readiness};
-use packet::Ecn;
+use kumade_net::interface::{self, Family};
+use kumade_net::namespace::Namespace;
+use kumade_net::udp::{BatchReceiver, BatchSocket, Refusal};
+use kumade_net::{Binding, clock, readiness};
+use kumade_netns_testbed::{eventually, in_namespaces, ip};
+use kumade_packet::Ecn;
+use kumade_units::Span;
 use std::net::{IpAddr, SocketAddr};
-use testnet::{eventually, in_namespaces, ip};
-use units::Span;
 
 const FAMILIES: [(Family, &str); 2] = [(Family::V4, "127.0.0.1"), (Family::V6, "::1")];
 

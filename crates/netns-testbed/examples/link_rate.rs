@@ -1,13 +1,13 @@
 //! What the lab's own link carries on this machine: one greedy CUBIC connection over links of rising rates.
 //!
-//! `cargo run --release -p kumade-testnet --example link_rate`, as root, on an idle machine.
+//! `cargo run --release -p kumade-netns-testbed --example link_rate`, as root, on an idle machine.
 
-use link::LinkConfig;
-use net::clock;
+use kumade_link::LinkConfig;
+use kumade_net::clock;
+use kumade_netns_testbed::{Network, NetworkError, NetworkSpec, Traffic};
+use kumade_units::{Direction, Rate, Span};
 use std::thread;
 use std::time::Duration;
-use testnet::{Network, NetworkError, NetworkSpec, Traffic};
-use units::{Direction, Rate, Span};
 
 const SETTLING: Duration = Duration::from_secs(1);
 const COUNTING: Duration = Duration::from_secs(3);

@@ -1,5 +1,5 @@
+use kumade_units::Time;
 use std::collections::VecDeque;
-use units::Time;
 
 /// Bytes and when they came, so that those of any recent time can be told.
 #[derive(Debug, Default)]

@@ -1,9 +1,9 @@
-use net::SetupError;
-use net::capture::Capture;
-use net::tun::Tun;
+use kumade_net::SetupError;
+use kumade_net::capture::Capture;
+use kumade_net::tun::Tun;
+use kumade_units::Time;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
-use units::Time;
 
 /// Of every emulated device, in bytes.
 pub(crate) const MTU: u16 = 1500;

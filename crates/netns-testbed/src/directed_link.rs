@@ -1,11 +1,11 @@
 use crate::count::ByteCount;
 use hdrhistogram::Histogram;
-use link::queue::QueueConfig;
-use link::{Delivery, Label, Link, LinkConfig, Recording};
-use packet::ecn;
-use runtime::Buffer;
+use kumade_link::queue::QueueConfig;
+use kumade_link::{Delivery, Label, Link, LinkConfig, Recording};
+use kumade_packet::ecn;
+use kumade_packet_loop::Buffer;
+use kumade_units::{Span, Time};
 use std::collections::VecDeque;
-use units::{Span, Time};
 
 /// Packets are taken as ordered once they are this old: longer than a packet takes from its stamp to the ring.
 pub(crate) const HOLDBACK: Span = Span::from_micros(50);
@@ -74,7 +74,7 @@ impl DirectedLink {
         queue: Option<&QueueConfig>,
         downstream_hop: Option<LinkConfig>,
         now: Time,
-    ) -> Result<Self, units::ConfigError> {
+    ) -> Result<Self, kumade_units::ConfigError> {
         let patience = (config.delay / 2).min(Span::from_millis(1));
         let config = config.validate()?;
         let mut bottleneck = match queue {

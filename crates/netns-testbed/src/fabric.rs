@@ -1,9 +1,9 @@
 use crate::Htb;
 use crate::{Host, Lateness, Network, NetworkError};
-use link::CrossConfig;
-use middlebox::MiddleboxConfig;
-use units::Direction;
-use units::{Rate, Time};
+use kumade_link::CrossConfig;
+use kumade_middlebox::MiddleboxConfig;
+use kumade_units::Direction;
+use kumade_units::{Rate, Time};
 
 /// A network with one bottleneck on which experiments are made: the lab's own, or the kernel's HTB as a reference.
 pub trait Fabric {
@@ -38,7 +38,7 @@ pub trait Fabric {
     /// With what was found in place of what was set.
     fn verify(&mut self, direction: Direction) -> Result<(), NetworkError>;
 
-    /// The bandwidth that was available from `from` to `to` ([`net::clock::realtime`]).
+    /// The bandwidth that was available from `from` to `to` ([`kumade_net::clock::realtime`]).
     ///
     /// # Errors
     /// Where that is not on record.

@@ -1,7 +1,7 @@
 use crate::directed_link::Lateness;
 use crate::network::{Host, NetworkError};
+use kumade_units::{Rate, Span, Time};
 use std::thread;
-use units::{Rate, Span, Time};
 
 /// A network with a bottleneck of gigabits per second on the way up, between hosts whose devices carry what is sent at once as one packet of the
 /// kernel: the lab's own, or the kernel's HTB as a reference.
@@ -34,7 +34,7 @@ pub trait FastFabric {
     /// The system refuses a socket, a thread or its counters.
     fn carried(&self) -> Result<Rate, NetworkError>;
 
-    /// How late the emulation was from `from` to `to` ([`net::clock::realtime`]); all zero where the kernel does it.
+    /// How late the emulation was from `from` to `to` ([`kumade_net::clock::realtime`]); all zero where the kernel does it.
     ///
     /// # Errors
     /// Where the emulation has ended.

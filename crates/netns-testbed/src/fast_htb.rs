@@ -4,11 +4,11 @@ use crate::kernel_link::{HEADER_BYTES, change_fast, fast_commands};
 use crate::network::{Host, NetworkError};
 use crate::routed_hosts::{Lines, address, attach, call, forward};
 use crate::traffic::{Bursts, received_packets, sent_packets};
-use net::clock;
-use net::namespace::Namespace;
+use kumade_net::clock;
+use kumade_net::namespace::Namespace;
+use kumade_units::{Rate, Span, Time};
 use std::net::Ipv4Addr;
 use std::thread;
-use units::{Rate, Span, Time};
 
 /// The kernel's HTB as a bottleneck of gigabits per second on the way up: an outside reference for fast paths.
 ///

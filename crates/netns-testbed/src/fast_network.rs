@@ -2,22 +2,22 @@ use crate::directed_link::{HOLDBACK, Lateness, Punctuality, RECORD_LENGTH, TICK}
 use crate::fast_fabric::{FastFabric, OVERLOAD, SETTLING, counting};
 use crate::network::{Host, HostSpec, NetworkError};
 use crate::traffic::Bursts;
-use link::{CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Periods, Recording, Valid};
-use net::clock;
-use net::cpu::CpuReservation;
-use net::interface::{self, Family};
-use net::low_latency::take_precedence;
-use net::namespace::Namespace;
-use net::tun::TunQueue;
-use packet::Classification;
-use packet::offload::LargePacket;
-use runtime::{Buffer, BufferPool, FlowHasher, PacketThread, Shard, Wake};
+use kumade_link::{CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Periods, Recording, Valid};
+use kumade_net::clock;
+use kumade_net::cpu::CpuReservation;
+use kumade_net::interface::{self, Family};
+use kumade_net::low_latency::take_precedence;
+use kumade_net::namespace::Namespace;
+use kumade_net::tun::TunQueue;
+use kumade_packet::Classification;
+use kumade_packet::offload::LargePacket;
+use kumade_packet_loop::{Buffer, BufferPool, FlowHasher, PacketThread, Shard, Wake};
+use kumade_units::{Rate, Span, Time};
 use std::io;
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::slice;
 use std::thread;
-use units::{Rate, Span, Time};
 
 /// A bottleneck of gigabits per second that this process emulates, on the way up between hosts `a` and `b`, whose TUN devices leave
 /// segmentation to it (`struct virtio_net_hdr`).

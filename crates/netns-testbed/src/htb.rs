@@ -13,13 +13,13 @@ use crate::kernel_link::{burst_bytes, commands, policed_burst};
 use crate::network::{Host, NetworkError, Verified, verify_between};
 use crate::routed_hosts::{Lines, address, attach, call, configure, connect, forward};
 use crate::traffic::Meter;
-use link::queue::QueueConfig;
-use link::{LinkConfig, TokenBucket};
-use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
-use net::namespace::Namespace;
-use packet::protocol::UDP;
-use units::Direction;
-use units::{Rate, Time};
+use kumade_link::queue::QueueConfig;
+use kumade_link::{LinkConfig, TokenBucket};
+use kumade_middlebox::{Match, MiddleboxConfig, Refusal, Rule};
+use kumade_net::namespace::Namespace;
+use kumade_packet::protocol::UDP;
+use kumade_units::Direction;
+use kumade_units::{Rate, Time};
 
 /// Four hosts around two routers, between which HTB shapes both directions. Dropping it ends everything in it.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ impl Htb {
         outcome
     }
 
-    /// The bandwidth that was available from `from` to `to` ([`net::clock::realtime`]): the sustained rate less the traffic that
+    /// The bandwidth that was available from `from` to `to` ([`kumade_net::clock::realtime`]): the sustained rate less the traffic that
     /// `c`, or `d`, sent.
     ///
     /// # Errors

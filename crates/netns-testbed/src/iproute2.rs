@@ -1,7 +1,7 @@
 //! Commands of iproute2 and nftables, run in network namespaces.
 
-use net::SetupError;
-use net::namespace::Namespace;
+use kumade_net::SetupError;
+use kumade_net::namespace::Namespace;
 use std::io;
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! The kernel's counterpart of an emulated link: what `tc` and `nft` are told.
 
-use link::queue::{Discipline, Limit, QueueConfig, RedConfig};
-use link::{LinkConfig, Loss, Medium, TokenBucket};
-use units::{Rate, Span};
+use kumade_link::queue::{Discipline, Limit, QueueConfig, RedConfig};
+use kumade_link::{LinkConfig, Loss, Medium, TokenBucket};
+use kumade_units::{Rate, Span};
 
 /// HTB's bucket, which is what passes at once after a pause. 800 bytes at 100 Mbit/s come closest to a link.
 const BURST: Span = Span::from_micros(64);
@@ -123,7 +123,7 @@ fn police(device: &str, policer: TokenBucket) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use link::queue::DisciplineSettings;
+    use kumade_link::queue::DisciplineSettings;
 
     fn link() -> LinkConfig {
         LinkConfig { rate: Some(Rate::from_mbit(100)), queue_bytes: 150_000, ..LinkConfig::default() }

@@ -1,8 +1,8 @@
 use crate::namespaces::eventually;
-use net::{clock, readiness, stamp};
+use kumade_net::{clock, readiness, stamp};
+use kumade_units::Span;
 use std::net::UdpSocket;
 use std::sync::OnceLock;
-use units::Span;
 
 /// Switches the kernel's receive stamps on, and keeps them on until this process ends. Enabling them on a socket takes effect
 /// some packets later, and for the whole host: a test that cannot do without the first packet's stamp calls this before.

@@ -37,7 +37,7 @@ pub fn in_namespaces(test: &str, body: impl FnOnce()) {
     if let Some(began) = &began {
         File::create(began).expect("a copy tells that it begins");
     }
-    if net::namespace::may_build_networks() {
+    if kumade_net::namespace::may_build_networks() {
         return body();
     }
     assert!(began.is_none(), "this system's user namespaces grant nothing: run the tests as root");
@@ -51,7 +51,7 @@ fn run_copy(test: &str) {
     let began = env::temp_dir().join(format!("kumade-test-{}-{number}", process::id()));
     let mut copy = Command::new(env::current_exe().expect("the path of this test"));
     copy.args([test, "--exact", "--nocapture", "--include-ignored"]).env(COPY_BEGAN, &began);
-    let status = net::namespace::in_user_namespace(&mut copy).status();
+    let status = kumade_net::namespace::in_user_namespace(&mut copy).status();
     let status = status.expect("user namespaces are forbidden here: allow them, or run the tests as root");
     // A name that is not the test's own runs nothing, and that succeeds.
     let has_run = fs::remove_file(&began).is_ok();

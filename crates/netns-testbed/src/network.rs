@@ -1,7 +1,7 @@
 //! A network of real hosts around one emulated bottleneck, in real time.
 //!
 //! Each host is a network namespace with the kernel's own TCP and UDP and one TUN device. A single thread moves the
-//! packets: it reads them with the kernel's stamp of their sending ([`net::capture`]), offers them to the [`link::Link`] of
+//! packets: it reads them with the kernel's stamp of their sending ([`kumade_net::capture`]), offers them to the [`kumade_link::Link`] of
 //! their direction in the order of these stamps, and writes each to its receiver's device when it is due.
 //!
 //! ```text
@@ -30,17 +30,17 @@ pub(crate) use verify::verify_between;
 
 use crate::device::Device;
 use crate::directed_link::{HOLDBACK, Lateness, Waits};
-use link::{CrossConfig, CrossTraffic, Link, LinkConfig};
-use middlebox::{Middlebox, MiddleboxConfig};
-use net::clock;
-use net::cpu::CpuReservation;
-use net::low_latency::take_precedence;
-use net::namespace::Namespace;
-use runtime::{Buffer, PacketThread};
+use kumade_link::{CrossConfig, CrossTraffic, Link, LinkConfig};
+use kumade_middlebox::{Middlebox, MiddleboxConfig};
+use kumade_net::clock;
+use kumade_net::cpu::CpuReservation;
+use kumade_net::low_latency::take_precedence;
+use kumade_net::namespace::Namespace;
+use kumade_packet_loop::{Buffer, PacketThread};
+use kumade_units::{Direction, Rate, Span, Time};
 use shard::{Attachment, NetworkShard};
 use std::net::IpAddr;
 use std::thread;
-use units::{Direction, Rate, Span, Time};
 
 /// Of the hashes and ports of a network's middlebox: its hosts are not hostile, and runs can be compared.
 const MIDDLEBOX_SEED: u128 = 0;

@@ -1,11 +1,11 @@
 use crate::{Fabric, Host, Lateness, Network, NetworkError, NetworkSpec, ProxyFaults, TcpProxy};
-use link::CrossConfig;
-use middlebox::MiddleboxConfig;
-use net::SetupError;
+use kumade_link::CrossConfig;
+use kumade_middlebox::MiddleboxConfig;
+use kumade_net::SetupError;
+use kumade_units::{Direction, Rate, Time};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
-use units::{Direction, Rate, Time};
 
 /// Two networks of a pair of hosts, and a TCP proxy that is a host of both: `b` of the near one, where clients connect to it as they
 /// would to the server, and `a` of the far one. Nothing else passes.

@@ -1,12 +1,12 @@
-use net::clock;
+use kumade_net::clock;
+use kumade_units::Span;
+use kumade_wire::stamp::ClockFormat;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use units::Span;
-use wire::stamp::ClockFormat;
 
 /// An NTP server of stratum 1 on a loopback address of the calling thread's namespace, whose clock is ahead of this host's.
 /// It answers until it is dropped.

@@ -2,8 +2,8 @@
 
 use crate::iproute2::{add_veth, run};
 use crate::network::{Host, HostSpec, NetworkError};
-use net::namespace::Namespace;
-use net::{SetupError, interface};
+use kumade_net::namespace::Namespace;
+use kumade_net::{SetupError, interface};
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
 

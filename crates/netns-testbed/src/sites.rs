@@ -17,16 +17,16 @@ pub use links::PathLinks;
 
 use crate::directed_link::Lateness;
 use crate::network::{Host, NetworkError};
-use link::Counters;
-use net::SetupError;
-use net::cpu::CpuReservation;
-use net::low_latency::take_precedence;
-use net::namespace::Namespace;
-use runtime::PacketThread;
+use kumade_link::Counters;
+use kumade_net::SetupError;
+use kumade_net::cpu::CpuReservation;
+use kumade_net::low_latency::take_precedence;
+use kumade_net::namespace::Namespace;
+use kumade_packet_loop::PacketThread;
+use kumade_units::Time;
 use shard::{PathShard, SitesShard};
 use std::io;
 use std::net::Ipv4Addr;
-use units::Time;
 
 /// Two sites. Dropping this ends everything in it.
 #[derive(Debug)]

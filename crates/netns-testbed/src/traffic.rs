@@ -23,15 +23,15 @@ pub use numbered::NumberedPackets;
 pub use tcp::TcpEnds;
 
 use crate::network::NetworkError;
-use net::SetupError;
-use net::namespace::Namespace;
+use kumade_net::SetupError;
+use kumade_net::namespace::Namespace;
+use kumade_units::Span;
 use progress::Progress;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use threads::Threads;
-use units::Span;
 
 /// How often a thread that waits looks whether it should end.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -1,7 +1,7 @@
 use crate::iproute2::{add_veth, ip};
 use crate::namespaces::eventually;
-use net::namespace::Namespace;
-use net::{SetupError, interface};
+use kumade_net::namespace::Namespace;
+use kumade_net::{SetupError, interface};
 use std::io;
 
 /// Two hosts on either side of a third one that may forward between them, or emulate a link. Nothing is emulated here: the

@@ -1,17 +1,17 @@
 //! The lab's network carries what real hosts send, as set, and leaves nothing behind.
 
-use link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, TokenBucket};
-use middlebox::{Match, MiddleboxConfig, NatConfig, Refusal, Rule};
-use net::clock;
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, TokenBucket};
+use kumade_middlebox::{Match, MiddleboxConfig, NatConfig, Refusal, Rule};
+use kumade_net::clock;
+use kumade_netns_testbed::{
+    Fabric, Host, HostSpec, Network, NetworkError, NetworkSpec, ProxiedNetwork, TEST_DEADLINE, Verified, in_namespaces,
+};
+use kumade_units::Direction;
+use kumade_units::{Rate, Span, Time};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
-use testnet::{
-    Fabric, Host, HostSpec, Network, NetworkError, NetworkSpec, ProxiedNetwork, TEST_DEADLINE, Verified, in_namespaces,
-};
-use units::Direction;
-use units::{Rate, Span, Time};
 
 const DELAY: Span = Span::from_millis(2);
 

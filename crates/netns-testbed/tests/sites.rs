@@ -1,14 +1,14 @@
 //! Two sites behind gateways: packets take the path that they are sent on, with its delay, until it is cut.
 
-use link::LinkConfig;
-use net::clock;
-use std::net::{Ipv4Addr, UdpSocket};
-use std::time::Duration;
-use testnet::{
+use kumade_link::LinkConfig;
+use kumade_net::clock;
+use kumade_netns_testbed::{
     Arrivals, Content, NumberedPackets, PathLinks, Sites, TEST_DEADLINE, Traffic, eventually, in_namespaces,
     received_packets, retransmitted_segments,
 };
-use units::{Rate, Span, Time};
+use kumade_units::{Rate, Span, Time};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::Duration;
 
 fn path(delay: Span) -> PathLinks {
     let link = LinkConfig { rate: Some(Rate::from_mbit(50)), delay, ..LinkConfig::default() };
@@ -19,7 +19,7 @@ fn sites() -> Sites {
     Sites::emulated(vec![path(Span::from_millis(2)), path(Span::from_millis(9))]).unwrap()
 }
 
-fn socket(host: &testnet::Host, address: Ipv4Addr) -> UdpSocket {
+fn socket(host: &kumade_netns_testbed::Host, address: Ipv4Addr) -> UdpSocket {
     let socket = host.namespace.run(|| UdpSocket::bind((address, 0))).unwrap().unwrap();
     socket.set_read_timeout(Some(TEST_DEADLINE)).unwrap();
     socket

@@ -1,18 +1,18 @@
 //! Real cross traffic, over the lab's own bottleneck and over the kernel's.
 
-use link::queue::{DisciplineSettings, Limit, QueueConfig};
-use link::{CrossConfig, CrossKind, LinkConfig, Medium, SizeMix, TokenBucket};
-use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
-use net::clock;
-use std::net::UdpSocket;
-use std::thread;
-use std::time::Duration;
-use testnet::{
+use kumade_link::queue::{DisciplineSettings, Limit, QueueConfig};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, SizeMix, TokenBucket};
+use kumade_middlebox::{Match, MiddleboxConfig, Refusal, Rule};
+use kumade_net::clock;
+use kumade_netns_testbed::{
     Fabric, FastFabric, FastHtb, FastNetwork, Host, HostSpec, Htb, Meter, Network, NetworkError, NetworkSpec,
     TEST_DEADLINE, Traffic, eventually, in_namespaces, received_packets,
 };
-use units::Direction;
-use units::{Rate, Span, Time};
+use kumade_units::Direction;
+use kumade_units::{Rate, Span, Time};
+use std::net::UdpSocket;
+use std::thread;
+use std::time::Duration;
 
 fn network() -> Network {
     let (rate, delay) = (Some(Rate::from_mbit(50)), Span::from_millis(1));

@@ -1,13 +1,13 @@
-//! What a datagram costs to seal and to open, and what a handshake costs: `cargo bench -p kumade-secure`.
+//! What a datagram costs to seal and to open, and what a handshake costs: `cargo bench -p kumade-noise-session`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-use secure::{
+use kumade_noise_session::{
     Cipher, Endpoint, Event, HEADER, OVERHEAD, PeerId, Policy, PresharedKey, PrivateKey, Route, Session, SessionTable,
 };
+use kumade_units::Time;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
 use std::hint::black_box;
-use units::Time;
 
 const NOW: Time = Time::ZERO;
 

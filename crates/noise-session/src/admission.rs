@@ -9,9 +9,9 @@
 use crate::limits::COOKIE_LIFETIME;
 use crate::mac::{Cookie, has_valid_mac2, keyed_hash};
 use crate::policy::Policy;
+use kumade_units::{Span, Time};
 use rand_core::CryptoRng;
 use std::net::{IpAddr, SocketAddr};
-use units::{Span, Time};
 use zeroize::Zeroizing;
 
 /// Buckets among which the sources are divided; two that share one share its rate.

@@ -104,10 +104,10 @@ mod tests {
     use super::*;
     use crate::stream::RecordReader;
     use crate::{PresharedKey, PrivateKey, Refused};
+    use kumade_units::{Span, Time};
     use proptest::prelude::*;
     use rand::SeedableRng;
     use rand::rngs::StdRng;
-    use units::{Span, Time};
 
     fn psk() -> PresharedKey {
         PresharedKey::from_bytes([4; 32])

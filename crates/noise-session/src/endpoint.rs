@@ -13,10 +13,10 @@ use crate::policy::Policy;
 use crate::session::Session;
 use crate::timestamp::{self, Stamper, Timestamp};
 use crate::{PresharedKey, PrivateKey, PublicKey};
+use kumade_units::{Span, Time};
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
-use units::{Span, Time};
 
 /// The number of the path on which an endpoint seals its own keepalives. The sessions that it hands out own all others.
 pub const ENDPOINT_PATH: u8 = u8::MAX;

@@ -1,6 +1,6 @@
 use crate::limits::{MAX_SESSIONS, REJECT_AFTER};
 use crate::session::{OpenError, Opened, SealError, Sealed, Session};
-use units::Time;
+use kumade_units::Time;
 
 /// The sessions of one peer, oldest first: what is in flight under an old one still opens after a new one has been made.
 #[derive(Debug, Default)]

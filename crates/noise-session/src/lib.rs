@@ -23,8 +23,8 @@
 //! nothing; sleep until [`Endpoint::next_deadline`] or the next datagram.
 //!
 //! ```
-//! use secure::{Endpoint, Event, Kind, PeerId, Route, SessionTable, HEADER, OVERHEAD};
-//! use units::Time;
+//! use kumade_noise_session::{Endpoint, Event, Kind, PeerId, Route, SessionTable, HEADER, OVERHEAD};
+//! use kumade_units::Time;
 //!
 //! /// A datagram arrived, in a buffer that may be changed.
 //! fn arrived(endpoint: &mut Endpoint, table: &mut SessionTable, datagram: &mut [u8], from: Route, now: Time) {
@@ -42,7 +42,7 @@
 //!     act(endpoint, table, now);
 //! }
 //!
-//! /// `datagram` has the text behind [`HEADER`] bytes and before [`secure::TAG`] bytes more.
+//! /// `datagram` has the text behind [`HEADER`] bytes and before [`kumade_noise_session::TAG`] bytes more.
 //! fn send(endpoint: &mut Endpoint, table: &mut SessionTable, peer: PeerId, to: Route, datagram: &mut [u8], now: Time) {
 //!     match table.seal(peer, to.path, datagram, now) {
 //!         Ok(sealed) => {

@@ -1,6 +1,6 @@
 //! How long a session and a handshake last, after the WireGuard paper §6 unless said otherwise.
 
-use units::Span;
+use kumade_units::Span;
 
 /// The age at which the initiator of a session makes another.
 pub(crate) const REKEY_AFTER: Span = Span::from_secs(120);

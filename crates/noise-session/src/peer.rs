@@ -10,9 +10,9 @@ use crate::noise::Initiator;
 use crate::session::Session;
 use crate::timestamp::Timestamp;
 use crate::{PresharedKey, PublicKey};
+use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use units::{Span, Time};
 
 /// A peer, as the [`Endpoint`](crate::Endpoint) that knows it numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

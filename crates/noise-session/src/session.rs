@@ -3,11 +3,11 @@ use crate::limits::{MAX_BLOCKS, REJECT_AFTER, REKEY_BLOCKS};
 use crate::message::{HEADER, Kind, OVERHEAD, TAG, array, data_header, read_u32};
 use crate::noise::SessionKeys;
 use crate::replay::ReplayWindow;
+use kumade_units::Time;
 use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use thiserror::Error;
-use units::Time;
 
 /// Each number of a path has its own space of counters.
 const PATHS: usize = 1 << 8;

@@ -2,8 +2,8 @@ use crate::PeerId;
 use crate::keyring::Keyring;
 use crate::message::receiver_index;
 use crate::session::{OpenError, Opened, SealError, Sealed, Session};
+use kumade_units::Time;
 use std::collections::BTreeMap;
-use units::Time;
 
 /// The sessions with all peers, as one thread that sends and receives data has them.
 ///
@@ -78,7 +78,7 @@ mod tests {
     use crate::cipher::Cipher;
     use crate::message::OVERHEAD;
     use crate::session::tests::{pair, pair_of, sealed};
-    use units::Span;
+    use kumade_units::Span;
 
     const PEER: PeerId = PeerId(3);
 

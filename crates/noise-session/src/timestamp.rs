@@ -1,4 +1,4 @@
-use units::Time;
+use kumade_units::Time;
 
 /// Bytes of a timestamp.
 pub(crate) const SIZE: usize = 12;
@@ -47,7 +47,7 @@ impl Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Span;
+    use kumade_units::Span;
 
     #[test]
     fn stamps_grow_whatever_the_clock_does() {

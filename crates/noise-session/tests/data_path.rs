@@ -1,15 +1,15 @@
 //! The data path: over a byte stream, from several threads, without allocation.
 
 use allocation_counter::measure;
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-use secure::stream::{RecordReader, prefix};
-use secure::{
+use kumade_noise_session::stream::{RecordReader, prefix};
+use kumade_noise_session::{
     Cipher, Endpoint, Event, HEADER, Kind, OVERHEAD, Opener, PeerId, Policy, PresharedKey, PrivateKey, Route, Sealer,
     Session, SessionTable, TAG,
 };
+use kumade_units::Time;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
 use std::collections::BTreeSet;
-use units::Time;
 
 const NOW: Time = Time::ZERO;
 

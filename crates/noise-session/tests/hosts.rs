@@ -3,13 +3,15 @@
 
 mod network;
 
+use kumade_noise_session::{
+    Endpoint, Event, Kind, PeerError, PeerId, Policy, PresharedKey, PrivateKey, Refused, Route,
+};
+use kumade_units::{Span, Time};
 use network::{Network, PathConfig, WALL, address};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use secure::{Endpoint, Event, Kind, PeerError, PeerId, Policy, PresharedKey, PrivateKey, Refused, Route};
 use std::collections::BTreeSet;
-use units::{Span, Time};
 
 const BOTH: [usize; 2] = [0, 1];
 const NOTHING: [u32; 0] = [];

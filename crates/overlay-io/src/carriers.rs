@@ -2,10 +2,10 @@ use crate::config::BondedConfig;
 use crate::connections::Connections;
 use crate::datagrams::Datagrams;
 use crate::error::BondedError;
-use dataplane::{Node, Outbound};
-use runtime::Buffer;
+use kumade_dataplane::{Node, Outbound};
+use kumade_packet_loop::Buffer;
+use kumade_units::Time;
 use std::os::fd::BorrowedFd;
-use units::Time;
 
 /// What carries sealed datagrams between the ends.
 pub(crate) struct Carriers {

@@ -1,14 +1,14 @@
 use crate::handover::Handover;
 use ipnet::IpNet;
-use multipath::{Adaptation, PathChoice, PathId, UnorderedFlows};
-use net::Binding;
-use net::interface::Family;
-use net::policy::{MarkedRoute, NetworkRoute};
-use net::tcp::RtoLimits;
-use secure::{PresharedKey, PrivateKey, PublicKey};
-use service::RuntimeDir;
+use kumade_daemon::RuntimeDir;
+use kumade_multipath::{Adaptation, PathChoice, PathId, UnorderedFlows};
+use kumade_net::Binding;
+use kumade_net::interface::Family;
+use kumade_net::policy::{MarkedRoute, NetworkRoute};
+use kumade_net::tcp::RtoLimits;
+use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
+use kumade_units::{Rate, Span};
 use std::net::SocketAddr;
-use units::{Rate, Span};
 
 /// The settings of a [`BondedPlane`](crate::BondedPlane).
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ pub enum CarrierConfig {
     Datagrams(DatagramConfig),
     /// TCP connections, each a path of its own, of which one end opens all.
     Connections(ConnectionConfig),
-    /// Whichever passes and performs ([`multipath::CarrierChoice`]): UDP on the first path, connections on the others. An end
+    /// Whichever passes and performs ([`kumade_multipath::CarrierChoice`]): UDP on the first path, connections on the others. An end
     /// that listens takes either on every path. The path choice is to be [`PathChoice::Available`].
     Either(DatagramConfig, ConnectionConfig),
 }
@@ -172,7 +172,7 @@ pub enum ConnectionRole {
 }
 
 /// How many threads can carry packets.
-pub const MAX_THREADS: usize = dataplane::MAX_SHARDS;
+pub const MAX_THREADS: usize = kumade_dataplane::MAX_SHARDS;
 
 impl BondedConfig {
     /// How many threads carry packets.

@@ -1,18 +1,18 @@
 use crate::config::ConnectionTuning;
-use dataplane::{Node, OuterHeaders, Received};
-use multipath::{CarrierKind, CarrierState, PathId, StreamCarrier, StreamState};
-use net::{clock, tcp};
-use packet::Ecn;
-use runtime::Buffer;
-use secure::stream::{self, RecordReader};
-use secure::{Kind, Route};
-use service::Network;
+use kumade_daemon::Network;
+use kumade_dataplane::{Node, OuterHeaders, Received};
+use kumade_multipath::{CarrierKind, CarrierState, PathId, StreamCarrier, StreamState};
+use kumade_net::{clock, tcp};
+use kumade_noise_session::stream::{self, RecordReader};
+use kumade_noise_session::{Kind, Route};
+use kumade_packet::Ecn;
+use kumade_packet_loop::Buffer;
+use kumade_units::{Span, Time};
 use socket2::SockRef;
 use std::fmt;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
-use units::{Span, Time};
 
 /// A TCP connection that carries sealed datagrams as records.
 pub(crate) struct Connection {
@@ -171,7 +171,7 @@ impl Connection {
     /// does not have any more; and what it still has may lead nowhere.
     pub(crate) fn is_left_behind(&self, source: IpAddr, now: Time) -> bool {
         let own = self.stream.local_addr().map(|own| own.ip().to_canonical());
-        own.is_ok_and(|own| own != source && (now - self.progressed >= STALLED_AFTER || net::is_gone(own)))
+        own.is_ok_and(|own| own != source && (now - self.progressed >= STALLED_AFTER || kumade_net::is_gone(own)))
     }
 
     /// Has it leave nothing behind in the kernel, which would go on for minutes.

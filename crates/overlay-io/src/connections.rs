@@ -1,20 +1,20 @@
 use crate::config::{ConnectionConfig, ConnectionRole};
 use crate::connection::{Connection, Ended, is_connection, route};
 use crate::dialer::Dialer;
-use dataplane::{Node, Outbound};
-use multipath::{PathId, StreamCarrier};
-use net::readiness::{Event, Readiness};
-use net::{SetupError, clock, congestion};
-use runtime::Buffer;
-use secure::{Route, channel};
-use service::{Members, Network};
+use kumade_daemon::{Members, Network};
+use kumade_dataplane::{Node, Outbound};
+use kumade_multipath::{PathId, StreamCarrier};
+use kumade_net::readiness::{Event, Readiness};
+use kumade_net::{SetupError, clock, congestion};
+use kumade_noise_session::{Route, channel};
+use kumade_packet_loop::Buffer;
+use kumade_units::{Span, Time};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
-use units::{Span, Time};
 
 /// Paths by TCP: the connections of all remotes.
 pub(crate) struct Connections {

@@ -1,17 +1,17 @@
 use crate::config::{BondedConfig, DatagramConfig};
 use crate::error::BondedError;
 use crate::policy_routes::PathRoutes;
-use dataplane::{Node, Outbound, OuterHeaders};
-use multipath::CarrierKind;
-use net::interface::{self, Family};
-use net::udp::{BatchReceiver, BatchSocket, Refusal};
-use net::{Binding, SetupError, clock};
-use runtime::{Buffer, StampClock};
-use secure::Route;
+use kumade_dataplane::{Node, Outbound, OuterHeaders};
+use kumade_multipath::CarrierKind;
+use kumade_net::interface::{self, Family};
+use kumade_net::udp::{BatchReceiver, BatchSocket, Refusal};
+use kumade_net::{Binding, SetupError, clock};
+use kumade_noise_session::Route;
+use kumade_packet_loop::{Buffer, StampClock};
+use kumade_units::{Span, Time};
 use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, BorrowedFd};
-use units::{Span, Time};
 
 /// Paths by UDP: a socket on each, or one for either version of IP.
 pub(crate) struct Datagrams {

@@ -1,11 +1,11 @@
-use multipath::PathId;
-use net::Binding;
-use net::tcp::Connecting;
+use kumade_multipath::PathId;
+use kumade_net::Binding;
+use kumade_net::tcp::Connecting;
+use kumade_units::{Span, Time};
 use socket2::Socket;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::ops::Range;
-use units::{Span, Time};
 
 /// Opens the connections to a remote, and opens those again that end: each path has one. As long as datagrams carry packets in
 /// their place, few are kept open.

@@ -1,6 +1,6 @@
 use crate::policy_routes::RouteError;
-use dataplane::NodeError;
-use net::SetupError;
+use kumade_dataplane::NodeError;
+use kumade_net::SetupError;
 use std::io;
 use thiserror::Error;
 

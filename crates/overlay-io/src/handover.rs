@@ -3,7 +3,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 /// Takes over connections that come to a listening end and carry no packets, but a byte stream of their own: those that
-/// begin with an initiation of [`secure::channel`]. So one port serves both.
+/// begin with an initiation of [`kumade_noise_session::channel`]. So one port serves both.
 #[derive(Clone)]
 pub struct Handover(Arc<dyn Fn(TcpStream, Vec<u8>) + Send + Sync>);
 

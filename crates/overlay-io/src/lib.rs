@@ -2,11 +2,11 @@
 //! the far end in the order in which they came.
 //!
 //! Packets for remote networks reach this process by a TUN device. A thread owns it (or a queue of it) and what carries the
-//! packets, and drives a [`dataplane::Node`]. A path is carried either by a UDP socket, and paced here, or by a TCP
-//! connection, which takes what it has room for; each sealed datagram is then a record of the stream ([`secure::stream`]).
+//! packets, and drives a [`kumade_dataplane::Node`]. A path is carried either by a UDP socket, and paced here, or by a TCP
+//! connection, which takes what it has room for; each sealed datagram is then a record of the stream ([`kumade_noise_session::stream`]).
 //! One end of connections listens for those of all its remotes, the other opens them and opens those again that end. Where either
 //! may carry ([`CarrierConfig::Either`]), one path is by UDP and the others are connections, of which two stay open while
-//! datagrams carry; [`multipath::CarrierChoice`] says which of them take packets. An end that listens takes whatever comes.
+//! datagrams carry; [`kumade_multipath::CarrierChoice`] says which of them take packets. An end that listens takes whatever comes.
 //!
 //! # Threads
 //!
@@ -18,11 +18,11 @@
 //! Shard *i* has port + *i* and talks to shard *i* of the other end. One port for all (`SO_REUSEPORT`) would need a program in
 //! the kernel that finds the shard in a datagram's header, and each address translator on the way would still have one binding
 //! for all: ports of their own are what firewalls, receive-side scaling and load balancing by flow understand. One handshake
-//! serves all shards, with sessions that own numbers of paths ([`secure::Session::take_paths`]: the shard in the high four
+//! serves all shards, with sessions that own numbers of paths ([`kumade_noise_session::Session::take_paths`]: the shard in the high four
 //! bits, the path in the low four). Each shard numbers and resequences its flows by itself, and its own paths are all that the
 //! frontier rule knows.
 //!
-//! A path is one nevertheless, with one pace and one rate ([`multipath::SharedPaths`]): a shard that sends takes the next place
+//! A path is one nevertheless, with one pace and one rate ([`kumade_multipath::SharedPaths`]): a shard that sends takes the next place
 //! in it, by single atomic numbers and without a lock. The first shard shakes hands, and tells the others of sessions between
 //! two packets. Whether a path passes a shard's datagrams, their greatest length, and where the far end is, each shard finds out
 //! by itself: to firewalls, translators and routers its datagrams are a flow of their own. While a shard reaches a remote by no

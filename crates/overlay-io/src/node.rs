@@ -1,13 +1,13 @@
 use crate::config::{BondedConfig, BondedRemote};
 use crate::datagrams::{self, outer_bytes};
 use crate::error::BondedError;
-use dataplane::{Node, NodeConfig, RemoteConfig};
-use multipath::{BondConfig, FlowControl, PathConfig, ResequencerConfig};
-use net::{SetupError, clock};
+use kumade_dataplane::{Node, NodeConfig, RemoteConfig};
+use kumade_multipath::{BondConfig, FlowControl, PathConfig, ResequencerConfig};
+use kumade_net::{SetupError, clock};
+use kumade_noise_session::{Policy, Route};
+use kumade_packet_loop::{Buffer, BufferPool};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use runtime::{Buffer, BufferPool};
-use secure::{Policy, Route};
 
 /// What lies between the device and the carriers; its first shard.
 pub(crate) fn node(config: &BondedConfig, pool: BufferPool) -> Result<Node<Buffer>, BondedError> {
@@ -44,13 +44,13 @@ fn paths(config: &BondedConfig) -> Vec<PathConfig> {
     if let Some(datagrams) = config.carriers.datagrams() {
         let path = |(path, (_, rate)): (usize, &(_, _))| PathConfig {
             rate: *rate,
-            overhead_bytes: outer_bytes(config.family(datagrams, path)) + dataplane::OVERHEAD,
+            overhead_bytes: outer_bytes(config.family(datagrams, path)) + kumade_dataplane::OVERHEAD,
             adaptation,
             ..PathConfig::default()
         };
         paths.extend(datagrams.paths.iter().enumerate().map(path));
     }
-    let overhead_bytes = secure::stream::PREFIX as u32 + dataplane::OVERHEAD;
+    let overhead_bytes = kumade_noise_session::stream::PREFIX as u32 + kumade_dataplane::OVERHEAD;
     let flow_control = FlowControl::Backpressure;
     paths.resize(config.paths(), PathConfig { overhead_bytes, flow_control, adaptation, ..PathConfig::default() });
     paths

@@ -3,9 +3,9 @@ use crate::error::BondedError;
 use crate::shard::BondedShard;
 use crate::shard_link::{ShardLink, links};
 use crate::status::BondedStatus;
-use net::clock;
-use runtime::{Ended, PacketThread};
-use units::Rate;
+use kumade_net::clock;
+use kumade_packet_loop::{Ended, PacketThread};
+use kumade_units::Rate;
 
 /// Packets for remote networks go through tunnels, until this is dropped. Then the TUN device vanishes, and with it its
 /// routes and addresses.

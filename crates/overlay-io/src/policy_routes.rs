@@ -1,9 +1,9 @@
-use net::SetupError;
-use net::policy::{MarkedRoute, NetworkRoute, PolicyRoute};
-use service::{ClaimError, InstalledRoutes, Journal, NamespaceClaim, RuntimeDir};
+use kumade_daemon::{ClaimError, InstalledRoutes, Journal, NamespaceClaim, RuntimeDir};
+use kumade_net::SetupError;
+use kumade_net::policy::{MarkedRoute, NetworkRoute, PolicyRoute};
+use kumade_units::{Span, Time};
 use std::io;
 use thiserror::Error;
-use units::{Span, Time};
 
 /// Policy routes that no other process can have in this network namespace, until this is dropped; then they are as before.
 #[derive(Debug)]

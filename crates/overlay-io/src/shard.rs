@@ -5,16 +5,16 @@ use crate::node::node;
 use crate::policy_routes::ClaimedRoutes;
 use crate::shard_link::ShardLink;
 use crate::status::BondedStatus;
-use dataplane::{HEADROOM, Node, Output, PacketBuffer, ShardSeed};
-use multipath::{Class, UnorderedFlows};
-use net::policy::NetworkRoute;
-use net::tun::TunQueue;
-use net::{clock, interface};
-use packet::{Classification, Detail};
-use runtime::{Buffer, BufferPool, FlowHasher, Shard, Wake};
+use kumade_dataplane::{HEADROOM, Node, Output, PacketBuffer, ShardSeed};
+use kumade_multipath::{Class, UnorderedFlows};
+use kumade_net::policy::NetworkRoute;
+use kumade_net::tun::TunQueue;
+use kumade_net::{clock, interface};
+use kumade_packet::{Classification, Detail};
+use kumade_packet_loop::{Buffer, BufferPool, FlowHasher, Shard, Wake};
+use kumade_units::{Span, Time};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use units::{Span, Time};
 
 /// Reads of the TUN device in a turn, of a packet of up to 64 kB each, so that it does not keep the thread from others.
 const MAX_TUN_READS: usize = 8;
@@ -136,13 +136,13 @@ impl BondedShard {
             let destination = classification.selector.map(|selector| selector.destination);
             let mut label = flows.label(&classification);
             let large = node.max_large_packet(destination);
-            let longest = large.map_or(0, |bytes| HEADROOM + bytes).max(packets.longest()) + secure::TAG;
-            let mut buffer = pool.with_capacity(longest.min(packets.frame().len() + secure::TAG));
+            let longest = large.map_or(0, |bytes| HEADROOM + bytes).max(packets.longest()) + kumade_noise_session::TAG;
+            let mut buffer = pool.with_capacity(longest.min(packets.frame().len() + kumade_noise_session::TAG));
             while let Some(segment_bytes) = packets.write_next_large(large.unwrap_or(0), &mut buffer) {
                 let packet = PacketBuffer::new(buffer, HEADROOM).with_segments(segment_bytes);
                 label.size = packet.len().max(1) as u32;
                 node.send(packet, destination, label, class, now);
-                buffer = pool.with_capacity(longest.min(packets.frame().len() + secure::TAG));
+                buffer = pool.with_capacity(longest.min(packets.frame().len() + kumade_noise_session::TAG));
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
-use dataplane::ShardMessage;
-use net::SetupError;
-use runtime::{Bell, BellReceiver, bell};
+use kumade_dataplane::ShardMessage;
+use kumade_net::SetupError;
+use kumade_packet_loop::{Bell, BellReceiver, bell};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

@@ -1,4 +1,4 @@
-use dataplane::{NodeStatistics, RemoteStatus};
+use kumade_dataplane::{NodeStatistics, RemoteStatus};
 
 /// What a bonded plane has done, and what it knows of the gateways of other sites.
 #[derive(Debug, Clone)]

@@ -1,20 +1,20 @@
 //! The bonded plane over TCP connections, between real hosts.
 
-use bonded::{
+use kumade_daemon::RuntimeDir;
+use kumade_multipath::{PathChoice, PathState, UnorderedFlows};
+use kumade_net::Binding;
+use kumade_net::capture::Capture;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::{Sites, eventually, in_namespaces, ip};
+use kumade_noise_session::{PresharedKey, PrivateKey};
+use kumade_overlay_io::{
     BondedConfig, BondedPlane, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, ConnectionTuning,
 };
-use multipath::{PathChoice, PathState, UnorderedFlows};
-use net::Binding;
-use net::capture::Capture;
-use net::namespace::Namespace;
-use secure::{PresharedKey, PrivateKey};
-use service::RuntimeDir;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
-use testnet::{Sites, eventually, in_namespaces, ip};
 
 const PORT: u16 = 4430;
 
@@ -135,7 +135,7 @@ fn nothing_leaves_in_the_clear() {
         let mut capture = sites.left.run(|| Capture::outgoing(&Sites::path(0)).unwrap()).unwrap();
         let socket = sites.left.run(|| UdpSocket::bind("10.77.0.1:0").unwrap()).unwrap();
         let far = sites.right.run(|| UdpSocket::bind("10.77.0.2:9").unwrap()).unwrap();
-        far.set_read_timeout(Some(testnet::TEST_DEADLINE)).unwrap();
+        far.set_read_timeout(Some(kumade_netns_testbed::TEST_DEADLINE)).unwrap();
         let secret = b"what nobody else is to read";
         for _ in 0..20 {
             socket.send_to(secret, "10.77.0.2:9").unwrap();
@@ -183,7 +183,7 @@ fn a_stranger_is_told_nothing() {
         transfer(&sites, 100_000);
         // After a while all of them are left, without a word.
         for stream in &mut strangers {
-            stream.set_read_timeout(Some(testnet::TEST_DEADLINE)).unwrap();
+            stream.set_read_timeout(Some(kumade_netns_testbed::TEST_DEADLINE)).unwrap();
             assert!(!matches!(stream.read(&mut [0; 9]), Ok(1..)), "no byte");
         }
     });

@@ -2,26 +2,26 @@
 
 mod policer;
 
-use bonded::{
+use kumade_daemon::RuntimeDir;
+use kumade_link::LinkConfig;
+use kumade_middlebox::{Match, MiddleboxConfig, Refusal, Rule};
+use kumade_multipath::{CarrierKind, PathChoice, PathState, UnorderedFlows};
+use kumade_net::Binding;
+use kumade_netns_testbed::{Host, Network, NetworkSpec, eventually, in_namespaces};
+use kumade_noise_session::{PresharedKey, PrivateKey};
+use kumade_overlay_io::{
     BondedConfig, BondedPlane, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, ConnectionTuning,
     DatagramConfig,
 };
-use link::LinkConfig;
-use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
-use multipath::{CarrierKind, PathChoice, PathState, UnorderedFlows};
-use net::Binding;
-use packet::protocol;
+use kumade_packet::protocol;
+use kumade_units::{Rate, Span};
 use policer::Police;
-use secure::{PresharedKey, PrivateKey};
-use service::RuntimeDir;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::{Host, Network, NetworkSpec, eventually, in_namespaces};
-use units::{Rate, Span};
 
 const PORT: u16 = 4430;
 

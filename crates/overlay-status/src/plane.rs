@@ -4,10 +4,10 @@ use crate::refused::Refused;
 use crate::resequencing::{Bucket, Resequencing, Waits};
 use crate::traffic::Traffic;
 use crate::tunnel::{PathState, Tunnel, TunnelPath};
-use bonded::BondedStatus;
-use dataplane::{RemotePath, RemoteStatus};
-use multipath::{ResequencerStatistics, WaitStatistics};
-use units::{Span, Time};
+use kumade_dataplane::{RemotePath, RemoteStatus};
+use kumade_multipath::{ResequencerStatistics, WaitStatistics};
+use kumade_overlay_io::BondedStatus;
+use kumade_units::{Span, Time};
 
 /// Of the histogram of waits: powers of two, in microseconds, as they are counted.
 const WAIT_BOUNDS: [Span; 14] = {
@@ -60,9 +60,9 @@ fn tunnel_path(name: &str, known: &RemotePath, now: Time) -> TunnelPath {
         address: known.address.map(|address| address.to_string()),
         mtu_bytes: known.mtu,
         state: match status.state {
-            multipath::PathState::Probing => PathState::Probing,
-            multipath::PathState::Up => PathState::Up,
-            multipath::PathState::Down { .. } => PathState::Down,
+            kumade_multipath::PathState::Probing => PathState::Probing,
+            kumade_multipath::PathState::Up => PathState::Up,
+            kumade_multipath::PathState::Down { .. } => PathState::Down,
         },
         state_seconds: seconds(now - status.since),
         rate_bits_per_second: status.rate.as_f64(),

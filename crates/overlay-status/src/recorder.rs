@@ -1,6 +1,6 @@
-use net::clock;
+use kumade_net::clock;
+use kumade_units::{Span, Time};
 use std::sync::{Arc, Mutex, PoisonError};
-use units::{Span, Time};
 
 /// What a program says of itself at one moment.
 pub trait Document: Clone {

@@ -1,7 +1,7 @@
+use kumade_units::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
-use units::Span;
 
 /// How the order of packets is restored that arrive over several paths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

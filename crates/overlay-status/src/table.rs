@@ -1,7 +1,7 @@
 //! Tables, and values in them, for people.
 
+use kumade_units::Rate;
 use std::fmt::{self, Formatter};
-use units::Rate;
 
 /// What is not known.
 pub const NONE: &str = "–";

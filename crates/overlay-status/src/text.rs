@@ -1,7 +1,7 @@
 use crate::table::{NONE, age, percent, rate, show_table};
 use crate::tunnel::{Tunnel, TunnelPath};
+use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
-use units::Span;
 
 impl Display for Tunnel {
     /// A line, a table of the paths, and lines about queue and order, without an end of line after the last.

@@ -1,6 +1,6 @@
 use crate::resequencing::Resequencing;
 use crate::traffic::Traffic;
-use multipath::FlowControl;
+use kumade_multipath::FlowControl;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
@@ -96,11 +96,11 @@ pub enum PathState {
     Down,
 }
 
-impl From<multipath::CarrierKind> for CarrierKind {
-    fn from(kind: multipath::CarrierKind) -> Self {
+impl From<kumade_multipath::CarrierKind> for CarrierKind {
+    fn from(kind: kumade_multipath::CarrierKind) -> Self {
         match kind {
-            multipath::CarrierKind::Datagrams => CarrierKind::Udp,
-            multipath::CarrierKind::Connections => CarrierKind::Tcp,
+            kumade_multipath::CarrierKind::Datagrams => CarrierKind::Udp,
+            kumade_multipath::CarrierKind::Connections => CarrierKind::Tcp,
         }
     }
 }

@@ -1,4 +1,4 @@
-use net::SetupError;
+use kumade_net::SetupError;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;

@@ -1,6 +1,6 @@
-use net::clock::{monotonic, realtime};
+use kumade_net::clock::{monotonic, realtime};
+use kumade_units::{Span, Time};
 use std::array;
-use units::{Span, Time};
 
 /// The time of the kernel's packet stamps (CLOCK_REALTIME), as it would be had nobody set that clock since the start.
 /// Packets under way would otherwise come out an hour late where the clock is set back by an hour.
@@ -39,7 +39,7 @@ impl StampClock {
         if time <= past { time } else { time.min(self.now()) }
     }
 
-    /// The same instant by [`net::clock::monotonic`], as a [turn](crate::Shard::turn) returns it.
+    /// The same instant by [`kumade_net::clock::monotonic`], as a [turn](crate::Shard::turn) returns it.
     pub fn to_monotonic(&self, time: Time) -> Time {
         time - self.offset_at_start
     }

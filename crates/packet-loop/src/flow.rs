@@ -1,7 +1,7 @@
 //! The flow of a packet, as queues and shards tell it from others.
 
-use link::Label;
-use packet::Classification;
+use kumade_link::Label;
+use kumade_packet::Classification;
 use std::hash::{BuildHasher, Hash, RandomState};
 
 /// Tells flows apart by a hash whose key is drawn when this is made. As nobody knows the key, nobody can choose addresses
@@ -15,7 +15,7 @@ impl FlowHasher {
         Self::default()
     }
 
-    /// The flow that this tells from others: a [`packet::Selector`], or a link header.
+    /// The flow that this tells from others: a [`kumade_packet::Selector`], or a link header.
     pub fn hash(&self, of: impl Hash) -> u64 {
         self.0.hash_one(of)
     }
@@ -39,13 +39,13 @@ pub fn shard_of(flow: u64, shards: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packet::Ecn;
+    use kumade_packet::Ecn;
     use proptest::prelude::*;
 
     /// IPv4 without options, and the ports of TCP.
     fn segment(source_port: u8, traffic_class: u8) -> Vec<u8> {
         let mut packet = vec![0; 40];
-        (packet[0], packet[1], packet[3], packet[9]) = (0x45, traffic_class, 40, packet::protocol::TCP);
+        (packet[0], packet[1], packet[3], packet[9]) = (0x45, traffic_class, 40, kumade_packet::protocol::TCP);
         (packet[21], packet[32]) = (source_port, 0x50);
         packet
     }

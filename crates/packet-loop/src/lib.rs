@@ -18,7 +18,7 @@
 //!    priority.
 //!
 //! A turn is therefore the whole of a shard's work, and the instant that it returns is the only promise the loop has to
-//! keep: *mutate, then give a deadline*. Instants are those of [`net::clock::monotonic`], which nobody sets; a
+//! keep: *mutate, then give a deadline*. Instants are those of [`kumade_net::clock::monotonic`], which nobody sets; a
 //! [`StampClock`] converts the kernel's packet stamps.
 //!
 //! # Several shards
@@ -28,12 +28,12 @@
 //! their own hash, and whatever a program distributes itself goes to [`flow::shard_of`] of its [`FlowHasher`]'s hash.
 //!
 //! ```
-//! use net::{SetupError, clock};
-//! use runtime::{PacketThread, Shard, Wake};
+//! use kumade_net::{SetupError, clock};
+//! use kumade_packet_loop::{PacketThread, Shard, Wake};
 //! use std::io::Read;
 //! use std::os::fd::{AsFd, BorrowedFd};
 //! use std::os::unix::net::UnixStream;
-//! use units::{Span, Time};
+//! use kumade_units::{Span, Time};
 //!
 //! /// Counts the bytes that arrive.
 //! struct Counter {

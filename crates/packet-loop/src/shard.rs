@@ -1,7 +1,7 @@
-use net::SetupError;
+use kumade_net::SetupError;
+use kumade_units::{Span, Time};
 use std::error::Error;
 use std::os::fd::BorrowedFd;
-use units::{Span, Time};
 
 /// Why a turn begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub trait Shard: 'static {
     fn sources(&self) -> Vec<BorrowedFd<'_>>;
 
     /// Takes packets that have arrived, a bounded number of them, and hands on those that are due. Returns the instant
-    /// ([`net::clock::monotonic`]) of the next turn at the latest; one that has passed begins the next turn at once.
+    /// ([`kumade_net::clock::monotonic`]) of the next turn at the latest; one that has passed begins the next turn at once.
     ///
     /// # Errors
     /// The loop ends with this error.

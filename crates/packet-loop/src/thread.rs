@@ -1,8 +1,8 @@
 use crate::bell::{Bell, BellReceiver, bell};
 use crate::shard::{Shard, Wake};
 use crate::watch::Watch;
-use net::SetupError;
-use net::low_latency::LowLatencyGuard;
+use kumade_net::SetupError;
+use kumade_net::low_latency::LowLatencyGuard;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};

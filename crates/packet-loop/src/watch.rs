@@ -1,11 +1,11 @@
 use crate::shard::Wake;
-use net::readiness::{self, Readiness};
-use net::{SetupError, clock};
+use kumade_net::readiness::{self, Readiness};
+use kumade_net::{SetupError, clock};
+use kumade_units::{Span, Time};
 use std::hint;
 use std::io;
 use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
-use units::{Span, Time};
 
 /// Descriptors that a thread waits for together with a deadline.
 #[derive(Debug)]

@@ -1,8 +1,9 @@
 //! The loop's contract with its shards and with other threads.
 
-use net::{SetupError, clock};
-use runtime::flow::shard_of;
-use runtime::{BufferPool, Ended, FlowHasher, PacketThread, Shard, Wake};
+use kumade_net::{SetupError, clock};
+use kumade_packet_loop::flow::shard_of;
+use kumade_packet_loop::{BufferPool, Ended, FlowHasher, PacketThread, Shard, Wake};
+use kumade_units::{Span, Time};
 use std::collections::BTreeSet;
 use std::io;
 use std::net::UdpSocket;
@@ -10,13 +11,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use units::{Span, Time};
 
 /// Keeps what arrives. Its buffers belong to one thread, as those of every shard may.
 struct Collector {
     socket: UdpSocket,
     pool: BufferPool,
-    packets: Vec<runtime::Buffer>,
+    packets: Vec<kumade_packet_loop::Buffer>,
     turns: u64,
     wakes: u64,
     fails_at: Option<Time>,

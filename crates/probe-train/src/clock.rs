@@ -1,4 +1,4 @@
-use units::Span;
+use kumade_units::Span;
 
 /// No clock is slewed faster than this, as a part: 500 ppm (adjtimex(2)).
 const MAX_SLEW: f64 = 500e-6;

@@ -2,8 +2,8 @@
 
 use crate::record::{PacketRecord, TrainRecord};
 use crate::statistics::median;
+use kumade_units::{Span, Time};
 use std::collections::BTreeSet;
-use units::{Span, Time};
 
 /// No larger part of a train's packets is reordered in one queue for all, whatever stamps are worth.
 const MAX_REORDERED: f64 = 0.05;

@@ -1,7 +1,7 @@
+use kumade_units::Span;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use thiserror::Error;
-use units::Span;
 
 /// Packets at one interval, with sizes that grow (or shrink) by a constant step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

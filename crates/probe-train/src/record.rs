@@ -1,4 +1,4 @@
-use units::Time;
+use kumade_units::Time;
 
 /// What became of one packet. The two stamps come from two clocks: only their *changes* may be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,7 @@ fn join(burst: &[PacketRecord]) -> impl Iterator<Item = PacketRecord> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Span;
+    use kumade_units::Span;
 
     #[test]
     fn bursts_are_joined_to_packets_that_arrive_with_their_last() {

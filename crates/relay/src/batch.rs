@@ -1,7 +1,7 @@
 use crate::message::{DATA, MAX_DATA, MAX_MESSAGE};
-use secure::SealError;
-use secure::channel::{Channel, OVERHEAD};
-use secure::stream::PREFIX;
+use kumade_noise_session::SealError;
+use kumade_noise_session::channel::{Channel, OVERHEAD};
+use kumade_noise_session::stream::PREFIX;
 use std::io::{self, IoSliceMut, Read};
 use std::net::TcpStream;
 

@@ -1,8 +1,8 @@
 use crate::allowed::Allowed;
 use crate::redirect::Redirect;
 use crate::target::{Target, TargetError};
-use net::tcp::RtoLimits;
-use secure::{PresharedKey, PrivateKey, PublicKey};
+use kumade_net::tcp::RtoLimits;
+use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;

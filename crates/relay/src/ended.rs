@@ -1,7 +1,7 @@
 use crate::exchange::OutOfTurn;
 use crate::message::{Malformed, Refusal};
-use secure::stream::RecordError;
-use secure::{OpenError, Refused, SealError};
+use kumade_noise_session::stream::RecordError;
+use kumade_noise_session::{OpenError, Refused, SealError};
 use std::io;
 use thiserror::Error;
 

@@ -1,14 +1,14 @@
 use crate::carried::Carried;
 use crate::report::{RelayStatus, Report, Reports};
 use crate::slot::Slot;
-use net::clock;
-use net::readiness::{Event, Readiness};
-use secure::PublicKey;
-use service::Members;
+use kumade_daemon::Members;
+use kumade_net::clock;
+use kumade_net::readiness::{Event, Readiness};
+use kumade_noise_session::PublicKey;
+use kumade_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::TcpStream;
-use units::Time;
 
 /// A connection between the ends, and what is known of it.
 pub(crate) struct Entry {

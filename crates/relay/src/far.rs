@@ -5,20 +5,20 @@ use crate::message::{Message, Refusal};
 use crate::resolver::Resolver;
 use crate::sealed::{Filled, Sealed, read_greeting};
 use crate::target::{Host, Target};
-use net::tcp::{Connecting, RtoLimits};
-use net::{Binding, clock};
+use kumade_daemon::Network;
+use kumade_net::tcp::{Connecting, RtoLimits};
+use kumade_net::{Binding, clock};
+pub(crate) use kumade_noise_session::channel::Accepted;
+use kumade_noise_session::channel::Acceptor;
+use kumade_noise_session::stream::RecordReader;
+use kumade_units::{Span, Time};
 use rand::rngs::StdRng;
-pub(crate) use secure::channel::Accepted;
-use secure::channel::Acceptor;
-use secure::stream::RecordReader;
-use service::Network;
 use socket2::Socket;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::mem;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
-use units::{Span, Time};
 
 /// The far end: accepts streams of its peers, and connects to what they ask for.
 pub(crate) struct Far {

@@ -10,7 +10,7 @@ use crate::report::Report;
 use crate::resolver::Answer;
 use crate::slot::{Slot, leaving};
 use crate::target::Target;
-use secure::PublicKey;
+use kumade_noise_session::PublicKey;
 use std::io;
 use std::net::TcpStream;
 

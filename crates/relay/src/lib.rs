@@ -10,7 +10,7 @@
 //!
 //! # What is said
 //!
-//! The near end shakes hands ([`secure::channel`]: Noise IK with the hosts' keys), and each record after that is a
+//! The near end shakes hands ([`kumade_noise_session::channel`]: Noise IK with the hosts' keys), and each record after that is a
 //! [`Message`]. It asks for a target ([`Message::Open`]) and sends data without waiting for the answer. The far end looks a
 //! name up, connects if the target is [allowed](Allowed), and says so or why not. Then both pass on bytes until each direction
 //! has [ended](Message::End), which the other end passes on as FIN. A stream that ends without that was cut, and the connection

@@ -1,8 +1,8 @@
 use crate::config::Forward;
 use crate::redirect::Redirect;
 use crate::target::{Host, Target};
-use net::readiness::Readiness;
-use net::{SetupError, tcp};
+use kumade_net::readiness::Readiness;
+use kumade_net::{SetupError, tcp};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};

@@ -4,16 +4,16 @@ use crate::plain;
 use crate::report::Report;
 use crate::sealed::{Sealed, read_greeting};
 use crate::target::Target;
-use net::tcp::{Connecting, RtoLimits};
-use net::{Binding, clock, congestion};
+use kumade_net::tcp::{Connecting, RtoLimits};
+use kumade_net::{Binding, clock, congestion};
+use kumade_noise_session::Refused;
+use kumade_noise_session::channel::{Initiator, Offer};
+use kumade_noise_session::stream::RecordReader;
+use kumade_units::Time;
 use rand::rngs::StdRng;
-use secure::Refused;
-use secure::channel::{Initiator, Offer};
-use secure::stream::RecordReader;
 use std::io::{self, Write};
 use std::mem;
 use std::net::{SocketAddr, TcpStream};
-use units::Time;
 
 /// The near end: begins a stream for each connection that a local program opens.
 pub(crate) struct Near {

@@ -1,5 +1,5 @@
 use ipnet::IpNet;
-use net::nftables::{Chain, Hook, Rule, Statement, Table};
+use kumade_net::nftables::{Chain, Hook, Rule, Statement, Table};
 use std::net::SocketAddr;
 
 /// Connections of local programs, and of hosts that this one forwards for, that are relayed without knowing it: those to some

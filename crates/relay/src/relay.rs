@@ -1,8 +1,8 @@
 use crate::config::RelayConfig;
 use crate::report::{RelayStatus, Report};
 use crate::shard::RelayShard;
-use net::SetupError;
-use runtime::{Ended, PacketThread};
+use kumade_net::SetupError;
+use kumade_packet_loop::{Ended, PacketThread};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl Relay {
     }
 
     /// What takes over connections that another part of the program has accepted, each with the record that came first, an
-    /// initiation ([`secure::channel::is_initiation`]). It does not wait.
+    /// initiation ([`kumade_noise_session::channel::is_initiation`]). It does not wait.
     pub fn acceptor(&self) -> impl Fn(TcpStream, Vec<u8>) + Send + Sync + 'static {
         let thread = Arc::downgrade(&self.thread);
         move |stream, initiation| {

@@ -1,6 +1,6 @@
 use crate::message::Refusal;
 use crate::target::Target;
-use secure::PublicKey;
+use kumade_noise_session::PublicKey;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 

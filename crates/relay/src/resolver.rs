@@ -1,4 +1,4 @@
-use net::SetupError;
+use kumade_net::SetupError;
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -76,9 +76,9 @@ impl AsFd for Resolver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use net::{clock, readiness};
+    use kumade_net::{clock, readiness};
+    use kumade_units::Span;
     use std::collections::BTreeMap;
-    use units::Span;
 
     #[test]
     fn every_name_is_answered_for() {

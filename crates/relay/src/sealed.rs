@@ -1,10 +1,10 @@
 use crate::ended::Ended;
 use crate::message::{MAX_MESSAGE, Message};
 use crate::plain;
-use net::tcp::{self, MaxRto, RtoLimits};
-use secure::TAG;
-use secure::channel::{Channel, OVERHEAD};
-use secure::stream::{PREFIX, RecordReader};
+use kumade_net::tcp::{self, MaxRto, RtoLimits};
+use kumade_noise_session::TAG;
+use kumade_noise_session::channel::{Channel, OVERHEAD};
+use kumade_noise_session::stream::{PREFIX, RecordReader};
 use std::io::{self, Read};
 use std::net::TcpStream;
 

@@ -10,20 +10,20 @@ use crate::report::{RelayStatus, Report};
 use crate::resolver::Resolver;
 use crate::slot::{Slot, discard};
 use crate::{far_end, near_end};
-use net::nftables::InstalledTable;
-use net::readiness::{Event, Readiness};
-use net::tcp::RtoLimits;
-use net::{SetupError, clock, is_gone};
+use kumade_net::nftables::InstalledTable;
+use kumade_net::readiness::{Event, Readiness};
+use kumade_net::tcp::RtoLimits;
+use kumade_net::{SetupError, clock, is_gone};
+use kumade_noise_session::channel::{Acceptor, Initiator};
+use kumade_packet_loop::{Shard, Wake};
+use kumade_units::{Span, Time};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use runtime::{Shard, Wake};
-use secure::channel::{Acceptor, Initiator};
 use std::collections::BTreeMap;
 use std::io;
 use std::mem;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use units::{Span, Time};
 
 /// All connections that one end relays.
 pub(crate) struct RelayShard {

@@ -1,10 +1,10 @@
 use crate::carried::Carried;
 use crate::far::{Opening, Stranger};
 use crate::near::Dialing;
-use service::Network;
+use kumade_daemon::Network;
+use kumade_units::Span;
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
-use units::Span;
 
 /// What became of a connection so far.
 pub(crate) enum Slot {

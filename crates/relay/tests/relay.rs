@@ -1,11 +1,11 @@
 //! Both ends over loopback: what passes is what was sent, and each end of a connection is the end that was meant.
 
-use net::tcp::RtoLimits;
+use kumade_net::tcp::RtoLimits;
+use kumade_noise_session::channel::Initiator;
+use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
+use kumade_relay::{Allowed, Forward, Refusal, Relay, RelayConfig, RelayStatus, Report, Role};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use relay::{Allowed, Forward, Refusal, Relay, RelayConfig, RelayStatus, Report, Role};
-use secure::channel::Initiator;
-use secure::{PresharedKey, PrivateKey, PublicKey};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -226,7 +226,7 @@ fn what_is_not_allowed_or_does_not_listen_is_reset_and_named() {
     // What it sends meanwhile does not keep it from being told, by the write or by the read: a socket says it once.
     let told = near.write_all(&[0; 100_000]).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset);
     assert!(told || is_reset(&mut near));
-    let target: relay::Target = target.to_string().parse().unwrap();
+    let target: kumade_relay::Target = target.to_string().parse().unwrap();
     let refusal = Refusal::NotAllowed;
     assert_eq!(report(&pair.near), Report::Refused { target: target.clone(), refusal });
     assert_eq!(report(&pair.far), Report::NotAllowed { peer: identity(1).public(), target });
@@ -322,7 +322,7 @@ fn connect_from(source: [u8; 4], to: SocketAddr) -> TcpStream {
 /// Begins a stream as a near end does. Whether it is answered.
 fn is_answered(mut stream: &TcpStream) -> bool {
     let mut initiator = Initiator::new(identity(1), identity(2).public(), PresharedKey::default());
-    let (_, initiation) = initiator.begin(net::clock::realtime(), &mut StdRng::seed_from_u64(1)).unwrap();
+    let (_, initiation) = initiator.begin(kumade_net::clock::realtime(), &mut StdRng::seed_from_u64(1)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(&initiation).unwrap();
     matches!(stream.read(&mut [0; 200]), Ok(1..))

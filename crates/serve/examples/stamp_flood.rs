@@ -2,13 +2,13 @@
 //! addresses (of 127.0.0.0/8): of a running `kumade serve --stamp 8620 --listen 127.0.0.1:0`, its process and a rate,
 //! `cargo run --release -p kumade-serve --example stamp_flood -- 127.0.0.1:8620 PROCESS 100000`.
 
-use net::datagram::{self, Datagram};
-use net::{clock, pace, readiness};
+use kumade_net::datagram::{self, Datagram};
+use kumade_net::{clock, pace, readiness};
+use kumade_units::{Span, Time};
+use kumade_wire::stamp::{ErrorEstimate, Probe, SIZE};
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::{env, fs, thread};
-use units::{Span, Time};
-use wire::stamp::{ErrorEstimate, Probe, SIZE};
 
 const DURATION: Span = Span::from_secs(10);
 const HONEST_INTERVAL: Span = Span::from_millis(5);

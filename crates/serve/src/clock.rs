@@ -1,5 +1,5 @@
-use net::clock;
-use units::{Span, Time};
+use kumade_net::clock;
+use kumade_units::{Span, Time};
 
 /// The clock of a host's time stamps.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,7 @@
 use crate::clock::HostClock;
+use kumade_units::Span;
+use kumade_wire::{Limits, PresharedKey};
 use std::net::SocketAddr;
-use units::Span;
-use wire::{Limits, PresharedKey};
 
 /// Configuration of a server: address, key and limits.
 #[derive(Debug, Clone)]

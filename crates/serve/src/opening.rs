@@ -2,9 +2,11 @@
 //! a present client could say: with a key, the first encrypted message, which no recorded handshake can be followed by.
 
 use crate::config::ServerConfig;
+use kumade_wire::{
+    Answer, ClientMessage, Preamble, PreambleError, ServerMessage, ServerSession, Token, Verdict, Version,
+};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use wire::{Answer, ClientMessage, Preamble, PreambleError, ServerMessage, ServerSession, Token, Verdict, Version};
 
 /// Maximum number of bytes of a client before its first message is complete.
 const MAX_BYTES: usize = 8 << 10;
@@ -78,7 +80,7 @@ impl Opening {
                 }
                 Err(error) => return Err(io::Error::other(error)),
             };
-            let verdict = wire::judge(encrypted, config.key.is_some(), has_room());
+            let verdict = kumade_wire::judge(encrypted, config.key.is_some(), has_room());
             if verdict != Verdict::Welcome {
                 reject(&self.stream, verdict, version);
                 return Ok(Opened::Dropped);

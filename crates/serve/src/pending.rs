@@ -1,10 +1,10 @@
 //! Connections whose purpose, or whose client, is not known yet.
 
 use crate::opening::Opening;
-use net::clock;
-use service::{Members, Network};
+use kumade_daemon::{Members, Network};
+use kumade_net::clock;
+use kumade_units::{Span, Time};
 use std::net::{IpAddr, TcpStream};
-use units::{Span, Time};
 
 /// Maximum time until a connection has identified itself.
 pub(super) const IDENTIFY_TIMEOUT: Span = Span::from_secs(10);

@@ -1,18 +1,18 @@
 use crate::clock::HostClock;
 use crate::error::ServeError;
 use crate::sources::{Sources, Test};
-use net::datagram::{self, Datagram};
-use net::responder::Responder;
-use net::{clock, readiness};
+use kumade_net::datagram::{self, Datagram};
+use kumade_net::responder::Responder;
+use kumade_net::{clock, readiness};
+use kumade_units::{Span, Time};
+use kumade_wire::PresharedKey;
+use kumade_wire::stamp::{ClockFormat, ErrorEstimate, PORT, Probe, Reflection, Reply, StampKey};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use units::{Span, Time};
-use wire::PresharedKey;
-use wire::stamp::{ClockFormat, ErrorEstimate, PORT, Probe, Reflection, Reply, StampKey};
 
 /// Interval between checks of the stop flag and of the clock's error.
 const TICK: Span = Span::from_millis(100);
@@ -200,7 +200,7 @@ fn listen_on(address: SocketAddr) -> io::Result<UdpSocket> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::stamp::{Probe, SIZE};
+    use kumade_wire::stamp::{Probe, SIZE};
 
     #[test]
     fn answers_are_told_from_probes_whatever_their_port() {

@@ -2,12 +2,12 @@ use crate::acceptor::Acceptor;
 use crate::config::ServerConfig;
 use crate::error::ServeError;
 use crate::shared::Shared;
+use kumade_wire::DEFAULT_PORT;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use wire::DEFAULT_PORT;
 
 /// A listening server.
 pub struct Server {
@@ -71,7 +71,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(1024)?;
     let listener = socket.into();
-    net::tcp::prepare_listener(&listener)?;
+    kumade_net::tcp::prepare_listener(&listener)?;
     Ok(listener)
 }
 

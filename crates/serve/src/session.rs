@@ -4,13 +4,13 @@ use crate::opening::OpenClient;
 use crate::shared::{Membership, Shared};
 use crate::turn::{Refusal, Turn};
 use crate::udp::canonical;
-use net::clock;
-use net::readiness::{Event, Readiness};
+use kumade_net::clock;
+use kumade_net::readiness::{Event, Readiness};
+use kumade_transport::{Control, ControlError, within};
+use kumade_units::{Span, Time};
+use kumade_wire::{ClientMessage, ServerMessage, Version};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
-use transport::{Control, ControlError, within};
-use units::{Span, Time};
-use wire::{ClientMessage, ServerMessage, Version};
 
 /// Maximum time without a message from the client.
 const SILENCE_TIMEOUT: Span = Span::from_secs(10);

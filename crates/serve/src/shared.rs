@@ -2,16 +2,16 @@
 
 use crate::config::ServerConfig;
 use crate::turn_queue::TurnQueue;
-use net::clock;
+use kumade_daemon::{Members, Network};
+use kumade_net::clock;
+use kumade_units::{Span, Time};
+use kumade_wire::{Bearer, Credential, Token};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use service::{Members, Network};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use units::{Span, Time};
-use wire::{Bearer, Credential, Token};
 
 /// Maximum number of addresses from which a client may open UDP within a turn: a NAT may map retries differently.
 const MAX_UDP_CANDIDATES: usize = 4;

@@ -1,9 +1,9 @@
 //! Rate limits of a reflector for each source, and sequence numbers for each session.
 
+use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use units::{Span, Time};
 
 /// Maximum rate of replies to one source, per second.
 const RATE: i64 = 2_000;

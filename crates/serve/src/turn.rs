@@ -4,17 +4,17 @@ use crate::clock::HostClock;
 use crate::config::ServerConfig;
 use crate::shared::Membership;
 use crate::udp;
-use net::clock;
+use kumade_net::clock;
+use kumade_probe_train::Train;
+use kumade_probe_train::Transport;
+use kumade_transport::within;
+use kumade_transport::{ControlWatch, LoadRole, Probes, SentTrain, StampSource, TcpLoad, TcpProbes, UdpProbes};
+use kumade_units::{Direction, Span, Time};
+use kumade_wire::{Departure, End, Limits, ServerMessage, Version};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
-use train::Train;
-use train::Transport;
-use transport::within;
-use transport::{ControlWatch, LoadRole, Probes, SentTrain, StampSource, TcpLoad, TcpProbes, UdpProbes};
-use units::{Direction, Span, Time};
-use wire::{Departure, End, Limits, ServerMessage, Version};
 
 /// Maximum receive timeout, and wait for connections, that a client may request.
 const MAX_WAIT: Span = Span::from_secs(5);
@@ -267,15 +267,17 @@ fn tcp_probes(kind: Transport, streams: Vec<TcpStream>) -> Result<Option<TcpProb
     };
     match probes {
         Ok(probes) => Ok(Some(probes)),
-        Err(transport::Error::NoConnection(_)) => Ok(None),
+        Err(kumade_transport::Error::NoConnection(_)) => Ok(None),
         Err(error) => Err(Refusal(error.to_string())),
     }
 }
 
 /// A failure of the path is reported to the client; an invalid request ends its session.
-fn failed(number: u32, error: &transport::Error) -> Result<ServerMessage, Refusal> {
+fn failed(number: u32, error: &kumade_transport::Error) -> Result<ServerMessage, Refusal> {
     match error {
-        transport::Error::Plan(_) | transport::Error::TooManyPerConnection { .. } => Err(Refusal(error.to_string())),
+        kumade_transport::Error::Plan(_) | kumade_transport::Error::TooManyPerConnection { .. } => {
+            Err(Refusal(error.to_string()))
+        }
         _ => Ok(ServerMessage::Failed { number, reason: error.to_string() }),
     }
 }
@@ -283,7 +285,7 @@ fn failed(number: u32, error: &transport::Error) -> Result<ServerMessage, Refusa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use train::Segment;
+    use kumade_probe_train::Segment;
 
     fn train(count: u32, interval: Span, size: u32) -> Train {
         Train { segments: vec![Segment { count, interval, first_size: size, size_step: 0 }] }

@@ -8,11 +8,11 @@
 //! Turns go round by [`Network`]: next comes the first client of the network that has lately had least, so that one which
 //! has had nothing goes before all that have, however many clients and addresses these have.
 
-use service::Network;
+use kumade_daemon::Network;
+use kumade_units::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use units::{Span, Time};
 
 /// A turn ends this long after the last train (or the last opening of a transport).
 pub(super) const IDLE_TIMEOUT: Span = Span::from_secs(5);

@@ -1,10 +1,10 @@
 //! Opening UDP, without sending to addresses that have not requested it.
 
 use crate::shared::Shared;
+use kumade_wire::{UdpAnswer, UdpRequest};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
-use wire::{UdpAnswer, UdpRequest};
 
 /// Reads one packet, and answers it if it is a request of the client whose turn it is, from the address that its TCP
 /// connection has verified; other packets are ignored.

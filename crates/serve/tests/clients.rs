@@ -3,20 +3,22 @@
 mod common;
 
 use common::{DEADLINE, RawClient, Running};
-use measurement::{Directions, Event, TransportChoice};
-use probe::{Error, MeasureConfig, NtpServer, measure};
-use serve::{Server, ServerConfig};
+use kumade_client::{Error, MeasureConfig, NtpServer, measure};
+use kumade_measurement::{Directions, Event, TransportChoice};
+use kumade_netns_testbed::eventually;
+use kumade_probe_train::Transport;
+use kumade_probe_train::{Segment, Train};
+use kumade_serve::{Server, ServerConfig};
+use kumade_units::Span;
+use kumade_wire::{
+    Answer, ClientMessage, Limits, Preamble, ServerMessage, Token, UdpAnswer, UdpRequest, Verdict, Version,
+};
 use socket2::{Domain, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::eventually;
-use train::Transport;
-use train::{Segment, Train};
-use units::Span;
-use wire::{Answer, ClientMessage, Limits, Preamble, ServerMessage, Token, UdpAnswer, UdpRequest, Verdict, Version};
 
 /// Shorter than the trains of [`in_the_middle_of_a_train`], and long enough for anything else on a busy machine.
 const A_TRAIN: Duration = Duration::from_secs(25);

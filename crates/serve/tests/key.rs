@@ -3,16 +3,16 @@
 mod common;
 
 use common::{DEADLINE, RawClient, Running};
-use serve::ServerConfig;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::time::Duration;
-use train::{Segment, Train, Transport};
-use units::Span;
-use wire::{
+use kumade_probe_train::{Segment, Train, Transport};
+use kumade_serve::ServerConfig;
+use kumade_units::Span;
+use kumade_wire::{
     Bearer, ClientMessage, Credential, End, Preamble, PresharedKey, ServerMessage, Token, UdpAnswer, UdpRequest,
     Version,
 };
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::Duration;
 
 struct Session {
     _server: Running,

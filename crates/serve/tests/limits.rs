@@ -3,14 +3,14 @@
 mod common;
 
 use common::{RawClient, Running};
-use measurement::{Directions, Event};
-use probe::{CancelToken, Error, MeasureConfig, measure};
-use serve::ServerConfig;
+use kumade_client::{CancelToken, Error, MeasureConfig, measure};
+use kumade_measurement::{Directions, Event};
+use kumade_serve::ServerConfig;
+use kumade_units::Span;
 use std::net::{IpAddr, TcpListener};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
-use units::Span;
 
 /// Far longer than any of these ends may take, and far shorter than what they end.
 const SOON: Duration = Duration::from_secs(20);

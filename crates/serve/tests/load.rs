@@ -4,14 +4,14 @@ mod common;
 
 use common::recorder::Recorder;
 use common::{RawClient, Running};
-use measurement::report::LoadReport;
-use measurement::{Directions, Event};
-use probe::{MeasureConfig, measure};
-use serve::ServerConfig;
+use kumade_client::{MeasureConfig, measure};
+use kumade_measurement::report::LoadReport;
+use kumade_measurement::{Directions, Event};
+use kumade_serve::ServerConfig;
+use kumade_units::{Direction, Span};
+use kumade_wire::{ClientMessage, Limits, Preamble, PresharedKey, ServerMessage, Token, Version};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use units::{Direction, Span};
-use wire::{ClientMessage, Limits, Preamble, PresharedKey, ServerMessage, Token, Version};
 
 const SHORT: Span = Span::from_secs(2);
 

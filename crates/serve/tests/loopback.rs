@@ -4,16 +4,16 @@
 mod common;
 
 use common::Running;
-use estimate::{METHODS, MethodSettings};
-use measurement::RequestedBudget;
-use measurement::report::DirectionReport;
-use measurement::{Directions, Event, TransportChoice};
-use probe::{Error, MeasureConfig, measure};
-use serve::ServerConfig;
+use kumade_client::{Error, MeasureConfig, measure};
+use kumade_estimate::{METHODS, MethodSettings};
+use kumade_measurement::RequestedBudget;
+use kumade_measurement::report::DirectionReport;
+use kumade_measurement::{Directions, Event, TransportChoice};
+use kumade_probe_train::Transport;
+use kumade_serve::ServerConfig;
+use kumade_units::Span;
+use kumade_wire::PresharedKey;
 use std::net::SocketAddr;
-use train::Transport;
-use units::Span;
-use wire::PresharedKey;
 
 fn sends_something(direction: Option<&DirectionReport>, transport: Transport) {
     let direction = direction.unwrap();

@@ -3,15 +3,15 @@
 mod common;
 
 use common::{DEADLINE, Running};
-use measurement::RequestedBudget;
-use measurement::{Directions, Event, TransportChoice};
-use probe::{Error, MeasureConfig, measure};
-use serve::ServerConfig;
+use kumade_client::{Error, MeasureConfig, measure};
+use kumade_measurement::RequestedBudget;
+use kumade_measurement::{Directions, Event, TransportChoice};
+use kumade_netns_testbed::{ProxyFaults, TcpProxy};
+use kumade_probe_train::Transport;
+use kumade_serve::ServerConfig;
+use kumade_units::Span;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::Instant;
-use testnet::{ProxyFaults, TcpProxy};
-use train::Transport;
-use units::Span;
 
 fn start(server: SocketAddr, faults: ProxyFaults) -> TcpProxy {
     start_on("127.0.0.1:0", server, faults)

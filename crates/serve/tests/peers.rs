@@ -3,18 +3,18 @@
 mod common;
 
 use common::{DEADLINE, measuring};
-use estimate::MethodSettings;
-use measurement::RequestedBudget;
-use measurement::{Directions, Event, TransportChoice};
-use probe::{Error, Family, Hint, MeasureConfig, measure};
+use kumade_client::{Error, Family, Hint, MeasureConfig, measure};
+use kumade_estimate::MethodSettings;
+use kumade_measurement::RequestedBudget;
+use kumade_measurement::{Directions, Event, TransportChoice};
+use kumade_probe_train::Train;
+use kumade_probe_train::Transport;
+use kumade_units::{Span, Time};
+use kumade_wire::{Answer, Arrival, ClientMessage, Limits, ServerMessage, ServerSession, Token, Verdict, Version};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
-use train::Train;
-use train::Transport;
-use units::{Span, Time};
-use wire::{Answer, Arrival, ClientMessage, Limits, ServerMessage, ServerSession, Token, Verdict, Version};
 
 fn failure(config: &MeasureConfig) -> Error {
     let began = Instant::now();

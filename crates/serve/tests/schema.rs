@@ -4,10 +4,10 @@ mod common;
 
 use common::Running;
 use jsonschema::Validator;
-use measurement::Directions;
-use measurement::report::{ErrorReport, StreamLine};
-use probe::{MeasureConfig, measure};
-use serve::ServerConfig;
+use kumade_client::{MeasureConfig, measure};
+use kumade_measurement::Directions;
+use kumade_measurement::report::{ErrorReport, StreamLine};
+use kumade_serve::ServerConfig;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.measure.1.json");
 const STREAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.measure-stream.1.json");

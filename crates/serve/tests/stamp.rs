@@ -3,23 +3,23 @@
 mod common;
 
 use common::{DEADLINE, Running};
-use measurement::report::DelayReport;
-use net::clock;
-use probe::{Error, measure};
-use probe::{Hint, NtpServer, StampConfig, measure_stamp};
-use serve::{HostClock, ServerConfig};
-use serve::{Reflector, ReflectorConfig};
+use kumade_client::{Error, measure};
+use kumade_client::{Hint, NtpServer, StampConfig, measure_stamp};
+use kumade_measurement::report::DelayReport;
+use kumade_net::clock;
+use kumade_netns_testbed::{ReferenceClock, eventually};
+use kumade_probe_train::Estimate;
+use kumade_serve::{HostClock, ServerConfig};
+use kumade_serve::{Reflector, ReflectorConfig};
+use kumade_units::{Span, Time};
+use kumade_wire::PresharedKey;
+use kumade_wire::stamp::{ErrorEstimate, Probe, Reflection, Reply, SIZE};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use testnet::{ReferenceClock, eventually};
-use train::Estimate;
-use units::{Span, Time};
-use wire::PresharedKey;
-use wire::stamp::{ErrorEstimate, Probe, Reflection, Reply, SIZE};
 
 /// A reflector on a free loopback port; stops when dropped.
 struct Reflecting {
@@ -358,7 +358,7 @@ fn another_implementation_agrees_as_reflector_and_as_sender() {
 #[test]
 fn addresses_are_those_that_were_asked_for() {
     let reflector = Reflecting::start("127.0.0.1", HostClock::System);
-    let config = StampConfig { family: probe::Family::V6, ..quick(reflector.address) };
+    let config = StampConfig { family: kumade_client::Family::V6, ..quick(reflector.address) };
     assert!(measure_stamp(&config).unwrap_err().to_string().contains("no IPv6 address"));
     let ip: IpAddr = "127.0.0.1".parse().unwrap();
     assert_eq!(

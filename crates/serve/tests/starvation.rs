@@ -3,16 +3,16 @@
 mod common;
 
 use common::{DEADLINE, RawClient, Running};
-use measurement::Event;
-use probe::{MeasureConfig, measure};
-use serve::ServerConfig;
+use kumade_client::{MeasureConfig, measure};
+use kumade_measurement::Event;
+use kumade_serve::ServerConfig;
+use kumade_wire::{ClientMessage, ClientSession, PresharedKey, ServerMessage};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use wire::{ClientMessage, ClientSession, PresharedKey, ServerMessage};
 
 /// An address whose network, the loopback's 127.9.9.0/24, nobody else in these tests uses.
 const QUIET: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 9, 9, 9));
@@ -81,9 +81,9 @@ fn flood(server: SocketAddr, bytes: &[u8], count: u16) -> Vec<TcpStream> {
 fn strangers_without_the_key_take_no_place_of_those_with_it() {
     let key = PresharedKey::parse(&"5a".repeat(32)).unwrap();
     let server = Running::start(ServerConfig { key: Some(key.clone()), max_clients: 4, ..ServerConfig::default() });
-    let begins = ClientSession::client(Some(&key), wire::Version::NEWEST).take_outgoing();
+    let begins = ClientSession::client(Some(&key), kumade_wire::Version::NEWEST).take_outgoing();
     // Nothing but the preamble; and a handshake as recorded, which nobody can go on with.
-    for said in [&begins[..wire::Preamble::SIZE], &begins] {
+    for said in [&begins[..kumade_wire::Preamble::SIZE], &begins] {
         let strangers = flood(server.address, said, 64);
         let config = MeasureConfig { key: Some(key.clone()), ..quick(&server) };
         measure(&config, &mut |_| {}).unwrap();
@@ -98,7 +98,7 @@ fn strangers_without_the_key_take_no_place_of_those_with_it() {
 fn strangers_fill_the_server_and_the_key_still_opens_it() {
     let key = PresharedKey::parse(&"5a".repeat(32)).unwrap();
     let server = Running::start(ServerConfig { key: Some(key.clone()), max_pending: 32, ..ServerConfig::default() });
-    let begins = ClientSession::client(Some(&key), wire::Version::NEWEST).take_outgoing();
+    let begins = ClientSession::client(Some(&key), kumade_wire::Version::NEWEST).take_outgoing();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -150,7 +150,7 @@ fn a_quiet_network_waits_for_no_more_than_two_turns_of_an_attack() {
             thread::spawn(move || attack(address, &sources, &stop, &turns))
         })
         .collect();
-    assert!(testnet::eventually(|| turns.load(Ordering::Relaxed) > 0));
+    assert!(kumade_netns_testbed::eventually(|| turns.load(Ordering::Relaxed) > 0));
     thread::sleep(Duration::from_secs(1));
     let before = turns.load(Ordering::Relaxed);
     let began = Instant::now();

@@ -8,13 +8,13 @@ mod common;
 
 use common::Running;
 use common::recorder::Recorder;
-use measurement::{Directions, TransportChoice};
-use probe::{MeasureConfig, measure};
-use serve::ServerConfig;
+use kumade_client::{MeasureConfig, measure};
+use kumade_measurement::{Directions, TransportChoice};
+use kumade_probe_train::{Train, Transport};
+use kumade_serve::ServerConfig;
+use kumade_wire::{Answer, ClientMessage, ClientSession, Preamble, PresharedKey, ServerMessage, UdpAnswer, Version};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use train::{Train, Transport};
-use wire::{Answer, ClientMessage, ClientSession, Preamble, PresharedKey, ServerMessage, UdpAnswer, Version};
 
 const PREVIOUS: [&str; 6] = [
     include_str!("recorded/protocol-3-udp.txt"),
@@ -100,7 +100,7 @@ impl Player {
         assert_eq!(body[0], recorded[4], "{body:?} in place of {recorded:?}");
         let mut frame = prefix.to_vec();
         frame.extend(&body);
-        if let Some((ServerMessage::Welcome { .. }, _)) = wire::decode(&frame).unwrap() {
+        if let Some((ServerMessage::Welcome { .. }, _)) = kumade_wire::decode(&frame).unwrap() {
             self.renewed.push((recorded[5..21].try_into().unwrap(), body[1..17].try_into().unwrap()));
         }
     }
@@ -146,7 +146,7 @@ fn a_server_of_an_earlier_release_is_measured_and_what_it_cant_say_is_noted() {
         assert!(up.packets_sent > 0 && down.packets_sent > 0);
         assert!(down.warnings.iter().any(|warning| warning.contains("protocol version 3")), "{:?}", down.warnings);
         for (who, bytes) in lines(&older.text()) {
-            let opens = bytes.len() >= Preamble::SIZE && bytes.starts_with(&wire::MAGIC);
+            let opens = bytes.len() >= Preamble::SIZE && bytes.starts_with(&kumade_wire::MAGIC);
             assert!(!opens || bytes[6..8] == previous.number().to_be_bytes(), "{who} {bytes:?}");
         }
     }
@@ -169,7 +169,7 @@ fn only_servers_that_know_jumbo_frames_are_asked_for_them() {
         measure(&config, &mut |_| {}).unwrap();
         let text = recorder.text();
         let planned = lines(&text).filter(|(who, _)| *who == "client").filter_map(|(_, frame)| {
-            match wire::decode(&frame).ok()??.0 {
+            match kumade_wire::decode(&frame).ok()??.0 {
                 ClientMessage::Receive { train, .. } | ClientMessage::Send { train, .. } => Some(train),
                 _ => None,
             }
@@ -214,8 +214,11 @@ fn record_this_release() {
             plan.method = "linear-scan:packets=10".parse().unwrap();
         });
         measure(&config, &mut |_| {}).unwrap();
-        let path =
-            format!("{}/tests/recorded/protocol-{}-{name}.txt", env!("CARGO_MANIFEST_DIR"), wire::Version::NEWEST);
+        let path = format!(
+            "{}/tests/recorded/protocol-{}-{name}.txt",
+            env!("CARGO_MANIFEST_DIR"),
+            kumade_wire::Version::NEWEST
+        );
         std::fs::write(path, recorder.text()).unwrap();
     }
 }

@@ -1,10 +1,10 @@
 //! The default method on paths of the atlas that tune it: a line for each kind, and each wrong statement with its path.
 //!
 //! `cargo run -p kumade-sim --example atlas -- [KIND|all] [PATHS] [udp|rake] [NUMBER]`
-use estimate::MethodSettings;
-use sim::atlas::{DrawnPath, PathKind, Seeds, Summary, Verdict};
+use kumade_estimate::MethodSettings;
+use kumade_probe_train::Transport;
+use kumade_sim::atlas::{DrawnPath, PathKind, Seeds, Summary, Verdict};
 use std::ops::Range;
-use train::Transport;
 
 fn main() {
     let given: Vec<String> = std::env::args().skip(1).collect();

@@ -1,10 +1,10 @@
 //! How many packet events a second the virtual network computes: 64 flows over one gigabit, for ten virtual seconds.
 //!
 //! `cargo run --release -p kumade-sim --example speed`
-use sim::network::{FlowConfig, Network, Source, TcpConfig};
-use sim::tcp::congestion::Control;
+use kumade_sim::network::{FlowConfig, Network, Source, TcpConfig};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span, Time};
 use std::time::Instant;
-use units::{Rate, Span, Time};
 
 fn main() {
     for (_, control) in Control::ALL {
@@ -20,11 +20,11 @@ fn main() {
 fn run(control: Control) -> (u64, f64, f64) {
     let rate = Rate::from_mbit(1000);
     let mut network = Network::new(1);
-    let link = link::LinkConfig {
+    let link = kumade_link::LinkConfig {
         rate: Some(rate),
         queue_bytes: rate.bytes_in(Span::from_millis(20)),
         delay: Span::from_millis(5),
-        ..link::LinkConfig::default()
+        ..kumade_link::LinkConfig::default()
     };
     let link = network.add_link(link, None).expect("the link is possible");
     for flow in 0..64 {

@@ -1,4 +1,4 @@
-use units::Time;
+use kumade_units::Time;
 
 /// When each of a fixed number of places is next to be looked at, and which is first: a tournament of two neighbours
 /// at a time. A change costs no more than the matches that it can turn, and nothing is allocated.

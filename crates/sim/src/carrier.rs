@@ -1,11 +1,11 @@
 //! What carries packets of trains while time passes: links in series or side by side, or one that is shared with TCP connections.
 
 use crate::moving::Moving;
-use link::queue::Ecn;
-use link::{Label, Link};
+use kumade_link::queue::Ecn;
+use kumade_link::{Label, Link};
+use kumade_units::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use units::Time;
 
 /// All trains are those of one host.
 const TRAINS_HOST: u64 = 0;

@@ -4,11 +4,11 @@ use crate::carrier::Carrier;
 use crate::moving::Moving;
 use crate::network::{FlowConfig, FlowId, LinkId, Network, Sojourn, Source, TcpConfig};
 use crate::tcp::congestion::Control;
-use link::{CrossConfig, CrossKind, LinkConfig};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig};
+use kumade_probe_train::statistics::mean;
+use kumade_units::{ConfigError, Rate, Span, Time};
 use std::collections::VecDeque;
 use std::fmt;
-use train::statistics::mean;
-use units::{ConfigError, Rate, Span, Time};
 
 /// A TCP connection that sends all the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Networks in virtual time: a minute of traffic takes milliseconds, and a seed gives the same run again.
 //!
-//! A [`VirtualPath`] carries the trains of a [`Method`](estimate::Method) through [`link`]s with computed cross traffic,
+//! A [`VirtualPath`] carries the trains of a [`Method`](kumade_estimate::Method) through [`link`]s with computed cross traffic,
 //! with clocks that are offset, drift and jitter as real ones do, and knows the truth afterwards. [`measure`] is the
 //! whole loop of a measurement on such a path.
 //!

@@ -1,4 +1,4 @@
-use units::Time;
+use kumade_units::Time;
 
 /// A packet that reaches a hop, or has passed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! A network of links and flows under a virtual clock.
 //!
-//! A [`Network`] is built from [`link::Link`]s and flows over them, then run up to given times; counters read at two
+//! A [`Network`] is built from [`kumade_link::Link`]s and flows over them, then run up to given times; counters read at two
 //! times show what each flow got in between. Nothing depends on how often it is stopped. All random numbers follow from
 //! the seed, which is printed with the network.
 
@@ -17,14 +17,14 @@ pub use sojourn::Sojourn;
 
 use crate::agenda::Agenda;
 use flow::Flow;
-use link::queue::{Ecn, QueueConfig};
-use link::{Label, Ledger, Link, LinkConfig};
+use kumade_link::queue::{Ecn, QueueConfig};
+use kumade_link::{Label, Ledger, Link, LinkConfig};
+use kumade_units::ConfigError;
+use kumade_units::{Span, Time};
 use packet::{Body, Carried, Packet};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::fmt;
-use units::ConfigError;
-use units::{Span, Time};
 
 /// Links and the flows over them.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl Network {
     /// Adds a flow. One whose start has passed begins now.
     ///
     /// # Errors
-    /// [`CrossTraffic`](link::CrossTraffic) refuses a setting.
+    /// [`CrossTraffic`](kumade_link::CrossTraffic) refuses a setting.
     ///
     /// # Panics
     /// A link or gateway of its path is not in this network.

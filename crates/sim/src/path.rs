@@ -3,13 +3,13 @@ use crate::elastic::{Elastic, ElasticFlow, Impact};
 use crate::moving::Moving;
 use crate::proxy::{HEADER_BYTES, Proxy};
 use crate::train_connections::{Carried, TrainConnections};
-use link::queue::QueueConfig;
-use link::{CrossConfig, CrossTraffic, Link, LinkConfig, Loss, Medium, Recording};
+use kumade_link::queue::QueueConfig;
+use kumade_link::{CrossConfig, CrossTraffic, Link, LinkConfig, Loss, Medium, Recording};
+use kumade_probe_train::{PacketRecord, PlannedPacket, Train, TrainRecord};
+use kumade_units::ConfigError;
+use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use train::{PacketRecord, PlannedPacket, Train, TrainRecord};
-use units::ConfigError;
-use units::{Rate, Span, Time};
 
 /// One link of a path, with its cross traffic.
 #[derive(Debug, Clone)]
@@ -482,7 +482,7 @@ fn arrived(packets: &[Moving], carried: &[Carried]) -> Vec<Moving> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use link::{CrossKind, SizeMix, Wireless};
+    use kumade_link::{CrossKind, SizeMix, Wireless};
 
     /// On a radio link that does not vary, beside 20 Mbit/s of cross traffic in packets of this size, if any.
     fn left_beside(size: Option<u32>) -> f64 {

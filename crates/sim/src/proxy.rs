@@ -1,11 +1,11 @@
 //! A proxy that ends the TCP connections of its two sides, and passes on what it reads when it reads it.
 
 use crate::moving::Moving;
+use kumade_probe_train::Train;
+use kumade_units::{Rate, Span, Time};
 use rand::{Rng, RngExt};
 use std::collections::BTreeMap;
 use std::iter::Peekable;
-use train::Train;
-use units::{Rate, Span, Time};
 
 /// Bytes of the IP and TCP headers where nothing else is said: IPv4, with timestamps.
 pub(crate) const HEADER_BYTES: u32 = 52;

@@ -1,11 +1,11 @@
 use crate::VirtualPath;
-use estimate::{Method, Outcome, Step};
-use measurement::{
+use kumade_estimate::{Method, Outcome, Step};
+use kumade_measurement::{
     CarriedTrain, Event, Failure, Leg, Measurement, OpenRequest, Opened, Purpose, Report, SendRequest, TrainSeries,
     proxy_warning,
 };
-use train::{Train, Transport};
-use units::{Direction, Rate, Span, Time};
+use kumade_probe_train::{Train, Transport};
+use kumade_units::{Direction, Rate, Span, Time};
 
 /// A finished run of one method on a virtual path.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,7 +73,7 @@ pub struct Measured {
 }
 
 impl VirtualPaths {
-    /// Drives a full measurement, as `probe` does over sockets. `on_event` gets its progress.
+    /// Drives a full measurement, as `client` does over sockets. `on_event` gets its progress.
     ///
     /// # Errors
     /// The measurement ends without a report.
@@ -87,14 +87,14 @@ impl VirtualPaths {
         loop {
             let now = self.now();
             match measurement.next(now) {
-                measurement::Step::Open(request) => match self.open(&request) {
+                kumade_measurement::Step::Open(request) => match self.open(&request) {
                     Ok(opened) => {
                         connections = opened.connections;
                         measurement.opened(opened, self.now());
                     }
                     Err(reason) => measurement.not_opened(reason),
                 },
-                measurement::Step::Send(request) => {
+                kumade_measurement::Step::Send(request) => {
                     let (started, carried) = self.send(&request, connections);
                     let window = &mut windows[request.direction as usize];
                     match request.purpose {
@@ -104,9 +104,9 @@ impl VirtualPaths {
                     }
                     measurement.carried(carried);
                 }
-                measurement::Step::Load(_) => measurement.not_loaded("virtual paths carry trains only"),
-                measurement::Step::Progress(event) => on_event(&event),
-                measurement::Step::Done(report) => {
+                kumade_measurement::Step::Load(_) => measurement.not_loaded("virtual paths carry trains only"),
+                kumade_measurement::Step::Progress(event) => on_event(&event),
+                kumade_measurement::Step::Done(report) => {
                     let truth = Direction::BOTH.map(|direction| {
                         let (from, to) = windows[direction as usize].span?;
                         let path = self.path(direction);
@@ -116,7 +116,7 @@ impl VirtualPaths {
                     let windows = windows.map(|window| window.span);
                     return Ok(Measured { report: *report, truth, windows });
                 }
-                measurement::Step::Failed(failure) => return Err(failure),
+                kumade_measurement::Step::Failed(failure) => return Err(failure),
             }
         }
     }
@@ -152,7 +152,7 @@ impl VirtualPaths {
         Ok(Opened { max_packet, is_size_known: mtu.is_none(), connections, warnings })
     }
 
-    /// As `probe` has it of what the kernels of both ends know.
+    /// As `client` has it of what the kernels of both ends know.
     fn proxy_warning(&self) -> Option<String> {
         let [up_near, up_far] = self.up.legs();
         let [down_far, down_near] = self.down.legs();

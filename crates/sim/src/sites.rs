@@ -6,10 +6,10 @@
 //! [flows](FlowConfig), schedule [changes](Sites::schedule), and [measure](Sites::measure) an interval:
 //!
 //! ```
-//! use sim::network::TcpConfig;
-//! use sim::sites::{FlowConfig, PathModel, Plane, Sites, SitesConfig};
-//! use sim::tcp::congestion::Control;
-//! use units::{Rate, Span, Time};
+//! use kumade_sim::network::TcpConfig;
+//! use kumade_sim::sites::{FlowConfig, PathModel, Plane, Sites, SitesConfig};
+//! use kumade_sim::tcp::congestion::Control;
+//! use kumade_units::{Rate, Span, Time};
 //!
 //! let paths = vec![
 //!     PathModel::new(Rate::from_mbit(8), Span::from_millis(10)),
@@ -23,7 +23,7 @@
 //! let at = |seconds| Time::ZERO + Span::from_secs(seconds);
 //! let report = &sites.measure(at(5), at(15))[flow];
 //! assert!(report.goodput().as_f64() > 0.95 * max && report.out_of_order == 0);
-//! # Ok::<(), units::ConfigError>(())
+//! # Ok::<(), kumade_units::ConfigError>(())
 //! ```
 //!
 //! All random numbers follow from the seed, and the same calls give the same run again.
@@ -49,13 +49,13 @@ pub use report::FlowReport;
 use bonded::Bonded;
 use direct::Direct;
 use flow::Flow;
-use link::{Delivery, Link, LinkConfig};
-use multipath::{PathId, PathSet, PathStatus, ResequencerStatistics};
+use kumade_link::{Delivery, Link, LinkConfig};
+use kumade_multipath::{PathId, PathSet, PathStatus, ResequencerStatistics};
+use kumade_units::{ConfigError, Time};
 use packet::{Batch, Packet, Wire};
 use shard::Shard;
 use std::collections::VecDeque;
 use tunnel::{FIRST_PATH, Tunnel};
-use units::{ConfigError, Time};
 
 /// Two sites, the paths between them and their flows. Data goes from the first site to the second.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Sites {
     /// Adds a flow and returns its place in the reports.
     ///
     /// # Errors
-    /// [`CrossTraffic`](link::CrossTraffic) refuses a setting.
+    /// [`CrossTraffic`](kumade_link::CrossTraffic) refuses a setting.
     pub fn add_flow(&mut self, config: FlowConfig) -> Result<usize, ConfigError> {
         let index = self.flows.len();
         self.flows.push(Flow::new(config, index as u32, self.cut.len(), self.now)?);
@@ -219,7 +219,9 @@ impl Sites {
                 Change::Restore => self.restore(path),
                 Change::Rate(rate) => self.reconfigure(path, |config| config.rate = Some(rate)),
                 Change::Delay(delay) => self.reconfigure(path, |config| config.delay = delay),
-                Change::Loss(loss) => self.reconfigure(path, |config| config.loss = link::Loss::Independent(loss)),
+                Change::Loss(loss) => {
+                    self.reconfigure(path, |config| config.loss = kumade_link::Loss::Independent(loss))
+                }
             }
         }
     }

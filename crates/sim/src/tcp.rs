@@ -31,7 +31,7 @@ pub use receiver::Receiver;
 pub use recovery_config::{LossDetection, RecoveryConfig};
 pub use sender::{Sender, SenderConfig, SenderStatistics};
 
-use units::Time;
+use kumade_units::Time;
 
 /// A segment with data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use crate::carrier::Carrier;
 use crate::moving::Moving;
 use crate::tcp::congestion::Control;
 use crate::tcp::{Acknowledgement, Data, Receiver, RecoveryConfig, Sender, SenderConfig};
+use kumade_units::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use units::{Span, Time};
 
 /// As servers have it.
 const CONTROL: Control = Control::Cubic;
@@ -223,8 +223,8 @@ impl Connection {
 mod tests {
     use super::*;
     use crate::carrier::InSeries;
-    use link::{Link, LinkConfig, TokenBucket};
-    use units::Rate;
+    use kumade_link::{Link, LinkConfig, TokenBucket};
+    use kumade_units::Rate;
 
     const DELAY: Span = Span::from_millis(5);
 

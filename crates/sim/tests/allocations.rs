@@ -1,8 +1,8 @@
 //! Once a network's buffers have grown to what its flows need, packets pass without an allocation.
-use link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
-use sim::network::{FlowConfig, Network, Source, TcpConfig};
-use sim::tcp::congestion::Control;
-use units::{Rate, Span, Time};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
+use kumade_sim::network::{FlowConfig, Network, Source, TcpConfig};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span, Time};
 
 #[test]
 fn nothing_is_allocated_per_packet() {

@@ -4,10 +4,10 @@
 //! The tables, one for each transport, are committed snapshots, of paths drawn from seeds that nothing was tuned with. `cargo
 //! run -p kumade-sim --example atlas` shows the same of those that may tune.
 
-use estimate::MethodSettings;
-use sim::atlas::{DrawnPath, PathKind, Seeds, Summary, Verdict};
+use kumade_estimate::MethodSettings;
+use kumade_probe_train::Transport;
+use kumade_sim::atlas::{DrawnPath, PathKind, Seeds, Summary, Verdict};
 use std::fmt::Write;
-use train::Transport;
 
 const PATHS: u32 = 100;
 

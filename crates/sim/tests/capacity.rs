@@ -2,12 +2,12 @@
 //!
 //! The tables are committed snapshots. Each line is several runs, which differ in their seeds.
 
-use estimate::{Capacity, CapacityConfig, CapacityProbe, Step};
-use link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, Periods, SizeMix, TokenBucket};
-use sim::{Hop, Stamping, VirtualPath};
+use kumade_estimate::{Capacity, CapacityConfig, CapacityProbe, Step};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, Periods, SizeMix, TokenBucket};
+use kumade_probe_train::TrainRecord;
+use kumade_sim::{Hop, Stamping, VirtualPath};
+use kumade_units::{Rate, Span, Time};
 use std::fmt::Write;
-use train::TrainRecord;
-use units::{Rate, Span, Time};
 
 const SEEDS: u64 = 12;
 const KILOBITS: [u64; 5] = [100, 1_000, 10_000, 100_000, 500_000];
@@ -193,7 +193,7 @@ fn a_token_bucket_is_told_from_its_line() {
             let runs: Vec<Run> = (0..SEEDS).map(|seed| shaped(rate, burst, line, load, seed)).collect();
             let shapers: Vec<_> = runs.iter().filter_map(|run| run.capacity.shaper).collect();
             let worst =
-                |error: &dyn Fn(&estimate::Shaper) -> f64| shapers.iter().map(error).fold(0.0, f64::max) * 100.0;
+                |error: &dyn Fn(&kumade_estimate::Shaper) -> f64| shapers.iter().map(error).fold(0.0, f64::max) * 100.0;
             let in_rate = worst(&|s| (s.committed_rate.value.as_f64() / rate.as_f64() - 1.0).abs());
             let in_burst = worst(&|s| (s.burst_bytes.value as f64 / burst as f64 - 1.0).abs());
             let in_line = worst(&|s| s.peak_rate.map_or(0.0, |peak| (peak.value.as_f64() / line.as_f64() - 1.0).abs()));

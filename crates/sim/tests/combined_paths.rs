@@ -1,8 +1,8 @@
 //! Measurements of paths of one kind that have something else at one of their ends.
 
-use estimate::MethodSettings;
-use sim::atlas::{DrawnPath, PathKind, Seeds, Verdict};
-use train::Transport;
+use kumade_estimate::MethodSettings;
+use kumade_probe_train::Transport;
+use kumade_sim::atlas::{DrawnPath, PathKind, Seeds, Verdict};
 
 /// Where delays vary behind a tight link, a shaper or queues of flows, long trains took the narrow link, bursts or an idle queue for all that
 /// there is: up to four times as much as was available, or nothing at all, within a few percent.

@@ -1,9 +1,9 @@
 //! The default method under conditions that have misled it, or well might: each path here is a regression test.
 
-use estimate::{Conditions, MethodSettings, Outcome};
-use link::{CrossConfig, CrossKind, LinkConfig, Loss};
-use sim::{Hop, Run, Stamping, VirtualPath, measure};
-use units::{Rate, Span, Time};
+use kumade_estimate::{Conditions, MethodSettings, Outcome};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss};
+use kumade_sim::{Hop, Run, Stamping, VirtualPath, measure};
+use kumade_units::{Rate, Span, Time};
 
 const SEEDS: u64 = 10;
 
@@ -102,7 +102,7 @@ fn a_single_stall_is_left_out_and_counted() {
 
 /// All that is on its way during the fifth train arrives 3 ms later, from its middle on.
 fn measure_with_stall(path: &mut VirtualPath) -> Outcome {
-    use estimate::Step;
+    use kumade_estimate::Step;
     let mut method = MethodSettings::default().build(&Conditions::new(1500));
     for number in 0.. {
         match method.next(path.now()) {

@@ -1,11 +1,11 @@
 //! Connections that carry records both ways, over wires that lose and reorder.
 
+use kumade_sim::network::TcpConfig;
+use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::{Connection, LossDetection, Receiver, RecoveryConfig, Segment, Sender, SenderConfig};
+use kumade_units::{Span, Time};
 use proptest::prelude::*;
-use sim::network::TcpConfig;
-use sim::tcp::congestion::Control;
-use sim::tcp::{Connection, LossDetection, Receiver, RecoveryConfig, Segment, Sender, SenderConfig};
 use std::collections::BTreeMap;
-use units::{Span, Time};
 
 fn end(detection: LossDetection) -> Connection<u32> {
     let recovery = RecoveryConfig { detection, ..RecoveryConfig::default() };

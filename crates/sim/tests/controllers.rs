@@ -1,8 +1,8 @@
 //! What each congestion controller does to a link of 100 Mbit/s and 20 ms with room for as much as is on the way.
-use link::LinkConfig;
-use sim::network::{FlowConfig, LinkId, Network, Source, TcpConfig};
-use sim::tcp::congestion::Control;
-use units::{Rate, Span, Time};
+use kumade_link::LinkConfig;
+use kumade_sim::network::{FlowConfig, LinkId, Network, Source, TcpConfig};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span, Time};
 
 const RATE: Rate = Rate::from_mbit(100);
 const ROUND_TRIP: Span = Span::from_millis(20);

@@ -3,14 +3,14 @@
 //! The table is a committed snapshot, so that a change of the method shows what it does to accuracy. Every path comes
 //! from a seed, which is the row's number: `measure_path(seed)` runs one alone.
 
-use estimate::{Conditions, MethodSettings};
-use link::{CrossConfig, CrossKind, LinkConfig, Loss, Periods, SizeMix};
+use kumade_estimate::{Conditions, MethodSettings};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, Periods, SizeMix};
+use kumade_sim::{Hop, Stamping, VirtualPath, measure};
+use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use sim::{Hop, Stamping, VirtualPath, measure};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use units::{Rate, Span, Time};
 
 const PATHS: u64 = 600;
 

@@ -1,12 +1,12 @@
 //! Measurements beside TCP connections that react to them.
 
-use estimate::MethodSettings;
-use link::LinkConfig;
-use sim::atlas::{DrawnPath, PathKind, Seeds, Verdict};
-use sim::tcp::congestion::Control;
-use sim::{ElasticFlow, Hop, Impact, ImpactSummary};
-use train::Transport;
-use units::{Rate, Span};
+use kumade_estimate::MethodSettings;
+use kumade_link::LinkConfig;
+use kumade_probe_train::Transport;
+use kumade_sim::atlas::{DrawnPath, PathKind, Seeds, Verdict};
+use kumade_sim::tcp::congestion::Control;
+use kumade_sim::{ElasticFlow, Hop, Impact, ImpactSummary};
+use kumade_units::{Rate, Span};
 
 /// What is free beside greedy connections is what they give up to the trains themselves. A few trains took that for available, with
 /// an interval that excluded the truth.

@@ -1,10 +1,10 @@
 //! What the fair share holds against those who attack it or do not fit it, each a fault of an earlier release: pulses, sparse
 //! flows, needless drops, marks that are ignored, delay-based senders, a link that becomes slow.
-use link::queue::{Discipline, FairShareConfig, Limit, QueueConfig};
-use link::{CrossConfig, CrossKind, Fate, LinkConfig, Medium, Periods, RateSchedule, Recording, SizeMix};
-use sim::network::{FlowConfig, FlowId, LinkId, Network, Source, TcpConfig};
-use sim::tcp::congestion::Control;
-use units::{Rate, Span, Time};
+use kumade_link::queue::{Discipline, FairShareConfig, Limit, QueueConfig};
+use kumade_link::{CrossConfig, CrossKind, Fate, LinkConfig, Medium, Periods, RateSchedule, Recording, SizeMix};
+use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, Source, TcpConfig};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span, Time};
 
 const RATE: Rate = Rate::from_mbit(100);
 const ROUND_TRIP: Span = Span::from_millis(20);

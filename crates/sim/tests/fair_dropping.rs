@@ -3,15 +3,15 @@
 //!
 //! Ten connections of CUBIC and ten of Compound, 100 Mbit/s, a buffer of one bandwidth-delay product but at least 100
 //! packets. The table is a committed snapshot; the tests say what it is to show.
-use link::LinkConfig;
-use link::queue::{
+use kumade_link::LinkConfig;
+use kumade_link::queue::{
     CoDelConfig, Discipline, FairCoDelConfig, FairShareConfig, Heavy, History, Limit, Preference, QueueConfig,
 };
-use sim::network::{FlowConfig, FlowId, LinkId, Network, Source, TcpConfig};
-use sim::tcp::congestion::Control;
+use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, Source, TcpConfig};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span, Time};
 use std::fmt::Write;
 use std::sync::OnceLock;
-use units::{Rate, Span, Time};
 
 const RUNS: u64 = 3;
 const NAMES: [&str; 4] = ["tail-drop", "codel", "fair-codel", "fair-share"];

@@ -1,9 +1,9 @@
 //! The default method on links that are faster than packets can be sent one by one: trains of bursts.
 
-use estimate::{Bound, Conditions, MethodSettings};
-use link::{CrossConfig, CrossKind, LinkConfig, Medium, Periods, TokenBucket};
-use sim::{Hop, Run, Stamping, VirtualPath, measure};
-use units::{Rate, Span, Time};
+use kumade_estimate::{Bound, Conditions, MethodSettings};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, Periods, TokenBucket};
+use kumade_sim::{Hop, Run, Stamping, VirtualPath, measure};
+use kumade_units::{Rate, Span, Time};
 
 const SEEDS: u64 = 5;
 
@@ -13,7 +13,8 @@ fn link(rate: Rate, seed: u64) -> LinkConfig {
 }
 
 fn run(rate: Rate, load: f64, stamping: Stamping, seed: u64) -> Run {
-    let kind = CrossKind::Poisson { rate: Rate::from_f64(rate.as_f64() * load), sizes: link::SizeMix::fixed(1500) };
+    let kind =
+        CrossKind::Poisson { rate: Rate::from_f64(rate.as_f64() * load), sizes: kumade_link::SizeMix::fixed(1500) };
     let cross = if load > 0.0 { vec![CrossConfig { kind, start: Time::ZERO, phase: 0.3, seed }] } else { vec![] };
     measure_over(Hop { link: link(rate, seed), queue: None, cross }, stamping, seed)
 }

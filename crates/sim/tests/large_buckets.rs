@@ -1,11 +1,11 @@
 //! Full measurements of policers and shapers whose bucket holds more than the trains of other estimators have.
 
-use estimate::MethodSettings;
-use link::{LinkConfig, Medium, TokenBucket};
-use sim::Hop;
-use sim::atlas::{DrawnPath, Measured, PathKind, Seeds, Verdict};
-use train::Transport;
-use units::{Rate, Span};
+use kumade_estimate::MethodSettings;
+use kumade_link::{LinkConfig, Medium, TokenBucket};
+use kumade_probe_train::Transport;
+use kumade_sim::Hop;
+use kumade_sim::atlas::{DrawnPath, Measured, PathKind, Seeds, Verdict};
+use kumade_units::{Rate, Span};
 
 const TRANSPORTS: [Transport; 2] = [Transport::Udp, Transport::Rake];
 const SEEDS: u32 = 6;

@@ -5,11 +5,11 @@
 mod contenders;
 
 use contenders::{build, methods};
-use estimate::MethodSettings;
-use link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
-use sim::{Hop, Run, Stamping, VirtualPath, measure};
+use kumade_estimate::MethodSettings;
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
+use kumade_sim::{Hop, Run, Stamping, VirtualPath, measure};
+use kumade_units::{Rate, Span, Time};
 use std::fmt::Write;
-use units::{Rate, Span, Time};
 
 const RUNS: u64 = 5;
 const LOADS: [f64; 4] = [0.0, 0.3, 0.6, 0.9];

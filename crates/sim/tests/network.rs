@@ -1,9 +1,9 @@
 //! What a network in virtual time is to show: links filled, shares equal, seeds reproducing.
-use link::queue::{CoDelConfig, Discipline, Limit, QueueConfig};
-use link::{CrossConfig, CrossKind, LinkConfig, Loss, Periods, Reordering, SizeMix};
-use sim::network::{FlowConfig, FlowId, LinkId, Network, Source, TcpConfig};
-use sim::tcp::congestion::Control;
-use units::{Rate, Span, Time};
+use kumade_link::queue::{CoDelConfig, Discipline, Limit, QueueConfig};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, Periods, Reordering, SizeMix};
+use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, Source, TcpConfig};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span, Time};
 
 fn link(mbit: u64, queue: Span) -> LinkConfig {
     let rate = Rate::from_mbit(mbit);

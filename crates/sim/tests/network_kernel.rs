@@ -1,11 +1,11 @@
 //! The same scenarios as Linux 6.18 had them on 2026-11-21: real connections between two network namespaces over TUN
 //! devices, with a process between that computed 10 Mbit/s, tail drop, delay and random loss. What the kernel reached
 //! stands beside each scenario, in Mbit/s of payload without the first fifth of the time; groups are to agree within 10 %.
-use link::queue::{Discipline, Limit, QueueConfig};
-use link::{LinkConfig, Loss};
-use sim::network::{FlowConfig, Network, Source, TcpConfig};
-use sim::tcp::congestion::Control::{self, Bbr, Cubic, NewReno};
-use units::{Rate, Span, Time};
+use kumade_link::queue::{Discipline, Limit, QueueConfig};
+use kumade_link::{LinkConfig, Loss};
+use kumade_sim::network::{FlowConfig, Network, Source, TcpConfig};
+use kumade_sim::tcp::congestion::Control::{self, Bbr, Cubic, NewReno};
+use kumade_units::{Rate, Span, Time};
 
 struct Scenario {
     round_trip: Span,

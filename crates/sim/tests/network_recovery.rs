@@ -1,11 +1,11 @@
 //! How a TCP sender and receiver find losses, repair them, and take back what was not called for. They talk over a wire
 //! that loses, delays and doubles just the packets that a test names.
+use kumade_sim::tcp::congestion::{Ack, Control, Controller};
+use kumade_sim::tcp::{Acknowledgement, Block, Data, LossDetection, Receiver, RecoveryConfig, Sender, SenderConfig};
+use kumade_units::{Span, Time};
 use proptest::prelude::*;
-use sim::tcp::congestion::{Ack, Control, Controller};
-use sim::tcp::{Acknowledgement, Block, Data, LossDetection, Receiver, RecoveryConfig, Sender, SenderConfig};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use units::{Span, Time};
 
 /// What becomes of a packet.
 #[derive(Debug, Clone, Copy)]

@@ -1,11 +1,11 @@
 //! Paths on which a proxy ends the TCP connections: what passes, when, what is true of them, and whether the proxy is named.
 
-use estimate::MethodSettings;
-use link::{LinkConfig, Loss};
-use sim::atlas::{DrawnPath, MeasureError, PathKind, Seeds, Verdict};
-use sim::{Hop, Proxy, Stamping, VirtualPath};
-use train::{Segment, Train, Transport};
-use units::{Rate, Span, Time};
+use kumade_estimate::MethodSettings;
+use kumade_link::{LinkConfig, Loss};
+use kumade_probe_train::{Segment, Train, Transport};
+use kumade_sim::atlas::{DrawnPath, MeasureError, PathKind, Seeds, Verdict};
+use kumade_sim::{Hop, Proxy, Stamping, VirtualPath};
+use kumade_units::{Rate, Span, Time};
 
 const PROXY: Proxy = Proxy { wake_up: Span::from_micros(200), send_cost: Span::from_micros(5), headers: [52, 52] };
 

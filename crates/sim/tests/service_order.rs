@@ -1,9 +1,9 @@
 //! Whether flows have queues of their own, over many connections: paths of the atlas that were refused, or measured wrong with confidence,
 //! before a train told in which order connections are served. They are of the seeds that tune, and what is wrong prints its seed.
 
-use estimate::MethodSettings;
-use sim::atlas::{DrawnPath, PathKind, Seeds, Verdict};
-use train::Transport;
+use kumade_estimate::MethodSettings;
+use kumade_probe_train::Transport;
+use kumade_sim::atlas::{DrawnPath, PathKind, Seeds, Verdict};
 
 fn measured(kind: PathKind, number: u32) -> (Verdict, String) {
     let path = DrawnPath::new(kind, Seeds::Tuning.seed(number));

@@ -4,11 +4,11 @@
 //! The table is a committed snapshot. Each line is several paths, which differ in the line behind the bucket, in the
 //! others' traffic and in their seeds; `measure_path(setting, seed)` runs one alone.
 
-use estimate::{Capacity, CapacityConfig, CapacityProbe, Conditions, Method, MethodSettings, Outcome, Step};
-use link::{CrossConfig, CrossKind, LinkConfig, Medium, SizeMix, TokenBucket};
-use sim::{Hop, Stamping, VirtualPath, measure};
+use kumade_estimate::{Capacity, CapacityConfig, CapacityProbe, Conditions, Method, MethodSettings, Outcome, Step};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, SizeMix, TokenBucket};
+use kumade_sim::{Hop, Stamping, VirtualPath, measure};
+use kumade_units::{Rate, Span, Time};
 use std::fmt::Write;
-use units::{Rate, Span, Time};
 
 const SEEDS: u64 = 3;
 /// The lines' rates in Mbit/s; the last is as good as unlimited.

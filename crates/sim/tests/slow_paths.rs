@@ -5,11 +5,11 @@
 mod contenders;
 
 use contenders::build;
-use estimate::{MethodSettings, PathTesterClassicConfig};
-use link::{CrossConfig, CrossKind, LinkConfig};
-use sim::{Hop, Run, Stamping, VirtualPath, measure};
+use kumade_estimate::{MethodSettings, PathTesterClassicConfig};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig};
+use kumade_sim::{Hop, Run, Stamping, VirtualPath, measure};
+use kumade_units::{Rate, Span, Time};
 use std::fmt::Write;
-use units::{Rate, Span, Time};
 
 const RUNS: u64 = 5;
 

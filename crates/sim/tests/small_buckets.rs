@@ -1,10 +1,10 @@
 //! Paths of the atlas behind a token bucket of a few packets, as the kernel's HTB has by default: of the seeds that tune, and what is
 //! wrong prints its seed. The first packets of every train passed at once, which was taken for a faster link that flows share in turn.
 
-use estimate::MethodSettings;
-use measurement::report::DirectionReport;
-use sim::atlas::{DrawnPath, PathKind, Seeds, Verdict};
-use train::Transport;
+use kumade_estimate::MethodSettings;
+use kumade_measurement::report::DirectionReport;
+use kumade_probe_train::Transport;
+use kumade_sim::atlas::{DrawnPath, PathKind, Seeds, Verdict};
 
 /// The verdict, and for where it is wrong what was found, in words.
 fn measured(number: u32, transport: Transport) -> (DrawnPath, DirectionReport, Verdict, String) {

@@ -4,12 +4,12 @@
 //! are paths beside constant traffic, by the method alone; random ones, also beside Poisson traffic, are a kind of the atlas
 //! (`atlas.rs`).
 
-use estimate::{Conditions, MethodSettings};
-use link::{CrossConfig, CrossKind, LinkConfig};
+use kumade_estimate::{Conditions, MethodSettings};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig};
+use kumade_sim::{Hop, Run, Stamping, VirtualPath, measure};
+use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use sim::{Hop, Run, Stamping, VirtualPath, measure};
-use units::{Rate, Span, Time};
 
 /// What is off by more than this part of the truth, with an interval that does not hold it, is wrong with confidence.
 const TOLERANCE: f64 = 0.05;

@@ -1,13 +1,13 @@
 //! A control connection: the sans-I/O session of `wire` over a blocking TCP stream.
 
-use net::{clock, readiness};
+use kumade_net::{clock, readiness};
+use kumade_units::{Span, Time};
+use kumade_wire::{Credential, Message, Session, SessionError, Token, Version};
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 use thiserror::Error;
-use units::{Span, Time};
-use wire::{Credential, Message, Session, SessionError, Token, Version};
 
 /// Maximum time that sent data may remain unacknowledged (`TCP_USER_TIMEOUT`, RFC 5482).
 const USER_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,10 +1,10 @@
 use crate::packets::is_usable_gap;
-use net::pace::{Pacer, sleep_until};
-use net::{clock, readiness};
+use kumade_net::pace::{Pacer, sleep_until};
+use kumade_net::{clock, readiness};
+use kumade_units::{Span, Time};
 use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
-use units::{Span, Time};
 
 /// Interval between checks: short enough to end a train soon, long enough not to disturb it.
 const CHECK_INTERVAL: Span = Span::from_millis(100);

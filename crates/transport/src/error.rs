@@ -1,8 +1,8 @@
+use kumade_probe_train::TrainError;
+use kumade_units::Span;
 use std::io;
 use std::net::SocketAddr;
 use thiserror::Error;
-use train::TrainError;
-use units::Span;
 
 /// Why a train could not be sent or received.
 #[derive(Debug, Error)]

@@ -5,7 +5,7 @@
 //!
 //! Both calls are bounded in time: sending ends within [`SEND_SLACK`] after the planned end (plus [`STAMP_WAIT`] for
 //! time stamps), receiving at the planned end plus its timeout; both end early once the control connection is closed
-//! ([`ControlWatch`]). Memory is bounded by the plan's packet count, which [`train::Train::check`] limits.
+//! ([`ControlWatch`]). Memory is bounded by the plan's packet count, which [`kumade_probe_train::Train::check`] limits.
 //!
 //! A [`TcpLoad`] is the opposite of a train: transfers that fill the path for some seconds.
 //!
@@ -27,10 +27,10 @@ mod udp;
 pub use control::{Control, ControlError, within};
 pub use control_watch::ControlWatch;
 pub use error::Error;
+pub use kumade_net::stamp::StampSource;
+pub use kumade_net::tcp::{Opened, open_connections};
 pub use limits::{SEND_SLACK, STAMP_WAIT};
 pub use load::{LoadRole, TcpLoad};
-pub use net::stamp::StampSource;
-pub use net::tcp::{Opened, open_connections};
 pub use parts::{ReceivedTrain, SentTrain};
 pub use probes::Probes;
 pub use tcp::TcpProbes;

@@ -1,4 +1,4 @@
-use units::Span;
+use kumade_units::Span;
 
 /// Maximum time after its planned end for which a train may still be sent; remaining packets are dropped.
 pub const SEND_SLACK: Span = Span::from_secs(2);

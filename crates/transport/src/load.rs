@@ -1,8 +1,9 @@
 //! TCP transfers that fill a path for some seconds: each connection always has something to send.
 
 use crate::payload::incompressible;
-use net::readiness::{Event, Readiness};
-use net::{clock, tcp};
+use kumade_net::readiness::{Event, Readiness};
+use kumade_net::{clock, tcp};
+use kumade_units::{Span, Time};
 use socket2::SockRef;
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
@@ -10,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use units::{Span, Time};
 
 /// Bytes that are given to a connection, or taken from it, at once.
 const CHUNK: usize = 128 << 10;

@@ -2,12 +2,12 @@
 
 use crate::limits::STAMP_WAIT;
 use crate::parts::{ReceivedTrain, SentTrain};
-use net::pace::sleep_until;
-use net::stamp::StampSource;
-use net::{clock, pace::Pacer};
-use train::TrainRecord;
-use units::{Span, Time};
-use wire::{Arrival, Departure};
+use kumade_net::pace::sleep_until;
+use kumade_net::stamp::StampSource;
+use kumade_net::{clock, pace::Pacer};
+use kumade_probe_train::TrainRecord;
+use kumade_units::{Span, Time};
+use kumade_wire::{Arrival, Departure};
 
 /// Minimum gap in a train in which time stamps are read: reading one must not delay the next packet.
 const USABLE_GAP: Span = Span::from_micros(20);

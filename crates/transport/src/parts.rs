@@ -1,6 +1,6 @@
-use net::stamp::StampSource;
-use units::Time;
-use wire::{Arrival, Departure};
+use kumade_net::stamp::StampSource;
+use kumade_units::Time;
+use kumade_wire::{Arrival, Departure};
 
 /// The sender's record of a train.
 #[derive(Debug, Clone, PartialEq, Eq)]

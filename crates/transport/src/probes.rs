@@ -3,9 +3,9 @@ use crate::error::Error;
 use crate::parts::{ReceivedTrain, SentTrain};
 use crate::tcp::TcpProbes;
 use crate::udp::UdpProbes;
-use net::clock::ClockLead;
-use train::{Train, Transport};
-use units::Span;
+use kumade_net::clock::ClockLead;
+use kumade_probe_train::{Train, Transport};
+use kumade_units::Span;
 
 /// The sockets that carry one session's trains.
 #[derive(Debug)]

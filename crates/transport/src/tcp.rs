@@ -4,19 +4,19 @@ use crate::limits::{SEND_SLACK, STAMP_WAIT, START_DELAY};
 use crate::packets::{SentPackets, await_stamps, is_usable_gap};
 use crate::parts::{ReceivedTrain, SentTrain};
 use crate::payload::incompressible;
-use net::pace::Pacer;
-use net::stamp::StampPlace;
-use net::tcp::Sizes;
-use net::{clock, readiness, stamp, tcp};
+use kumade_net::pace::Pacer;
+use kumade_net::stamp::StampPlace;
+use kumade_net::tcp::Sizes;
+use kumade_net::{clock, readiness, stamp, tcp};
+use kumade_probe_train::Train;
+use kumade_probe_train::Transport;
+use kumade_units::{Span, Time};
+use kumade_wire::Leg;
 use socket2::SockRef;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
-use train::Train;
-use train::Transport;
-use units::{Span, Time};
-use wire::Leg;
 
 /// IPv6, and TCP with all options.
 const MAX_HEADER_BYTES: u32 = 100;
@@ -64,7 +64,7 @@ pub(crate) struct Slot {
 }
 
 impl TcpProbes {
-    /// PathRakeTCP's probes: `streams` in the order of [`wire::ServerMessage::Connections`].
+    /// PathRakeTCP's probes: `streams` in the order of [`kumade_wire::ServerMessage::Connections`].
     ///
     /// # Errors
     /// If no stream is usable; unusable streams count as closed.

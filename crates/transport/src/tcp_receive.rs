@@ -5,11 +5,11 @@ use crate::limits::READ_INTERVAL;
 use crate::packets::{ReceivedPackets, SentPackets};
 use crate::parts::ReceivedTrain;
 use crate::tcp::{Slot, TcpProbes};
-use net::readiness::Readiness;
-use net::{clock, stamp};
+use kumade_net::readiness::Readiness;
+use kumade_net::{clock, stamp};
+use kumade_probe_train::Train;
+use kumade_units::Time;
 use std::io::{self, ErrorKind};
-use train::Train;
-use units::Time;
 
 /// The part of a train that one connection is to deliver.
 struct Expected {

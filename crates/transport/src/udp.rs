@@ -4,16 +4,16 @@ use crate::limits::{READ_INTERVAL, SEND_SLACK, START_DELAY};
 use crate::packets::{ReceivedPackets, SentPackets, await_stamps, is_usable_gap};
 use crate::parts::{ReceivedTrain, SentTrain};
 use crate::payload::incompressible;
-use net::pace::Pacer;
-use net::stamp::StampPlace;
-use net::udp::{SentBurst, StampedReceiver, send_burst};
-use net::{clock, readiness, stamp, udp};
+use kumade_net::pace::Pacer;
+use kumade_net::stamp::StampPlace;
+use kumade_net::udp::{SentBurst, StampedReceiver, send_burst};
+use kumade_net::{clock, readiness, stamp, udp};
+use kumade_probe_train::{Burst, Train};
+use kumade_units::{Span, Time};
+use kumade_wire::{Bearer, Credential, End, Token};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
-use train::{Burst, Train};
-use units::{Span, Time};
-use wire::{Bearer, Credential, End, Token};
 
 /// Each packet begins with what it shows to be the session's ([`Credential`]), the train's number and the packet's index (both
 /// big-endian).

@@ -1,15 +1,15 @@
 //! Trains during which this host's clock is set. The tests of this file share the clock, so that there is one.
 
-use net::fault_injection::step_clock;
+use kumade_net::fault_injection::step_clock;
+use kumade_netns_testbed::eventually;
+use kumade_probe_train::{Segment, Train};
+use kumade_transport::{Error, Probes, UdpProbes};
+use kumade_units::Span;
+use kumade_wire::{Credential, End, Token, Version};
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use testnet::eventually;
-use train::{Segment, Train};
-use transport::{Error, Probes, UdpProbes};
-use units::Span;
-use wire::{Credential, End, Token, Version};
 
 const TIMEOUT: Span = Span::from_secs(60);
 

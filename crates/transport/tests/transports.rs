@@ -1,15 +1,15 @@
 //! Trains over real sockets on loopback: what left, what came, and whose stamps they bear.
 
+use kumade_probe_train::Transport;
+use kumade_probe_train::{Segment, Train};
+use kumade_transport::{
+    ControlWatch, Error, Probes, ReceivedTrain, SentTrain, StampSource, TcpProbes, UdpProbes, open_connections,
+};
+use kumade_units::{Span, Time};
+use kumade_wire::{Bearer, Credential, End, Token, Version};
 use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
-use train::Transport;
-use train::{Segment, Train};
-use transport::{
-    ControlWatch, Error, Probes, ReceivedTrain, SentTrain, StampSource, TcpProbes, UdpProbes, open_connections,
-};
-use units::{Span, Time};
-use wire::{Bearer, Credential, End, Token, Version};
 
 const V4: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const V6: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 0);
@@ -27,7 +27,7 @@ fn paper_train() -> Train {
 }
 
 fn sockets(address: SocketAddr) -> (UdpSocket, UdpSocket) {
-    testnet::keep_receive_stamps_on();
+    kumade_netns_testbed::keep_receive_stamps_on();
     let (a, b) = (UdpSocket::bind(address).unwrap(), UdpSocket::bind(address).unwrap());
     a.connect(b.local_addr().unwrap()).unwrap();
     b.connect(a.local_addr().unwrap()).unwrap();
@@ -54,15 +54,20 @@ fn udp(address: SocketAddr) -> (Probes, Probes) {
 
 /// `count` connections: the client's ends and the server's, both in the clients' order.
 fn streams(address: SocketAddr, count: u16) -> (Vec<TcpStream>, Vec<TcpStream>) {
-    testnet::keep_receive_stamps_on();
+    kumade_netns_testbed::keep_receive_stamps_on();
     let listener = TcpListener::bind(address).unwrap();
-    net::tcp::prepare_listener(&listener).unwrap();
+    kumade_net::tcp::prepare_listener(&listener).unwrap();
     let at = listener.local_addr().unwrap();
-    let opened =
-        open_connections(at, &net::Binding::default(), count, Span::ZERO, Span::ZERO, Span::from_secs(60), |n| {
-            n.to_be_bytes().to_vec()
-        })
-        .unwrap();
+    let opened = open_connections(
+        at,
+        &kumade_net::Binding::default(),
+        count,
+        Span::ZERO,
+        Span::ZERO,
+        Span::from_secs(60),
+        |n| n.to_be_bytes().to_vec(),
+    )
+    .unwrap();
     let mut accepted: Vec<(u16, TcpStream)> = (0..count)
         .map(|_| {
             let mut stream = listener.accept().unwrap().0;
@@ -170,10 +175,14 @@ fn udp_carries_the_papers_train_both_ways() {
 /// The path's MTU is the kernel's business: here, that of the route.
 #[test]
 fn jumbo_frames_are_sent_where_the_path_takes_them() {
-    testnet::in_namespaces("jumbo_frames_are_sent_where_the_path_takes_them", || {
+    kumade_netns_testbed::in_namespaces("jumbo_frames_are_sent_where_the_path_takes_them", || {
         for (mtu, largest) in [(9000, 9000), (9600, 9000), (1500, 1500)] {
-            let hosts = testnet::VethHosts::new(mtu).unwrap();
-            testnet::ip(&hosts.middle, &["addr", "add", "10.79.0.3/24", "dev", testnet::VethHosts::PORTS[0]]).unwrap();
+            let hosts = kumade_netns_testbed::VethHosts::new(mtu).unwrap();
+            kumade_netns_testbed::ip(
+                &hosts.middle,
+                &["addr", "add", "10.79.0.3/24", "dev", kumade_netns_testbed::VethHosts::PORTS[0]],
+            )
+            .unwrap();
             let bind = |address: &'static str| move || UdpSocket::bind((address, 0)).unwrap();
             let near = hosts.left.run(bind("10.79.0.1")).unwrap();
             let far = hosts.middle.run(bind("10.79.0.3")).unwrap();
@@ -191,7 +200,7 @@ fn jumbo_frames_are_sent_where_the_path_takes_them() {
 
 #[test]
 fn ipv4_in_ipv6_clothes_is_ipv4() {
-    testnet::keep_receive_stamps_on();
+    kumade_netns_testbed::keep_receive_stamps_on();
     let (client, server) = (UdpSocket::bind(V4).unwrap(), UdpSocket::bind("[::]:0").unwrap());
     let mapped = SocketAddr::new(Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(), client.local_addr().unwrap().port());
     server.connect(mapped).unwrap();

@@ -1,19 +1,19 @@
 use crate::peer::Peer;
-use bonded::{
+use ipnet::IpNet;
+use kumade_daemon::RuntimeDir;
+use kumade_multipath::{PathChoice, PathId, UnorderedFlows};
+use kumade_net::Binding;
+use kumade_net::policy::NetworkRoute;
+use kumade_noise_session::{PresharedKey, PrivateKey};
+use kumade_overlay_io::{
     BondedConfig, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig,
 };
-use ipnet::IpNet;
-use multipath::{PathChoice, PathId, UnorderedFlows};
-use net::Binding;
-use net::policy::NetworkRoute;
-use relay::{Allowed, Forward, Redirect, RelayConfig, Role};
-use secure::{PresharedKey, PrivateKey};
-use service::RuntimeDir;
+use kumade_relay::{Allowed, Forward, Redirect, RelayConfig, Role};
+use kumade_units::Span;
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use thiserror::Error;
-use units::Span;
 
 /// The port of tunnels where none is given, for TCP and for UDP.
 pub const DEFAULT_PORT: u16 = 7274;
@@ -67,7 +67,7 @@ pub enum End {
 /// What carries the packets of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
-    /// UDP or up to so many TCP connections, whichever passes and performs ([`multipath::CarrierChoice`]); the end that listens
+    /// UDP or up to so many TCP connections, whichever passes and performs ([`kumade_multipath::CarrierChoice`]); the end that listens
     /// takes whatever comes.
     Auto(usize),
     /// UDP datagrams.
@@ -306,7 +306,7 @@ impl TunnelConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use net::tcp::RtoLimits;
+    use kumade_net::tcp::RtoLimits;
 
     fn config(carrier: Carrier, networks: &str) -> TunnelConfig {
         let key = PrivateKey::from_bytes([7; 32]).public();

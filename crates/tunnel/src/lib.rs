@@ -1,5 +1,5 @@
 //! A tunnel: IP packets between two hosts, encrypted, over UDP or TCP. It is a bonded gateway whose paths all lead along one
-//! route: [`bonded::BondedPlane`] does the work, and a [`TunnelConfig`] says what it comes to.
+//! route: [`kumade_overlay_io::BondedPlane`] does the work, and a [`TunnelConfig`] says what it comes to.
 //!
 //! # Carriers
 //!
@@ -32,10 +32,10 @@ pub mod prometheus;
 pub mod status;
 mod tunnel;
 
-pub use bonded::ConnectionTuning;
 pub use config::{Carrier, DEFAULT_PORT, End, Relayed, TunnelConfig, TunnelConfigError};
-pub use multipath::CarrierKind;
-pub use net::tcp::RtoLimits;
+pub use kumade_multipath::CarrierKind;
+pub use kumade_net::tcp::RtoLimits;
+pub use kumade_overlay_io::ConnectionTuning;
+pub use kumade_relay::{Allowed, Forward, Refusal, RelayStatus, Report};
 pub use peer::{Peer, PeerError};
-pub use relay::{Allowed, Forward, Refusal, RelayStatus, Report};
 pub use tunnel::{Tunnel, TunnelError};

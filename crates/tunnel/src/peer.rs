@@ -1,5 +1,5 @@
 use ipnet::IpNet;
-use secure::PublicKey;
+use kumade_noise_session::PublicKey;
 use std::net::IpAddr;
 use std::str::FromStr;
 use thiserror::Error;
@@ -59,7 +59,7 @@ fn network(text: &str) -> Result<IpNet, PeerError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use secure::PrivateKey;
+    use kumade_noise_session::PrivateKey;
 
     #[test]
     fn a_peer_is_a_key_and_its_networks() {

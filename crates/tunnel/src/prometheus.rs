@@ -1,7 +1,7 @@
 //! The status of one end of a tunnel in Prometheus' text format (OpenMetrics).
 
 use crate::status::{CarrierKind, Packets, Relayed, Status, Tunnel};
-use ::status::metrics::{Counter, Encoder, Gauge, text, truth};
+use ::kumade_overlay_status::metrics::{Counter, Encoder, Gauge, text, truth};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;

@@ -8,8 +8,8 @@ mod interval;
 mod text;
 
 use crate::config::{End, TunnelConfig};
-use ::status::Recorder;
-pub use ::status::{CarrierKind, PathState, Refused, Resequencing, Traffic, Tunnel, TunnelPath};
+use ::kumade_overlay_status::Recorder;
+pub use ::kumade_overlay_status::{CarrierKind, PathState, Refused, Resequencing, Traffic, Tunnel, TunnelPath};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -133,7 +133,7 @@ impl Status {
         Status {
             schema: Status::SCHEMA.to_owned(),
             name: name.to_owned(),
-            time: ::status::now(),
+            time: ::kumade_overlay_status::now(),
             duration_seconds: 0.0,
             interval_seconds: None,
             end,

@@ -1,9 +1,11 @@
 use crate::config::{TunnelConfig, TunnelConfigError};
-use bonded::{BondedConfig, BondedError, BondedPlane, BondedStatus, ConnectionConfig, ConnectionRole, Handover};
-use net::SetupError;
-use relay::{Relay, RelayStatus, Report};
-use runtime::Ended;
-use service::RuntimeDir;
+use kumade_daemon::RuntimeDir;
+use kumade_net::SetupError;
+use kumade_overlay_io::{
+    BondedConfig, BondedError, BondedPlane, BondedStatus, ConnectionConfig, ConnectionRole, Handover,
+};
+use kumade_packet_loop::Ended;
+use kumade_relay::{Relay, RelayStatus, Report};
 use thiserror::Error;
 
 /// One end of a tunnel, until this is dropped.

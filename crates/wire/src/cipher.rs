@@ -6,7 +6,7 @@
 //! "your key is not mine".
 
 use crate::{Version, preamble};
-use secure::PresharedKey;
+use kumade_noise_session::PresharedKey;
 use snow::{HandshakeState, TransportState};
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";

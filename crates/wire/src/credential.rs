@@ -63,12 +63,16 @@ impl Credential {
 
     /// What this one shows.
     pub fn shown_by(&self, bearer: Bearer) -> Token {
-        if self.is_secret { Token(secure::keyed_hash(&self.token.0, &bearer.bytes())) } else { self.token }
+        if self.is_secret {
+            Token(kumade_noise_session::keyed_hash(&self.token.0, &bearer.bytes()))
+        } else {
+            self.token
+        }
     }
 
     /// Whether that is what this one shows. Compares in constant time.
     pub fn is_shown_by(&self, bearer: Bearer, shown: &Token) -> bool {
-        secure::is_equal(&self.shown_by(bearer).0, &shown.0)
+        kumade_noise_session::is_equal(&self.shown_by(bearer).0, &shown.0)
     }
 }
 

@@ -24,9 +24,9 @@ mod version;
 
 pub use credential::{Bearer, Credential, End};
 pub use frame::{FrameError, Message, decode, encode};
+pub use kumade_noise_session::{KeyError, PresharedKey};
 pub use message::{Arrival, ClientMessage, Departure, Leg, Limits, ServerMessage, Token};
 pub use preamble::{Answer, MAGIC, Preamble, PreambleError, Verdict};
-pub use secure::{KeyError, PresharedKey};
 pub use session::{ClientSession, ServerSession, Session, SessionError, judge};
 pub use udp::{UdpAnswer, UdpRequest};
 pub use version::Version;

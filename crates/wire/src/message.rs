@@ -1,6 +1,6 @@
+use kumade_probe_train::{Train, Transport};
+use kumade_units::{Direction, Span, Time};
 use serde::{Deserialize, Serialize};
-use train::{Train, Transport};
-use units::{Direction, Span, Time};
 
 /// Names one client's session; random, so that nobody else can join it. See [`Credential`](crate::Credential).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -2,9 +2,9 @@
 
 use crate::preamble::array;
 use crate::stamp::ClockFormat;
+use kumade_probe_train::ClockError;
+use kumade_units::{Span, Time};
 use thiserror::Error;
-use train::ClockError;
-use units::{Span, Time};
 
 /// The port that NTP servers answer on.
 pub const PORT: u16 = 123;

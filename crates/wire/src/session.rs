@@ -1,7 +1,7 @@
 use crate::frame::{self, FrameError, Message};
 use crate::preamble::{self, Answer, Preamble, PreambleError, Verdict};
 use crate::{ClientMessage, Credential, ServerMessage, Token, Version, cipher};
-use secure::PresharedKey;
+use kumade_noise_session::PresharedKey;
 use snow::{HandshakeState, TransportState};
 use std::marker::PhantomData;
 use thiserror::Error;

@@ -13,8 +13,8 @@ pub use authenticated::{AUTHENTICATED_SIZE, NotAuthentic, StampKey};
 pub use timestamp::{ClockFormat, ErrorEstimate};
 
 use crate::preamble::array;
+use kumade_units::Time;
 use thiserror::Error;
-use units::Time;
 
 /// The port that IANA has given to STAMP reflectors.
 pub const PORT: u16 = 862;
@@ -165,7 +165,7 @@ impl Reflection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Span;
+    use kumade_units::Span;
 
     const NOW: Time = Time::from_nanos(1_763_000_000_123_456_789);
 

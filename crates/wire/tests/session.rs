@@ -3,13 +3,13 @@
 #[allow(dead_code, reason = "each test uses its own check")]
 mod checks;
 
-use proptest::prelude::*;
-use train::{Segment, Train};
-use units::{Span, Time};
-use wire::{
+use kumade_probe_train::{Segment, Train};
+use kumade_units::{Span, Time};
+use kumade_wire::{
     Answer, Arrival, ClientMessage, ClientSession, Departure, FrameError, Limits, Message, Preamble, PreambleError,
     PresharedKey, ServerMessage, ServerSession, SessionError, Token, Verdict, Version, judge,
 };
+use proptest::prelude::*;
 
 fn key(byte: u8) -> PresharedKey {
     PresharedKey::from_bytes([byte; 32])
@@ -71,12 +71,12 @@ fn long_message() -> ServerMessage {
 #[test]
 fn the_longest_messages_fit_their_frames() {
     let mut out = Vec::new();
-    wire::encode(&long_message(), &mut out).unwrap();
+    kumade_wire::encode(&long_message(), &mut out).unwrap();
     assert!(out.len() < ServerMessage::MAX_BODY * 3 / 4, "{}", out.len());
     let segment = Segment { count: u32::MAX, interval: Span::MAX, first_size: u32::MAX, size_step: i32::MIN };
     let train = Train { segments: vec![segment; 64] };
     let mut out = Vec::new();
-    wire::encode(&ClientMessage::Receive { number: u32::MAX, train, timeout: Span::MAX }, &mut out).unwrap();
+    kumade_wire::encode(&ClientMessage::Receive { number: u32::MAX, train, timeout: Span::MAX }, &mut out).unwrap();
     assert!(out.len() < ClientMessage::MAX_BODY * 3 / 4, "{}", out.len());
 }
 
@@ -161,13 +161,13 @@ fn a_frame_beyond_the_limit_is_refused_by_its_prefix() {
 fn a_frame_of_the_greatest_length_passes_and_one_byte_more_does_not() {
     let framed = |length: usize| {
         let mut frame = Vec::new();
-        wire::encode(&ServerMessage::Refused("x".repeat(length)), &mut frame).map(|()| frame)
+        kumade_wire::encode(&ServerMessage::Refused("x".repeat(length)), &mut frame).map(|()| frame)
     };
     let limit = ServerMessage::MAX_BODY;
     let overhead = framed(limit - 100).unwrap().len() - 4 - (limit - 100);
     let longest = framed(limit - overhead).unwrap();
     assert_eq!(longest.len(), 4 + limit);
-    let (message, taken) = wire::decode::<ServerMessage>(&longest).unwrap().unwrap();
+    let (message, taken) = kumade_wire::decode::<ServerMessage>(&longest).unwrap().unwrap();
     assert_eq!((message, taken), (ServerMessage::Refused("x".repeat(limit - overhead)), 4 + limit));
     assert_eq!(framed(limit - overhead + 1), Err(FrameError::TooLong { length: limit + 1, limit }));
 }
@@ -196,10 +196,10 @@ fn only_an_older_server_is_asked_again() {
 #[test]
 fn bytes_behind_a_message_within_its_frame_are_refused() {
     let mut frame = Vec::new();
-    wire::encode(&ClientMessage::Enter, &mut frame).unwrap();
+    kumade_wire::encode(&ClientMessage::Enter, &mut frame).unwrap();
     frame.push(0);
     frame[3] += 1;
-    assert_eq!(wire::decode::<ClientMessage>(&frame), Err(FrameError::Malformed));
+    assert_eq!(kumade_wire::decode::<ClientMessage>(&frame), Err(FrameError::Malformed));
 }
 
 proptest! {
@@ -233,9 +233,9 @@ proptest! {
             arrivals.into_iter().map(|(index, t)| Arrival { index, received: t.map(Time::from_nanos) }).collect();
         let message = ServerMessage::Received { number, arrivals, kernel_stamps: true };
         let mut bytes = Vec::new();
-        wire::encode(&message, &mut bytes).unwrap();
+        kumade_wire::encode(&message, &mut bytes).unwrap();
         let length = bytes.len();
-        prop_assert_eq!(wire::decode(&bytes), Ok(Some((message, length))));
+        prop_assert_eq!(kumade_wire::decode(&bytes), Ok(Some((message, length))));
     }
 }
 

@@ -1,10 +1,10 @@
 use crate::cancel::CancelToken;
 use crate::clocks::NtpServer;
 use crate::family::Family;
-use net::Binding;
-use units::Span;
-use wire::PresharedKey;
-use wire::stamp::SIZE;
+use kumade_net::Binding;
+use kumade_units::Span;
+use kumade_wire::PresharedKey;
+use kumade_wire::stamp::SIZE;
 
 /// Configuration of a STAMP session sender.
 #[derive(Debug, Clone)]

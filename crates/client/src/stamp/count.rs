@@ -2,8 +2,8 @@
 //! numbers its replies by itself (a stateful reflector, RFC 8762, 4.3).
 
 use super::exchange::Return;
-use estimate::delay::Deliveries;
-use units::Span;
+use kumade_estimate::delay::Deliveries;
+use kumade_units::Span;
 
 /// Packet counts of one measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

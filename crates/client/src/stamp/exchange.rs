@@ -2,15 +2,15 @@
 
 use super::config::StampConfig;
 use crate::cancel::Limit;
-use estimate::delay::{OneWaySample, RoundTrip};
-use net::datagram::{self, Datagram};
-use net::stamp::StampPlace;
-use net::{clock, readiness, stamp};
+use kumade_estimate::delay::{OneWaySample, RoundTrip};
+use kumade_net::datagram::{self, Datagram};
+use kumade_net::stamp::StampPlace;
+use kumade_net::{clock, readiness, stamp};
+use kumade_transport::within;
+use kumade_units::{Direction, Span, Time};
+use kumade_wire::stamp::{AUTHENTICATED_SIZE, ErrorEstimate, Probe, Reply, SIZE, StampKey};
 use std::io;
 use std::net::UdpSocket;
-use transport::within;
-use units::{Direction, Span, Time};
-use wire::stamp::{AUTHENTICATED_SIZE, ErrorEstimate, Probe, Reply, SIZE, StampKey};
 
 /// Errors without any reply after which the exchange fails.
 const MAX_ERRORS: u32 = 5;

@@ -5,14 +5,14 @@ use crate::cancel::Limit;
 use crate::clocks;
 use crate::error::Error;
 use crate::resolve::resolve;
-use estimate::delay::round_trips;
-use measurement::report::{DelayFigures, DelayReport, SCHEMA};
-use measurement::{Clocks, Report, report_one_way};
-use net::datagram;
+use kumade_estimate::delay::round_trips;
+use kumade_measurement::report::{DelayFigures, DelayReport, SCHEMA};
+use kumade_measurement::{Clocks, Report, report_one_way};
+use kumade_net::datagram;
+use kumade_probe_train::ClockError;
+use kumade_units::Span;
+use kumade_wire::stamp::ErrorEstimate;
 use std::io;
-use train::ClockError;
-use units::Span;
-use wire::stamp::ErrorEstimate;
 
 /// Minimum plausible clock error: a reflector that states less does not fill in the field correctly.
 const MIN_CLOCK_ERROR: Span = Span::from_micros(1);

@@ -5,9 +5,9 @@
 mod faulty;
 
 use faulty::{Faults, World, numbered, path};
+use kumade_units::Span;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
-use units::Span;
 
 /// How long each of the instructions that let time pass lets it.
 const STEPS: [Span; 4] = [Span::from_millis(1), Span::from_millis(30), Span::from_millis(500), Span::from_secs(6)];

@@ -1,16 +1,16 @@
 //! Two nodes under a virtual clock, and between them paths that shrink, are cut, lead elsewhere, or spoil what they carry.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
-use link::Label;
-use multipath::{BondConfig, CarrierKind, Class, PathChoice, PathConfig, ResequencerConfig};
-use packet::{Classification, Ecn};
+use kumade_dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
+use kumade_link::Label;
+use kumade_multipath::{BondConfig, CarrierKind, Class, PathChoice, PathConfig, ResequencerConfig};
+use kumade_noise_session::{Policy, PresharedKey, PrivateKey, Route};
+use kumade_packet::{Classification, Ecn};
+use kumade_units::{Rate, Span, Time};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use secure::{Policy, PresharedKey, PrivateKey, Route};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use units::{Rate, Span, Time};
 
 pub type Buffer = Box<Vec<u8>>;
 
@@ -220,7 +220,7 @@ fn node(
     let config = PathConfig {
         rate: Some(RATE),
         max_rate: None,
-        overhead_bytes: OUTER_BYTES as u32 + dataplane::OVERHEAD,
+        overhead_bytes: OUTER_BYTES as u32 + kumade_dataplane::OVERHEAD,
         ..PathConfig::default()
     };
     let far = |path: u8| SocketAddr::from(([192, 0, 2 + path, if own == 0 { 9 } else { 1 }], 7273));

@@ -1,17 +1,17 @@
 //! Two nodes and the paths between them under a virtual clock.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig, ShardMessage};
-use link::Label;
-use link::queue::{FqCoDelConfig, Limit, QueueConfig};
-use multipath::{BondConfig, CarrierKind, Class, PathChoice, PathConfig, ResequencerConfig};
-use packet::{Classification, Ecn};
+use kumade_dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig, ShardMessage};
+use kumade_link::Label;
+use kumade_link::queue::{FqCoDelConfig, Limit, QueueConfig};
+use kumade_multipath::{BondConfig, CarrierKind, Class, PathChoice, PathConfig, ResequencerConfig};
+use kumade_noise_session::{Policy, PresharedKey, PrivateKey, Route};
+use kumade_packet::{Classification, Ecn};
+use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use secure::{Policy, PresharedKey, PrivateKey, Route};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use units::{Rate, Span, Time};
 
 type Buffer = Box<Vec<u8>>;
 
@@ -177,8 +177,8 @@ impl World {
             for packet in output.packets {
                 let number = u32::from_be_bytes(packet.bytes()[20..24].try_into().unwrap());
                 let mut expected = self::packet(1 - own, self.ecn, number);
-                if packet::ecn::read(packet.bytes()) != self.ecn {
-                    assert!(packet::ecn::mark(&mut expected));
+                if kumade_packet::ecn::read(packet.bytes()) != self.ecn {
+                    assert!(kumade_packet::ecn::mark(&mut expected));
                     self.marked[own] += 1;
                 }
                 assert_eq!(packet.bytes(), expected, "it was altered");
@@ -258,7 +258,7 @@ fn node(
     let config = |path: &PathModel| PathConfig {
         rate: Some(path.rate),
         max_rate: None,
-        overhead_bytes: (OUTER_BYTES + secure::OVERHEAD + 16) as u32,
+        overhead_bytes: (OUTER_BYTES + kumade_noise_session::OVERHEAD + 16) as u32,
         ..PathConfig::default()
     };
     let routes = (0..paths.len()).map(|path| Some(Route { path: path as u8, address: address(1 - own, path) }));

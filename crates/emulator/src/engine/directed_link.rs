@@ -2,11 +2,11 @@ use crate::config::DirectionConfig;
 use crate::error::EmulatorError;
 use crate::frame::{Frame, Received};
 use crate::statistics::{DropCause, Recorder};
-use link::{Delivery, Fate, Label, Link, Recording};
-use middlebox::{Action, Direction, Middlebox};
-use packet::{Classification, ecn};
-use runtime::FlowHasher;
-use units::Time;
+use kumade_link::{Delivery, Fate, Label, Link, Recording};
+use kumade_middlebox::{Action, Direction, Middlebox};
+use kumade_packet::{Classification, ecn};
+use kumade_packet_loop::FlowHasher;
+use kumade_units::Time;
 
 /// One direction: the filter rules and the link behind them.
 pub(super) struct DirectedLink {

@@ -4,14 +4,14 @@ use crate::error::EmulatorError;
 use crate::frame::{Frame, Received};
 use crate::port::Port;
 use crate::statistics::{Delays, DirectionStatistics, DropCause, Recorder};
-use link::{Delivery, Label};
-use net::packet_socket::BATCH;
-use runtime::{BufferPool, Shard, StampClock, Wake};
+use kumade_link::{Delivery, Label};
+use kumade_net::packet_socket::BATCH;
+use kumade_packet_loop::{BufferPool, Shard, StampClock, Wake};
+use kumade_units::{Span, Time};
 use std::cell::Cell;
 use std::mem;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, OnceLock};
-use units::{Span, Time};
 
 /// Packets taken from each port in a turn, and those that come together with the last of them.
 const MAX_TAKEN: usize = 64;

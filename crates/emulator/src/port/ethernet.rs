@@ -1,15 +1,15 @@
 use crate::error::EmulatorError;
 use crate::frame::{Frame, LinkHeader, Received};
 use crate::offload_guard::OffloadGuard;
-use net::interface;
-use net::packet_socket::{Arrived, InterfaceFault, Receiver, Sender};
-use packet::offload::{PartialChecksum, Segments};
-use packet::{Classification, Ethernet};
-use runtime::BufferPool;
+use kumade_net::interface;
+use kumade_net::packet_socket::{Arrived, InterfaceFault, Receiver, Sender};
+use kumade_packet::offload::{PartialChecksum, Segments};
+use kumade_packet::{Classification, Ethernet};
+use kumade_packet_loop::BufferPool;
+use kumade_units::Time;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use units::Time;
 
 /// An Ethernet interface whose frames are taken and sent whole.
 #[derive(Debug)]

@@ -1,13 +1,13 @@
 use crate::error::EmulatorError;
 use crate::frame::{Frame, LinkHeader, Received};
-use net::clock;
-use net::tun::{Handovers, Tun};
-use packet::Classification;
-use runtime::BufferPool;
+use kumade_net::clock;
+use kumade_net::tun::{Handovers, Tun};
+use kumade_packet::Classification;
+use kumade_packet_loop::BufferPool;
+use kumade_units::Time;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use units::Time;
 
 /// A TUN device.
 pub(super) struct TunPort {

@@ -1,6 +1,6 @@
 use super::{Direction, Document, Drops, Flow, Percentiles, Traffic};
+use kumade_units::{Rate, Span};
 use std::fmt::{self, Display, Formatter};
-use units::{Rate, Span};
 
 /// So many flows are shown of each direction.
 const MAX_FLOWS: usize = 8;

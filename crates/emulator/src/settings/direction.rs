@@ -6,11 +6,11 @@ use super::queue::QueueSettings;
 use super::service_rate::ServiceRate;
 use super::{rules, value};
 use crate::DirectionConfig;
-use link::queue::{Limit, QueueConfig};
-use link::{LinkConfig, Loss, Medium, Reordering, TokenBucket};
-use middlebox::Rule;
+use kumade_link::queue::{Limit, QueueConfig};
+use kumade_link::{LinkConfig, Loss, Medium, Reordering, TokenBucket};
+use kumade_middlebox::Rule;
+use kumade_units::{ConfigError, Rate, Span, show};
 use std::fmt;
-use units::{ConfigError, Rate, Span, show};
 
 /// The maximum of a queue's limit, in bytes.
 const MAX_QUEUE_BYTES: u64 = 256 << 20;

@@ -23,5 +23,5 @@ pub enum SettingError {
     Together(String),
     /// The link refuses it.
     #[error(transparent)]
-    Link(#[from] units::ConfigError),
+    Link(#[from] kumade_units::ConfigError),
 }

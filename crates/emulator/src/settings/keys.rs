@@ -1,5 +1,5 @@
 use super::queue::NAME;
-use link::queue::{DISCIPLINES, DisciplineInfo, DisciplineSettings, ParameterInfo};
+use kumade_link::queue::{DISCIPLINES, DisciplineInfo, DisciplineSettings, ParameterInfo};
 use std::sync::LazyLock;
 
 /// A setting as users are told of it.

@@ -1,5 +1,5 @@
-use link::queue::{Discipline, DisciplineSettings, Limit};
-use units::Rate;
+use kumade_link::queue::{Discipline, DisciplineSettings, Limit};
+use kumade_units::Rate;
 
 /// A queue discipline, in words: its name behind `queue`, and then its parameters.
 #[derive(Debug, Clone, PartialEq, Default)]

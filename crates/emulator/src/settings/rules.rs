@@ -1,8 +1,8 @@
 //! Filter rules in front of the link, one rule per setting.
 
 use super::value;
-use middlebox::{Match, Refusal, ResetScope, Rule};
-use packet::protocol;
+use kumade_middlebox::{Match, Refusal, ResetScope, Rule};
+use kumade_packet::protocol;
 
 /// Each packet is compared with every rule.
 const MAX_RULES: usize = 100;

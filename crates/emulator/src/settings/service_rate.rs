@@ -2,8 +2,8 @@
 
 use super::value;
 
-use link::{Medium, Trace, Wireless};
-use units::Rate;
+use kumade_link::{Medium, Trace, Wireless};
+use kumade_units::Rate;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ServiceRate {
@@ -50,7 +50,7 @@ impl ServiceRate {
 }
 
 fn read_trace(path: &str) -> Result<Trace, String> {
-    let text = service::read_text(path).map_err(|error| format!("cannot read the trace {path}: {error}"))?;
+    let text = kumade_daemon::read_text(path).map_err(|error| format!("cannot read the trace {path}: {error}"))?;
     Trace::parse(&text).map_err(|error| format!("{path} is no trace: {error}"))
 }
 

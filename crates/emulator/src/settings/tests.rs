@@ -1,9 +1,9 @@
 use super::*;
-use link::queue::{ControlLaw, DISCIPLINES, Discipline, Heavy, Limit};
-use link::{Loss, Medium, Reordering, TokenBucket};
-use middlebox::{Match, Refusal, Rule};
+use kumade_link::queue::{ControlLaw, DISCIPLINES, Discipline, Heavy, Limit};
+use kumade_link::{Loss, Medium, Reordering, TokenBucket};
+use kumade_middlebox::{Match, Refusal, Rule};
+use kumade_units::{Rate, Span};
 use proptest::prelude::*;
-use units::{Rate, Span};
 
 fn settings(words: &str) -> Result<Settings, SettingError> {
     Settings::new(&Change::parse(words)?)

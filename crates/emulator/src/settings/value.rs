@@ -1,8 +1,8 @@
 //! Values, read from text and written so that they are read again as the same.
 
-use link::TokenBucket;
-use link::queue::Limit;
-use units::{Rate, Span, parse, show};
+use kumade_link::TokenBucket;
+use kumade_link::queue::Limit;
+use kumade_units::{Rate, Span, parse, show};
 
 /// The assumed packet size of a queue that is limited in packets.
 pub(super) const USUAL_PACKET: u64 = 1500;

@@ -1,5 +1,5 @@
 use super::FlowStatistics;
-use units::Span;
+use kumade_units::Span;
 
 /// Flows with fewer packets say nothing about shares: a name looked up, a ping.
 const MIN_PACKETS: u64 = 10;

@@ -1,5 +1,5 @@
-use link::Count;
-use packet::FlowKey;
+use kumade_link::Count;
+use kumade_packet::FlowKey;
 
 /// The counts of one flow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

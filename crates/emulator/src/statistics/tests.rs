@@ -22,7 +22,7 @@ fn a_snapshot_holds_what_was_told_and_the_difference_what_came_after() {
     }
     recorder.delivered(7, 500, delays(MS * 20, MS));
     recorder.marked(7, 500);
-    recorder.dropped(7, 500, link::DropCause::QueueFull);
+    recorder.dropped(7, 500, kumade_link::DropCause::QueueFull);
     recorder.dropped(7, 500, DropCause::Refused);
     recorder.queued(77);
     let now = recorder.snapshot();

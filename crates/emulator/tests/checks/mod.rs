@@ -4,11 +4,11 @@
 mod edited;
 
 use edited::{choice, edited};
-use emulator::control::Request;
-use emulator::schedule::Schedule;
-use emulator::settings::{Change, KEYS, Settings};
-use link::Trace;
-use units::{Span, Time};
+use kumade_emulator::control::Request;
+use kumade_emulator::schedule::Schedule;
+use kumade_emulator::settings::{Change, KEYS, Settings};
+use kumade_link::Trace;
+use kumade_units::{Span, Time};
 
 /// Values of settings, right for some and wrong for others.
 const VALUES: &str = "0 1 -1 3 3-9 9-3 0bit 1bit 9kbit 5mbit 1gbit 100gbit unlimited 0b 1b 1500b 32kb 256mb \
@@ -56,7 +56,7 @@ fn set(settings: &mut Settings, text: &str) {
     // What a link shows of itself makes the same link again; random numbers are given once.
     let [up, down] = changed.texts();
     let mut shown = Change::default();
-    for (scope, text) in [(emulator::settings::Scope::Up, up), (emulator::settings::Scope::Down, down)] {
+    for (scope, text) in [(kumade_emulator::settings::Scope::Up, up), (kumade_emulator::settings::Scope::Down, down)] {
         if text != "no impairments" {
             shown.push_words(scope, &text).expect("it can be read again");
         }
@@ -95,9 +95,12 @@ pub fn traces(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let text = if first % 2 == 0 { edited(TRACE, rest) } else { String::from_utf8_lossy(rest).into_owned() };
     let Ok(trace) = Trace::parse(&text) else { return };
-    let config = link::LinkConfig { medium: Some(link::Medium::Trace(trace)), ..link::LinkConfig::default() };
+    let config = kumade_link::LinkConfig {
+        medium: Some(kumade_link::Medium::Trace(trace)),
+        ..kumade_link::LinkConfig::default()
+    };
     let Ok(config) = config.validate() else { return };
-    let mut link = link::Link::new(config);
+    let mut link = kumade_link::Link::new(config);
     for number in 0..100 {
         let _ = link.offer((), 40 + 13 * number, Time::from_nanos(i64::from(number) * 1_000_000));
     }

@@ -2,11 +2,11 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use emulator::{DirectionConfig, Engine, PortSpec};
-use link::LinkConfig;
-use link::queue::{Discipline, Limit, QueueConfig};
-use middlebox::Rule;
-use testnet::VethHosts;
+use kumade_emulator::{DirectionConfig, Engine, PortSpec};
+use kumade_link::LinkConfig;
+use kumade_link::queue::{Discipline, Limit, QueueConfig};
+use kumade_middlebox::Rule;
+use kumade_netns_testbed::VethHosts;
 
 /// Joins the hosts by this link, in both directions.
 pub fn emulate(hosts: &VethHosts, directions: [DirectionConfig; 2]) -> Engine {

@@ -2,8 +2,8 @@
 
 use super::result::Shaper;
 use crate::stats::median;
-use train::{Estimate, PacketRecord};
-use units::Rate;
+use kumade_probe_train::{Estimate, PacketRecord};
+use kumade_units::Rate;
 
 /// Of so many gaps at the beginning of a train not all are short behind a small bucket, …
 const MAX_EARLY: usize = 4;
@@ -87,7 +87,7 @@ impl AtOnce {
 mod tests {
     use super::super::long_train::LongTrain;
     use super::*;
-    use units::{Span, Time};
+    use kumade_units::{Span, Time};
 
     /// Packets of 1500 bytes, sent back to back, with these times between arrivals, in µs.
     fn train(gaps: &[f64]) -> Vec<PacketRecord> {

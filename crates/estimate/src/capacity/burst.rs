@@ -2,8 +2,8 @@
 
 use super::shape::{MIN_RATE, Shape, WAKING_PACKETS};
 use crate::stats::median;
-use train::{PacketRecord, TrainRecord};
-use units::{Span, Time};
+use kumade_probe_train::{PacketRecord, TrainRecord};
+use kumade_units::{Span, Time};
 
 /// The first packet that has both stamps: what all times are counted from, so that seconds are exact enough.
 #[derive(Debug, Clone, Copy)]

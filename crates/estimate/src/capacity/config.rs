@@ -1,4 +1,4 @@
-use units::Span;
+use kumade_units::Span;
 
 /// Budget and accuracy of a measurement of capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,9 +7,9 @@ use super::sample::{MIN_DISPERSION_RATIO, REPLICATES, STAMP_SCATTER_SECONDS, Sam
 use super::shape::Shape;
 use crate::cross::CROSS_PACKET_BITS;
 use crate::stats::{median, quantile};
+use kumade_probe_train::Estimate;
+use kumade_units::{Rate, Span};
 use thiserror::Error;
-use train::Estimate;
-use units::{Rate, Span};
 
 /// Shapes whose rates differ by less than this part agree, however exact each seems.
 const AGREEMENT: f64 = 0.02;

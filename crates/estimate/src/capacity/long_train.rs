@@ -1,7 +1,7 @@
 //! The rate of a long train as a whole.
 
 use super::at_once::AtOnce;
-use train::PacketRecord;
+use kumade_probe_train::PacketRecord;
 
 /// So many gaps between packets must be known.
 const MIN_GAPS: usize = 5;

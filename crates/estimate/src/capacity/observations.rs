@@ -9,8 +9,8 @@ use super::shape::{MIN_RATE, Shape};
 use super::shaping::{self, Change};
 use crate::method::Rejection;
 use crate::stats::quantile;
-use train::{PacketRecord, TrainRecord};
-use units::{Rate, Span};
+use kumade_probe_train::{PacketRecord, TrainRecord};
+use kumade_units::{Rate, Span};
 
 /// A first packet waited for another one if it was late by a part of a packet's time between these, …
 const MIN_WAIT: f64 = 0.2;

@@ -2,8 +2,8 @@
 
 use super::at_once::AtOnce;
 use super::shape::{MIN_RATE, Shape, WAKING_PACKETS};
-use train::{Segment, Train};
-use units::Span;
+use kumade_probe_train::{Segment, Train};
+use kumade_units::Span;
 
 /// The longest train's packets.
 pub(super) const MAX_PACKETS: u32 = 136;

@@ -8,9 +8,9 @@ use super::plan;
 use super::result::Capacity;
 use super::shaping;
 use crate::method::{Rejection, Step};
+use kumade_probe_train::{Train, TrainRecord};
+use kumade_units::{Rate, Span, Time};
 use std::collections::BTreeMap;
-use train::{Train, TrainRecord};
-use units::{Rate, Span, Time};
 
 /// After so many unusable trains in a row nothing more is tried.
 const MAX_FAILURES_IN_ROW: u32 = 3;

@@ -2,9 +2,9 @@
 
 use crate::bound::{Bound, Limit};
 use crate::method::{Outcome, Rejection};
+use kumade_probe_train::Estimate;
+use kumade_units::Rate;
 use std::collections::BTreeMap;
-use train::Estimate;
-use units::Rate;
 
 /// The capacity of one direction's narrow link.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! The shape of a burst.
 
-use units::Span;
+use kumade_units::Span;
 
 /// In bursts of at least so many packets, dispersion counts from the second one: a host that was idle has to wake up for
 /// the first, and stamps it some microseconds late.

@@ -3,8 +3,8 @@
 use super::long_train::{LongTrain, first_delay};
 use super::result::Shaper;
 use crate::stats::{mean, median, quantile, standard_deviation, student_t_95};
-use train::{Estimate, PacketRecord};
-use units::Rate;
+use kumade_probe_train::{Estimate, PacketRecord};
+use kumade_units::Rate;
 
 /// Gaps needed before a change …
 const MIN_GAPS_BEFORE: usize = 2;
@@ -218,7 +218,7 @@ fn margin(values: &[f64], least: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::{Span, Time};
+    use kumade_units::{Span, Time};
 
     /// Packets of 1500 bytes that come at these instants, in µs, sent 5 µs apart.
     fn train(arrivals: impl IntoIterator<Item = f64>) -> Vec<PacketRecord> {

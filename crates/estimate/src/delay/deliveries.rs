@@ -1,4 +1,4 @@
-use train::Estimate;
+use kumade_probe_train::Estimate;
 
 /// What became of the packets of a stream, other than their delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

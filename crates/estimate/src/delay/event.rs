@@ -1,7 +1,7 @@
 //! Samples as small floating-point numbers.
 
 use super::sample::OneWaySample;
-use units::{Direction, Span, Time};
+use kumade_units::{Direction, Span, Time};
 
 /// The origin of time at either end: seconds count from here, so that a double holds them to less than a nanosecond. The
 /// origins are the stamps of the first packet, whose delay and offset are therefore zero.

@@ -3,9 +3,9 @@ use super::event::{Axes, Event};
 use super::pieces::{Piece, pieces};
 use super::sample::{ClockReference, OneWaySample};
 use super::steps;
+use kumade_probe_train::Estimate;
+use kumade_units::{Direction, Span, Time};
 use thiserror::Error;
-use train::Estimate;
-use units::{Direction, Span, Time};
 
 /// Why nothing can be said of the far clock's offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

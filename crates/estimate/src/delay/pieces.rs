@@ -5,8 +5,8 @@ use super::event::Event;
 use super::lines::Lines;
 use super::steps;
 use crate::fit::lower_hull;
+use kumade_units::Direction;
 use std::ops::Range;
-use units::Direction;
 
 /// Where more pieces than this would be needed, nothing is said of the clocks.
 const MAX_PIECES: usize = 16;

@@ -1,5 +1,5 @@
-use train::ClockError;
-use units::{Direction, Span, Time};
+use kumade_probe_train::ClockError;
+use kumade_units::{Direction, Span, Time};
 
 /// The time stamps of one packet that arrived: one sample of one-way delay (RFC 7679). Each stamp is by the clock of the
 /// end where it was taken.

@@ -3,8 +3,8 @@
 use super::courses::MAX_SKEW;
 use super::event::Event;
 use crate::stats::median;
+use kumade_units::Direction;
 use std::ops::Range;
-use units::Direction;
 
 /// The least delay of so many packets of each direction stands for the empty path before and after a moment …
 const WINDOW_PACKETS: usize = 4;

@@ -1,8 +1,8 @@
 use super::courses::MAX_SKEW;
 use super::model::{ClockModel, Placed};
 use crate::stats::quantile;
-use train::Estimate;
-use units::{Direction, Span};
+use kumade_probe_train::Estimate;
+use kumade_units::{Direction, Span};
 
 /// The delays of one direction. Each figure is the most likely one if the path is symmetric, with the least and the
 /// greatest that it may be (confidence 1: a bound, not a probability).

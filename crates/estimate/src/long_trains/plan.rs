@@ -1,8 +1,8 @@
 //! Which packets to send.
 
 use super::reading::{Reading, Unread};
-use train::{Segment, Train};
-use units::{Rate, Span};
+use kumade_probe_train::{Segment, Train};
+use kumade_units::{Rate, Span};
 
 /// The rate of the fast part, by what arrives of it: most of its time, the queue grows.
 const FAST: f64 = 4.0;

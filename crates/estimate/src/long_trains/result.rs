@@ -2,8 +2,8 @@
 
 use super::reading::{Part, Reading};
 use crate::stats::{self, quantile, random, standard_deviation, student_t_95};
-use train::Estimate;
-use units::Rate;
+use kumade_probe_train::Estimate;
+use kumade_units::Rate;
 
 /// Of the bootstrap (Efron, 1979).
 const REPLICATES: usize = 400;

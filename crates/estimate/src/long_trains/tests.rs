@@ -1,7 +1,7 @@
 use super::reading::Part;
 use super::*;
 use crate::stats::random;
-use train::{PacketRecord, Train};
+use kumade_probe_train::{PacketRecord, Train};
 
 const PACKET: u32 = 1500;
 const BITS: f64 = PACKET as f64 * 8.0;
@@ -164,7 +164,7 @@ fn nothing_is_found_where_all_is_lost_or_no_queue_grows() {
         let mut sent = 0;
         while let Step::Send { wait, train } = trains.next(now) {
             let start = now + wait;
-            let packet = |planned: train::PlannedPacket| PacketRecord {
+            let packet = |planned: kumade_probe_train::PlannedPacket| PacketRecord {
                 size: planned.size,
                 sent: Some(start + planned.offset),
                 submitted: None,

@@ -3,7 +3,7 @@
 use super::search::Verdict;
 use super::trend::{Trend, trend};
 use crate::published::Flight;
-use units::Span;
+use kumade_units::Span;
 
 /// Packets of a stream: the paper's K.
 pub(super) const STREAM: u32 = 100;

@@ -17,9 +17,9 @@ use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
 use crate::published::{Account, Flight};
 use fleet::{Fleet, STREAM, Shape};
+use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
+use kumade_units::{Rate, Span, Time};
 use search::Search;
-use train::{Estimate, Segment, Train, TrainRecord};
-use units::{Rate, Span, Time};
 
 /// The shortest interval between packets of a stream, as long as packets can grow instead.
 const MIN_INTERVAL_SECONDS: f64 = 100e-6;

@@ -5,8 +5,8 @@ use crate::bound::{Bound, Limit};
 use crate::config::{Budget, Conditions, MethodConfig, Parameter, put};
 use crate::method::{Method, Outcome, Rejection, Step};
 use crate::published::Account;
-use train::{Estimate, TrainRecord};
-use units::{Rate, Span, Time};
+use kumade_probe_train::{Estimate, TrainRecord};
+use kumade_units::{Rate, Span, Time};
 
 /// How the original tool scans: packets at 2^iunit µs. The paper does not name the unit; with microseconds its table 1
 /// comes out, where 0–15 fails below 500 kbit/s and 0–17 is the shortest range that reaches 100 kbit/s.
@@ -168,7 +168,7 @@ impl Method for PathTesterClassic {
 mod tests {
     use super::*;
     use crate::published::fluid::{Fluid, measure, nothing};
-    use train::Train;
+    use kumade_probe_train::Train;
 
     fn run(available: f64, capacity: f64, last_iunit: u32) -> (Outcome, Vec<Train>) {
         let mut path = Fluid::new(available, capacity);

@@ -5,8 +5,8 @@ use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
 use crate::published::Account;
 use crate::stats::{mean, median, standard_deviation};
-use train::{Estimate, TrainRecord};
-use units::{Rate, Span, Time};
+use kumade_probe_train::{Estimate, TrainRecord};
+use kumade_units::{Rate, Span, Time};
 
 /// "Begins with an endlessly small value (in fact 10 microseconds)" (3.1).
 const FIRST_WAIT: Span = Span::from_micros(10);
@@ -174,7 +174,7 @@ fn without_outliers(rates: &[f64]) -> Vec<f64> {
 mod tests {
     use super::*;
     use crate::published::fluid::{Fluid, measure, nothing};
-    use train::Train;
+    use kumade_probe_train::Train;
 
     fn run(available: f64, capacity: f64) -> (Outcome, Vec<Train>) {
         let mut path = Fluid::new(available, capacity);

@@ -1,8 +1,8 @@
 //! The trains of both tools.
 
 use crate::published::Flight;
-use train::{Segment, Train};
-use units::Span;
+use kumade_probe_train::{Segment, Train};
+use kumade_units::Span;
 
 /// "The probe packets of the maximum length, 1400 octets" (2.1).
 pub(super) const PACKET_BYTES: u32 = 1400;

@@ -8,8 +8,8 @@ use super::state::State;
 use crate::capacity::{Shaper, Shaping};
 use crate::cross::CROSS_PACKET_BITS;
 use crate::stats::{mean, median, quantile};
-use train::{Segment, Train, TrainRecord};
-use units::{Rate, Span};
+use kumade_probe_train::{Segment, Train, TrainRecord};
+use kumade_units::{Rate, Span};
 
 /// Enough to fill a queue a little, more of them where a token bucket is looked for, or so many pass in less than this time, which is
 /// that of a few batches of a receiver that reports packets in batches, …

@@ -4,8 +4,8 @@ use super::knowledge::Knowledge;
 use super::reading::Reading;
 use crate::cross::CROSS_PACKET_BITS;
 use crate::stats::student_t_95;
-use train::Estimate;
-use units::Rate;
+use kumade_probe_train::Estimate;
+use kumade_units::Rate;
 
 /// With so many packets of cross traffic, in so much time as was watched, the chance to meet none is 5 %.
 const MISSED_PACKETS: f64 = 3.0;

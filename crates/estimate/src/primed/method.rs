@@ -10,8 +10,8 @@ use crate::capacity::Shaping;
 use crate::capacity::shaping::{self, Change};
 use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
-use train::{PacketRecord, Train, TrainRecord};
-use units::{Rate, Span, Time};
+use kumade_probe_train::{PacketRecord, Train, TrainRecord};
+use kumade_units::{Rate, Span, Time};
 
 /// Primes are short: by less than this the rate may fall within them for other causes than a token bucket.
 const MIN_FALL: f64 = 3.0;
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use crate::Shaper;
     use crate::bound::{Bound, Limit};
-    use train::Estimate;
+    use kumade_probe_train::Estimate;
 
     /// A fluid path: a bucket of `bucket` bits that fills at `rate`, then a queue of that rate, on a line so fast that
     /// sending takes no time; `cross` uses up part of the rate.

@@ -2,8 +2,8 @@
 
 use crate::method::Rejection;
 use crate::stats::{mean, median};
-use train::{PacketRecord, TrainRecord};
-use units::{Span, Time};
+use kumade_probe_train::{PacketRecord, TrainRecord};
+use kumade_units::{Span, Time};
 
 /// The packets at a prime's end by whose pace it shows whether a token bucket had given all that it held.
 pub(super) const PRIME_END: usize = 4;

@@ -4,9 +4,9 @@ use super::tight::Search;
 use crate::capacity::Shaping;
 use crate::config::{Budget, Conditions};
 use crate::method::Rejection;
+use kumade_probe_train::Train;
+use kumade_units::Span;
 use std::collections::BTreeMap;
-use train::Train;
-use units::Span;
 
 /// When a measurement knows enough.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -12,8 +12,8 @@ use crate::cross::CROSS_PACKET_BITS;
 use crate::method::{Outcome, Rejection};
 use crate::reason::{Cause, Reason};
 use crate::stats::{mean, median, standard_deviation, student_t_95};
+use kumade_units::{Rate, Span};
 use std::collections::BTreeMap;
-use units::{Rate, Span};
 
 /// However well they agree, fewer trains are not enough: cross traffic that is often silent could have been missed. The two
 /// long ones that verify the value count among them.

@@ -3,8 +3,8 @@
 
 use super::fit::Line;
 use super::reading::Rates;
-use train::Estimate;
-use units::Rate;
+use kumade_probe_train::Estimate;
+use kumade_units::Rate;
 
 /// A rate passes if no more than this part of it is lost, or one packet.
 const MAX_LOST: f64 = 0.01;

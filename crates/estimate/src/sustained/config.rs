@@ -1,4 +1,4 @@
-use units::{Rate, Span};
+use kumade_units::{Rate, Span};
 
 /// What is to be tried, and what it may cost.
 #[derive(Debug, Clone, Copy, PartialEq)]

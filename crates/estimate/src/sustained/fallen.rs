@@ -9,8 +9,8 @@ use super::reading::{self, Fall, Rates};
 use super::result::{Limiter, Policing};
 use crate::cross::CROSS_PACKET_BITS;
 use crate::passage::Passage;
-use train::Estimate;
-use units::{Rate, Span, Time};
+use kumade_probe_train::Estimate;
+use kumade_units::{Rate, Span, Time};
 
 /// A rate lasts if what arrives falls by less than this part.
 pub(super) const MAX_FALL: f64 = 0.1;

@@ -3,8 +3,8 @@
 use super::queueing::MIN_GROWTH;
 use super::reading::Rates;
 use crate::stats::{quantile, random, student_t_95};
-use train::Estimate;
-use units::Rate;
+use kumade_probe_train::Estimate;
+use kumade_units::Rate;
 
 /// At ratios below this, packets that come at random find the bucket empty and full by turns.
 const MIN_RATIO: f64 = 1.35;

@@ -8,8 +8,8 @@ use super::queueing::{Queue, Seen};
 use super::reading::{self, delays, is_cut_short};
 use super::result::{Limiter, Policing};
 use crate::passage::{Passage, passages};
-use train::{Estimate, TrainRecord};
-use units::{Rate, Span, Time};
+use kumade_probe_train::{Estimate, TrainRecord};
+use kumade_units::{Rate, Span, Time};
 
 /// A train that uses up a bucket is sent by this part of its rate faster than the bucket fills at least, for all that is known.
 const MIN_EXCESS: f64 = 0.2;

@@ -2,8 +2,8 @@
 
 use super::config::SustainedConfig;
 use crate::stats::random;
-use train::{Segment, Train};
-use units::Span;
+use kumade_probe_train::{Segment, Train};
+use kumade_units::Span;
 
 /// A look lasts so long, in which a bucket is used up that holds what passes in a second at a tenth of the rate, as one of nftables' byte
 /// limits does whatever burst is set. …

@@ -12,9 +12,9 @@ use super::trend::Trend;
 use crate::method::Step;
 use crate::passage::{Passage, passages};
 use crate::stats::random;
+use kumade_probe_train::{Train, TrainRecord};
+use kumade_units::{Rate, Span, Time};
 use std::mem;
-use train::{Train, TrainRecord};
-use units::{Rate, Span, Time};
 
 /// A rate lasts if what arrives falls by less than [`MAX_FALL`], or so many times what cross traffic's packets make it vary by.
 const STANDARD_DEVIATIONS: f64 = 4.0;

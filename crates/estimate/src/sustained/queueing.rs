@@ -7,8 +7,8 @@ use super::reading::{self, Rates, delays};
 use crate::fit::robust_line;
 use crate::passage::Passage;
 use crate::stats::mean;
-use train::TrainRecord;
-use units::{Rate, Span};
+use kumade_probe_train::TrainRecord;
+use kumade_units::{Rate, Span};
 
 /// By how many seconds a second the delay is to grow, in the trains of one round.
 const FIRST_GROWTHS: [f64; 4] = [1.2, 0.45, 0.9, 0.65];

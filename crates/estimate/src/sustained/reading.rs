@@ -4,9 +4,9 @@ use super::result::Policing;
 use crate::fit::robust_line;
 use crate::passage::Passage;
 use crate::stats::{median, quantile};
+use kumade_probe_train::TrainRecord;
+use kumade_units::Span;
 use std::collections::BTreeSet;
-use train::TrainRecord;
-use units::Span;
 
 /// From fewer packets it cannot be told whether the delay grew.
 const MIN_LINE_PACKETS: usize = 4;

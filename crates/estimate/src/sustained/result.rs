@@ -1,5 +1,5 @@
-use train::Estimate;
-use units::Rate;
+use kumade_probe_train::Estimate;
+use kumade_units::Rate;
 
 /// What became of a rate in a longer train.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,8 +12,8 @@ use super::reading::rates;
 use super::result::Sustained;
 use super::trend::Trend;
 use crate::passage::Passage;
-use train::Estimate;
-use units::{Rate, Span, Time};
+use kumade_probe_train::Estimate;
+use kumade_units::{Rate, Span, Time};
 
 /// A train lasts so long, …
 const TRAIN_SECONDS: f64 = 0.1;

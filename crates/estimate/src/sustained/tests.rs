@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::method::Step;
-use train::{PacketRecord, Train, TrainRecord};
-use units::{Rate, Span, Time};
+use kumade_probe_train::{PacketRecord, Train, TrainRecord};
+use kumade_units::{Rate, Span, Time};
 
 /// A bucket that fills at `rate`, less what cross traffic takes of it, before an unlimited line.
 struct Bucket {

@@ -2,8 +2,8 @@
 
 use crate::fit::lower_hull;
 use crate::stats::{mean, student_t_95};
-use train::Estimate;
-use units::{Span, Time};
+use kumade_probe_train::Estimate;
+use kumade_units::{Span, Time};
 
 /// One packet.
 #[derive(Debug, Clone, Copy)]

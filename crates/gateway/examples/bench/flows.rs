@@ -3,12 +3,12 @@
 use crate::lines::Lines;
 use crate::outcome::Outcome;
 use crate::process::resident_bytes;
-use bonded::BondedPlane;
-use net::Binding;
-use net::interface::Family;
-use net::namespace::Namespace;
-use net::udp::{BatchReceiver, BatchSocket};
-use packet::Ecn;
+use kumade_net::Binding;
+use kumade_net::interface::Family;
+use kumade_net::namespace::Namespace;
+use kumade_net::udp::{BatchReceiver, BatchSocket};
+use kumade_overlay_io::BondedPlane;
+use kumade_packet::Ecn;
 use std::fs;
 use std::net::SocketAddr;
 use std::thread;

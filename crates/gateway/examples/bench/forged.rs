@@ -6,21 +6,21 @@
 use crate::lines::{self, Lines, PORT};
 use crate::outcome::{Outcome, least, mean};
 use crate::stream::Stream;
-use net::interface::Family;
-use net::namespace::Namespace;
-use net::packet_socket::Receiver;
-use net::udp::BatchSocket;
-use net::{Binding, clock};
-use packet::Ecn;
+use kumade_net::interface::Family;
+use kumade_net::namespace::Namespace;
+use kumade_net::packet_socket::Receiver;
+use kumade_net::udp::BatchSocket;
+use kumade_net::{Binding, clock};
+use kumade_noise_session::{Endpoint, Event, Policy, PresharedKey, PrivateKey, Route};
+use kumade_packet::Ecn;
+use kumade_units::Rate;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use secure::{Endpoint, Event, Policy, PresharedKey, PrivateKey, Route};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use units::Rate;
 
 const PER_SECOND: u64 = 100_000;
 /// Sent at a time, a thousand times per second.

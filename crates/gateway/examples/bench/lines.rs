@@ -1,20 +1,20 @@
 //! Two sites that are joined by lines, each of them its own gateway.
 
 use crate::outcome::Outcome;
-use bonded::{
+use kumade_daemon::RuntimeDir;
+use kumade_multipath::{PathChoice, UnorderedFlows};
+use kumade_net::Binding;
+use kumade_net::interface;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::ip;
+use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
+use kumade_overlay_io::{
     BondedConfig, BondedPlane, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, ConnectionTuning,
     DatagramConfig,
 };
-use multipath::{PathChoice, UnorderedFlows};
-use net::Binding;
-use net::interface;
-use net::namespace::Namespace;
-use secure::{PresharedKey, PrivateKey, PublicKey};
-use service::RuntimeDir;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::ip;
 
 pub const PORT: u16 = 7273;
 /// What a path of 1500 bytes carries, also beside another one.

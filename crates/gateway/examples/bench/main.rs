@@ -1,4 +1,4 @@
-//! What gateways carry on this machine, beside their targets: `cargo run --release -p gateway --example bench`, as root, on a
+//! What gateways carry on this machine, beside their targets: `cargo run --release -p kumade-gateway --example bench`, as root, on a
 //! machine that does nothing else; it takes three minutes. `-- speed`, `-- forged` or `-- flows` (the bonded plane), `-- tunnels` (the same over TCP)
 //! or `-- sessions` (the direct plane) measures only that, and `-- speed 10` repeats it so often.
 //!
@@ -19,7 +19,7 @@ use outcome::Outcome;
 use std::env;
 
 fn main() -> Outcome<()> {
-    net::namespace::enter_user_namespace_if_needed()?;
+    kumade_net::namespace::enter_user_namespace_if_needed()?;
     let wanted = env::args().nth(1);
     let repeats = env::args().nth(2).map_or(Ok(5), |text| text.parse())?;
     let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);

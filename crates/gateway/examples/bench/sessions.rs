@@ -3,18 +3,18 @@
 
 use crate::outcome::{Outcome, mean};
 use crate::process::{cpu_share, resident_bytes, slab_bytes};
-use gateway::Config;
-use gateway::direct::{DirectPlane, SessionPlane};
-use gateway::status::{Status, recorder};
-use net::namespace::Namespace;
-use secure::{PresharedKey, PrivateKey, PublicKey};
-use service::RuntimeDir;
+use kumade_daemon::RuntimeDir;
+use kumade_gateway::Config;
+use kumade_gateway::direct::{DirectPlane, SessionPlane};
+use kumade_gateway::status::{Status, recorder};
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::Sites;
+use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
 use std::fs;
 use std::net::UdpSocket;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::Sites;
 
 const FLOWS: u16 = 10_000;
 const FIRST_PORT: u16 = 20_000;

@@ -4,15 +4,15 @@
 use crate::lines::{Lines, TUNNEL_MTU};
 use crate::outcome::{Outcome, least, mean};
 use crate::stream::Stream;
-use bonded::BondedPlane;
-use net::interface;
-use net::namespace::Namespace;
+use kumade_net::interface;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::ip;
+use kumade_overlay_io::BondedPlane;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::ip;
 
 /// Until TCP and the gateways have found their rate.
 const WARM_UP: Duration = Duration::from_secs(2);

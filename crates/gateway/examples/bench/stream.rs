@@ -1,7 +1,8 @@
 //! One TCP connection, and what it carries.
 
 use crate::outcome::Outcome;
-use net::namespace::Namespace;
+use kumade_net::namespace::Namespace;
+use kumade_units::Rate;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use units::Rate;
 
 /// Bytes of a write and of a read.
 const CHUNK: usize = 1 << 17;
@@ -30,7 +30,7 @@ impl Stream {
         let near = from.run(|| connect(address))??;
         let far = listener.accept()?.0;
         if let Some(rate) = limit {
-            net::tcp::limit_rate(&near, rate)?;
+            kumade_net::tcp::limit_rate(&near, rate)?;
         }
         let ends = [near.try_clone()?, far.try_clone()?];
         let received = Arc::<AtomicU64>::default();

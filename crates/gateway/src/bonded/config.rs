@@ -1,10 +1,10 @@
 use crate::config::{Bonded, Config, Path};
-use bonded::{BondedConfig, BondedRemote, CarrierConfig, DatagramConfig};
-use net::Binding;
-use net::interface::Family;
-use net::policy::MarkedRoute;
-use secure::{PresharedKey, PrivateKey};
-use service::RuntimeDir;
+use kumade_daemon::RuntimeDir;
+use kumade_net::Binding;
+use kumade_net::interface::Family;
+use kumade_net::policy::MarkedRoute;
+use kumade_noise_session::{PresharedKey, PrivateKey};
+use kumade_overlay_io::{BondedConfig, BondedRemote, CarrierConfig, DatagramConfig};
 
 /// What a valid configuration comes to. `identity` is the key of its key file, `psks` are those of the remotes' files, or
 /// the default one. In `directory` routes are written down, so that they can be removed after a crash.

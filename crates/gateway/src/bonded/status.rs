@@ -1,6 +1,6 @@
 use crate::status::{Path, PathState, Refused, Status, Tunnel, TunnelPath};
-use bonded::BondedStatus;
-use units::Time;
+use kumade_overlay_io::BondedStatus;
+use kumade_units::Time;
 
 /// Enters what the plane knows into the status of the gateway, which has the names. `now` is the monotonic clock's time.
 pub fn fill(plane: &BondedStatus, status: &mut Status, now: Time) {
@@ -34,10 +34,10 @@ fn sum_up<'a>(path: &mut Path, parts: impl Iterator<Item = &'a TunnelPath> + Clo
 mod tests {
     use super::*;
     use crate::status::Traffic;
-    use dataplane::{NodeStatistics, RemotePath, RemoteStatus};
-    use multipath::{CarrierKind, FlowControl, PathState as State, PathStatus, ResequencerStatistics};
-    use secure::PrivateKey;
-    use units::{Rate, Span};
+    use kumade_dataplane::{NodeStatistics, RemotePath, RemoteStatus};
+    use kumade_multipath::{CarrierKind, FlowControl, PathState as State, PathStatus, ResequencerStatistics};
+    use kumade_noise_session::PrivateKey;
+    use kumade_units::{Rate, Span};
 
     fn at(seconds: i64) -> Time {
         Time::ZERO + Span::from_secs(seconds)

@@ -39,7 +39,7 @@ pub(super) fn unique<'a>(names: impl Iterator<Item = &'a Spanned<String>>, kind:
 }
 
 pub(super) fn name(text: &Spanned<String>) -> Result<(), Fault> {
-    service::check_name(text.get_ref()).map_err(|error| Fault::new(text.span(), error.to_string()))
+    kumade_daemon::check_name(text.get_ref()).map_err(|error| Fault::new(text.span(), error.to_string()))
 }
 
 pub(super) fn place(name: &Spanned<String>, paths: &[Path]) -> Result<usize, Fault> {

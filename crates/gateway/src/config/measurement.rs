@@ -4,7 +4,7 @@ use super::checks::endpoint;
 use super::error::Fault;
 use super::file::{ConfigFile, RemoteSection, WeightsName};
 use super::types::{Measurement, Plane, Remote, family_of};
-use net::interface::Family;
+use kumade_net::interface::Family;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ const NOT_MEASURED: &str =
 pub(super) fn measurement(file: &ConfigFile) -> Result<Measurement, Fault> {
     let section = file.measure.clone().unwrap_or_default();
     let port = match &section.port {
-        None => serve::DEFAULT_PORT,
+        None => kumade_serve::DEFAULT_PORT,
         Some(port) if *port.get_ref() > 0 => *port.get_ref(),
         Some(port) => {
             return Err(Fault::new(port.span(), "the other gateway has to know the port: give one from 1 to 65535"));

@@ -4,7 +4,7 @@ use super::checks::endpoint;
 use super::error::Fault;
 use super::file::RemoteSection;
 use super::types::{Path, Peer};
-use net::interface::Family;
+use kumade_net::interface::Family;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use toml::Spanned;
@@ -39,7 +39,10 @@ pub(super) fn peer(section: &RemoteSection, paths: &[Path], port: u16) -> Result
         }
     }
     Ok(Peer {
-        key: key.get_ref().parse().map_err(|error: secure::KeyError| Fault::new(key.span(), error.to_string()))?,
+        key: key
+            .get_ref()
+            .parse()
+            .map_err(|error: kumade_noise_session::KeyError| Fault::new(key.span(), error.to_string()))?,
         psk_file: section.preshared_key.as_ref().map(PathBuf::from),
         addresses,
     })

@@ -4,11 +4,11 @@ use super::error::Fault;
 use super::file::{ConfigFile, RemoteSection, SessionsSection};
 use super::peer::{peer, port};
 use super::types::{Path, Peer, Sessions};
-use multipath::PathId;
-use multipath::nat_session::NatConfig;
+use kumade_multipath::PathId;
+use kumade_multipath::nat_session::NatConfig;
+use kumade_units::{Span, parse};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use units::{Span, parse};
 
 const MAX_SESSIONS: RangeInclusive<usize> = 1..=65_536;
 /// Longer than flows that pass undivided are remembered, so that none begins again that has just ended.

@@ -1,12 +1,12 @@
 use crate::ratio::Ratio;
 use ipnet::IpNet;
-use multipath::nat_session::NatConfig;
-use multipath::{PathChoice, UnorderedFlows};
-use net::interface::Family;
-use secure::PublicKey;
+use kumade_multipath::nat_session::NatConfig;
+use kumade_multipath::{PathChoice, UnorderedFlows};
+use kumade_net::interface::Family;
+use kumade_noise_session::PublicKey;
+use kumade_units::Rate;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use units::Rate;
 
 /// What a gateway is to do, consistent in itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use super::translations::translations;
 use super::types::{Config, Local, Path, Plane, Remote, Sessions, family_of};
 use crate::ratio::Ratio;
 use ipnet::IpNet;
-use net::interface::Family;
+use kumade_net::interface::Family;
+use kumade_units::{Rate, parse};
 use std::net::{IpAddr, SocketAddr};
 use toml::Spanned;
-use units::{Rate, parse};
 
 /// Each path takes a routing table and a priority among the rules.
 const MAX_PATHS: usize = 64;
@@ -98,7 +98,7 @@ fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<Config, Fault> {
 }
 
 fn prometheus(text: &Spanned<String>) -> Result<SocketAddr, Fault> {
-    service::metrics_address(text.get_ref()).map_err(|error| Fault::new(text.span(), error.to_string()))
+    kumade_daemon::metrics_address(text.get_ref()).map_err(|error| Fault::new(text.span(), error.to_string()))
 }
 
 fn plane(file: &ConfigFile, paths: &[Path]) -> Result<(Plane, Option<Sessions>), Fault> {

@@ -1,7 +1,7 @@
-use net::batch::BatchLimits;
-use net::{SetupError, interface};
+use kumade_daemon::{Journal, Leftover, Record};
+use kumade_net::batch::BatchLimits;
+use kumade_net::{SetupError, interface};
 use serde::{Deserialize, Serialize};
-use service::{Journal, Leftover, Record};
 use std::io;
 
 /// An interface whose batches of arriving packets are bounded. The limits are restored when this is dropped, and by the next

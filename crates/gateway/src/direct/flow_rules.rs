@@ -5,8 +5,8 @@
 //! are about, and `in4` of those that arriving flows are.
 
 use crate::config::{Config, Path, Remote, family_of};
-use net::interface::Family;
-use net::nftables::{Chain, FlowList, FlowListKind, Rule, Statement};
+use kumade_net::interface::Family;
+use kumade_net::nftables::{Chain, FlowList, FlowListKind, Rule, Statement};
 
 /// Protocols with ports, of which flows consist: TCP and UDP.
 const PROTOCOLS: [u8; 2] = [6, 17];

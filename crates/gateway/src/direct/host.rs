@@ -1,7 +1,7 @@
 //! What this host must be like, whatever the configuration says: settings that the gateway leaves to the administrator.
 
 use super::plan::Plan;
-use net::interface::Family;
+use kumade_net::interface::Family;
 use std::fs;
 use thiserror::Error;
 

@@ -2,11 +2,11 @@ use super::flow_rules;
 use crate::config::{Config, Local, Path, Remote, Side, Translation, family_of};
 use crate::ratio::Ratio;
 use ipnet::IpNet;
-use net::interface::Family;
-use net::nftables::{Chain, FlowList, Hook, Rule, Statement, Table};
-use net::policy::MarkedRoute;
+use kumade_net::interface::Family;
+use kumade_net::nftables::{Chain, FlowList, Hook, Rule, Statement, Table};
+use kumade_net::policy::MarkedRoute;
+use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
-use units::Span;
 
 /// The rules and routes that put a configuration into effect.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,14 +5,14 @@ use super::sessions::FlowLists;
 use crate::config::{Config, Remote};
 use crate::ratio::{Ratio, RatioError};
 use crate::status::{Status, Traffic};
-use net::nftables::{Count, InstalledTable};
-use net::policy::MarkedRoute;
-use net::{SetupError, clock, interface};
-use service::{ClaimError, InstalledRoutes, Journal, NamespaceClaim, RuntimeDir};
+use kumade_daemon::{ClaimError, InstalledRoutes, Journal, NamespaceClaim, RuntimeDir};
+use kumade_net::nftables::{Count, InstalledTable};
+use kumade_net::policy::MarkedRoute;
+use kumade_net::{SetupError, clock, interface};
+use kumade_units::Time;
 use std::io;
 use std::sync::Arc;
 use thiserror::Error;
-use units::Time;
 
 /// Packets are divided among the paths, by the kernel, until this is dropped; then everything is as before.
 ///

@@ -2,17 +2,17 @@ use super::session_rules::{candidates, permits};
 use super::session_status::{RemoteSessions, SessionsStatus};
 use super::sessions::FlowLists;
 use crate::config::{Config, Peer, Sessions};
-use multipath::message::Message;
-use multipath::nat_session::{Life, NatAction, NatMessage, NatPeer};
-use net::SetupError;
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-use secure::{
+use kumade_multipath::message::Message;
+use kumade_multipath::nat_session::{Life, NatAction, NatMessage, NatPeer};
+use kumade_net::SetupError;
+use kumade_noise_session::{
     Endpoint, Event, HEADER, Kind, PeerError, PeerId, Policy, PresharedKey, PrivateKey, Route, SessionTable, TAG,
 };
+use kumade_units::Time;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use units::Time;
 
 /// A datagram to be sent.
 #[derive(Debug)]

@@ -3,11 +3,11 @@ use super::session_node::SessionNode;
 use super::session_shard::{LOOK_INTERVAL, SessionShard, SessionsError, next_read};
 use super::session_status::SessionsStatus;
 use crate::config::Sessions;
-use net::clock;
-use runtime::{Ended, PacketThread};
-use secure::{PresharedKey, PrivateKey};
+use kumade_net::clock;
+use kumade_noise_session::{PresharedKey, PrivateKey};
+use kumade_packet_loop::{Ended, PacketThread};
+use kumade_units::{Span, Time};
 use std::sync::Arc;
-use units::{Span, Time};
 
 /// NAT sessions with the gateways of remote sites, until this is dropped: flows that begin to pass are agreed upon, divided,
 /// and left again once they are idle. Ends before its [`DirectPlane`] is dropped.

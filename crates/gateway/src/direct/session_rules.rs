@@ -3,8 +3,8 @@
 
 use crate::config::{Config, Sessions, Side, Translation};
 use ipnet::IpNet;
-use multipath::nat_session::{DividedRule, RestoredRule};
-use packet::{Addresses, FlowKey, protocol};
+use kumade_multipath::nat_session::{DividedRule, RestoredRule};
+use kumade_packet::{Addresses, FlowKey, protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// How many ways to divide a flow are tried.

@@ -1,16 +1,16 @@
 use super::plan::number;
 use super::session_node::{Outbound, SessionNode};
 use crate::config::{Config, Sessions};
-use net::interface::Family;
-use net::udp::{BatchReceiver, BatchSocket};
-use net::{Binding, SetupError, clock};
-use packet::Ecn;
-use runtime::{Shard, Wake};
-use secure::{PeerError, Route};
+use kumade_net::interface::Family;
+use kumade_net::udp::{BatchReceiver, BatchSocket};
+use kumade_net::{Binding, SetupError, clock};
+use kumade_noise_session::{PeerError, Route};
+use kumade_packet::Ecn;
+use kumade_packet_loop::{Shard, Wake};
+use kumade_units::{Span, Time};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use thiserror::Error;
-use units::{Span, Time};
 
 /// Why NAT sessions cannot start, or ended.
 #[derive(Debug, Error)]

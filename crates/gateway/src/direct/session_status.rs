@@ -1,7 +1,7 @@
 use crate::status::{self, PhaseCounts, Refused, Session, SessionCounters, SessionRole, Status, Traffic};
-use multipath::nat_session::{NatRole, NatStatistics, SessionPhase, SessionStatus};
-use packet::{Addresses, FlowKey, protocol};
-use units::Time;
+use kumade_multipath::nat_session::{NatRole, NatStatistics, SessionPhase, SessionStatus};
+use kumade_packet::{Addresses, FlowKey, protocol};
+use kumade_units::Time;
 
 /// The NAT sessions with all remote gateways.
 #[derive(Debug, Clone)]

@@ -2,11 +2,11 @@
 
 use super::flow_rules::{divided_name, errors_name, families, restored, restored_name, seen_name, translated_name};
 use crate::config::Config;
-use multipath::nat_session::{DividedRule, RestoredRule};
-use net::SetupError;
-use net::interface::Family;
-use net::nftables::{Count, FlowChange, InstalledTable};
-use packet::{Addresses, FlowKey};
+use kumade_multipath::nat_session::{DividedRule, RestoredRule};
+use kumade_net::SetupError;
+use kumade_net::interface::Family;
+use kumade_net::nftables::{Count, FlowChange, InstalledTable};
+use kumade_packet::{Addresses, FlowKey};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use super::measurer::PathMeasurer;
 use super::status::{LastMeasurement, MeasuredPathStatus};
 use crate::status::{Measured, Status};
-use units::{Rate, Time};
+use kumade_units::{Rate, Time};
 
 impl PathMeasurer {
     /// Enters what is known of the paths into the status of the gateway, which has the names. `now` is the monotonic clock's

@@ -2,9 +2,9 @@
 
 use super::measurer::PathMeasurer;
 use crate::direct::{DirectError, DirectPlane};
-use bonded::BondedPlane;
-use net::clock;
-use units::Rate;
+use kumade_net::clock;
+use kumade_overlay_io::BondedPlane;
+use kumade_units::Rate;
 
 /// A path of the bonded plane that carries this share of what it could tells by that what it can.
 const TELLING_SHARE: f64 = 0.5;

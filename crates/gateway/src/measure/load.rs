@@ -1,4 +1,4 @@
-use units::{Rate, Span, Time};
+use kumade_units::{Rate, Span, Time};
 
 /// How much a path carries, from a count of what has left by it.
 #[derive(Debug, Clone, Copy)]

@@ -4,13 +4,13 @@ use super::status::{LastMeasurement, MeasuredPathStatus};
 use crate::bonded;
 use crate::config::{Config, Plane, Remote};
 use crate::direct;
-use multipath::measured::{MeasuredPaths, PathMeasurement, ScheduleConfig};
-use net::Binding;
-use probe::Report;
-use secure::PresharedKey;
+use kumade_client::Report;
+use kumade_multipath::measured::{MeasuredPaths, PathMeasurement, ScheduleConfig};
+use kumade_net::Binding;
+use kumade_noise_session::PresharedKey;
+use kumade_probe_train::Estimate;
+use kumade_units::{Rate, Span, Time};
 use std::net::SocketAddr;
-use train::Estimate;
-use units::{Rate, Span, Time};
 
 /// Measures the paths of a gateway, one at a time. The module's first page says how.
 #[derive(Debug)]

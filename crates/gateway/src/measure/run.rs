@@ -1,11 +1,11 @@
-use multipath::measured::PathMeasurement;
-use net::Binding;
-use probe::{CancelToken, Directions, MeasureConfig, Report, measure};
-use secure::PresharedKey;
+use kumade_client::{CancelToken, Directions, MeasureConfig, Report, measure};
+use kumade_multipath::measured::PathMeasurement;
+use kumade_net::Binding;
+use kumade_noise_session::PresharedKey;
+use kumade_units::{Rate, Span};
 use std::io;
 use std::net::SocketAddr;
 use std::thread::{self, JoinHandle};
-use units::{Rate, Span};
 
 /// A measurement of a path, on a thread of its own. Dropping it ends it.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-use secure::PresharedKey;
-use serve::{ServeError, Server, ServerConfig};
+use kumade_noise_session::PresharedKey;
+use kumade_serve::{ServeError, Server, ServerConfig};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-use multipath::measured::PathMeasurement;
-use train::Estimate;
-use units::{Rate, Span};
+use kumade_multipath::measured::PathMeasurement;
+use kumade_probe_train::Estimate;
+use kumade_units::{Rate, Span};
 
 /// What is known of a path to a remote site by measurements.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,7 @@
 use super::{Path, PlaneKind, Remote, RemotePath, Status};
 use crate::config::{self, Config, Plane};
-use ::status::{Document, Recorder};
-use multipath::PathChoice;
+use ::kumade_overlay_status::{Document, Recorder};
+use kumade_multipath::PathChoice;
 
 /// Renews the status of a gateway that starts now. Until then, nothing is up.
 pub fn recorder(config: &Config) -> Recorder<Status> {
@@ -46,7 +46,7 @@ fn blank(config: &Config) -> Status {
         schema: Status::SCHEMA.to_owned(),
         name: config.name.clone(),
         plane,
-        time: ::status::now(),
+        time: ::kumade_overlay_status::now(),
         duration_seconds: 0.0,
         interval_seconds: None,
         paths: paths.collect(),

@@ -1,7 +1,7 @@
 use super::sessions::{PhaseCounts, RemoteSessions, Session, SessionCounters, SessionPhase, SessionRole};
-use ::status::{NONE, age, show_table};
+use ::kumade_overlay_status::{NONE, age, show_table};
+use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
-use units::Span;
 
 /// So many sessions are shown.
 const MAX_SESSIONS: usize = 20;

@@ -1,4 +1,4 @@
-use ::status::Traffic;
+use ::kumade_overlay_status::Traffic;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

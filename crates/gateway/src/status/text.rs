@@ -1,6 +1,6 @@
 use super::session_text::show_sessions;
 use super::{Path, PlaneKind, Remote, RemotePath, Status};
-use ::status::{NONE, age, percent, rate, show_table};
+use ::kumade_overlay_status::{NONE, age, percent, rate, show_table};
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Status {

@@ -4,8 +4,8 @@
 mod edited;
 
 use edited::edited;
-use gateway::Config;
-use gateway::direct::Plan;
+use kumade_gateway::Config;
+use kumade_gateway::direct::Plan;
 
 /// Of each plane.
 const FILES: [&str; 3] = [

@@ -1,5 +1,5 @@
-use net::namespace::Namespace;
-use net::nftables::{Chain, Hook, InstalledTable, Rule, Statement, Table};
+use kumade_net::namespace::Namespace;
+use kumade_net::nftables::{Chain, Hook, InstalledTable, Rule, Statement, Table};
 
 /// Counts packets that arrive at a host, independently of any gateway.
 pub struct Counter {

@@ -4,14 +4,14 @@
 //! a: lan ══ lan: left gateway: path1, path2 ══ path1, path2: right gateway: lan ══ lan: b
 //! ```
 
-use net::interface;
-use net::namespace::Namespace;
+use kumade_net::interface;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, ip};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
-use testnet::{TEST_DEADLINE, eventually, ip};
 
 pub struct Sites {
     pub a: Namespace,

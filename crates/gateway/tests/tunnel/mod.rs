@@ -1,15 +1,15 @@
 //! Bonded planes on the gateways of two sites. Left is 1, right is 2.
 
 use crate::sites::{PATHS, Sites};
-use bonded::{BondedConfig, BondedPlane, BondedRemote, CarrierConfig, DatagramConfig};
-use multipath::{PathChoice, UnorderedFlows};
-use net::Binding;
-use net::namespace::Namespace;
-use secure::{PresharedKey, PrivateKey};
-use service::RuntimeDir;
+use kumade_daemon::RuntimeDir;
+use kumade_multipath::{PathChoice, UnorderedFlows};
+use kumade_net::Binding;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::ip;
+use kumade_noise_session::{PresharedKey, PrivateKey};
+use kumade_overlay_io::{BondedConfig, BondedPlane, BondedRemote, CarrierConfig, DatagramConfig};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use testnet::ip;
 
 pub const PORT: u16 = 7273;
 

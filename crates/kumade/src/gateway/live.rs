@@ -2,13 +2,15 @@
 
 use crate::live::history::{History, Snapshot};
 use crate::live::panel::{self, bad, doubtful, good, is_narrow, line, paragraph, spacing, take};
-use gateway::status::{PathState, Remote, Session, SessionPhase, Status, Traffic, Tunnel, TunnelPath, age, percent};
+use kumade_gateway::status::{
+    PathState, Remote, Session, SessionPhase, Status, Traffic, Tunnel, TunnelPath, age, percent,
+};
+use kumade_units::Rate;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Row, Table};
-use units::Rate;
 
 impl Snapshot for Status {
     fn age_seconds(&self) -> f64 {
@@ -44,7 +46,7 @@ const SENT: Column = Column {
 const ROUND_TRIP: Column = Column {
     head: "RTT",
     value: |status, place| tunnel_path(status, place)?.round_trip_seconds,
-    text: |seconds| units::Span::from_secs_f64(seconds).to_string(),
+    text: |seconds| kumade_units::Span::from_secs_f64(seconds).to_string(),
     min_scale: 0.001,
 };
 const LOSS: Column = Column {

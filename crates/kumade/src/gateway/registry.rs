@@ -1,8 +1,8 @@
 //! The running gateways, by their names.
 
 use anyhow::anyhow;
-use gateway::control::GatewayProtocol;
-use service::{ControlError, Registry, RuntimeDir};
+use kumade_daemon::{ControlError, Registry, RuntimeDir};
+use kumade_gateway::control::GatewayProtocol;
 
 /// Default name of a gateway without a file.
 pub const DEFAULT_NAME: &str = "gateway";

@@ -4,24 +4,24 @@ use super::registry::{explained, gateways};
 use crate::confinement::Confinement;
 use crate::key;
 use crate::output::note;
-use ::status::Latest;
+use ::kumade_overlay_status::Latest;
 use anyhow::Context;
-use bonded::{BondedConfig, BondedPlane};
-use gateway::config::{Bonded, Peer, Plane, Sessions};
-use gateway::control::{GatewayProtocol, Reply, Request};
-use gateway::direct::{DirectPlane, SessionPlane};
-use gateway::measure::{MeasurementServer, PathMeasurer};
-use gateway::status::{Status, recorder};
-use gateway::{Config, prometheus};
-use net::clock;
-use secure::{PresharedKey, PrivateKey};
-use service::{ControlServer, Exporter, NamedClaim, RuntimeDir, signals};
+use kumade_daemon::{ControlServer, Exporter, NamedClaim, RuntimeDir, signals};
+use kumade_gateway::config::{Bonded, Peer, Plane, Sessions};
+use kumade_gateway::control::{GatewayProtocol, Reply, Request};
+use kumade_gateway::direct::{DirectPlane, SessionPlane};
+use kumade_gateway::measure::{MeasurementServer, PathMeasurer};
+use kumade_gateway::status::{Status, recorder};
+use kumade_gateway::{Config, prometheus};
+use kumade_net::clock;
+use kumade_noise_session::{PresharedKey, PrivateKey};
+use kumade_overlay_io::{BondedConfig, BondedPlane};
+use kumade_units::Span;
 use std::convert::Infallible;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use units::Span;
 
 /// So long after the keys were agreed on, all threads should have been answered.
 const THREADS_SETTLE: Span = Span::from_secs(5);
@@ -136,7 +136,7 @@ fn run_bonded(config: &Config, bonded: &Bonded, begun: Begun) -> anyhow::Result<
         let Ok(known) = plane.status() else { break };
         let filled = recorder.renew(|status, now| {
             measurer.iter().for_each(|measurer| measurer.fill(status, now));
-            gateway::bonded::fill(&known, status, now);
+            kumade_gateway::bonded::fill(&known, status, now);
             Ok::<_, Infallible>(())
         });
         let Ok(()) = filled;
@@ -222,7 +222,7 @@ pub fn measurement_key(config: &Config) -> anyhow::Result<Option<PresharedKey>> 
 pub fn bonded_config(config: &Config, bonded: &Bonded) -> anyhow::Result<BondedConfig> {
     let identity = key::read_private(&bonded.key_file)?;
     let psks = bonded.peers.iter().map(preshared_key).collect::<anyhow::Result<_>>()?;
-    Ok(gateway::bonded::plane_config(config, bonded, identity, psks, RuntimeDir::standard("kumade")))
+    Ok(kumade_gateway::bonded::plane_config(config, bonded, identity, psks, RuntimeDir::standard("kumade")))
 }
 
 /// This gateway's key, and those that it shares with remotes, in the order of the configuration.

@@ -8,9 +8,9 @@ use crate::terminal;
 use crate::usage::usage;
 use anyhow::Context;
 use clap::Args;
-use gateway::Config;
-use gateway::control::{Reply, Request};
-use gateway::status::Status;
+use kumade_gateway::Config;
+use kumade_gateway::control::{Reply, Request};
+use kumade_gateway::status::Status;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -60,9 +60,9 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The inner error is for the file's content.
-fn name_in(file: &Path) -> anyhow::Result<Result<String, gateway::ConfigError>> {
+fn name_in(file: &Path) -> anyhow::Result<Result<String, kumade_gateway::ConfigError>> {
     let origin = file.display().to_string();
-    let text = service::read_text(file).with_context(|| format!("cannot read the configuration {origin}"))?;
+    let text = kumade_daemon::read_text(file).with_context(|| format!("cannot read the configuration {origin}"))?;
     Ok(Config::name_in_toml(&text, &origin))
 }
 

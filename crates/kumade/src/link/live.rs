@@ -3,13 +3,13 @@
 use crate::live::history::{History, Snapshot};
 use crate::live::panel::{self, bad, doubtful, good, is_narrow, line, paragraph, spacing, take};
 use crate::text::wrap;
-use ::status::{age, percent};
-use emulator::report::{Direction, Document, Flow, LATE_ABOVE};
+use ::kumade_overlay_status::{age, percent};
+use kumade_emulator::report::{Direction, Document, Flow, LATE_ABOVE};
+use kumade_units::Rate;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
-use units::Rate;
 
 /// What a link says of itself.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ pub fn draw(frame: &mut Frame<'_>, history: &History<Seen>, warning: Option<&str
     let ending = conclusion(recent, total, frame.area().width.into());
     let height = Constraint::Length(ending.len() as u16 + 1);
     let [mut area, mut bottom] = Layout::vertical([Constraint::Fill(1), height]).areas(frame.area());
-    let (name, interval) = (&recent.name, units::Span::from_secs_f64(recent.duration_seconds));
+    let (name, interval) = (&recent.name, kumade_units::Span::from_secs_f64(recent.duration_seconds));
     let heading = format!("{name}, running for {}; below are the last {interval}", age(total.duration_seconds));
     paragraph(frame, &mut area, &heading, Style::new().bold());
     for problem in [warning, history.problem()].into_iter().flatten() {
@@ -180,7 +180,7 @@ fn rate_text(bits_per_second: f64) -> String {
 }
 
 fn span_text(seconds: f64) -> String {
-    units::Span::from_secs_f64(seconds).to_string()
+    kumade_units::Span::from_secs_f64(seconds).to_string()
 }
 
 #[cfg(test)]

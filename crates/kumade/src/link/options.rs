@@ -1,6 +1,6 @@
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
-use emulator::settings::{Change, Group, KEYS, Key, Scope, SettingError};
+use kumade_emulator::settings::{Change, Group, KEYS, Key, Scope, SettingError};
 
 /// An option for each setting of a link, and one for each direction that takes settings as text.
 #[derive(Debug, Clone, Default)]

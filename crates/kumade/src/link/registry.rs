@@ -1,8 +1,8 @@
 //! The running links of this user, and their names.
 
 use anyhow::anyhow;
-use emulator::control::LinkProtocol;
-use service::{ClaimError, ControlError, Registry, RuntimeDir, check_name};
+use kumade_daemon::{ClaimError, ControlError, Registry, RuntimeDir, check_name};
+use kumade_emulator::control::LinkProtocol;
 
 /// Default name of a link.
 pub const DEFAULT_NAME: &str = "link";

@@ -4,7 +4,7 @@ use super::live::{Seen, draw};
 use crate::live::history::History;
 use crate::live::screen::{Input, Screen};
 use crate::output::StandardOutput;
-use emulator::report::Document;
+use kumade_emulator::report::Document;
 use std::io::{self, IsTerminal, Write};
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};

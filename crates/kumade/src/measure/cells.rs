@@ -1,9 +1,9 @@
 //! Values of a report as short texts.
 
-use measurement::Report;
-use measurement::report::{Burst, Bytes, DelayFigures, DelayReport, DirectionReport, PacketReport};
-use train::{Estimate, Transport};
-use units::{Direction, Rate, Span};
+use kumade_measurement::Report;
+use kumade_measurement::report::{Burst, Bytes, DelayFigures, DelayReport, DirectionReport, PacketReport};
+use kumade_probe_train::{Estimate, Transport};
+use kumade_units::{Direction, Rate, Span};
 
 /// Those that were measured.
 pub fn directions(report: &Report) -> Vec<(Direction, &DirectionReport)> {

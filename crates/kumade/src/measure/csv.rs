@@ -1,10 +1,10 @@
 //! A report as lines of CSV, one for each direction.
 
 use super::cells::{directions, loaded_round_trip};
-use measurement::Report;
-use measurement::report::{Burst, DelayReport, DirectionReport, PacketReport};
+use kumade_measurement::Report;
+use kumade_measurement::report::{Burst, DelayReport, DirectionReport, PacketReport};
+use kumade_units::{Direction, Rate};
 use std::io::Write;
-use units::{Direction, Rate};
 
 pub use ::csv::Error;
 

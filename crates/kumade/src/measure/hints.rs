@@ -1,7 +1,7 @@
 //! The library's hints, worded with the options of the command line.
 
-use measurement::report::ErrorReport;
-use probe::{Error, Hint};
+use kumade_client::{Error, Hint};
+use kumade_measurement::report::ErrorReport;
 
 /// The error with what to try.
 pub fn describe(error: &Error) -> String {

@@ -2,10 +2,10 @@
 
 use crate::text::sparkline;
 use indicatif::{ProgressBar, ProgressStyle};
-use measurement::Event;
+use kumade_measurement::Event;
+use kumade_units::{Direction, Span};
 use std::thread;
 use std::time::Duration;
-use units::{Direction, Span};
 
 /// A line that shows what is being done, and how the estimate converges.
 pub struct Progress {

@@ -2,10 +2,10 @@
 
 use super::cells::{directions, loaded_round_trip};
 use super::csv::{loss_ratio, packets};
-use measurement::Report;
-use measurement::report::{Burst, DirectionReport};
+use kumade_measurement::Report;
+use kumade_measurement::report::{Burst, DirectionReport};
+use kumade_units::{Direction, Rate};
 use std::fmt::Write;
-use units::{Direction, Rate};
 
 /// A metric: its name, its help, and its values by direction.
 struct Metric {
@@ -120,7 +120,7 @@ fn label(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measurement::report::ErrorReport;
+    use kumade_measurement::report::ErrorReport;
 
     /// Finding 7 of the review by a new user: labels must not have ports that change, or series grow without limit.
     #[test]

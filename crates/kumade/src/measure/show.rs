@@ -10,15 +10,15 @@ use crate::output::StandardOutput;
 use crate::terminal;
 use anyhow::{Context, anyhow};
 use jiff::Timestamp;
-use measurement::report::StreamLine;
-use measurement::{Event, Report};
-use service::replace_files;
+use kumade_daemon::replace_files;
+use kumade_measurement::report::StreamLine;
+use kumade_measurement::{Event, Report};
+use kumade_units::Span;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
-use units::Span;
 
 /// Output format.
 pub enum Output {
@@ -45,7 +45,7 @@ pub struct Shown {
 }
 
 /// A measurement that reports events to a callback and returns the result.
-pub type Measuring<'m> = dyn Fn(&mut dyn FnMut(&Event)) -> Result<Report, probe::Error> + 'm;
+pub type Measuring<'m> = dyn Fn(&mut dyn FnMut(&Event)) -> Result<Report, kumade_client::Error> + 'm;
 
 /// Measures, and prints events and results.
 ///

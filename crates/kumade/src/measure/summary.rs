@@ -7,9 +7,9 @@ use super::cells::{
 use super::verdict;
 use crate::terminal::Styles;
 use crate::text::{Grid, hanging, wrap};
-use measurement::Report;
-use measurement::report::{DelayFigures, DelayReport, DirectionReport, PacketReport};
-use units::Direction;
+use kumade_measurement::Report;
+use kumade_measurement::report::{DelayFigures, DelayReport, DirectionReport, PacketReport};
+use kumade_units::Direction;
 
 /// How it is shown.
 pub struct View {
@@ -163,10 +163,10 @@ mod tests {
     use super::*;
     use crate::measure::csv;
     use crate::terminal::ColorWhen;
-    use estimate::Outcome;
-    use measurement::Cost;
-    use train::{Estimate, Transport};
-    use units::Rate;
+    use kumade_estimate::Outcome;
+    use kumade_measurement::Cost;
+    use kumade_probe_train::{Estimate, Transport};
+    use kumade_units::Rate;
 
     #[test]
     fn what_one_flow_can_have_stands_beside_what_nobody_uses() {
@@ -175,7 +175,7 @@ mod tests {
         let up = DirectionReport::new(Transport::Udp, 0, "primed", outcome, None, &Cost::default());
         let share = Some(Estimate { value, low, high, confidence: 0.95 });
         let report = Report {
-            schema: measurement::report::SCHEMA.to_owned(),
+            schema: kumade_measurement::report::SCHEMA.to_owned(),
             peer: String::new(),
             started: String::new(),
             up: Some(DirectionReport { fair_share_bits_per_second: share, ..up }),

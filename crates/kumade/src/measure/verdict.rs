@@ -1,10 +1,10 @@
 //! A report in one sentence.
 
 use super::cells::{available, directions};
-use measurement::Report;
-use measurement::report::DirectionReport;
-use train::Transport;
-use units::Direction;
+use kumade_measurement::Report;
+use kumade_measurement::report::DirectionReport;
+use kumade_probe_train::Transport;
+use kumade_units::Direction;
 
 /// `Available: 18.2 Mbit/s of 20 Mbit/s up, 94.1 Mbit/s down, over UDP.`
 pub fn sentence(report: &Report) -> String {

@@ -4,9 +4,9 @@ use super::cells::{available, directions, loaded_round_trip};
 use super::summary::View;
 use crate::text::{columns, sparkline, wrap};
 use console::measure_text_width;
-use measurement::Report;
+use kumade_measurement::Report;
+use kumade_units::{Direction, Span};
 use std::collections::VecDeque;
-use units::{Direction, Span};
 
 /// The last so many values are drawn.
 const MAX_BARS: usize = 20;

@@ -1,8 +1,8 @@
 //! The running ends of tunnels, by their names.
 
 use anyhow::anyhow;
-use service::{ControlError, Registry, RuntimeDir};
-use tunnel::control::TunnelProtocol;
+use kumade_daemon::{ControlError, Registry, RuntimeDir};
+use kumade_tunnel::control::TunnelProtocol;
 
 /// Those of this user.
 pub fn tunnels() -> Registry<TunnelProtocol> {

@@ -4,23 +4,23 @@ use super::registry::{explained, tunnels};
 use crate::confinement::Confinement;
 use crate::descriptors::raise_descriptor_limit;
 use crate::output::note;
-use ::status::Latest;
+use ::kumade_overlay_status::Latest;
 use anyhow::Context;
-use bonded::BondedStatus;
 use clap::Args;
-use secure::PublicKey;
-use service::{
+use kumade_daemon::{
     ClaimError, ControlError, ControlServer, Exporter, NamedClaim, RuntimeDir, check_name, metrics_address, signals,
 };
+use kumade_noise_session::PublicKey;
+use kumade_overlay_io::BondedStatus;
+use kumade_tunnel::control::{Reply, Request, TunnelProtocol};
+use kumade_tunnel::status::Status;
+use kumade_tunnel::{CarrierKind, End, Refusal, RelayStatus, Report, Tunnel, TunnelConfig, prometheus};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
-use tunnel::control::{Reply, Request, TunnelProtocol};
-use tunnel::status::Status;
-use tunnel::{CarrierKind, End, Refusal, RelayStatus, Report, Tunnel, TunnelConfig, prometheus};
 
 /// How others see what an end does.
 #[derive(Debug, Args)]

@@ -4,9 +4,9 @@ use super::registry::{explained, tunnels};
 use crate::output::StandardOutput;
 use crate::terminal;
 use clap::Args;
+use kumade_tunnel::control::{Reply, Request};
 use std::io::Write;
 use std::process::ExitCode;
-use tunnel::control::{Reply, Request};
 
 /// Show what a running tunnel does: the other ends, what is carried, the order of packets, relayed connections
 ///

@@ -1,13 +1,13 @@
 //! A minute of traffic through a tunnel whose paths come and go each second.
 
-use net::namespace::Namespace;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::ip;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::ip;
 
 const TIME: Duration = Duration::from_secs(60);
 /// Buffers have grown to the load by then.

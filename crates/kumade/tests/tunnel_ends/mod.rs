@@ -1,7 +1,8 @@
 //! Two keys, two hosts, and the ends of a tunnel at each.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use net::namespace::Namespace;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
@@ -10,7 +11,6 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use testnet::{TEST_DEADLINE, VethHosts, ip};
 
 /// A directory with the keys of both ends.
 pub struct Keys(PathBuf);

@@ -1,6 +1,6 @@
 //! The programs of the methods' authors beside this project's methods after the same papers, in turns, on the kernel's HTB:
 //!
-//! `cargo run --release -p lab --example published_programs -- [pathload=DIR] [pathchirp=DIR] [igi=DIR] [rate=100mbit]
+//! `cargo run --release -p kumade-lab --example published_programs -- [pathload=DIR] [pathchirp=DIR] [igi=DIR] [rate=100mbit]
 //! [cross=30mbit] [runs=5]`
 //!
 //! Each directory holds the program's executables. Those of which none is given are passed over, and it is said where they come from.
@@ -10,13 +10,16 @@
 mod programs;
 
 use anyhow::{Context, anyhow, ensure};
-use estimate::MethodSettings;
-use link::{CrossConfig, CrossKind};
-use measurement::TransportChoice;
-use net::clock;
-use probe::{Directions, MeasureConfig, MeasurementPlan};
+use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
+use kumade_estimate::MethodSettings;
+use kumade_link::{CrossConfig, CrossKind};
+use kumade_measurement::TransportChoice;
+use kumade_net::clock;
+use kumade_netns_testbed::{Htb, Traffic};
+use kumade_probe_train::Transport;
+use kumade_serve::{Server, ServerConfig};
+use kumade_units::{Direction, Rate, Span, Time, parse};
 use programs::{Found, PROGRAMS, Program};
-use serve::{Server, ServerConfig};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -24,9 +27,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use testnet::{Htb, Traffic};
-use train::Transport;
-use units::{Direction, Rate, Span, Time, parse};
 
 /// Pathload gives up after a minute; pathChirp measures for half of one.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -49,7 +49,7 @@ fn run() -> anyhow::Result<()> {
     let (rate, cross) = (parse::rate(&word("rate", "100mbit"))?, parse::rate(&word("cross", "30mbit"))?);
     let runs: u32 = word("runs", "5").parse().context("runs is a number")?;
     ensure!(cross < rate, "cross traffic of {cross} leaves nothing of {rate}");
-    net::namespace::enter_user_namespace_if_needed()?;
+    kumade_net::namespace::enter_user_namespace_if_needed()?;
     let network = Htb::build(rate, rate.bytes_in(QUEUE))?;
     let kind = CrossKind::Jittered { rate: cross, size: 1500, jitter: 0.05 };
     let pattern = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 1 };
@@ -124,7 +124,7 @@ struct Serving {
 impl Serving {
     fn start(network: &Htb) -> anyhow::Result<Self> {
         let host = network.host("b")?;
-        let listen = Some(SocketAddr::from((IpAddr::V4(host.v4), serve::DEFAULT_PORT)));
+        let listen = Some(SocketAddr::from((IpAddr::V4(host.v4), kumade_serve::DEFAULT_PORT)));
         let server = host.namespace.run(|| Server::bind(ServerConfig { listen, ..ServerConfig::default() }))??;
         let (address, stop) = (server.local_addr(), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
@@ -149,7 +149,7 @@ impl Serving {
         };
         let config = MeasureConfig { plan, ..MeasureConfig::new(self.address.ip().to_string(), self.address.port()) };
         let begun = clock::realtime();
-        let result = network.host("a")?.namespace.run(|| probe::measure(&config, &mut |_| ()))?;
+        let result = network.host("a")?.namespace.run(|| kumade_client::measure(&config, &mut |_| ()))?;
         let truth = network.truth(Direction::Up, begun, clock::realtime())?.as_f64() / 1e6;
         let report = result.map(|report| report.up);
         let estimate = report.as_ref().ok().and_then(|up| up.as_ref()?.available_bits_per_second);

@@ -1,12 +1,12 @@
 //! The programs of the methods' authors: which of them run at which end of a path, and what they say of it.
 
 use anyhow::{Context, bail, ensure};
+use kumade_netns_testbed::Host;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::Host;
 
 /// A published program, which measures from the near host to the far one.
 pub struct Program {

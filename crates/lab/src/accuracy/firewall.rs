@@ -1,7 +1,7 @@
 //! The rules of the firewall on an experiment's path.
 
 use super::words::{FirewallAction, Protocol, Transport};
-use middlebox::{Match, Refusal, Rule};
+use kumade_middlebox::{Match, Refusal, Rule};
 use serde::Deserialize;
 use std::fmt;
 
@@ -34,8 +34,8 @@ impl fmt::Display for FirewallRule {
 impl From<&FirewallRule> for Rule {
     fn from(rule: &FirewallRule) -> Self {
         let protocol = match rule.protocol {
-            Protocol::Udp => packet::protocol::UDP,
-            Protocol::Tcp => packet::protocol::TCP,
+            Protocol::Udp => kumade_packet::protocol::UDP,
+            Protocol::Tcp => kumade_packet::protocol::TCP,
         };
         let refusal = match rule.action {
             FirewallAction::Reject => Refusal::Reject,

@@ -159,8 +159,8 @@ mod tests {
     use super::*;
     use crate::accuracy::samples::full_row;
     use crate::accuracy::words::Transport;
-    use measurement::report::ShaperReport;
-    use units::Rate;
+    use kumade_measurement::report::ShaperReport;
+    use kumade_units::Rate;
 
     fn close(value: Option<f64>, expected: f64) -> bool {
         (value.unwrap() - expected).abs() < 1e-9
@@ -182,7 +182,7 @@ mod tests {
         let (mut seen, mut undetected, mut alarm) =
             (full_row(1, Some(1.0)), full_row(2, Some(1.0)), full_row(3, Some(1.0)));
         let rate = seen.capacity_bits_per_second.unwrap();
-        let burst = train::Estimate { value: 9_000, low: 8_000, high: 9_500, confidence: 0.95 };
+        let burst = kumade_probe_train::Estimate { value: 9_000, low: 8_000, high: 9_500, confidence: 0.95 };
         let rate = rate.map(Rate::from_bits_per_second);
         let found = ShaperReport { at_sender: false, peak_rate: None, committed_rate: rate, burst_bytes: burst };
         (seen.burst_bytes, seen.shaper) = (Some(10_000), Some(found));

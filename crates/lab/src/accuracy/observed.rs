@@ -1,8 +1,8 @@
 use crate::accuracy::row::TimelinePacket;
-use measurement::Event;
-use train::{Train, TrainRecord};
-use units::Direction;
-use units::Time;
+use kumade_measurement::Event;
+use kumade_probe_train::{Train, TrainRecord};
+use kumade_units::Direction;
+use kumade_units::Time;
 
 /// What a measurement reports of itself while it runs. Sender and receiver read the same machine's clock here, so that
 /// their stamps, and the link's, can be compared.
@@ -66,8 +66,8 @@ fn timeline(train: &Train, record: &TrainRecord) -> Vec<TimelinePacket> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use train::{PacketRecord, Segment};
-    use units::Span;
+    use kumade_probe_train::{PacketRecord, Segment};
+    use kumade_units::Span;
 
     fn train() -> Train {
         Train { segments: vec![Segment { count: 3, interval: Span::from_millis(1), first_size: 100, size_step: 0 }] }

@@ -2,9 +2,9 @@
 
 use super::words::{BottleneckKind, CrossKind};
 use crate::values::{optional_rate, optional_size, rate, ratio, size, span};
+use kumade_units::Direction;
+use kumade_units::{Rate, Span};
 use serde::Deserialize;
-use units::Direction;
-use units::{Rate, Span};
 
 /// The link that limits the path, the same in both directions unless a rate down is given.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

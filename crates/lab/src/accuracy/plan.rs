@@ -4,11 +4,11 @@ use crate::accuracy::path::{DownstreamHop, Shaper};
 use crate::accuracy::scenario::{Point, Scenario};
 use crate::accuracy::words::{CrossKind, Transport};
 use crate::bounds::MAX_RUNS;
-use estimate::{MethodSettings, RequestedBudget};
-use link::{CrossConfig, LinkConfig, Medium, Periods, SizeMix, TokenBucket};
-use measurement::{Directions, MeasurementPlan, TransportChoice};
-use units::Direction;
-use units::{Rate, Span, Time};
+use kumade_estimate::{MethodSettings, RequestedBudget};
+use kumade_link::{CrossConfig, LinkConfig, Medium, Periods, SizeMix, TokenBucket};
+use kumade_measurement::{Directions, MeasurementPlan, TransportChoice};
+use kumade_units::Direction;
+use kumade_units::{Rate, Span, Time};
 
 /// Bytes of the packets that measure the delay of the idle path.
 pub(crate) const DELAY_PROBE_BYTES: u64 = 64;
@@ -50,9 +50,9 @@ pub(crate) fn measurement(scenario: &Scenario, point: &Point, directions: Direct
         directions,
         transport: match point.transport {
             Transport::Auto => TransportChoice::Auto,
-            Transport::Udp => TransportChoice::Fixed(train::Transport::Udp),
-            Transport::Rake => TransportChoice::Fixed(train::Transport::Rake),
-            Transport::Single => TransportChoice::Fixed(train::Transport::Single),
+            Transport::Udp => TransportChoice::Fixed(kumade_probe_train::Transport::Udp),
+            Transport::Rake => TransportChoice::Fixed(kumade_probe_train::Transport::Rake),
+            Transport::Single => TransportChoice::Fixed(kumade_probe_train::Transport::Single),
         },
         method: method(scenario, point),
         connections: MeasurementPlan::CONNECTIONS,
@@ -91,14 +91,14 @@ const JITTER: f64 = 0.05;
 /// Packets of `size` at the mean `rate` on a link of the rate `of`.
 fn source(kind: CrossKind, rate: Rate, size: u32, of: Rate, run: u32) -> Option<CrossConfig> {
     let kind = match kind {
-        CrossKind::Constant => link::CrossKind::Constant { rate, size },
-        CrossKind::Jittered => link::CrossKind::Jittered { rate, size, jitter: JITTER },
-        CrossKind::Poisson => link::CrossKind::Poisson { rate, sizes: SizeMix::fixed(size) },
+        CrossKind::Constant => kumade_link::CrossKind::Constant { rate, size },
+        CrossKind::Jittered => kumade_link::CrossKind::Jittered { rate, size, jitter: JITTER },
+        CrossKind::Poisson => kumade_link::CrossKind::Poisson { rate, sizes: SizeMix::fixed(size) },
         CrossKind::OnOff => {
             let on = Span::from_millis(20);
             let burst = (rate.as_f64() + of.as_f64()) / 2.0;
             let off = Span::from_secs_f64(on.as_secs_f64() * (burst / rate.as_f64() - 1.0));
-            link::CrossKind::OnOff { rate: Rate::from_f64(burst), size, on, off, periods: Periods::Exponential }
+            kumade_link::CrossKind::OnOff { rate: Rate::from_f64(burst), size, on, off, periods: Periods::Exponential }
         }
         CrossKind::Tcp => return None,
     };

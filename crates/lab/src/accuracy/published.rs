@@ -2,9 +2,9 @@
 
 use super::words::Transport;
 use crate::values::optional_rate;
-use estimate::MethodSettings;
+use kumade_estimate::MethodSettings;
+use kumade_units::Rate;
 use serde::Deserialize;
-use units::Rate;
 
 /// A published figure, and what it is about: what is not named was the same for all, or is not known.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -7,17 +7,17 @@ use crate::accuracy::scenario::{Point, Scenario};
 use crate::accuracy::words::{BottleneckKind, CrossSource};
 use crate::error::RunError;
 use crate::serving::Serving;
-use middlebox::{MiddleboxConfig, Rule};
-use net::clock;
-use probe::{Directions, MeasureConfig, MeasurementPlan};
+use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
+use kumade_middlebox::{MiddleboxConfig, Rule};
+use kumade_net::clock;
+use kumade_netns_testbed::Fabric;
+use kumade_netns_testbed::Htb;
+use kumade_netns_testbed::Traffic;
+use kumade_netns_testbed::{Host, HostSpec, Network, NetworkError, NetworkSpec};
+use kumade_units::Direction;
+use kumade_units::{Rate, Span};
 use std::net::SocketAddr;
 use std::thread;
-use testnet::Fabric;
-use testnet::Htb;
-use testnet::Traffic;
-use testnet::{Host, HostSpec, Network, NetworkError, NetworkSpec};
-use units::Direction;
-use units::{Rate, Span};
 
 /// New cross traffic runs so long before anything is measured.
 const SETTLING: Span = Span::from_millis(100);
@@ -106,7 +106,7 @@ impl Testbed for RealTime {
         let host = self.fabric.host(LEFT).map_err(failed("find the near host"))?;
         let mut observed = Observed::new(scenario.timeline, point.direction);
         let began = clock::realtime();
-        let result = host.namespace.run(|| probe::measure(&config, &mut |event| observed.note(event)));
+        let result = host.namespace.run(|| kumade_client::measure(&config, &mut |event| observed.note(event)));
         let result = result.map_err(failed("enter the near host"))?;
         let ended = clock::realtime();
         let (from, to) = observed.window().unwrap_or((began, ended));
@@ -164,9 +164,9 @@ fn measurement(scenario: &Scenario, point: &Point, server: SocketAddr) -> Measur
 
 #[cfg(test)]
 mod tests {
-    use estimate::{METHODS, MethodSettings};
-    use testnet::RECORD_LENGTH;
-    use units::Span;
+    use kumade_estimate::{METHODS, MethodSettings};
+    use kumade_netns_testbed::RECORD_LENGTH;
+    use kumade_units::Span;
 
     /// A measurement by Pathload of 30.3 s ended the whole experiment.
     #[test]

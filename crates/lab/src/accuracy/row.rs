@@ -1,12 +1,12 @@
 use crate::accuracy::plan;
 use crate::accuracy::scenario::{Point, Scenario};
 use crate::accuracy::words::{CrossKind, Transport};
-use measurement::Report;
-use measurement::report::{CapacityReport, DelayFigures, DirectionReport, ShaperReport};
+use kumade_measurement::Report;
+use kumade_measurement::report::{CapacityReport, DelayFigures, DirectionReport, ShaperReport};
+use kumade_probe_train::Estimate;
+use kumade_units::{Direction, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use train::Estimate;
-use units::{Direction, Rate};
 
 /// The result of one run of one measurement, beside the truth. Rates count IP-layer bits (RFC 5136).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -3,8 +3,8 @@ use crate::accuracy::row::Row;
 use crate::accuracy::scenario::{Point, Scenario};
 use crate::error::RunError;
 use crate::repeat::{Repeated, Run, until_undisturbed};
-use testnet::STALL;
-use units::Span;
+use kumade_netns_testbed::STALL;
+use kumade_units::Span;
 
 /// A disturbed run is repeated so many times at most; the last one stays, marked as disturbed.
 const MAX_REPEATS: u32 = 3;

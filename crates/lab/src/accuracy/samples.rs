@@ -6,10 +6,10 @@ use super::row::{DelayRow, Row, TimelinePacket};
 use super::scenario::Point;
 use super::words::Transport;
 use crate::scenario::{Overrides, load};
-use estimate::MethodSettings;
-use measurement::report::ShaperReport;
-use train::Estimate;
-use units::{Direction, Rate};
+use kumade_estimate::MethodSettings;
+use kumade_measurement::report::ShaperReport;
+use kumade_probe_train::Estimate;
+use kumade_units::{Direction, Rate};
 
 const STARTED: &str = "2026-11-20T12:00:00Z";
 

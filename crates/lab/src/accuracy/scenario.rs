@@ -2,9 +2,9 @@ use super::firewall::FirewallRule;
 use super::path::{Bottleneck, DownstreamHop};
 use super::words::{BottleneckKind, CrossKind, CrossSource, Transport};
 use crate::values::rates;
-use estimate::MethodSettings;
+use kumade_estimate::MethodSettings;
+use kumade_units::{Direction, Rate, Span};
 use serde::Deserialize;
-use units::{Direction, Rate, Span};
 
 /// One path with its traffic, and what is measured on it: every level of cross traffic by every method over every
 /// transport, `runs` times each. An [`Accuracy`](super::Accuracy) experiment consists of one or several.

@@ -3,10 +3,10 @@ use crate::accuracy::full::FullSummary;
 use crate::accuracy::published::Published;
 use crate::accuracy::row::Row;
 use crate::statistics::{mean, median};
+use kumade_units::{Direction, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use units::{Direction, Rate};
 
 /// One value for each transport and method that was measured: transport → method with its parameters → value.
 pub type ByMethod<T> = BTreeMap<String, BTreeMap<String, T>>;

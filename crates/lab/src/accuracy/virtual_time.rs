@@ -5,9 +5,9 @@ use crate::accuracy::scenario::{Point, Scenario};
 use crate::accuracy::words::{Protocol, Transport};
 use crate::error::RunError;
 use anyhow::anyhow;
-use measurement::{Clocks, Failure, Measurement, Session};
-use sim::{Hop, Stamping, VirtualPath, VirtualPaths};
-use units::{Direction, Rate, Span};
+use kumade_measurement::{Clocks, Failure, Measurement, Session};
+use kumade_sim::{Hop, Stamping, VirtualPath, VirtualPaths};
+use kumade_units::{Direction, Rate, Span};
 
 /// New cross traffic runs so long before anything is measured.
 const SETTLING: Span = Span::from_millis(100);

@@ -105,12 +105,12 @@ words! {
     }
 }
 
-impl From<train::Transport> for Transport {
-    fn from(transport: train::Transport) -> Self {
+impl From<kumade_probe_train::Transport> for Transport {
+    fn from(transport: kumade_probe_train::Transport) -> Self {
         match transport {
-            train::Transport::Udp => Transport::Udp,
-            train::Transport::Rake => Transport::Rake,
-            train::Transport::Single => Transport::Single,
+            kumade_probe_train::Transport::Udp => Transport::Udp,
+            kumade_probe_train::Transport::Rake => Transport::Rake,
+            kumade_probe_train::Transport::Single => Transport::Single,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Which paths can be built in real time, and why others are left out.
 
 use crate::accuracy::BottleneckKind;
-use link::{Medium, TokenBucket};
+use kumade_link::{Medium, TokenBucket};
+use kumade_netns_testbed::Htb;
+use kumade_sim::Hop;
+use kumade_sim::atlas::DrawnPath;
+use kumade_units::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sim::Hop;
-use sim::atlas::DrawnPath;
-use testnet::Htb;
-use units::{Rate, Span};
 
 /// A kind of path, or a single one, that was not measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -82,7 +82,7 @@ pub(super) fn built(mut path: DrawnPath, bottleneck: BottleneckKind) -> DrawnPat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sim::atlas::{PathKind, Seeds};
+    use kumade_sim::atlas::{PathKind, Seeds};
 
     /// The paths among the first hundred of a kind that can be built so.
     fn built_of(kind: PathKind, bottleneck: BottleneckKind) -> Vec<DrawnPath> {

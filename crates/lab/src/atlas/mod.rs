@@ -1,7 +1,7 @@
 //! Paths of many kinds, drawn at random with known truth: how far off measurements are, how often their intervals hold the
 //! truth, how often they refuse and why, and how often they are wrong with confidence.
 //!
-//! The paths are those of [`sim::atlas`]. In virtual time all of them are measured; in real time a few of each kind that can be
+//! The paths are those of [`kumade_sim::atlas`]. In virtual time all of them are measured; in real time a few of each kind that can be
 //! built of emulated links between real hosts.
 
 mod buildable;
@@ -13,9 +13,9 @@ mod scenario;
 mod summary;
 
 pub use buildable::LeftOut;
+pub use kumade_sim::atlas::PathKind;
 pub use report::PathAtlasReport;
 pub use row::{AtlasRow, FaultWord};
 pub use runner::{AtlasOutcome, AtlasProgress, expected_time, run};
 pub use scenario::{AtlasPoint, PathAtlas, SeedChoice};
-pub use sim::atlas::PathKind;
 pub use summary::{AtlasSummary, KindSummary};

@@ -6,18 +6,18 @@ use crate::accuracy::BottleneckKind;
 use crate::accuracy::observed::Observed;
 use crate::error::RunError;
 use crate::serving::Serving;
-use estimate::Outcome;
-use link::LinkConfig;
-use measurement::report::DirectionReport;
-use measurement::{Cost, TransportChoice};
-use net::clock;
-use probe::{Directions, MeasureConfig, MeasurementPlan};
-use sim::Hop;
-use sim::atlas::{DrawnPath, Measured, Truth, Verdict};
+use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
+use kumade_estimate::Outcome;
+use kumade_link::LinkConfig;
+use kumade_measurement::report::DirectionReport;
+use kumade_measurement::{Cost, TransportChoice};
+use kumade_net::clock;
+use kumade_netns_testbed::{Fabric, Htb, Network, NetworkError, NetworkSpec, ProxiedNetwork, Traffic};
+use kumade_probe_train::Transport;
+use kumade_sim::Hop;
+use kumade_sim::atlas::{DrawnPath, Measured, Truth, Verdict};
+use kumade_units::{Direction, Span};
 use std::thread;
-use testnet::{Fabric, Htb, Network, NetworkError, NetworkSpec, ProxiedNetwork, Traffic};
-use train::Transport;
-use units::{Direction, Span};
 
 /// One measurement, and by how much the emulated link was late meanwhile, for one packet of a hundred.
 pub(super) struct Attempt {
@@ -68,7 +68,7 @@ pub(super) fn measure(
     let mut observed = Observed::new(false, Direction::Up);
     let near = network.host(NEAR).map_err(failed("find the near host"))?;
     let began = clock::realtime();
-    let result = near.namespace.run(|| probe::measure(&config, &mut |event| observed.note(event)));
+    let result = near.namespace.run(|| kumade_client::measure(&config, &mut |event| observed.note(event)));
     let result = result.map_err(failed("enter the near host"))?;
     let ended = clock::realtime();
     let (from, to) = observed.window().unwrap_or((began, ended));
@@ -100,7 +100,7 @@ fn build(path: &DrawnPath, bottleneck: BottleneckKind) -> Result<(Box<dyn Fabric
     let mut network: Box<dyn Fabric> = match (behind, &path.links_back()[..]) {
         (Some(behind), [far_back, near_back]) => {
             let [near, far] = [(first, near_back), (behind, far_back)].map(|(hop, back)| spec(hop, back));
-            Box::new(ProxiedNetwork::build(near, far, serve::DEFAULT_PORT)?)
+            Box::new(ProxiedNetwork::build(near, far, kumade_serve::DEFAULT_PORT)?)
         }
         (_, [back, ..]) => {
             let up_downstream_hop = behind.map(|hop| hop.link.clone());

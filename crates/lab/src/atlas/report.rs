@@ -9,11 +9,11 @@ use crate::accuracy::BottleneckKind;
 use crate::error::ReportError;
 use crate::report::plot::Plot;
 use crate::report::{Content, Parts, Table, disturbances, read};
+use kumade_probe_train::Estimate;
+use kumade_sim::atlas::PathKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sim::atlas::PathKind;
 use std::error::Error;
-use train::Estimate;
 
 /// The results of an experiment on paths of many kinds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -237,11 +237,14 @@ fn text(value: Option<impl ToString>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-fn rate(rate: Option<units::Rate>) -> String {
-    text(rate.map(units::Rate::bits_per_second))
+fn rate(rate: Option<kumade_units::Rate>) -> String {
+    text(rate.map(kumade_units::Rate::bits_per_second))
 }
 
-fn of(estimate: Option<Estimate<units::Rate>>, which: fn(Estimate<units::Rate>) -> units::Rate) -> String {
+fn of(
+    estimate: Option<Estimate<kumade_units::Rate>>,
+    which: fn(Estimate<kumade_units::Rate>) -> kumade_units::Rate,
+) -> String {
     rate(estimate.map(which))
 }
 

@@ -1,9 +1,9 @@
 use super::scenario::AtlasPoint;
+use kumade_probe_train::Estimate;
+use kumade_sim::atlas::{DrawnPath, Fault, Measured, Verdict};
+use kumade_units::Rate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sim::atlas::{DrawnPath, Fault, Measured, Verdict};
-use train::Estimate;
-use units::Rate;
 
 /// One measurement of one path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

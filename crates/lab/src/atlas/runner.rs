@@ -7,10 +7,10 @@ use crate::error::RunError;
 use crate::parallel::on_all_processors;
 use crate::repeat::{MAX_REPEATS, Repeated, Run, until_undisturbed};
 use anyhow::anyhow;
-use estimate::MethodSettings;
-use sim::atlas::Verdict;
-use testnet::STALL;
-use units::Span;
+use kumade_estimate::MethodSettings;
+use kumade_netns_testbed::STALL;
+use kumade_sim::atlas::Verdict;
+use kumade_units::Span;
 
 /// How far an experiment on paths of many kinds has come.
 #[derive(Debug, Clone, PartialEq)]
@@ -133,10 +133,10 @@ fn undisturbed(
     Ok((AtlasRow { repeats, disturbed, ..row }, verdict))
 }
 
-fn carrier(point: &AtlasPoint) -> Result<train::Transport, RunError> {
+fn carrier(point: &AtlasPoint) -> Result<kumade_probe_train::Transport, RunError> {
     match point.transport {
-        Transport::Udp => Ok(train::Transport::Udp),
-        Transport::Rake => Ok(train::Transport::Rake),
+        Transport::Udp => Ok(kumade_probe_train::Transport::Udp),
+        Transport::Rake => Ok(kumade_probe_train::Transport::Rake),
         other => Err(failed(anyhow!("a path of the atlas has no transport `{other}`; choose udp or rake"))),
     }
 }

@@ -1,7 +1,7 @@
 use super::buildable::{LeftOut, built, obstacle};
 use crate::accuracy::{BottleneckKind, Transport};
+use kumade_sim::atlas::{DrawnPath, PathKind, Seeds};
 use serde::Deserialize;
-use sim::atlas::{DrawnPath, PathKind, Seeds};
 
 /// An experiment on paths of many kinds. It comes from a scenario file, read and validated by [`load`](crate::load).
 #[derive(Debug, Clone, PartialEq)]
@@ -109,7 +109,7 @@ impl PathAtlas {
 }
 
 fn passes(kind: PathKind, transport: Transport) -> bool {
-    transport != Transport::Udp || kind.passes(train::Transport::Udp)
+    transport != Transport::Udp || kind.passes(kumade_probe_train::Transport::Udp)
 }
 
 impl SeedChoice {

@@ -1,7 +1,7 @@
 use super::row::AtlasRow;
+use kumade_sim::atlas::{Summary, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sim::atlas::{Summary, Verdict};
 use std::collections::BTreeMap;
 
 /// All runs summed up.

@@ -1,12 +1,12 @@
 //! Senders that take no notice of losses and marks.
 
-use link::{CrossConfig, CrossKind, Periods};
+use kumade_link::{CrossConfig, CrossKind, Periods};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use sim::tcp::congestion::Control;
 use std::fmt;
 use std::ops::Range;
-use units::{Rate, Span, Time};
 
 /// A sender that competes with bulk transfers and follows no rules.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(PULSES.mean_rate(), Rate::from_mbit(100));
         assert_eq!(Pulses { off: Span::ZERO, ..PULSES }.mean_rate(), PULSES.rate);
         let end = Time::ZERO + Span::from_secs(7);
-        let traffic = link::CrossTraffic::new(PULSES.traffic(3)).unwrap();
+        let traffic = kumade_link::CrossTraffic::new(PULSES.traffic(3)).unwrap();
         let bytes: u64 = traffic.take_while(|packet| packet.time < end).map(|packet| u64::from(packet.size)).sum();
         assert!((bytes as f64 * 8.0 / 7.0 / 100e6 - 1.0).abs() < 0.02, "{bytes}");
     }

@@ -5,9 +5,11 @@ use super::scenario::{Contention, ContentionPoint, Probes};
 use crate::delays::Delays;
 use crate::error::RunError;
 use crate::fairness::{Bottleneck, FlowShare, Kernel, Look, RECEIVER, build, connections, sender};
+use kumade_netns_testbed::{
+    Arrivals, Content, Host, Network, NetworkError, NumberedPackets, Traffic, retransmitted_segments,
+};
+use kumade_units::{Direction, Rate, Span, Time};
 use std::thread;
-use testnet::{Arrivals, Content, Host, Network, NetworkError, NumberedPackets, Traffic, retransmitted_segments};
-use units::{Direction, Rate, Span, Time};
 
 /// One run, and how host scheduling delay disturbed it.
 pub(super) struct Attempt {

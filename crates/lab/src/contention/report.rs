@@ -7,11 +7,11 @@ use super::summary::{ContentionSummary, DELAYS, Figure, PointSummary, SHARES};
 use crate::error::ReportError;
 use crate::report::plot::Plot;
 use crate::report::{Content, Parts, Table, disturbances, read};
+use kumade_units::Rate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::fmt::Write;
-use units::Rate;
 
 /// The results of an experiment on contention.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -200,7 +200,7 @@ mod tests {
     use crate::contention::run;
     use crate::report::{Document, schema};
     use crate::scenario::{Overrides, load};
-    use units::Span;
+    use kumade_units::Span;
 
     fn report(name: &str, rows: Vec<u32>, disciplines: &[&str]) -> ContentionReport {
         let overrides = Overrides {

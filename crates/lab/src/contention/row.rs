@@ -2,9 +2,9 @@ use super::scenario::ContentionPoint;
 use crate::delays::Delays;
 use crate::fairness::{DropCounts, FlowShare};
 use crate::statistics::jain_index;
+use kumade_units::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::{Rate, Span};
 
 /// The result of one run. Rates count IP packets that came through the bottleneck.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

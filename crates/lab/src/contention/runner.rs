@@ -6,7 +6,7 @@ use crate::error::RunError;
 use crate::fairness::Kernel;
 use crate::parallel::on_all_processors;
 use crate::repeat::{MAX_LATENESS, MAX_REPEATS, Repeated, Run, until_undisturbed};
-use units::Span;
+use kumade_units::Span;
 
 /// How far an experiment on contention has come.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,9 +2,9 @@ use super::attack::Attack;
 use crate::atlas::SeedChoice;
 use crate::fairness::{DisciplineChoice, Group, SharedLink, Surroundings};
 use crate::values::{size, span};
-use link::queue::QueueConfig;
+use kumade_link::queue::QueueConfig;
+use kumade_units::{ConfigError, Rate, Span};
 use serde::Deserialize;
-use units::{ConfigError, Rate, Span};
 
 /// An experiment on contention. It comes from a scenario file, read and validated by [`load`](crate::load).
 #[derive(Debug, Clone, PartialEq)]

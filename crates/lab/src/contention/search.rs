@@ -7,10 +7,10 @@ use super::virtual_time;
 use crate::atlas::SeedChoice;
 use crate::error::RunError;
 use crate::fairness::DisciplineChoice;
+use kumade_units::{Rate, Span};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::fmt;
-use units::{Rate, Span};
 
 /// What an attacker wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,12 +6,12 @@ use super::scenario::{Contention, ContentionPoint, Probes, ShortFlows};
 use crate::delays::Delays;
 use crate::error::RunError;
 use crate::fairness::{DropCounts, FlowShare, Group};
-use link::{CrossConfig, CrossKind, LinkConfig, Medium, RateSchedule, SizeMix};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, RateSchedule, SizeMix};
+use kumade_sim::network::{FlowConfig, FlowId, FlowStatistics, LinkId, Network, Sojourn, Source, TcpConfig};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use sim::network::{FlowConfig, FlowId, FlowStatistics, LinkId, Network, Sojourn, Source, TcpConfig};
-use sim::tcp::congestion::Control;
-use units::{Rate, Span, Time};
 
 /// Bulk transfers begin within so long, before they warm up.
 const OPENING: Span = Span::from_secs(1);

@@ -1,10 +1,10 @@
-use link::queue::{
+use kumade_link::queue::{
     DISCIPLINES, Discipline, DisciplineConfig, DisciplineSettings, FairCoDelConfig, Heavy, ParameterError,
 };
+use kumade_units::Rate;
 use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
-use units::Rate;
 
 /// A queue discipline as scenario files and the command line write it: its name, and what differs from its defaults,
 /// such as `fair-share:target=5ms:window=300ms`. Names and values are those of [`DisciplineSettings`], and one more:
@@ -92,7 +92,7 @@ impl fmt::Display for DisciplineChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Span;
+    use kumade_units::Span;
 
     const AROUND: Surroundings<'_> = Surroundings { rate: Rate::from_mbit(100), heavy: &[7] };
 

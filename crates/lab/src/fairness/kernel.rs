@@ -7,14 +7,14 @@ use crate::delays::Delays;
 use crate::error::RunError;
 use crate::hosts;
 use anyhow::Context;
-use link::LinkConfig;
-use link::queue::QueueConfig;
-use net::congestion::Loaded;
-use net::{SetupError, clock};
-use sim::tcp::congestion::Control;
+use kumade_link::LinkConfig;
+use kumade_link::queue::QueueConfig;
+use kumade_net::congestion::Loaded;
+use kumade_net::{SetupError, clock};
+use kumade_netns_testbed::{AccessSpec, HostSpec, Network, NetworkError, NetworkSpec, Traffic, Waits};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Direction, Rate, Span, Time};
 use std::thread;
-use testnet::{AccessSpec, HostSpec, Network, NetworkError, NetworkSpec, Traffic, Waits};
-use units::{Direction, Rate, Span, Time};
 
 /// The kernel's TCP, with the congestion controls that an experiment needs loaded until this is dropped.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Hops as links and their cross traffic, in real and in virtual time.
 
 use super::scenario::AccessHop;
-use link::{CrossConfig, CrossKind, LinkConfig, Medium, Periods, Wireless};
-use units::{Rate, Span, Time};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, Periods, Wireless};
+use kumade_units::{Rate, Span, Time};
 
 /// The packets of cross traffic, and the mean duration of a burst.
 const BACKGROUND_BYTES: u32 = 1500;

@@ -2,9 +2,9 @@ use super::kernel::{self, Bottleneck, Kernel, Look};
 use super::row::{FairnessRow, Observed};
 use super::scenario::{Fairness, FairnessPoint};
 use crate::error::RunError;
+use kumade_netns_testbed::Network;
+use kumade_units::{Direction, Span};
 use std::thread;
-use testnet::Network;
-use units::{Direction, Span};
 
 /// One run, and how host scheduling delay disturbed it.
 pub(super) struct Attempt {

@@ -1,9 +1,9 @@
 use super::scenario::FairnessPoint;
 use crate::delays::Delays;
 use crate::statistics::jain_index;
+use kumade_units::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::{Rate, Span};
 
 /// The result of one run. Goodput counts payload that reached the receiving application, all else IP packets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -136,7 +136,7 @@ impl FairnessRow {
 
 impl DropCounts {
     /// As a link counts them.
-    pub(crate) fn of(counters: &link::Counters) -> Self {
+    pub(crate) fn of(counters: &kumade_link::Counters) -> Self {
         DropCounts {
             offered_packets: counters.offered.packets,
             queue_full_packets: counters.queue_full.packets,

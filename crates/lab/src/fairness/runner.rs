@@ -6,7 +6,7 @@ use super::virtual_time;
 use crate::error::RunError;
 use crate::parallel::on_all_processors;
 use crate::repeat::{MAX_LATENESS, MAX_REPEATS, Repeated, Run, until_undisturbed};
-use units::Span;
+use kumade_units::Span;
 
 /// How far an experiment on fairness has come.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,10 +3,10 @@ use super::published::PublishedMix;
 use crate::buffer::Buffer;
 use crate::paper::Paper;
 use crate::values::{one, optional_rate, rate, size, span};
-use link::queue::{Limit, QueueConfig};
+use kumade_link::queue::{Limit, QueueConfig};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span};
 use serde::{Deserialize, Deserializer};
-use sim::tcp::congestion::Control;
-use units::{Rate, Span};
 
 /// An experiment on fairness: groups of TCP connections at one bottleneck, and which queue discipline gives them equal
 /// shares. Every case (an added delay, or a mix of a table) is run with every discipline, `runs` times each. It comes from

@@ -3,10 +3,10 @@ use super::row::{FairnessRow, GroupShare};
 use super::scenario::Fairness;
 use crate::paper::Paper;
 use crate::statistics::{mean, range};
+use kumade_probe_train::Estimate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use train::Estimate;
 
 /// The rows summed up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

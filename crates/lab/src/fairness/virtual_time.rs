@@ -4,9 +4,9 @@ use super::row::{DropCounts, FairnessRow, Observed};
 use super::scenario::{Case, Fairness, FairnessPoint, Group};
 use crate::delays::Delays;
 use crate::error::RunError;
-use link::{CrossConfig, LinkConfig};
-use sim::network::{FlowConfig, FlowId, LinkId, Network, Sojourn, Source, TcpConfig};
-use units::{Span, Time};
+use kumade_link::{CrossConfig, LinkConfig};
+use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, Sojourn, Source, TcpConfig};
+use kumade_units::{Span, Time};
 
 /// Connections start within so long, at times drawn from the seed, where their start is part of what is measured.
 const TOGETHER: Span = Span::from_millis(100);

@@ -7,12 +7,12 @@ use crate::error::RunError;
 use crate::repeat::Run;
 use crate::serving::Serving;
 use anyhow::anyhow;
-use measurement::{Event, TransportChoice};
-use net::clock;
-use probe::{Directions, MeasureConfig, MeasurementPlan};
+use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
+use kumade_measurement::{Event, TransportChoice};
+use kumade_net::clock;
+use kumade_netns_testbed::{FastFabric, FastHtb, FastNetwork, NetworkError};
+use kumade_units::{Rate, Span};
 use std::collections::BTreeMap;
-use testnet::{FastFabric, FastHtb, FastNetwork, NetworkError};
-use units::{Rate, Span};
 
 const NEAR: &str = "a";
 const FAR: &str = "b";
@@ -80,7 +80,7 @@ impl<F: FastFabric> Testbed<F> {
         let mut trains = Trains::default();
         let near = self.network.host(NEAR).map_err(failed("find the near host"))?;
         let began = clock::realtime();
-        let result = near.namespace.run(|| probe::measure(&config, &mut |event| trains.note(event)));
+        let result = near.namespace.run(|| kumade_client::measure(&config, &mut |event| trains.note(event)));
         let result = result.map_err(|error| failed("enter the near host")(error.into()))?;
         let late = self.network.lateness(began, clock::realtime()).map_err(failed("read how late the link was"))?;
         let cross = cross.map_or(Ok(Rate::ZERO), |cross| self.network.end_cross(cross));
@@ -109,10 +109,10 @@ pub(super) fn kernels(path: FastLinkPath, queue: Span) -> Result<FastHtb, RunErr
     FastHtb::build(path.rate, path.rate.bytes_in(queue), path.mtu).map_err(failed("build the network"))
 }
 
-fn carrier(transport: Transport) -> Result<train::Transport, RunError> {
+fn carrier(transport: Transport) -> Result<kumade_probe_train::Transport, RunError> {
     match transport {
-        Transport::Udp => Ok(train::Transport::Udp),
-        Transport::Rake => Ok(train::Transport::Rake),
+        Transport::Udp => Ok(kumade_probe_train::Transport::Udp),
+        Transport::Rake => Ok(kumade_probe_train::Transport::Rake),
         other => {
             let cause = anyhow!("a fast link has no transport `{other}`; choose udp or rake");
             Err(RunError { doing: "measure a fast link", cause })

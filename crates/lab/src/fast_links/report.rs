@@ -8,11 +8,11 @@ use crate::accuracy::BottleneckKind;
 use crate::error::ReportError;
 use crate::report::plot::Plot;
 use crate::report::{Content, Parts, Table, disturbances, read};
+use kumade_probe_train::Estimate;
+use kumade_units::Rate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
-use train::Estimate;
-use units::Rate;
 
 /// The results of an experiment on links of gigabits per second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -244,10 +244,10 @@ mod tests {
     use crate::fast_links::{FastLinkPath, FastLinkPoint};
     use crate::report::{Document, schema};
     use crate::scenario::{Overrides, load};
-    use estimate::Outcome;
-    use measurement::Cost;
-    use measurement::report::DirectionReport;
-    use train::Transport;
+    use kumade_estimate::Outcome;
+    use kumade_measurement::Cost;
+    use kumade_measurement::report::DirectionReport;
+    use kumade_probe_train::Transport;
 
     /// Reports one after the other, each at 10 Gbit/s of which this machine carries 8: of a value, or of a lower bound.
     fn report_of(found: &[Result<u64, u64>]) -> FastLinksReport {

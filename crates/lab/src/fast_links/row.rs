@@ -1,11 +1,11 @@
 use super::scenario::FastLinkPoint;
 use crate::atlas::FaultWord;
-use measurement::report::DirectionReport;
+use kumade_measurement::report::DirectionReport;
+use kumade_probe_train::Estimate;
+use kumade_sim::atlas::{Fault, Judgement};
+use kumade_units::Rate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sim::atlas::{Fault, Judgement};
-use train::Estimate;
-use units::Rate;
 
 /// One measurement of one fast link. Rates count IP packets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -4,8 +4,8 @@ use super::scenario::{FastLinkPath, FastLinkPoint, FastLinks};
 use crate::accuracy::BottleneckKind;
 use crate::error::RunError;
 use crate::repeat::{MAX_REPEATS, until_undisturbed};
-use testnet::FastFabric;
-use units::Span;
+use kumade_netns_testbed::FastFabric;
+use kumade_units::Span;
 
 /// How far an experiment on fast links has come.
 #[derive(Debug, Clone, PartialEq)]

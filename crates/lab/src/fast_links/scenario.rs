@@ -1,5 +1,5 @@
 use crate::accuracy::{BottleneckKind, Transport};
-use units::{Rate, Span};
+use kumade_units::{Rate, Span};
 
 /// An experiment on links of gigabits per second. It comes from a scenario file, read and validated by [`load`](crate::load).
 #[derive(Debug, Clone, PartialEq)]

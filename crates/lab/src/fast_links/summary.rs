@@ -1,10 +1,10 @@
 use super::row::FastLinkRow;
 use crate::statistics::{mean, median};
+use kumade_sim::atlas::cause;
+use kumade_units::Rate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sim::atlas::cause;
 use std::collections::BTreeMap;
-use units::Rate;
 
 /// All runs summed up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -4,11 +4,11 @@ use super::block_sweep::BlockRate;
 use super::observed::Observed;
 use super::scenario::{Multipath, MultipathPoint, Workload};
 use anyhow::Context;
-use net::clock;
+use kumade_net::clock;
+use kumade_netns_testbed::{Sites, TcpEnds, Traffic};
+use kumade_units::{Rate, Span};
 use std::thread;
 use std::time::Duration;
-use testnet::{Sites, TcpEnds, Traffic};
-use units::{Rate, Span};
 
 /// After a change of the length, what was written before has left after this.
 pub(super) const SETTLING: Span = Span::from_millis(100);

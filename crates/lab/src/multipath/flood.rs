@@ -4,10 +4,10 @@ use super::numbered::HEADER_BYTES;
 use super::observed::Observed;
 use super::scenario::{Multipath, Workload};
 use anyhow::Context;
-use net::clock;
+use kumade_net::clock;
+use kumade_netns_testbed::{NumberedPackets, Sites, received_packets};
+use kumade_units::Span;
 use std::thread;
-use testnet::{NumberedPackets, Sites, received_packets};
-use units::Span;
 
 /// Sends them between sites whose gateways are at work, and counts what arrives at the far host's interface: what its
 /// application makes of it is another question.

@@ -9,17 +9,17 @@ use super::tuning::Tuning;
 use crate::hosts;
 use crate::side::{MEETING, Side, read_config};
 use anyhow::Context;
-use bonded::{BondedConfig, BondedPlane, BondedStatus};
-use gateway::config;
-use gateway::direct::DirectPlane;
-use net::clock;
-use secure::PresharedKey;
-use service::{PrivateDirectory, RuntimeDir};
+use kumade_daemon::{PrivateDirectory, RuntimeDir};
+use kumade_gateway::config;
+use kumade_gateway::direct::DirectPlane;
+use kumade_net::clock;
+use kumade_netns_testbed::{Sites, ip};
+use kumade_noise_session::PresharedKey;
+use kumade_overlay_io::{BondedConfig, BondedPlane, BondedStatus};
+use kumade_tunnel::{Allowed, Carrier, ConnectionTuning, End, Peer, Relayed, Tunnel, TunnelConfig};
 use std::fmt::Write;
 use std::thread;
 use std::time::Duration;
-use testnet::{Sites, ip};
-use tunnel::{Allowed, Carrier, ConnectionTuning, End, Peer, Relayed, Tunnel, TunnelConfig};
 
 /// What forwards between the sites, until dropped.
 pub(super) struct Gateways<'a> {
@@ -89,13 +89,13 @@ impl<'a> Gateways<'a> {
     }
 
     fn start_bonded(&mut self, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
-        self.overhead = OUTER_BYTES + dataplane::OVERHEAD;
+        self.overhead = OUTER_BYTES + kumade_dataplane::OVERHEAD;
         let mut configs = Vec::new();
         for side in [Side::Left, Side::Right] {
             let config = read_config(&bonded_config(side, point), point.case.paths.len())?;
             let config::Plane::Bonded(bonded) = &config.plane else { anyhow::bail!("not a bonded configuration") };
             let (psks, directory) = (vec![PresharedKey::default()], RuntimeDir::standard("kumade"));
-            configs.push((side, gateway::bonded::plane_config(&config, bonded, side.key(), psks, directory)));
+            configs.push((side, kumade_gateway::bonded::plane_config(&config, bonded, side.key(), psks, directory)));
         }
         self.start_planes(configs)
     }
@@ -104,7 +104,7 @@ impl<'a> Gateways<'a> {
         let (carrier, control) = point.contender.plane.carrier().context("no carrier")?;
         // With `auto`, packets have the length that suits datagrams.
         self.overhead = match carrier {
-            Carrier::Auto(_) => OUTER_BYTES + dataplane::OVERHEAD,
+            Carrier::Auto(_) => OUTER_BYTES + kumade_dataplane::OVERHEAD,
             _ => framing::connection_overhead(),
         };
         let tuning = point.contender.tuning.as_ref();
@@ -221,7 +221,7 @@ fn bonded_config(side: Side, point: &MultipathPoint<'_>) -> String {
         "public-key = \"{}\"\naddresses = [{}]\n\n[bonded]\nkey = \"unused\"\nchoice = \"{choice}\"\nmtu = {}",
         side.far().key().public(),
         addresses.join(", "),
-        PATH_MTU - OUTER_BYTES - dataplane::OVERHEAD
+        PATH_MTU - OUTER_BYTES - kumade_dataplane::OVERHEAD
     );
     text
 }

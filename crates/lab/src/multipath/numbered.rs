@@ -6,12 +6,12 @@ use super::runner::DRAIN;
 use super::scenario::{Multipath, MultipathPoint, Workload};
 use super::sites::carried;
 use anyhow::Context;
-use net::clock;
+use kumade_net::clock;
+use kumade_netns_testbed::{Arrivals, Content, NumberedPackets, Received, Sites};
+use kumade_units::{Rate, Span};
 use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
-use testnet::{Arrivals, Content, NumberedPackets, Received, Sites};
-use units::{Rate, Span};
 
 /// IPv4 and UDP.
 pub(super) const HEADER_BYTES: u32 = 28;

@@ -2,7 +2,7 @@ use super::block_sweep::BlockRate;
 use super::order::Reordering;
 use super::trace::TraceSegment;
 use crate::delays::{Delays, EchoDelays};
-use units::Span;
+use kumade_units::Span;
 
 /// What was observed during one run.
 #[derive(Debug, Clone, PartialEq, Default)]

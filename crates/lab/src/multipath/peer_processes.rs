@@ -3,15 +3,15 @@
 use super::peer::{FORWARDED_PORT, LEFT_GATEWAY, Peer, program};
 use crate::side::{MEETING, Side};
 use anyhow::{Context, bail, ensure};
-use net::clock;
-use net::namespace::Namespace;
+use kumade_net::clock;
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::{Sites, ip};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
-use testnet::{Sites, ip};
 
 /// The processes of both ends, until dropped.
 pub(super) struct PeerProcesses {

@@ -1,9 +1,9 @@
 use super::peer::{FORWARDED_PORT, Peer};
+use kumade_tunnel::Carrier;
 use serde::Deserialize;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
-use tunnel::Carrier;
 
 /// How packets get from site to site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]

@@ -1,6 +1,6 @@
+use kumade_units::parse;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
-use units::parse;
 
 /// What was published, or measured elsewhere, of one contender on such paths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -7,7 +7,7 @@ use super::{blocks, flood, numbered, transfer};
 use crate::error::RunError;
 use crate::hosts;
 use anyhow::Context;
-use testnet::{PathLinks, Sites, ip};
+use kumade_netns_testbed::{PathLinks, Sites, ip};
 
 /// Runs between hosts and gateways in namespaces, with the kernel's TCP and the real planes.
 #[derive(Debug, Default)]

@@ -4,9 +4,9 @@ use super::order::Reordering;
 use super::scenario::{MultipathPoint, Workload};
 use super::trace::TraceSegment;
 use crate::delays::{Delays, EchoDelays};
+use kumade_units::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::{Rate, Span};
 
 /// The result of one run. Goodput counts payload that reached the receiving application, the paths' rates IP packets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@ use super::scenario::{Multipath, MultipathPoint, Workload};
 use super::testbed::{Attempt, MultipathTestbed};
 use crate::error::RunError;
 use crate::repeat::{MAX_LATENESS, MAX_REPEATS, Repeated, Run, until_undisturbed};
-use units::Span;
+use kumade_units::Span;
 
 /// How far an experiment on several paths has come.
 #[derive(Debug, Clone, PartialEq)]

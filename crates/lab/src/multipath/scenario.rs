@@ -7,11 +7,11 @@ use super::stack::Stack;
 use crate::buffer::Buffer;
 use crate::paper::Paper;
 use crate::values::{optional_span, rate, ratio, span};
-use link::queue::Limit;
-use link::{LinkConfig, Loss};
+use kumade_link::queue::Limit;
+use kumade_link::{LinkConfig, Loss};
+use kumade_netns_testbed::{NetworkSpec, PathLinks};
+use kumade_units::{Direction, Rate, Span};
 use serde::Deserialize;
-use testnet::{NetworkSpec, PathLinks};
-use units::{Direction, Rate, Span};
 
 /// An experiment on several paths. Every case is run with each of its contenders, `runs` times each. It comes from a scenario
 /// file, read and validated by [`load`](crate::load).

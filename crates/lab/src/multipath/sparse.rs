@@ -1,6 +1,6 @@
 //! What runs beside a bulk flow: a sparse one, and an echo.
 
-use units::Span;
+use kumade_units::Span;
 
 /// IPv4, UDP and 100 bytes of payload.
 pub(super) const PACKET_BYTES: u32 = 128;

@@ -1,6 +1,6 @@
 use crate::hosts;
+use kumade_netns_testbed::Sites;
 use serde::Deserialize;
-use testnet::Sites;
 
 /// How TCP repairs losses, at the hosts as at the gateways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]

@@ -4,9 +4,9 @@ use super::row::MultipathRow;
 use super::scenario::{Multipath, MultipathCase};
 use crate::paper::Paper;
 use crate::statistics::{mean, median, range};
+use kumade_probe_train::Estimate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use train::Estimate;
 
 /// The rows summed up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

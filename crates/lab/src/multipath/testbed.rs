@@ -1,7 +1,7 @@
 use super::row::MultipathRow;
 use super::scenario::{Multipath, MultipathPoint};
 use crate::error::RunError;
-use units::Span;
+use kumade_units::Span;
 
 /// Where experiments on several paths are made: the runner does not know whether its clock is real.
 pub trait MultipathTestbed {

@@ -1,9 +1,9 @@
 use super::order::Unwrapped;
+use kumade_netns_testbed::{Content, Received};
+use kumade_units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use testnet::{Content, Received};
-use units::Time;
 
 /// A segment of a TCP connection as it left, in the measured time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -77,7 +77,7 @@ impl Followed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Span;
+    use kumade_units::Span;
 
     fn segment(millis: i64, port: u16, sequence: u32) -> Received {
         let stamp = Time::ZERO + Span::from_millis(millis);

@@ -10,12 +10,12 @@ use super::sparse::{ECHO_INTERVAL, INTERVAL, PACKET_BYTES};
 use super::trace::{Layer, TraceSegment, segments};
 use crate::delays::{Delays, EchoDelays};
 use anyhow::Context;
-use net::clock;
-use std::thread;
-use testnet::{
+use kumade_net::clock;
+use kumade_netns_testbed::{
     Arrivals, Content, Echo, Echoed, NumberedPackets, Received, Sites, TcpEnds, Traffic, retransmitted_segments,
 };
-use units::{Span, Time};
+use kumade_units::{Span, Time};
+use std::thread;
 
 /// Runs it between sites whose gateways are at work. `overhead` is what these add to a packet on a path, in bytes.
 pub(super) fn run(

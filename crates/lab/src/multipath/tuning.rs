@@ -1,8 +1,8 @@
 use super::plane::Plane;
 use crate::values::{optional_size, optional_span};
+use kumade_tunnel::ConnectionTuning;
+use kumade_units::Span;
 use serde::Deserialize;
-use tunnel::ConnectionTuning;
-use units::Span;
 
 /// What is set on the TCP connections of a tunnel, and which part of their adaptation is left out; the rest is as by default.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -102,7 +102,7 @@ impl Tuning {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tunnel::RtoLimits;
+    use kumade_tunnel::RtoLimits;
 
     fn tuning(text: &str) -> Tuning {
         toml::from_str(&format!("name = \"one\"\nplanes = [\"tunnel-tcp\"]\n{text}")).unwrap()

@@ -12,12 +12,12 @@ use super::testbed::{Attempt, MultipathTestbed};
 use super::virtual_tunnel::{self, MEETING};
 use crate::delays::{Delays, EchoDelays};
 use crate::error::RunError;
-use multipath::{PathChoice, ShareUnit};
-use sim::network::TcpConfig;
-use sim::sites::{Change, FlowConfig, FlowReport, PathModel, Sites, SitesConfig};
-use sim::tcp::RecoveryConfig;
-use sim::tcp::congestion::Control;
-use units::{Rate, Span, Time};
+use kumade_multipath::{PathChoice, ShareUnit};
+use kumade_sim::network::TcpConfig;
+use kumade_sim::sites::{Change, FlowConfig, FlowReport, PathModel, Sites, SitesConfig};
+use kumade_sim::tcp::RecoveryConfig;
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span, Time};
 
 /// Runs in virtual time, with the simulator's TCP and the gateways' own code. See [`Plane::is_virtual`] for what it lacks.
 #[derive(Debug, Default)]
@@ -55,9 +55,9 @@ fn model(path: &PathSettings) -> PathModel {
     PathModel { loss: path.loss, queue_bytes: link.queue_bytes, known_rate: None, ..model }
 }
 
-fn plane(point: &MultipathPoint<'_>) -> anyhow::Result<sim::sites::Plane> {
+fn plane(point: &MultipathPoint<'_>) -> anyhow::Result<kumade_sim::sites::Plane> {
     if let Some(model) = virtual_tunnel::model(point)? {
-        return Ok(sim::sites::Plane::Tunnel(model));
+        return Ok(kumade_sim::sites::Plane::Tunnel(model));
     }
     let paths = point.case.paths.len();
     let shares = point.contender.ratio.as_ref().map_or_else(|| vec![1; paths], |ratio| ratio.shares().to_vec());
@@ -71,18 +71,18 @@ fn plane(point: &MultipathPoint<'_>) -> anyhow::Result<sim::sites::Plane> {
         | Plane::TunnelRake
         | Plane::TunnelRakeBbr
         | Plane::TunnelRelay
-        | Plane::TunnelRelayBbr => return Ok(sim::sites::Plane::single(0, paths)),
+        | Plane::TunnelRelayBbr => return Ok(kumade_sim::sites::Plane::single(0, paths)),
         Plane::Direct | Plane::DirectNat => {
             // Acknowledgements take the first path, as in real time.
             let shares_back = (0..paths).map(|place| u32::from(place == 0)).collect();
-            return Ok(sim::sites::Plane::Direct { shares, shares_back });
+            return Ok(kumade_sim::sites::Plane::Direct { shares, shares_back });
         }
         Plane::Bonded => PathChoice::EarliestArrival,
         Plane::BondedRatio => PathChoice::Ratio { shares, unit: ShareUnit::Packets },
         Plane::BondedWeighted => PathChoice::Weighted,
         Plane::BondedRedundant => PathChoice::Redundant,
     };
-    Ok(sim::sites::Plane::Bonded { choice })
+    Ok(kumade_sim::sites::Plane::Bonded { choice })
 }
 
 fn transfer(

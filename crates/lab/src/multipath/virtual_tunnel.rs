@@ -4,12 +4,12 @@ use super::scenario::MultipathPoint;
 use super::stack::Stack;
 use super::tuning::Tuning;
 use anyhow::Context;
-use sim::network::TcpConfig;
-use sim::sites::TunnelModel;
-use sim::tcp::congestion::Control;
-use sim::tcp::{LossDetection, RecoveryConfig};
-use tunnel::Carrier;
-use units::Span;
+use kumade_sim::network::TcpConfig;
+use kumade_sim::sites::TunnelModel;
+use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::{LossDetection, RecoveryConfig};
+use kumade_tunnel::Carrier;
+use kumade_units::Span;
 
 /// The connections of a point's tunnel; none where its plane has none.
 pub(super) fn model(point: &MultipathPoint<'_>) -> anyhow::Result<Option<TunnelModel>> {

@@ -3,16 +3,16 @@
 use super::scenario::{NatPoint, NatSessions, PAYLOAD_BYTES, PORT};
 use super::traffic::FlowTraffic;
 use anyhow::Context;
-use net::clock;
-use packet::FlowKey;
+use kumade_net::clock;
+use kumade_netns_testbed::Sites;
+use kumade_packet::FlowKey;
+use kumade_units::{Span, Time};
 use std::io;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use testnet::Sites;
-use units::{Span, Time};
 
 /// How often the receiver looks whether it should end.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -3,21 +3,21 @@
 use super::scenario::{Gateway, NatSessions, alias_on};
 use crate::side::{MEETING, Side, read_config};
 use anyhow::Context;
-use gateway::direct::{DirectPlane, SessionPlane};
-use multipath::nat_session::SessionStatus;
-use net::clock;
-use net::interface::Family;
-use net::namespace::Namespace;
-use net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
-use packet::{Addresses, FlowKey, protocol};
-use secure::PresharedKey;
-use service::{PrivateDirectory, RuntimeDir};
+use kumade_daemon::{PrivateDirectory, RuntimeDir};
+use kumade_gateway::direct::{DirectPlane, SessionPlane};
+use kumade_multipath::nat_session::SessionStatus;
+use kumade_net::clock;
+use kumade_net::interface::Family;
+use kumade_net::namespace::Namespace;
+use kumade_net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
+use kumade_netns_testbed::Sites;
+use kumade_noise_session::PresharedKey;
+use kumade_packet::{Addresses, FlowKey, protocol};
+use kumade_units::Span;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
 use std::time::Duration;
-use testnet::Sites;
-use units::Span;
 
 /// Of messages, in gateways' files too.
 const PORT: u16 = 7273;

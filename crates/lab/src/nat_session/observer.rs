@@ -1,10 +1,10 @@
 //! What is made of the statuses of both gateways, read again and again: when each session came into which phase.
 
 use super::row::{SessionEnd, SessionRow};
-use multipath::nat_session::{NatRole, SessionPhase, SessionStatus};
-use packet::FlowKey;
+use kumade_multipath::nat_session::{NatRole, SessionPhase, SessionStatus};
+use kumade_packet::FlowKey;
+use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
-use units::{Span, Time};
 
 /// What has been seen of all flows. It takes what either gateway tells of its sessions, at any moment, and is pure.
 #[derive(Debug, Default)]

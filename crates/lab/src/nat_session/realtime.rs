@@ -7,13 +7,13 @@ use super::row::NatSessionRow;
 use super::scenario::{Gateway, NatPoint, NatSessions, host_address};
 use crate::error::RunError;
 use crate::repeat::Run;
-use net::clock;
-use net::interface;
-use net::nftables::InstalledTable;
+use kumade_net::clock;
+use kumade_net::interface;
+use kumade_net::nftables::InstalledTable;
+use kumade_netns_testbed::{PathLinks, Sites};
+use kumade_units::{Span, Time};
 use std::thread;
 use std::time::Duration;
-use testnet::{PathLinks, Sites};
-use units::{Span, Time};
 
 /// Where the emulated links delivered more than one packet of a hundred later than this, sessions were late for that.
 const MAX_LATENESS: Span = Span::from_millis(10);

@@ -4,7 +4,7 @@ use super::scenario::{NatPoint, NatSessions};
 use super::virtual_time;
 use crate::error::RunError;
 use crate::repeat::{MAX_REPEATS, Repeated, until_undisturbed};
-use units::Span;
+use kumade_units::Span;
 
 /// How far an experiment on NAT sessions has come.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,12 +1,12 @@
 use crate::multipath::PathSettings;
 use crate::paper::Paper;
 use crate::values::span;
-use multipath::nat_session::NatConfig;
-use packet::{FlowKey, protocol};
+use kumade_multipath::nat_session::NatConfig;
+use kumade_packet::{FlowKey, protocol};
+use kumade_units::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
-use units::Span;
 
 /// An experiment on NAT sessions. Every case is run `runs` times. It comes from a scenario file, read and validated by
 /// [`load`](crate::load).

@@ -1,8 +1,8 @@
 use super::observer::Observer;
 use super::row::{FlowRow, NatSessionRow};
 use super::scenario::{NatPoint, NatSessions};
-use packet::FlowKey;
-use units::{Span, Time};
+use kumade_packet::FlowKey;
+use kumade_units::{Span, Time};
 
 /// What has become of the packets of one flow.
 #[derive(Debug, Clone, Default)]

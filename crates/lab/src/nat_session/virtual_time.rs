@@ -6,13 +6,13 @@ use super::observer::Observer;
 use super::row::NatSessionRow;
 use super::scenario::{Gateway, NatPoint, NatSessions, PAYLOAD_BYTES, alias_on};
 use super::traffic::FlowTraffic;
-use gateway::direct::SessionPlane;
-use multipath::nat_session::{DividedRule, Life, NatAction, NatMessage, NatPeer, RestoredRule, SessionStatus};
-use packet::{Addresses, FlowKey};
+use kumade_gateway::direct::SessionPlane;
+use kumade_multipath::nat_session::{DividedRule, Life, NatAction, NatMessage, NatPeer, RestoredRule, SessionStatus};
+use kumade_packet::{Addresses, FlowKey};
+use kumade_units::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
-use units::{Span, Time};
 
 /// When hosts begin to send, at the earliest: gateways have met by then.
 const BEGIN: Span = Span::from_secs(2);

@@ -1,8 +1,8 @@
 //! A plot of values by case: one mark for each case and series, side by side.
 
 use super::plot::{Axis, Drawn, Entry, Mark, Plot, Y_LABELS, chart_labelled, draw, point, ring, short};
+use kumade_probe_train::Estimate;
 use plotters::prelude::*;
-use train::Estimate;
 
 /// One line or row of marks: a name, and a value for each case.
 pub(crate) struct Series {

@@ -48,7 +48,7 @@ pub trait Document {
             vec![("report.html", self.to_html()?), ("report.json", self.to_json()?), ("report.csv", self.to_csv()?)];
         files.extend(self.more_files()?);
         let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
-        service::replace_files(directory, &files).map_err(ReportError::Write)
+        kumade_daemon::replace_files(directory, &files).map_err(ReportError::Write)
     }
 }
 
@@ -97,7 +97,7 @@ impl<P: Parts> Document for P {
 /// # Errors
 /// Where they cannot.
 pub fn prepare(directory: &Path) -> Result<(), ReportError> {
-    service::check_writable(directory).map_err(ReportError::Write)
+    kumade_daemon::check_writable(directory).map_err(ReportError::Write)
 }
 
 /// The present time as reports state it: UTC, RFC 3339, whole seconds.

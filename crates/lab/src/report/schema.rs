@@ -3,7 +3,7 @@ use schemars::JsonSchema;
 use serde_json::Value;
 
 /// The published schema of the documents of type `T`, which is checked to be the one generated from that type and its
-/// comments. To write it anew: `UPDATE_SCHEMAS=1 cargo test -p lab schema`.
+/// comments. To write it anew: `UPDATE_SCHEMAS=1 cargo test -p kumade-lab schema`.
 pub(crate) fn published<T: JsonSchema>(name: &str) -> Validator {
     let path = format!("{}/../../schemas/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let schema = serde_json::to_value(schemars::schema_for!(T)).unwrap();
@@ -11,6 +11,6 @@ pub(crate) fn published<T: JsonSchema>(name: &str) -> Validator {
         std::fs::write(&path, format!("{schema:#}\n")).unwrap();
     }
     let published: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    assert_eq!(published, schema, "write it anew: UPDATE_SCHEMAS=1 cargo test -p lab schema");
+    assert_eq!(published, schema, "write it anew: UPDATE_SCHEMAS=1 cargo test -p kumade-lab schema");
     jsonschema::validator_for(&published).unwrap()
 }

@@ -11,9 +11,9 @@ use crate::accuracy::scenario::{Cross, Scenario};
 use crate::accuracy::words::Transport;
 use crate::error::ScenarioError;
 use crate::paper::Paper;
-use estimate::MethodSettings;
+use kumade_estimate::MethodSettings;
+use kumade_units::{Direction, Rate};
 use serde::Deserialize;
-use units::{Direction, Rate};
 
 /// A scenario file about accuracy, as it is written.
 #[derive(Debug, Deserialize)]
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::accuracy::words::{BottleneckKind, CrossKind, CrossSource};
     use crate::scenario::{Experiment, load};
-    use estimate::PathTesterClassicConfig;
+    use kumade_estimate::PathTesterClassicConfig;
 
     const ACCURACY: &str = include_str!("../../scenarios/rake-accuracy.toml");
 

@@ -3,8 +3,8 @@ use super::overrides::{Overrides, replace};
 use crate::accuracy::{BottleneckKind, Transport};
 use crate::atlas::{PathAtlas, SeedChoice};
 use crate::error::ScenarioError;
+use kumade_sim::atlas::PathKind;
 use serde::Deserialize;
-use sim::atlas::PathKind;
 
 /// A scenario file on paths of many kinds, as it is written.
 #[derive(Debug, Deserialize)]

@@ -77,7 +77,8 @@ fn load_built_in((name, text): &(&str, &str), overrides: &Overrides) -> Result<E
 }
 
 fn read(path: &Path) -> Result<String, ScenarioError> {
-    service::read_text(path).map_err(|cause| ScenarioError::Unreadable { path: path.display().to_string(), cause })
+    kumade_daemon::read_text(path)
+        .map_err(|cause| ScenarioError::Unreadable { path: path.display().to_string(), cause })
 }
 
 #[cfg(test)]

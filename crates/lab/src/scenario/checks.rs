@@ -1,7 +1,7 @@
 //! What both kinds of experiment are checked for.
 
 use crate::bounds::{MAX_DELAY, MAX_RATE, MAX_RUNS, MIN_RATE};
-use units::{Rate, Span};
+use kumade_units::{Rate, Span};
 
 /// A name becomes a directory's, and must not lead out of the reports' directory.
 pub(super) fn check_name(name: &str) -> Result<(), String> {

@@ -6,9 +6,9 @@ use crate::contention::{Attack, Contention, ContentionCase, Probes, Pulses, Sear
 use crate::error::ScenarioError;
 use crate::fairness::{DisciplineChoice, Group, SharedLink};
 use crate::values::{optional_rate, optional_size, optional_span, span};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span};
 use serde::Deserialize;
-use sim::tcp::congestion::Control;
-use units::{Rate, Span};
 
 const MAX_CONNECTIONS: u32 = 1000;
 const MAX_DURATION: Span = Span::from_secs(3600);

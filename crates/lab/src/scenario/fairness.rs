@@ -6,11 +6,11 @@ use crate::error::ScenarioError;
 use crate::fairness::{AccessHop, Case, DisciplineChoice, Fairness, Group, SharedLink, SharedNetwork, Surroundings};
 use crate::paper::Paper;
 use crate::values::{span, spans};
-use link::queue::QueueConfig;
+use kumade_link::queue::QueueConfig;
+use kumade_sim::network::FlowId;
+use kumade_units::Span;
 use serde::Deserialize;
-use sim::network::FlowId;
 use std::ops::RangeInclusive;
-use units::Span;
 
 const MAX_CONNECTIONS: u32 = 1000;
 const MAX_DURATION: Span = Span::from_secs(3600);
@@ -245,9 +245,9 @@ const fn delayed() -> u32 {
 mod tests {
     use super::*;
     use crate::scenario::load;
-    use link::queue::Limit;
-    use sim::tcp::congestion::Control;
-    use units::Rate;
+    use kumade_link::queue::Limit;
+    use kumade_sim::tcp::congestion::Control;
+    use kumade_units::Rate;
 
     fn named(name: &str) -> Fairness {
         overridden(name, Overrides::default()).unwrap()

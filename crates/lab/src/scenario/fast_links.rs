@@ -4,9 +4,9 @@ use crate::accuracy::{BottleneckKind, Transport};
 use crate::error::ScenarioError;
 use crate::fast_links::FastLinks;
 use crate::values::{rates, span};
+use kumade_units::{Rate, Span};
 use serde::Deserialize;
 use std::ops::RangeInclusive;
-use units::{Rate, Span};
 
 /// Of IPv6's minimum MTU, and jumbo frames.
 const MTUS: RangeInclusive<u16> = 1280..=9000;
@@ -82,7 +82,7 @@ impl File {
 }
 
 fn load_of(text: &str) -> Result<f64, String> {
-    let load = units::parse::ratio(text).map_err(|error| error.to_string())?;
+    let load = kumade_units::parse::ratio(text).map_err(|error| error.to_string())?;
     refuse(load >= 1.0, || format!("cross traffic of {text} leaves nothing of the bottleneck; choose less"))?;
     Ok(load)
 }

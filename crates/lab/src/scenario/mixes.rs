@@ -4,10 +4,10 @@
 //! congestion control and delay in milliseconds of the leaf links, of which each path has one at both ends.
 
 use crate::fairness::{Case, Group, PublishedMix, PublishedShare};
-use link::queue::Limit;
+use kumade_link::queue::Limit;
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span};
 use serde::Deserialize;
-use sim::tcp::congestion::Control;
-use units::{Rate, Span};
 
 /// One line of the file.
 #[derive(Debug, Deserialize)]

@@ -9,10 +9,10 @@ use crate::multipath::{
 };
 use crate::paper::Paper;
 use crate::values::{optional_size, ratio, span};
+use kumade_units::{Span, parse};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use units::{Span, parse};
 
 const PATHS: RangeInclusive<usize> = 1..=8;
 const MAX_DURATION: Span = Span::from_secs(3600);
@@ -324,7 +324,7 @@ const fn most() -> f64 {
 mod tests {
     use super::*;
     use crate::scenario::{Experiment, load};
-    use units::Rate;
+    use kumade_units::Rate;
 
     fn overridden(name: &str, with: Overrides) -> Result<Multipath, ScenarioError> {
         load(name, &with).map(|experiment| experiment.multipath().unwrap())

@@ -3,10 +3,10 @@
 use super::checks::refuse;
 use crate::multipath::{PathSettings, Shares};
 use crate::values::{rate, ratio, span};
+use kumade_units::{Rate, Span};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
-use units::{Rate, Span};
 
 /// `[draw]`
 #[derive(Debug, Deserialize)]

@@ -7,9 +7,9 @@ use crate::multipath::PathSettings;
 use crate::nat_session::{LostMessages, NatCase, NatSessions, Restart};
 use crate::paper::Paper;
 use crate::values::{span, spans};
+use kumade_units::Span;
 use serde::Deserialize;
 use std::ops::RangeInclusive;
-use units::Span;
 
 const PATHS: RangeInclusive<usize> = 2..=8;
 /// Their addresses follow each other.

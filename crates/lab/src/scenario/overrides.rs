@@ -1,9 +1,9 @@
 use crate::accuracy::words::{BottleneckKind, CrossKind, CrossSource, Transport};
 use crate::fairness::DisciplineChoice;
 use crate::multipath::Plane;
-use estimate::MethodSettings;
-use sim::atlas::PathKind;
-use units::{Direction, Rate, Span};
+use kumade_estimate::MethodSettings;
+use kumade_sim::atlas::PathKind;
+use kumade_units::{Direction, Rate, Span};
 
 /// Parts of a scenario given on the command line; what is absent or empty leaves the file's as it is.
 #[derive(Debug, Clone, Default, PartialEq)]

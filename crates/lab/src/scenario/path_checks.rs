@@ -5,8 +5,8 @@ use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::scenario::Scenario;
 use crate::accuracy::words::{BottleneckKind, CrossKind, CrossSource};
 use crate::bounds::MAX_RATE;
+use kumade_units::{Direction, Rate};
 use std::ops::RangeInclusive;
-use units::{Direction, Rate};
 
 const PACKET_BYTES: RangeInclusive<u32> = 64..=1500;
 const MAX_CROSS_PACKETS_PER_SECOND: f64 = 1e6;

@@ -4,8 +4,8 @@ use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::scenario::{Cross, Scenario};
 use crate::accuracy::words::{BottleneckKind, CrossKind};
 use crate::values::rates;
+use kumade_units::Rate;
 use serde::Deserialize;
-use units::Rate;
 
 /// What is varied besides the levels of cross traffic: every combination is a scenario of its own, one after the other.
 /// What is not named stays as it is.

@@ -4,7 +4,7 @@
 mod edited;
 
 use edited::edited;
-use lab::{Experiment, Overrides};
+use kumade_lab::{Experiment, Overrides};
 
 /// Of each kind of experiment.
 const SCENARIOS: [&str; 11] = [

@@ -1,8 +1,8 @@
 //! A load for every kind of link, for what it costs in time and memory.
 
-use link::queue::{DISCIPLINES, Discipline, DisciplineSettings, Ecn, Limit, QueueConfig, TailDropConfig};
-use link::{Label, Link, LinkConfig, Loss, Medium, RateSchedule, Reordering, Trace, Wireless};
-use units::{Rate, Span, Time};
+use kumade_link::queue::{DISCIPLINES, Discipline, DisciplineSettings, Ecn, Limit, QueueConfig, TailDropConfig};
+use kumade_link::{Label, Link, LinkConfig, Loss, Medium, RateSchedule, Reordering, Trace, Wireless};
+use kumade_units::{Rate, Span, Time};
 
 const RATE: Rate = Rate::from_mbit(1000);
 const FEW: u64 = 20;

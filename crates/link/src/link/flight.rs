@@ -3,10 +3,10 @@ use crate::ledger::DropCause;
 use crate::loss::LossProcess;
 use crate::queue::Label;
 use crate::random::{chance, stream};
+use kumade_units::{Span, Time};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
-use units::{Span, Time};
 
 /// A packet that comes out of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 use super::{Link, policing, tail_drop};
 use crate::queue::{Queue, QueueConfig, QueueDiscipline};
 use crate::{LinkConfig, Valid};
-use units::Time;
+use kumade_units::Time;
 
 impl<P> Link<P> {
     /// Applies other settings from exactly `now` on, the time with which [`Link::advance`] would be called. No packet is

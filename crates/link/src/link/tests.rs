@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Counters, CrossConfig, CrossKind, Loss, Recording, SizeMix};
+use kumade_units::{Rate, Span};
 use proptest::prelude::*;
-use units::{Rate, Span};
 
 const NANO: Span = Span::from_nanos(1);
 

@@ -1,7 +1,7 @@
 use crate::exact::ExactTime;
+use kumade_units::ConfigError;
+use kumade_units::{Rate, Span, Time};
 use std::sync::Arc;
-use units::ConfigError;
-use units::{Rate, Span, Time};
 
 /// A rate that changes at given times, exactly: a packet in transmission when it changes is transmitted at both rates.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 use crate::exact::ExactTime;
-use units::ConfigError;
-use units::{Rate, Span, Time};
+use kumade_units::ConfigError;
+use kumade_units::{Rate, Span, Time};
 
 /// A token bucket.
 ///

@@ -1,6 +1,6 @@
+use kumade_units::{Rate, Span, Time};
 use std::sync::Arc;
 use thiserror::Error;
-use units::{Rate, Span, Time};
 
 /// Bytes of one opportunity.
 const OPPORTUNITY: u32 = 1504;

@@ -1,8 +1,8 @@
 use crate::random::stream;
+use kumade_units::ConfigError;
+use kumade_units::{Rate, Span, Time};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
-use units::ConfigError;
-use units::{Rate, Span, Time};
 
 /// The physical rates of IEEE 802.11ac with two spatial streams at 80 MHz and short guard interval, in kbit/s, by
 /// modulation and coding scheme.

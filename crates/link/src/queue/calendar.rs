@@ -1,5 +1,5 @@
 use super::packet::Queued;
-use units::Time;
+use kumade_units::Time;
 
 /// Packets by the round in which they are to leave, first come first served within a round, in one memory: it grows to
 /// the most that ever waited, and is used again from then on. Packets that are to leave at once come before any round.

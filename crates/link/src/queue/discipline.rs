@@ -1,7 +1,7 @@
 use super::packet::{Dropped, Limit, Queued};
 use super::parameter::{Given, Parameter};
 use crate::ledger::DropCause;
-use units::{ConfigError, Rate, Time};
+use kumade_units::{ConfigError, Rate, Time};
 
 /// Decides which packets are queued, sent and dropped. Time never runs backwards from call to call.
 pub trait QueueDiscipline<P> {

@@ -23,8 +23,8 @@ use super::parameter::{Given, Parameter, ParameterInfo};
 use crate::ledger::DropCause;
 use crate::random::mix;
 use crate::valid::Valid;
+use kumade_units::{ConfigError, Rate, Time};
 use std::sync::LazyLock;
-use units::{ConfigError, Rate, Time};
 
 /// A discipline as users are told of it.
 #[derive(Debug, Clone, Copy)]

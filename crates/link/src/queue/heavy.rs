@@ -1,10 +1,10 @@
 use super::counts::FlowCounts;
 use super::discipline::DisciplineConfig;
 use super::parameter::{Format, NUMBER, Parameter, reason};
+use kumade_units::{ConfigError, parse, show};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
-use units::{ConfigError, parse, show};
 
 /// Which flows are heavy: the ones whose packets are dropped by preference.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// Keeps the queueing delay of one flow near a target: a CoDel (RFC 8289) whose interval depends on the flow. The longer a
 /// flow has kept no queue since it last had to pay, the longer it takes to come back, as on a long path, and the longer

@@ -1,6 +1,6 @@
 use crate::ledger::DropCause;
-use packet::Ecn;
-use units::Time;
+use kumade_packet::Ecn;
+use kumade_units::Time;
 
 /// What a queue discipline has to know of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
+use kumade_units::{Span, parse, show};
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use units::{Span, parse, show};
 
 /// The parameters that a user has set, by name, as the user wrote them.
 pub type Given = BTreeMap<&'static str, String>;

@@ -1,18 +1,18 @@
 use super::disciplines::{DISCIPLINES, Discipline};
 use super::parameter::Given;
+use kumade_units::{Rate, parse};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
-use units::{Rate, parse};
 
 /// A discipline by its name, and those of its parameters that are set, as users write them: `codel`, or
 /// `fair-share:target=5ms:window=300ms`. Values are written as `tc` writes them. The default is tail drop.
 ///
 /// ```
-/// # use link::queue::{Discipline, DisciplineSettings};
+/// # use kumade_link::queue::{Discipline, DisciplineSettings};
 /// let settings: DisciplineSettings = "fair-share:target=5ms".parse()?;
 /// assert!(matches!(settings.discipline(None), Discipline::FairShare(config) if config.target.as_nanos() == 5_000_000));
-/// # Ok::<(), link::queue::ParameterError>(())
+/// # Ok::<(), kumade_link::queue::ParameterError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DisciplineSettings {

@@ -92,7 +92,7 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Time;
+    use kumade_units::Time;
 
     #[test]
     fn places_are_used_again() {

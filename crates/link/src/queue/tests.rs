@@ -1,7 +1,7 @@
 //! What holds for every discipline of the table.
 use super::*;
+use kumade_units::{Span, Time};
 use proptest::prelude::*;
-use units::{Span, Time};
 
 /// Every discipline, with settings under which it acts within a few packets.
 fn disciplines() -> impl Iterator<Item = Discipline> {

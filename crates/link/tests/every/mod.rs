@@ -1,7 +1,7 @@
 //! Every queue discipline of the table.
 
-use link::queue::{DISCIPLINES, Discipline, DisciplineSettings};
-use units::Rate;
+use kumade_link::queue::{DISCIPLINES, Discipline, DisciplineSettings};
+use kumade_units::Rate;
 
 /// Each with its defaults for a link of this rate, and with settings under which it acts within a few packets.
 pub fn disciplines(rate: Rate) -> Vec<Discipline> {

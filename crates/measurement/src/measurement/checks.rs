@@ -14,11 +14,11 @@ use crate::service_order::{OrderSoFar, OrderTrain, ServiceOrder};
 use crate::step::{Purpose, Step};
 use crate::sustained;
 use crate::utilization;
-use estimate::{
+use kumade_estimate::{
     Capacity, LongTrains, Outcome, RequestedBudget, Sustained, SustainedProbe, UtilizationConfig, UtilizationProbe,
 };
-use train::{Estimate, Transport};
-use units::{Rate, Span, Time};
+use kumade_probe_train::{Estimate, Transport};
+use kumade_units::{Rate, Span, Time};
 
 impl Measurement {
     /// Looks at whether the rate lasts, in a full measurement by a method that claims to know token buckets; none otherwise.
@@ -91,17 +91,17 @@ impl Measurement {
             return (Phase::Fullness(phase), None);
         }
         match phase.probe.next(now) {
-            estimate::Step::Send { wait, train } => {
+            kumade_estimate::Step::Send { wait, train } => {
                 let so_far = phase.next.outcome.available.map(|estimate| estimate.value);
                 let step = self.send_next(&phase.next.available.series, Purpose::Utilization, wait, train, so_far, now);
                 (Phase::Fullness(phase), Some(step))
             }
-            estimate::Step::Done(Some(found)) if utilization::is_full(&found) => {
+            kumade_estimate::Step::Done(Some(found)) if utilization::is_full(&found) => {
                 let SustainedPhase { available, outcome, .. } = phase.next;
                 let outcome = utilization::judge(&found, &phase.link, false, outcome, None);
                 (self.end_direction(available, outcome, None, now), None)
             }
-            estimate::Step::Done(_) => (Phase::Sustained(Box::new(phase.next)), None),
+            kumade_estimate::Step::Done(_) => (Phase::Sustained(Box::new(phase.next)), None),
         }
     }
 
@@ -115,15 +115,15 @@ impl Measurement {
         // No train leaves before connections have recovered.
         let earliest = now + phase.available.series.wait(self.recovery, now);
         match phase.probe.next(earliest) {
-            estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
+            kumade_estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
                 (self.end_direction(phase.available, phase.outcome, None, now), None)
             }
-            estimate::Step::Send { wait, train } => {
+            kumade_estimate::Step::Send { wait, train } => {
                 let so_far = phase.outcome.available.map(|estimate| estimate.value);
                 let step = self.send_next(&phase.available.series, Purpose::SustainedRate, wait, train, so_far, now);
                 (Phase::Sustained(phase), Some(step))
             }
-            estimate::Step::Done(found) => (self.end_sustained(*phase, found, now), None),
+            kumade_estimate::Step::Done(found) => (self.end_sustained(*phase, found, now), None),
         }
     }
 
@@ -273,12 +273,12 @@ impl Measurement {
 
     pub(super) fn long_trains(&mut self, mut phase: Box<LongTrainsPhase>, now: Time) -> (Phase, Option<Step>) {
         match phase.probe.next(now) {
-            estimate::Step::Send { wait, train } => {
+            kumade_estimate::Step::Send { wait, train } => {
                 let so_far = phase.probe.so_far();
                 let step = self.send_next(&phase.available.series, Purpose::LongTrains, wait, train, so_far, now);
                 (Phase::LongTrains(phase), Some(step))
             }
-            estimate::Step::Done(found) => {
+            kumade_estimate::Step::Done(found) => {
                 let LongTrainsPhase { available, sustained, judged, cycle, .. } = *phase;
                 let (order, outcome) = (available.order, judged.outcome.clone());
                 let outcome = long_trains::judge(found.as_ref(), &cycle, sustained.as_ref(), order, outcome);
@@ -342,12 +342,12 @@ impl Measurement {
             return (Phase::Utilization(phase), None);
         }
         match phase.probe.next(now) {
-            estimate::Step::Send { wait, train } => {
+            kumade_estimate::Step::Send { wait, train } => {
                 let so_far = phase.judged.outcome.available.map(|estimate| estimate.value);
                 let step = self.send_next(&phase.available.series, Purpose::Utilization, wait, train, so_far, now);
                 (Phase::Utilization(phase), Some(step))
             }
-            estimate::Step::Done(found) => {
+            kumade_estimate::Step::Done(found) => {
                 let UtilizationPhase { available, sustained, judged, link, .. } = *phase;
                 let lasts = matches!(sustained, Some(Sustained::Lasts { .. }));
                 let idle = found.and_then(|found| utilization::idle_despite_losses(&found, &link, &judged.outcome));

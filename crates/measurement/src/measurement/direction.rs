@@ -12,9 +12,9 @@ use crate::service_cycle;
 use crate::service_order::ServiceOrder;
 use crate::sustained;
 use crate::transport::TransportInUse;
-use estimate::{Outcome, Sustained};
-use train::Transport;
-use units::{Direction, Rate, Time};
+use kumade_estimate::{Outcome, Sustained};
+use kumade_probe_train::Transport;
+use kumade_units::{Direction, Rate, Time};
 
 const UNSEEN_SHAPER: &str = "a token bucket shapes the path, which this method does not model: the value may hold for a \
     short burst only; use the method `primed`";

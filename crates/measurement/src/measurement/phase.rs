@@ -5,9 +5,11 @@ use crate::report::CapacityReport;
 use crate::series::{Cost, TrainSeries};
 use crate::service_cycle::Cycle;
 use crate::service_order::{OrderSoFar, OrderTrain, ServiceOrder};
-use estimate::{Capacity, CapacityProbe, LongTrains, Method, Outcome, Sustained, SustainedProbe, UtilizationProbe};
-use train::Estimate;
-use units::{Direction, Rate, Span, Time};
+use kumade_estimate::{
+    Capacity, CapacityProbe, LongTrains, Method, Outcome, Sustained, SustainedProbe, UtilizationProbe,
+};
+use kumade_probe_train::Estimate;
+use kumade_units::{Direction, Rate, Span, Time};
 
 /// What is being measured.
 pub(super) enum Phase {

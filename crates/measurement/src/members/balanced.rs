@@ -2,8 +2,8 @@
 
 use super::{Layout, Member};
 use crate::report::{DirectionReport, LoadBalancingReport};
-use train::{Estimate, Train, TrainRecord};
-use units::{Rate, Span};
+use kumade_probe_train::{Estimate, Train, TrainRecord};
+use kumade_units::{Rate, Span};
 
 /// More links leave too few connections for each.
 const MAX_LINKS: usize = 8;

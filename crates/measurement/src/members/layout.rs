@@ -1,8 +1,8 @@
 //! A train for the connections of one link.
 
 use super::Member;
-use train::{Segment, Train, TrainRecord, Transport};
-use units::Span;
+use kumade_probe_train::{Segment, Train, TrainRecord, Transport};
+use kumade_units::Span;
 
 /// The smallest packets that every transport can send, in bytes.
 const FILLER_BYTES: u32 = 64;
@@ -62,8 +62,8 @@ fn segments(packets: &[(Span, u32)]) -> Vec<Segment> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use train::PacketRecord;
-    use units::Time;
+    use kumade_probe_train::PacketRecord;
+    use kumade_units::Time;
 
     fn member(connections: &[bool]) -> Member {
         Member { connections: connections.to_vec(), delay: Span::ZERO }

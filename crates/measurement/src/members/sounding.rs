@@ -1,10 +1,10 @@
 //! Which connections have which least delay.
 
 use super::Member;
+use kumade_probe_train::{Segment, Train, TrainRecord};
+use kumade_units::Span;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use train::{Segment, Train, TrainRecord};
-use units::Span;
 
 /// Connections that are looked at first, how often, and how often where the path is busy.
 const FIRST_CONNECTIONS: usize = 24;
@@ -74,7 +74,7 @@ impl Sounding {
     pub(crate) fn add(&mut self, record: &TrainRecord) -> Sounded {
         let half = self.rounds as usize % 2;
         self.rounds += 1;
-        let delay = |packet: &train::PacketRecord| Some(packet.received? - packet.sent?);
+        let delay = |packet: &kumade_probe_train::PacketRecord| Some(packet.received? - packet.sent?);
         // The clocks drift from round to round.
         let Some(least) = record.packets.iter().filter_map(delay).min() else { return Sounded::Members(Vec::new()) };
         for (floors, packet) in self.floors.iter_mut().zip(&record.packets) {
@@ -153,15 +153,15 @@ fn alternate(groups: &[Group]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use train::PacketRecord;
-    use units::Time;
+    use kumade_probe_train::PacketRecord;
+    use kumade_units::Time;
 
     /// The links found where each connection's packet takes so long, given round and number.
     fn found(delay: impl Fn(u32, usize) -> Span) -> Vec<Member> {
         let mut sounding = Sounding::new(120, 1);
         for round in 0..100 {
             let train = sounding.train();
-            let packet = |(number, planned): (usize, train::PlannedPacket)| {
+            let packet = |(number, planned): (usize, kumade_probe_train::PlannedPacket)| {
                 let sent = Time::ZERO + Span::from_secs(i64::from(round)) + planned.offset;
                 PacketRecord {
                     size: 64,

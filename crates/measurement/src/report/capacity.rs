@@ -2,12 +2,12 @@
 
 use super::figures::{Burst, Bytes, Confidence};
 use crate::series::Cost;
-use estimate::{Capacity, Limiter, Outcome, Policing, Shaper};
+use kumade_estimate::{Capacity, Limiter, Outcome, Policing, Shaper};
+use kumade_probe_train::Estimate;
+use kumade_units::Rate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{fmt, mem};
-use train::Estimate;
-use units::Rate;
 
 /// The capacity of one direction: the rate of its narrow link without cross traffic (RFC 5136).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -161,8 +161,8 @@ impl fmt::Display for CapacityReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kumade_units::Span;
     use std::collections::BTreeMap;
-    use units::Span;
 
     fn estimate<T>(value: T, low: T, high: T) -> Estimate<T> {
         Estimate { value, low, high, confidence: 0.95 }

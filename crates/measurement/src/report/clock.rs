@@ -1,10 +1,10 @@
 use super::figures::Bounded;
-use estimate::delay::ClockModel;
+use kumade_estimate::delay::ClockModel;
+use kumade_probe_train::Estimate;
+use kumade_units::{Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use train::Estimate;
-use units::{Span, Time};
 
 /// The peer's clock relative to this host's clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -3,12 +3,12 @@
 use super::clock::ClockReport;
 use super::figures::Bounded;
 use super::packets::PacketReport;
-use estimate::delay::{ClockModel, Delays};
+use kumade_estimate::delay::{ClockModel, Delays};
+use kumade_probe_train::Estimate;
+use kumade_units::{Direction, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use train::Estimate;
-use units::{Direction, Span};
 
 /// Round-trip and one-way delay (RFC 7679), with bounds that hold for any error of the clocks, and the loss (RFC 7680),
 /// duplication and reordering of the probe packets.

@@ -3,13 +3,13 @@ use super::figures::{Bytes, Confidence};
 use super::load::LoadReport;
 use super::load_balancing::LoadBalancingReport;
 use crate::series::Cost;
-use estimate::Outcome;
+use kumade_estimate::Outcome;
+use kumade_probe_train::{Estimate, Transport};
+use kumade_units::Rate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use train::{Estimate, Transport};
-use units::Rate;
 
 /// The result of one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -152,8 +152,8 @@ impl fmt::Display for DirectionReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use estimate::Rejection;
-    use units::Span;
+    use kumade_estimate::Rejection;
+    use kumade_units::Span;
 
     fn outcome() -> Outcome {
         let [value, low, high] = [94_300_000, 94_100_000, 94_520_000].map(Rate::from_bits_per_second);

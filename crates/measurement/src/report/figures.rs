@@ -1,8 +1,8 @@
 //! Numbers formatted for people.
 
+use kumade_probe_train::Estimate;
+use kumade_units::Span;
 use std::fmt;
-use train::Estimate;
-use units::Span;
 
 /// A confidence level in percent: `95 %`; with one decimal just below a hundred, as in `99.7 %`.
 pub(super) struct Confidence(pub(super) f64);

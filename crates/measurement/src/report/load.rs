@@ -1,11 +1,11 @@
 //! What filling the path with TCP transfers came to.
 
 use super::figures::Bytes;
+use kumade_probe_train::Estimate;
+use kumade_units::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use train::Estimate;
-use units::{Rate, Span};
 
 /// Round trips while TCP connections fill the path in one direction, in the second half of that time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,8 +1,8 @@
+use kumade_probe_train::Estimate;
+use kumade_units::Rate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use train::Estimate;
-use units::Rate;
 
 /// Load balancing by flow: several links side by side, of which each flow takes one (RFC 2991).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,9 +1,9 @@
 use super::figures::Confidence;
-use estimate::delay::Deliveries;
+use kumade_estimate::delay::Deliveries;
+use kumade_probe_train::Estimate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use train::Estimate;
 
 /// Counts of packets that were sent, arrived, were lost, duplicated or reordered.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]

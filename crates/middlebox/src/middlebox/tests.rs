@@ -2,10 +2,10 @@ use super::*;
 use crate::action::Direction::{Inbound, Outbound};
 use crate::rules::{Match, ResetScope};
 use etherparse::{IpHeaders, PacketBuilder, PacketBuilderStep};
-use packet::{FlowKey, checksum, protocol};
+use kumade_packet::{FlowKey, checksum, protocol};
+use kumade_units::Span;
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
-use units::Span;
 
 const CLIENT: &str = "10.0.0.1:40000";
 const SERVER: &str = "198.51.100.2:5201";

@@ -1,7 +1,7 @@
 use crate::rules::Refusal;
 use ipnet::Ipv4Net;
+use kumade_units::{ConfigError, Span};
 use std::net::Ipv4Addr;
-use units::{ConfigError, Span};
 
 /// A NAT44: a network address and port translator (NAPT, RFC 3022) for TCP, UDP and ICMP queries over IPv4, which shows
 /// the outside one external address.

@@ -1,4 +1,4 @@
-use packet::{End, Headers, protocol};
+use kumade_packet::{End, Headers, protocol};
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 /// The protocols that a NAT44 translates.

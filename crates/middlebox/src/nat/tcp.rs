@@ -1,5 +1,5 @@
 use crate::action::Direction;
-use packet::Tcp;
+use kumade_packet::Tcp;
 
 /// What a translator knows of a TCP connection, to choose its idle timeout (RFC 5382 §5, after the state machine of
 /// RFC 6146 §3.5.2).

@@ -1,9 +1,9 @@
 //! Once the tables have grown, packets pass without an allocation, as do new sessions in the place of ended ones.
 
 use crate::traffic::*;
-use middlebox::{Direction, Hosts, Match, Middlebox, MiddleboxConfig, PrefixPair, Refusal, Rule};
-use packet::protocol;
-use units::{Span, Time};
+use kumade_middlebox::{Direction, Hosts, Match, Middlebox, MiddleboxConfig, PrefixPair, Refusal, Rule};
+use kumade_packet::protocol;
+use kumade_units::{Span, Time};
 
 const PACKETS: usize = 20_000;
 
@@ -43,9 +43,9 @@ fn carry(router: &mut Middlebox, packets: &[Vec<u8>], buffer: &mut [u8], start: 
         let packet = &packets[number * 7 % packets.len()];
         let bytes = &mut buffer[..packet.len()];
         bytes.copy_from_slice(packet);
-        passed += usize::from(router.pass(Direction::Outbound, bytes, now) == middlebox::Action::Forward);
+        passed += usize::from(router.pass(Direction::Outbound, bytes, now) == kumade_middlebox::Action::Forward);
         turn_around(bytes);
-        passed += usize::from(router.pass(Direction::Inbound, bytes, now) == middlebox::Action::Forward);
+        passed += usize::from(router.pass(Direction::Inbound, bytes, now) == kumade_middlebox::Action::Forward);
     }
     passed
 }

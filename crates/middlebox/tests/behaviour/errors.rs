@@ -1,9 +1,9 @@
 //! ICMP errors, translated together with the packets that they quote (RFC 5508).
 
 use crate::traffic::*;
-use middlebox::{Action, Direction, DropCause, Filtering};
-use packet::{Headers, Quote, checksum};
-use units::Time;
+use kumade_middlebox::{Action, Direction, DropCause, Filtering};
+use kumade_packet::{Headers, Quote, checksum};
+use kumade_units::Time;
 
 fn quoted(error: &[u8]) -> Vec<u8> {
     let quote = Quote::of(error, &Headers::parse(error).unwrap()).unwrap();

@@ -3,9 +3,9 @@
 //! fragmentation-based DoS attacks do not compromise the NAT's ability to process in-order and unfragmented IP packets."
 
 use crate::traffic::*;
-use middlebox::{Action, Direction, DropCause, Limits, Middlebox, NatConfig, Released};
-use packet::checksum;
-use units::Time;
+use kumade_middlebox::{Action, Direction, DropCause, Limits, Middlebox, NatConfig, Released};
+use kumade_packet::checksum;
+use kumade_units::Time;
 
 const PAYLOAD: [u8; 3000] = [0x5a; 3000];
 

@@ -1,10 +1,12 @@
 //! Mapping, filtering, hairpinning and refusal of the NAT44 (RFC 4787, RFC 5382, RFC 5508).
 
 use crate::traffic::*;
-use middlebox::{Action, Direction, DropCause, Filtering, Limits, Middlebox, MiddleboxConfig, NatConfig, Refusal};
-use packet::offload::PartialChecksum;
-use packet::{Headers, checksum};
-use units::{Span, Time};
+use kumade_middlebox::{
+    Action, Direction, DropCause, Filtering, Limits, Middlebox, MiddleboxConfig, NatConfig, Refusal,
+};
+use kumade_packet::offload::PartialChecksum;
+use kumade_packet::{Headers, checksum};
+use kumade_units::{Span, Time};
 
 /// RFC 4787 REQ-1: "A NAT MUST have an 'Endpoint-Independent Mapping' behavior." RFC 5382 REQ-1: the same for TCP.
 #[test]
@@ -216,7 +218,7 @@ fn the_same_seed_gives_the_same_ports() {
 
 #[test]
 fn invalid_settings_are_refused() {
-    let short = middlebox::Timeouts { udp: Span::from_secs(30), ..Default::default() };
+    let short = kumade_middlebox::Timeouts { udp: Span::from_secs(30), ..Default::default() };
     let none = Limits { sessions: 0, ..Default::default() };
     for (config, part) in [
         (NatConfig { first_port: 0, ..nat() }, "port range is 0 to 65535"),

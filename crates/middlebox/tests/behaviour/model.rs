@@ -1,10 +1,10 @@
 //! The NAT44 against a reference model of plain maps, under random traffic and time.
 
 use crate::traffic::*;
-use middlebox::{Filtering, Limits, NatConfig, Protocol, SessionInfo, Timeouts};
+use kumade_middlebox::{Filtering, Limits, NatConfig, Protocol, SessionInfo, Timeouts};
+use kumade_units::{Span, Time};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use units::{Span, Time};
 
 const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Icmp];
 const UDP: Span = Span::from_secs(20);

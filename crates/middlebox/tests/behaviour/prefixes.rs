@@ -1,11 +1,11 @@
 //! Stateless prefix translation (RFC 6296; one to one for IPv4).
 
 use crate::traffic::*;
-use middlebox::{Action, Direction, DropCause, Hosts, Middlebox, MiddleboxConfig, PrefixPair};
-use packet::{Headers, Quote, checksum};
+use kumade_middlebox::{Action, Direction, DropCause, Hosts, Middlebox, MiddleboxConfig, PrefixPair};
+use kumade_packet::{Headers, Quote, checksum};
+use kumade_units::Time;
 use proptest::prelude::*;
 use std::net::Ipv6Addr;
-use units::Time;
 
 fn pair(hosts: Hosts, internal: &str, external: &str) -> PrefixPair {
     PrefixPair { hosts, internal: internal.parse().unwrap(), external: external.parse().unwrap() }

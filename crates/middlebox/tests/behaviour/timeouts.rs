@@ -1,8 +1,8 @@
 //! Idle times of sessions, and what happens when the tables are full (RFC 4787, RFC 5382, RFC 5508).
 
 use crate::traffic::*;
-use middlebox::{Direction, DropCause, Filtering, Limits, Middlebox, NatConfig, TcpState};
-use units::Time;
+use kumade_middlebox::{Direction, DropCause, Filtering, Limits, Middlebox, NatConfig, TcpState};
+use kumade_units::Time;
 
 fn enters(router: &mut Middlebox, packet: &[u8], now: Time) -> bool {
     back(router, packet, now).is_some()

@@ -1,10 +1,10 @@
 //! Packets for the tests of this crate, built by etherparse, and a router that takes them.
 
 use etherparse::{IpFragOffset, IpHeaders, IpNumber, Ipv4Header, PacketBuilder, PacketBuilderStep, TcpHeader};
-use middlebox::{Action, Direction, Filtering, Middlebox, MiddleboxConfig, NatConfig};
-use packet::{FlowKey, Headers, checksum};
+use kumade_middlebox::{Action, Direction, Filtering, Middlebox, MiddleboxConfig, NatConfig};
+use kumade_packet::{FlowKey, Headers, checksum};
+use kumade_units::{Span, Time};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
-use units::{Span, Time};
 
 pub const EXTERNAL: &str = "203.0.113.1";
 pub const CLIENT: &str = "10.0.0.1:40000";

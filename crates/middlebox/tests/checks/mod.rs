@@ -1,11 +1,11 @@
 //! What must hold of a middlebox whatever packets it is given: for the fuzzer, and for the tests that replay its finds.
 
-use middlebox::{
+use kumade_middlebox::{
     Action, Direction, Filtering, Hosts, Limits, Match, Middlebox, MiddleboxConfig, NatConfig, PrefixPair, Refusal,
     ResetScope, Rule,
 };
-use packet::{Headers, checksum};
-use units::{Span, Time};
+use kumade_packet::{Headers, checksum};
+use kumade_units::{Span, Time};
 
 // Bits of the byte before each packet.
 const INBOUND: u8 = 1;
@@ -115,7 +115,7 @@ fn turned_around(packet: &[u8]) -> Vec<u8> {
     let mut turned = headers;
     (turned.source, turned.destination) = (headers.destination, headers.source);
     turned.ports = headers.ports.map(|(source, destination)| (destination, source));
-    packet::rewrite(&mut reply, &headers, &turned).expect("the headers of this packet");
+    kumade_packet::rewrite(&mut reply, &headers, &turned).expect("the headers of this packet");
     // An echo request becomes its reply.
     if let (1, Some(8)) = (headers.protocol, headers.icmp().map(|icmp| icmp.kind)) {
         reply[headers.transport_offset] = 0;

@@ -7,8 +7,8 @@ use crate::choice_flows::FlowState;
 use crate::choice_pinned::rendezvous;
 use crate::path_id::PathId;
 use crate::use_several::PathSet;
-use link::Label;
-use units::{Span, Time};
+use kumade_link::Label;
+use kumade_units::{Span, Time};
 
 /// Silent for so long, a flow begins anew.
 const FLOW_SILENCE: Span = Span::from_secs(1);

@@ -6,9 +6,9 @@ use crate::choice::{Class, PathChoice};
 use crate::message::{BUCKETS, DataHeader};
 use crate::path_id::PathId;
 use crate::use_several::PathSet;
-use link::Label;
-use packet::Payload;
-use units::{Span, Time};
+use kumade_link::Label;
+use kumade_packet::Payload;
+use kumade_units::{Span, Time};
 
 /// A packet waits for so long times the difference of the losses: 4 ms for two in ten thousand.
 const LOSS_WAIT_SECONDS: f64 = 20.0;

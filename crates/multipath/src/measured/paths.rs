@@ -1,9 +1,9 @@
 use super::ratio::ratio_of_rates;
 use super::schedule::{MeasurementSchedule, ScheduleConfig};
 use super::steady_rate::SteadyRate;
+use kumade_probe_train::Estimate;
+use kumade_units::{Rate, Span, Time};
 use std::collections::VecDeque;
-use train::Estimate;
-use units::{Rate, Span, Time};
 
 /// What a measurement of a path has found.
 #[derive(Debug, Clone, Copy, PartialEq)]

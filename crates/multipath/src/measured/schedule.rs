@@ -1,5 +1,5 @@
 use crate::choice_pinned::mix;
-use units::{Rate, Span, Time};
+use kumade_units::{Rate, Span, Time};
 
 /// What measurements may cost, and how often they are made.
 #[derive(Debug, Clone, Copy, PartialEq)]

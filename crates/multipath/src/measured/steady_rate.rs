@@ -1,6 +1,6 @@
+use kumade_probe_train::Estimate;
+use kumade_units::Rate;
 use std::cmp::Ordering;
-use train::Estimate;
-use units::Rate;
 
 /// A path's rate by which packets are divided: it follows what is measured, and not the noise of measurements.
 ///

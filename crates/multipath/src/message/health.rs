@@ -2,7 +2,7 @@ use super::bytes::Reader;
 use super::data::first_octet;
 use super::error::MessageError;
 use crate::path_report::Report;
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// The first octet's kind of a [`Probe`].
 pub(super) const PROBE: u8 = 1;

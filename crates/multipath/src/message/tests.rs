@@ -1,9 +1,9 @@
 use super::*;
 use crate::path_id::PathId;
 use crate::predecessor::Predecessor;
+use kumade_units::{Span, Time};
 use proptest::prelude::*;
 use std::num::NonZeroU16;
-use units::{Span, Time};
 
 fn path(number: u8) -> PathId {
     PathId::new(number).unwrap()

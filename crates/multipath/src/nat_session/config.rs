@@ -1,4 +1,4 @@
-use units::Span;
+use kumade_units::Span;
 
 /// What a gateway allows the sessions with one other gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

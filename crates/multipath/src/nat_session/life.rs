@@ -1,5 +1,5 @@
+use kumade_units::{Span, Time};
 use std::num::NonZeroU32;
-use units::{Span, Time};
 
 /// The number of one life of a gateway's process, drawn at random.
 pub type Life = NonZeroU32;

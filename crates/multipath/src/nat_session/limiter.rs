@@ -1,4 +1,4 @@
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// A token bucket: so many per second, and a burst at once.
 #[derive(Debug)]

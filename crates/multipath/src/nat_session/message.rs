@@ -2,7 +2,7 @@ use super::life::Life;
 use super::rule::RestoredRule;
 use crate::message::bytes::Reader;
 use crate::message::{Message, MessageError, SESSION_KINDS};
-use packet::{Addresses, FlowKey};
+use kumade_packet::{Addresses, FlowKey};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use thiserror::Error;
 

@@ -8,8 +8,8 @@ use super::receiving::Receiving;
 use super::rule::{DividedRule, RestoredRule};
 use super::sending::Sending;
 use super::statistics::{NatStatistics, SessionStatus};
-use packet::FlowKey;
-use units::Time;
+use kumade_packet::FlowKey;
+use kumade_units::Time;
 
 /// One gateway's part of all NAT sessions with one other gateway. The module's first page has the loop contract.
 #[derive(Debug)]

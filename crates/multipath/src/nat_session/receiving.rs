@@ -5,9 +5,9 @@ use super::outbox::Outbox;
 use super::rule::RestoredRule;
 use super::statistics::{NatRole, SessionPhase, SessionStatus};
 use super::timers::Timers;
-use packet::FlowKey;
+use kumade_packet::FlowKey;
+use kumade_units::Time;
 use std::collections::BTreeMap;
-use units::Time;
 
 /// The sessions that the far end has asked for: this gateway gives their packets the addresses back.
 #[derive(Debug)]

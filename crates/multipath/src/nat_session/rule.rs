@@ -1,4 +1,4 @@
-use packet::{Addresses, FlowKey};
+use kumade_packet::{Addresses, FlowKey};
 
 /// A flow that is divided, with its addresses on the way.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use super::outbox::Outbox;
 use super::rule::DividedRule;
 use super::statistics::{NatRole, SessionPhase, SessionStatus};
 use super::timers::Timers;
-use packet::FlowKey;
+use kumade_packet::FlowKey;
+use kumade_units::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
-use units::Time;
 
 /// The sessions that this gateway has asked for: it divides their flows.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 use super::message::RefusalReason;
-use packet::{Addresses, FlowKey};
-use units::Time;
+use kumade_packet::{Addresses, FlowKey};
+use kumade_units::Time;
 
 /// What has become of sessions with one other gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

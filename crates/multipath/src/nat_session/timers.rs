@@ -1,5 +1,5 @@
+use kumade_units::Time;
 use std::collections::BTreeSet;
-use units::Time;
 
 /// When sessions have something to do, by their numbers. Each has one timer.
 #[derive(Debug, Default)]

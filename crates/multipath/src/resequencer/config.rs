@@ -1,4 +1,4 @@
-use units::Span;
+use kumade_units::Span;
 
 /// The settings of a [`Resequencer`](crate::Resequencer).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

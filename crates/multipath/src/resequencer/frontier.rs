@@ -1,7 +1,7 @@
 use super::config::DelayRange;
 use crate::path_id::PathId;
 use crate::predecessor::Predecessor;
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// How far each path has come.
 #[derive(Debug, Default)]

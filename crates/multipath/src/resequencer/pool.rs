@@ -1,5 +1,5 @@
 use super::frontier::Waits;
-use units::Time;
+use kumade_units::Time;
 
 /// Packets that wait, in doubly linked lists: one for each path of each bucket.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-use units::Span;
+use kumade_units::Span;
 
 /// What a [`Resequencer`](crate::Resequencer) has done since it was made. Packets, unless it says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

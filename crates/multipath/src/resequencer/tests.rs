@@ -1,6 +1,6 @@
 use super::*;
 use crate::sequencer::Sequencer;
-use units::Span;
+use kumade_units::Span;
 
 /// A sender and a receiver with the datagrams between them in the test's hands.
 struct Ends {

@@ -1,9 +1,9 @@
 //! What must hold for any bytes that a peer may seal: for the fuzzer, and for the test that replays its finds.
 
-use multipath::message::Message;
-use multipath::{Arrival, PathId, Resequencer, ResequencerConfig};
+use kumade_multipath::message::Message;
+use kumade_multipath::{Arrival, PathId, Resequencer, ResequencerConfig};
+use kumade_units::{Span, Time};
 use std::collections::BTreeSet;
-use units::{Span, Time};
 
 /// Datagrams that arrive one after the other, each behind its path, the step of its counter, the time since the one
 /// before, and its length.

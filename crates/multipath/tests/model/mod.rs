@@ -1,9 +1,9 @@
 //! What a resequencer does, said in the plainest way: it knows which paths every packet was sent over, looks at
 //! every missing number, and counts without wrapping.
 
-use multipath::{DelayRange, PathId, ResequencerConfig};
+use kumade_multipath::{DelayRange, PathId, ResequencerConfig};
+use kumade_units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
-use units::{Span, Time};
 
 #[derive(Debug, Default, Clone)]
 struct Path {

@@ -1,11 +1,11 @@
 //! What must hold for NAT sessions whatever a far end sends whose key is known: for the fuzzer, for the test that replays its
 //! finds, and for tests that play two gateways.
 
-use multipath::message::Message;
-use multipath::nat_session::{DividedRule, Life, NatAction, NatConfig, NatMessage, NatPeer, RestoredRule};
-use packet::{Addresses, FlowKey};
+use kumade_multipath::message::Message;
+use kumade_multipath::nat_session::{DividedRule, Life, NatAction, NatConfig, NatMessage, NatPeer, RestoredRule};
+use kumade_packet::{Addresses, FlowKey};
+use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
-use units::{Span, Time};
 
 /// What the system of a gateway has, as its rules have it.
 #[derive(Default)]

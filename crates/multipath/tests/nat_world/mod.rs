@@ -1,13 +1,13 @@
 //! Two gateways with NAT sessions under a virtual clock, and between them a network that loses, delays and repeats messages.
 
 use super::nat_checks::Rules;
-use multipath::message::Message;
-use multipath::nat_session::{DividedRule, Life, NatAction, NatConfig, NatMessage, NatPeer};
-use packet::{Addresses, FlowKey};
+use kumade_multipath::message::Message;
+use kumade_multipath::nat_session::{DividedRule, Life, NatAction, NatConfig, NatMessage, NatPeer};
+use kumade_packet::{Addresses, FlowKey};
+use kumade_units::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
-use units::{Span, Time};
 
 pub struct Gateway {
     pub peer: NatPeer,

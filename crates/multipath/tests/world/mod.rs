@@ -2,12 +2,14 @@
 //! [`PathReceiver`]s on the other, emulated links between them.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use link::queue::{CoDelConfig, Ecn, FqCoDelConfig, Limit, QueueConfig};
-use link::{CrossConfig, CrossKind, CrossTraffic, Label, Link, LinkConfig, Loss};
-use multipath::{Bond, BondConfig, Class, PathChoice, PathConfig, PathEvent, PathId, PathReceiver, PathState, Report};
+use kumade_link::queue::{CoDelConfig, Ecn, FqCoDelConfig, Limit, QueueConfig};
+use kumade_link::{CrossConfig, CrossKind, CrossTraffic, Label, Link, LinkConfig, Loss};
+use kumade_multipath::{
+    Bond, BondConfig, Class, PathChoice, PathConfig, PathEvent, PathId, PathReceiver, PathState, Report,
+};
+use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use units::{Rate, Span, Time};
 
 /// A path as it is.
 #[derive(Debug, Clone, Copy)]
@@ -220,7 +222,7 @@ impl World {
         self.ways[path].forward.stop_cross();
     }
 
-    pub fn status(&self, path: u8) -> multipath::PathStatus {
+    pub fn status(&self, path: u8) -> kumade_multipath::PathStatus {
         self.bond.status(id(path)).unwrap()
     }
 

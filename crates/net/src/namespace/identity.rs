@@ -138,7 +138,7 @@ impl Handle {
 mod tests {
     use super::*;
     use crate::namespace::Namespace;
-    use testnet::{eventually, in_namespaces};
+    use kumade_netns_testbed::{eventually, in_namespaces};
 
     #[test]
     fn a_namespace_is_told_from_any_other_and_known_to_be_gone() {

@@ -3,8 +3,8 @@
 use super::expressions::{Expressions, address_words};
 use super::flow::{self, FlowList, FlowListKind};
 use super::table::{Chain, Hook, Rule, Statement, Table};
+use kumade_packet::{Addresses, FlowKey};
 use netlink_bindings::nftables::{Chained, Nfgenmsg, SetFlags, TableFlags, VerdictCode};
-use packet::{Addresses, FlowKey};
 
 /// Encodes a transaction that makes the table; with the sequence number of its last message that is acknowledged.
 pub(super) fn creation(table: &Table) -> (Vec<u8>, u32) {

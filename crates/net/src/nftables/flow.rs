@@ -1,7 +1,7 @@
 //! Single flows in tables of rules: what becomes of them, and how the kernel spells them.
 
 use crate::interface::Family;
-use packet::{Addresses, FlowKey};
+use kumade_packet::{Addresses, FlowKey};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A list of flows of one IP version, which rules consult. Its entries change while packets pass.

@@ -4,12 +4,12 @@ use super::flow::from_key;
 use super::table::{Chain, Table};
 use crate::netlink::Netlink;
 use crate::setup::SetupError;
+use kumade_packet::FlowKey;
 use netlink_bindings::nftables::{
     ExprOps, IterableSetelemAttrs, ObjData, OpGetobjDump, OpGetsetelemDump, SetelemAttrs,
 };
 use netlink_bindings::traits::NetlinkRequest;
 use nix::sys::socket::SockProtocol;
-use packet::FlowKey;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -3,13 +3,13 @@ use crate::index::index_of;
 use crate::option::{PacketCopyThreshold, PacketIgnoreOutgoing, PacketVnetHeader};
 use crate::ring::{FRAME_BYTES, Ring, Slot};
 use crate::setup::SetupError;
+use kumade_packet::offload::Offload;
+use kumade_units::Time;
 use nix::libc;
 use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce};
 use nix::sys::socket::{MsgFlags, recv, setsockopt};
-use packet::offload::Offload;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use units::Time;
 
 /// All that arrives at an interface, for whomever it is, and nothing that leaves it.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ fn tag(slot: &Slot<'_>) -> Option<[u8; 4]> {
         return None;
     }
     let [number, kind] = slot.vlan;
-    let kind = if slot.status & libc::TP_STATUS_VLAN_TPID_VALID == 0 { packet::ethertype::VLAN } else { kind };
+    let kind = if slot.status & libc::TP_STATUS_VLAN_TPID_VALID == 0 { kumade_packet::ethertype::VLAN } else { kind };
     let ([k0, k1], [n0, n1]) = (kind.to_be_bytes(), number.to_be_bytes());
     Some([k0, k1, n0, n1])
 }

@@ -1,11 +1,11 @@
 use crate::option::{MaxRto, MinRto, NotSentLowat, TcpInfoToDelivered};
+use kumade_units::{Rate, Span};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{getsockopt, setsockopt};
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
-use units::{Rate, Span};
 
 /// How a connection's sending end does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 use crate::Binding;
 use crate::readiness;
+use kumade_units::Time;
 use nix::libc;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use units::Time;
 
 /// A TCP connection that is being opened, so that whoever waits for it can look at something else now and then.
 #[derive(Debug)]
@@ -70,8 +70,8 @@ impl Connecting {
 mod tests {
     use super::*;
     use crate::clock;
+    use kumade_units::Span;
     use std::net::TcpListener;
-    use units::Span;
 
     #[test]
     fn a_connection_opens_or_says_why_not() {

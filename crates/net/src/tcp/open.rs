@@ -1,11 +1,11 @@
 use super::prepare_early;
 use crate::readiness::Readiness;
 use crate::{Binding, clock};
+use kumade_units::{Span, Time};
 use nix::libc;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
-use units::{Span, Time};
 
 /// What came of [`open_connections`].
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 use super::carrier::{set_max_rto, set_min_rto};
+use kumade_units::Span;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
-use units::Span;
 
 /// Between which limits the retransmission timeout of connections stays (RFC 6298 §2.4, §2.5). By default, the system's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

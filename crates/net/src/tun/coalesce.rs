@@ -1,9 +1,9 @@
 //! Which packets of a batch are written as one, and with which headers: what the kernel does on reception (GRO), for
 //! packets that come by a tunnel.
 
-use packet::checksum;
-use packet::offload::{LargePacket, Offload, Shape};
-use packet::protocol;
+use kumade_packet::checksum;
+use kumade_packet::offload::{LargePacket, Offload, Shape};
+use kumade_packet::protocol;
 use std::iter::successors;
 
 /// Divides batches into groups. Of no meaning from batch to batch; kept for its memory.

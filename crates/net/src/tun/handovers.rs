@@ -3,9 +3,9 @@
 use crate::capture::Capture;
 use crate::clock;
 use crate::setup::SetupError;
+use kumade_units::{Span, Time};
 use std::collections::VecDeque;
 use std::fmt;
-use units::{Span, Time};
 
 /// When packets were handed to a TUN device. Reading them tells only when the reading thread was scheduled, and so much later.
 pub struct Handovers {

@@ -3,13 +3,13 @@ use super::handovers::Handovers;
 use super::open::{NAME_TAKEN, open, set_nonblocking};
 use crate::interface;
 use crate::setup::SetupError;
-use packet::offload::{LargePacket, Offload, Segments};
+use kumade_packet::offload::{LargePacket, Offload, Segments};
+use kumade_units::Time;
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
 use tun_rs::{DeviceBuilder, SyncDevice};
-use units::Time;
 
 /// One queue of a TUN device with segmentation offload: the host hands over TCP and UDP in packets of up to 64 kB, with
 /// unfinished checksums, and takes them so. What comes out of and goes into a queue are nevertheless single IP packets no

@@ -1,12 +1,12 @@
 use super::batch::BatchSocket;
 use crate::control::Arrival;
 use crate::messages::Messages;
-use packet::Ecn;
+use kumade_packet::Ecn;
+use kumade_units::Time;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::slice::ChunksMut;
-use units::Time;
 
 /// Messages that one system call receives.
 const MESSAGES: usize = 16;

@@ -1,7 +1,7 @@
 use crate::control::Control;
+use kumade_packet::Ecn;
 use nix::errno::Errno;
 use nix::libc;
-use packet::Ecn;
 use socket2::SockAddr;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};

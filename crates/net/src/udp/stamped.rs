@@ -1,8 +1,8 @@
 use crate::messages::Messages;
+use kumade_units::Time;
 use std::fmt;
 use std::io;
 use std::net::UdpSocket;
-use units::Time;
 
 /// Datagrams that one system call receives.
 const DATAGRAMS: usize = 64;
@@ -46,7 +46,7 @@ impl fmt::Debug for StampedReceiver {
 mod tests {
     use super::*;
     use crate::{clock, stamp};
-    use units::Span;
+    use kumade_units::Span;
 
     /// More than one system call takes, and longer than the memory for each.
     #[test]

@@ -1,8 +1,8 @@
 use super::spec::AccessSpec;
-use link::{CrossConfig, CrossTraffic, Delivery, Label, Link};
-use net::clock;
-use runtime::Buffer;
-use units::{ConfigError, Time};
+use kumade_link::{CrossConfig, CrossTraffic, Delivery, Label, Link};
+use kumade_net::clock;
+use kumade_packet_loop::Buffer;
+use kumade_units::{ConfigError, Time};
 
 /// The access links of one host, in both directions.
 #[derive(Debug)]
@@ -69,9 +69,9 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use link::LinkConfig;
-    use runtime::BufferPool;
-    use units::{Rate, Span};
+    use kumade_link::LinkConfig;
+    use kumade_packet_loop::BufferPool;
+    use kumade_units::{Rate, Span};
 
     fn hop(mbit: u64, delay: i64) -> AccessSpec {
         let (rate, delay) = (Some(Rate::from_mbit(mbit)), Span::from_millis(delay));

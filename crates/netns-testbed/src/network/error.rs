@@ -1,6 +1,6 @@
-use net::SetupError;
+use kumade_net::SetupError;
+use kumade_units::{Direction, Span};
 use thiserror::Error;
-use units::{Direction, Span};
 
 /// Why a test network cannot be built, or cannot answer.
 #[derive(Debug, Error)]
@@ -10,7 +10,7 @@ pub enum NetworkError {
     Spec(String),
     /// An impossible setting of a link.
     #[error(transparent)]
-    Link(#[from] units::ConfigError),
+    Link(#[from] kumade_units::ConfigError),
     /// The system refused.
     #[error(transparent)]
     Setup(#[from] SetupError),

@@ -1,4 +1,4 @@
-use net::namespace::Namespace;
+use kumade_net::namespace::Namespace;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A host as built.

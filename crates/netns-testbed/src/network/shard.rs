@@ -3,14 +3,14 @@ use super::error::NetworkError;
 use super::spec::{AccessSpec, NetworkSpec};
 use crate::device::Device;
 use crate::directed_link::{DirectedLink, HOLDBACK, LEISURE, Pending, RECORD_LENGTH, TICK};
-use link::{Counters, Delivery, Label};
-use middlebox::{self, Action, Middlebox};
-use net::clock;
-use packet::Classification;
-use runtime::{Buffer, BufferPool, FlowHasher, Shard, Wake};
+use kumade_link::{Counters, Delivery, Label};
+use kumade_middlebox::{self, Action, Middlebox};
+use kumade_net::clock;
+use kumade_packet::Classification;
+use kumade_packet_loop::{Buffer, BufferPool, FlowHasher, Shard, Wake};
+use kumade_units::{Direction, Span, Time};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use units::{Direction, Span, Time};
 
 /// Packets written at most in a turn.
 const BATCH: usize = 64;
@@ -157,7 +157,7 @@ impl NetworkShard {
     fn enter_up(&mut self, mut arrived: Pending) {
         let action = match &mut self.middlebox {
             Some(middlebox) if !arrived.is_judged => {
-                let action = middlebox.pass(middlebox::Direction::Outbound, &mut arrived.packet, arrived.stamp);
+                let action = middlebox.pass(kumade_middlebox::Direction::Outbound, &mut arrived.packet, arrived.stamp);
                 // It may have other addresses and ports now.
                 arrived.label = label(&self.flows, &arrived.packet);
                 action
@@ -186,11 +186,11 @@ impl NetworkShard {
         while let Some(released) = self.middlebox.as_mut().and_then(Middlebox::next_released) {
             let packet = self.pool.copy_of(&released.packet);
             match released.direction {
-                middlebox::Direction::Outbound => {
+                kumade_middlebox::Direction::Outbound => {
                     let label = label(&self.flows, &packet);
                     self.up.offer(Pending { stamp, packet, label, is_cross: false, is_judged: true });
                 }
-                middlebox::Direction::Inbound => self.enter_host(packet, stamp),
+                kumade_middlebox::Direction::Inbound => self.enter_host(packet, stamp),
             }
         }
     }
@@ -235,7 +235,7 @@ impl NetworkShard {
     fn leave_down(&mut self, mut packet: Buffer, due: Time, now: Time) {
         let action = match &mut self.middlebox {
             Some(middlebox) if owner(&self.left[1..], &packet).is_none() => {
-                middlebox.pass(middlebox::Direction::Inbound, &mut packet, now)
+                middlebox.pass(kumade_middlebox::Direction::Inbound, &mut packet, now)
             }
             _ => Action::Forward,
         };

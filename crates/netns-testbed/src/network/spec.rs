@@ -1,8 +1,8 @@
 use super::error::NetworkError;
-use link::queue::QueueConfig;
-use link::{CrossConfig, LinkConfig, Medium, TokenBucket};
+use kumade_link::queue::QueueConfig;
+use kumade_link::{CrossConfig, LinkConfig, Medium, TokenBucket};
+use kumade_units::{Direction, Span};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use units::{Direction, Span};
 
 /// A host to be built.
 #[derive(Debug, Clone, PartialEq)]

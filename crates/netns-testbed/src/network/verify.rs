@@ -1,15 +1,15 @@
 use super::error::NetworkError;
 use super::host::Host;
 use super::spec::token_bucket;
-use link::{LinkConfig, TokenBucket};
-use net::SetupError;
-use net::capture::Capture;
+use kumade_link::{LinkConfig, TokenBucket};
+use kumade_net::SetupError;
+use kumade_net::capture::Capture;
+use kumade_units::Direction;
+use kumade_units::{Rate, Span, Time};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
-use units::Direction;
-use units::{Rate, Span, Time};
 
 /// The measured properties of a direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -203,7 +203,7 @@ fn describe(link: &LinkConfig) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use link::{Link, Loss, Medium};
+    use kumade_link::{Link, Loss, Medium};
 
     fn config() -> LinkConfig {
         let (rate, delay) = (Some(Rate::from_mbit(100)), Span::from_millis(5));

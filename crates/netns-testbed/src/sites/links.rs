@@ -1,4 +1,4 @@
-use link::LinkConfig;
+use kumade_link::LinkConfig;
 
 /// The links of one path.
 #[derive(Debug, Clone, PartialEq)]

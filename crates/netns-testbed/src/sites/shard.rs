@@ -2,12 +2,12 @@ use super::links::PathLinks;
 use crate::device::Device;
 use crate::directed_link::{DirectedLink, HOLDBACK, LEISURE, Lateness, Pending, RECORD_LENGTH, TICK};
 use crate::network::NetworkError;
-use link::Counters;
-use net::clock;
-use packet::Classification;
-use runtime::{BufferPool, FlowHasher, Shard, Wake};
+use kumade_link::Counters;
+use kumade_net::clock;
+use kumade_packet::Classification;
+use kumade_packet_loop::{BufferPool, FlowHasher, Shard, Wake};
+use kumade_units::{Span, Time};
 use std::os::fd::{AsFd, BorrowedFd};
-use units::{Span, Time};
 
 /// Packets written at most in a turn.
 const BATCH: usize = 64;

@@ -1,15 +1,15 @@
 use super::numbered;
 use super::threads::Threads;
 use crate::network::{Host, NetworkError};
-use net::capture::Capture;
-use net::namespace::Namespace;
-use packet::{End, Headers, Transport};
+use kumade_net::capture::Capture;
+use kumade_net::namespace::Namespace;
+use kumade_packet::{End, Headers, Transport};
+use kumade_units::Time;
 use std::mem;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
-use units::Time;
 
 /// How often the ring is emptied; it holds 4096 packets.
 const ROUND: Duration = Duration::from_millis(5);
@@ -25,7 +25,7 @@ pub struct Arrivals {
 /// A packet that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
-    /// When: [`net::clock::realtime`].
+    /// When: [`kumade_net::clock::realtime`].
     pub stamp: Time,
     /// The length of the IP packet in bytes.
     pub bytes: u32,
@@ -51,7 +51,7 @@ pub enum Content {
         port: u16,
         /// Its number, from 0 on.
         number: u64,
-        /// When it was sent: [`net::clock::realtime`].
+        /// When it was sent: [`kumade_net::clock::realtime`].
         sent: Time,
     },
 }

@@ -1,6 +1,6 @@
 use super::Traffic;
 use crate::network::NetworkError;
-use net::SetupError;
+use kumade_net::SetupError;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,12 +1,12 @@
 use super::PATIENCE;
 use super::threads::Threads;
 use crate::network::{Host, NetworkError};
-use net::SetupError;
-use net::pace::Pacer;
-use net::udp::send_burst;
+use kumade_net::SetupError;
+use kumade_net::pace::Pacer;
+use kumade_net::udp::send_burst;
+use kumade_units::{Rate, Span};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use units::{Rate, Span};
 
 /// IPv4 and UDP.
 const HEADER_BYTES: u32 = 28;

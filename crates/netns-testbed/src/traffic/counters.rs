@@ -1,5 +1,5 @@
 use crate::network::{Host, NetworkError};
-use net::SetupError;
+use kumade_net::SetupError;
 use std::fs;
 use std::io;
 

@@ -1,14 +1,14 @@
 use super::threads::Threads;
 use super::{PATIENCE, is_patience};
 use crate::network::{Host, NetworkError};
-use net::pace::Pacer;
-use net::{SetupError, clock};
+use kumade_net::pace::Pacer;
+use kumade_net::{SetupError, clock};
+use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
 use std::mem;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use units::{Span, Time};
 
 /// UDP packets at equal intervals to a host that sends each back, and how long each was away, until this is dropped.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Echo {
         Ok(Echo { record, _threads: threads })
     }
 
-    /// What has become of those that were sent from `from` on, and before `to`: [`net::clock::monotonic`].
+    /// What has become of those that were sent from `from` on, and before `to`: [`kumade_net::clock::monotonic`].
     pub fn between(&self, from: Time, to: Time) -> Echoed {
         let record = lock(&self.record);
         let within = |time: Time| from <= time && time < to;

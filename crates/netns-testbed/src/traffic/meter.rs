@@ -2,13 +2,13 @@ use super::threads::Threads;
 use crate::count::ByteCount;
 use crate::directed_link::RECORD_LENGTH;
 use crate::network::{Host, NetworkError};
-use net::capture::Capture;
-use net::clock;
+use kumade_net::capture::Capture;
+use kumade_net::clock;
+use kumade_units::{Span, Time};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
-use units::{Span, Time};
 
 /// How often the ring is emptied; it holds 4096 packets.
 const ROUND: Duration = Duration::from_millis(10);

@@ -1,11 +1,11 @@
 use super::threads::Threads;
 use crate::network::{Host, NetworkError};
-use net::pace::Pacer;
-use net::{SetupError, clock};
+use kumade_net::pace::Pacer;
+use kumade_net::{SetupError, clock};
+use kumade_units::{Span, Time};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use units::{Span, Time};
 
 /// Number and sending time.
 const MIN_PAYLOAD: usize = 16;

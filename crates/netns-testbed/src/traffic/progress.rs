@@ -1,8 +1,8 @@
-use net::clock;
+use kumade_net::clock;
+use kumade_units::{Span, Time};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use units::{Span, Time};
 
 /// How much has arrived, and how long nothing did.
 #[derive(Debug)]

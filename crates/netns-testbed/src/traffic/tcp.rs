@@ -1,14 +1,14 @@
 use super::blocks::Blocks;
 use super::{PATIENCE, Sink, Traffic, is_patience};
 use crate::network::{Host, NetworkError};
-use net::SetupError;
+use kumade_net::SetupError;
+use kumade_units::Rate;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use units::Rate;
 
 /// A TCP connection from one host to another.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +41,7 @@ impl Traffic {
     pub fn blocks(ends: &TcpEnds<'_>) -> Result<(Self, Blocks), NetworkError> {
         let failed = |error| ends.failed(error);
         let (stream, sink) = ends.open(Protocol::TCP, ends.from.v4, ends.to.v4).map_err(failed)?;
-        net::tcp::limit_unsent(&stream, MAX_UNSENT).map_err(failed)?;
+        kumade_net::tcp::limit_unsent(&stream, MAX_UNSENT).map_err(failed)?;
         let bytes = Arc::new(AtomicUsize::new(Self::MAX_BLOCK));
         let blocks = Blocks::new(Arc::clone(&bytes), stream.try_clone().map_err(failed)?);
         let traffic = Traffic::arriving(sink, &ends.to.namespace)?;
@@ -81,7 +81,7 @@ impl Traffic {
         let failed = |error| ends.failed(error);
         let (stream, (sink, listener)) = ends.open_listening(protocol, near, far).map_err(failed)?;
         if let Some(rate) = max_rate {
-            net::tcp::limit_rate(&stream, rate).map_err(failed)?;
+            kumade_net::tcp::limit_rate(&stream, rate).map_err(failed)?;
         }
         // Further subflows of Multipath TCP are only accepted as long as the listener is open.
         Traffic::arriving(sink, &to.namespace)?.sent_by(&from.namespace, move |stop| {

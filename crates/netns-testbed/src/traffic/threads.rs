@@ -1,5 +1,5 @@
-use net::SetupError;
-use net::namespace::Namespace;
+use kumade_net::SetupError;
+use kumade_net::namespace::Namespace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;

@@ -1,12 +1,12 @@
 use super::{PATIENCE, Sink, Traffic};
 use crate::network::{Host, NetworkError};
-use link::{CrossConfig, CrossTraffic};
-use net::SetupError;
-use net::pace::Pacer;
+use kumade_link::{CrossConfig, CrossTraffic};
+use kumade_net::SetupError;
+use kumade_net::pace::Pacer;
+use kumade_units::{Span, Time};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use units::{Span, Time};
 
 /// IPv4 and UDP.
 const HEADER_BYTES: u32 = 28;

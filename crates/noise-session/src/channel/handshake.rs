@@ -8,9 +8,9 @@ use crate::noise::{self, Prologue, Responder};
 use crate::stream::{self, PREFIX};
 use crate::timestamp::{self, Stamper, Timestamp};
 use crate::{PresharedKey, PrivateKey, PublicKey};
+use kumade_units::Time;
 use rand_core::CryptoRng;
 use std::collections::BTreeMap;
-use units::Time;
 
 /// The types of the two messages.
 const INITIATION_TYPE: [u8; 4] = [5, 0, 0, 0];

@@ -30,7 +30,7 @@ impl Seen {
 mod tests {
     use super::*;
     use crate::timestamp::Stamper;
-    use units::Time;
+    use kumade_units::Time;
 
     #[test]
     fn nothing_counts_as_new_twice_however_much_has_come_since() {

@@ -1,15 +1,15 @@
 //! What must hold for any bytes that a network may bring: for the fuzzer, and for the test that replays its finds.
 
 use blake2::{Blake2s256, Blake2sMac, Digest, digest::Mac, digest::consts::U16};
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-use secure::stream::{MAX_RECORD, RecordError, RecordReader};
-use secure::{
+use kumade_noise_session::stream::{MAX_RECORD, RecordError, RecordReader};
+use kumade_noise_session::{
     Cipher, Endpoint, Event, HEADER, Kind, Opened, PeerId, Policy, PresharedKey, PrivateKey, PublicKey, Route,
     SessionTable, TAG,
 };
+use kumade_units::{Span, Time};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
 use std::collections::BTreeSet;
-use units::{Span, Time};
 
 /// How long each of the instructions that let time pass lets it.
 const STEPS: [Span; 4] = [Span::from_millis(1), Span::from_secs(1), Span::from_secs(16), Span::from_secs(130)];

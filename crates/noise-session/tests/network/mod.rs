@@ -1,14 +1,14 @@
 //! Two hosts under a virtual clock, and between them paths that lose, delay, duplicate and alter datagrams.
 
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-use secure::{
+use kumade_noise_session::{
     Endpoint, Event, HEADER, Kind, PeerId, Policy, PresharedKey, PrivateKey, Refused, Route, SealError, SessionTable,
     TAG,
 };
+use kumade_units::{Span, Time};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
-use units::{Span, Time};
 
 /// 2026-01-01, on every host's clock unless it is set otherwise.
 pub const WALL: Time = Time::from_nanos(1_767_225_600_000_000_000);

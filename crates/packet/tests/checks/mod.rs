@@ -1,7 +1,7 @@
 //! What must hold for any bytes that may arrive: for the fuzzer, and for the test that replays its finds.
 
-use packet::offload::{Offload, Segments};
-use packet::{Classification, Detail, Ecn, Ethernet, Headers, checksum, ecn};
+use kumade_packet::offload::{Offload, Segments};
+use kumade_packet::{Classification, Detail, Ecn, Ethernet, Headers, checksum, ecn};
 
 /// A frame as packet(7) gives it, behind the header that says what was left to the network card.
 pub fn frame(data: &[u8]) {

@@ -3,9 +3,9 @@
 
 mod ssh;
 
-use net::tcp::RtoLimits;
-use relay::{Allowed, Forward, Relay, RelayConfig, Role};
-use secure::{PresharedKey, PrivateKey};
+use kumade_net::tcp::RtoLimits;
+use kumade_noise_session::{PresharedKey, PrivateKey};
+use kumade_relay::{Allowed, Forward, Relay, RelayConfig, Role};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;

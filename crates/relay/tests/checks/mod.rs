@@ -1,6 +1,6 @@
 //! What must hold for any messages that a peer may send: for the fuzzer, and for the test that replays its finds.
 
-use relay::{Action, Exchange, Message};
+use kumade_relay::{Action, Exchange, Message};
 
 /// Messages one after the other, each behind a byte that says how long it is, to a near end (where the first byte is odd) or a
 /// far one.

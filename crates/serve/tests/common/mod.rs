@@ -3,17 +3,17 @@
 
 pub mod recorder;
 
-pub use testnet::TEST_DEADLINE as DEADLINE;
+pub use kumade_netns_testbed::TEST_DEADLINE as DEADLINE;
 
-use probe::MeasureConfig;
-use serve::{Server, ServerConfig};
+use kumade_client::MeasureConfig;
+use kumade_serve::{Server, ServerConfig};
+use kumade_wire::{ClientMessage, ClientSession, PresharedKey, ServerMessage, Token, Version};
 use socket2::{Domain, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use wire::{ClientMessage, ClientSession, PresharedKey, ServerMessage, Token, Version};
 
 /// Stops, and waits for its threads, when dropped.
 pub struct Running {

@@ -2,12 +2,12 @@
 //! encrypted. On demand, it
 //! refuses all versions of the protocol but one, as a server does that speaks no other.
 
+use kumade_wire::{Answer, MAGIC, Preamble, Verdict, Version};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use wire::{Answer, MAGIC, Preamble, Verdict, Version};
 
 type Log = Arc<Mutex<String>>;
 

@@ -4,10 +4,10 @@
 //! of the mean rate. It stays between a fifth of the mean and nine fifths: outages, of which theirs has some, last longer than a
 //! measurement. Opportunities are at whole milliseconds, as those of an LTE base station are.
 
-use link::{Trace, TraceError};
+use kumade_link::{Trace, TraceError};
+use kumade_units::Rate;
 use rand::{Rng, RngExt};
 use std::fmt::Write;
-use units::Rate;
 
 /// After this many milliseconds the trace begins anew.
 const MILLIS: u32 = 20_000;

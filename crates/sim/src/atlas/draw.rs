@@ -6,11 +6,13 @@ use crate::elastic::ElasticFlow;
 use crate::path::{Hop, Stamping, VirtualPath};
 use crate::proxy::{HEADER_BYTES, Proxy};
 use crate::tcp::congestion::Control;
-use link::queue::{DisciplineSettings, Limit, QueueConfig};
-use link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, Periods, Reordering, SizeMix, TokenBucket, Wireless};
+use kumade_link::queue::{DisciplineSettings, Limit, QueueConfig};
+use kumade_link::{
+    CrossConfig, CrossKind, LinkConfig, Loss, Medium, Periods, Reordering, SizeMix, TokenBucket, Wireless,
+};
+use kumade_units::{ConfigError, Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use units::{ConfigError, Rate, Span, Time};
 
 /// A path of the atlas.
 #[derive(Debug, Clone)]
@@ -503,8 +505,8 @@ fn queue(discipline: &str, rate: Rate, bytes: u64) -> QueueConfig {
 mod tests {
     use super::super::Seeds;
     use super::*;
-    use link::CrossTraffic;
-    use link::queue::{Discipline, FqCoDelConfig, PieConfig};
+    use kumade_link::CrossTraffic;
+    use kumade_link::queue::{Discipline, FqCoDelConfig, PieConfig};
 
     #[test]
     fn every_path_of_both_halves_can_be_built_and_is_the_same_again() {

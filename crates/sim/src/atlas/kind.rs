@@ -1,6 +1,6 @@
+use kumade_probe_train::Transport;
 use std::fmt;
 use std::str::FromStr;
-use train::Transport;
 
 /// What is special about a path. But for four kinds, all have constant or Poisson cross traffic or none; and but for three, one
 /// bottleneck.

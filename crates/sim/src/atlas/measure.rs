@@ -4,12 +4,12 @@ use super::draw::DrawnPath;
 use super::truth::Truth;
 use crate::elastic::Impact;
 use crate::run::VirtualPaths;
-use estimate::MethodSettings;
-use measurement::report::DirectionReport;
-use measurement::{Clocks, Directions, Failure, Measurement, MeasurementPlan, Session, TransportChoice};
+use kumade_estimate::MethodSettings;
+use kumade_measurement::report::DirectionReport;
+use kumade_measurement::{Clocks, Directions, Failure, Measurement, MeasurementPlan, Session, TransportChoice};
+use kumade_probe_train::Transport;
+use kumade_units::{ConfigError, Rate};
 use thiserror::Error;
-use train::Transport;
-use units::{ConfigError, Rate};
 
 /// What was measured of a path, and what was true.
 #[derive(Debug, Clone, PartialEq)]

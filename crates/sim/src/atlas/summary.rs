@@ -4,12 +4,12 @@ use super::draw::DrawnPath;
 use super::measure::Measured;
 use super::truth::{Fault, Judgement, Truth};
 use crate::elastic::{Impact, ImpactSummary};
-use measurement::PROXY_WARNING;
-use measurement::report::DirectionReport;
+use kumade_measurement::PROXY_WARNING;
+use kumade_measurement::report::DirectionReport;
+use kumade_probe_train::Estimate;
+use kumade_probe_train::statistics::{mean, median};
+use kumade_units::Rate;
 use std::collections::BTreeMap;
-use train::Estimate;
-use train::statistics::{mean, median};
-use units::Rate;
 
 /// What became of one measurement.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,8 +1,8 @@
 //! What was true of a path while it was measured, and how a result compares with that.
 
 use super::draw::DrawnPath;
-use train::{Estimate, Transport};
-use units::Rate;
+use kumade_probe_train::{Estimate, Transport};
+use kumade_units::Rate;
 
 /// What was true while a path was measured.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,12 +2,12 @@ use super::ids::{GatewaysId, LinkId};
 use super::packet::{Body, Packet};
 use crate::tcp::congestion::Control;
 use crate::tcp::{Receiver, RecoveryConfig, Sender, SenderConfig, SenderStatistics};
-use link::{CrossArrival, CrossConfig, CrossTraffic};
+use kumade_link::{CrossArrival, CrossConfig, CrossTraffic};
+use kumade_units::ConfigError;
+use kumade_units::{Rate, Span, Time};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
-use units::ConfigError;
-use units::{Rate, Span, Time};
 
 /// A flow between two hosts that have no other.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 use super::packet::{Carried, Packet};
+use kumade_units::Time;
 use std::fmt;
-use units::Time;
 
 /// Two gateways with several paths between them, for one direction: the one that packets enter chooses a path for each,
 /// the one that they leave says when. What the two tell each other besides is their own business.

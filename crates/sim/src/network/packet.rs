@@ -1,6 +1,6 @@
 use super::ids::FlowId;
 use crate::tcp::{Acknowledgement, Data};
-use units::Time;
+use kumade_units::Time;
 
 /// A packet on its way.
 #[derive(Debug, Clone, Copy)]

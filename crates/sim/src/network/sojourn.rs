@@ -1,4 +1,4 @@
-use units::Span;
+use kumade_units::Span;
 
 /// The distribution of sojourn times (RFC 8289) in a queue, of packets that were transmitted: number, mean, and any
 /// percentile to 3 %.

@@ -1,9 +1,9 @@
 use super::config::{OUTER_BYTES, OVERHEAD, PathModel};
 use super::packet::{Batch, Wire};
 use super::shard::Shard;
-use link::Label;
-use multipath::{BondConfig, Class, PathChoice, PathConfig, PathId, SharedPaths};
-use units::{ConfigError, Time};
+use kumade_link::Label;
+use kumade_multipath::{BondConfig, Class, PathChoice, PathConfig, PathId, SharedPaths};
+use kumade_units::{ConfigError, Time};
 
 /// A gateway of the bonded plane. Each of its shards stands for a thread, and has the flows that its number falls to.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 use super::packet::Wire;
 use crate::tcp::{Connection, Segment};
-use multipath::{CarrierState, StreamCarrier};
+use kumade_multipath::{CarrierState, StreamCarrier};
+use kumade_units::Time;
 use std::collections::VecDeque;
-use units::Time;
 
 /// A connection that carries datagrams as records, and what it is asked for and given: as the programs have it in real time.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-use units::{Rate, Span};
+use kumade_units::{Rate, Span};
 
 /// What becomes of a path, in both directions.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,9 +3,9 @@ use super::shard::overhead_bytes;
 use crate::network::{Source, TcpConfig};
 use crate::tcp::RecoveryConfig;
 use crate::tcp::congestion::Control;
-use link::{CrossConfig, CrossKind, Link, LinkConfig, Loss};
-use multipath::{Adaptation, Class, PathChoice, PathId};
-use units::{ConfigError, Rate, Span, Time};
+use kumade_link::{CrossConfig, CrossKind, Link, LinkConfig, Loss};
+use kumade_multipath::{Adaptation, Class, PathChoice, PathId};
+use kumade_units::{ConfigError, Rate, Span, Time};
 
 /// What joins two sites.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,5 +1,5 @@
+use kumade_units::Span;
 use std::collections::BTreeMap;
-use units::Span;
 
 /// The distribution of packets' one-way delays, to 10 µs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,6 +1,6 @@
 use super::packet::{Packet, Wire};
-use multipath::PathId;
-use units::{ConfigError, Time};
+use kumade_multipath::PathId;
+use kumade_units::{ConfigError, Time};
 
 /// Divides packets in a ratio, as rules of the kernel do (`numgen inc`): so many in a row to the first path, then to the
 /// next. Nothing is added to them.

@@ -5,10 +5,10 @@ use super::packet::{Body, Packet};
 use super::report::FlowReport;
 use crate::network::{Source, TcpConfig};
 use crate::tcp::{Receiver, Sender, SenderStatistics};
-use link::queue::Ecn;
-use link::{CrossArrival, CrossConfig, CrossTraffic, Label};
-use multipath::{Class, PathId};
-use units::{ConfigError, Span, Time};
+use kumade_link::queue::Ecn;
+use kumade_link::{CrossArrival, CrossConfig, CrossTraffic, Label};
+use kumade_multipath::{Class, PathId};
+use kumade_units::{ConfigError, Span, Time};
 
 /// A flow's two hosts.
 #[derive(Debug)]

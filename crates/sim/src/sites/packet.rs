@@ -1,8 +1,8 @@
 use crate::tcp::{Acknowledgement, Data, Segment};
-use multipath::message::DataHeader;
-use multipath::{PathId, Predecessor, Report};
-use packet::{Payload, StreamData};
-use units::{Span, Time};
+use kumade_multipath::message::DataHeader;
+use kumade_multipath::{PathId, Predecessor, Report};
+use kumade_packet::{Payload, StreamData};
+use kumade_units::{Span, Time};
 
 /// A packet of a host.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,6 @@
 use super::delays::Delays;
 use crate::tcp::SenderStatistics;
-use units::{Rate, Span, Time};
+use kumade_units::{Rate, Span, Time};
 
 /// What a flow got in an interval.
 #[derive(Debug, Clone, PartialEq)]

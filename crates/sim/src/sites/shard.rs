@@ -1,10 +1,10 @@
 use super::packet::{Batch, Content, Wire};
-use link::Label;
-use multipath::{
+use kumade_link::Label;
+use kumade_multipath::{
     Arrival, Bond, BondConfig, Class, DelayRange, FlowControl, PathEvent, PathId, PathReceiver, PathSet, PathStatus,
     Resequencer, ResequencerConfig, ResequencerStatistics, SharedPaths, Transmission,
 };
-use units::{ConfigError, Span, Time};
+use kumade_units::{ConfigError, Span, Time};
 
 /// What one thread of a gateway does between hosts and paths, without keys: they add bytes, but change no order and no time.
 #[derive(Debug)]

@@ -3,9 +3,9 @@ use super::config::TunnelModel;
 use super::packet::{Batch, Content, Wire};
 use super::shard::{Shard, overhead_bytes};
 use crate::tcp::{Connection, Segment};
-use link::Label;
-use multipath::{BondConfig, Class, FlowControl, PathChoice, PathConfig, PathId, SharedPaths};
-use units::{ConfigError, Span, Time};
+use kumade_link::Label;
+use kumade_multipath::{BondConfig, Class, FlowControl, PathChoice, PathConfig, PathId, SharedPaths};
+use kumade_units::{ConfigError, Span, Time};
 
 /// A gateway whose paths are TCP connections over the first path of the sites.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 use super::{Acknowledgement, Data, Receiver, Sender};
-use multipath::StreamState;
+use kumade_multipath::StreamState;
+use kumade_units::Time;
 use std::collections::{BTreeMap, VecDeque};
-use units::Time;
 
 /// One end of a connection that carries records both ways, each as so many bytes of a stream of bytes. Its far end is
 /// another one.

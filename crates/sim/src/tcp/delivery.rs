@@ -1,6 +1,6 @@
 use super::congestion::DeliveryRate;
 use super::scoreboard::Segment;
-use units::{Rate, Span, Time};
+use kumade_units::{Rate, Span, Time};
 
 /// How fast the network delivers (draft-cheng-iccrg-delivery-rate-estimation): what was delivered from the sending of
 /// a segment to its acknowledgement, over that time.

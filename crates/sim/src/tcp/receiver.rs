@@ -1,6 +1,6 @@
 use super::ranges::{Block, Ranges};
 use super::{Acknowledgement, Data, LossDetection, RecoveryConfig};
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// How long an acknowledgement may wait for the next segment (Linux's `TCP_ATO_MIN`).
 const DELAY: Span = Span::from_millis(40);

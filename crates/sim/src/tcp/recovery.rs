@@ -1,4 +1,4 @@
-use units::Time;
+use kumade_units::Time;
 
 /// What a sender is about, as Linux names it: `Open` and `Disorder`, `CWR`, `Recovery`, `Loss`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-use units::Span;
+use kumade_units::Span;
 
 /// How a connection finds and repairs losses. The default is what Linux does by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

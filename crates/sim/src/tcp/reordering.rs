@@ -1,5 +1,5 @@
 use super::scoreboard::Segment;
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// Loss by time (RACK, RFC 8985): a segment is lost when one sent later has arrived and it has not within a reordering
 /// window after.

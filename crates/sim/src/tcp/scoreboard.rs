@@ -1,6 +1,6 @@
 use super::ranges::{Block, Ranges};
+use kumade_units::Time;
 use std::collections::VecDeque;
-use units::Time;
 
 /// What is known of a segment that was sent and is not acknowledged in sequence.
 #[derive(Debug, Clone, Copy)]

@@ -10,7 +10,7 @@ use super::reordering::{Reordering, TOLERATED};
 use super::scoreboard::{Fate, Scoreboard, Segment};
 use super::timers::{RoundTrips, Timer};
 use super::{Acknowledgement, Data};
-use units::{Rate, Span, Time};
+use kumade_units::{Rate, Span, Time};
 use usage::Usage;
 
 /// The settings of a sender.

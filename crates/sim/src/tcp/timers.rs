@@ -1,5 +1,5 @@
 use super::recovery_config::RecoveryConfig;
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// Before the first measurement.
 const INITIAL: Span = Span::from_secs(1);

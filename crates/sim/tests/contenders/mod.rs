@@ -1,7 +1,7 @@
 //! The methods that are compared on virtual paths: all that there are.
 
-use estimate::{Conditions, METHODS, Method, MethodSettings};
-use units::Rate;
+use kumade_estimate::{Conditions, METHODS, Method, MethodSettings};
+use kumade_units::Rate;
 
 const PACKET: u32 = 1500;
 

@@ -6,14 +6,14 @@
 //! that finds out by itself knows nothing at the start. What counts begins 40 s later, when a window that an early loss
 //! has cut has grown again. The pairs are others than those by which the rule was made.
 
-use multipath::{PathChoice, ShareUnit};
+use kumade_multipath::{PathChoice, ShareUnit};
+use kumade_sim::network::TcpConfig;
+use kumade_sim::sites::{FlowConfig, PathModel, Plane, Sites, SitesConfig};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use sim::network::TcpConfig;
-use sim::sites::{FlowConfig, PathModel, Plane, Sites, SitesConfig};
-use sim::tcp::congestion::Control;
 use std::fmt::Write;
-use units::{Rate, Span, Time};
 
 const PAIRS: u64 = 10;
 const SEEDS: u64 = 1;

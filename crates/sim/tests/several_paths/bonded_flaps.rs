@@ -1,12 +1,12 @@
 //! What one TCP connection gets of two paths of which one fails again and again, and how soon that is used when it is back.
 
-use multipath::PathState;
+use kumade_multipath::PathState;
+use kumade_sim::network::TcpConfig;
+use kumade_sim::sites::{Change, FlowConfig, PathModel, Plane, Sites, SitesConfig};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use sim::network::TcpConfig;
-use sim::sites::{Change, FlowConfig, PathModel, Plane, Sites, SitesConfig};
-use sim::tcp::congestion::Control;
-use units::{Rate, Span, Time};
 
 const SEEDS: u64 = 3;
 const MAX_HOLD_SECONDS: f64 = 8.0;

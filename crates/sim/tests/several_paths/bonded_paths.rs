@@ -6,13 +6,13 @@
 //! lost; MPTCP 98, 90 and 94 %.
 
 use crate::bonded::{Bonded, Record, Rule};
-use link::{CrossConfig, CrossKind, LinkConfig, Loss, SizeMix};
-use sim::network::{FlowConfig, GatewaysId, Network, Source, TcpConfig};
-use sim::tcp::congestion::Control;
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, SizeMix};
+use kumade_sim::network::{FlowConfig, GatewaysId, Network, Source, TcpConfig};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span, Time};
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::rc::Rc;
-use units::{Rate, Span, Time};
 
 /// Two paths: their rates in kbit/s and their delays in ms, the ratio in which packets are divided, how many of them are
 /// lost, and what the exact rule is to make of them at least.

@@ -1,10 +1,10 @@
 //! Copies of every packet on each path: what is lost on one comes by the other, and in order.
 
-use multipath::{Class, PathChoice};
-use sim::network::TcpConfig;
-use sim::sites::{Change, FlowConfig, FlowReport, PathModel, Plane, Sites, SitesConfig};
-use sim::tcp::congestion::Control;
-use units::{Rate, Span, Time};
+use kumade_multipath::{Class, PathChoice};
+use kumade_sim::network::TcpConfig;
+use kumade_sim::sites::{Change, FlowConfig, FlowReport, PathModel, Plane, Sites, SitesConfig};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span, Time};
 
 fn at(secs: i64) -> Time {
     Time::ZERO + Span::from_secs(secs)

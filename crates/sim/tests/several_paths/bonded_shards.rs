@@ -1,13 +1,13 @@
 //! Gateways whose shards, each on a thread of its own, share the paths, against such of one shard: the same paths, the same
 //! flows, the same virtual time.
 
-use multipath::PathChoice;
+use kumade_multipath::PathChoice;
+use kumade_sim::network::TcpConfig;
+use kumade_sim::sites::{Change, FlowConfig, PathModel, Plane, Sites, SitesConfig};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use sim::network::TcpConfig;
-use sim::sites::{Change, FlowConfig, PathModel, Plane, Sites, SitesConfig};
-use sim::tcp::congestion::Control;
-use units::{Rate, Span, Time};
 
 const SEED: u64 = 2711;
 const PATHS: u64 = 6;

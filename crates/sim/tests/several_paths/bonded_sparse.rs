@@ -1,12 +1,12 @@
 //! What a sparse flow notices of a TCP connection beside it, and how soon such a connection has what two paths carry, where
 //! the gateways have been told nothing of the paths.
 
+use kumade_sim::network::TcpConfig;
+use kumade_sim::sites::{FlowConfig, FlowReport, PathModel, Plane, Sites, SitesConfig};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use sim::network::TcpConfig;
-use sim::sites::{FlowConfig, FlowReport, PathModel, Plane, Sites, SitesConfig};
-use sim::tcp::congestion::Control;
-use units::{Rate, Span, Time};
 
 /// Pairs of paths; others than those by which the rule was made.
 const PAIRS: u64 = 24;

@@ -3,11 +3,11 @@
 //! The table is a committed snapshot. One CUBIC connection; shares are of what the framing leaves of the paths' rates:
 //! payload over payload, TCP/IP headers and 76 bytes of the gateways' headers. Loss is in both directions.
 
-use sim::network::TcpConfig;
-use sim::sites::{Change, FlowConfig, PathModel, Plane, Sites, SitesConfig};
-use sim::tcp::congestion::Control;
+use kumade_sim::network::TcpConfig;
+use kumade_sim::sites::{Change, FlowConfig, PathModel, Plane, Sites, SitesConfig};
+use kumade_sim::tcp::congestion::Control;
+use kumade_units::{Rate, Span, Time};
 use std::fmt::Write;
-use units::{Rate, Span, Time};
 
 fn path(mbit: f64, millis: f64, loss: f64) -> PathModel {
     PathModel { loss, ..PathModel::new(Rate::from_f64(mbit * 1e6), Span::from_secs_f64(millis / 1e3)) }

@@ -1,12 +1,12 @@
 //! What one TCP connection gets through a tunnel over TCP: the tunnel's own choice of connections over the simulator's TCP, in
 //! both layers.
 
-use multipath::Adaptation;
-use sim::network::TcpConfig;
-use sim::sites::{Change, FlowConfig, FlowReport, PathModel, Plane, Sites, SitesConfig, TunnelModel};
-use sim::tcp::congestion::Control;
-use sim::tcp::{LossDetection, RecoveryConfig};
-use units::{Rate, Span, Time};
+use kumade_multipath::Adaptation;
+use kumade_sim::network::TcpConfig;
+use kumade_sim::sites::{Change, FlowConfig, FlowReport, PathModel, Plane, Sites, SitesConfig, TunnelModel};
+use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::{LossDetection, RecoveryConfig};
+use kumade_units::{Rate, Span, Time};
 
 const ONE_WAY: Span = Span::from_millis(10);
 /// When the gateways have met.

@@ -1,8 +1,8 @@
 use super::{CarrierKind, Packets, PathState, Refused, Relayed, Status, Traffic, Tunnel, TunnelPath};
-use bonded::BondedStatus;
-use dataplane::RemoteStatus;
-use relay::RelayStatus;
-use units::Time;
+use kumade_dataplane::RemoteStatus;
+use kumade_overlay_io::BondedStatus;
+use kumade_relay::RelayStatus;
+use kumade_units::Time;
 
 impl Status {
     /// Enters what is known; `now` is the monotonic clock's time.

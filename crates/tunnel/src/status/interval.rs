@@ -1,5 +1,5 @@
 use super::{Packets, Relayed, Status};
-use ::status::Document;
+use ::kumade_overlay_status::Document;
 
 impl Document for Status {
     fn at(self, time: String, duration_seconds: f64) -> Self {

@@ -1,5 +1,5 @@
 use super::*;
-use ::status::Document;
+use ::kumade_overlay_status::Document;
 use std::path::Path;
 
 fn rake() -> Status {

@@ -1,7 +1,7 @@
 use super::{CarrierKind, EndKind, Packets, PathState, Peer, Relayed, Status, Tunnel, TunnelPath};
-use ::status::{NONE, age, percent, rate, show_table};
+use ::kumade_overlay_status::{NONE, age, percent, rate, show_table};
+use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
-use units::Span;
 
 impl Display for Status {
     /// A table for people, and lines, without an end of line after the last.

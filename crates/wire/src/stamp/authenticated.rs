@@ -1,7 +1,7 @@
 use super::{ErrorEstimate, Probe, Reflection, Reply};
 use crate::preamble::array;
+use kumade_noise_session::PresharedKey;
 use ring::hmac;
-use secure::PresharedKey;
 use std::fmt;
 use thiserror::Error;
 
@@ -134,7 +134,7 @@ impl Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::{Span, Time};
+    use kumade_units::{Span, Time};
 
     const NOW: Time = Time::from_nanos(1_763_000_000_123_456_789);
 

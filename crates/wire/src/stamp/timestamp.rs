@@ -1,4 +1,4 @@
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// From 1900, NTP's epoch, to 1970.
 const NTP_TO_UNIX: i64 = 2_208_988_800;

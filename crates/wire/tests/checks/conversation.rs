@@ -1,12 +1,12 @@
 //! Both ends of a control connection, with somebody between them.
 
-use std::collections::VecDeque;
-use train::{Segment, Train};
-use units::{Direction, Span, Time};
-use wire::{
+use kumade_probe_train::{Segment, Train};
+use kumade_units::{Direction, Span, Time};
+use kumade_wire::{
     ClientMessage, ClientSession, Departure, Message, Preamble, PresharedKey, ServerMessage, ServerSession, Session,
     Verdict, Version, judge,
 };
+use std::collections::VecDeque;
 
 /// The first byte says whether there is a key; of the rest, each three bytes are a step: an end says something, bytes pass in
 /// some piece, or somebody alters, drops or repeats some that are on their way. What an end hears is what the other one said, in
@@ -177,7 +177,7 @@ fn say<In: Message, Out: Message>(session: &mut Session<In, Out>, message: Out, 
 fn bytes<M: Message>(messages: &[M]) -> Vec<Vec<u8>> {
     let encoded = |message: &M| {
         let mut bytes = Vec::new();
-        wire::encode(message, &mut bytes).expect("it was sent");
+        kumade_wire::encode(message, &mut bytes).expect("it was sent");
         bytes
     };
     messages.iter().map(encoded).collect()

@@ -4,11 +4,11 @@ mod conversation;
 
 pub use conversation::conversation;
 
-use std::fmt::Debug;
-use wire::{
+use kumade_wire::{
     Answer, ClientSession, Message, Preamble, PresharedKey, ServerSession, Session, SessionError, UdpAnswer,
     UdpRequest, Version, ntp, stamp,
 };
+use std::fmt::Debug;
 
 /// A control connection: the first byte says in what pieces the rest arrives.
 pub fn control(data: &[u8]) {
@@ -77,8 +77,8 @@ where
     assert_eq!(whole, pieces);
     for message in &whole.0 {
         let mut again = Vec::new();
-        wire::encode(message, &mut again).expect("what came in a frame fits into one");
-        let (back, taken) = wire::decode::<In>(&again).expect("a frame of ours").expect("a whole one");
+        kumade_wire::encode(message, &mut again).expect("what came in a frame fits into one");
+        let (back, taken) = kumade_wire::decode::<In>(&again).expect("a frame of ours").expect("a whole one");
         assert_eq!((&back, taken), (message, again.len()));
     }
 }

@@ -1,11 +1,11 @@
 use super::*;
 use crate::frame::LinkHeader;
-use link::queue::{CoDelConfig, Discipline, Limit, QueueConfig};
-use link::{LinkConfig, Medium, Trace};
-use middlebox::{Match, Refusal, Rule};
-use packet::{Ecn, Ethernet, checksum};
-use runtime::BufferPool;
-use units::{Rate, Span};
+use kumade_link::queue::{CoDelConfig, Discipline, Limit, QueueConfig};
+use kumade_link::{LinkConfig, Medium, Trace};
+use kumade_middlebox::{Match, Refusal, Rule};
+use kumade_packet::{Ecn, Ethernet, checksum};
+use kumade_packet_loop::BufferPool;
+use kumade_units::{Rate, Span};
 
 fn queue(discipline: Discipline) -> QueueConfig {
     QueueConfig { limit: Limit::Packets(1000), discipline }
@@ -155,7 +155,7 @@ fn resident() -> u64 {
 
 /// Offers packets until they are dropped; returns how many were held, and what they took.
 fn fill(link: LinkConfig, limit: Limit, payload: usize) -> (u64, u64) {
-    let queue = QueueConfig { limit, discipline: link::queue::TailDropConfig.into() };
+    let queue = QueueConfig { limit, discipline: kumade_link::queue::TailDropConfig.into() };
     let config = DirectionConfig::new(link, queue, Vec::new()).unwrap();
     let mut link = DirectedLink::new(config, Time::ZERO).unwrap();
     let (pool, mut recorder) = (BufferPool::default(), Recorder::new());

@@ -1,10 +1,10 @@
 use super::*;
-use emulator::report::{Covers, Occasion};
-use emulator::statistics::{Delays, DirectionStatistics, DropCause, Recorder};
+use kumade_emulator::report::{Covers, Occasion};
+use kumade_emulator::statistics::{Delays, DirectionStatistics, DropCause, Recorder};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-const MS: units::Span = units::Span::from_millis(1);
+const MS: kumade_units::Span = kumade_units::Span::from_millis(1);
 
 /// A second of two flows: one sends three times as much as the other, and each tenth packet is dropped.
 fn second(packets: u64) -> DirectionStatistics {
@@ -24,7 +24,7 @@ fn second(packets: u64) -> DirectionStatistics {
 
 fn document(covers: Covers, number: u64) -> Document {
     let settings = &["rate 20mbit queue fair-share", "no impairments"].map(str::to_owned);
-    let duration = units::Span::from_secs(if covers == Covers::Total { number as i64 } else { 1 });
+    let duration = kumade_units::Span::from_secs(if covers == Covers::Total { number as i64 } else { 1 });
     let occasion =
         Occasion { name: "link", ports: ["eth1", "eth2"], settings, covers, duration, fairness: [None, None] };
     let mut document = Document::new(&occasion, &[second(number * 200), DirectionStatistics::default()]);

@@ -2,8 +2,8 @@ use super::document::Report;
 use super::format::{Unit, size};
 use crate::accuracy::row::Row;
 use crate::accuracy::words::CrossKind;
+use kumade_units::{Direction, Rate};
 use std::collections::BTreeSet;
-use units::{Direction, Rate};
 
 /// The path and the traffic of a row, ordered as they are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

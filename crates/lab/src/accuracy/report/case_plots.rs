@@ -4,9 +4,9 @@ use super::document::Report;
 use crate::accuracy::row::Row;
 use crate::report::plot::{Axis, Drawn, Entry, Mark, Plot, SERIES, Y_LABELS, chart_labelled, draw, point, short};
 use crate::statistics::mean;
+use kumade_units::Rate;
 use plotters::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use units::Rate;
 
 /// For each transport: the error of each method over the bottleneck's rate and over the load, and the error of the capacity
 /// where it was measured.

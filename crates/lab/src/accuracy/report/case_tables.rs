@@ -7,7 +7,7 @@ use crate::accuracy::row::Row;
 use crate::accuracy::summary::PublishedFigure;
 use crate::report::Table;
 use crate::statistics::{mean, median};
-use estimate::MethodSettings;
+use kumade_estimate::MethodSettings;
 use std::collections::BTreeMap;
 
 /// The estimates of each method in each case, and their cost.

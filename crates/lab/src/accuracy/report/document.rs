@@ -70,7 +70,7 @@ impl Report {
             bottleneck: BottleneckFacts {
                 kind: bottleneck.kind,
                 rate_bits_per_second: bottleneck.rate.bits_per_second(),
-                down_bits_per_second: bottleneck.down_rate.map(units::Rate::bits_per_second),
+                down_bits_per_second: bottleneck.down_rate.map(kumade_units::Rate::bits_per_second),
                 delay_seconds: stated.delay().as_secs_f64(),
                 queue_bytes: bottleneck.queue,
             },

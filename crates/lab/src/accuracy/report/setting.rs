@@ -1,8 +1,8 @@
 use super::document::Report;
 use super::format::size;
 use crate::accuracy::words::{BottleneckKind, CrossKind, CrossSource};
+use kumade_units::{Direction, Rate, Span};
 use std::collections::BTreeSet;
-use units::{Direction, Rate, Span};
 
 /// The path and its traffic in one line.
 pub(super) fn of(report: &Report) -> String {

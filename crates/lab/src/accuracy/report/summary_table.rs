@@ -3,7 +3,7 @@ use super::document::Report;
 use super::format::{MEGABIT, Unit, percent, written};
 use crate::accuracy::summary::ByMethod;
 use crate::report::Table;
-use units::Span;
+use kumade_units::Span;
 
 /// A heading, and the cell below it for a transport and a method.
 type Column<'a> = (&'static str, Box<dyn Fn(&str, &str) -> String + 'a>);

@@ -4,9 +4,9 @@ use super::case;
 use super::document::Report;
 use super::format::{Unit, hundredths, judged, percent};
 use crate::accuracy::full::{CapacitySummary, DelaySummary, Limits, ShaperSummary};
+use kumade_netns_testbed::STALL;
+use kumade_units::Span;
 use std::collections::BTreeMap;
-use testnet::STALL;
-use units::Span;
 
 /// The results of each transport and method in one sentence, then those of full measurements.
 pub(super) fn all(report: &Report) -> Vec<String> {

@@ -1,7 +1,7 @@
 use super::document::FairnessReport;
 use crate::fairness::summary::PointSummary;
 use crate::report::{Table, aligned};
-use train::Estimate;
+use kumade_probe_train::Estimate;
 
 /// Compares two reports of the same experiment, such as a virtual and a real one: a line for each case, discipline and
 /// group that both have, as text for a terminal. Goodputs and indices are means over the runs; each difference has its
@@ -109,7 +109,7 @@ mod tests {
     use crate::fairness::row::{DropCounts, Observed};
     use crate::fairness::{FairnessRow, FlowShare};
     use crate::scenario::{Overrides, load};
-    use units::Span;
+    use kumade_units::Span;
 
     /// A report of one case and discipline, a run for each number of bytes that CUBIC got on each connection; Compound
     /// got 600 000.

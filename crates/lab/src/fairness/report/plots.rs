@@ -6,8 +6,8 @@ use crate::fairness::published::{PublishedMix, PublishedShare};
 use crate::fairness::summary::PointSummary;
 use crate::report::cases::{CaseAxis, Frame, Series, alone, over_cases};
 use crate::report::plot::{Drawn, Plot, SERIES};
+use kumade_probe_train::Estimate;
 use plotters::style::RGBColor;
-use train::Estimate;
 
 /// Index, shares for each discipline, then utilisation and delay of all disciplines.
 pub(super) fn all(report: &FairnessReport) -> Drawn<Vec<Plot>> {

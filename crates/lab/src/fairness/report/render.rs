@@ -37,7 +37,7 @@ mod tests {
     use crate::fairness::run;
     use crate::report::{Document, schema};
     use crate::scenario::{Overrides, load};
-    use units::Span;
+    use kumade_units::Span;
 
     /// A few points of an experiment in virtual time.
     fn made(name: &str, overrides: Overrides) -> FairnessReport {

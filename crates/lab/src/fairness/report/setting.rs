@@ -1,6 +1,6 @@
 use crate::buffer::Buffer;
 use crate::fairness::scenario::{AccessHop, Fairness, Group, SharedNetwork};
-use units::Span;
+use kumade_units::Span;
 
 /// Network, connections and runs in one line.
 pub(super) fn of(experiment: &Fairness) -> String {

@@ -4,8 +4,8 @@ use super::document::FairnessReport;
 use crate::fairness::published::{PublishedMix, PublishedShare};
 use crate::fairness::summary::PointSummary;
 use crate::report::Table;
+use kumade_probe_train::Estimate;
 use std::collections::BTreeMap;
-use train::Estimate;
 
 /// All tables of a report: shares first, then what they cost, then each discipline over all cases.
 pub(super) fn all(report: &FairnessReport) -> Vec<Table> {

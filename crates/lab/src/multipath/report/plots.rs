@@ -6,9 +6,9 @@ use crate::multipath::row::MultipathRow;
 use crate::multipath::summary::PointSummary;
 use crate::report::cases::{CaseAxis, Frame, Series, alone, over_cases};
 use crate::report::plot::{Drawn, Plot, SERIES, chart, draw};
+use kumade_probe_train::Estimate;
 use plotters::prelude::*;
 use std::collections::BTreeSet;
-use train::Estimate;
 
 /// All plots of a report.
 pub(super) fn all(report: &MultipathReport) -> Drawn<Vec<Plot>> {

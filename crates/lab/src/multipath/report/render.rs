@@ -45,7 +45,7 @@ mod tests {
     };
     use crate::report::{Document, schema};
     use crate::scenario::{Overrides, load};
-    use units::Span;
+    use kumade_units::Span;
 
     /// A report in which all contenders did the same.
     fn made(name: &str) -> MultipathReport {

@@ -1,5 +1,5 @@
 use crate::multipath::scenario::{Multipath, Workload};
-use units::Span;
+use kumade_units::Span;
 
 /// Traffic and runs in one line.
 pub(super) fn of(experiment: &Multipath) -> String {

@@ -4,7 +4,7 @@ use super::blocks;
 use super::document::{MultipathReport, WorkloadName};
 use crate::multipath::summary::PointSummary;
 use crate::report::Table;
-use train::Estimate;
+use kumade_probe_train::Estimate;
 
 /// All tables of a report: all cases beside each other, then a line for each case and contender.
 pub(super) fn all(report: &MultipathReport) -> Vec<Table> {

@@ -3,8 +3,8 @@
 use super::document::NatSessionReport;
 use crate::nat_session::summary::{CaseSummary, Spread};
 use crate::report::disturbances;
-use multipath::nat_session::NatConfig;
-use units::Span;
+use kumade_multipath::nat_session::NatConfig;
+use kumade_units::Span;
 
 /// What each case shows, beside what the paper's Fig. 3 says.
 pub(super) fn all(report: &NatSessionReport) -> Vec<String> {

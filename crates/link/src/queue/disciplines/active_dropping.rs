@@ -3,7 +3,7 @@ use crate::queue::discipline::DisciplineConfig;
 use crate::queue::heavy::{self, Detector, Heavy, Preference};
 use crate::queue::packet::Limit;
 use crate::queue::parameter::{Given, Parameter};
-use units::{ConfigError, Rate};
+use kumade_units::{ConfigError, Rate};
 
 /// The settings of [`ActiveDropping`].
 #[derive(Debug, Clone, PartialEq, Default)]

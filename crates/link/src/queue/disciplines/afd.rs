@@ -4,10 +4,10 @@ use crate::queue::counts::FlowCounts;
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
 use crate::queue::packet::{Dropped, Limit, Queued};
 use crate::queue::parameter::{ECN_HELP, Given, NUMBER, Parameter, SIZE, SMALL_SIZE, SWITCH, TIME};
+use kumade_units::{ConfigError, Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
-use units::{ConfigError, Rate, Span, Time};
 
 /// The settings of [`Afd`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

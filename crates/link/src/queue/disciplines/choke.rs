@@ -2,7 +2,7 @@ use super::red::{self, RedConfig, RedQueue, Rule};
 use crate::queue::discipline::DisciplineConfig;
 use crate::queue::packet::Limit;
 use crate::queue::parameter::{Given, Parameter};
-use units::{ConfigError, Rate};
+use kumade_units::{ConfigError, Rate};
 
 /// The settings of [`Choke`].
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -3,7 +3,7 @@ use crate::queue::buffer::Buffer;
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
 use crate::queue::packet::{Dropped, Limit, Queued};
 use crate::queue::parameter::{ECN_HELP, Format, Parameter, SMALL_SIZE, SWITCH, TIME, one_of};
-use units::{ConfigError, Span, Time};
+use kumade_units::{ConfigError, Span, Time};
 
 /// How CoDel spaces its drops: the k-th comes about `interval / √k` after the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -299,7 +299,7 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packet::Ecn;
+    use kumade_packet::Ecn;
 
     fn config(law: ControlLaw) -> CoDelConfig {
         CoDelConfig { law, ..CoDelConfig::default() }

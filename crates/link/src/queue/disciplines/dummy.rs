@@ -3,7 +3,7 @@ use crate::queue::buffer::Buffer;
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
 use crate::queue::packet::{Dropped, Limit, Queued};
 use crate::queue::parameter::{NUMBER, Parameter};
-use units::Time;
+use kumade_units::Time;
 
 /// The settings of [`Dummy`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

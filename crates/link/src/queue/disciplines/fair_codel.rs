@@ -5,9 +5,9 @@ use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
 use crate::queue::heavy::{self, Detector, Heavy, Preference};
 use crate::queue::packet::{Dropped, Limit, Queued};
 use crate::queue::parameter::Parameter;
+use kumade_units::{ConfigError, Time};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use units::{ConfigError, Time};
 
 /// The settings of [`FairCoDel`]; [`History`](crate::queue::History) and [`Preference`] say how those of the default were found.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -109,7 +109,7 @@ impl<P> QueueDiscipline<P> for FairCoDel<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Span;
+    use kumade_units::Span;
 
     /// Drops of flows 0 and 1 within 5 s where each sends a packet per millisecond and one in all is served.
     fn drops(preference: Preference) -> [usize; 2] {

@@ -5,7 +5,7 @@ use crate::queue::flow_table::FlowTable;
 use crate::queue::own_delay::{OwnDelay, SHORTEST_INTERVALS};
 use crate::queue::packet::{Dropped, Limit, Queued};
 use crate::queue::parameter::{ECN_HELP, NUMBER, Parameter, SWITCH, TIME};
-use units::{ConfigError, Span, Time};
+use kumade_units::{ConfigError, Span, Time};
 
 /// The settings of [`FairShare`]; the default suits paths of the Internet at any rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -462,7 +462,7 @@ impl Backlog {
 mod tests {
     use super::*;
     use crate::random::mix;
-    use packet::Ecn;
+    use kumade_packet::Ecn;
 
     /// Offers packets of 1000 bytes, one each millisecond of ten flows in turn, to a link that serves one in
     /// `service` for 20 s. Flow 0 sends in addition `extra` packets in each turn. Returns the packets that each flow

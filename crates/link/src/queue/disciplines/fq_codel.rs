@@ -5,8 +5,8 @@ use crate::queue::packet::{Dropped, Limit, Queued};
 use crate::queue::parameter::{NUMBER, Parameter, SIZE, SMALL_SIZE, SWITCH};
 use crate::queue::slab::{Chain, Slab};
 use crate::random::mix;
+use kumade_units::{ConfigError, Span, Time};
 use std::collections::VecDeque;
-use units::{ConfigError, Span, Time};
 
 /// The settings of [`FqCoDel`]; the default is that of RFC 8290.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@ use crate::queue::buffer::Buffer;
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
 use crate::queue::packet::{Dropped, Limit, Queued};
 use crate::queue::parameter::{ECN_HELP, Parameter, SMALL_SIZE, SWITCH, TIME};
+use kumade_units::{ConfigError, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use units::{ConfigError, Span, Time};
 
 /// The settings of [`Pie`]; the default is that of RFC 8033.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,7 +221,7 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packet::Ecn;
+    use kumade_packet::Ecn;
 
     fn control(probability: f64, delay: Span, old_delay: Span) -> Control {
         let config = PieConfig::default();

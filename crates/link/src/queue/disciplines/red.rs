@@ -3,9 +3,9 @@ use crate::queue::buffer::Buffer;
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
 use crate::queue::packet::{Dropped, Limit, Queued};
 use crate::queue::parameter::{ECN_HELP, Given, Parameter, RATIO, SIZE, SWITCH};
+use kumade_units::{ConfigError, Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use units::{ConfigError, Rate, Span, Time};
 
 /// The settings of [`Red`], and of what builds on it. Queue lengths are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]

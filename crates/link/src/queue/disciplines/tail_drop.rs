@@ -2,7 +2,7 @@ use crate::ledger::DropCause;
 use crate::queue::buffer::Buffer;
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
 use crate::queue::packet::{Dropped, Limit, Queued};
-use units::Time;
+use kumade_units::Time;
 
 /// Tail drop has no settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

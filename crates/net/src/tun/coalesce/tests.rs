@@ -1,5 +1,5 @@
 use super::*;
-use packet::offload::Segments;
+use kumade_packet::offload::Segments;
 
 /// What the kernel would hand to a receiver of single packets: each group, segmented again by what its header says.
 fn delivered(coalescer: &Coalescer, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {

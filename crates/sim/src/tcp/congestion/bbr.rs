@@ -14,7 +14,7 @@ use super::window::INITIAL;
 use aggregation::Aggregation;
 use bandwidth::{Bandwidth, FullPipe};
 use cycle::{Cycle, InFlight};
-use units::{Rate, Span, Time};
+use kumade_units::{Rate, Span, Time};
 
 /// 2 / ln 2: the least gain at which the rate doubles in a round trip.
 const HIGH_GAIN: f64 = 2.885;

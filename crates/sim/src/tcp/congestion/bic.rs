@@ -1,7 +1,7 @@
 use super::controller::Ack;
 use super::window::Window;
 use super::windowed::Windowed;
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// Up to this window BIC is NewReno.
 const LOW_WINDOW: u32 = 14;

@@ -28,7 +28,7 @@ use super::controller::Ack;
 use super::rounds::Rounds;
 use super::window::Window;
 use super::windowed::Windowed;
-use units::Span;
+use kumade_units::Span;
 
 const ALPHA: f64 = 1.0 / 8.0;
 const K: f64 = 0.75;
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::tcp::congestion::Controller;
     use crate::tcp::congestion::fluid::{Path, grow};
-    use units::Time;
+    use kumade_units::Time;
 
     const ROUND_TRIP: Span = Span::from_millis(100);
 

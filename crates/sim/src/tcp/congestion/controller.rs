@@ -1,5 +1,5 @@
+use kumade_units::{Rate, Span, Time};
 use std::fmt;
-use units::{Rate, Span, Time};
 
 /// What a controller learns from an acknowledgement that reports something new.
 #[derive(Debug, Clone, Copy)]

@@ -2,7 +2,7 @@ use super::controller::Ack;
 use super::hystart::HyStart;
 use super::window::Window;
 use super::windowed::Windowed;
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// The steepness of the cubic, in segments per second cubed (RFC 9438, section 5).
 const C: f64 = 0.4;

@@ -2,8 +2,8 @@
 //! acknowledgement and never sent again.
 
 use super::controller::{Ack, Controller, DeliveryRate, Reduction};
+use kumade_units::{Rate, Span, Time};
 use std::collections::VecDeque;
-use units::{Rate, Span, Time};
 
 pub(super) const SEGMENT_BYTES: u32 = 1500;
 

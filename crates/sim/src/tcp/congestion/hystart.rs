@@ -1,6 +1,6 @@
 use super::controller::Ack;
 use super::rounds::Rounds;
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// Below this window nothing is looked for.
 const LOW_WINDOW: u32 = 16;

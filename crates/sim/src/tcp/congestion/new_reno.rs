@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use crate::tcp::congestion::Controller;
     use crate::tcp::congestion::fluid::{Path, ack, grow};
-    use units::{Span, Time};
+    use kumade_units::{Span, Time};
 
     const ROUND_TRIP: Span = Span::from_millis(20);
 

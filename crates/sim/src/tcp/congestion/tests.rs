@@ -1,6 +1,6 @@
 use super::*;
+use kumade_units::{Rate, Span, Time};
 use proptest::prelude::*;
-use units::{Rate, Span, Time};
 
 #[derive(Debug, Clone)]
 enum Event {

@@ -2,7 +2,7 @@ use super::controller::Ack;
 use super::rounds::Rounds;
 use super::window::{MIN_THRESHOLD, Window};
 use super::windowed::Windowed;
-use units::Span;
+use kumade_units::Span;
 
 /// Fewer of the connection's own segments in queues, and the window grows.
 const ALPHA: u32 = 2;
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use crate::tcp::congestion::Controller;
     use crate::tcp::congestion::fluid::Path;
-    use units::Time;
+    use kumade_units::Time;
 
     #[test]
     fn keeps_two_to_four_of_its_segments_waiting() {

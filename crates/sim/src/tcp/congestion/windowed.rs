@@ -1,7 +1,7 @@
 use super::controller::{Ack, Controller};
 use super::window::Window;
+use kumade_units::Time;
 use std::fmt;
-use units::Time;
 
 /// A controller that keeps a [`Window`], and cuts it by a loss or a timeout: how it does is its own.
 pub(super) trait Windowed: fmt::Debug {

@@ -4,7 +4,7 @@ use crate::tcp::congestion::{Ack, Reduction};
 use crate::tcp::recovery::Phase;
 use crate::tcp::recovery_config::LossDetection;
 use crate::tcp::scoreboard::Segment;
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// What one acknowledgement brought.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use crate::tcp::recovery::{Phase, RateReduction, Undo};
 use crate::tcp::reordering::TOLERATED;
 use crate::tcp::scoreboard::Segment;
 use crate::tcp::timers::{SLACK, Timer};
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 impl Sender {
     /// Arms the timer for what is to be expected next.

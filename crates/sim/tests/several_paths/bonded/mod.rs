@@ -3,14 +3,14 @@
 
 mod simple;
 
-use multipath::message::DataHeader;
-use multipath::{Arrival, DelayRange, PathId, Predecessor, Resequencer, ResequencerConfig, Sequencer};
-use sim::network::{Datagram, Gateways};
+use kumade_multipath::message::DataHeader;
+use kumade_multipath::{Arrival, DelayRange, PathId, Predecessor, Resequencer, ResequencerConfig, Sequencer};
+use kumade_sim::network::{Datagram, Gateways};
+use kumade_units::{Span, Time};
 use simple::Simple;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-use units::{Span, Time};
 
 /// How the second gateway restores the order of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

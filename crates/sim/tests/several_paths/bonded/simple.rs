@@ -1,9 +1,9 @@
-use multipath::DelayRange;
+use kumade_multipath::DelayRange;
+use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
-use units::{Span, Time};
 
 /// Resequencing that knows numbers only: what is missing is waited for until a timer expires (the same as that of
-/// [`multipath::Resequencer`] is at first), or else, if `by_minimum`, until each path has delivered a higher number of
+/// [`kumade_multipath::Resequencer`] is at first), or else, if `by_minimum`, until each path has delivered a higher number of
 /// the bucket.
 #[derive(Debug)]
 pub struct Simple<T> {

@@ -1,4 +1,4 @@
-use units::Time;
+use kumade_units::Time;
 
 /// For so many round trips at least, and twice as many at most, an excess counts.
 const ROUNDS: u32 = 5;
@@ -51,7 +51,7 @@ impl Aggregation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Span;
+    use kumade_units::Span;
 
     #[test]
     fn what_comes_in_bursts_is_allowed_for_until_it_is_long_past() {

@@ -1,4 +1,4 @@
-use units::{Span, Time};
+use kumade_units::{Span, Time};
 
 /// Ask for a quarter more, give that back, then keep to the bandwidth.
 const GAINS: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
