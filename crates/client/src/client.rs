@@ -77,22 +77,22 @@ impl Driver<'_> {
             self.limit.check()?;
             match measurement.next(clock::monotonic()) {
                 Step::Open(request) => match self.open(&request)? {
-                    Ok(opened) => measurement.opened(opened, clock::monotonic()),
-                    Err(reason) => measurement.not_opened(reason),
+                    Ok(opened) => measurement.transport_opened(opened, clock::monotonic()),
+                    Err(reason) => measurement.transport_failed(reason),
                 },
                 Step::Send(request) => {
                     let carried = self.carry(&request)?;
-                    measurement.carried(carried);
+                    measurement.train_delivered(carried);
                 }
                 Step::Load(request) => {
                     let (direction, duration_seconds) = (request.direction, request.duration.as_secs_f64());
                     on_event(&Event::LoadBegins { direction, duration_seconds });
                     match load::carry(&mut self.peer, &self.config.binding, &request) {
-                        Ok(record) => measurement.loaded(&record),
+                        Ok(record) => measurement.load_completed(&record),
                         // What has been measured before remains.
                         Err(error) => {
                             self.limit.check()?;
-                            measurement.not_loaded(error.to_string());
+                            measurement.load_failed(error.to_string());
                         }
                     }
                 }
@@ -137,7 +137,7 @@ impl Driver<'_> {
         opened
     }
 
-    fn carry(&mut self, request: &SendRequest) -> Result<kumade_measurement::CarriedTrain, Error> {
+    fn carry(&mut self, request: &SendRequest) -> Result<kumade_measurement::DeliveredTrain, Error> {
         self.limit.sleep_until(clock::monotonic() + request.wait.min(MAX_WAIT))?;
         self.trains += 1;
         let address = self.peer.address;

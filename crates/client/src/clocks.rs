@@ -53,11 +53,11 @@ pub(crate) fn of_this_host(servers: &[NtpServer], limit: &Limit) -> Result<Known
         answers.extend(answer.map(|error| (error, clock::realtime())));
     }
     let now = clock::realtime();
-    let kernel = clock::maximum_error().map(ClockError::within);
+    let kernel = clock::maximum_error().map(ClockError::within_error);
     let sources: Vec<ClockError> =
         kernel.into_iter().chain(answers.into_iter().map(|(error, at)| error.aged(now - at))).collect();
     known.clocks.at = now;
-    known.clocks.near = ClockError::agreed(&sources);
+    known.clocks.near = ClockError::agreed_error(&sources);
     if known.clocks.near.is_none() && !sources.is_empty() {
         let text = "the kernel and the NTP servers disagree on the error of this host's clock: it may be what any of them says";
         known.clocks.warnings.push(text.into());
@@ -99,7 +99,7 @@ fn ask(addresses: &[SocketAddr]) -> io::Result<ClockError> {
             Err(error) => return Err(error),
         };
         let now = clock::realtime();
-        let together = known.map_or(Some(answer), |(so_far, at)| so_far.aged(now - at).and(answer));
+        let together = known.map_or(Some(answer), |(so_far, at)| so_far.aged(now - at).intersect(answer));
         known = Some((together.ok_or_else(|| io::Error::other("its answers contradict each other"))?, now));
     }
     known.map(|(error, _)| error).ok_or_else(|| io::ErrorKind::TimedOut.into())

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::peer::Peer;
-use kumade_measurement::{CarriedTrain, SendRequest};
+use kumade_measurement::{DeliveredTrain, SendRequest};
 use kumade_net::{clock, pace};
 use kumade_probe_train::{PacketRecord, Train, TrainRecord};
 use kumade_transport::{Probes, ReceivedTrain, SEND_SLACK, STAMP_WAIT, SentTrain, StampSource, within};
@@ -28,7 +28,7 @@ pub(crate) fn exchange(
     probes: &mut Probes,
     number: u32,
     request: &SendRequest,
-) -> Result<CarriedTrain, Error> {
+) -> Result<DeliveredTrain, Error> {
     let SendRequest { direction, train, timeout, .. } = request;
     let (sent, received, ended) = match direction {
         Direction::Up => send_up(peer, probes, number, train, *timeout)?,
@@ -42,7 +42,7 @@ pub(crate) fn exchange(
     if *direction == Direction::Up {
         peer.fastest_up = peer.fastest_up.max(arrival_rate(&record));
     }
-    Ok(CarriedTrain {
+    Ok(DeliveredTrain {
         record,
         packets: sent.departures.len() as u64,
         bytes: sent.departures.iter().map(|d| u64::from(d.size)).sum(),

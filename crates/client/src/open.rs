@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::peer::Peer;
-use kumade_measurement::{Leg, OpenRequest, proxy_warning};
+use kumade_measurement::{OpenRequest, TcpSegment, detect_proxy};
 use kumade_net::{Binding, clock};
 use kumade_probe_train::Transport;
 use kumade_transport::{Opened, Probes, TcpProbes, UdpProbes, open_connections};
@@ -128,14 +128,14 @@ pub(crate) fn tcp(peer: &mut Peer, binding: &Binding, request: &OpenRequest) -> 
     let near = probes.leg();
     probes.count_header(header);
     far.into_iter().for_each(|far| probes.limit_payload(far.payload));
-    let proxy = near.zip(far).and_then(|(near, far)| proxy_warning(leg(near), leg(far), peer.round_trip));
+    let proxy = near.zip(far).and_then(|(near, far)| detect_proxy(leg(near), leg(far), peer.round_trip));
     let warnings = [warning, proxy].into_iter().flatten().collect();
     Ok((depending(peer, Probes::Tcp(probes))?, warnings))
 }
 
 /// What a warning of proxies asks of it.
-fn leg(known: kumade_wire::Leg) -> Leg {
-    Leg { header: known.header, round_trip: known.round_trip }
+fn leg(known: kumade_wire::Leg) -> TcpSegment {
+    TcpSegment { header_bytes: known.header, round_trip: known.round_trip }
 }
 
 /// Opens connections that say which session they belong to, numbered from `first` on.

@@ -93,9 +93,9 @@ impl Peer {
     pub(crate) fn max_packet(&self) -> u32 {
         let segment = tcp::sizes(self.control.stream()).map_or(0, |sizes| sizes.header + sizes.payload);
         if self.version() < Version::JUMBO {
-            return Train::MAX_ETHERNET_PACKET;
+            return Train::MAX_ETHERNET_PACKET_BYTES;
         }
-        segment.clamp(Train::MAX_ETHERNET_PACKET, Train::MAX_PACKET)
+        segment.clamp(Train::MAX_ETHERNET_PACKET_BYTES, Train::MAX_PACKET_BYTES)
     }
 
     /// How the interface that the control connection is on coalesces receive interrupts, which that of the trains is as well.
@@ -140,7 +140,7 @@ impl Peer {
     pub(crate) fn clock_error(&mut self) -> Result<Option<ClockError>, Error> {
         let doing = "asking for the server's clock";
         match self.ask(&ClientMessage::AskClock, CLOCK_TIMEOUT, doing)? {
-            ServerMessage::Clock { maximum_error } => Ok(maximum_error.map(ClockError::within)),
+            ServerMessage::Clock { maximum_error } => Ok(maximum_error.map(ClockError::within_error)),
             _ => Err(self.unexpected(doing)),
         }
     }

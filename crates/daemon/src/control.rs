@@ -1,9 +1,9 @@
-use crate::claim::{Claim, ClaimError, check_name};
+use crate::deadline_stream::DeadlineStream;
 use crate::listener_thread::ListenerThread;
 use crate::lock_file;
+use crate::name_lock::{NameLock, NameLockError, check_name};
 use crate::runtime_dir::RuntimeDir;
 use crate::socket_file::{self, SocketFile};
-use crate::timed::Timed;
 use kumade_units::Span;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -38,8 +38,8 @@ pub struct Registry<P> {
 
 /// A name that no other service of this kind can have; it answers no requests yet.
 #[derive(Debug)]
-pub struct NamedClaim<P> {
-    claim: Claim,
+pub struct ClaimedName<P> {
+    claim: NameLock,
     socket: PathBuf,
     protocol: PhantomData<fn() -> P>,
 }
@@ -50,7 +50,7 @@ pub struct ControlServer {
     // Ends before the socket goes, and that before the claim.
     _thread: ListenerThread,
     socket: SocketFile,
-    _claim: Claim,
+    _claim: NameLock,
 }
 
 /// Why a service cannot be asked, or cannot be made to answer.
@@ -58,7 +58,7 @@ pub struct ControlServer {
 pub enum ControlError {
     /// The name is impossible, or cannot be had.
     #[error(transparent)]
-    Claim(#[from] ClaimError),
+    Claim(#[from] NameLockError),
     /// Another service of this kind has the name.
     #[error("a {service} called `{name}` runs already (process {process}): end it, or choose another name")]
     Taken {
@@ -70,7 +70,7 @@ pub enum ControlError {
         process: String,
     },
     /// No service has the name.
-    #[error("no {service} called `{name}` runs here{}", instead(.running, .foreign.as_deref()))]
+    #[error("no {service} called `{name}` runs here{}", describe_alternatives(.running, .foreign.as_deref()))]
     NotRunning {
         /// What kind of service.
         service: &'static str,
@@ -112,7 +112,7 @@ pub enum ControlError {
 /// What stands behind the protocol in a reply.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Answer<R> {
+enum WireReply<R> {
     Reply(R),
     Error(String),
 }
@@ -132,44 +132,45 @@ impl<P: Protocol> Registry<P> {
     ///
     /// # Errors
     /// The name is impossible or taken, or no directory can be used.
-    pub fn claim(&self, name: &str) -> Result<NamedClaim<P>, ControlError> {
+    pub fn lock_name(&self, name: &str) -> Result<ClaimedName<P>, ControlError> {
         check_name(name)?;
-        let claim = Claim::new(&self.directory, &file_stem::<P>(name)).map_err(|error| match error {
-            ClaimError::Taken { process, .. } => {
+        let claim = NameLock::new(&self.directory, &file_stem::<P>(name)).map_err(|error| match error {
+            NameLockError::Taken { process, .. } => {
                 ControlError::Taken { service: P::SERVICE, name: name.to_owned(), process }
             }
             error => error.into(),
         })?;
         let socket = socket::<P>(claim.directory(), name);
         lock_file::remove(&socket);
-        Ok(NamedClaim { claim, socket, protocol: PhantomData })
+        Ok(ClaimedName { claim, socket, protocol: PhantomData })
     }
 
     /// Asks the service of that name.
     ///
     /// # Errors
     /// There is none, it is of another version, or it does not reply within its time.
-    pub fn ask(&self, name: &str, request: &P::Request) -> Result<P::Reply, ControlError> {
+    pub fn send_request(&self, name: &str, request: &P::Request) -> Result<P::Reply, ControlError> {
         check_name(name)?;
-        for directory in self.directory.own() {
+        for directory in self.directory.own_candidates() {
             let socket = socket::<P>(directory, name);
             match socket_file::connect(&socket) {
-                Ok(stream) => return converse::<P>(&stream, &socket, request),
-                Err(error) if is_nobody(&error) => {}
+                Ok(stream) => return exchange_messages::<P>(&stream, &socket, request),
+                Err(error) if is_not_listening(&error) => {}
                 Err(cause) => return Err(ControlError::Io { socket, cause }),
             }
         }
         Err(ControlError::NotRunning {
             service: P::SERVICE,
             name: name.to_owned(),
-            running: self.running(),
-            foreign: self.directory.foreign().map(Path::to_owned),
+            running: self.running_names(),
+            foreign: self.directory.foreign_directory().map(Path::to_owned),
         })
     }
 
     /// The names of the services that run.
-    pub fn running(&self) -> Vec<String> {
-        let entries = self.directory.own().filter_map(|directory| fs::read_dir(directory).ok()).flatten().flatten();
+    pub fn running_names(&self) -> Vec<String> {
+        let entries =
+            self.directory.own_candidates().filter_map(|directory| fs::read_dir(directory).ok()).flatten().flatten();
         let named = entries.filter_map(|entry| {
             let path = entry.path();
             let name =
@@ -180,7 +181,7 @@ impl<P: Protocol> Registry<P> {
     }
 }
 
-impl<P: Protocol> NamedClaim<P> {
+impl<P: Protocol> ClaimedName<P> {
     /// Makes the socket, and replies to requests one after the other with what `handler` returns.
     ///
     /// # Errors
@@ -189,11 +190,11 @@ impl<P: Protocol> NamedClaim<P> {
         self,
         mut handler: impl FnMut(P::Request) -> P::Reply + Send + 'static,
     ) -> Result<ControlServer, ControlError> {
-        let NamedClaim { claim, socket, .. } = self;
+        let ClaimedName { claim, socket, .. } = self;
         let failed = |cause| ControlError::Io { socket: socket.clone(), cause };
         let (file, listener) = SocketFile::bind(socket.clone()).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let serve = move |(stream, _): (UnixStream, _)| reply::<P>(&stream, &mut handler);
+        let serve = move |(stream, _): (UnixStream, _)| answer_request::<P>(&stream, &mut handler);
         let thread = ListenerThread::start("control", listener, UnixListener::accept, serve).map_err(failed)?;
         Ok(ControlServer { _thread: thread, socket: file, _claim: claim })
     }
@@ -219,12 +220,12 @@ fn protocol<P: Protocol>() -> String {
     format!("{}-control/{}", P::SERVICE, P::VERSION)
 }
 
-fn is_nobody(error: &io::Error) -> bool {
+fn is_not_listening(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
 /// Ends the sentence that a service doesn't run.
-fn instead(running: &[String], foreign: Option<&Path>) -> String {
+fn describe_alternatives(running: &[String], foreign: Option<&Path>) -> String {
     match (running, foreign) {
         ([], None) => String::new(),
         ([], Some(directory)) => format!("; those of {} are another user's", directory.display()),
@@ -232,34 +233,41 @@ fn instead(running: &[String], foreign: Option<&Path>) -> String {
     }
 }
 
-fn reply<P: Protocol>(stream: &UnixStream, handler: &mut impl FnMut(P::Request) -> P::Reply) -> io::Result<()> {
-    let stream = Timed::new(stream, MESSAGE_TIMEOUT)?;
-    let line = receive(stream.again(MESSAGE_TIMEOUT))?;
+fn answer_request<P: Protocol>(
+    stream: &UnixStream,
+    handler: &mut impl FnMut(P::Request) -> P::Reply,
+) -> io::Result<()> {
+    let stream = DeadlineStream::new(stream, MESSAGE_TIMEOUT)?;
+    let line = read_message(stream.restarted(MESSAGE_TIMEOUT))?;
     let own = protocol::<P>();
     let answer = match line.split_once(' ') {
         Some((theirs, request)) if theirs == own => match serde_json::from_str(request) {
-            Ok(request) => Answer::Reply(handler(request)),
-            Err(error) => Answer::Error(format!("the request cannot be read: {error}")),
+            Ok(request) => WireReply::Reply(handler(request)),
+            Err(error) => WireReply::Error(format!("the request cannot be read: {error}")),
         },
-        _ => Answer::Error(format!("the request cannot be read: it is not of the protocol {own}")),
+        _ => WireReply::Error(format!("the request cannot be read: it is not of the protocol {own}")),
     };
-    send(stream.again(MESSAGE_TIMEOUT), &own, &answer)
+    write_message(stream.restarted(MESSAGE_TIMEOUT), &own, &answer)
 }
 
-fn converse<P: Protocol>(stream: &UnixStream, socket: &Path, request: &P::Request) -> Result<P::Reply, ControlError> {
+fn exchange_messages<P: Protocol>(
+    stream: &UnixStream,
+    socket: &Path,
+    request: &P::Request,
+) -> Result<P::Reply, ControlError> {
     let (service, expected) = (P::SERVICE, protocol::<P>());
     let exchange = || {
-        let stream = Timed::new(stream, MESSAGE_TIMEOUT)?;
-        send(stream.again(MESSAGE_TIMEOUT), &expected, request)?;
-        receive(stream.again(MESSAGE_TIMEOUT))
+        let stream = DeadlineStream::new(stream, MESSAGE_TIMEOUT)?;
+        write_message(stream.restarted(MESSAGE_TIMEOUT), &expected, request)?;
+        read_message(stream.restarted(MESSAGE_TIMEOUT))
     };
     let failed = |cause| ControlError::Io { socket: socket.to_owned(), cause };
     let line = exchange().map_err(failed)?;
     match line.split_once(' ') {
         Some((found, answer)) if found == expected => {
             match serde_json::from_str(answer).map_err(|error| failed(error.into()))? {
-                Answer::Reply(reply) => Ok(reply),
-                Answer::Error(reason) => Err(ControlError::Refused { service, reason }),
+                WireReply::Reply(reply) => Ok(reply),
+                WireReply::Error(reason) => Err(ControlError::Refused { service, reason }),
             }
         }
         found => {
@@ -270,12 +278,12 @@ fn converse<P: Protocol>(stream: &UnixStream, socket: &Path, request: &P::Reques
     }
 }
 
-fn send(mut stream: impl Write, protocol: &str, message: &impl Serialize) -> io::Result<()> {
+fn write_message(mut stream: impl Write, protocol: &str, message: &impl Serialize) -> io::Result<()> {
     stream.write_all(format!("{protocol} {}\n", serde_json::to_string(message)?).as_bytes())
 }
 
 /// One line, within bounds of length and time.
-fn receive(stream: impl Read) -> io::Result<String> {
+fn read_message(stream: impl Read) -> io::Result<String> {
     let mut line = String::new();
     BufReader::new(stream.take(MAX_MESSAGE_BYTES)).read_line(&mut line)?;
     if line.ends_with('\n') {

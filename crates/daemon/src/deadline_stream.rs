@@ -6,20 +6,20 @@ use std::os::fd::AsFd;
 /// A stream socket of which all reading and writing must be done by a deadline, however little the peer sends or takes at a
 /// time.
 #[derive(Debug)]
-pub(crate) struct Timed<'s, S> {
+pub(crate) struct DeadlineStream<'s, S> {
     stream: &'s S,
     deadline: Time,
 }
 
-impl<'s, S: AsFd> Timed<'s, S> {
+impl<'s, S: AsFd> DeadlineStream<'s, S> {
     pub(crate) fn new(stream: &'s S, limit: Span) -> io::Result<Self> {
         socket2::SockRef::from(stream).set_nonblocking(true)?;
-        Ok(Timed { stream, deadline: clock::monotonic() + limit })
+        Ok(DeadlineStream { stream, deadline: clock::monotonic() + limit })
     }
 
     /// The same stream for another while.
-    pub(crate) fn again(&self, limit: Span) -> Self {
-        Timed { stream: self.stream, deadline: clock::monotonic() + limit }
+    pub(crate) fn restarted(&self, limit: Span) -> Self {
+        DeadlineStream { stream: self.stream, deadline: clock::monotonic() + limit }
     }
 
     fn retry<T>(
@@ -44,7 +44,7 @@ impl<'s, S: AsFd> Timed<'s, S> {
     }
 }
 
-impl<'s, S: AsFd> Read for Timed<'s, S>
+impl<'s, S: AsFd> Read for DeadlineStream<'s, S>
 where
     &'s S: Read,
 {
@@ -54,7 +54,7 @@ where
     }
 }
 
-impl<'s, S: AsFd> Write for Timed<'s, S>
+impl<'s, S: AsFd> Write for DeadlineStream<'s, S>
 where
     &'s S: Write,
 {

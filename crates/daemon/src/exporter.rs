@@ -1,5 +1,5 @@
+use crate::deadline_stream::DeadlineStream;
 use crate::listener_thread::ListenerThread;
-use crate::timed::Timed;
 use kumade_net::clock;
 use kumade_units::Span;
 use std::collections::VecDeque;
@@ -111,7 +111,7 @@ fn serve_client(
 }
 
 fn respond(stream: &TcpStream, metrics: impl FnOnce() -> String) -> io::Result<()> {
-    let mut stream = Timed::new(stream, TIMEOUT)?;
+    let mut stream = DeadlineStream::new(stream, TIMEOUT)?;
     let (status, kind, body) = match read_request(&mut stream)? {
         Some((method, path)) if path == "/metrics" || path == "/" => match method.as_str() {
             "GET" => ("200 OK", OPENMETRICS, metrics()),
@@ -123,7 +123,7 @@ fn respond(stream: &TcpStream, metrics: impl FnOnce() -> String) -> io::Result<(
     let length = body.len();
     let head =
         format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
-    stream.again(TIMEOUT).write_all((head + &body).as_bytes())
+    stream.restarted(TIMEOUT).write_all((head + &body).as_bytes())
 }
 
 /// Reads method and path, within bounds of length and time; `None` if that is not an HTTP request.

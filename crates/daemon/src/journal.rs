@@ -1,4 +1,4 @@
-use crate::lock_file::{IfLocked, LockError, LockFile, remove};
+use crate::lock_file::{LockError, LockFile, WhenLocked, remove};
 use crate::runtime_dir::RuntimeDir;
 use kumade_net::namespace::{NamespaceId, Presence};
 use serde::de::DeserializeOwned;
@@ -19,7 +19,7 @@ pub trait Leftover: Serialize + DeserializeOwned {
     type Error: Display;
 
     /// Whether what was changed is still there, and not another thing of its name.
-    fn is_there(&self) -> bool;
+    fn exists(&self) -> bool;
 
     /// Undoes the change.
     ///
@@ -67,9 +67,9 @@ impl Journal {
     pub fn record<L: Leftover>(&self, leftover: &L) -> io::Result<Record> {
         // Whoever comes next may have another environment, and must find it.
         let directory = self.directory.create_fixed().map_err(io::Error::other)?;
-        let _turn = take_turn::<L>(&directory)?;
+        let _turn = lock_kind::<L>(&directory)?;
         let process = process::id();
-        let entry = Entry { boot: boot(), namespace: NamespaceId::current()?, process, leftover };
+        let entry = Entry { boot: boot_id(), namespace: NamespaceId::current()?, process, leftover };
         let entry = serde_json::to_vec(&entry)?;
         let (path, locked) = create(&directory, &format!("{}-{process}", L::KIND))?;
         // From here on the file goes with this, also where it cannot be written.
@@ -82,9 +82,9 @@ impl Journal {
     /// Undoes the changes that killed processes have left in this namespace, and forgets those that went with others. Whatever
     /// cannot be undone is logged, and stays on record.
     pub fn recover<L: Leftover>(&self) {
-        for directory in self.directory.own() {
-            match take_turn::<L>(directory) {
-                Ok(_turn) => files::<L>(directory).iter().for_each(|path| recover_one::<L>(path)),
+        for directory in self.directory.own_candidates() {
+            match lock_kind::<L>(directory) {
+                Ok(_turn) => entry_files::<L>(directory).iter().for_each(|path| recover_one::<L>(path)),
                 Err(error) => tracing::warn!("cannot look for leftovers in {}: {error}", directory.display()),
             }
         }
@@ -93,7 +93,7 @@ impl Journal {
 
 impl Record {
     /// Leaves the change to whoever comes next, since it could not be undone.
-    pub fn leave(self) {
+    pub fn keep(self) {
         // The lock goes with the process at the latest.
         std::mem::forget(self);
     }
@@ -107,9 +107,9 @@ impl Drop for Record {
 
 /// One process at a time reads or writes the record, so that nothing is undone that another process has just undone and
 /// changed anew.
-fn take_turn<L: Leftover>(directory: &Path) -> io::Result<LockFile> {
+fn lock_kind<L: Leftover>(directory: &Path) -> io::Result<LockFile> {
     let path = directory.join(format!("{}-journal.lock", L::KIND));
-    LockFile::lock(path, IfLocked::Wait).map_err(|error| match error {
+    LockFile::lock(path, WhenLocked::Wait).map_err(|error| match error {
         LockError::Io(error) => error,
         LockError::Locked(process) => io::Error::other(format!("process {process} has the record")),
     })
@@ -126,7 +126,7 @@ fn create(directory: &Path, stem: &str) -> io::Result<(PathBuf, File)> {
     }
 }
 
-fn files<L: Leftover>(directory: &Path) -> Vec<PathBuf> {
+fn entry_files<L: Leftover>(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_record = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(L::KIND));
@@ -144,16 +144,16 @@ fn recover_one<L: Leftover>(path: &Path) {
     let mut text = String::new();
     let read = (&file).take(MAX_ENTRY_BYTES).read_to_string(&mut text);
     match read.ok().and_then(|_| serde_json::from_str::<Entry<L>>(&text).ok()) {
-        Some(entry) if entry.boot == boot() => settle(path, &entry),
+        Some(entry) if entry.boot == boot_id() => undo_entry(path, &entry),
         // The system was restarted; or the process was killed while it wrote, before it made the change.
         _ => remove(path),
     }
 }
 
-fn settle<L: Leftover>(path: &Path, Entry { namespace, process, leftover, .. }: &Entry<L>) {
+fn undo_entry<L: Leftover>(path: &Path, Entry { namespace, process, leftover, .. }: &Entry<L>) {
     match namespace.presence() {
         Presence::Elsewhere => {}
-        Presence::Here if leftover.is_there() => match leftover.undo() {
+        Presence::Here if leftover.exists() => match leftover.undo() {
             Ok(()) => {
                 tracing::info!("undid a change of {} that process {process} had left", L::KIND);
                 remove(path);
@@ -170,6 +170,6 @@ fn settle<L: Leftover>(path: &Path, Entry { namespace, process, leftover, .. }: 
 const MAX_ENTRY_BYTES: u64 = 1 << 20;
 
 /// Differs from one start of the system to the next.
-fn boot() -> String {
+fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }

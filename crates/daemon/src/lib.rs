@@ -1,7 +1,7 @@
-//! What every daemon of this workspace needs, once: a resource has one owner at a time ([`Claim`],
-//! [`NamespaceClaim`]); a running service is asked and changed through a control socket with typed requests ([`Registry`]);
+//! What every daemon of this workspace needs, once: a resource has one owner at a time ([`NameLock`],
+//! [`NamespaceLock`]); a running service is asked and changed through a control socket with typed requests ([`Registry`]);
 //! metrics are fetched by Prometheus ([`Exporter`]); where there is not room for all who connect, the busiest network gives
-//! way ([`Members`]); a signal ends it cleanly ([`signals`]); and what it changed in the system is undone by the next one
+//! way ([`FairAdmission`]); a signal ends it cleanly ([`signals`]); and what it changed in the system is undone by the next one
 //! where it was killed ([`Journal`]).
 //!
 //! All of it is plain threads. Files are in a [`RuntimeDir`], which only its user may enter. A client of either socket,
@@ -9,15 +9,16 @@
 //! conversation a deadline.
 #![forbid(unsafe_code)]
 
-mod claim;
 mod control;
+mod deadline_stream;
 mod exporter;
+mod fair_admission;
 mod journal;
 mod listen_address;
 mod listener_thread;
 mod lock_file;
-mod members;
-mod namespace_claim;
+mod name_lock;
+mod namespace_lock;
 mod network;
 mod policy_routes;
 mod private_directory;
@@ -26,15 +27,14 @@ mod runtime_dir;
 pub mod signals;
 mod socket_file;
 mod text_file;
-mod timed;
 
-pub use claim::{Claim, ClaimError, check_name};
-pub use control::{ControlError, ControlServer, NamedClaim, Protocol, Registry};
+pub use control::{ClaimedName, ControlError, ControlServer, Protocol, Registry};
 pub use exporter::{Exporter, ExporterError};
+pub use fair_admission::FairAdmission;
 pub use journal::{Journal, Leftover, Record};
 pub use listen_address::{ListenAddressError, listen_address, metrics_address};
-pub use members::Members;
-pub use namespace_claim::NamespaceClaim;
+pub use name_lock::{NameLock, NameLockError, check_name};
+pub use namespace_lock::NamespaceLock;
 pub use network::Network;
 pub use policy_routes::InstalledRoutes;
 pub use private_directory::PrivateDirectory;

@@ -17,7 +17,7 @@ pub struct ListenAddressError {
 /// # Errors
 /// It is none of these.
 pub fn listen_address(text: &str, port: u16) -> Result<SocketAddr, ListenAddressError> {
-    read(text, Ipv6Addr::UNSPECIFIED.into(), Some(port))
+    parse_address(text, Ipv6Addr::UNSPECIFIED.into(), Some(port))
 }
 
 /// Where metrics are fetched: `9272`, which is on the loopback interface alone, or `192.0.2.1:9272`.
@@ -25,11 +25,11 @@ pub fn listen_address(text: &str, port: u16) -> Result<SocketAddr, ListenAddress
 /// # Errors
 /// It is neither.
 pub fn metrics_address(text: &str) -> Result<SocketAddr, ListenAddressError> {
-    read(text, Ipv4Addr::LOCALHOST.into(), None)
+    parse_address(text, Ipv4Addr::LOCALHOST.into(), None)
 }
 
 /// What is not said is filled in; without `port`, that must be said.
-fn read(text: &str, address: IpAddr, port: Option<u16>) -> Result<SocketAddr, ListenAddressError> {
+fn parse_address(text: &str, address: IpAddr, port: Option<u16>) -> Result<SocketAddr, ListenAddressError> {
     let text = text.trim();
     let only_port = text.strip_prefix(':').unwrap_or(text).parse().map(|port| SocketAddr::new(address, port));
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);

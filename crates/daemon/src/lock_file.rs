@@ -13,7 +13,7 @@ pub(crate) struct LockFile {
 
 /// What to do while another process has the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IfLocked {
+pub(crate) enum WhenLocked {
     Wait,
     Refuse,
 }
@@ -27,12 +27,12 @@ pub(crate) enum LockError {
 }
 
 impl LockFile {
-    pub(crate) fn lock(path: PathBuf, if_locked: IfLocked) -> Result<Self, LockError> {
+    pub(crate) fn lock(path: PathBuf, if_locked: WhenLocked) -> Result<Self, LockError> {
         loop {
-            let file = open(&path).map_err(LockError::Io)?;
+            let file = open_lock_file(&path).map_err(LockError::Io)?;
             let mut locked = flock(file, if_locked)?;
             // The former owner may have removed the file after it was opened here.
-            if !is_still(&path, &locked).map_err(LockError::Io)? {
+            if !is_same_file(&path, &locked).map_err(LockError::Io)? {
                 continue;
             }
             let written = locked.set_len(0).and_then(|()| write!(locked, "{}", std::process::id()));
@@ -58,10 +58,10 @@ pub(crate) fn remove(path: &Path) {
     }
 }
 
-fn flock(file: File, if_locked: IfLocked) -> Result<File, LockError> {
+fn flock(file: File, if_locked: WhenLocked) -> Result<File, LockError> {
     let locked = match if_locked {
-        IfLocked::Wait => file.lock().map_err(TryLockError::Error),
-        IfLocked::Refuse => file.try_lock(),
+        WhenLocked::Wait => file.lock().map_err(TryLockError::Error),
+        WhenLocked::Refuse => file.try_lock(),
     };
     match locked {
         Ok(()) => Ok(file),
@@ -70,11 +70,11 @@ fn flock(file: File, if_locked: IfLocked) -> Result<File, LockError> {
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
+fn open_lock_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-fn is_still(path: &Path, file: &File) -> io::Result<bool> {
+fn is_same_file(path: &Path, file: &File) -> io::Result<bool> {
     match fs::metadata(path) {
         Ok(found) => Ok(found.ino() == file.metadata()?.ino()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

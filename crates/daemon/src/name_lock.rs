@@ -1,4 +1,4 @@
-use crate::lock_file::{IfLocked, LockError, LockFile};
+use crate::lock_file::{LockError, LockFile, WhenLocked};
 use crate::runtime_dir::{NoRuntimeDir, RuntimeDir};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use thiserror::Error;
 /// The right to a resource, such as a name or a network interface, as long as this lives and no longer than its process: the
 /// claim of a process that was killed is free.
 #[derive(Debug)]
-pub struct Claim {
+pub struct NameLock {
     directory: PathBuf,
     _lock: LockFile,
 }
 
 /// Why a resource cannot be claimed.
 #[derive(Debug, Error)]
-pub enum ClaimError {
+pub enum NameLockError {
     /// It would not make a file name.
     #[error("`{0}` cannot be a name here: give 1 to 64 letters, digits, `-` and `_`")]
     Name(String),
@@ -43,20 +43,20 @@ pub enum ClaimError {
 const MAX_RESOURCE_BYTES: usize = 128;
 const MAX_NAME_BYTES: usize = 64;
 
-impl Claim {
+impl NameLock {
     /// Claims a resource among the users of this directory.
     ///
     /// # Errors
-    /// [`ClaimError::Taken`] where it has an owner; or no lock file can be made for it.
-    pub fn new(directory: &RuntimeDir, resource: &str) -> Result<Self, ClaimError> {
-        check(resource, MAX_RESOURCE_BYTES)?;
+    /// [`NameLockError::Taken`] where it has an owner; or no lock file can be made for it.
+    pub fn new(directory: &RuntimeDir, resource: &str) -> Result<Self, NameLockError> {
+        check_length(resource, MAX_RESOURCE_BYTES)?;
         let directory = directory.create()?;
         let path = directory.join(format!("{resource}.lock"));
-        let lock = LockFile::lock(path.clone(), IfLocked::Refuse).map_err(|error| match error {
-            LockError::Locked(process) => ClaimError::Taken { resource: resource.to_owned(), process },
-            LockError::Io(cause) => ClaimError::Io { path, cause },
+        let lock = LockFile::lock(path.clone(), WhenLocked::Refuse).map_err(|error| match error {
+            LockError::Locked(process) => NameLockError::Taken { resource: resource.to_owned(), process },
+            LockError::Io(cause) => NameLockError::Io { path, cause },
         })?;
-        Ok(Claim { directory, _lock: lock })
+        Ok(NameLock { directory, _lock: lock })
     }
 
     /// Where its lock file is.
@@ -69,12 +69,12 @@ impl Claim {
 ///
 /// # Errors
 /// It would not make a file name.
-pub fn check_name(name: &str) -> Result<(), ClaimError> {
-    check(name, MAX_NAME_BYTES)
+pub fn check_name(name: &str) -> Result<(), NameLockError> {
+    check_length(name, MAX_NAME_BYTES)
 }
 
-fn check(name: &str, max_bytes: usize) -> Result<(), ClaimError> {
+fn check_length(name: &str, max_bytes: usize) -> Result<(), NameLockError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let is_name = (1..=max_bytes).contains(&name.len()) && name.chars().all(fits);
-    if is_name { Ok(()) } else { Err(ClaimError::Name(name.to_owned())) }
+    if is_name { Ok(()) } else { Err(NameLockError::Name(name.to_owned())) }
 }

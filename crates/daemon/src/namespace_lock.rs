@@ -1,4 +1,4 @@
-use crate::claim::ClaimError;
+use crate::name_lock::NameLockError;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io;
@@ -12,37 +12,37 @@ use std::path::PathBuf;
 /// It is the name of a socket in that namespace (unix(7), abstract), so that it depends neither on a directory nor on the
 /// environment. Any process there may take the name: a claim keeps programs from disturbing each other by mistake.
 #[derive(Debug)]
-pub struct NamespaceClaim {
+pub struct NamespaceLock {
     _name: UnixListener,
 }
 
-impl NamespaceClaim {
+impl NamespaceLock {
     /// Claims `resource`, such as `interface-2`.
     ///
     /// # Errors
-    /// [`ClaimError::Taken`] where it has an owner; or the system refuses the name.
-    pub fn new(resource: &str) -> Result<Self, ClaimError> {
-        let failed = |cause| ClaimError::Io { path: PathBuf::from(format!("@{}", name(resource))), cause };
-        let address = SocketAddr::from_abstract_name(name(resource)).map_err(failed)?;
+    /// [`NameLockError::Taken`] where it has an owner; or the system refuses the name.
+    pub fn new(resource: &str) -> Result<Self, NameLockError> {
+        let failed = |cause| NameLockError::Io { path: PathBuf::from(format!("@{}", abstract_name(resource))), cause };
+        let address = SocketAddr::from_abstract_name(abstract_name(resource)).map_err(failed)?;
         match UnixListener::bind_addr(&address) {
-            Ok(listener) => Ok(NamespaceClaim { _name: listener }),
+            Ok(listener) => Ok(NamespaceLock { _name: listener }),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                Err(ClaimError::Taken { resource: resource.to_owned(), process: owner(resource) })
+                Err(NameLockError::Taken { resource: resource.to_owned(), process: describe_owner(resource) })
             }
             Err(error) => Err(failed(error)),
         }
     }
 }
 
-fn name(resource: &str) -> String {
+fn abstract_name(resource: &str) -> String {
     format!("kumade/{resource}")
 }
 
 /// The number of the process that has it, and its user, if it is another's; or `unknown`.
-fn owner(resource: &str) -> String {
+fn describe_owner(resource: &str) -> String {
     let ask = || -> io::Result<String> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
-        socket.connect(&SockAddr::unix(format!("\0{}", name(resource)))?)?;
+        socket.connect(&SockAddr::unix(format!("\0{}", abstract_name(resource)))?)?;
         let peer = getsockopt(&socket, PeerCredentials)?;
         let other = nix::unistd::geteuid().as_raw() != peer.uid();
         // A process of another PID namespace has no number here.

@@ -8,7 +8,7 @@ pub struct Network(IpAddr);
 
 impl Network {
     /// The network of `address`; an IPv4-mapped IPv6 address is IPv4.
-    pub fn of(address: IpAddr) -> Self {
+    pub fn containing(address: IpAddr) -> Self {
         Network(match address.to_canonical() {
             IpAddr::V4(v4) => Ipv4Addr::from_bits(v4.to_bits() & (u32::MAX << 8)).into(),
             IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 80)).into(),
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn a_network_is_a_24_or_a_48() {
-        let of = |address: &str| Network::of(address.parse().unwrap());
+        let of = |address: &str| Network::containing(address.parse().unwrap());
         assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:ffff::1"));
         assert_ne!(of("2001:db8:1::1"), of("2001:db8:2::1"));
         assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.200"));

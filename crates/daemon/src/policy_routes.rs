@@ -41,7 +41,7 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
 
     /// # Errors
     /// The system refuses one; the others are removed with this.
-    pub fn add(&self) -> Result<(), SetupError> {
+    pub fn install(&self) -> Result<(), SetupError> {
         self.routes.iter().try_for_each(PolicyRoute::add)
     }
 }
@@ -63,7 +63,7 @@ impl<R> Drop for InstalledRoutes<R> {
     fn drop(&mut self) {
         if let Err(error) = self.leftover.undo() {
             tracing::warn!("routes stay behind until a gateway or tunnel starts: {error}");
-            self.record.take().into_iter().for_each(Record::leave);
+            self.record.take().into_iter().for_each(Record::keep);
         }
     }
 }
@@ -79,7 +79,7 @@ impl Leftover for Routes {
     const KIND: &'static str = "policy-routes";
     type Error = SetupError;
 
-    fn is_there(&self) -> bool {
+    fn exists(&self) -> bool {
         // What is gone of them already need not be removed.
         true
     }

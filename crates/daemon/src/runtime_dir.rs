@@ -34,7 +34,7 @@ impl RuntimeDir {
 
     fn in_environment(name: &str, variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-        let user = outside(nix::unistd::geteuid().as_raw(), &map);
+        let user = user_outside_namespace(nix::unistd::geteuid().as_raw(), &map);
         let below = |directory: OsString| Path::new(&directory).join(name);
         let fixed = [format!("/run/{name}"), format!("/run/user/{user}/{name}"), format!("/tmp/{name}-{user}")];
         let rest = [Path::new("/run").join(name), std::env::temp_dir().join(format!("{name}-{user}"))];
@@ -45,7 +45,7 @@ impl RuntimeDir {
     }
 
     /// This directory alone.
-    pub fn only(directory: impl Into<PathBuf>) -> Self {
+    pub fn from_path(directory: impl Into<PathBuf>) -> Self {
         let candidates = vec![directory.into()];
         RuntimeDir { fixed: candidates.clone(), candidates }
     }
@@ -61,13 +61,13 @@ impl RuntimeDir {
     }
 
     /// All that exist and are this user's. Directories of other users are not trusted.
-    pub(crate) fn own(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn own_candidates(&self) -> impl Iterator<Item = &Path> {
         let others = self.fixed.iter().filter(|directory| !self.candidates.contains(directory));
         self.candidates.iter().chain(others).map(PathBuf::as_path).filter(|directory| is_own(directory))
     }
 
     /// One that exists and is another user's.
-    pub(crate) fn foreign(&self) -> Option<&Path> {
+    pub(crate) fn foreign_directory(&self) -> Option<&Path> {
         self.candidates.iter().map(PathBuf::as_path).find(|directory| directory.exists() && !is_own(directory))
     }
 }
@@ -100,7 +100,7 @@ fn is_own(directory: &Path) -> bool {
 }
 
 /// The user's number outside of this user namespace, by the namespace's map: user_namespaces(7).
-fn outside(user: u32, map: &str) -> u32 {
+fn user_outside_namespace(user: u32, map: &str) -> u32 {
     let number = |word: Option<&str>| word.and_then(|word| word.parse::<u32>().ok());
     let found = map.lines().find_map(|line| {
         let mut words = line.split_whitespace();
@@ -122,16 +122,16 @@ mod tests {
         let in_unit = |variable: &str| (variable == "RUNTIME_DIRECTORY").then(|| unit.clone().into_os_string());
         let record = RuntimeDir::in_environment("kumade", in_unit).create_fixed().unwrap();
         assert_eq!(record, unit.join("kumade"));
-        assert!(RuntimeDir::in_environment("kumade", in_unit).own().any(|directory| directory == record));
+        assert!(RuntimeDir::in_environment("kumade", in_unit).own_candidates().any(|directory| directory == record));
         fs::remove_dir_all(&unit).unwrap();
     }
 
     #[test]
     fn a_user_has_the_same_directory_inside_and_outside_of_a_user_namespace() {
         let within = "         0       1000          1\n         1     100000      65536\n";
-        assert_eq!([0, 1, 7].map(|user| outside(user, within)), [1000, 100_000, 100_006]);
+        assert_eq!([0, 1, 7].map(|user| user_outside_namespace(user, within)), [1000, 100_000, 100_006]);
         for map in ["0 0 4294967295\n", "", "0 1", "-1 2 3"] {
-            assert_eq!(outside(1000, map), 1000, "{map}");
+            assert_eq!(user_outside_namespace(1000, map), 1000, "{map}");
         }
     }
 }

@@ -12,19 +12,19 @@ use std::sync::atomic::AtomicBool;
 ///
 /// # Errors
 /// The system refuses a handler.
-pub fn termination() -> io::Result<Arc<AtomicBool>> {
-    listen(None)
+pub fn termination_flag() -> io::Result<Arc<AtomicBool>> {
+    register_handlers(None)
 }
 
 /// As [`termination`]; a second signal ends the process at once, with this exit status.
 ///
 /// # Errors
 /// The system refuses a handler.
-pub fn termination_or_exit(status: i32) -> io::Result<Arc<AtomicBool>> {
-    listen(Some(status))
+pub fn termination_flag_or_exit(status: i32) -> io::Result<Arc<AtomicBool>> {
+    register_handlers(Some(status))
 }
 
-fn listen(second: Option<i32>) -> io::Result<Arc<AtomicBool>> {
+fn register_handlers(second: Option<i32>) -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         if signal == SIGHUP && is_ignored(signal) {
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_signal_sets_the_flag() {
-        let stop = termination().unwrap();
+        let stop = termination_flag().unwrap();
         assert!(!stop.load(Ordering::SeqCst));
         signal_hook::low_level::raise(SIGTERM).unwrap();
         assert!(stop.load(Ordering::SeqCst));

@@ -1,6 +1,6 @@
 //! The control socket with real clients, well-behaved and hostile.
 
-use kumade_daemon::{ClaimError, ControlError, ControlServer, Protocol, Registry, RuntimeDir};
+use kumade_daemon::{ControlError, ControlServer, NameLockError, Protocol, Registry, RuntimeDir};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{Read, Write};
@@ -53,12 +53,12 @@ fn directory(name: &str) -> PathBuf {
 }
 
 fn registry<P: Protocol>(directory: &Path) -> Registry<P> {
-    Registry::new(RuntimeDir::only(directory))
+    Registry::new(RuntimeDir::from_path(directory))
 }
 
 fn serve(registry: &Registry<Adder>, name: &str) -> Result<ControlServer, ControlError> {
     let mut sum = 0;
-    registry.claim(name)?.serve(move |request| match request {
+    registry.lock_name(name)?.serve(move |request| match request {
         Request::Add(number) => {
             sum += number;
             Reply::Sum(sum)
@@ -73,11 +73,11 @@ fn a_service_is_asked_by_its_name() {
     let server = serve(&registry, "one").unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(server.socket()), mode(server.socket().parent().unwrap())), (0o600, 0o700));
-    assert_eq!(registry.ask("one", &Request::Add(2)).unwrap(), Reply::Sum(2));
-    assert_eq!(registry.ask("one", &Request::Add(3)).unwrap(), Reply::Sum(5));
-    let long = registry.ask("one", &Request::Fill(1 << 20)).unwrap();
+    assert_eq!(registry.send_request("one", &Request::Add(2)).unwrap(), Reply::Sum(2));
+    assert_eq!(registry.send_request("one", &Request::Add(3)).unwrap(), Reply::Sum(5));
+    let long = registry.send_request("one", &Request::Fill(1 << 20)).unwrap();
     assert!(matches!(long, Reply::Text(text) if text.len() == 1 << 20));
-    let error = registry.ask("two", &Request::Add(1)).unwrap_err().to_string();
+    let error = registry.send_request("two", &Request::Add(1)).unwrap_err().to_string();
     assert_eq!(error, "no adder called `two` runs here; running: one");
 }
 
@@ -88,7 +88,7 @@ fn a_name_has_one_owner_and_is_free_again_afterwards() {
     let first = serve(&registry, "same").unwrap();
     let error = serve(&registry, "same").unwrap_err().to_string();
     assert!(error.contains(&format!("`same` runs already (process {})", std::process::id())), "{error}");
-    assert!(registry.ask("same", &Request::Add(1)).is_ok(), "the first is unharmed");
+    assert!(registry.send_request("same", &Request::Add(1)).is_ok(), "the first is unharmed");
     drop(first);
     assert_eq!(fs::read_dir(&path).unwrap().count(), 0, "nothing is left");
     drop(serve(&registry, "same").unwrap());
@@ -100,8 +100,8 @@ fn a_directory_may_have_a_longer_name_than_the_address_of_a_socket() {
     let path = directory(&"long".repeat(30));
     let registry = registry::<Adder>(&path);
     let _server = serve(&registry, "one").unwrap();
-    assert_eq!(registry.ask("one", &Request::Add(2)).unwrap(), Reply::Sum(2));
-    assert_eq!(registry.running(), ["one"]);
+    assert_eq!(registry.send_request("one", &Request::Add(2)).unwrap(), Reply::Sum(2));
+    assert_eq!(registry.running_names(), ["one"]);
 }
 
 #[test]
@@ -112,11 +112,11 @@ fn files_of_a_killed_process_are_no_obstacle() {
     drop(UnixListener::bind(path.join("adder-late.sock")).unwrap());
     fs::write(path.join("adder-late.lock"), "99999999").unwrap();
     let registry = registry::<Adder>(&path);
-    assert!(matches!(registry.ask("late", &Request::Add(1)), Err(ControlError::NotRunning { .. })));
-    assert!(registry.running().is_empty());
+    assert!(matches!(registry.send_request("late", &Request::Add(1)), Err(ControlError::NotRunning { .. })));
+    assert!(registry.running_names().is_empty());
     let _server = serve(&registry, "late").unwrap();
     assert_eq!(
-        (registry.ask("late", &Request::Add(1)).unwrap(), registry.running()),
+        (registry.send_request("late", &Request::Add(1)).unwrap(), registry.running_names()),
         (Reply::Sum(1), vec!["late".into()])
     );
 }
@@ -125,9 +125,9 @@ fn files_of_a_killed_process_are_no_obstacle() {
 fn names_that_make_no_file_name_are_refused() {
     let registry = registry::<Adder>(&directory("names"));
     for name in ["", "../up", "a/b", "a b", &"x".repeat(65), "ä"] {
-        assert!(matches!(serve(&registry, name), Err(ControlError::Claim(ClaimError::Name(_)))), "{name}");
-        let asked = registry.ask(name, &Request::Add(1));
-        assert!(matches!(asked, Err(ControlError::Claim(ClaimError::Name(_)))), "{name}");
+        assert!(matches!(serve(&registry, name), Err(ControlError::Claim(NameLockError::Name(_)))), "{name}");
+        let asked = registry.send_request(name, &Request::Add(1));
+        assert!(matches!(asked, Err(ControlError::Claim(NameLockError::Name(_)))), "{name}");
     }
 }
 
@@ -139,7 +139,7 @@ fn a_directory_that_is_not_the_users_is_not_used() {
     let registry = registry::<Adder>(&path);
     let error = serve(&registry, "x").unwrap_err().to_string();
     assert!(error.contains("XDG_RUNTIME_DIR"), "{error}");
-    let error = registry.ask("x", &Request::Add(1)).unwrap_err().to_string();
+    let error = registry.send_request("x", &Request::Add(1)).unwrap_err().to_string();
     assert!(error.contains("are another user's"), "{error}");
     fs::remove_file(&path).unwrap();
 }
@@ -148,7 +148,7 @@ fn a_directory_that_is_not_the_users_is_not_used() {
 fn another_version_is_told_so() {
     let path = directory("version");
     let _server = serve(&registry(&path), "one").unwrap();
-    let error = registry::<OldAdder>(&path).ask("one", &Request::Add(1)).unwrap_err().to_string();
+    let error = registry::<OldAdder>(&path).send_request("one", &Request::Add(1)).unwrap_err().to_string();
     assert_eq!(
         error,
         "the adder speaks adder-control/2 in place of adder-control/1: it runs another version of this program"
@@ -184,9 +184,9 @@ fn hostile_clients_cost_bounded_memory_and_time() {
         begun.elapsed()
     });
     let begun = Instant::now();
-    let mut reply = registry.ask("h", &Request::Add(1));
+    let mut reply = registry.send_request("h", &Request::Add(1));
     while reply.is_err() && begun.elapsed() < Duration::from_secs(50) {
-        reply = registry.ask("h", &Request::Add(1));
+        reply = registry.send_request("h", &Request::Add(1));
     }
     assert!(reply.is_ok(), "{reply:?}");
     assert!(dripping.join().unwrap() < Duration::from_secs(60), "the slow client was never cut off");

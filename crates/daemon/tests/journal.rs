@@ -1,6 +1,6 @@
 //! Changes to the system are undone once, in the namespace where they were made, and only where their process is dead.
 
-use kumade_daemon::{Claim, ClaimError, Journal, Leftover, RuntimeDir};
+use kumade_daemon::{Journal, Leftover, NameLock, NameLockError, RuntimeDir};
 use kumade_net::namespace::{Namespace, NamespaceId};
 use kumade_netns_testbed::{eventually, in_namespaces};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ impl Leftover for Created {
     const KIND: &'static str = "created";
     type Error = io::Error;
 
-    fn is_there(&self) -> bool {
+    fn exists(&self) -> bool {
         self.file.exists()
     }
 
@@ -43,11 +43,11 @@ fn records(directory: &Path) -> usize {
 }
 
 fn journal(directory: &Path) -> Journal {
-    Journal::new(RuntimeDir::only(directory.join("run")))
+    Journal::new(RuntimeDir::from_path(directory.join("run")))
 }
 
 fn create(directory: &Path) {
-    let _claim = Claim::new(&RuntimeDir::only(directory.join("run")), "resource").unwrap();
+    let _claim = NameLock::new(&RuntimeDir::from_path(directory.join("run")), "resource").unwrap();
     let file = directory.join("file");
     let _record = journal(directory).record(&Created { file: file.clone() }).unwrap();
     fs::write(file, "").unwrap();
@@ -72,15 +72,15 @@ fn a_killed_process_is_cleaned_up_after_and_a_living_one_is_left_alone() {
     }
     let test = "a_killed_process_is_cleaned_up_after_and_a_living_one_is_left_alone";
     let directory = directory("killed-journal");
-    let (run, file) = (RuntimeDir::only(directory.join("run")), directory.join("file"));
+    let (run, file) = (RuntimeDir::from_path(directory.join("run")), directory.join("file"));
     let mut child = start(&directory, test);
     journal(&directory).recover::<Created>();
     assert!(file.exists(), "its process lives");
-    let error = Claim::new(&run, "resource").unwrap_err();
-    assert!(matches!(&error, ClaimError::Taken { process, .. } if *process == child.id().to_string()), "{error}");
+    let error = NameLock::new(&run, "resource").unwrap_err();
+    assert!(matches!(&error, NameLockError::Taken { process, .. } if *process == child.id().to_string()), "{error}");
     child.kill().unwrap();
     child.wait().unwrap();
-    drop(Claim::new(&run, "resource").unwrap());
+    drop(NameLock::new(&run, "resource").unwrap());
     assert_eq!((file.exists(), records(&directory)), (true, 1));
     journal(&directory).recover::<Created>();
     assert_eq!((file.exists(), records(&directory)), (false, 0));

@@ -1,6 +1,6 @@
 //! A claim holds in its network namespace, whoever claims there, and in no other.
 
-use kumade_daemon::{ClaimError, NamespaceClaim};
+use kumade_daemon::{NameLockError, NamespaceLock};
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::in_namespaces;
 
@@ -8,12 +8,12 @@ use kumade_netns_testbed::in_namespaces;
 fn a_claim_holds_in_its_network_namespace() {
     in_namespaces("a_claim_holds_in_its_network_namespace", || {
         let (here, there) = (Namespace::new().unwrap(), Namespace::new().unwrap());
-        let claim = |inside: &Namespace| inside.run(|| NamespaceClaim::new("interface-7")).unwrap();
+        let claim = |inside: &Namespace| inside.run(|| NamespaceLock::new("interface-7")).unwrap();
         let first = claim(&here).unwrap();
         // However often it is asked for.
         for _ in 0..300 {
             let error = claim(&here).unwrap_err();
-            assert!(matches!(&error, ClaimError::Taken { .. }), "{error}");
+            assert!(matches!(&error, NameLockError::Taken { .. }), "{error}");
         }
         let second = claim(&there).unwrap();
         drop(first);
@@ -25,7 +25,7 @@ fn a_claim_holds_in_its_network_namespace() {
 #[test]
 fn the_owner_is_named() {
     let name = format!("test-{}", std::process::id());
-    let _claim = NamespaceClaim::new(&name).unwrap();
-    let Err(ClaimError::Taken { process, .. }) = NamespaceClaim::new(&name) else { panic!("claimed twice") };
+    let _claim = NamespaceLock::new(&name).unwrap();
+    let Err(NameLockError::Taken { process, .. }) = NamespaceLock::new(&name) else { panic!("claimed twice") };
     assert_eq!(process, std::process::id().to_string());
 }

@@ -30,7 +30,7 @@ pub struct RemoteConfig {
     /// packets of every length. None at all, where such are to be sent on all of them.
     pub interface_mtus: Vec<Option<u32>>,
     /// Hosts send no longer packets, in bytes, whatever the paths pass.
-    pub max_packet: u32,
+    pub max_packet_bytes: u32,
     /// How its packets are shared over those paths.
     pub bond: BondConfig,
     /// How packets that come from it are put in order.

@@ -23,7 +23,7 @@
 //!
 //! # Lengths of packets
 //!
-//! The MTU of each path is discovered ([`kumade_multipath::PathMtu`]). A packet that is too long for a path takes another one; for
+//! The MTU of each path is discovered ([`kumade_multipath::PathMtuDiscovery`]). A packet that is too long for a path takes another one; for
 //! one that is too long for all of them, its host gets an ICMP error. TCP connections are kept from that: the maximum
 //! segment size that their ends announce is lowered, both ways, to what all paths pass.
 //!

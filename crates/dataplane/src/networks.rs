@@ -22,7 +22,7 @@ impl Networks {
         Ok(Networks(networks))
     }
 
-    pub(crate) fn peer(&self, address: IpAddr) -> Option<usize> {
+    pub(crate) fn find_peer(&self, address: IpAddr) -> Option<usize> {
         self.0.iter().find(|(network, _)| network.contains(&address)).map(|(_, peer)| *peer)
     }
 }
@@ -42,7 +42,7 @@ mod tests {
         for (address, peer) in
             [("10.1.2.3", Some(0)), ("10.1.3.3", Some(1)), ("192.0.2.1", Some(0)), ("fd01::1", Some(1)), ("::1", None)]
         {
-            assert_eq!(table.peer(address.parse().unwrap()), peer, "{address}");
+            assert_eq!(table.find_peer(address.parse().unwrap()), peer, "{address}");
         }
     }
 

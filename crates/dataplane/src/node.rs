@@ -3,13 +3,13 @@ use crate::handshakes::Handshakes;
 use crate::networks::Networks;
 use crate::outer_headers::OuterHeaders;
 use crate::packet_buffer::{HEADROOM, PacketBuffer};
-use crate::remote::{Remote, Unsealed};
+use crate::remote::{Remote, UnsealedDatagram};
 use crate::shard_message::{
-    Content, MAX_SHARDS, Occasion, ShardMessage, ShardSeed, own_path, session_path, session_paths,
+    HandshakeTrigger, MAX_SHARDS, ShardMessage, ShardMessageContent, ShardSeed, session_path, session_paths, shard_path,
 };
 use crate::statistics::{NodeStatistics, RemoteStatus};
 use kumade_link::Label;
-use kumade_multipath::{CarrierState, Class, PathId, SharedPaths};
+use kumade_multipath::{PathId, SharedPaths, StreamDelivery, TrafficClass};
 use kumade_noise_session::{Endpoint, Event, Kind, PeerId, Route, Session, SessionTable};
 use kumade_packet::{Classification, Ecn};
 use kumade_units::{Rate, Time};
@@ -22,17 +22,17 @@ use std::ops::DerefMut;
 pub struct Node<B> {
     /// Of several shards of a node, the first is 0.
     shard: usize,
-    shards: usize,
+    shard_count: usize,
     handshakes: Handshakes,
     /// What other shards are to be told, with their numbers.
     messages: Vec<(usize, ShardMessage)>,
     sessions: SessionTable,
     networks: Networks,
     remotes: Vec<Remote<B>>,
-    by_peer: BTreeMap<PeerId, usize>,
-    buffers: Box<dyn Fn(usize) -> B>,
+    remote_by_peer: BTreeMap<PeerId, usize>,
+    new_buffer: Box<dyn Fn(usize) -> B>,
     /// In order, and not yet checked for their sources; empty between calls.
-    arrived: Vec<PacketBuffer<B>>,
+    resequenced: Vec<PacketBuffer<B>>,
     delivered: Vec<PacketBuffer<B>>,
     statistics: NodeStatistics,
 }
@@ -41,7 +41,7 @@ pub struct Node<B> {
 #[derive(Debug)]
 pub struct Outbound<B> {
     /// From which socket ([`Route::path`]), and where.
-    pub to: Route,
+    pub route: Route,
     /// What the ECN field of its IP header says: that of the packet in it, so that queues on the path may mark it instead of
     /// dropping it (RFC 6040 §4.1).
     pub ecn: Ecn,
@@ -94,14 +94,14 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         buffers: Box<dyn Fn(usize) -> B>,
         now: Time,
     ) -> Result<Self, NodeError> {
-        Node::first_of(1, config, random, buffers, now)
+        Node::first_shard(1, config, random, buffers, now)
     }
 
     /// The first shard of a node that has so many, from 1 to [`MAX_SHARDS`]; the others are made of its [seeds](Node::seed).
     ///
     /// # Errors
     /// As [`Node::new`].
-    pub fn first_of(
+    pub fn first_shard(
         shards: usize,
         config: NodeConfig,
         random: Box<dyn CryptoRng + Send>,
@@ -125,16 +125,16 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             let paths = SharedPaths::new(&remote.bond.paths, shards, now);
             remotes.push((remote, peer, paths));
         }
-        Node::build(0, shards, Handshakes::Here(Box::new(endpoint)), remotes, buffers, now)
+        Node::build(0, shards, Handshakes::Local(Box::new(endpoint)), remotes, buffers, now)
     }
 
     /// What another shard of this node, which is the first, begins with: number 1 and so on. Its datagrams go to and come from
     /// sockets of its own, those for the peers' shards of the same number: their ports are that of the first one and that
     /// number, until they write from elsewhere.
-    pub fn seed(&self, shard: usize) -> ShardSeed {
+    pub fn shard_seed(&self, shard: usize) -> ShardSeed {
         let port = |route: &mut Route| route.address.set_port(route.address.port().wrapping_add(shard as u16));
         let remotes = self.remotes.iter().map(|remote| {
-            let (mut config, peer, paths) = remote.seed();
+            let (mut config, peer, paths) = remote.shard_seed();
             config.routes.iter_mut().flatten().for_each(port);
             (config, peer, paths)
         });
@@ -145,9 +145,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     ///
     /// # Errors
     /// As [`Node::new`].
-    pub fn of_seed(seed: ShardSeed, buffers: Box<dyn Fn(usize) -> B>, now: Time) -> Result<Self, NodeError> {
-        let shards = seed.remotes.first().map_or(1, |(.., paths)| paths.shards());
-        Node::build(seed.shard, shards, Handshakes::in_first_shard(), seed.remotes, buffers, now)
+    pub fn from_seed(seed: ShardSeed, buffers: Box<dyn Fn(usize) -> B>, now: Time) -> Result<Self, NodeError> {
+        let shards = seed.remotes.first().map_or(1, |(.., paths)| paths.shard_count());
+        Node::build(seed.shard, shards, Handshakes::delegated(), seed.remotes, buffers, now)
     }
 
     fn build(
@@ -163,15 +163,15 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         let remote = |(config, peer, paths)| Remote::new(config, peer, paths, shard, now);
         Ok(Node {
             shard,
-            shards,
+            shard_count: shards,
             handshakes,
             messages: Vec::new(),
             sessions: SessionTable::new(),
             networks,
             remotes: remotes.into_iter().map(remote).collect::<Result<_, _>>()?,
-            by_peer,
-            buffers,
-            arrived: Vec::new(),
+            remote_by_peer: by_peer,
+            new_buffer: buffers,
+            resequenced: Vec::new(),
             delivered: Vec::new(),
             statistics: NodeStatistics::default(),
         })
@@ -179,7 +179,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
 
     /// Whether there are others to tell and to be told by.
     pub fn has_other_shards(&self) -> bool {
-        self.shards > 1
+        self.shard_count > 1
     }
 
     /// What other shards are to be told, with their numbers. To be asked for after each [`Node::drain`].
@@ -190,21 +190,21 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     }
 
     /// What another shard tells this one.
-    pub fn tell(&mut self, ShardMessage(content): ShardMessage, now: Time) {
+    pub fn receive_message(&mut self, ShardMessage(content): ShardMessage, now: Time) {
         match content {
-            Content::Handshake(peer, occasion) => self.handshakes.note(peer, occasion, now),
-            Content::Packet { bytes, destination, label, class } => {
-                let mut buffer = (self.buffers)(HEADROOM + bytes.len() + kumade_noise_session::TAG);
+            ShardMessageContent::Handshake(peer, occasion) => self.handshakes.notify(peer, occasion, now),
+            ShardMessageContent::Packet { bytes, destination, label, class } => {
+                let mut buffer = (self.new_buffer)(HEADROOM + bytes.len() + kumade_noise_session::TAG);
                 buffer.resize(HEADROOM, 0);
                 buffer.extend_from_slice(&bytes);
                 self.send(PacketBuffer::new(buffer, HEADROOM), Some(destination), label, class, now);
             }
-            Content::Established { remote: place, session, instance, paths } => {
+            ShardMessageContent::Established { remote: place, session, instance, paths } => {
                 let Some(remote) = self.remotes.get_mut(place) else { return };
                 self.sessions.install(remote.peer, session, now);
-                if remote.note_session(instance) {
-                    remote.begin_anew(paths, now, &mut self.arrived);
-                    self.keep_own(place);
+                if remote.record_session(instance) {
+                    remote.restart(paths, now, &mut self.resequenced);
+                    self.deliver_valid_sources(place);
                 }
             }
         }
@@ -216,37 +216,37 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         mut packet: PacketBuffer<B>,
         destination: Option<IpAddr>,
         label: Label,
-        class: Class,
+        class: TrafficClass,
         now: Time,
     ) {
-        match destination.and_then(|destination| Some((destination, self.networks.peer(destination)?))) {
+        match destination.and_then(|destination| Some((destination, self.networks.find_peer(destination)?))) {
             Some((destination, remote)) => {
                 let remote = &mut self.remotes[remote];
-                if self.shard > 0 && !remote.is_reached() {
+                if self.shard > 0 && !remote.is_reachable() {
                     // The peer may have fewer shards, or a firewall pass only the datagrams of the first.
                     let bytes = packet.bytes().to_vec();
-                    let content = Content::Packet { bytes, destination, label, class };
+                    let content = ShardMessageContent::Packet { bytes, destination, label, class };
                     return self.messages.push((0, ShardMessage(content)));
                 }
                 clamp_mss(remote, &mut packet);
                 remote.send(packet, label, class, now);
             }
-            None => self.statistics.unroutable += 1,
+            None => self.statistics.unroutable_packets += 1,
         }
     }
 
     /// The length of the longest packet that may stand for segments, in bytes, where the peer that has this destination is
     /// sent such: its carriers are streams, and the packet occupies none of them for long.
     pub fn max_large_packet(&self, destination: Option<IpAddr>) -> Option<usize> {
-        let remote = destination.and_then(|destination| self.networks.peer(destination))?;
+        let remote = destination.and_then(|destination| self.networks.find_peer(destination))?;
         self.remotes[remote].max_large_packet()
     }
 
     /// A datagram has arrived. It is opened where it stands; only a packet that is authentic is copied to a buffer.
     pub fn receive(&mut self, datagram: &mut [u8], outer: OuterHeaders, now: Time) -> Received {
         let received = match Kind::of(datagram) {
-            Some(Kind::Data) => self.open(datagram, outer, now),
-            Some(_) if self.handshakes.receive(datagram, outer.from, now) => Received::Handshake,
+            Some(Kind::Data) => self.open_datagram(datagram, outer, now),
+            Some(_) if self.handshakes.receive(datagram, outer.route, now) => Received::Handshake,
             Some(_) => {
                 self.statistics.refused_handshakes += 1;
                 return Received::Refused;
@@ -259,31 +259,31 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         received
     }
 
-    fn open(&mut self, datagram: &mut [u8], outer: OuterHeaders, now: Time) -> Received {
+    fn open_datagram(&mut self, datagram: &mut [u8], outer: OuterHeaders, now: Time) -> Received {
         let Ok((peer, opened)) = self.sessions.open(datagram, now) else { return Received::Refused };
         if opened.text.is_empty() {
-            self.handshakes.note(peer, Occasion::Keepalive, now);
+            self.handshakes.notify(peer, HandshakeTrigger::KeepaliveReceived, now);
             return Received::Handshake;
         }
-        let (Some(&place), Some(path)) = (self.by_peer.get(&peer), own_path(self.shard, opened.path)) else {
+        let (Some(&place), Some(path)) = (self.remote_by_peer.get(&peer), shard_path(self.shard, opened.path)) else {
             return Received::Refused;
         };
         let remote = &mut self.remotes[place];
-        if remote.tells_received(now) {
-            self.handshakes.note(peer, Occasion::Received, now);
+        if remote.is_received_notice_due(now) {
+            self.handshakes.notify(peer, HandshakeTrigger::DataReceived, now);
         }
         let text = &datagram[opened.text];
-        let is_message = remote.receive(text, path, outer, now, &self.buffers, &mut self.arrived);
-        self.keep_own(place);
+        let is_message = remote.receive(text, path, outer, now, &self.new_buffer, &mut self.resequenced);
+        self.deliver_valid_sources(place);
         if is_message { Received::Data { remote: place, path } } else { Received::Refused }
     }
 
     /// A peer is reached on a path by this route from now on: the path's connection is open. If connections were open before,
     /// but none is now, the peer may have restarted, and would take what is sealed under the last session for a stranger's: a
     /// new one is made.
-    pub fn begin_route(&mut self, remote: usize, path: PathId, route: Route, now: Time) {
+    pub fn add_route(&mut self, remote: usize, path: PathId, route: Route, now: Time) {
         let Some(remote) = self.remotes.get_mut(remote) else { return };
-        let may_have_restarted = remote.had_connections() || !self.sessions.has_session(remote.peer, now);
+        let may_have_restarted = remote.had_connection() || !self.sessions.has_session(remote.peer, now);
         let needs_session = !remote.has_connection() && may_have_restarted;
         remote.set_route(path, Some(route), now);
         let Some(endpoint) = self.handshakes.endpoint() else { return };
@@ -296,7 +296,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     }
 
     /// A route leads nowhere from now on: its connection has ended.
-    pub fn end_route(&mut self, remote: usize, path: PathId, route: Route, now: Time) {
+    pub fn remove_route(&mut self, remote: usize, path: PathId, route: Route, now: Time) {
         let remote = self.remotes.get_mut(remote);
         let Some(remote) = remote.filter(|remote| remote.route(path) == Some(route)) else { return };
         remote.set_route(path, None, now);
@@ -311,81 +311,87 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     }
 
     /// How the carrier of a path to a peer does now, where that controls the flow. To be told before [`Node::drain`].
-    pub fn set_carrier(&mut self, remote: usize, path: PathId, state: CarrierState, now: Time) {
+    pub fn update_transport(&mut self, remote: usize, path: PathId, state: StreamDelivery, now: Time) {
         if let Some(remote) = self.remotes.get_mut(remote) {
-            remote.set_carrier(path, state, now);
+            remote.update_transport(path, state, now);
         }
     }
 
     /// Delivers what a peer has sent, but for what has a source that the peer does not have.
-    fn keep_own(&mut self, place: usize) {
-        for mut packet in self.arrived.drain(..) {
+    fn deliver_valid_sources(&mut self, place: usize) {
+        for mut packet in self.resequenced.drain(..) {
             let source = Classification::of(packet.bytes()).selector.map(|selector| selector.source);
-            if source.and_then(|source| self.networks.peer(source)) == Some(place) {
+            if source.and_then(|source| self.networks.find_peer(source)) == Some(place) {
                 clamp_mss(&self.remotes[place], &mut packet);
                 self.delivered.push(packet);
             } else {
-                self.statistics.foreign_sources += 1;
+                self.statistics.foreign_source_packets += 1;
             }
         }
     }
 
     /// Appends all that is due. `wall` is the time since the Unix epoch; it may step.
     pub fn drain(&mut self, now: Time, wall: Time, output: &mut Output<B>) {
-        self.shake_hands(now, wall, output);
+        self.drive_handshakes(now, wall, output);
         for place in 0..self.remotes.len() {
-            self.remotes[place].expire(now, &mut self.arrived);
+            self.remotes[place].expire(now, &mut self.resequenced);
             self.send_due(place, now, output);
-            self.remotes[place].follow_paths(now, &mut self.arrived);
-            self.keep_own(place);
-            self.refuse_oversized(place);
+            self.remotes[place].handle_path_events(now, &mut self.resequenced);
+            self.deliver_valid_sources(place);
+            self.report_oversized(place);
         }
-        self.shake_hands(now, wall, output);
-        self.statistics.delivered += self.delivered.len() as u64;
+        self.drive_handshakes(now, wall, output);
+        self.statistics.delivered_packets += self.delivered.len() as u64;
         output.packets.append(&mut self.delivered);
     }
 
     /// Tells hosts of packets that are too long for all paths.
-    fn refuse_oversized(&mut self, place: usize) {
+    fn report_oversized(&mut self, place: usize) {
         while let Some(error) = self.remotes[place].take_oversized() {
-            self.statistics.too_long += 1;
+            self.statistics.oversized_packets += 1;
             if let Some(error) = error {
-                let mut buffer = (self.buffers)(error.len());
+                let mut buffer = (self.new_buffer)(error.len());
                 buffer.extend_from_slice(&error);
                 self.delivered.push(PacketBuffer::new(buffer, 0));
             }
         }
     }
 
-    fn shake_hands(&mut self, now: Time, wall: Time, output: &mut Output<B>) {
+    fn drive_handshakes(&mut self, now: Time, wall: Time, output: &mut Output<B>) {
         self.handshakes.advance(now, wall);
         while let Some(event) = self.handshakes.next_event() {
             match event {
                 Event::Transmit { to, datagram } => {
-                    let mut buffer = (self.buffers)(datagram.len());
+                    let mut buffer = (self.new_buffer)(datagram.len());
                     buffer.extend_from_slice(&datagram);
-                    output.datagrams.push(Outbound { to, ecn: Ecn::NotEct, datagram: PacketBuffer::new(buffer, 0) });
+                    output.datagrams.push(Outbound {
+                        route: to,
+                        ecn: Ecn::NotEct,
+                        datagram: PacketBuffer::new(buffer, 0),
+                    });
                 }
-                Event::Established { peer, session, instance, .. } => self.established(peer, session, instance, now),
+                Event::Established { peer, session, instance, .. } => {
+                    self.install_session(peer, session, instance, now)
+                }
                 Event::Unreachable { .. } => {}
             }
         }
     }
 
-    fn established(&mut self, peer: PeerId, mut session: Session, instance: u64, now: Time) {
-        if let Some(&place) = self.by_peer.get(&peer) {
+    fn install_session(&mut self, peer: PeerId, mut session: Session, instance: u64, now: Time) {
+        if let Some(&place) = self.remote_by_peer.get(&peer) {
             let remote = &mut self.remotes[place];
-            if remote.note_session(instance) {
+            if remote.record_session(instance) {
                 let paths = remote.renewed_paths(now);
-                remote.begin_anew(paths, now, &mut self.arrived);
+                remote.restart(paths, now, &mut self.resequenced);
             }
-            for shard in 1..self.shards {
+            for shard in 1..self.shard_count {
                 let Ok(session) = session.take_paths(session_paths(shard)) else { continue };
-                let paths = remote.paths().clone();
-                let content = Content::Established { remote: place, session, instance, paths };
+                let paths = remote.shared_paths().clone();
+                let content = ShardMessageContent::Established { remote: place, session, instance, paths };
                 self.messages.push((shard, ShardMessage(content)));
             }
-            self.keep_own(place);
+            self.deliver_valid_sources(place);
         }
         self.sessions.install(peer, session, now);
     }
@@ -394,34 +400,34 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         let remote = &mut self.remotes[place];
         let peer = remote.peer;
         let is_connected = self.sessions.has_session(peer, now);
-        remote.note_connected(is_connected, now);
+        remote.set_connected(is_connected, now);
         if !is_connected {
             if self.shard == 0 && remote.routes().next().is_some() {
-                self.handshakes.note(peer, Occasion::Wanted, now);
+                self.handshakes.notify(peer, HandshakeTrigger::SessionNeeded, now);
             }
             return;
         }
-        while let Some(Unsealed { path, to, ecn, mut datagram }) = remote.next(now, &self.buffers) {
+        while let Some(UnsealedDatagram { path, route: to, ecn, mut datagram }) = remote.next(now, &self.new_buffer) {
             match self.sessions.seal(peer, session_path(self.shard, path), datagram.bytes_mut(), now) {
                 Ok(sealed) => {
                     if sealed.is_worn {
-                        self.handshakes.note(peer, Occasion::Wanted, now);
+                        self.handshakes.notify(peer, HandshakeTrigger::SessionNeeded, now);
                     }
-                    if remote.tells_sent(now) {
-                        self.handshakes.note(peer, Occasion::Sent, now);
+                    if remote.is_sent_notice_due(now) {
+                        self.handshakes.notify(peer, HandshakeTrigger::DataSent, now);
                     }
-                    output.datagrams.push(Outbound { to, ecn, datagram });
+                    output.datagrams.push(Outbound { route: to, ecn, datagram });
                 }
-                Err(_) => return self.handshakes.note(peer, Occasion::Wanted, now),
+                Err(_) => return self.handshakes.notify(peer, HandshakeTrigger::SessionNeeded, now),
             }
         }
     }
 
     /// The kernel has refused to send a datagram of so many bytes, because it is too long for the interface.
-    pub fn refused(&mut self, to: Route, bytes: usize, now: Time) {
+    pub fn record_send_refusal(&mut self, to: Route, bytes: usize, now: Time) {
         let remote = self.remotes.iter_mut().find(|remote| remote.routes().any(|route| route == to));
         if let Some(remote) = remote {
-            remote.refused(to, bytes, now);
+            remote.record_send_refusal(to, bytes, now);
         }
     }
 
@@ -456,7 +462,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     }
 
     /// What it knew of its peers when it was last [drained](Node::drain), in their order.
-    pub fn remotes(&self) -> Vec<RemoteStatus> {
+    pub fn remote_statuses(&self) -> Vec<RemoteStatus> {
         self.remotes.iter().map(Remote::status).collect()
     }
 }

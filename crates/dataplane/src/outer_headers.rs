@@ -1,4 +1,4 @@
-use kumade_multipath::CarrierKind;
+use kumade_multipath::OuterTransport;
 use kumade_noise_session::Route;
 use kumade_packet::Ecn;
 use kumade_units::Time;
@@ -7,14 +7,14 @@ use kumade_units::Time;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OuterHeaders {
     /// By which path it came, and who sent it.
-    pub from: Route,
+    pub route: Route,
     /// What carried it.
-    pub carrier: CarrierKind,
+    pub transport: OuterTransport,
     /// Its ECN field: what it says of the path is passed on to the packet in it (RFC 6040 §4.2).
     pub ecn: Ecn,
     /// Bytes of the datagram's packet with all headers from the IP header on.
-    pub size: u32,
+    pub packet_bytes: u32,
     /// When its host received it: not after the call that hands it over, and nearer to the truth than that, since the delay
     /// of the path is told by it. It may be before an earlier one's.
-    pub arrived: Time,
+    pub arrival: Time,
 }

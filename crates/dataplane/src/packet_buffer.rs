@@ -76,13 +76,13 @@ impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
     }
 
     /// Puts the header of a data message before the packet, and frees what a datagram has besides.
-    pub(crate) fn wrap(
+    pub(crate) fn encapsulate(
         mut self,
         header: &DataHeader,
         predecessors: impl Iterator<Item = kumade_multipath::Predecessor> + Clone,
     ) -> Self {
-        let start =
-            header.write_before(predecessors, &mut self.buffer[..self.range.start]) - kumade_noise_session::HEADER;
+        let start = header.write_into_headroom(predecessors, &mut self.buffer[..self.range.start])
+            - kumade_noise_session::HEADER;
         let end = self.range.end + kumade_noise_session::TAG;
         self.buffer.resize(end, 0);
         self.range = start..end;

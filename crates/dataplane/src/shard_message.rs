@@ -1,6 +1,6 @@
 use crate::config::RemoteConfig;
 use kumade_link::Label;
-use kumade_multipath::{Class, PathId, SharedPaths};
+use kumade_multipath::{PathId, SharedPaths, TrafficClass};
 use kumade_noise_session::{PeerId, Session};
 use std::net::IpAddr;
 
@@ -10,10 +10,10 @@ pub const MAX_SHARDS: usize = 8;
 
 /// What one shard of a node tells another, between two packets.
 #[derive(Debug)]
-pub struct ShardMessage(pub(crate) Content);
+pub struct ShardMessage(pub(crate) ShardMessageContent);
 
 #[derive(Debug)]
-pub(crate) enum Content {
+pub(crate) enum ShardMessageContent {
     /// From the first one: a handshake has made a session, of which this is the other's part.
     Established {
         remote: usize,
@@ -24,19 +24,19 @@ pub(crate) enum Content {
         paths: SharedPaths,
     },
     /// To the first one, of a peer.
-    Handshake(PeerId, Occasion),
+    Handshake(PeerId, HandshakeTrigger),
     /// To the first one: a packet of a host that no path of the other carries to its peer.
-    Packet { bytes: Vec<u8>, destination: IpAddr, label: Label, class: Class },
+    Packet { bytes: Vec<u8>, destination: IpAddr, label: Label, class: TrafficClass },
 }
 
 /// What whoever shakes hands has to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Occasion {
+pub(crate) enum HandshakeTrigger {
     /// A session is needed.
-    Wanted,
-    Sent,
-    Received,
-    Keepalive,
+    SessionNeeded,
+    DataSent,
+    DataReceived,
+    KeepaliveReceived,
 }
 
 /// What another shard of a node begins with: [`Node::of_seed`](crate::Node::of_seed).
@@ -59,7 +59,7 @@ pub(crate) fn session_path(shard: usize, path: PathId) -> u8 {
 }
 
 /// Which path of the shard has this number in a session, if any has.
-pub(crate) fn own_path(shard: usize, number: u8) -> Option<PathId> {
+pub(crate) fn shard_path(shard: usize, number: u8) -> Option<PathId> {
     PathId::new(number.checked_sub((shard * PathId::MAX_PATHS) as u8)?)
 }
 
@@ -80,7 +80,7 @@ mod tests {
             let number = session_path(shard, path);
             assert!(number != ENDPOINT_PATH && session_paths(shard).contains(&number));
             for other in 0..MAX_SHARDS {
-                assert_eq!(own_path(other, number), (other == shard).then_some(path), "{shard} {path} {other}");
+                assert_eq!(shard_path(other, number), (other == shard).then_some(path), "{shard} {path} {other}");
             }
         }
     }

@@ -1,4 +1,4 @@
-use kumade_multipath::{CarrierKind, PathStatus, ResequencerStatistics};
+use kumade_multipath::{OuterTransport, PathStatus, ResequencerStatistics};
 use kumade_noise_session::PublicKey;
 use kumade_units::Time;
 use std::net::SocketAddr;
@@ -7,17 +7,17 @@ use std::net::SocketAddr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeStatistics {
     /// Packets of hosts to no network of a peer.
-    pub unroutable: u64,
+    pub unroutable_packets: u64,
     /// Datagrams that are not authentic, of no session, copies, or no message.
     pub refused_datagrams: u64,
     /// Handshake messages that were not taken.
     pub refused_handshakes: u64,
     /// Packets from a peer whose source is in no network of that peer.
-    pub foreign_sources: u64,
+    pub foreign_source_packets: u64,
     /// Packets of hosts that are too long for all paths.
-    pub too_long: u64,
+    pub oversized_packets: u64,
     /// Packets that were delivered.
-    pub delivered: u64,
+    pub delivered_packets: u64,
 }
 
 /// What a node knows of a peer.
@@ -28,7 +28,7 @@ pub struct RemoteStatus {
     /// Whether there is a session.
     pub is_connected: bool,
     /// Since when.
-    pub since: Time,
+    pub state_since: Time,
     /// How often keys were agreed on.
     pub handshakes: u64,
     /// How often the peer has restarted. Both ends begin anew then, and with them what is counted of paths, queue and order.
@@ -36,44 +36,44 @@ pub struct RemoteStatus {
     /// Its paths.
     pub paths: Vec<RemotePath>,
     /// What carries packets to it now; `None` while no path is up.
-    pub carrier: Option<CarrierKind>,
+    pub outer_transport: Option<OuterTransport>,
     /// The longest packet of hosts that all paths pass, as far as is known, in bytes; `None` where that is not discovered.
     pub mtu: Option<u32>,
     /// Packets that wait to be sent.
-    pub queued: usize,
+    pub queued_packets: usize,
     /// Packets that its queue discipline has dropped.
-    pub dropped: u64,
+    pub dropped_packets: u64,
     /// Packets that were not sent, since TCP connections that carry still had their data.
-    pub repeated: u64,
+    pub suppressed_retransmissions: u64,
     /// What putting its packets in order came to.
     pub resequencing: ResequencerStatistics,
     /// Packets that wait for earlier ones.
-    pub waiting: usize,
+    pub waiting_packets: usize,
     /// How many shards reach the peer by a path.
-    pub shards: u32,
+    pub reaching_shards: u32,
 }
 
 impl NodeStatistics {
     /// Counts what another shard has done.
-    pub fn add(&mut self, other: &NodeStatistics) {
-        self.unroutable += other.unroutable;
+    pub fn merge(&mut self, other: &NodeStatistics) {
+        self.unroutable_packets += other.unroutable_packets;
         self.refused_datagrams += other.refused_datagrams;
         self.refused_handshakes += other.refused_handshakes;
-        self.foreign_sources += other.foreign_sources;
-        self.too_long += other.too_long;
-        self.delivered += other.delivered;
+        self.foreign_source_packets += other.foreign_source_packets;
+        self.oversized_packets += other.oversized_packets;
+        self.delivered_packets += other.delivered_packets;
     }
 }
 
 impl RemoteStatus {
     /// Counts what another shard has done. What can have one value only stays as it is.
-    pub fn add(&mut self, other: &RemoteStatus) {
-        self.queued += other.queued;
-        self.dropped += other.dropped;
-        self.repeated += other.repeated;
-        self.resequencing.add(&other.resequencing);
-        self.waiting += other.waiting;
-        self.shards += other.shards;
+    pub fn merge(&mut self, other: &RemoteStatus) {
+        self.queued_packets += other.queued_packets;
+        self.dropped_packets += other.dropped_packets;
+        self.suppressed_retransmissions += other.suppressed_retransmissions;
+        self.resequencing.add_statistics(&other.resequencing);
+        self.waiting_packets += other.waiting_packets;
+        self.reaching_shards += other.reaching_shards;
         for (path, other) in self.paths.iter_mut().zip(&other.paths) {
             let (status, more) = (&mut path.status, &other.status);
             status.sent_packets += more.sent_packets;

@@ -30,7 +30,7 @@ const OVERHEAD: u32 = 28 + 32 + 12 + 4;
 fn the_mtu_of_each_path_is_found_and_hosts_get_the_least() {
     let world = connected(vec![path(10, 1500), path(30, 1420)], u32::MAX);
     for node in &world.nodes {
-        assert_eq!(path_mtus(&node.remotes()[0]), [Some(1500), Some(1420)]);
+        assert_eq!(path_mtus(&node.remote_statuses()[0]), [Some(1500), Some(1420)]);
         assert_eq!(node.mtu(), Some(1420 - OVERHEAD));
     }
 }
@@ -48,11 +48,11 @@ fn a_packet_that_one_path_does_not_pass_takes_the_other_in_order() {
     world.run(seconds(1));
     assert_eq!(world.numbers().len(), numbers.len());
     assert!(sent_packets(&world)[1] > before[1] + 200);
-    assert_eq!(world.nodes[0].statistics().too_long, 0);
+    assert_eq!(world.nodes[0].statistics().oversized_packets, 0);
 }
 
 fn sent_packets(world: &World) -> Vec<u64> {
-    world.nodes[0].remotes()[0].paths.iter().map(|path| path.status.sent_packets).collect()
+    world.nodes[0].remote_statuses()[0].paths.iter().map(|path| path.status.sent_packets).collect()
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_host_is_told_of_a_packet_that_no_path_passes() {
         assert_eq!(u32::from_be_bytes(told.try_into().unwrap()), 1400 - OVERHEAD);
     }
     assert!(world.received[1].is_empty());
-    assert_eq!(world.nodes[0].statistics().too_long, 2);
+    assert_eq!(world.nodes[0].statistics().oversized_packets, 2);
 }
 
 /// A SYN from a host of node 0, or the answer of one of node 1.
@@ -116,7 +116,7 @@ fn a_path_that_shrinks_during_a_transfer_costs_a_moment_only() {
     world.run(seconds(1));
     assert!(world.numbers().into_iter().eq(numbers), "by the other path");
     world.run(seconds(5));
-    assert_eq!(path_mtus(&world.nodes[0].remotes()[0]), [Some(1400), Some(1500)]);
+    assert_eq!(path_mtus(&world.nodes[0].remote_statuses()[0]), [Some(1400), Some(1500)]);
     assert_eq!(world.nodes[0].mtu(), Some(1400 - OVERHEAD), "the hosts' device follows");
 }
 
@@ -155,7 +155,7 @@ fn a_peer_whose_address_changes_is_followed_on_every_path() {
     let mut world = connected(vec![path(10, 1500), path(20, 1500)], u32::MAX);
     world.address_of_first = Ipv4Addr::new(198, 51, 100, 7);
     world.transfer(1200, seconds(2));
-    let status = &world.nodes[1].remotes()[0];
+    let status = &world.nodes[1].remote_statuses()[0];
     let addresses: Vec<_> = status.paths.iter().map(|path| path.address.unwrap().ip().to_string()).collect();
     assert_eq!(addresses, ["198.51.100.7", "198.51.101.7"]);
     assert_eq!(path_mtus(status), [Some(1500), Some(1500)]);

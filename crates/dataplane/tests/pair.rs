@@ -2,7 +2,7 @@
 
 mod world;
 
-use kumade_multipath::PathChoice;
+use kumade_multipath::PathPolicy;
 use kumade_packet::Ecn;
 use kumade_units::{Span, Time};
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn is_ordered(numbers: &[u32]) -> bool {
 
 #[test]
 fn unequal_paths_carry_their_sum_in_order() {
-    for choice in [PathChoice::Weighted, PathChoice::EarliestArrival] {
+    for choice in [PathPolicy::Weighted, PathPolicy::EarliestArrival] {
         let mut world = World::new(1, choice.clone(), vec![model(8, 1), model(8, 25)]);
         world.run(0, 20, Time::ZERO + Span::from_secs(2));
         let before = world.received[1].len();
@@ -29,7 +29,7 @@ fn unequal_paths_carry_their_sum_in_order() {
 
 #[test]
 fn a_path_that_dies_stops_nothing_for_long_and_is_used_again() {
-    let mut world = World::new(2, PathChoice::Weighted, vec![model(8, 10), model(8, 20)]);
+    let mut world = World::new(2, PathPolicy::Weighted, vec![model(8, 10), model(8, 20)]);
     world.run(0, 12, Time::ZERO + Span::from_secs(3));
     world.paths[0].is_cut = true;
     world.run(0, 12, Time::ZERO + Span::from_secs(4));
@@ -47,7 +47,7 @@ fn a_path_that_dies_stops_nothing_for_long_and_is_used_again() {
 #[test]
 fn a_peer_that_restarts_is_served_again() {
     for own in 0..2 {
-        let mut world = World::new(3, PathChoice::Weighted, vec![model(8, 10), model(8, 20)]);
+        let mut world = World::new(3, PathPolicy::Weighted, vec![model(8, 10), model(8, 20)]);
         world.run(0, 4, Time::ZERO + Span::from_secs(3));
         world.restart(own);
         world.run(0, 4, Time::ZERO + Span::from_secs(30));
@@ -59,7 +59,7 @@ fn a_peer_that_restarts_is_served_again() {
 
 #[test]
 fn keys_change_without_a_trace() {
-    let mut world = World::new(4, PathChoice::Weighted, vec![model(8, 1), model(8, 25)]);
+    let mut world = World::new(4, PathPolicy::Weighted, vec![model(8, 1), model(8, 25)]);
     world.run(0, 1, Time::ZERO + Span::from_secs(400));
     world.run(0, 0, Time::ZERO + Span::from_secs(401));
     let received = &world.received[1];
@@ -76,7 +76,7 @@ fn keys_change_without_a_trace() {
 #[test]
 fn what_a_queue_on_the_path_has_marked_is_marked_when_it_leaves_the_tunnel() {
     for (ecn, is_marked) in [(Ecn::NotEct, false), (Ecn::Ect0, true), (Ecn::Ect1, true)] {
-        let mut world = World::new(5, PathChoice::Weighted, vec![PathModel { marks: true, ..model(8, 10) }]);
+        let mut world = World::new(5, PathPolicy::Weighted, vec![PathModel { marks: true, ..model(8, 10) }]);
         world.ecn = ecn;
         world.run(0, 4, Time::ZERO + Span::from_secs(2));
         let received = world.received[1].len();
@@ -88,10 +88,10 @@ fn what_a_queue_on_the_path_has_marked_is_marked_when_it_leaves_the_tunnel() {
 #[test]
 fn the_queue_before_the_paths_marks_what_it_would_otherwise_drop() {
     for ecn in [Ecn::NotEct, Ecn::Ect0] {
-        let mut world = World::new(6, PathChoice::Weighted, vec![model(8, 10)]);
+        let mut world = World::new(6, PathPolicy::Weighted, vec![model(8, 10)]);
         world.ecn = ecn;
         world.run(0, 4, Time::ZERO + Span::from_secs(2));
-        let dropped = |world: &World| world.nodes[0].remotes()[0].dropped;
+        let dropped = |world: &World| world.nodes[0].remote_statuses()[0].dropped_packets;
         let before = (world.marked[1], dropped(&world));
         world.run(0, 10, Time::ZERO + Span::from_secs(4));
         let since = (world.marked[1] - before.0, dropped(&world) - before.1);
@@ -101,7 +101,7 @@ fn the_queue_before_the_paths_marks_what_it_would_otherwise_drop() {
 
 #[test]
 fn ten_thousand_flows_take_no_more_memory_than_their_packets_need_however_paths_come_and_go() {
-    for choice in [PathChoice::EarliestArrival, PathChoice::Pinned] {
+    for choice in [PathPolicy::EarliestArrival, PathPolicy::Pinned] {
         let most = |flows: u32| {
             let mut delivered = 0;
             let allocated = allocation_counter::measure(|| {
@@ -132,7 +132,7 @@ proptest! {
         paths in prop::collection::vec((1u64..50, 0i64..80, 0u32..200), 1..5),
         cuts in prop::collection::vec((0usize..5, any::<bool>()), 0..6),
         choice in prop::sample::select(vec![
-            PathChoice::Weighted, PathChoice::EarliestArrival, PathChoice::Redundant, PathChoice::Pinned,
+            PathPolicy::Weighted, PathPolicy::EarliestArrival, PathPolicy::Redundant, PathPolicy::Pinned,
         ]),
     ) {
         let paths: Vec<_> = paths

@@ -2,7 +2,7 @@
 
 mod world;
 
-use kumade_multipath::PathChoice;
+use kumade_multipath::PathPolicy;
 use kumade_units::{Span, Time};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -23,12 +23,12 @@ fn is_ordered(received: &[u32]) -> bool {
 fn in_use(world: &World) -> [u32; 2] {
     [0, 1].map(|own| {
         let nodes = std::iter::once(&world.nodes[own]).chain(&world.others[own]);
-        nodes.map(|node| node.remotes()[0].shards).sum()
+        nodes.map(|node| node.remote_statuses()[0].reaching_shards).sum()
     })
 }
 
 fn world(shards: [usize; 2]) -> World {
-    let mut world = World::with_shards(11, PathChoice::Weighted, vec![model(8, 5), model(8, 25)], shards);
+    let mut world = World::with_shards(11, PathPolicy::Weighted, vec![model(8, 5), model(8, 25)], shards);
     world.flows = FLOWS;
     world
 }
@@ -39,8 +39,9 @@ fn all_shards_carry_their_flows_in_order_and_together_what_the_paths_carry() {
         let mut world = world([shards; 2]);
         world.run(0, 20, at(3));
         assert_eq!(in_use(&world), [shards as u32; 2]);
-        let (before, delivered) =
-            (world.received[1].len(), |world: &World, shard: usize| world.others[1][shard - 1].statistics().delivered);
+        let (before, delivered) = (world.received[1].len(), |world: &World, shard: usize| {
+            world.others[1][shard - 1].statistics().delivered_packets
+        });
         let counts: Vec<_> = (1..shards).map(|shard| delivered(&world, shard)).collect();
         world.run(0, 20, at(13));
         let goodput = world.goodput(1, before, Span::from_secs(10));
@@ -113,7 +114,7 @@ proptest! {
     ) {
         let model = |(mbit, delay, loss)| world::PathModel { loss: if loss < 20 { 0 } else { loss }, ..model(mbit, delay) };
         let paths: Vec<_> = paths.into_iter().map(model).collect();
-        let mut world = World::with_shards(seed, PathChoice::EarliestArrival, paths, shards);
+        let mut world = World::with_shards(seed, PathPolicy::EarliestArrival, paths, shards);
         world.flows = FLOWS;
         for (path, is_cut, restarted) in events {
             world.run(0, 5, world.now + Span::from_millis(700));

@@ -197,8 +197,13 @@ impl Weather {
 
 /// What waits anywhere.
 fn waiting(world: &World) -> usize {
-    let of =
-        |node: usize| world.nodes[node].remotes().iter().map(|remote| remote.queued + remote.waiting).sum::<usize>();
+    let of = |node: usize| {
+        world.nodes[node]
+            .remote_statuses()
+            .iter()
+            .map(|remote| remote.queued_packets + remote.waiting_packets)
+            .sum::<usize>()
+    };
     of(0) + of(1)
 }
 

@@ -1,5 +1,5 @@
 use crate::error::EmulatorError;
-use kumade_daemon::{ClaimError, Journal, Leftover, NamespaceClaim, Record, RuntimeDir};
+use kumade_daemon::{Journal, Leftover, NameLockError, NamespaceLock, Record, RuntimeDir};
 use kumade_net::SetupError;
 use kumade_net::interface;
 use kumade_net::offloads::{Offloads, Switches};
@@ -16,7 +16,7 @@ pub(crate) struct OffloadGuard {
     found: Offloads,
     // Go once the offloads are restored.
     record: Option<Record>,
-    _claim: NamespaceClaim,
+    _claim: NamespaceLock,
 }
 
 /// The receive offloads of an interface, switched off.
@@ -63,7 +63,7 @@ impl Drop for OffloadGuard {
             && error.io().raw_os_error() != Some(GONE)
         {
             tracing::warn!("the offloads of {} stay off until a link starts: {error}", self.name);
-            self.record.take().into_iter().for_each(Record::leave);
+            self.record.take().into_iter().for_each(Record::keep);
         }
     }
 }
@@ -72,7 +72,7 @@ impl Leftover for OffloadsOff {
     const KIND: &'static str = "offloads";
     type Error = SetupError;
 
-    fn is_there(&self) -> bool {
+    fn exists(&self) -> bool {
         // A later interface of that name has settings of its own.
         interface::index(&self.interface).is_ok_and(|index| index == self.index)
     }
@@ -83,9 +83,9 @@ impl Leftover for OffloadsOff {
     }
 }
 
-fn claim(name: &str, index: u32) -> Result<NamespaceClaim, EmulatorError> {
-    NamespaceClaim::new(&format!("interface-{index}")).map_err(|error| match error {
-        ClaimError::Taken { process, .. } => EmulatorError::Taken { interface: name.into(), process },
+fn claim(name: &str, index: u32) -> Result<NamespaceLock, EmulatorError> {
+    NamespaceLock::new(&format!("interface-{index}")).map_err(|error| match error {
+        NameLockError::Taken { process, .. } => EmulatorError::Taken { interface: name.into(), process },
         error => EmulatorError::Claim { interface: name.into(), cause: error.to_string() },
     })
 }

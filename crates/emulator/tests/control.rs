@@ -29,11 +29,11 @@ fn set(words: &str) -> Request {
 fn a_link_is_asked_and_changed_by_its_name() {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("asked");
     let _ = fs::remove_dir_all(&directory);
-    let links = Registry::<LinkProtocol>::new(RuntimeDir::only(directory));
-    let _server = links.claim("one").unwrap().serve(handler()).unwrap();
+    let links = Registry::<LinkProtocol>::new(RuntimeDir::from_path(directory));
+    let _server = links.lock_name("one").unwrap().serve(handler()).unwrap();
     let done = Reply::Done { settings: ["rate 5mbit".to_owned(), "no impairments".to_owned()] };
-    assert_eq!(links.ask("one", &set("up rate 5mbit")).unwrap(), done);
-    let refused = links.ask("one", &set("loss 150%")).unwrap();
+    assert_eq!(links.send_request("one", &set("up rate 5mbit")).unwrap(), done);
+    let refused = links.send_request("one", &set("loss 150%")).unwrap();
     assert!(matches!(&refused, Reply::Refused { reason } if reason.contains("more than the whole")), "{refused:?}");
-    assert!(matches!(links.ask("one", &Request::Show).unwrap(), Reply::Shown { .. }));
+    assert!(matches!(links.send_request("one", &Request::Show).unwrap(), Reply::Shown { .. }));
 }

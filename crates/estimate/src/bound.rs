@@ -6,14 +6,14 @@ use kumade_units::Rate;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
     /// At least this rate is available: what could be sent did not fill the path.
-    AtLeast(Rate, Limit),
+    AtLeast(Rate, BoundKind),
     /// At most this rate is available: even the lowest rate that was tried exceeded it.
-    AtMost(Rate, Limit),
+    AtMost(Rate, BoundKind),
 }
 
 /// What kept a method from finding the value itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum BoundKind {
     /// The sending host could not send faster.
     Sender,
     /// Packets follow each other as fast as a host may take for each.
@@ -34,7 +34,7 @@ pub enum Limit {
 
 impl Bound {
     /// The lower bound, if it is one.
-    pub fn at_least(&self) -> Option<Rate> {
+    pub fn lower_bound(&self) -> Option<Rate> {
         match *self {
             Bound::AtLeast(rate, _) => Some(rate),
             Bound::AtMost(..) => None,
@@ -42,7 +42,7 @@ impl Bound {
     }
 
     /// The upper bound, if it is one.
-    pub fn at_most(&self) -> Option<Rate> {
+    pub fn upper_bound(&self) -> Option<Rate> {
         match *self {
             Bound::AtMost(rate, _) => Some(rate),
             Bound::AtLeast(..) => None,
@@ -50,25 +50,25 @@ impl Bound {
     }
 
     /// Why there is no more than a bound.
-    pub fn limit(&self) -> Limit {
+    pub fn kind(&self) -> BoundKind {
         match *self {
             Bound::AtLeast(_, limit) | Bound::AtMost(_, limit) => limit,
         }
     }
 }
 
-impl Limit {
+impl BoundKind {
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Limit::Sender => "sender",
-            Limit::Host => "host",
-            Limit::Budget => "budget",
-            Limit::Range => "range",
-            Limit::TokenBucket => "token-bucket",
-            Limit::FlowQueueing => "flow-queueing",
-            Limit::Growth => "growing-queue",
-            Limit::NearlyFull => "nearly-full",
+            BoundKind::Sender => "sender",
+            BoundKind::Host => "host",
+            BoundKind::Budget => "budget",
+            BoundKind::Range => "range",
+            BoundKind::TokenBucket => "token-bucket",
+            BoundKind::FlowQueueing => "flow-queueing",
+            BoundKind::Growth => "growing-queue",
+            BoundKind::NearlyFull => "nearly-full",
         }
     }
 }

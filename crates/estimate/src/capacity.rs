@@ -21,7 +21,6 @@
 //!
 //! Rates count IP packets. Headers of lower layers are not seen: the rate is that of packets of the largest size.
 
-mod at_once;
 mod burst;
 mod config;
 mod cross_traffic;
@@ -34,6 +33,7 @@ mod result;
 mod sample;
 mod shape;
 pub(crate) mod shaping;
+mod small_bucket;
 
 pub use config::CapacityConfig;
 pub use probe::CapacityProbe;

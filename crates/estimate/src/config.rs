@@ -54,7 +54,7 @@ pub struct Budget {
 
 impl Budget {
     /// The requested limits, and these where none are requested.
-    pub fn or(self, requested: RequestedBudget) -> Self {
+    pub fn or_requested(self, requested: RequestedBudget) -> Self {
         Budget { bytes: requested.bytes.unwrap_or(self.bytes), time: requested.time.unwrap_or(self.time) }
     }
 }
@@ -89,7 +89,7 @@ pub trait MethodConfig: fmt::Debug + Clone + PartialEq + Default + Send + Sync +
     }
 
     /// Adapts parameters that are not set, and whose published values suit one rate only, to a bottleneck of this rate.
-    fn fit(&mut self, rate: Rate) {
+    fn adapt_to_rate(&mut self, rate: Rate) {
         let _ = rate;
     }
 
@@ -114,7 +114,7 @@ pub struct Parameter<C> {
 }
 
 /// Puts a value that could be read into its place.
-pub(crate) fn put<T, E: fmt::Display>(place: &mut T, value: Result<T, E>) -> Result<(), String> {
+pub(crate) fn set_parameter<T, E: fmt::Display>(place: &mut T, value: Result<T, E>) -> Result<(), String> {
     *place = value.map_err(|error| error.to_string())?;
     Ok(())
 }

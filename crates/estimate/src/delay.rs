@@ -11,9 +11,9 @@
 //! over time (after Moon, Skelly, Towsley: Estimation and Removal of Clock Skew from Network Delay Measurements, 1999,
 //! who have one direction only).
 
-mod courses;
 mod deliveries;
 mod event;
+mod feasible_lines;
 mod lines;
 mod model;
 mod pieces;

@@ -1,6 +1,6 @@
 //! A method that shows what a method needs: it sends one train, and its value is the rate at which that arrived.
 
-use crate::config::{Budget, Conditions, MethodConfig, Parameter, put};
+use crate::config::{Budget, Conditions, MethodConfig, Parameter, set_parameter};
 use crate::method::{Method, Outcome, Rejection, Step};
 use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time, parse};
@@ -28,7 +28,7 @@ impl MethodConfig for DummyConfig {
         value: "N",
         default: "10",
         help: "packets in the train",
-        set: |config, text| put(&mut config.packets, parse::number(text)),
+        set: |config, text| set_parameter(&mut config.packets, parse::number(text)),
         get: |config| config.packets.to_string(),
     }];
 
@@ -73,7 +73,7 @@ impl Method for Dummy {
         self.rate = (last > first).then(|| Rate::from_bytes_over(bytes, *last - *first));
     }
 
-    fn so_far(&self) -> Option<Rate> {
+    fn current_estimate(&self) -> Option<Rate> {
         self.rate
     }
 }

@@ -4,39 +4,39 @@ use crate::stats::median;
 
 /// A straight line `y = intercept + slope · x`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Line {
+pub(crate) struct FittedLine {
     pub(crate) intercept: f64,
     pub(crate) slope: f64,
 }
 
-impl Line {
-    pub(crate) fn at(self, x: f64) -> f64 {
+impl FittedLine {
+    pub(crate) fn value_at(self, x: f64) -> f64 {
         self.intercept + self.slope * x
     }
 }
 
 /// The line of least squares. None for fewer than two distinct x.
-pub(crate) fn line(points: &[(f64, f64)]) -> Option<Line> {
-    weighted_line(points, |_| 1.0)
+pub(crate) fn fit_line(points: &[(f64, f64)]) -> Option<FittedLine> {
+    fit_weighted_line(points, |_| 1.0)
 }
 
 /// The line that fits most points, by Huber's reweighted least squares: a few late stamps do not pull it, and points
 /// that scatter between two levels (with and without cross traffic) count in full. None for fewer than two distinct x.
-pub(crate) fn robust_line(points: &[(f64, f64)]) -> Option<Line> {
-    let mut line = line(points)?;
+pub(crate) fn fit_robust_line(points: &[(f64, f64)]) -> Option<FittedLine> {
+    let mut line = fit_line(points)?;
     for _ in 0..20 {
-        let residuals: Vec<f64> = points.iter().map(|&(x, y)| (y - line.at(x)).abs()).collect();
+        let residuals: Vec<f64> = points.iter().map(|&(x, y)| (y - line.value_at(x)).abs()).collect();
         // 1.48 median deviations are one standard deviation of normal scatter.
         let full_weight = median(&residuals)? * 1.48 * 2.0;
         if residuals.iter().all(|&r| r <= full_weight) {
             break;
         }
-        line = weighted_line(points, |i| (full_weight / residuals[i]).min(1.0))?;
+        line = fit_weighted_line(points, |i| (full_weight / residuals[i]).min(1.0))?;
     }
     Some(line)
 }
 
-fn weighted_line(points: &[(f64, f64)], weight: impl Fn(usize) -> f64) -> Option<Line> {
+fn fit_weighted_line(points: &[(f64, f64)], weight: impl Fn(usize) -> f64) -> Option<FittedLine> {
     let (mut w, mut wx, mut wy) = (0.0, 0.0, 0.0);
     for (i, &(x, y)) in points.iter().enumerate() {
         let weight = weight(i);
@@ -52,7 +52,7 @@ fn weighted_line(points: &[(f64, f64)], weight: impl Fn(usize) -> f64) -> Option
     }
     (xx > 0.0).then(|| {
         let slope = xy / xx;
-        Line { intercept: mean_y - slope * mean_x, slope }
+        FittedLine { intercept: mean_y - slope * mean_x, slope }
     })
 }
 
@@ -84,13 +84,13 @@ mod tests {
         for late in [10, 11, 12, 50] {
             points[late].1 += 1000.0;
         }
-        let line = robust_line(&points).unwrap();
+        let line = fit_robust_line(&points).unwrap();
         assert!((line.slope - 2.0).abs() < 1e-3 && (line.intercept - 5.0).abs() < 0.1, "{line:?}");
     }
 
     #[test]
     fn a_single_place_has_no_line() {
-        assert_eq!(robust_line(&[(1.0, 1.0), (1.0, 2.0)]), None);
+        assert_eq!(fit_robust_line(&[(1.0, 1.0), (1.0, 2.0)]), None);
     }
 
     #[test]

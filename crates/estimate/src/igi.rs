@@ -3,7 +3,7 @@
 
 use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
-use crate::published::{Account, Flight};
+use crate::published::{Flight, ProbeAccount};
 use crate::stats::{mean, median};
 use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
@@ -12,14 +12,14 @@ use kumade_units::{Rate, Span, Time};
 const PACKETS: u32 = 60;
 const PACKET_BYTES: u32 = 700;
 /// The first gap is half the bottleneck's, and each further one an eighth of that longer.
-const FIRST_GAP: f64 = 0.5;
-const GAP_STEP: f64 = 0.125;
+const FIRST_GAP_RATIO: f64 = 0.5;
+const GAP_STEP_RATIO: f64 = 0.125;
 /// The average gaps at both ends are equal up to this part: the turning point.
-const EQUAL: f64 = 0.05;
+const EQUAL_GAPS_PART: f64 = 0.05;
 /// A gap counts as increased by more than this part of the bottleneck's: stamps scatter.
-const INCREASED: f64 = 0.02;
+const INCREASED_GAP_PART: f64 = 0.02;
 /// Searches, whose mean is the value.
-const SEARCHES: usize = 3;
+const MAX_SEARCHES: usize = 3;
 /// Where it must end unless the user says otherwise.
 const BUDGET: Budget = Budget { bytes: 4_000_000, time: Span::from_secs(30) };
 
@@ -41,7 +41,7 @@ impl MethodConfig for IgiConfig {
     }
 
     fn build(&self, conditions: &Conditions) -> Box<dyn Method> {
-        Box::new(Igi::new(Formula::Igi, conditions))
+        Box::new(Igi::new(IgiFormula::Igi, conditions))
     }
 }
 
@@ -56,12 +56,12 @@ impl MethodConfig for PtrConfig {
     }
 
     fn build(&self, conditions: &Conditions) -> Box<dyn Method> {
-        Box::new(Igi::new(Formula::Ptr, conditions))
+        Box::new(Igi::new(IgiFormula::Ptr, conditions))
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Formula {
+enum IgiFormula {
     Igi,
     Ptr,
 }
@@ -69,7 +69,7 @@ enum Formula {
 /// Either method: they differ in what they make of the train at the turning point only.
 #[derive(Debug)]
 struct Igi {
-    formula: Formula,
+    formula: IgiFormula,
     size: u32,
     budget: Budget,
     /// In seconds, between packets sent back to back; none before they were.
@@ -79,63 +79,63 @@ struct Igi {
     /// Of the searches that are over, in bit/s.
     values: Vec<f64>,
     slowest: f64,
-    account: Account,
+    account: ProbeAccount,
 }
 
 impl Igi {
-    fn new(formula: Formula, conditions: &Conditions) -> Self {
+    fn new(formula: IgiFormula, conditions: &Conditions) -> Self {
         Igi {
             formula,
             size: PACKET_BYTES.min(conditions.max_packet),
-            budget: BUDGET.or(conditions.budget),
+            budget: BUDGET.or_requested(conditions.budget),
             bottleneck_gap: None,
             gap: 0.0,
             values: Vec::new(),
             slowest: f64::INFINITY,
-            account: Account::default(),
+            account: ProbeAccount::default(),
         }
     }
 
-    fn bits(&self) -> f64 {
+    fn packet_bits(&self) -> f64 {
         f64::from(self.size) * 8.0
     }
 
-    fn read(&mut self, flight: &Flight) -> Option<()> {
+    fn read_flight(&mut self, flight: &Flight) -> Option<()> {
         let gaps = flight.gaps();
         self.slowest = self.slowest.min(flight.receiving_rate()?);
         let output: Vec<f64> = gaps.iter().map(|gap| gap.1).collect();
         let Some(bottleneck_gap) = self.bottleneck_gap else {
             let gap = median(&output).filter(|&gap| gap > 0.0)?;
             self.bottleneck_gap = Some(gap);
-            self.gap = FIRST_GAP * gap;
+            self.gap = FIRST_GAP_RATIO * gap;
             return Some(());
         };
         let input = mean(&gaps.iter().map(|gap| gap.0).collect::<Vec<_>>());
-        if mean(&output) > (1.0 + EQUAL) * input {
-            self.gap += GAP_STEP * bottleneck_gap;
+        if mean(&output) > (1.0 + EQUAL_GAPS_PART) * input {
+            self.gap += GAP_STEP_RATIO * bottleneck_gap;
         } else {
-            self.values.push(self.value(&output, input, bottleneck_gap));
-            self.gap = FIRST_GAP * bottleneck_gap;
+            self.values.push(self.available_bandwidth(&output, input, bottleneck_gap));
+            self.gap = FIRST_GAP_RATIO * bottleneck_gap;
         }
         Some(())
     }
 
     /// What is available, by the gaps of the train at the turning point.
-    fn value(&self, output: &[f64], input: f64, bottleneck_gap: f64) -> f64 {
+    fn available_bandwidth(&self, output: &[f64], input: f64, bottleneck_gap: f64) -> f64 {
         let all: f64 = output.iter().sum();
-        if self.formula == Formula::Ptr {
-            return output.len() as f64 * self.bits() / all;
+        if self.formula == IgiFormula::Ptr {
+            return output.len() as f64 * self.packet_bits() / all;
         }
         // B_O · Σ (g⁺ − g_B) / Σ g is the cross traffic's rate (section III, equation 2).
-        let is_increased = |gap: &&f64| **gap > input.max(bottleneck_gap) + INCREASED * bottleneck_gap;
+        let is_increased = |gap: &&f64| **gap > input.max(bottleneck_gap) + INCREASED_GAP_PART * bottleneck_gap;
         let added: f64 = output.iter().filter(is_increased).map(|gap| gap - bottleneck_gap).sum();
-        self.bits() / bottleneck_gap * (1.0 - added / all)
+        self.packet_bits() / bottleneck_gap * (1.0 - added / all)
     }
 
     fn outcome(&self) -> Outcome {
-        let name = if self.formula == Formula::Igi { IgiConfig::NAME } else { PtrConfig::NAME };
+        let name = if self.formula == IgiFormula::Igi { IgiConfig::NAME } else { PtrConfig::NAME };
         let warnings = vec![format!(
-            "{name} is the published rule: it states no confidence; the interval is that of its {SEARCHES} searches"
+            "{name} is the published rule: it states no confidence; the interval is that of its {MAX_SEARCHES} searches"
         )];
         let extreme = |pick: fn(f64, f64) -> f64| self.values.iter().copied().reduce(pick);
         let found = match (extreme(f64::min), extreme(f64::max)) {
@@ -145,7 +145,7 @@ impl Igi {
             }
             _ => Err("the budget was spent before a train arrived as fast as it was sent".to_owned()),
         };
-        let capacity = self.bottleneck_gap.map(|gap| Rate::from_f64(self.bits() / gap));
+        let capacity = self.bottleneck_gap.map(|gap| Rate::from_f64(self.packet_bits() / gap));
         Outcome { capacity, ..self.account.outcome(found, warnings) }
     }
 }
@@ -153,26 +153,26 @@ impl Igi {
 impl Method for Igi {
     fn next(&mut self, now: Time) -> Step {
         self.account.begin(now);
-        if self.values.len() >= SEARCHES {
+        if self.values.len() >= MAX_SEARCHES {
             return Step::Done(self.outcome());
         }
         let interval = Span::from_secs_f64(self.gap).clamp(Span::ZERO, Train::MAX_DURATION);
         let segment = Segment { count: PACKETS, interval, first_size: self.size, size_step: 0 };
         let train = Train { segments: vec![segment] };
-        let drain = Span::from_secs_f64((f64::from(PACKETS) * self.bits() / self.slowest).min(2.0));
+        let drain = Span::from_secs_f64((f64::from(PACKETS) * self.packet_bits() / self.slowest).min(2.0));
         let step = self.account.send(now, drain.max(Span::from_millis(10)), train, &self.budget);
         step.unwrap_or_else(|| Step::Done(self.outcome()))
     }
 
     fn record(&mut self, record: &TrainRecord) {
-        let Some(flight) = self.account.read(record) else { return };
-        match self.read(&flight) {
-            Some(()) if flight.loss() < 0.5 => self.account.accept(),
+        let Some(flight) = self.account.read_record(record) else { return };
+        match self.read_flight(&flight) {
+            Some(()) if flight.loss_fraction() < 0.5 => self.account.accept(),
             _ => self.account.reject(Rejection::PacketsMissing),
         }
     }
 
-    fn so_far(&self) -> Option<Rate> {
+    fn current_estimate(&self) -> Option<Rate> {
         (!self.values.is_empty()).then(|| Rate::from_f64(mean(&self.values)))
     }
 }
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use crate::published::fluid::{Fluid, measure, nothing};
 
-    fn run(formula: Formula, available: f64, capacity: f64) -> Outcome {
+    fn run(formula: IgiFormula, available: f64, capacity: f64) -> Outcome {
         let mut path = Fluid::new(available, capacity);
         measure(&mut Igi::new(formula, &Conditions::new(1500)), |wait, train| path.send(wait, train)).0
     }
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn the_turning_point_is_found_on_a_fluid_path() {
         for (available, capacity) in [(100e6, 100e6), (70e6, 100e6), (2e6, 5e6)] {
-            let found = run(Formula::Ptr, available, capacity).available.unwrap().value.as_f64();
+            let found = run(IgiFormula::Ptr, available, capacity).available.unwrap().value.as_f64();
             // The gap grows by an eighth of the bottleneck's at each step.
             assert!((found / available - 1.0).abs() < 0.2, "{available} of {capacity}: {found}");
         }
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn an_idle_path_has_its_capacity_left() {
-        let outcome = run(Formula::Igi, 50e6, 50e6);
+        let outcome = run(IgiFormula::Igi, 50e6, 50e6);
         let found = outcome.available.unwrap();
         assert!((found.value.as_f64() / 50e6 - 1.0).abs() < 0.05 && found.confidence == 0.0, "{found:?}");
         assert_eq!(outcome.trains_used, 1 + 3 * 5, "half the gap, and four steps");
@@ -206,8 +206,9 @@ mod tests {
 
     #[test]
     fn a_path_that_delivers_nothing_has_a_reason() {
-        let (outcome, trains) = measure(&mut Igi::new(Formula::Igi, &Conditions::new(1500)), |_, train| nothing(train));
+        let (outcome, trains) =
+            measure(&mut Igi::new(IgiFormula::Igi, &Conditions::new(1500)), |_, train| nothing(train));
         assert!(outcome.available.is_none() && outcome.reason.is_some());
-        assert_eq!((trains.len(), trains[0].count()), (8, 60));
+        assert_eq!((trains.len(), trains[0].packet_count()), (8, 60));
     }
 }

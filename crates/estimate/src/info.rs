@@ -20,7 +20,7 @@ pub enum MethodError {
         known: Vec<&'static str>,
     },
     /// The method has no such parameter.
-    #[error("the method {method} has no parameter `{name}`: it has {}", listed(.known))]
+    #[error("the method {method} has no parameter `{name}`: it has {}", list_parameters(.known))]
     UnknownParameter {
         /// The method.
         method: &'static str,
@@ -54,7 +54,7 @@ pub enum MethodError {
     Form(#[from] parse::ParseError),
 }
 
-fn listed(parameters: &[&str]) -> String {
+fn list_parameters(parameters: &[&str]) -> String {
     if parameters.is_empty() { "no parameters".to_owned() } else { parameters.join(", ") }
 }
 
@@ -66,17 +66,17 @@ pub struct MethodInfo {
     /// What it does, in one line of help.
     pub summary: &'static str,
     parameters: fn() -> Vec<ParameterInfo>,
-    read: Read,
+    read: ParseParameters,
 }
 
 /// Makes a configuration of the parameters that are given, and their values.
-type Read = fn(&[(&str, &str)]) -> Result<Arc<dyn AnyConfig>, MethodError>;
+type ParseParameters = fn(&[(&str, &str)]) -> Result<Arc<dyn AnyConfig>, MethodError>;
 
 impl MethodInfo {
     /// The method that is configured by `C`.
-    pub(crate) const fn of<C: MethodConfig>() -> Self {
+    pub(crate) const fn for_config<C: MethodConfig>() -> Self {
         let parameters = || C::PARAMETERS.iter().map(Parameter::info).collect();
-        MethodInfo { name: C::NAME, summary: C::SUMMARY, parameters, read: read::<C> }
+        MethodInfo { name: C::NAME, summary: C::SUMMARY, parameters, read: parse_config::<C> }
     }
 
     /// What users can set.
@@ -85,12 +85,12 @@ impl MethodInfo {
     }
 
     /// The method with these parameters, as users write them.
-    pub(crate) fn read(&self, given: &[(&str, &str)]) -> Result<Arc<dyn AnyConfig>, MethodError> {
+    pub(crate) fn parse_parameters(&self, given: &[(&str, &str)]) -> Result<Arc<dyn AnyConfig>, MethodError> {
         (self.read)(given)
     }
 }
 
-fn read<C: MethodConfig>(given: &[(&str, &str)]) -> Result<Arc<dyn AnyConfig>, MethodError> {
+fn parse_config<C: MethodConfig>(given: &[(&str, &str)]) -> Result<Arc<dyn AnyConfig>, MethodError> {
     let (method, mut config) = (C::NAME, C::default());
     for &(name, text) in given {
         let Some(parameter) = C::PARAMETERS.iter().find(|parameter| parameter.name == name) else {
@@ -115,8 +115,8 @@ pub(crate) trait AnyConfig: fmt::Debug + Send + Sync {
     fn max_packets(&self) -> u32;
     fn handles_token_bucket(&self) -> bool;
     fn budget(&self) -> Option<Budget>;
-    fn changed(&self) -> Vec<(&'static str, String)>;
-    fn fitted(&self, rate: Rate) -> Arc<dyn AnyConfig>;
+    fn changed_parameters(&self) -> Vec<(&'static str, String)>;
+    fn adapted_to_rate(&self, rate: Rate) -> Arc<dyn AnyConfig>;
     fn build(&self, conditions: &Conditions) -> Box<dyn Method>;
 }
 
@@ -146,7 +146,7 @@ impl<C: MethodConfig> AnyConfig for C {
     }
 
     /// The parameters that differ from their defaults.
-    fn changed(&self) -> Vec<(&'static str, String)> {
+    fn changed_parameters(&self) -> Vec<(&'static str, String)> {
         let text = |parameter: &Parameter<C>| {
             let text = (parameter.get)(self);
             (text != (parameter.get)(&C::default())).then_some((parameter.name, text))
@@ -154,9 +154,9 @@ impl<C: MethodConfig> AnyConfig for C {
         C::PARAMETERS.iter().filter_map(text).collect()
     }
 
-    fn fitted(&self, rate: Rate) -> Arc<dyn AnyConfig> {
+    fn adapted_to_rate(&self, rate: Rate) -> Arc<dyn AnyConfig> {
         let mut config = self.clone();
-        config.fit(rate);
+        config.adapt_to_rate(rate);
         Arc::new(config)
     }
 

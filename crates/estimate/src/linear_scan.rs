@@ -1,7 +1,7 @@
 //! The papers' method: one train of constant interval and linearly growing size, and the turning point in it.
 
-use crate::bound::{Bound, Limit};
-use crate::config::{Budget, Conditions, MethodConfig, Parameter, put};
+use crate::bound::{Bound, BoundKind};
+use crate::config::{Budget, Conditions, MethodConfig, Parameter, set_parameter};
 use crate::method::{Method, Outcome, Rejection, Step};
 use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time, parse, show};
@@ -53,7 +53,7 @@ impl MethodConfig for LinearScanConfig {
             value: "TIME",
             default: "100us",
             help: "time between two packets",
-            set: |config, text| put(&mut config.interval, interval(text).map(Some)),
+            set: |config, text| set_parameter(&mut config.interval, parse_interval(text).map(Some)),
             get: |config| show::span(config.interval.unwrap_or(Span::ZERO)),
         },
         Parameter {
@@ -61,7 +61,7 @@ impl MethodConfig for LinearScanConfig {
             value: "BYTES",
             default: "32",
             help: "bytes of the first packet",
-            set: |config, text| put(&mut config.first_size, parse::number(text)),
+            set: |config, text| set_parameter(&mut config.first_size, parse::number(text)),
             get: |config| config.first_size.to_string(),
         },
         Parameter {
@@ -69,7 +69,7 @@ impl MethodConfig for LinearScanConfig {
             value: "BYTES",
             default: "12",
             help: "how many bytes each packet is larger than the one before",
-            set: |config, text| put(&mut config.size_step, parse::number(text)),
+            set: |config, text| set_parameter(&mut config.size_step, parse::number(text)),
             get: |config| config.size_step.to_string(),
         },
         Parameter {
@@ -77,7 +77,7 @@ impl MethodConfig for LinearScanConfig {
             value: "N",
             default: "120",
             help: "packets in the train",
-            set: |config, text| put(&mut config.packets, parse::number(text)),
+            set: |config, text| set_parameter(&mut config.packets, parse::number(text)),
             get: |config| config.packets.to_string(),
         },
     ];
@@ -94,7 +94,7 @@ impl MethodConfig for LinearScanConfig {
     }
 
     /// The interval that lets the train scan the same share of this rate as of the paper's.
-    fn fit(&mut self, rate: Rate) {
+    fn adapt_to_rate(&mut self, rate: Rate) {
         let interval = PUBLISHED_INTERVAL.as_secs_f64() * PUBLISHED_RATE.as_f64() / rate.as_f64();
         self.interval.get_or_insert(Span::from_secs_f64(interval));
     }
@@ -104,7 +104,7 @@ impl MethodConfig for LinearScanConfig {
     }
 }
 
-fn interval(text: &str) -> Result<Span, String> {
+fn parse_interval(text: &str) -> Result<Span, String> {
     match parse::span(text) {
         Ok(interval) if interval > Span::ZERO => Ok(interval),
         Ok(_) => Err("packets need a time between them; give at least 1us".to_owned()),
@@ -118,18 +118,18 @@ fn interval(text: &str) -> Result<Span, String> {
 pub struct LinearScan {
     config: LinearScanConfig,
     max_packet: u32,
-    state: State,
+    state: ScanState,
 }
 
 #[derive(Debug)]
-enum State {
+enum ScanState {
     Planned,
     Sent,
-    Read(Result<Reading, Rejection>),
+    Read(Result<ScanResult, Rejection>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Reading {
+struct ScanResult {
     value: Rate,
     low: Rate,
     high: Rate,
@@ -140,7 +140,7 @@ struct Reading {
 impl LinearScan {
     /// Scans once with these numbers.
     pub fn new(config: LinearScanConfig, conditions: &Conditions) -> Self {
-        LinearScan { config, max_packet: conditions.max_packet, state: State::Planned }
+        LinearScan { config, max_packet: conditions.max_packet, state: ScanState::Planned }
     }
 
     fn train(&self) -> Train {
@@ -152,11 +152,11 @@ impl LinearScan {
         Train { segments: vec![Segment { count, interval: c.interval(), first_size, size_step }] }
     }
 
-    fn rate_of(&self, packet: usize, record: &TrainRecord) -> Rate {
+    fn packet_rate(&self, packet: usize, record: &TrainRecord) -> Rate {
         Rate::from_bytes_over(u64::from(record.packets[packet].size), self.config.interval())
     }
 
-    fn read(&self, record: &TrainRecord) -> Result<Reading, Rejection> {
+    fn interpret_record(&self, record: &TrainRecord) -> Result<ScanResult, Rejection> {
         let delays: Vec<(usize, f64)> = delays(record).collect();
         if delays.len() * 10 < record.packets.len() * 9 || delays.len() < 3 {
             return Err(Rejection::PacketsMissing);
@@ -170,14 +170,14 @@ impl LinearScan {
         let threshold = floor + self.config.interval().as_secs_f64();
         let place = delays.iter().rposition(|&(_, d)| d <= threshold).unwrap_or(0);
         let last = delays.len() - 1;
-        let value = self.rate_of(delays[place].0, record);
-        Ok(Reading {
+        let value = self.packet_rate(delays[place].0, record);
+        Ok(ScanResult {
             value,
-            low: self.rate_of(delays[place.saturating_sub(1)].0, record),
-            high: self.rate_of(delays[(place + 1).min(last)].0, record),
+            low: self.packet_rate(delays[place.saturating_sub(1)].0, record),
+            high: self.packet_rate(delays[(place + 1).min(last)].0, record),
             bound: match place {
-                0 => Some(Bound::AtMost(value, Limit::Range)),
-                p if p == last => Some(Bound::AtLeast(value, Limit::Range)),
+                0 => Some(Bound::AtMost(value, BoundKind::Range)),
+                p if p == last => Some(Bound::AtLeast(value, BoundKind::Range)),
                 _ => None,
             },
         })
@@ -187,22 +187,22 @@ impl LinearScan {
 impl Method for LinearScan {
     fn next(&mut self, _now: Time) -> Step {
         match &self.state {
-            State::Planned => {
-                self.state = State::Sent;
+            ScanState::Planned => {
+                self.state = ScanState::Sent;
                 Step::Send { wait: Span::ZERO, train: self.train() }
             }
-            State::Sent => Step::Done(outcome(&Err(Rejection::PacketsMissing))),
-            State::Read(reading) => Step::Done(outcome(reading)),
+            ScanState::Sent => Step::Done(outcome(&Err(Rejection::PacketsMissing))),
+            ScanState::Read(reading) => Step::Done(outcome(reading)),
         }
     }
 
     fn record(&mut self, record: &TrainRecord) {
-        self.state = State::Read(self.read(record));
+        self.state = ScanState::Read(self.interpret_record(record));
     }
 
-    fn so_far(&self) -> Option<Rate> {
+    fn current_estimate(&self) -> Option<Rate> {
         match &self.state {
-            State::Read(Ok(reading)) => Some(reading.value),
+            ScanState::Read(Ok(reading)) => Some(reading.value),
             _ => None,
         }
     }
@@ -223,7 +223,7 @@ fn sending_disturbed(record: &TrainRecord, interval: Span) -> bool {
     sent.iter().filter(off_plan).count() * 10 > sent.len()
 }
 
-fn outcome(reading: &Result<Reading, Rejection>) -> Outcome {
+fn outcome(reading: &Result<ScanResult, Rejection>) -> Outcome {
     let mut outcome = Outcome {
         available: None,
         bound: None,
@@ -238,7 +238,7 @@ fn outcome(reading: &Result<Reading, Rejection>) -> Outcome {
     };
     match reading {
         Ok(reading) => {
-            let Reading { value, low, high, bound } = *reading;
+            let ScanResult { value, low, high, bound } = *reading;
             outcome.trains_used = 1;
             outcome.available = Some(Estimate { value, low, high, confidence: 0.0 });
             outcome.bound = bound;
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn says_when_the_range_does_not_reach() {
         let outcome = scan(|train| fluid(train, 1e9, 1e9));
-        assert_eq!(outcome.bound.unwrap().at_least(), Some(outcome.available.unwrap().value));
+        assert_eq!(outcome.bound.unwrap().lower_bound(), Some(outcome.available.unwrap().value));
     }
 
     #[test]
@@ -321,6 +321,6 @@ mod tests {
     fn the_train_ends_where_packets_would_be_too_large() {
         let method = LinearScan::new(LinearScanConfig::default(), &Conditions::new(1000));
         assert!(method.train().check(1000).is_ok());
-        assert_eq!(method.train().count(), 81);
+        assert_eq!(method.train().packet_count(), 81);
     }
 }

@@ -78,7 +78,7 @@ impl Outcome {
     }
 
     /// Nothing is known, for this reason.
-    pub fn refused(reason: impl Into<Reason>) -> Self {
+    pub fn without_value(reason: impl Into<Reason>) -> Self {
         Outcome {
             available: None,
             bound: None,
@@ -118,5 +118,5 @@ pub trait Method {
     fn record(&mut self, train: &TrainRecord);
 
     /// The value so far, for a progress display.
-    fn so_far(&self) -> Option<Rate>;
+    fn current_estimate(&self) -> Option<Rate>;
 }

@@ -11,14 +11,14 @@ use crate::primed::PrimedConfig;
 /// Every method that users can choose, one line each. The command line, the lab, the schemas and the tests of what all
 /// methods must do take their lists from here.
 pub static METHODS: &[MethodInfo] = &[
-    MethodInfo::of::<PrimedConfig>(),
-    MethodInfo::of::<LinearScanConfig>(),
-    MethodInfo::of::<PathTesterConfig>(),
-    MethodInfo::of::<PathTesterClassicConfig>(),
-    MethodInfo::of::<PathloadConfig>(),
-    MethodInfo::of::<PathChirpConfig>(),
-    MethodInfo::of::<IgiConfig>(),
-    MethodInfo::of::<PtrConfig>(),
+    MethodInfo::for_config::<PrimedConfig>(),
+    MethodInfo::for_config::<LinearScanConfig>(),
+    MethodInfo::for_config::<PathTesterConfig>(),
+    MethodInfo::for_config::<PathTesterClassicConfig>(),
+    MethodInfo::for_config::<PathloadConfig>(),
+    MethodInfo::for_config::<PathChirpConfig>(),
+    MethodInfo::for_config::<IgiConfig>(),
+    MethodInfo::for_config::<PtrConfig>(),
     #[cfg(feature = "dummy")]
-    MethodInfo::of::<crate::dummy::DummyConfig>(),
+    MethodInfo::for_config::<crate::dummy::DummyConfig>(),
 ];

@@ -4,11 +4,11 @@ use kumade_probe_train::{PacketRecord, TrainRecord};
 use kumade_units::Span;
 
 /// Packets that arrive together are stamped in any order within this time.
-const BATCH: Span = Span::from_micros(50);
+const MAX_BATCH_GAP: Span = Span::from_micros(50);
 
 /// One packet: when it left, and when it arrived, in seconds from the first one's of the train.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Passage {
+pub(crate) struct PacketTiming {
     /// Its place in the train.
     pub(crate) index: usize,
     pub(crate) sent: f64,
@@ -20,15 +20,15 @@ pub(crate) struct Passage {
 }
 
 /// All packets that were sent and whose stamps are known.
-pub(crate) fn passages(record: &TrainRecord) -> Vec<Passage> {
+pub(crate) fn packet_timings(record: &TrainRecord) -> Vec<PacketTiming> {
     let packets = &record.packets;
     let Some((sent, received)) = packets.iter().find_map(|packet| Some((packet.sent?, packet.received?))) else {
         return Vec::new();
     };
-    let reordered = record.reordered(BATCH);
+    let reordered = record.reordered_packets(MAX_BATCH_GAP);
     let passage = |(index, packet): (usize, &PacketRecord)| {
         let came = packet.received.map(|at| (at - received).as_secs_f64());
-        Some(Passage {
+        Some(PacketTiming {
             index,
             sent: (packet.sent? - sent).as_secs_f64(),
             arrived: came.filter(|_| !reordered[index]),

@@ -8,36 +8,36 @@
 //!
 //! Written from what is generally known of the method, without the paper's full text at hand: details may differ.
 
-use crate::bound::{Bound, Limit};
+use crate::bound::{Bound, BoundKind};
 use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
-use crate::published::{Account, Flight};
+use crate::published::{Flight, ProbeAccount};
 use crate::stats::{mean, standard_deviation};
 use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 
 /// Each spacing is the one before it divided by this: the paper's γ.
-const SPREAD: f64 = 1.2;
+const SPREAD_FACTOR: f64 = 1.2;
 /// An excursion ends where the delay has come down to its highest divided by this: the paper's F.
-const DECREASE: f64 = 1.5;
+const DECREASE_FACTOR: f64 = 1.5;
 /// Shorter excursions are chance: the paper's L.
-const BUSY_PERIOD: usize = 5;
+const MIN_BUSY_PERIOD_PACKETS: usize = 5;
 /// Bytes of each packet, the paper's P.
-const PACKET: u32 = 1000;
+const PACKET_BYTES: u32 = 1000;
 /// A train has no more segments, and each spacing is one.
 const MAX_PACKETS: u32 = 60;
 /// Packets of the scout.
-const SCOUT: u32 = 10;
+const SCOUT_PACKETS: u32 = 10;
 /// With a scouted rate of 1, the chirps' first range. An excursion must have room above the available bandwidth.
-const FIRST_RANGE: (f64, f64) = (0.05, 3.0);
+const FIRST_RANGE_RATIOS: (f64, f64) = (0.05, 3.0);
 /// How often the range is moved at most.
 const MAX_MOVES: u32 = 8;
 /// Chirps take this part of the scouted rate in the mean.
-const LOAD: f64 = 0.1;
+const LOAD_PART: f64 = 0.1;
 /// On paths so slow that the budget would end first, up to this part.
-const MAX_LOAD: f64 = 0.5;
+const MAX_LOAD_PART: f64 = 0.5;
 /// No path is measured outside of these, in bit/s.
-const LIMITS: (f64, f64) = (2e3, 30e9);
+const RATE_LIMITS_BITS_PER_SECOND: (f64, f64) = (2e3, 30e9);
 
 /// What chirps to send, and how many. The default is the mean of eleven chirps, of a range that is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,15 +86,20 @@ pub struct PathChirp {
     moves: u32,
     /// What each chirp found, in bit/s.
     found: Vec<f64>,
-    account: Account,
+    account: ProbeAccount,
 }
 
 impl PathChirp {
     /// Starts with the given range, or else knowing nothing of the path.
     pub fn new(config: PathChirpConfig, conditions: &Conditions) -> Self {
-        let (max_packet, budget) = (conditions.max_packet, BUDGET.or(conditions.budget));
+        let (max_packet, budget) = (conditions.max_packet, BUDGET.or_requested(conditions.budget));
         let range = config.range.map(|(low, high)| (low.as_f64(), high.as_f64()));
-        let range = range.map(|(low, high)| (low.max(LIMITS.0), high.clamp(LIMITS.0 * 2.0, LIMITS.1)));
+        let range = range.map(|(low, high)| {
+            (
+                low.max(RATE_LIMITS_BITS_PER_SECOND.0),
+                high.clamp(RATE_LIMITS_BITS_PER_SECOND.0 * 2.0, RATE_LIMITS_BITS_PER_SECOND.1),
+            )
+        });
         PathChirp {
             config,
             max_packet,
@@ -103,40 +108,44 @@ impl PathChirp {
             range,
             moves: 0,
             found: Vec::new(),
-            account: Account::default(),
+            account: ProbeAccount::default(),
         }
     }
 
-    fn packet(&self) -> u32 {
-        PACKET.min(self.max_packet)
+    fn packet_bytes(&self) -> u32 {
+        PACKET_BYTES.min(self.max_packet)
     }
 
     /// The next train and how long to wait before it.
-    fn plan(&self, now: Time) -> (Span, Train) {
-        let size = self.packet();
+    fn plan_chirp(&self, now: Time) -> (Span, Train) {
+        let size = self.packet_bytes();
         let Some((low, high)) = self.range else {
-            let segment = Segment { count: SCOUT, interval: Span::ZERO, first_size: size, size_step: 0 };
+            let segment = Segment { count: SCOUT_PACKETS, interval: Span::ZERO, first_size: size, size_step: 0 };
             return (Span::ZERO, Train { segments: vec![segment] });
         };
-        let train = chirp(low, high, size);
+        let train = chirp_train(low, high, size);
         let bits = train.bytes() as f64 * 8.0;
-        let full = self.scouted.unwrap_or(low / LOAD);
+        let full = self.scouted.unwrap_or(low / LOAD_PART);
         let to_come = self.config.chirps.saturating_sub(self.found.len() as u32).max(1);
         let room = (self.budget.time - self.account.elapsed(now)).as_secs_f64() / f64::from(to_come);
-        let cycle = (bits / (LOAD * full)).min(room).max(bits / (MAX_LOAD * full));
+        let cycle = (bits / (LOAD_PART * full)).min(room).max(bits / (MAX_LOAD_PART * full));
         (Span::from_secs_f64(cycle) - train.duration(), train)
     }
 
-    fn read(&mut self, flight: &Flight) -> Result<(), Rejection> {
+    fn read_flight(&mut self, flight: &Flight) -> Result<(), Rejection> {
         let Some((low, high)) = self.range else {
-            let rate = flight.receiving_rate().filter(|_| flight.loss() < 0.5).ok_or(Rejection::PacketsMissing)?;
-            let rate = rate.clamp(LIMITS.0 / FIRST_RANGE.0, LIMITS.1 / FIRST_RANGE.1);
+            let rate =
+                flight.receiving_rate().filter(|_| flight.loss_fraction() < 0.5).ok_or(Rejection::PacketsMissing)?;
+            let rate = rate.clamp(
+                RATE_LIMITS_BITS_PER_SECOND.0 / FIRST_RANGE_RATIOS.0,
+                RATE_LIMITS_BITS_PER_SECOND.1 / FIRST_RANGE_RATIOS.1,
+            );
             self.scouted = Some(rate);
-            self.range = Some((rate * FIRST_RANGE.0, rate * FIRST_RANGE.1));
+            self.range = Some((rate * FIRST_RANGE_RATIOS.0, rate * FIRST_RANGE_RATIOS.1));
             return Ok(());
         };
-        let found = estimate(flight, self.packet()).ok_or(Rejection::PacketsMissing)?;
-        match self.moved(found, low, high) {
+        let found = estimate_chirp(flight, self.packet_bytes()).ok_or(Rejection::PacketsMissing)?;
+        match self.moved_range(found, low, high) {
             Some(range) => {
                 self.range = Some(range);
                 self.moves += 1;
@@ -147,12 +156,16 @@ impl PathChirp {
     }
 
     /// A range that fits better, where a chirp's estimate lies at an end of its own.
-    fn moved(&self, found: f64, low: f64, high: f64) -> Option<(f64, f64)> {
+    fn moved_range(&self, found: f64, low: f64, high: f64) -> Option<(f64, f64)> {
         let free = self.config.range.is_none() && self.moves < MAX_MOVES;
         match found {
             _ if !free => None,
-            f if f > high / SPREAD.powi(BUSY_PERIOD as i32) && high * 2.0 <= LIMITS.1 => Some((low * 2.0, high * 2.0)),
-            f if f < low * SPREAD && low / 4.0 >= LIMITS.0 => Some((low / 4.0, high)),
+            f if f > high / SPREAD_FACTOR.powi(MIN_BUSY_PERIOD_PACKETS as i32)
+                && high * 2.0 <= RATE_LIMITS_BITS_PER_SECOND.1 =>
+            {
+                Some((low * 2.0, high * 2.0))
+            }
+            f if f < low * SPREAD_FACTOR && low / 4.0 >= RATE_LIMITS_BITS_PER_SECOND.0 => Some((low / 4.0, high)),
             _ => None,
         }
     }
@@ -181,10 +194,10 @@ impl PathChirp {
     fn bound(&self, value: f64) -> Option<Bound> {
         let (low, high) = self.range.filter(|_| !self.found.is_empty())?;
         match value {
-            value if value > high / SPREAD.powi(BUSY_PERIOD as i32) => {
-                Some(Bound::AtLeast(Rate::from_f64(value), Limit::Range))
+            value if value > high / SPREAD_FACTOR.powi(MIN_BUSY_PERIOD_PACKETS as i32) => {
+                Some(Bound::AtLeast(Rate::from_f64(value), BoundKind::Range))
             }
-            value if value < low * SPREAD => Some(Bound::AtMost(Rate::from_f64(value), Limit::Range)),
+            value if value < low * SPREAD_FACTOR => Some(Bound::AtMost(Rate::from_f64(value), BoundKind::Range)),
             _ => None,
         }
     }
@@ -196,33 +209,33 @@ impl Method for PathChirp {
         if self.found.len() >= self.config.chirps as usize {
             return Step::Done(self.outcome());
         }
-        let (wait, train) = self.plan(now);
+        let (wait, train) = self.plan_chirp(now);
         let wait = wait.max(Span::from_millis(10));
         let step = self.account.send(now, wait, train, &self.budget);
         step.unwrap_or_else(|| Step::Done(self.outcome()))
     }
 
     fn record(&mut self, record: &TrainRecord) {
-        let Some(flight) = self.account.read(record) else { return };
-        match self.read(&flight) {
+        let Some(flight) = self.account.read_record(record) else { return };
+        match self.read_flight(&flight) {
             Ok(()) => self.account.accept(),
             Err(why) => self.account.reject(why),
         }
     }
 
-    fn so_far(&self) -> Option<Rate> {
+    fn current_estimate(&self) -> Option<Rate> {
         (!self.found.is_empty()).then(|| Rate::from_f64(mean(&self.found)))
     }
 }
 
 /// Packets of one size, first at the rate `low`, each spacing shorter than the one before it by the spread factor,
 /// until the rate is `high`.
-fn chirp(low: f64, high: f64, size: u32) -> Train {
-    let steps = ((high / low).max(SPREAD).ln() / SPREAD.ln()).ceil() as u32;
+fn chirp_train(low: f64, high: f64, size: u32) -> Train {
+    let steps = ((high / low).max(SPREAD_FACTOR).ln() / SPREAD_FACTOR.ln()).ceil() as u32;
     let packets = (steps + 2).min(MAX_PACKETS);
     let bits = f64::from(size) * 8.0;
     let packet = |i: u32| {
-        let interval = if i + 1 < packets { bits / (low * SPREAD.powi(i as i32)) } else { 0.0 };
+        let interval = if i + 1 < packets { bits / (low * SPREAD_FACTOR.powi(i as i32)) } else { 0.0 };
         Segment { count: 1, interval: Span::from_secs_f64(interval), first_size: size, size_step: 0 }
     };
     Train { segments: (0..packets).map(packet).collect() }
@@ -230,13 +243,13 @@ fn chirp(low: f64, high: f64, size: u32) -> Train {
 
 /// A whole chirp's estimate in bit/s: the mean of the spacings' estimates, weighted with the spacings. None where
 /// packets are missing.
-fn estimate(flight: &Flight, size: u32) -> Option<f64> {
-    if flight.loss() > 0.0 || flight.arrived.len() <= BUSY_PERIOD {
+fn estimate_chirp(flight: &Flight, size: u32) -> Option<f64> {
+    if flight.loss_fraction() > 0.0 || flight.arrived.len() <= MIN_BUSY_PERIOD_PACKETS {
         return None;
     }
     let spacings: Vec<f64> = flight.arrived.windows(2).map(|pair| (pair[1].sent - pair[0].sent).max(1e-9)).collect();
     let rates: Vec<f64> = spacings.iter().map(|spacing| f64::from(size) * 8.0 / spacing).collect();
-    let estimates = per_spacing(&flight.delays(), &rates);
+    let estimates = rate_per_spacing(&flight.delays(), &rates);
     let weighted: f64 = estimates.iter().zip(&spacings).map(|(estimate, spacing)| estimate * spacing).sum();
     Some(weighted / spacings.iter().sum::<f64>())
 }
@@ -244,7 +257,7 @@ fn estimate(flight: &Flight, size: u32) -> Option<f64> {
 /// The paper's three cases. A spacing in an excursion that ends, with the delay rising, was above the available
 /// bandwidth of its moment: its own rate is the estimate. All from the start of an excursion that does not end, and all
 /// others, get the rate at which that excursion began; where there is none, the highest rate.
-fn per_spacing(delays: &[f64], rates: &[f64]) -> Vec<f64> {
+fn rate_per_spacing(delays: &[f64], rates: &[f64]) -> Vec<f64> {
     let excursions = excursions(delays);
     let unended = excursions.iter().find(|e| e.end.is_none()).map(|e| e.start);
     let last = unended.unwrap_or(rates.len() - 1).min(rates.len() - 1);
@@ -260,15 +273,15 @@ fn per_spacing(delays: &[f64], rates: &[f64]) -> Vec<f64> {
 
 /// Packets whose delay rose and, where it has an end, came down again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Excursion {
+struct DelayExcursion {
     start: usize,
     end: Option<usize>,
 }
 
 /// The paper's segmentation: an excursion starts at i where the delay rises, and ends at the first j where it is less
-/// above that of i than the highest since, divided by the decrease factor. It counts if it is at least `BUSY_PERIOD`
+/// above that of i than the highest since, divided by the decrease factor. It counts if it is at least `MIN_BUSY_PERIOD_PACKETS`
 /// long.
-fn excursions(delays: &[f64]) -> Vec<Excursion> {
+fn excursions(delays: &[f64]) -> Vec<DelayExcursion> {
     let mut out = Vec::new();
     let mut i = 0;
     while i + 1 < delays.len() {
@@ -276,9 +289,9 @@ fn excursions(delays: &[f64]) -> Vec<Excursion> {
             i += 1;
             continue;
         }
-        let end = end_of(delays, i);
-        if end.unwrap_or(delays.len()) - i >= BUSY_PERIOD {
-            out.push(Excursion { start: i, end });
+        let end = excursion_end(delays, i);
+        if end.unwrap_or(delays.len()) - i >= MIN_BUSY_PERIOD_PACKETS {
+            out.push(DelayExcursion { start: i, end });
         }
         match end {
             Some(end) => i = end,
@@ -288,12 +301,12 @@ fn excursions(delays: &[f64]) -> Vec<Excursion> {
     out
 }
 
-fn end_of(delays: &[f64], start: usize) -> Option<usize> {
+fn excursion_end(delays: &[f64], start: usize) -> Option<usize> {
     let mut highest = 0.0_f64;
     (start + 1..delays.len()).find(|&j| {
         let above = delays[j] - delays[start];
         highest = highest.max(above);
-        above < highest / DECREASE
+        above < highest / DECREASE_FACTOR
     })
 }
 
@@ -309,12 +322,12 @@ mod tests {
 
     #[test]
     fn rates_grow_by_the_spread_factor_over_the_range() {
-        let train = chirp(1e6, 20e6, 1000);
+        let train = chirp_train(1e6, 20e6, 1000);
         train.check(1500).unwrap();
         let offsets: Vec<f64> = train.packets().map(|p| p.offset.as_secs_f64()).collect();
         let spacings: Vec<f64> = offsets.windows(2).map(|w| w[1] - w[0]).collect();
         assert!((spacings[0] - 0.008).abs() < 1e-9);
-        assert!(spacings.windows(2).all(|w| (w[0] / w[1] - SPREAD).abs() < 1e-3));
+        assert!(spacings.windows(2).all(|w| (w[0] / w[1] - SPREAD_FACTOR).abs() < 1e-3));
         assert!(8000.0 / spacings[spacings.len() - 1] >= 20e6 * 0.999);
     }
 
@@ -323,17 +336,17 @@ mod tests {
         //            0    1    2    3    4    5    6    7    8    9    10   11   12   13
         let delays = [0.0, 0.0, 2.0, 4.0, 6.0, 5.0, 4.5, 3.0, 0.0, 1.0, 3.0, 5.0, 8.0, 9.0];
         let found = excursions(&delays);
-        assert_eq!(found, [Excursion { start: 1, end: Some(7) }, Excursion { start: 8, end: None }]);
+        assert_eq!(found, [DelayExcursion { start: 1, end: Some(7) }, DelayExcursion { start: 8, end: None }]);
         // Rates of their own where the delay rose in the one that ended; elsewhere that of the one that did not.
         let rates: Vec<f64> = (0..13).map(f64::from).collect();
-        assert_eq!(per_spacing(&delays, &rates), [8., 1., 2., 3., 8., 8., 8., 8., 8., 8., 8., 8., 8.]);
+        assert_eq!(rate_per_spacing(&delays, &rates), [8., 1., 2., 3., 8., 8., 8., 8., 8., 8., 8., 8., 8.]);
     }
 
     #[test]
     fn short_excursions_are_chance() {
         assert_eq!(excursions(&[0.0, 3.0, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0]), []);
         let rates: Vec<f64> = (0..8).map(f64::from).collect();
-        assert_eq!(per_spacing(&[0.0, 3.0, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0], &rates), [7.0; 8]);
+        assert_eq!(rate_per_spacing(&[0.0, 3.0, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0], &rates), [7.0; 8]);
     }
 
     #[test]
@@ -341,7 +354,10 @@ mod tests {
         for (available, capacity) in [(100e6, 100e6), (30e6, 100e6), (5e6, 100e6), (4e6, 5e6), (700e6, 1e9)] {
             let (outcome, _) = run(available, capacity, PathChirpConfig::default());
             let ratio = outcome.available.unwrap().value.as_f64() / available;
-            assert!((1.0 / SPREAD..=SPREAD * 1.01).contains(&ratio), "{available} of {capacity}: {ratio}, {outcome:?}");
+            assert!(
+                (1.0 / SPREAD_FACTOR..=SPREAD_FACTOR * 1.01).contains(&ratio),
+                "{available} of {capacity}: {ratio}, {outcome:?}"
+            );
         }
     }
 
@@ -350,7 +366,7 @@ mod tests {
         let range = Some((Rate::from_mbit(1), Rate::from_mbit(20)));
         let (outcome, trains) = run(50e6, 100e6, PathChirpConfig { range, ..PathChirpConfig::default() });
         assert_eq!(trains.len(), 11);
-        assert!(outcome.bound.unwrap().at_least().is_some(), "{outcome:?}");
+        assert!(outcome.bound.unwrap().lower_bound().is_some(), "{outcome:?}");
     }
 
     #[test]

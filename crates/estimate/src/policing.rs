@@ -21,21 +21,21 @@
 //! Behind a shaper, such trains are so short that its queue does not overflow: what waits in one queue leaves it in turn, so that the same line
 //! goes through the growth of the delay, whatever comes with it, while a full queue drops packets, and a TCP connection shows nothing behind one.
 
-mod bracket;
+mod bisection;
+mod bucket_refill;
 mod config;
-mod fallen;
 mod fit;
-mod later_trains;
+mod growth_search;
 mod plan;
 mod probe;
 mod queueing;
-mod reading;
+mod rate_drop;
 mod result;
-mod slower_trains;
 #[cfg(test)]
 mod tests;
+mod train_rates;
 mod trend;
 
-pub use config::SustainedConfig;
-pub use probe::SustainedProbe;
-pub use result::{Limiter, Policing, Sustained};
+pub use config::PolicingConfig;
+pub use probe::PolicingProbe;
+pub use result::{Limiter, Policing, PolicingResult};

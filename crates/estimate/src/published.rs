@@ -18,7 +18,7 @@ const MAX_SKEW: f64 = 100e-6;
 
 /// A packet that has both stamps.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Arrived {
+pub(crate) struct ArrivedPacket {
     /// In seconds after the train's first packet left, by the sender's clock.
     pub(crate) sent: f64,
     /// One-way delay in seconds, up to a constant.
@@ -32,11 +32,11 @@ pub(crate) struct Flight {
     /// When each packet left, in seconds after the first, and its bytes.
     sent: Vec<(f64, u32)>,
     /// In the order of sending.
-    pub(crate) arrived: Vec<Arrived>,
+    pub(crate) arrived: Vec<ArrivedPacket>,
 }
 
 impl Flight {
-    fn of(train: &Train, record: &TrainRecord) -> Result<Self, Rejection> {
+    fn from_record(train: &Train, record: &TrainRecord) -> Result<Self, Rejection> {
         let left: Vec<_> = record.packets.iter().zip(train.packets()).filter(|(p, _)| p.sent.is_some()).collect();
         let Some((first, _)) = left.first() else { return Err(Rejection::PacketsMissing) };
         let (start, zero) =
@@ -51,14 +51,14 @@ impl Flight {
             flight.sent.push((sent, packet.size));
             if let Some(received) = packet.received {
                 let delay = ((received - at) - zero).as_secs_f64();
-                flight.arrived.push(Arrived { sent, delay, size: packet.size });
+                flight.arrived.push(ArrivedPacket { sent, delay, size: packet.size });
             }
         }
         if off_plan * 10 > flight.sent.len() { Err(Rejection::SendingDisturbed) } else { Ok(flight) }
     }
 
     /// The part of the packets that left and did not come.
-    pub(crate) fn loss(&self) -> f64 {
+    pub(crate) fn loss_fraction(&self) -> f64 {
         1.0 - self.arrived.len() as f64 / self.sent.len() as f64
     }
 
@@ -72,7 +72,7 @@ impl Flight {
 
     /// The gaps in seconds between packets next to each other as they left and as they arrived, in the order of sending.
     pub(crate) fn gaps(&self) -> Vec<(f64, f64)> {
-        let gap = |pair: &[Arrived]| {
+        let gap = |pair: &[ArrivedPacket]| {
             let input = pair[1].sent - pair[0].sent;
             (input, input + pair[1].delay - pair[0].delay)
         };
@@ -102,7 +102,7 @@ fn rate(packets: impl Iterator<Item = (f64, u32)>) -> Option<f64> {
 
 /// What was sent, and how many trains were used.
 #[derive(Debug, Default)]
-pub(crate) struct Account {
+pub(crate) struct ProbeAccount {
     started: Option<Time>,
     bytes: u64,
     on_its_way: Option<Train>,
@@ -111,7 +111,7 @@ pub(crate) struct Account {
     failures_in_row: u32,
 }
 
-impl Account {
+impl ProbeAccount {
     /// To be called first in each `next`: a train that was never recorded is a lost one.
     pub(crate) fn begin(&mut self, now: Time) {
         self.started.get_or_insert(now);
@@ -139,9 +139,9 @@ impl Account {
 
     /// Takes in the record of the train on its way; none where it cannot be read. Counts as used unless
     /// [rejected](Self::reject) later.
-    pub(crate) fn read(&mut self, record: &TrainRecord) -> Option<Flight> {
+    pub(crate) fn read_record(&mut self, record: &TrainRecord) -> Option<Flight> {
         let train = self.on_its_way.take()?;
-        match Flight::of(&train, record) {
+        match Flight::from_record(&train, record) {
             Ok(flight) => Some(flight),
             Err(why) => {
                 self.reject(why);
@@ -171,7 +171,7 @@ impl Account {
     pub(crate) fn outcome(&self, found: Result<Estimate<Rate>, String>, warnings: Vec<String>) -> Outcome {
         let (available, reason) = match found {
             Ok(estimate) => (Some(estimate), None),
-            Err(_) if self.has_failed() => (None, Some(self.why_failed().into())),
+            Err(_) if self.has_failed() => (None, Some(self.failure_reason().into())),
             Err(reason) => (None, Some(reason.into())),
         };
         let rejected = self.rejected.clone();
@@ -190,7 +190,7 @@ impl Account {
         }
     }
 
-    fn why_failed(&self) -> String {
+    fn failure_reason(&self) -> String {
         let most = self.rejected.iter().max_by_key(|(_, count)| **count);
         most.map_or_else(String::new, |(why, _)| {
             format!("{MAX_FAILURES_IN_ROW} trains in a row could not be used: {why}")

@@ -23,7 +23,7 @@ pub struct Reason {
 
 impl Reason {
     /// This cause, in these words.
-    pub fn of(cause: Cause, text: impl Into<String>) -> Self {
+    pub fn with_cause(cause: Cause, text: impl Into<String>) -> Self {
         Reason { text: text.into(), cause: Some(cause) }
     }
 

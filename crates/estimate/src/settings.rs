@@ -59,8 +59,8 @@ impl MethodSettings {
     }
 
     /// For a bottleneck of about this rate: adapts what is not set and depends on it.
-    pub fn fitted(&self, rate: Rate) -> Self {
-        MethodSettings(self.0.fitted(rate))
+    pub fn adapted_to_rate(&self, rate: Rate) -> Self {
+        MethodSettings(self.0.adapted_to_rate(rate))
     }
 
     /// The method, ready to measure.
@@ -91,7 +91,7 @@ impl FromStr for MethodSettings {
             MethodError::UnknownMethod { name: name.to_owned(), known }
         };
         let info = METHODS.iter().find(|info| info.name == name).ok_or_else(unknown)?;
-        info.read(&given).map(MethodSettings)
+        info.parse_parameters(&given).map(MethodSettings)
     }
 }
 
@@ -112,7 +112,7 @@ impl From<MethodSettings> for String {
 impl fmt::Display for MethodSettings {
     /// As [`FromStr`] reads it: the name, and the parameters that differ from their defaults.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let changed = self.0.changed().into_iter().map(|(name, value)| format!(":{name}={value}"));
+        let changed = self.0.changed_parameters().into_iter().map(|(name, value)| format!(":{name}={value}"));
         f.pad(&[self.name().to_owned()].into_iter().chain(changed).collect::<String>())
     }
 }
@@ -173,10 +173,10 @@ mod tests {
     #[test]
     fn what_does_not_suit_the_rate_is_adapted_unless_it_is_set() {
         let slow = Rate::from_mbit(10);
-        assert_eq!(settings("linear-scan").fitted(slow), settings("linear-scan:interval=1ms"));
+        assert_eq!(settings("linear-scan").adapted_to_rate(slow), settings("linear-scan:interval=1ms"));
         let set = settings("linear-scan:interval=100us");
-        assert_eq!(set.fitted(slow), set);
-        assert_eq!(settings("primed").fitted(slow), settings("primed"));
+        assert_eq!(set.adapted_to_rate(slow), set);
+        assert_eq!(settings("primed").adapted_to_rate(slow), settings("primed"));
         let Step::Send { train, .. } = settings("linear-scan").build(&Conditions::new(1500)).next(Time::ZERO) else {
             panic!("no train")
         };

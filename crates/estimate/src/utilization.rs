@@ -18,7 +18,7 @@ use crate::method::Step;
 use crate::stats::random;
 use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
-use waits::{Read, Sample};
+use waits::{WaitSample, WaitStatistics};
 
 /// Of each packet: the smallest that every transport can send.
 const PACKET_BYTES: u32 = 64;
@@ -52,7 +52,7 @@ pub struct UtilizationProbe {
     config: UtilizationConfig,
     interval: Span,
     packets_left: u32,
-    samples: Vec<Sample>,
+    samples: Vec<WaitSample>,
     /// Packets that did not arrive.
     lost: usize,
     random: u64,
@@ -75,7 +75,7 @@ pub struct Utilization {
 
 impl UtilizationConfig {
     /// How long to look at a link of this rate at least, for enough packets to arrive.
-    pub fn least_time(rate: Rate) -> Span {
+    pub fn min_duration(rate: Rate) -> Span {
         interval(rate) * i64::from(SAFE_PACKETS)
     }
 
@@ -112,9 +112,9 @@ impl UtilizationProbe {
         }
         let packets = self.packets_left.min(MAX_TRAIN_PACKETS);
         self.packets_left -= packets;
-        let wait = self.gap();
+        let wait = self.draw_gap();
         let segment = |interval| Segment { count: 1, interval, first_size: PACKET_BYTES, size_step: 0 };
-        let segments = (0..packets).map(|_| segment(self.gap())).collect();
+        let segments = (0..packets).map(|_| segment(self.draw_gap())).collect();
         Step::Send { wait, train: Train { segments } }
     }
 
@@ -122,14 +122,14 @@ impl UtilizationProbe {
     pub fn record(&mut self, record: &TrainRecord) {
         for packet in &record.packets {
             match (packet.sent, packet.received) {
-                (Some(sent), Some(received)) => self.samples.push(Sample { sent, delay: received - sent }),
+                (Some(sent), Some(received)) => self.samples.push(WaitSample { sent, delay: received - sent }),
                 _ => self.lost += 1,
             }
         }
     }
 
     /// To the next packet: exponentially distributed.
-    fn gap(&mut self) -> Span {
+    fn draw_gap(&mut self) -> Span {
         let part = -(1.0 - random(&mut self.random)).ln();
         Span::from_secs_f64(self.interval.as_secs_f64() * part.min(10.0))
     }
@@ -141,19 +141,19 @@ impl UtilizationProbe {
         let own_bytes = self.samples.len() as u64 * u64::from(PACKET_BYTES);
         let seconds = self.interval.as_secs_f64() * self.samples.len() as f64;
         let own = own_bytes as f64 * 8.0 / seconds / self.config.rate.as_f64();
-        let read = waits::read(&self.samples, self.config.service())?;
+        let read = waits::interpret_waits(&self.samples, self.config.service())?;
         let arrived = self.samples.len() as f64 / (self.samples.len() + self.lost) as f64;
         // What was lost may have found a full queue.
         let high = 1.0 - (1.0 - read.busy.high) * arrived;
         let busy = Estimate { high, ..read.busy };
-        let Read { queued, mean_wait, correlation, .. } = read;
+        let WaitStatistics { queued, mean_wait, correlation, .. } = read;
         Some(Utilization { busy, own, queued, mean_wait, correlation })
     }
 }
 
 impl Utilization {
     /// What a link of this rate left idle, and what the packets themselves took of it; others may have had that where it was full.
-    pub fn left(&self, link: &Estimate<Rate>) -> Estimate<Rate> {
+    pub fn available_of_link(&self, link: &Estimate<Rate>) -> Estimate<Rate> {
         let of = |rate: Rate, busy: f64| Rate::from_f64(rate.as_f64() * (1.0 - busy).clamp(0.0, 1.0));
         Estimate {
             value: of(link.value, self.busy.value - self.own),

@@ -15,23 +15,23 @@
 
 mod losses;
 mod plan;
-mod reading;
 mod result;
+mod sample;
 #[cfg(test)]
 mod tests;
 
-pub use plan::LongTrainsConfig;
+pub use plan::VaryingLinkConfig;
 pub use result::VaryingLink;
 
 use crate::method::Step;
-use crate::passage::passages;
+use crate::packet_timing::packet_timings;
 use crate::stats::{mean, median, random};
 use kumade_probe_train::TrainRecord;
 use kumade_units::{Rate, Span, Time};
 use losses::Losses;
-use plan::{Known, Plan};
-use reading::{Reading, Unread};
-use result::{Fit, Weighted};
+use plan::{TrainPlan, VaryingLinkFacts};
+use result::{VaryingLinkFit, WeightedSample};
+use sample::{UnusableTrain, VaryingTrainSample};
 
 /// So many trains with a reading are enough, …
 const MAX_READINGS: usize = 24;
@@ -61,10 +61,10 @@ const MAX_DRAIN: f64 = 10.0;
 /// Measures what such a link leaves. The loop is that of a [`Method`](crate::Method): see the crate's contract.
 #[derive(Debug)]
 pub struct LongTrains {
-    config: LongTrainsConfig,
-    plan: Plan,
+    config: VaryingLinkConfig,
+    plan: TrainPlan,
     /// What trains said, and when they were sent.
-    readings: Vec<(Time, Reading)>,
+    readings: Vec<(Time, VaryingTrainSample)>,
     losses: Losses,
     /// Trains before the first reading, and later ones without one.
     search: u32,
@@ -80,9 +80,9 @@ pub struct LongTrains {
 
 impl LongTrains {
     /// Starts with no train sent.
-    pub fn new(config: LongTrainsConfig) -> Self {
+    pub fn new(config: VaryingLinkConfig) -> Self {
         LongTrains {
-            plan: Plan::new(config.rate.as_f64()),
+            plan: TrainPlan::new(config.rate.as_f64()),
             readings: Vec::new(),
             losses: Losses::default(),
             search: 0,
@@ -100,9 +100,9 @@ impl LongTrains {
     pub fn next(&mut self, now: Time) -> Step<Option<VaryingLink>> {
         let started = *self.started.get_or_insert(now);
         let known = self.known();
-        let (train, fast_packets) = self.plan.train(&known, &self.config);
+        let (train, fast_packets) = self.plan.plan_train(&known, &self.config);
         let wait = self.pause();
-        let is_within = self.bytes + train.bytes() <= plan::budget(&known, &self.config)
+        let is_within = self.bytes + train.bytes() <= plan::byte_budget(&known, &self.config)
             && now - started + wait + train.duration() <= self.config.budget_time
             && train.check(self.config.max_packet).is_ok();
         if !is_within || self.is_done() {
@@ -116,25 +116,25 @@ impl LongTrains {
 
     /// What became of the train that [`next`](Self::next) last asked for.
     pub fn record(&mut self, record: &TrainRecord) {
-        let passages = passages(record);
-        self.losses.add(&passages);
+        let passages = packet_timings(record);
+        self.losses.add_train(&passages);
         if let Some((_, waited)) = &mut self.last {
-            *waited = reading::left_waiting(&passages);
+            *waited = sample::packets_left_waiting(&passages);
         }
-        let read = Reading::of(&passages, self.fast_packets as usize);
+        let read = VaryingTrainSample::from_arrivals(&passages, self.fast_packets as usize);
         let sent = record.packets.iter().find_map(|packet| packet.sent);
         match read.ok().zip(sent) {
             Some((reading, sent)) => self.readings.push((sent, reading)),
             None => self.count_unread(),
         }
         let fast: Vec<f64> = self.parts().map(|(fast, _)| fast.rate()).collect();
-        self.plan.learn(&read, reading::has_overflowed(&passages), median(&fast));
+        self.plan.adapt(&read, sample::has_overflowed(&passages), median(&fast));
     }
 
     /// The last train cannot be read.
     pub fn spoiled(&mut self) {
         self.count_unread();
-        self.plan.learn(&Err(Unread::Lost), true, None);
+        self.plan.adapt(&Err(UnusableTrain::Lost), true, None);
     }
 
     /// What is available as far as it is known, for timeouts.
@@ -158,34 +158,35 @@ impl LongTrains {
     /// Until the queue has drained, and what the link does is not as before.
     fn pause(&mut self) -> Span {
         let Some((seconds, waited)) = self.last else { return Span::ZERO };
-        let drain = |fit: Fit| (fit.carried / fit.available.max(fit.carried / MAX_DRAIN)).clamp(1.0, MAX_DRAIN);
+        let drain =
+            |fit: VaryingLinkFit| (fit.carried / fit.available.max(fit.carried / MAX_DRAIN)).clamp(1.0, MAX_DRAIN);
         let drained = waited * self.fit().map_or(USUAL_DRAIN, drain);
         let least = (MIN_SPACING_SECONDS - seconds).max(MIN_PAUSE_PART * seconds);
         let pause = drained.max(least) * (1.0 + RANDOM_PAUSE_PART * random(&mut self.random));
         Span::from_secs_f64(pause.min(MAX_PAUSE_SECONDS))
     }
 
-    fn known(&self) -> Known {
+    fn known(&self) -> VaryingLinkFacts {
         let rates: Vec<f64> = self.readings.iter().map(|(_, reading)| reading.whole.rate()).collect();
         let turns: Vec<f64> = self.readings.iter().map(|(_, reading)| reading.turn).collect();
         let fit = self.fit();
-        Known {
+        VaryingLinkFacts {
             available: fit.map(|fit| fit.available).or((!rates.is_empty()).then(|| mean(&rates))),
             carried: fit.map(|fit| fit.carried),
             turn: median(&turns).unwrap_or(self.config.turn.as_secs_f64()),
         }
     }
 
-    fn parts(&self) -> impl Iterator<Item = (reading::Part, reading::Part)> + '_ {
+    fn parts(&self) -> impl Iterator<Item = (sample::TrainPart, sample::TrainPart)> + '_ {
         self.readings.iter().filter_map(|(_, reading)| reading.parts)
     }
 
-    fn fit(&self) -> Option<Fit> {
-        (self.parts().count() >= MIN_PARTS_TO_PLAN).then(|| Fit::of(&self.weighted()))?
+    fn fit(&self) -> Option<VaryingLinkFit> {
+        (self.parts().count() >= MIN_PARTS_TO_PLAN).then(|| VaryingLinkFit::fit_samples(&self.weighted()))?
     }
 
     /// The readings, each with the time that it stands for.
-    fn weighted(&self) -> Vec<Weighted> {
+    fn weighted(&self) -> Vec<WeightedSample> {
         let last = self.readings.len().saturating_sub(1);
         let seconds = |place: usize| {
             let (before, after) = (place.saturating_sub(1), (place + 1).min(last));
@@ -200,6 +201,6 @@ impl LongTrains {
         let is_enough = count >= MIN_READINGS && parts >= MIN_PARTS && parts as f64 >= MIN_PARTS_PART * count as f64;
         let is_fair = f64::from(self.unread) <= MAX_UNREAD_PART * (f64::from(self.unread) + count as f64);
         let is_policed = self.losses.are_without_queue();
-        (is_enough && is_fair).then(|| VaryingLink::of(&self.weighted(), is_policed, self.config.seed))?
+        (is_enough && is_fair).then(|| VaryingLink::from_samples(&self.weighted(), is_policed, self.config.seed))?
     }
 }

@@ -2,8 +2,8 @@
 //! and does not panic.
 
 use kumade_estimate::{
-    CapacityConfig, CapacityProbe, Conditions, LongTrains, LongTrainsConfig, METHODS, MethodSettings, RequestedBudget,
-    Shaper, Shaping, Step, Sustained, SustainedConfig, SustainedProbe,
+    CapacityConfig, CapacityProbe, Conditions, LongTrains, METHODS, MethodSettings, PolicingConfig, PolicingProbe,
+    PolicingResult, RequestedBudget, Shaper, Shaping, Step, VaryingLinkConfig,
 };
 use kumade_probe_train::{Burst, Estimate, PacketRecord, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
@@ -59,14 +59,14 @@ fn drive(settings: &MethodSettings, conditions: &Conditions, fates: &[Fate]) {
     // Bursts may have the more bytes the faster the path is.
     let most =
         |bytes: u64| if conditions.bursts && conditions.budget.bytes.is_none() { bytes.max(60_000_000) } else { bytes };
-    let limit = settings.budget().map(|budget| most(budget.or(conditions.budget).bytes));
+    let limit = settings.budget().map(|budget| most(budget.or_requested(conditions.budget).bytes));
     let (mut now, mut bytes) = (Time::ZERO, 0);
     for turn in 0..10_000 {
         match method.next(now) {
             Step::Send { wait, train } => {
                 assert!(wait >= Span::ZERO, "a wait of {wait}");
                 let most = if conditions.bursts { Train::MAX_PACKETS } else { settings.max_packets() };
-                assert!(train.count() <= most, "{} packets", train.count());
+                assert!(train.packet_count() <= most, "{} packets", train.packet_count());
                 if let Err(error) = train.check(1500) {
                     panic!("{settings}: no server would send {train:?}: {error}");
                 }
@@ -94,7 +94,7 @@ fn probe(config: CapacityConfig, fates: &[Fate]) -> u64 {
     for turn in 0..1000 {
         match probe.next(now) {
             Step::Send { wait, train } => {
-                assert!(wait >= Span::ZERO && train.count() <= CapacityProbe::MAX_PACKETS, "{wait}, {train:?}");
+                assert!(wait >= Span::ZERO && train.packet_count() <= CapacityProbe::MAX_PACKETS, "{wait}, {train:?}");
                 train.check(1500).expect("a train that a server would send");
                 now = now + wait + train.duration() + Span::from_millis(1);
                 bytes += train.bytes();
@@ -118,13 +118,13 @@ fn probe(config: CapacityConfig, fates: &[Fate]) -> u64 {
 }
 
 /// As [`drive`], for what lasts of a rate.
-fn sustain(config: SustainedConfig, fates: &[Fate]) {
-    let mut probe = SustainedProbe::new(config);
+fn sustain(config: PolicingConfig, fates: &[Fate]) {
+    let mut probe = PolicingProbe::new(config);
     let (mut now, mut bytes) = (Time::ZERO, 0);
     for turn in 0..100 {
         match probe.next(now) {
             Step::Send { wait, train } => {
-                assert!(wait >= Span::ZERO && train.count() <= config.max_packets, "{wait}, {train:?}");
+                assert!(wait >= Span::ZERO && train.packet_count() <= config.max_packets, "{wait}, {train:?}");
                 train.check(1500).expect("a train that a server would send");
                 now = now + wait + train.duration() + Span::from_millis(1);
                 bytes += train.bytes();
@@ -132,7 +132,7 @@ fn sustain(config: SustainedConfig, fates: &[Fate]) {
             }
             Step::Done(found) => {
                 assert!(bytes <= config.budget_bytes, "{bytes} bytes of {}", config.budget_bytes);
-                if let Sustained::Limited(limiter) = found {
+                if let PolicingResult::Limited(limiter) = found {
                     for rate in [limiter.available, limiter.committed_rate].into_iter().flatten() {
                         assert!(rate.low <= rate.value && rate.value <= rate.high, "{rate:?}");
                     }
@@ -145,13 +145,13 @@ fn sustain(config: SustainedConfig, fates: &[Fate]) {
 }
 
 /// As [`drive`], for what a link leaves whose rate varies.
-fn measure_varying(config: LongTrainsConfig, fates: &[Fate]) {
+fn measure_varying(config: VaryingLinkConfig, fates: &[Fate]) {
     let mut trains = LongTrains::new(config);
     let (mut now, mut bytes) = (Time::ZERO, 0);
     for turn in 0..100 {
         match trains.next(now) {
             Step::Send { wait, train } => {
-                assert!(wait >= Span::ZERO && train.count() <= config.max_packets, "{wait}, {train:?}");
+                assert!(wait >= Span::ZERO && train.packet_count() <= config.max_packets, "{wait}, {train:?}");
                 train.check(1500).expect("a train that a server would send");
                 now = now + wait + train.duration() + Span::from_millis(1);
                 bytes += train.bytes();
@@ -219,7 +219,7 @@ proptest! {
         let is_bucket_hinted = seed.is_multiple_of(3);
         let (max_packet, least_delay) = (1500, Some(Span::ZERO));
         sustain(
-            SustainedConfig {
+            PolicingConfig {
                 faster: None,
                 rate,
                 cross,
@@ -253,7 +253,7 @@ proptest! {
     ) {
         let (rate, turn) = (Rate::from_bits_per_second(kilobits * 1000), Span::from_nanos(turn));
         let budget_time = Span::from_secs(8);
-        measure_varying(LongTrainsConfig { rate, turn, max_packet: 1500, max_packets, budget_bytes, budget_time, seed }, &fates);
+        measure_varying(VaryingLinkConfig { rate, turn, max_packet: 1500, max_packets, budget_bytes, budget_time, seed }, &fates);
     }
 
     #[test]

@@ -168,9 +168,9 @@ proptest! {
         let at = (path.queues.len() as f64 * place) as usize;
         let measured = measure(&Far { slew: Some((at, slew)), ..far.clone() }, &path);
         let before = far.offset;
-        let known = ClockReference::between(
+        let known = ClockReference::at_time(
             START,
-            ClockError::within(Span::ZERO),
+            ClockError::within_error(Span::ZERO),
             ClockError { low: before - Span::from_micros(50), high: before + Span::from_micros(50) },
         );
         for references in [&[][..], &[known]] {
@@ -196,7 +196,7 @@ proptest! {
             let skewed = Span::from_secs_f64((at - START).as_secs_f64() * far.skew);
             let believed = far.offset + skewed + Span::from_secs_f64(wrong);
             let known = ClockError { low: believed - Span::from_millis(1), high: believed + Span::from_millis(1) };
-            ClockReference::between(at, ClockError::within(Span::ZERO), known)
+            ClockReference::at_time(at, ClockError::within_error(Span::ZERO), known)
         }).collect();
         let model = ClockModel::fit(&measured.samples, &references).unwrap();
         prop_assert!(!model.is_contradicted());
@@ -281,8 +281,8 @@ fn a_reference_that_cannot_be_true_is_left_out_and_said() {
 
 #[test]
 fn a_clock_is_known_less_well_the_longer_ago_it_was_asked() {
-    let error = ClockError::within(Span::from_millis(1));
-    let after = ClockError::within(Span::from_millis(6));
+    let error = ClockError::within_error(Span::from_millis(1));
+    let after = ClockError::within_error(Span::from_millis(6));
     assert_eq!([10, -10].map(|seconds| error.aged(Span::from_secs(seconds))), [after; 2]);
 }
 

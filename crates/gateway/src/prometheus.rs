@@ -1,7 +1,7 @@
 //! The status of a gateway in Prometheus' text format (OpenMetrics).
 
 use crate::status::{Path, Remote, RemotePath, RemoteSessions, Status, Tunnel};
-use ::kumade_overlay_status::metrics::{Counter, Encoder, Gauge, Labels, Traffics, text, truth};
+use ::kumade_overlay_status::metrics::{Counter, Encoder, Gauge, Labels, TrafficCounter, bool_as_f64, encode_text};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
@@ -9,7 +9,7 @@ use std::fmt;
 
 /// The metrics of a gateway. Their names begin with `kumade_gateway_`.
 pub fn metrics(status: Status) -> String {
-    text("kumade_gateway", Metrics(status))
+    encode_text("kumade_gateway", Metrics(status))
 }
 
 #[derive(Debug)]
@@ -21,10 +21,10 @@ const GATEWAY: [Gauge<Status>; 2] = [
 ];
 
 const PATH: [Gauge<Path>; 2] = [
-    ("path_up", "Whether packets take the path", |path| Some(truth(path.up))),
+    ("path_up", "Whether packets take the path", |path| Some(bool_as_f64(path.up))),
     ("path_share_ratio", "The path's part of the bytes that left in the last second", |path| path.share_ratio),
 ];
-const PATH_TRAFFIC: [Traffics<Path>; 1] = [("path_sent", "that left by the path", |path| &path.sent)];
+const PATH_TRAFFIC: [TrafficCounter<Path>; 1] = [("path_sent", "that left by the path", |path| &path.sent)];
 
 const REMOTE_PATH: [Gauge<RemotePath>; 5] = [
     ("remote_path_weight", "The path's part of the packets to the remote site", |path| path.weight.map(f64::from)),
@@ -43,8 +43,10 @@ const REMOTE_PATH: [Gauge<RemotePath>; 5] = [
 ];
 
 const SESSIONS: [Gauge<RemoteSessions>; 3] = [
-    ("sessions_connected", "Whether both gateways have agreed on keys", |sessions| Some(truth(sessions.connected))),
-    ("sessions_reachable", "Whether the remote gateway answers", |sessions| Some(truth(sessions.reachable))),
+    ("sessions_connected", "Whether both gateways have agreed on keys", |sessions| {
+        Some(bool_as_f64(sessions.connected))
+    }),
+    ("sessions_reachable", "Whether the remote gateway answers", |sessions| Some(bool_as_f64(sessions.reachable))),
     ("sessions_restored", "Flows from the site that are given their addresses back", |sessions| {
         Some(sessions.restored as f64)
     }),
@@ -77,17 +79,17 @@ impl Collector for Metrics {
     fn encode(&self, mut descriptors: DescriptorEncoder) -> fmt::Result {
         let mut encoder = Encoder::new(&mut descriptors, "");
         let gateway = ("gateway", self.0.name.as_str());
-        encoder.gauges(&[(vec![gateway], &self.0)], &GATEWAY)?;
+        encoder.encode_gauges(&[(vec![gateway], &self.0)], &GATEWAY)?;
         let paths = self.0.paths.iter();
         let paths = paths.map(|path| (vec![gateway, ("path", &*path.name), ("interface", &*path.interface)], path));
         let paths: Vec<_> = paths.collect();
-        encoder.gauges(&paths, &PATH)?;
-        encoder.traffic(&paths, &PATH_TRAFFIC)?;
+        encoder.encode_gauges(&paths, &PATH)?;
+        encoder.encode_traffic(&paths, &PATH_TRAFFIC)?;
         self.remote_paths(&mut encoder)?;
-        Tunnel::encode(&mut descriptors, "tunnel_", &self.of_remotes(|remote| remote.tunnel.as_ref()))?;
+        Tunnel::encode_metrics(&mut descriptors, "tunnel_", &self.of_remotes(|remote| remote.tunnel.as_ref()))?;
         let mut encoder = Encoder::new(&mut descriptors, "");
         self.sessions(&mut encoder)?;
-        self.0.refused.iter().try_for_each(|refused| encoder.refusals(gateway, refused))
+        self.0.refused.iter().try_for_each(|refused| encoder.encode_refused(gateway, refused))
     }
 }
 
@@ -100,15 +102,15 @@ impl Metrics {
                 remote.paths.iter().map(|path| ([labels.as_slice(), &[("path", path.name.as_str())]].concat(), path)),
             );
         }
-        encoder.gauges(&paths, &REMOTE_PATH)
+        encoder.encode_gauges(&paths, &REMOTE_PATH)
     }
 
     fn sessions(&self, encoder: &mut Encoder<'_, '_>) -> fmt::Result {
         let sessions = self.of_remotes(|remote| remote.sessions.as_ref());
-        encoder.gauges(&sessions, &SESSIONS)?;
-        encoder.counters(&sessions, &SESSION_COUNTERS)?;
+        encoder.encode_gauges(&sessions, &SESSIONS)?;
+        encoder.encode_counters(&sessions, &SESSION_COUNTERS)?;
         let help = "Flows to the site that have a session, by its phase";
-        encoder.metric("sessions_divided", help, MetricType::Gauge, |mut metric| {
+        encoder.encode_metric("sessions_divided", help, MetricType::Gauge, |mut metric| {
             let counts = sessions.iter().flat_map(|(labels, of)| of.divided.by_name().map(|count| (labels, count)));
             counts.into_iter().try_for_each(|(labels, (phase, count))| {
                 let labels = [labels.as_slice(), &[("phase", phase)]].concat();

@@ -11,7 +11,7 @@ mod sessions;
 mod text;
 
 pub use ::kumade_overlay_status::{
-    Bucket, PathState, Refused, Resequencing, Traffic, Tunnel, TunnelPath, Waits, age, percent,
+    Bucket, PathState, RefusedTraffic, Resequencing, Traffic, Tunnel, TunnelPath, Waits, format_age, format_percent,
 };
 pub use recorder::recorder;
 pub use sessions::{PhaseCounts, RemoteSessions, Session, SessionCounters, SessionPhase, SessionRole};
@@ -47,7 +47,7 @@ pub struct Status {
     /// How many sessions there are.
     pub session_count: u64,
     /// What was refused; null in the direct plane without sessions, where the kernel does everything.
-    pub refused: Option<Refused>,
+    pub refused: Option<RefusedTraffic>,
 }
 
 /// How packets go from site to site.

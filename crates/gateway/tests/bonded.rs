@@ -22,7 +22,7 @@ fn hosts_talk_through_the_tunnel_and_nothing_stays_behind() {
         assert!(sent_on_each_path(&left).iter().all(|packets| *packets > 100), "{:?}", sent_on_each_path(&left));
         for plane in [&left, &right] {
             let status = plane.status().unwrap();
-            assert_eq!((status.node.refused_datagrams, status.node.foreign_sources), (0, 0));
+            assert_eq!((status.node.refused_datagrams, status.node.foreign_source_packets), (0, 0));
         }
         drop((left, right));
         for gateway in [&sites.left, &sites.right] {

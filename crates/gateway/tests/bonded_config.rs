@@ -2,7 +2,7 @@
 
 use kumade_gateway::config::Plane;
 use kumade_gateway::{Config, ConfigError};
-use kumade_multipath::{PathChoice, ShareUnit};
+use kumade_multipath::{PathPolicy, ShareUnit};
 
 const KEY: &str = "85d3f0b4c1a2968777665544332211000123456789abcdef0123456789abcdef";
 
@@ -42,7 +42,7 @@ fn read(text: &str) -> Result<Config, ConfigError> {
 fn a_valid_file_becomes_what_it_says() {
     let config = read(VALID).unwrap();
     let Plane::Bonded(bonded) = &config.plane else { panic!("another plane") };
-    assert_eq!(bonded.choice, PathChoice::Ratio { shares: vec![16, 3], unit: ShareUnit::Packets });
+    assert_eq!(bonded.choice, PathPolicy::Ratio { shares: vec![16, 3], unit: ShareUnit::Packets });
     assert_eq!((bonded.port, bonded.mtu, bonded.device.as_str()), (7273, None, "kumade0"));
     assert_eq!(bonded.threads, 1);
     assert_eq!(bonded.peers[0].key.to_string(), KEY);

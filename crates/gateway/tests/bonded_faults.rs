@@ -10,7 +10,7 @@ use kumade_net::interface;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{eventually, in_namespaces, ip};
 use kumade_noise_session::{PresharedKey, PrivateKey};
-use kumade_overlay_io::{BondedConfig, BondedPlane, CarrierConfig};
+use kumade_overlay_io::{BondedConfig, BondedPlane, OuterTransportConfig};
 use sites::{Sites, is_up};
 use std::fs;
 use std::net::UdpSocket;
@@ -53,7 +53,7 @@ fn copied_and_altered_datagrams_deliver_nothing_and_move_nobody() {
             let node = right.status().unwrap().node;
             node.refused_datagrams + node.refused_handshakes
         };
-        let (before, delivered) = (refused(), right.status().unwrap().node.delivered);
+        let (before, delivered) = (refused(), right.status().unwrap().node.delivered_packets);
         let stranger = sites.left.run(|| UdpSocket::bind("10.9.1.1:0").unwrap()).unwrap();
         for (number, datagram) in datagrams.iter_mut().enumerate() {
             stranger.send_to(datagram, ("10.9.1.2", PORT)).unwrap();
@@ -63,7 +63,7 @@ fn copied_and_altered_datagrams_deliver_nothing_and_move_nobody() {
         }
         assert!(eventually(|| refused() >= before + 2 * datagrams.len() as u64), "{before}, {}", refused());
         // But for what hosts may still have had to say.
-        let copied = right.status().unwrap().node.delivered - delivered;
+        let copied = right.status().unwrap().node.delivered_packets - delivered;
         assert!(copied < datagrams.len() as u64 / 4, "{copied}");
         assert_eq!(peer_on_first_path(&right), format!("10.9.1.1:{PORT}"));
         sites.transfer(100_000);
@@ -211,7 +211,7 @@ fn datagrams_leave_by_the_next_hop_of_their_path_whatever_the_default_route_is()
         let keys = keys([1, 2]);
         let mut answering = config(2, &keys, false);
         // It answers from the address that was written to only where that is its own on the path.
-        if let CarrierConfig::Datagrams(datagrams) = &mut answering.carriers {
+        if let OuterTransportConfig::Udp(datagrams) = &mut answering.transports {
             for (place, (binding, _)) in datagrams.paths.iter_mut().enumerate() {
                 binding.source = Some(format!("10.8.{}.2", place + 1).parse().unwrap());
             }

@@ -6,7 +6,7 @@ mod tunnel;
 use kumade_net::capture::Capture;
 use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, ip};
 use kumade_noise_session::PrivateKey;
-use kumade_overlay_io::{BondedConfig, BondedPlane, CarrierConfig};
+use kumade_overlay_io::{BondedConfig, BondedPlane, OuterTransportConfig};
 use sites::Sites;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use tunnel::{PORT, config, is_connected, keys, sent_on_each_path, separate_sites
 
 fn of_threads(own: u8, keys: &[PrivateKey; 2], knows_far: bool, threads: usize) -> BondedConfig {
     let mut config = config(own, keys, knows_far);
-    if let CarrierConfig::Datagrams(datagrams) = &mut config.carriers {
+    if let OuterTransportConfig::Udp(datagrams) = &mut config.transports {
         datagrams.threads = threads;
     }
     config
@@ -25,7 +25,7 @@ fn of_threads(own: u8, keys: &[PrivateKey; 2], knows_far: bool, threads: usize) 
 
 /// Threads that carry packets to the other gateway.
 fn in_use(plane: &BondedPlane) -> u32 {
-    plane.status().unwrap().remotes[0].shards
+    plane.status().unwrap().remotes[0].reaching_shards
 }
 
 /// Sites with both planes, whose threads reach each other. Drop the planes before the sites.
@@ -94,7 +94,7 @@ fn flows_pass_on_all_threads_and_arrive_unchanged() {
             sites.send(&sites.b, "fd02::2", &sites.a, "fd01::2", 100);
             for plane in [&left, &right] {
                 let status = plane.status().unwrap();
-                assert_eq!((status.threads, status.node.foreign_sources), (threads, 0));
+                assert_eq!((status.threads, status.node.foreign_source_packets), (threads, 0));
                 assert_eq!(status.node.refused_datagrams, 0);
             }
             drop((left, right));

@@ -28,7 +28,7 @@ fn network(text: &str) -> IpNet {
 fn runtime(name: &str) -> RuntimeDir {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("gateway-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&directory);
-    RuntimeDir::only(directory)
+    RuntimeDir::from_path(directory)
 }
 
 fn read(text: &str) -> Config {
@@ -289,7 +289,7 @@ fn single_flows_are_divided_translated_and_counted_while_others_pass_by() {
 
             let translated = aliases.map(|source| Addresses { source, destination });
             let divided = DividedRule { flow, aliases: (0..).zip(translated).collect() };
-            let restored = divided.restored();
+            let restored = divided.restored_rule();
             receiver.flows().restore(&restored).unwrap();
             sender.flows().divide(0, &divided).unwrap();
             assert!(sender.flows().divide(0, &divided).is_err());
@@ -297,7 +297,7 @@ fn single_flows_are_divided_translated_and_counted_while_others_pass_by() {
             assert_eq!(counter.packets(), [2, 32, 6]);
             assert_eq!(sender.flows().divided(0).unwrap()[&flow].packets, 38);
             let arrived = receiver.flows().restored().unwrap();
-            assert_eq!(restored.flows().map(|flow| arrived[&flow].packets).collect::<Vec<_>>(), [32, 6]);
+            assert_eq!(restored.arriving_flows().map(|flow| arrived[&flow].packets).collect::<Vec<_>>(), [32, 6]);
             // Another flow between the same hosts.
             sites.send(&sites.a, &source.to_string(), &sites.b, &destination.to_string(), 5);
             assert_eq!(counter.packets(), [2 + 5, 32, 6]);

@@ -9,7 +9,7 @@ use kumade_gateway::config::Plane;
 use kumade_gateway::direct::DirectPlane;
 use kumade_gateway::measure::{MeasurementServer, PathMeasurer};
 use kumade_link::LinkConfig;
-use kumade_multipath::measured::ratio_of_rates;
+use kumade_multipath::measured::rates_to_ratio;
 use kumade_net::clock;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{PathLinks, Sites, eventually, in_namespaces, ip};
@@ -61,7 +61,7 @@ fn sites() -> Sites {
 fn runtime(test: &str) -> RuntimeDir {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("measured-{test}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&directory);
-    RuntimeDir::only(directory)
+    RuntimeDir::from_path(directory)
 }
 
 fn start(sites: &Sites, test: &str) -> (DirectPlane, PathMeasurer) {
@@ -95,7 +95,7 @@ fn the_ratio_becomes_that_of_the_measured_rates() {
                 let weights: Vec<u32> = status.iter().map(|path| path.weight.unwrap()).collect();
                 assert_eq!(plane.weights(0), weights);
                 // A path whose delay seems to differ is left out.
-                assert!(weights == ratio_of_rates(&rates) || weights.contains(&0), "{rates:?}: {weights:?}");
+                assert!(weights == rates_to_ratio(&rates) || weights.contains(&0), "{rates:?}: {weights:?}");
                 eprintln!("40 and 10 Mbit/s: {rates:?}, {weights:?}");
             }
             None => assert!(status.iter().any(|path| path.error.as_ref().is_some_and(|reason| !reason.is_empty()))),

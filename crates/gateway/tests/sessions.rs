@@ -48,7 +48,7 @@ impl<'a> Site<'a> {
         [(&sites.left, 1), (&sites.right, 2)].map(|(namespace, number)| {
             let path =
                 PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{number}-{}", std::process::id()));
-            Site { namespace, number, key: key(number), directory: RuntimeDir::only(path), idle: "3s" }
+            Site { namespace, number, key: key(number), directory: RuntimeDir::from_path(path), idle: "3s" }
         })
     }
 
@@ -222,7 +222,7 @@ fn a_transfer_is_divided_by_itself_hosts_see_their_addresses_and_it_ends_when_id
         }
         for running in &running {
             let statistics = running.remote().statistics;
-            assert!(statistics.idle >= 2 && statistics.lapsed == 0 && statistics.failed == 0, "{statistics:?}");
+            assert!(statistics.ended_idle >= 2 && statistics.lapsed == 0 && statistics.failed == 0, "{statistics:?}");
         }
         ends.iter().zip(running).for_each(|(end, running)| end.stop(running));
     });
@@ -332,7 +332,7 @@ fn ten_thousand_flows_have_sessions_at_once_and_one_more_has_none() {
         assert!(granted >= u64::from(FLOWS), "{granted}");
         assert!(eventually(|| {
             send(FIRST_PORT + FLOWS);
-            running[0].remote().statistics.full > 0
+            running[0].remote().statistics.at_limit > 0
         }));
         // Both tell about them, in time and in a document of bounded size.
         for (end, running, far) in [(&ends[0], &running[0], &ends[1]), (&ends[1], &running[1], &ends[0])] {

@@ -47,7 +47,7 @@ fn read(text: &str) -> Result<Config, ConfigError> {
 fn a_valid_file_becomes_what_it_says() {
     let config = read(VALID).unwrap();
     let sessions = config.sessions.as_ref().unwrap();
-    assert_eq!((sessions.port, sessions.limits.idle), (7273, Span::from_secs(90)));
+    assert_eq!((sessions.port, sessions.limits.idle_timeout), (7273, Span::from_secs(90)));
     assert_eq!(sessions.limits.max_sessions, 10_000);
     let peer = sessions.peers[0].as_ref().unwrap();
     assert_eq!(peer.key.to_string(), KEY);

@@ -13,7 +13,7 @@ use kumade_gateway::config::{PathOption, Plane, SimpleBonded, SimpleConfig};
 use kumade_gateway::direct::{Plan, check_host};
 use kumade_gateway::{Config, ConfigError};
 use kumade_net::interface;
-use kumade_overlay_io::CarrierConfig;
+use kumade_overlay_io::OuterTransportConfig;
 use registry::DEFAULT_NAME;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -129,7 +129,7 @@ fn check(config: &Config) -> anyhow::Result<ExitCode> {
         Plane::Bonded(bonded) => {
             let keyed = run::bonded_config(config, bonded)?;
             writeln!(output, "# public key of this gateway: {}", keyed.identity.public())?;
-            if let CarrierConfig::Datagrams(datagrams) = &keyed.carriers {
+            if let OuterTransportConfig::Udp(datagrams) = &keyed.transports {
                 datagrams.routes.iter().try_for_each(|route| writeln!(output, "{route}"))?;
             }
             for network in keyed.remotes.iter().flat_map(|remote| &remote.networks) {

@@ -174,7 +174,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
         kumade_net::namespace::enter_user_namespace_if_needed()?;
     }
     // The first signal stops the experiment after the current run, with a report; the second ends the program at once.
-    let stop = kumade_daemon::signals::termination_or_exit(FAILED).context("cannot listen for Ctrl-C")?;
+    let stop = kumade_daemon::signals::termination_flag_or_exit(FAILED).context("cannot listen for Ctrl-C")?;
     for experiment in &experiments {
         kumade_lab::prepare(&args.directory(experiment))?;
     }

@@ -127,8 +127,8 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
         Ok(schedule) => schedule,
         Err(reason) => return Ok(usage(&reason)),
     };
-    let stop = signals::termination().context("cannot listen for Ctrl-C")?;
-    let claim = links().claim(&args.name).map_err(explained)?;
+    let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
+    let claim = links().lock_name(&args.name).map_err(explained)?;
     let ports = [&args.first, &args.second].map(|name| port(name, args.tun));
     // Asked before the confinement, which denies that.
     let has_screen = Screen::is_available();
@@ -211,7 +211,7 @@ fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
         Ok(change) => change,
         Err(error) => return Ok(usage(&error)),
     };
-    match links().ask(&args.name, &Request::Set { change }).map_err(explained)? {
+    match links().send_request(&args.name, &Request::Set { change }).map_err(explained)? {
         Reply::Done { settings: [up, down] } => {
             writeln!(StandardOutput, "up: {up}\ndown: {down}")?;
             Ok(ExitCode::SUCCESS)

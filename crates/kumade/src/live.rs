@@ -25,7 +25,7 @@ pub fn follow<T: Snapshot>(
     draw: impl Fn(&mut Frame<'_>, &History<T>),
 ) -> anyhow::Result<()> {
     let mut history = History::new(ask()?);
-    let stop = signals::termination().context("cannot listen for Ctrl-C")?;
+    let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
     let mut screen = Screen::open()?;
     loop {
         let asked = Instant::now();

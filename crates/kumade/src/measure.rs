@@ -64,7 +64,7 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "METHOD[:PARAMETER=VALUE]...", value_parser = choice::method(), default_value_t = MethodSettings::default())]
     method: MethodSettings,
     /// TCP connections to open for the transport `rake`
-    #[arg(long, value_name = "N", default_value_t = MeasurementPlan::CONNECTIONS, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = MeasurementPlan::DEFAULT_CONNECTIONS, value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
     /// Maximum number of bytes to send in each direction, such as 500kb; with more than 10mb, token buckets with larger bursts are
     /// looked for

@@ -65,7 +65,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let mut config = config(args)?;
     let reflector = stamp.map(|port| bind_reflector(port, &config)).transpose()?;
     config.max_pending = config.max_pending.min(raise_descriptor_limit() / 2);
-    let stop = kumade_daemon::signals::termination().context("cannot listen for Ctrl-C")?;
+    let stop = kumade_daemon::signals::termination_flag().context("cannot listen for Ctrl-C")?;
     let server = Server::bind(config).map_err(|error| described(&error, LISTEN))?;
     let address = server.local_addr();
     let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };

@@ -12,7 +12,8 @@ use ipnet::IpNet;
 use kumade_daemon::listen_address;
 use kumade_noise_session::PublicKey;
 use kumade_tunnel::{
-    Allowed, Carrier, ConnectionTuning, DEFAULT_PORT, End, Forward, Peer, Relayed, RtoLimits, TunnelConfig,
+    Allowed, ConnectionTuning, DEFAULT_PORT, Forward, PeerConfig, RelayedConfig, RtoLimits, TransportMode,
+    TunnelConfig, TunnelEnd,
 };
 use kumade_units::{Span, parse};
 use run::Visibility;
@@ -56,7 +57,7 @@ enum EndCommand {
         /// Another end: its public key, from `kumade key public` there, and the addresses or networks that are there, if
         /// packets are carried. Repeatable
         #[arg(long = "peer", value_name = "KEY[=NETWORK[,NETWORK]]", required = true)]
-        peers: Vec<Peer>,
+        peers: Vec<PeerConfig>,
         /// Let the other ends' --forward reach this host or network, seen from here: a name, address or network, and a port
         /// or all. Repeatable [default: nothing]
         #[arg(long = "allow", value_name = "HOST[:PORT]")]
@@ -81,7 +82,7 @@ enum EndCommand {
         #[arg(long = "forward", value_name = "[ADDRESS:]PORT:HOST:PORT")]
         forwards: Vec<Forward>,
         /// TCP connections that carry packets with `rake` and `relay`, and with `auto`, which has 15 at most
-        #[arg(long, value_name = "NUMBER", default_value_t = Carrier::DEFAULT_CONNECTIONS)]
+        #[arg(long, value_name = "NUMBER", default_value_t = TransportMode::DEFAULT_CONNECTIONS)]
         connections: usize,
         #[command(flatten)]
         common: Common,
@@ -148,8 +149,8 @@ impl Tuning {
     fn connections(&self) -> ConnectionTuning {
         ConnectionTuning {
             rto: RtoLimits { min: non_zero(self.min_rto), max: non_zero(self.max_rto) },
-            send_buffer: self.send_buffer,
-            no_delay: !self.delay_short_segments,
+            send_buffer_bytes: self.send_buffer,
+            has_no_delay: !self.delay_short_segments,
             unsent_bytes: self.unsent,
             ..ConnectionTuning::default()
         }
@@ -189,7 +190,7 @@ pub fn run(args: TunnelArgs) -> anyhow::Result<ExitCode> {
         TunnelCommand::End(command) => *command,
     };
     let (config, visibility) = config(command)?;
-    match config.check() {
+    match config.validate() {
         Ok(()) => run::run(config, &visibility),
         Err(error) => Ok(usage(&error)),
     }
@@ -200,25 +201,25 @@ fn config(command: EndCommand) -> anyhow::Result<(TunnelConfig, Visibility)> {
         EndCommand::Listen { listen, peers, allowed, common } => {
             let text = listen.unwrap_or_else(|| DEFAULT_PORT.to_string());
             let address = listen_address(&text, DEFAULT_PORT)?;
-            (End::Listen(address), peers, 1, Relayed { allowed, ..Relayed::default() }, common)
+            (TunnelEnd::Listen(address), peers, 1, RelayedConfig { allowed, ..RelayedConfig::default() }, common)
         }
         EndCommand::Connect { host, peer, networks, forwards, connections, common } => {
             let key = peer.parse::<PublicKey>().context("the key of --peer")?;
             let networks = if networks.is_empty() { &common.addresses } else { &networks };
             let networks = networks.iter().map(IpNet::trunc).collect();
-            let relayed = Relayed { forwards, ..Relayed::default() };
-            (End::Connect(resolve(&host)?), vec![Peer { key, networks }], connections, relayed, common)
+            let relayed = RelayedConfig { forwards, ..RelayedConfig::default() };
+            (TunnelEnd::Connect(resolve(&host)?), vec![PeerConfig { key, networks }], connections, relayed, common)
         }
     };
     let psk = common.preshared_key.as_deref().map(key::read_preshared).transpose()?;
     let config = TunnelConfig {
         end,
-        carrier: match common.carrier {
-            CarrierName::Auto => Carrier::Auto(connections),
-            CarrierName::Udp => Carrier::Udp,
-            CarrierName::Tcp => Carrier::Tcp,
-            CarrierName::Rake => Carrier::Rake(connections),
-            CarrierName::Relay => Carrier::Relay(connections),
+        transport: match common.carrier {
+            CarrierName::Auto => TransportMode::Auto(connections),
+            CarrierName::Udp => TransportMode::Udp,
+            CarrierName::Tcp => TransportMode::Tcp,
+            CarrierName::Rake => TransportMode::Rake(connections),
+            CarrierName::Relay => TransportMode::Relay(connections),
         },
         device: common.device,
         mtu: common.mtu,
@@ -228,7 +229,7 @@ fn config(command: EndCommand) -> anyhow::Result<(TunnelConfig, Visibility)> {
         peers,
         congestion_control: common.congestion_control,
         tuning: common.tuning.connections(),
-        relayed,
+        relayed_connections: relayed,
     };
     Ok((config, common.visibility))
 }

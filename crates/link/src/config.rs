@@ -77,7 +77,7 @@ impl LinkConfig {
     /// # Errors
     /// A value is out of range, or the values don't fit together; the error names one and says what to give instead.
     pub fn validate(self) -> Result<Valid<Self>, ConfigError> {
-        let error = ConfigError::of("link");
+        let error = ConfigError::for_part("link");
         if self.rate == Some(Rate::ZERO) {
             let remedy = "give a rate of at least 1 bit/s, or none for an unlimited link";
             return Err(error("rate", Rate::ZERO.to_string(), "which lets nothing pass", remedy));
@@ -118,7 +118,7 @@ impl LinkConfig {
             let value = format!("{longest}, and {rate} puts {bytes} bytes on their way in that time");
             let limit = "more than the limit of bytes in flight";
             let remedy = "give less delay, a lower rate or a higher limit";
-            return Err(ConfigError::of("link")("delay", value, limit, remedy));
+            return Err(ConfigError::for_part("link")("delay", value, limit, remedy));
         }
         Ok(())
     }

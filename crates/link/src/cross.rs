@@ -276,7 +276,7 @@ impl OnOff {
 
 impl CrossConfig {
     fn check(&self) -> Result<(), ConfigError> {
-        let error = ConfigError::of("cross traffic");
+        let error = ConfigError::for_part("cross traffic");
         if !(0.0..1.0).contains(&self.phase) {
             return Err(error("phase", self.phase.to_string(), "which is no part of a cycle", "give 0 up to below 1"));
         }

@@ -41,7 +41,7 @@ impl Loss {
     /// The mean is no probability, or the bursts are shorter than a packet or than `mean / (1 − mean)` packets, the minimum
     /// of the model for this loss ratio.
     pub fn bursts(mean: f64, mean_length: f64) -> Result<Self, ConfigError> {
-        let error = ConfigError::of("loss");
+        let error = ConfigError::for_part("loss");
         if !(0.0..1.0).contains(&mean) {
             return Err(error("mean", mean.to_string(), "out of range", "give a part from 0 up to below 1"));
         }

@@ -17,11 +17,11 @@ pub struct Clocks {
 
 impl Clocks {
     /// Bounds of the offset between both clocks at these times (by this host's clock); none unless both errors are known.
-    pub fn references(&self, moments: [Time; 2]) -> Vec<ClockReference> {
+    pub fn clock_references(&self, moments: [Time; 2]) -> Vec<ClockReference> {
         let (Some(near), Some(far)) = (self.near, self.far) else { return Vec::new() };
         let reference = |at| {
             let age = at - self.at;
-            ClockReference::between(at, near.aged(age), far.aged(age))
+            ClockReference::at_time(at, near.aged(age), far.aged(age))
         };
         moments.into_iter().map(reference).collect()
     }

@@ -8,13 +8,13 @@ use kumade_probe_train::{PacketRecord, Segment, Train, TrainRecord, Transport};
 use kumade_units::{Direction, Span, Time};
 
 /// Packets of one idle train: a short train that measures the delay of the path without load.
-const PACKETS: u32 = 8;
+const IDLE_TRAIN_PACKETS: u32 = 8;
 /// Minimum interval between two of them.
-const MIN_INTERVAL: Span = Span::from_millis(3);
+const MIN_IDLE_INTERVAL: Span = Span::from_millis(3);
 /// Maximum interval: at 100 kbit/s the transmission of a packet takes 5 ms, and they must not queue behind each other.
-pub(crate) const MAX_INTERVAL: Span = Span::from_millis(8);
+pub(crate) const MAX_IDLE_INTERVAL: Span = Span::from_millis(8);
 /// Approximate time for all idle trains; at least one is sent in each direction.
-const IDLE: Span = Span::from_millis(400);
+const IDLE_DURATION: Span = Span::from_millis(400);
 /// Maximum number of idle trains in each direction.
 const MAX_ROUNDS: i64 = 4;
 /// Maximum number of packets whose delays are kept.
@@ -22,93 +22,93 @@ const MAX_SAMPLES: usize = 200_000;
 
 /// Delay samples and packet counts from the trains of a measurement.
 #[derive(Debug, Default)]
-pub(crate) struct DelayRecord {
+pub(crate) struct DelaySamples {
     /// In the order in which they were sent.
-    samples: Vec<OneWaySample>,
+    one_way_samples: Vec<OneWaySample>,
     /// How many of them are from idle trains; these come first.
     idle: usize,
     /// Packet counts of idle trains, and of the methods' trains.
-    idle_packets: ByDirection,
-    loaded_packets: ByDirection,
+    idle_packets: DirectionDeliveries,
+    loaded_packets: DirectionDeliveries,
 }
 
 /// Packet counts of each direction.
 #[derive(Debug, Clone, Copy, Default)]
-struct ByDirection {
+struct DirectionDeliveries {
     up: Deliveries,
     down: Deliveries,
 }
 
 /// An idle train. Its interval follows the round-trip time, since a short one excludes slow links.
-pub(crate) fn idle_train(round_trip: Span) -> Train {
-    let interval = (round_trip / 2).clamp(MIN_INTERVAL, MAX_INTERVAL);
+pub(crate) fn plan_idle_train(round_trip: Span) -> Train {
+    let interval = (round_trip / 2).clamp(MIN_IDLE_INTERVAL, MAX_IDLE_INTERVAL);
     // The smallest packets that every transport can send.
-    Train { segments: vec![Segment { count: PACKETS, interval, first_size: 64, size_step: 0 }] }
+    Train { segments: vec![Segment { count: IDLE_TRAIN_PACKETS, interval, first_size: 64, size_step: 0 }] }
 }
 
 /// Number of idle trains in each direction: fewer on paths with a long round-trip time.
-pub(crate) fn idle_rounds(round_trip: Span) -> u32 {
-    let one = (idle_train(round_trip).duration() + round_trip) * 2;
-    (IDLE.as_nanos() / one.as_nanos().max(1)).clamp(1, MAX_ROUNDS) as u32
+pub(crate) fn idle_round_count(round_trip: Span) -> u32 {
+    let one = (plan_idle_train(round_trip).duration() + round_trip) * 2;
+    (IDLE_DURATION.as_nanos() / one.as_nanos().max(1)).clamp(1, MAX_ROUNDS) as u32
 }
 
 /// By how much delays vary, in ascending order: from the least to that which three of four do not exceed.
-pub(crate) fn variation(sorted: &[Span]) -> Option<Span> {
+pub(crate) fn delay_variation(sorted: &[Span]) -> Option<Span> {
     Some(*sorted.get(sorted.len() * 3 / 4)? - *sorted.first()?)
 }
 
-impl DelayRecord {
+impl DelaySamples {
     /// Receive timeout of an idle train, beyond a round trip.
     pub(crate) const IDLE_TIMEOUT: Span = Span::from_millis(200);
     /// Time after which no further idle train is sent.
     pub(crate) const MAX_IDLE_TIME: Span = Span::from_millis(400);
 
     /// Adds the record of an idle train. Returns whether any of its packets arrived.
-    pub(crate) fn add_idle(&mut self, direction: Direction, record: &TrainRecord) -> bool {
-        self.idle_packets.count(direction, record);
+    pub(crate) fn add_idle_train(&mut self, direction: Direction, record: &TrainRecord) -> bool {
+        self.idle_packets.count_deliveries(direction, record);
         self.add_samples(direction, record);
-        let has_arrivals = self.samples.len() > self.idle;
-        self.idle = self.samples.len();
+        let has_arrivals = self.one_way_samples.len() > self.idle;
+        self.idle = self.one_way_samples.len();
         has_arrivals
     }
 
     /// Adds the record of a method's train.
-    pub(crate) fn add(&mut self, direction: Direction, record: &TrainRecord) {
-        self.loaded_packets.count(direction, record);
+    pub(crate) fn add_loaded_train(&mut self, direction: Direction, record: &TrainRecord) {
+        self.loaded_packets.count_deliveries(direction, record);
         self.add_samples(direction, record);
     }
 
     fn add_samples(&mut self, direction: Direction, record: &TrainRecord) {
-        let room = MAX_SAMPLES.saturating_sub(self.samples.len());
+        let room = MAX_SAMPLES.saturating_sub(self.one_way_samples.len());
         let sample = |packet: &PacketRecord| {
             let (sent, received) = (packet.sent?, packet.received?);
             Some(OneWaySample { direction, sent, submitted: packet.submitted.unwrap_or(sent), received })
         };
-        self.samples.extend(record.packets.iter().filter_map(sample).take(room));
+        self.one_way_samples.extend(record.packets.iter().filter_map(sample).take(room));
     }
 
     /// The least difference between receive and send stamps in this direction, the clocks' unknown offset included.
-    pub(crate) fn least(&self, direction: Direction) -> Option<Span> {
-        let samples = self.samples.iter().filter(|sample| sample.direction == direction);
+    pub(crate) fn min_delay(&self, direction: Direction) -> Option<Span> {
+        let samples = self.one_way_samples.iter().filter(|sample| sample.direction == direction);
         samples.map(|sample| sample.received - sample.sent).min()
     }
 
     /// Packets that hardly anything is sent beside, in this direction, in the order in which they were sent: when, and their delays.
-    pub(crate) fn idle(&self, direction: Direction) -> Vec<(Time, Span)> {
-        let idle = self.samples[..self.idle].iter().filter(|sample| sample.direction == direction);
+    pub(crate) fn idle_delays(&self, direction: Direction) -> Vec<(Time, Span)> {
+        let idle = self.one_way_samples[..self.idle].iter().filter(|sample| sample.direction == direction);
         idle.map(|sample| (sample.sent, sample.received - sample.sent)).collect()
     }
 
     /// The [`variation`] of their delays. None if there were too few.
     pub(crate) fn idle_variation(&self, direction: Direction) -> Option<Span> {
-        let mut delays: Vec<Span> = self.idle(direction).into_iter().map(|(_, delay)| delay).collect();
+        let mut delays: Vec<Span> = self.idle_delays(direction).into_iter().map(|(_, delay)| delay).collect();
         delays.sort_unstable();
-        variation(&delays).filter(|_| delays.len() >= PACKETS as usize / 2)
+        delay_variation(&delays).filter(|_| delays.len() >= IDLE_TRAIN_PACKETS as usize / 2)
     }
 
     /// By how much it changes from one of them to the next: more than half of the times.
     pub(crate) fn idle_change(&self, direction: Direction) -> Option<Span> {
-        let idle = self.idle(direction);
+        let idle = self.idle_delays(direction);
         let change = |pair: &[(Time, Span)]| (pair[1].1 - pair[0].1).max(pair[0].1 - pair[1].1);
         let mut changes: Vec<Span> = idle.windows(2).map(change).collect();
         changes.sort_unstable();
@@ -122,15 +122,15 @@ impl DelayRecord {
             self.report_packets(&mut report);
         }
         let idle = self.idle;
-        let Some(model) = report_one_way(&mut report, &self.samples, clocks, |place| place < idle) else {
+        let Some(model) = report_one_way(&mut report, &self.one_way_samples, clocks, |place| place < idle) else {
             return report;
         };
         let (is_idle, is_loaded) = (|place: usize| place < idle, |place: usize| place >= idle);
         report.round_trip = model.round_trips(is_idle, is_idle).map(DelayFigures::from);
         report.up_loaded_round_trip = model.round_trips(is_loaded, is_idle).map(DelayFigures::from);
         report.down_loaded_round_trip = model.round_trips(is_idle, is_loaded).map(DelayFigures::from);
-        report.up_loaded = DelayFigures::of(&model, Direction::Up, is_loaded);
-        report.down_loaded = DelayFigures::of(&model, Direction::Down, is_loaded);
+        report.up_loaded = DelayFigures::from_model(&model, Direction::Up, is_loaded);
+        report.down_loaded = DelayFigures::from_model(&model, Direction::Down, is_loaded);
         if transport != Transport::Udp {
             let text =
                 "delays were measured over TCP: they include the effects of retransmission and congestion control";
@@ -141,7 +141,7 @@ impl DelayRecord {
 
     /// For UDP only: over TCP, retransmission hides loss.
     fn report_packets(&self, report: &mut DelayReport) {
-        let if_any = |counts: Deliveries| (counts.sent > 0).then(|| PacketReport::of_trains(counts));
+        let if_any = |counts: Deliveries| (counts.sent > 0).then(|| PacketReport::from_trains(counts));
         report.up_packets = if_any(self.idle_packets.up);
         report.down_packets = if_any(self.idle_packets.down);
         report.up_loaded_packets = if_any(self.loaded_packets.up);
@@ -157,8 +157,8 @@ pub fn report_one_way(
     clocks: &Clocks,
     is_idle: impl Fn(usize) -> bool,
 ) -> Option<ClockModel> {
-    let (started, ended) = by_near_clock(samples);
-    let references = clocks.references([started, ended]);
+    let (started, ended) = near_clock_span(samples);
+    let references = clocks.clock_references([started, ended]);
     let model = match ClockModel::fit(samples, &references) {
         Ok(model) => model,
         Err(error) => {
@@ -166,8 +166,8 @@ pub fn report_one_way(
             return None;
         }
     };
-    report.up = DelayFigures::of(&model, Direction::Up, &is_idle);
-    report.down = DelayFigures::of(&model, Direction::Down, &is_idle);
+    report.up = DelayFigures::from_model(&model, Direction::Up, &is_idle);
+    report.down = DelayFigures::from_model(&model, Direction::Down, &is_idle);
     report.clock = Some(ClockReport::new(&model, started, clocks.near_error(), clocks.far_error()));
     report.warnings.extend(clocks.warnings.iter().cloned());
     if model.is_contradicted() {
@@ -189,24 +189,25 @@ pub fn report_one_way(
 }
 
 /// Times of the first and the last sample by this host's clock; zero if there is none.
-fn by_near_clock(samples: &[OneWaySample]) -> (Time, Time) {
+fn near_clock_span(samples: &[OneWaySample]) -> (Time, Time) {
     let near = |sample: &OneWaySample| if sample.direction == Direction::Up { sample.sent } else { sample.received };
     let first_sent = samples.iter().find(|sample| sample.direction == Direction::Up).map(|sample| sample.sent);
     let ended = samples.iter().map(near).max().unwrap_or_default();
     (first_sent.unwrap_or(ended), ended)
 }
 
-impl ByDirection {
+impl DirectionDeliveries {
     /// Counts the packets that were sent.
-    fn count(&mut self, direction: Direction, record: &TrainRecord) {
+    fn count_deliveries(&mut self, direction: Direction, record: &TrainRecord) {
         let left = record.packets.iter().filter(|packet| packet.sent.is_some());
         let mut arrivals: Vec<_> =
             left.clone().zip(0u32..).filter_map(|(packet, number)| Some((packet.received?, number))).collect();
         arrivals.sort_unstable();
-        let train = Deliveries::of(left.count() as u32, arrivals.into_iter().map(|(_, number)| (number, false)));
+        let train =
+            Deliveries::from_arrivals(left.count() as u32, arrivals.into_iter().map(|(_, number)| (number, false)));
         match direction {
-            Direction::Up => self.up.add(train),
-            Direction::Down => self.down.add(train),
+            Direction::Up => self.up.add_counts(train),
+            Direction::Down => self.down.add_counts(train),
         }
     }
 }
@@ -221,14 +222,14 @@ mod tests {
         // A ping is a packet of 64 bytes or so each way.
         let packet = Rate::from_bits_per_second(100_000).time_for(64);
         for round_trip in [packet * 2, Span::from_millis(30), Span::from_millis(600)] {
-            assert!(idle_train(round_trip).segments[0].interval >= packet, "{round_trip}");
+            assert!(plan_idle_train(round_trip).segments[0].interval >= packet, "{round_trip}");
         }
         for millis in [0, 1, 20, 100] {
             let round_trip = Span::from_millis(millis);
-            let all = (idle_train(round_trip).duration() + round_trip) * 2 * idle_rounds(round_trip).into();
-            assert!(all <= IDLE, "{round_trip}: {all}");
+            let all = (plan_idle_train(round_trip).duration() + round_trip) * 2 * idle_round_count(round_trip).into();
+            assert!(all <= IDLE_DURATION, "{round_trip}: {all}");
         }
-        assert_eq!(idle_rounds(Span::from_millis(600)), 1);
+        assert_eq!(idle_round_count(Span::from_millis(600)), 1);
     }
 
     #[test]
@@ -245,9 +246,9 @@ mod tests {
             (None, Some(17)),
         ];
         let record = TrainRecord { packets: packets.map(packet).to_vec() };
-        let mut counts = ByDirection::default();
-        counts.count(Direction::Down, &record);
-        counts.count(Direction::Down, &record);
+        let mut counts = DirectionDeliveries::default();
+        counts.count_deliveries(Direction::Down, &record);
+        counts.count_deliveries(Direction::Down, &record);
         let down = counts.down;
         assert_eq!((down.sent, down.arrived, down.lost, down.reordered), (8, 6, 2, 2));
         assert_eq!(counts.up, Deliveries::default());

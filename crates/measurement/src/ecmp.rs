@@ -5,28 +5,28 @@
 //! fall into groups, one for each link. A train for one link has its packets on connections of that group; those of the other
 //! connections, which carry every packet whose turn is theirs, are as small as possible.
 
-mod balanced;
+mod ecmp_probe;
 mod layout;
-mod sounding;
+mod links;
 
-pub(crate) use balanced::{Balanced, TOO_FEW_CONNECTIONS};
-pub(crate) use layout::Layout;
-pub(crate) use sounding::{Sounded, Sounding};
+pub(crate) use ecmp_probe::{EcmpProbe, EcmpProbeResult};
+pub(crate) use layout::EcmpTrainLayout;
+pub(crate) use links::{EcmpLinks, TOO_FEW_CONNECTIONS};
 
 use kumade_units::Span;
 
 /// One of several links side by side.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Member {
+pub(crate) struct EcmpLink {
     /// Whether a connection takes it, by the connection's number; false where that is not known.
     pub(crate) connections: Vec<bool>,
     /// By how much packets take longer than on the fastest one.
-    pub(crate) delay: Span,
+    pub(crate) extra_delay: Span,
 }
 
-impl Member {
+impl EcmpLink {
     /// How many connections take it.
-    pub(crate) fn count(&self) -> u32 {
+    pub(crate) fn connection_count(&self) -> u32 {
         self.connections.iter().filter(|takes_it| **takes_it).count() as u32
     }
 }

@@ -4,44 +4,44 @@
 //! however fast it sends: back-to-back trains arrive no faster than the estimate of what is available, though the first
 //! packets of each pass at the rate of the link. In one queue for all, back-to-back trains arrive at nearly that rate.
 
+use crate::flow_queueing_test::ServiceOrder;
 use crate::jitter::PACKET_BYTES;
-use crate::service_order::ServiceOrder;
-use kumade_estimate::{Bound, Capacity, Cause, Limit, Outcome, Reason, Sustained};
+use kumade_estimate::{Bound, BoundKind, Capacity, Cause, Outcome, PolicingResult, Reason};
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span};
 
 /// A token bucket of fewer bytes is more likely a queue in which the second or third packet has to wait for its turn.
-const MAX_TURN_BYTES: u64 = 6_000;
+const MAX_ROUND_BYTES: u64 = 6_000;
 /// Back-to-back trains arrive at the fair share if this part of their rate is found available.
-const MIN_SHARE: f64 = 0.88;
+const MIN_BUSY_LINK_SHARE: f64 = 0.88;
 /// Less than the fair share is in use beyond this factor of it: others that need less leave more to this flow for moments.
-const MAX_EXCESS: f64 = 1.1;
+const MAX_EXCESS_RATIO: f64 = 1.1;
 /// From this part of the capacity on, nobody else wants more than is left: the fair share is what is available.
-const MAX_CONTENDED: f64 = 0.6;
+const MAX_CONTENDED_SHARE: f64 = 0.6;
 
 /// A link of which this part is found available is idle but for this …
-const MIN_IDLE: f64 = 0.85;
+const MIN_IDLE_SHARE: f64 = 0.85;
 /// … part of the time, in which packets wait for others'.
-const MAX_WAITING: f64 = 0.22;
+const MAX_WAITING_SHARE: f64 = 0.22;
 
 /// More than the part of the link that is not available may wait by chance, but by this.
-const MAX_EXCESS_WAITING: f64 = 0.2;
+const MAX_EXCESS_WAITING_SHARE: f64 = 0.2;
 
 /// No more is available than trains sent back to back arrive at, but for this factor, or this one where a host may have held
 /// a train back.
-const MAX_OF_FASTEST: f64 = 1.1;
-const MAX_OF_SLOWEST: f64 = 1.5;
+const MAX_RATIO_TO_FASTEST: f64 = 1.1;
+const MAX_RATIO_TO_SLOWEST: f64 = 1.5;
 
 /// A link is idle if this part of its rate may be available, …
-const MIN_WHOLLY_IDLE: f64 = 0.985;
+const MIN_WHOLLY_IDLE_SHARE: f64 = 0.985;
 /// … and no larger part of the packets then waits for others.
-const MAX_WAITING_ON_IDLE: f64 = 0.1;
+const MAX_WAITING_SHARE_ON_IDLE: f64 = 0.1;
 
 /// No more is available than bursts show, but for this factor.
-const MAX_OF_BURSTS: f64 = 1.03;
+const MAX_RATIO_TO_BURSTS: f64 = 1.03;
 
 /// Bursts tell flow queueing from one queue for all where they arrive so many times as fast as long trains, …
-const MIN_BURST_FACTOR: f64 = 1.2;
+const MIN_BURST_RATIO: f64 = 1.2;
 /// … and delays change by less than this part of a packet's time on the link from one idle packet to the next.
 const MAX_CHANGED_PART: f64 = 0.7;
 
@@ -50,16 +50,17 @@ const MIN_DISORDERED_TRAINS: u32 = 2;
 
 const OVERTAKING_REASON: &str =
     "packets of different connections overtake each other: flows may have queues of their own, or take several paths";
-const MANY_REASON: &str = "packets wait for others though the link seems idle, or longer trains arrive at less: flows may have \
+const MANY_FLOWS_REASON: &str = "packets wait for others though the link seems idle, or longer trains arrive at less: flows may have \
     queues of their own, where many connections see nothing of the cross traffic, or packets wait elsewhere, as for a proxy or a host that \
     reads late";
 const HOST_REASON: &str =
     "hosts have queues of their own: this one sees its fair share, which may be more than nobody uses";
-const REASON: &str = "flows have queues of their own: one flow sees its fair share, which may be more than nobody uses";
+const FAIR_SHARE_REASON: &str =
+    "flows have queues of their own: one flow sees its fair share, which may be more than nobody uses";
 const POSSIBLE_REASON: &str = "trains arrive no faster than what seems available, however fast they are sent: flows may have queues of their \
     own, where one sees its fair share, or delays vary too much to tell";
 
-const UNTOLD_SHARE: &str = "at this rate it is not told whether flows have queues of their own: then the value is the fair share \
+const UNKNOWN_SHARE_REASON: &str = "at this rate it is not told whether flows have queues of their own: then the value is the fair share \
     of one flow";
 
 /// The outcome over one flow, and its fair share where there seems to be flow queueing. `idle_change` is by how much delays change from
@@ -67,7 +68,7 @@ const UNTOLD_SHARE: &str = "at this rate it is not told whether flows have queue
 ///
 /// `in_bursts` tells whether the trains were sent in bursts: packets sent one by one, from which alone the capacity is known, are then
 /// as slow as the path or slower, and do not tell a fair share from a link.
-pub(crate) fn judge(
+pub(crate) fn interpret_one_flow(
     capacity: &Capacity,
     in_bursts: bool,
     idle_change: Option<Span>,
@@ -76,28 +77,28 @@ pub(crate) fn judge(
     match outcome.available {
         Some(_) if in_bursts && capacity.bottleneck.is_none() => {
             let mut warnings = outcome.warnings;
-            warnings.push(UNTOLD_SHARE.to_owned());
+            warnings.push(UNKNOWN_SHARE_REASON.to_owned());
             (Outcome { warnings, ..outcome }, None)
         }
-        Some(share) if takes_turns(capacity, share.value) => {
-            let reason = if is_certain(capacity, idle_change) { REASON } else { POSSIBLE_REASON };
-            (only_a_share(share, reason, outcome), Some(share))
+        Some(share) if may_be_round_robin(capacity, share.value) => {
+            let reason = if is_certain(capacity, idle_change) { FAIR_SHARE_REASON } else { POSSIBLE_REASON };
+            (limit_to_fair_share(share, reason, outcome), Some(share))
         }
         _ => (outcome, None),
     }
 }
 
-fn only_a_share(share: Estimate<Rate>, reason: &str, outcome: Outcome) -> Outcome {
-    let most = Rate::from_f64(share.high.as_f64() * MAX_EXCESS);
-    let bound = Some(Bound::AtMost(most, Limit::FlowQueueing));
+fn limit_to_fair_share(share: Estimate<Rate>, reason: &str, outcome: Outcome) -> Outcome {
+    let most = Rate::from_f64(share.high.as_f64() * MAX_EXCESS_RATIO);
+    let bound = Some(Bound::AtMost(most, BoundKind::FlowQueueing));
     Outcome { available: None, bound, reason: Some(reason.into()), spread: None, ..outcome }
 }
 
 /// What trains show besides the rates at which they arrived.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Signs<'s> {
+pub(crate) struct FlowQueueingEvidence<'s> {
     /// Of the longer train.
-    pub(crate) sustained: Option<&'s Sustained>,
+    pub(crate) sustained: Option<&'s PolicingResult>,
     /// Trains of which many packets arrived before others that were sent earlier.
     pub(crate) disordered_trains: u32,
     /// In which order connections are served; none where no train has been sent to tell.
@@ -107,76 +108,81 @@ pub(crate) struct Signs<'s> {
 /// The outcome over many flows of few packets each. Where each flow has a queue of its own, these are served at once and see
 /// nothing of the cross traffic, but for the packet that is on the link when one comes; and packets of different flows overtake each
 /// other. Where they are known to be served as they are sent, they wait for other reasons.
-pub(crate) fn judge_many(capacity: &Capacity, signs: Signs<'_>, outcome: Outcome) -> Outcome {
-    let Signs { sustained, disordered_trains, order } = signs;
-    let is_one_queue = order == Some(ServiceOrder::AsSent);
-    if order == Some(ServiceOrder::InTurn) {
+pub(crate) fn interpret_many_flows(capacity: &Capacity, signs: FlowQueueingEvidence<'_>, outcome: Outcome) -> Outcome {
+    let FlowQueueingEvidence { sustained, disordered_trains, order } = signs;
+    let is_one_queue = order == Some(ServiceOrder::Fifo);
+    if order == Some(ServiceOrder::RoundRobin) {
         // What arrives late of a longer train, behind those of others, is not told from what was lost.
-        let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
-        let most = outcome.available.filter(|_| !is_limited).map(|found| found.high.as_f64() * MAX_EXCESS);
-        let bound = most.map(|most| Bound::AtMost(Rate::from_f64(most), Limit::FlowQueueing));
-        let reason = Some(Reason::of(Cause::Overtaking, OVERTAKING_REASON));
+        let is_limited = matches!(sustained, Some(PolicingResult::Limited(_)));
+        let most = outcome.available.filter(|_| !is_limited).map(|found| found.high.as_f64() * MAX_EXCESS_RATIO);
+        let bound = most.map(|most| Bound::AtMost(Rate::from_f64(most), BoundKind::FlowQueueing));
+        let reason = Some(Reason::with_cause(Cause::Overtaking, OVERTAKING_REASON));
         return Outcome { available: None, bound, reason, spread: None, ..outcome };
     }
     if !is_one_queue && (capacity.is_disordered || disordered_trains >= MIN_DISORDERED_TRAINS) {
-        let reason = Some(Reason::of(Cause::Overtaking, OVERTAKING_REASON));
+        let reason = Some(Reason::with_cause(Cause::Overtaking, OVERTAKING_REASON));
         return Outcome { available: None, bound: None, reason, spread: None, ..outcome };
     }
     if let Some(share) = outcome.available
         && capacity.shaper.is_some()
-        && takes_turns(capacity, share.value)
+        && may_be_round_robin(capacity, share.value)
     {
-        return only_a_share(share, HOST_REASON, outcome);
+        return limit_to_fair_share(share, HOST_REASON, outcome);
     }
     let fastest = capacity.fastest_burst.map(Rate::as_f64);
     // A link that seems idle lets no packet wait.
     let waits_on_idle = |found: Estimate<Rate>| {
-        let is_idle = fastest.is_some_and(|fastest| found.high.as_f64() > MIN_WHOLLY_IDLE * fastest);
+        let is_idle = fastest.is_some_and(|fastest| found.high.as_f64() > MIN_WHOLLY_IDLE_SHARE * fastest);
         is_idle
-            && matches!(sustained, Some(Sustained::Lasts { waiting: Some(part), .. }) if *part > MAX_WAITING_ON_IDLE)
+            && matches!(sustained, Some(PolicingResult::Lasts { waiting: Some(part), .. }) if *part > MAX_WAITING_SHARE_ON_IDLE)
     };
     let seems_idle = |found: Estimate<Rate>| {
-        capacity.fastest_burst.is_some_and(|fastest| found.value.as_f64() > MIN_IDLE * fastest.as_f64())
+        capacity.fastest_burst.is_some_and(|fastest| found.value.as_f64() > MIN_IDLE_SHARE * fastest.as_f64())
     };
     // No more packets wait than the part of the time in which the link is busy with others' packets.
     let used = |found: Estimate<Rate>| fastest.map_or(1.0, |fastest| 1.0 - found.value.as_f64() / fastest);
-    let waits_too_often =
-        |found: Estimate<Rate>| capacity.waiting.is_some_and(|waiting| waiting > used(found) + MAX_EXCESS_WAITING);
-    let waits = capacity.waiting.is_some_and(|waiting| waiting > MAX_WAITING);
+    let waits_too_often = |found: Estimate<Rate>| {
+        capacity.waiting.is_some_and(|waiting| waiting > used(found) + MAX_EXCESS_WAITING_SHARE)
+    };
+    let waits = capacity.waiting.is_some_and(|waiting| waiting > MAX_WAITING_SHARE);
     let exceeds = |found: Estimate<Rate>| {
         let beyond = |long: Option<Rate>, factor| long.is_some_and(|long| found.low.as_f64() > factor * long.as_f64());
-        beyond(capacity.fastest_long_train, MAX_OF_FASTEST) || beyond(capacity.long_train, MAX_OF_SLOWEST)
+        beyond(capacity.fastest_long_train, MAX_RATIO_TO_FASTEST) || beyond(capacity.long_train, MAX_RATIO_TO_SLOWEST)
     };
     let is_waiting =
         |found: Estimate<Rate>| seems_idle(found) && waits || waits_too_often(found) || waits_on_idle(found);
     match outcome.available {
         Some(found) if !is_one_queue && is_waiting(found) || exceeds(found) => {
-            let bound = Some(Bound::AtMost(found.high, Limit::FlowQueueing));
-            let reason = Some(Reason::of(Cause::WaitingThoughIdle, MANY_REASON));
+            let bound = Some(Bound::AtMost(found.high, BoundKind::FlowQueueing));
+            let reason = Some(Reason::with_cause(Cause::WaitingThoughIdle, MANY_FLOWS_REASON));
             Outcome { available: None, bound, reason, spread: None, ..outcome }
         }
         // Packets that pass each other seem to arrive faster than the link carries them.
         None if outcome
             .bound
-            .and_then(|bound| bound.at_least())
-            .is_some_and(|rate| fastest.is_some_and(|fastest| rate.as_f64() > MAX_OF_BURSTS * fastest)) =>
+            .and_then(|bound| bound.lower_bound())
+            .is_some_and(|rate| fastest.is_some_and(|fastest| rate.as_f64() > MAX_RATIO_TO_BURSTS * fastest)) =>
         {
-            Outcome { bound: None, reason: Some(Reason::of(Cause::WaitingThoughIdle, MANY_REASON)), ..outcome }
+            Outcome {
+                bound: None,
+                reason: Some(Reason::with_cause(Cause::WaitingThoughIdle, MANY_FLOWS_REASON)),
+                ..outcome
+            }
         }
         _ => outcome,
     }
 }
 
 /// Whether a train that tells in which order connections are served would tell whether the value holds, or why there is none.
-pub(crate) fn is_open(sustained: Option<&Sustained>, outcome: &Outcome) -> bool {
-    let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
-    let is_suspected = is_overtaking(outcome) || outcome.cause() == Some(Cause::WaitingThoughIdle);
-    let is_full = outcome.bound.is_some_and(|bound| bound.limit() == Limit::NearlyFull);
+pub(crate) fn is_undecided(sustained: Option<&PolicingResult>, outcome: &Outcome) -> bool {
+    let is_limited = matches!(sustained, Some(PolicingResult::Limited(_)));
+    let is_suspected = is_due_to_overtaking(outcome) || outcome.cause() == Some(Cause::WaitingThoughIdle);
+    let is_full = outcome.bound.is_some_and(|bound| bound.kind() == BoundKind::NearlyFull);
     is_limited || is_suspected || is_full || outcome.available.is_some()
 }
 
 /// Whether that is why there is no value: packets of different connections overtake each other.
-pub(crate) fn is_overtaking(outcome: &Outcome) -> bool {
+pub(crate) fn is_due_to_overtaking(outcome: &Outcome) -> bool {
     outcome.cause() == Some(Cause::Overtaking)
 }
 
@@ -185,17 +191,18 @@ fn is_certain(capacity: &Capacity, idle_change: Option<Span>) -> bool {
     let Capacity { shaper, fastest_burst, long_train, .. } = capacity;
     let passing = fastest_burst.map_or(Span::ZERO, |fastest| fastest.time_for(PACKET_BYTES));
     let is_steady = idle_change.is_none_or(|change| change.as_secs_f64() < MAX_CHANGED_PART * passing.as_secs_f64());
-    let is_faster = |(fastest, long): (Rate, Rate)| fastest.as_f64() > MIN_BURST_FACTOR * long.as_f64();
+    let is_faster = |(fastest, long): (Rate, Rate)| fastest.as_f64() > MIN_BURST_RATIO * long.as_f64();
     shaper.is_some() || is_steady && fastest_burst.zip(*long_train).is_some_and(is_faster)
 }
 
-fn takes_turns(capacity: &Capacity, available: Rate) -> bool {
-    let all_arrives = |rate: Rate| available.as_f64() > MIN_SHARE * rate.as_f64();
+fn may_be_round_robin(capacity: &Capacity, available: Rate) -> bool {
+    let all_arrives = |rate: Rate| available.as_f64() > MIN_BUSY_LINK_SHARE * rate.as_f64();
     match (&capacity.shaper, &capacity.fastest_burst) {
         _ if !capacity.may_take_turns => false,
-        (Some(shaper), _) => shaper.burst_bytes.value < MAX_TURN_BYTES && all_arrives(shaper.committed_rate.value),
+        (Some(shaper), _) => shaper.burst_bytes.value < MAX_ROUND_BYTES && all_arrives(shaper.committed_rate.value),
         (None, Some(fastest)) => {
-            let contended = capacity.bottleneck.is_none() || available.as_f64() < MAX_CONTENDED * fastest.as_f64();
+            let contended =
+                capacity.bottleneck.is_none() || available.as_f64() < MAX_CONTENDED_SHARE * fastest.as_f64();
             contended && capacity.long_train.is_some_and(all_arrives)
         }
         // That bursts do not tell the capacity is itself a sign.
@@ -252,31 +259,35 @@ mod tests {
     #[test]
     fn one_flow_that_gets_no_more_however_fast_it_sends_sees_its_share() {
         let change = Some(Span::from_micros(20));
-        let (found, share) = judge(&capacity(0.5, 25), false, change, outcome(25));
+        let (found, share) = interpret_one_flow(&capacity(0.5, 25), false, change, outcome(25));
         assert_eq!((found.available, share), (None, Some(rates(25))));
-        assert!(found.bound.unwrap().at_most().unwrap() >= Rate::from_mbit(25));
-        assert_eq!(found.reason.as_deref(), Some(REASON));
+        assert!(found.bound.unwrap().upper_bound().unwrap() >= Rate::from_mbit(25));
+        assert_eq!(found.reason.as_deref(), Some(FAIR_SHARE_REASON));
         // A packet of the link takes 240 µs.
-        let varying = judge(&capacity(0.5, 25), false, Some(Span::from_micros(200)), outcome(25));
+        let varying = interpret_one_flow(&capacity(0.5, 25), false, Some(Span::from_micros(200)), outcome(25));
         assert_eq!(varying.0.reason.as_deref(), Some(POSSIBLE_REASON));
         // In one queue for all, back-to-back trains arrive faster than is available; and an idle link is no share.
         for (long, available) in [(48, 25), (50, 50)] {
-            assert_eq!(judge(&capacity(0.5, long), false, change, outcome(available)), (outcome(available), None));
+            assert_eq!(
+                interpret_one_flow(&capacity(0.5, long), false, change, outcome(available)),
+                (outcome(available), None)
+            );
         }
     }
 
-    fn signs(sustained: Option<&Sustained>, disordered_trains: u32) -> Signs<'_> {
-        Signs { sustained, disordered_trains, order: None }
+    fn signs(sustained: Option<&PolicingResult>, disordered_trains: u32) -> FlowQueueingEvidence<'_> {
+        FlowQueueingEvidence { sustained, disordered_trains, order: None }
     }
 
     #[test]
     fn packets_of_a_longer_train_that_wait_on_an_idle_link_tell_it_too() {
         let lasts = |waiting| {
             let rate = Rate::from_mbit(47);
-            Some(Sustained::Lasts { bytes: 1_000_000, rate, max_growth: 0.0, waiting })
+            Some(PolicingResult::Lasts { bytes: 1_000_000, rate, max_growth: 0.0, waiting })
         };
-        let judged =
-            |waiting, available| judge_many(&capacity(0.1, 50), signs(lasts(waiting).as_ref(), 0), outcome(available));
+        let judged = |waiting, available| {
+            interpret_many_flows(&capacity(0.1, 50), signs(lasts(waiting).as_ref(), 0), outcome(available))
+        };
         assert_eq!(judged(Some(0.2), 50).available, None);
         for possible in [judged(Some(0.01), 50), judged(None, 50), judged(Some(0.9), 40)] {
             assert!(possible.available.is_some());
@@ -286,18 +297,18 @@ mod tests {
     #[test]
     fn packets_that_overtake_those_of_other_connections_tell_it_as_well() {
         let disordered = Capacity { is_disordered: true, ..capacity(0.0, 50) };
-        assert_eq!(judge_many(&disordered, signs(None, 0), outcome(20)).available, None);
-        assert_eq!(judge_many(&capacity(0.0, 50), signs(None, 2), outcome(20)).available, None);
-        assert!(judge_many(&capacity(0.0, 50), signs(None, 1), outcome(20)).available.is_some());
+        assert_eq!(interpret_many_flows(&disordered, signs(None, 0), outcome(20)).available, None);
+        assert_eq!(interpret_many_flows(&capacity(0.0, 50), signs(None, 2), outcome(20)).available, None);
+        assert!(interpret_many_flows(&capacity(0.0, 50), signs(None, 1), outcome(20)).available.is_some());
     }
 
     #[test]
     fn many_flows_that_wait_on_an_idle_link_see_nothing_of_cross_traffic() {
-        assert_eq!(judge_many(&capacity(0.4, 50), signs(None, 0), outcome(49)).available, None);
-        assert_eq!(judge_many(&capacity(0.0, 20), signs(None, 0), outcome(49)).available, None);
+        assert_eq!(interpret_many_flows(&capacity(0.4, 50), signs(None, 0), outcome(49)).available, None);
+        assert_eq!(interpret_many_flows(&capacity(0.0, 20), signs(None, 0), outcome(49)).available, None);
         for possible in [
-            judge_many(&capacity(0.4, 48), signs(None, 0), outcome(20)),
-            judge_many(&capacity(0.05, 50), signs(None, 0), outcome(49)),
+            interpret_many_flows(&capacity(0.4, 48), signs(None, 0), outcome(20)),
+            interpret_many_flows(&capacity(0.05, 50), signs(None, 0), outcome(49)),
         ] {
             assert!(possible.available.is_some());
         }
@@ -307,18 +318,22 @@ mod tests {
     #[test]
     fn packets_that_are_served_as_they_were_sent_wait_for_other_reasons() {
         let judged = |order, capacity: &Capacity, disordered_trains| {
-            judge_many(capacity, Signs { order, ..signs(None, disordered_trains) }, outcome(49))
+            interpret_many_flows(
+                capacity,
+                FlowQueueingEvidence { order, ..signs(None, disordered_trains) },
+                outcome(49),
+            )
         };
         let (waits, passes) = (capacity(0.4, 50), capacity(0.0, 50));
         for (capacity, disordered_trains) in [(&waits, 0), (&passes, 2)] {
-            assert!(is_open(None, &judged(None, capacity, disordered_trains)));
-            assert!(is_open(None, &judged(Some(ServiceOrder::Unknown), capacity, disordered_trains)));
-            assert_eq!(judged(Some(ServiceOrder::AsSent), capacity, disordered_trains), outcome(49));
+            assert!(is_undecided(None, &judged(None, capacity, disordered_trains)));
+            assert!(is_undecided(None, &judged(Some(ServiceOrder::Unknown), capacity, disordered_trains)));
+            assert_eq!(judged(Some(ServiceOrder::Fifo), capacity, disordered_trains), outcome(49));
         }
-        let in_turn = judged(Some(ServiceOrder::InTurn), &passes, 0);
-        assert!(is_overtaking(&in_turn));
-        assert_eq!(in_turn.bound, Some(Bound::AtMost(Rate::from_f64(53.9e6), Limit::FlowQueueing)));
-        assert_eq!(judged(Some(ServiceOrder::AsSent), &capacity(0.0, 20), 0).available, None);
+        let in_turn = judged(Some(ServiceOrder::RoundRobin), &passes, 0);
+        assert!(is_due_to_overtaking(&in_turn));
+        assert_eq!(in_turn.bound, Some(Bound::AtMost(Rate::from_f64(53.9e6), BoundKind::FlowQueueing)));
+        assert_eq!(judged(Some(ServiceOrder::Fifo), &capacity(0.0, 20), 0).available, None);
     }
 
     #[test]
@@ -327,7 +342,7 @@ mod tests {
         let shaped = |bytes| {
             let shaper =
                 kumade_estimate::Shaper { peak_rate: None, committed_rate: rates(25), burst_bytes: burst(bytes) };
-            judge_many(&Capacity { shaper: Some(shaper), ..capacity(0.1, 25) }, signs(None, 0), outcome(25))
+            interpret_many_flows(&Capacity { shaper: Some(shaper), ..capacity(0.1, 25) }, signs(None, 0), outcome(25))
         };
         assert_eq!(shaped(3_000).reason.as_deref(), Some(HOST_REASON));
         assert!(shaped(20_000).available.is_some());

@@ -16,36 +16,36 @@
 //! [`report`] has the result, the document `kumade.measure/1`.
 #![forbid(unsafe_code)]
 
+mod aggregation;
 mod clocks;
 mod delay;
+mod ecmp;
 mod event;
 mod flow_queueing;
-mod host_pace;
+mod flow_queueing_test;
+mod host_limit;
 mod jitter;
-mod legs;
 mod load;
-mod long_trains;
 mod measurement;
-mod members;
 mod plan;
+mod policing;
+mod proxy_detection;
 mod receive_timeout;
 pub mod report;
 mod series;
-mod service_cycle;
-mod service_order;
 mod step;
-mod sustained;
 mod transport;
 mod utilization;
+mod varying_link;
 
 pub use clocks::Clocks;
 pub use delay::report_one_way;
 pub use event::Event;
 pub use kumade_estimate::{MethodSettings, RequestedBudget};
-pub use legs::{Leg, PROXY_WARNING, proxy_warning};
 pub use load::{LoadRecord, LoadRequest};
 pub use measurement::Measurement;
 pub use plan::{Coalescing, Directions, MeasurementPlan, Session, TransportChoice};
+pub use proxy_detection::{PROXY_WARNING, TcpSegment, detect_proxy};
 pub use report::Report;
-pub use series::{CarriedTrain, Cost, TrainSeries};
+pub use series::{Cost, DeliveredTrain, TrainSeries};
 pub use step::{Failure, OpenRequest, Opened, Purpose, SendRequest, Step};

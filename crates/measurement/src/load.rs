@@ -9,11 +9,11 @@ use kumade_probe_train::Estimate;
 use kumade_units::{Direction, Rate, Span};
 
 /// The second half of the time is divided into so many parts, whose medians show how much the delay varies.
-const PARTS: i64 = 4;
+const LOAD_INTERVALS: i64 = 4;
 /// With fewer round trips than this in a part, its median says nothing.
 const MIN_ROUND_TRIPS: usize = 3;
 /// The path counts as filled if the transfers carry this much of what is available: congestion control leaves some of it.
-const FILLED_SHARE: f64 = 0.75;
+const MIN_FILLED_SHARE: f64 = 0.75;
 /// IP bytes for each byte of payload, in full packets with TCP time stamps.
 const IP_BYTES_PER_BYTE: f64 = 1500.0 / 1448.0;
 
@@ -52,7 +52,7 @@ impl LoadRequest {
 }
 
 /// The report on transfers that took `duration`, where `carries` of IP packets is known to pass the path, if anything is.
-pub(crate) fn judge(record: &LoadRecord, duration: Span, carries: Option<Rate>) -> LoadReport {
+pub(crate) fn report_load(record: &LoadRecord, duration: Span, carries: Option<Rate>) -> LoadReport {
     let half = duration / 2;
     let goodput = goodput(record, half, duration);
     let idle = median(record.idle.iter().copied());
@@ -79,9 +79,10 @@ pub(crate) fn judge(record: &LoadRecord, duration: Span, carries: Option<Rate>) 
         ));
         return report;
     }
-    let part = |number: i64| within(half + half * number / PARTS, half + half * (number + 1) / PARTS);
-    let medians: Option<Vec<Span>> =
-        (0..PARTS).map(|number| median(part(number)).filter(|_| part(number).count() >= MIN_ROUND_TRIPS)).collect();
+    let part = |number: i64| within(half + half * number / LOAD_INTERVALS, half + half * (number + 1) / LOAD_INTERVALS);
+    let medians: Option<Vec<Span>> = (0..LOAD_INTERVALS)
+        .map(|number| median(part(number)).filter(|_| part(number).count() >= MIN_ROUND_TRIPS))
+        .collect();
     let (Some(idle), Some(medians), Some(loaded)) = (idle, medians, median(within(half, duration))) else {
         report.reason = Some("too few messages were answered while the path was filled".to_owned());
         return report;
@@ -91,20 +92,20 @@ pub(crate) fn judge(record: &LoadRecord, duration: Span, carries: Option<Rate>) 
     let most = medians.iter().copied().fold(loaded, Span::max);
     let [value, low, high] = [loaded, least, most].map(added);
     report.added_delay_seconds = Some(Estimate { value, low, high, confidence: 0.0 }.map(Span::as_secs_f64));
-    report.best_grade = Some(BufferbloatGrade::of(low));
-    match not_filled(goodput, carries) {
-        None => report.worst_grade = Some(BufferbloatGrade::of(high)),
+    report.best_grade = Some(BufferbloatGrade::from_added_delay(low));
+    match unfilled_reason(goodput, carries) {
+        None => report.worst_grade = Some(BufferbloatGrade::from_added_delay(high)),
         reason => report.reason = reason,
     }
     report
 }
 
 /// Why the delay may be longer than was seen: the transfers carried less than passes the path, as far as that is known.
-fn not_filled(goodput: Option<Rate>, carries: Option<Rate>) -> Option<String> {
+fn unfilled_reason(goodput: Option<Rate>, carries: Option<Rate>) -> Option<String> {
     let carried = goodput.map_or(0.0, Rate::as_f64) * IP_BYTES_PER_BYTE;
     match carries {
         None => Some("whether the connections filled the path is not known, as its rate is not".to_owned()),
-        Some(carries) if carried < FILLED_SHARE * carries.as_f64() => {
+        Some(carries) if carried < MIN_FILLED_SHARE * carries.as_f64() => {
             let carried = Rate::from_bits_per_second(carried as u64);
             Some(format!("the connections carried {carried} where {carries} passes: they did not fill the path"))
         }
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn the_beginning_does_not_count() {
         let report =
-            judge(&record(1_250_000, |at| if at < 2000 { 900 } else { 45 }), DURATION, Some(Rate::from_mbit(10)));
+            report_load(&record(1_250_000, |at| if at < 2000 { 900 } else { 45 }), DURATION, Some(Rate::from_mbit(10)));
         assert_eq!(grades(&report), [Some(BufferbloatGrade::B); 2]);
         assert_eq!(report.goodput_bits_per_second, Some(Rate::from_mbit(10)));
         let added = report.added_delay_seconds.unwrap();
@@ -164,17 +165,17 @@ mod tests {
 
     #[test]
     fn a_delay_that_varies_has_a_range_of_grades() {
-        let report = judge(&record(1_250_000, |at| at / 20 - 90), DURATION, Some(Rate::from_mbit(10)));
+        let report = report_load(&record(1_250_000, |at| at / 20 - 90), DURATION, Some(Rate::from_mbit(10)));
         assert_eq!(grades(&report), [Some(BufferbloatGrade::A), Some(BufferbloatGrade::C)]);
     }
 
     #[test]
     fn transfers_that_do_not_fill_the_path_give_no_worst_grade() {
-        let report = judge(&record(500_000, |_| 2), DURATION, Some(Rate::from_mbit(10)));
+        let report = report_load(&record(500_000, |_| 2), DURATION, Some(Rate::from_mbit(10)));
         assert_eq!(grades(&report), [Some(BufferbloatGrade::APlus), None]);
         let reason = report.reason.unwrap();
         assert!(reason.contains("4.14 Mbit/s") && reason.contains("10 Mbit/s"), "{reason}");
-        let report = judge(&record(500_000, |_| 2), DURATION, None);
+        let report = report_load(&record(500_000, |_| 2), DURATION, None);
         assert!(report.worst_grade.is_none() && report.reason.unwrap().contains("not known"));
     }
 
@@ -182,15 +183,15 @@ mod tests {
     fn without_answers_there_is_no_grade() {
         let mut record = record(1_250_000, |_| 10);
         record.loaded.truncate(70);
-        let report = judge(&record, DURATION, Some(Rate::from_mbit(10)));
+        let report = report_load(&record, DURATION, Some(Rate::from_mbit(10)));
         assert_eq!(grades(&report), [None; 2]);
         assert!(report.reason.unwrap().contains("too few"));
         let mut record = self::record(1_250_000, |_| 10);
         record.bytes.truncate(29);
-        let report = judge(&record, DURATION, Some(Rate::from_mbit(10)));
+        let report = report_load(&record, DURATION, Some(Rate::from_mbit(10)));
         assert_eq!(grades(&report), [None; 2]);
         assert!(report.reason.unwrap().contains("after 2.9 s"));
-        let nothing = judge(&LoadRecord::default(), Span::ZERO, None);
+        let nothing = report_load(&LoadRecord::default(), Span::ZERO, None);
         assert_eq!((grades(&nothing), nothing.goodput_bits_per_second), ([None; 2], None));
     }
 }

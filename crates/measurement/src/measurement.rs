@@ -4,33 +4,33 @@ mod checks;
 mod direction;
 mod phase;
 
-use crate::delay::{self, DelayRecord};
+use crate::delay::{self, DelaySamples};
+use crate::ecmp::{self, EcmpLinks, EcmpProbe, EcmpProbeResult, EcmpTrainLayout};
 use crate::event::Event;
 use crate::load::{self, LoadRecord, LoadRequest};
-use crate::members::{self, Balanced, Layout, Sounded, Sounding};
 use crate::plan::{MeasurementPlan, Session};
+use crate::policing;
 use crate::receive_timeout::ReceiveTimeout;
 use crate::report::{CapacityReport, DirectionReport, LoadReport, Report, SCHEMA};
-use crate::series::{CarriedTrain, Cost, TrainSeries};
+use crate::series::{Cost, DeliveredTrain, TrainSeries};
 use crate::step::{Opened, Purpose, SendRequest, Step};
-use crate::sustained;
-use crate::transport::{Need, TransportInUse};
+use crate::transport::{TransportInUse, TransportNeed};
 use crate::utilization;
-use direction::Known;
-use kumade_estimate::{CapacityConfig, CapacityProbe, Conditions, Outcome, RequestedBudget, Shaping, Sustained};
+use direction::MeasurementContext;
+use kumade_estimate::{CapacityConfig, CapacityProbe, Conditions, Outcome, PolicingResult, RequestedBudget, Shaping};
 use kumade_probe_train::{Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
-use phase::{AvailablePhase, CapacityPhase, FoundCapacity, FullnessPhase, Judged, Phase, SustainedPhase};
+use phase::{AvailablePhase, CapacityPhase, CapacityResult, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase};
 use std::collections::VecDeque;
 use std::mem;
 
 /// Receive timeout of a packet size test, beyond a round trip.
 const PACKET_SIZE_TIMEOUT: Span = Span::from_millis(500);
 /// Approximate number of trains of a capacity measurement, each of which takes a round trip beyond its duration.
-const CAPACITY_TRAINS: i64 = 10;
+const MAX_CAPACITY_TRAINS: i64 = 10;
 
 /// A measurement may take longer by this than methods know of, where connections have to recover from what they lose.
-const MAX_RECOVERED: Span = Span::from_secs(10);
+const MAX_RECOVERY_TIME: Span = Span::from_secs(10);
 
 /// With fewer connections, links side by side are not looked for.
 const MIN_CONNECTIONS: u32 = 24;
@@ -41,30 +41,30 @@ pub struct Measurement {
     session: Session,
     transport: TransportInUse,
     timeout: ReceiveTimeout,
-    delays: DelayRecord,
+    delays: DelaySamples,
     phase: Phase,
     /// The train that was requested, until its record arrives.
-    pending: Option<Pending>,
+    pending: Option<PendingTrain>,
     /// How long connections may still retransmit what the last train lost, from its end on.
-    recovery: Span,
+    recovery_time: Span,
     /// Whether connections could not send much of the last train.
     are_held_back: bool,
     /// For how long trains have waited for that so far.
-    recovered: Span,
+    time_recovered: Span,
     /// The links side by side that connections take in the direction that is being measured, if there are several.
-    balanced: Option<Balanced>,
+    ecmp_links: Option<EcmpLinks>,
     events: VecDeque<Event>,
     up: Option<DirectionReport>,
     down: Option<DirectionReport>,
 }
 
 /// A train that was requested.
-struct Pending {
+struct PendingTrain {
     direction: Direction,
     purpose: Purpose,
     train: Train,
     /// How it was laid out over connections, if it is for some of them only.
-    layout: Option<Layout>,
+    layout: Option<EcmpTrainLayout>,
 }
 
 impl Measurement {
@@ -73,13 +73,13 @@ impl Measurement {
         Measurement {
             transport: TransportInUse::new(&plan, session.max_connections),
             timeout: ReceiveTimeout::new(session.round_trip),
-            delays: DelayRecord::default(),
+            delays: DelaySamples::default(),
             phase: Phase::Beginning,
             pending: None,
-            recovery: Span::ZERO,
+            recovery_time: Span::ZERO,
             are_held_back: false,
-            recovered: Span::ZERO,
-            balanced: None,
+            time_recovered: Span::ZERO,
+            ecmp_links: None,
             events: VecDeque::new(),
             up: None,
             down: None,
@@ -94,18 +94,18 @@ impl Measurement {
             if let Some(event) = self.events.pop_front() {
                 return Step::Progress(event);
             }
-            let need = if self.needs_transport() { self.transport.next(now) } else { Need::Nothing };
+            let need = if self.needs_transport() { self.transport.next(now) } else { TransportNeed::Nothing };
             match need {
-                Need::Open(request) => return Step::Open(request),
-                Need::Test(direction, train) => {
+                TransportNeed::Open(request) => return Step::Open(request),
+                TransportNeed::Test(direction, train) => {
                     let timeout = self.session.round_trip + PACKET_SIZE_TIMEOUT;
-                    return self.send(direction, Purpose::PacketSize, Span::ZERO, train, timeout);
+                    return self.request_train(direction, Purpose::PacketSize, Span::ZERO, train, timeout);
                 }
-                Need::Impossible(failure) => return Step::Failed(failure),
-                Need::Nothing => {}
+                TransportNeed::Impossible(failure) => return Step::Failed(failure),
+                TransportNeed::Nothing => {}
             }
             let phase = mem::replace(&mut self.phase, Phase::Finished);
-            let (phase, step) = self.advance(phase, now);
+            let (phase, step) = self.advance_phase(phase, now);
             self.phase = phase;
             if let Some(step) = step {
                 return step;
@@ -114,59 +114,59 @@ impl Measurement {
     }
 
     /// Reports that the requested transport is open at both ends.
-    pub fn opened(&mut self, opened: Opened, now: Time) {
-        self.transport.opened(opened, now);
+    pub fn transport_opened(&mut self, opened: Opened, now: Time) {
+        self.transport.transport_opened(opened, now);
     }
 
     /// Reports that the requested transport could not be opened, and why.
-    pub fn not_opened(&mut self, reason: impl Into<String>) {
-        self.transport.not_opened(reason.into());
+    pub fn transport_failed(&mut self, reason: impl Into<String>) {
+        self.transport.transport_failed(reason.into());
     }
 
     /// Reports the record of the train that [`next`](Self::next) requested.
-    pub fn carried(&mut self, mut carried: CarriedTrain) {
-        let Some(Pending { direction, purpose, train, layout }) = self.pending.take() else { return };
-        self.transport.carried(&carried);
+    pub fn train_delivered(&mut self, mut carried: DeliveredTrain) {
+        let Some(PendingTrain { direction, purpose, train, layout }) = self.pending.take() else { return };
+        self.transport.train_delivered(&carried);
         if self.transport.kind() == Transport::Rake {
-            self.recovery = carried.recovery();
+            self.recovery_time = carried.recovery_time();
             let connections = self.transport.opened_connections() as usize;
-            carried.record = carried.record.without_loss_recovery(connections, self.delays.least(direction));
+            carried.record = carried.record.without_loss_recovery(connections, self.delays.min_delay(direction));
             self.are_held_back = carried.is_held_back_by_losses();
         }
-        self.timeout.learn(&carried.record, self.delays.least(direction));
+        self.timeout.record_delays(&carried.record, self.delays.min_delay(direction));
         if let Some(layout) = layout {
-            carried.record = layout.record(&carried.record);
+            carried.record = layout.select_record(&carried.record);
         }
-        if let (Some(balanced), Purpose::Capacity | Purpose::AvailableBandwidth) = (&mut self.balanced, purpose) {
-            balanced.learn(&carried.record);
+        if let (Some(balanced), Purpose::Capacity | Purpose::AvailableBandwidth) = (&mut self.ecmp_links, purpose) {
+            balanced.record_delay(&carried.record);
         }
         match purpose {
             Purpose::PacketSize => {}
             Purpose::IdleDelay => {
-                if !self.delays.add_idle(direction, &carried.record) {
+                if !self.delays.add_idle_train(direction, &carried.record) {
                     self.phase = Phase::Direction(Direction::Up);
                 }
             }
             Purpose::LoadBalancing => {
                 let Phase::LoadBalancing(_, sounding) = &mut self.phase else { return };
-                if let Sounded::Members(members) = sounding.add(&carried.record) {
-                    self.balanced = Balanced::new(members, self.transport.replacements());
+                if let EcmpProbeResult::Links(members) = sounding.record_train(&carried.record) {
+                    self.ecmp_links = EcmpLinks::new(members, self.transport.replacements());
                     self.phase = Phase::Link(direction);
                 }
             }
             Purpose::Capacity => {
                 if let Phase::Capacity(phase) = &mut self.phase {
                     let CapacityPhase { series, probe } = phase.as_mut();
-                    series.add(&carried);
+                    series.add_train(&carried);
                     probe.record(&carried.record);
                 }
             }
-            Purpose::AvailableBandwidth => self.carried_for_method(direction, train, carried),
-            Purpose::SustainedRate | Purpose::LongTrains => self.carried_longer(direction, &carried),
-            Purpose::ServiceOrder => {
+            Purpose::AvailableBandwidth => self.record_method_train(direction, train, carried),
+            Purpose::Policing | Purpose::VaryingLink => self.record_follow_up_train(direction, &carried),
+            Purpose::FlowQueueing => {
                 let Phase::ServiceOrder(phase) = &mut self.phase else { return };
-                phase.available.series.add_sparse(&carried);
-                phase.order.tells(phase.train.read(&carried.record));
+                phase.available.series.add_sparse_train(&carried);
+                phase.order_so_far.record_order(phase.train.service_order(&carried.record));
             }
             Purpose::Utilization => {
                 let (series, probe) = match &mut self.phase {
@@ -174,34 +174,34 @@ impl Measurement {
                     Phase::Fullness(phase) => (&mut phase.next.available.series, &mut phase.probe),
                     _ => return,
                 };
-                series.add_sparse(&carried);
+                series.add_sparse_train(&carried);
                 probe.record(&carried.record);
             }
         }
     }
 
     /// Reports what came of the transfers that [`next`](Self::next) requested.
-    pub fn loaded(&mut self, record: &LoadRecord) {
+    pub fn load_completed(&mut self, record: &LoadRecord) {
         let Phase::Loading(direction, duration) = self.phase else { return };
-        let report = load::judge(record, duration, self.carries(direction));
+        let report = load::report_load(record, duration, self.available_rate(direction));
         self.end_load(direction, report);
     }
 
     /// Reports that those transfers were not possible, and why.
-    pub fn not_loaded(&mut self, reason: impl Into<String>) {
+    pub fn load_failed(&mut self, reason: impl Into<String>) {
         let Phase::Loading(direction, _) = self.phase else { return };
         self.end_load(direction, LoadReport::failed(reason.into()));
     }
 
     fn end_load(&mut self, direction: Direction, report: LoadReport) {
         self.events.push_back(Event::LoadDone { direction, result: Box::new(report.clone()) });
-        if let Some(found) = self.found_mut(direction) {
+        if let Some(found) = self.direction_report_mut(direction) {
             found.load = Some(report);
         }
-        self.phase = after_load(direction);
+        self.phase = phase_after_load(direction);
     }
 
-    fn found_mut(&mut self, direction: Direction) -> Option<&mut DirectionReport> {
+    fn direction_report_mut(&mut self, direction: Direction) -> Option<&mut DirectionReport> {
         match direction {
             Direction::Up => self.up.as_mut(),
             Direction::Down => self.down.as_mut(),
@@ -209,8 +209,8 @@ impl Measurement {
     }
 
     /// What is known to pass the path: the least that is available, or what one flow has of it, or else the capacity.
-    fn carries(&mut self, direction: Direction) -> Option<Rate> {
-        let found = self.found_mut(direction)?;
+    fn available_rate(&mut self, direction: Direction) -> Option<Rate> {
+        let found = self.direction_report_mut(direction)?;
         let available = found.available_bits_per_second.or(found.fair_share_bits_per_second).map(|rate| rate.low);
         let capacity = || Some(found.capacity.as_ref()?.bottleneck_bits_per_second?.low);
         available.or(found.at_least_bits_per_second).or_else(capacity)
@@ -221,12 +221,14 @@ impl Measurement {
         !matches!(self.phase, Phase::Load(_) | Phase::Loading(..) | Phase::Finished)
     }
 
-    fn carried_for_method(&mut self, direction: Direction, train: Train, carried: CarriedTrain) {
-        self.delays.add(direction, &carried.record);
-        let Phase::Available(AvailablePhase { series, method, so_far, .. }) = &mut self.phase else { return };
-        series.add(&carried);
+    fn record_method_train(&mut self, direction: Direction, train: Train, carried: DeliveredTrain) {
+        self.delays.add_loaded_train(direction, &carried.record);
+        let Phase::Available(AvailablePhase { series, method, current_estimate: so_far, .. }) = &mut self.phase else {
+            return;
+        };
+        series.add_train(&carried);
         method.record(&carried.record);
-        *so_far = method.so_far();
+        *so_far = method.current_estimate();
         self.events.push_back(Event::Train {
             direction,
             number: series.trains(),
@@ -237,19 +239,19 @@ impl Measurement {
         });
     }
 
-    fn carried_longer(&mut self, direction: Direction, carried: &CarriedTrain) {
-        self.delays.add(direction, &carried.record);
-        let record = sustained::legible(carried);
+    fn record_follow_up_train(&mut self, direction: Direction, carried: &DeliveredTrain) {
+        self.delays.add_loaded_train(direction, &carried.record);
+        let record = policing::usable_record(carried);
         match &mut self.phase {
             Phase::Sustained(phase) => {
-                phase.available.series.add(carried);
+                phase.available.series.add_train(carried);
                 match &record {
                     Some(record) => phase.probe.record(record),
-                    None => phase.probe.spoiled(),
+                    None => phase.probe.train_spoiled(),
                 }
             }
             Phase::LongTrains(phase) => {
-                phase.available.series.add_sparse(carried);
+                phase.available.series.add_sparse_train(carried);
                 match &record {
                     Some(record) => phase.probe.record(record),
                     None => phase.probe.spoiled(),
@@ -260,70 +262,71 @@ impl Measurement {
     }
 
     /// Advances a phase: returns the phase that follows, and a step for the caller, if any.
-    fn advance(&mut self, phase: Phase, now: Time) -> (Phase, Option<Step>) {
+    fn advance_phase(&mut self, phase: Phase, now: Time) -> (Phase, Option<Step>) {
         match phase {
             Phase::Beginning => {
                 let (transport, connections) = (self.transport.kind(), self.transport.connections());
                 self.events.push_back(Event::Opened { transport, connections });
-                let rounds = if self.plan.idle_delay { delay::idle_rounds(self.session.round_trip) } else { 0 };
-                (Phase::IdleDelay(rounds, Direction::Up, now + DelayRecord::MAX_IDLE_TIME), None)
+                let rounds = if self.plan.idle_delay { delay::idle_round_count(self.session.round_trip) } else { 0 };
+                (Phase::IdleDelay(rounds, Direction::Up, now + DelaySamples::MAX_IDLE_TIME), None)
             }
-            Phase::IdleDelay(rounds, direction, end) => self.idle_delay(rounds, direction, end, now),
-            Phase::Direction(direction) if !self.plan.directions.contains(direction) => (after(direction), None),
-            Phase::Direction(direction) if self.looks_for_links() => {
-                let sounding = Sounding::new(self.transport.opened_connections(), self.plan.seed);
+            Phase::IdleDelay(rounds, direction, end) => self.next_idle_delay(rounds, direction, end, now),
+            Phase::Direction(direction) if !self.plan.directions.contains(direction) => (phase_after(direction), None),
+            Phase::Direction(direction) if self.needs_ecmp_probe() => {
+                let sounding = EcmpProbe::new(self.transport.opened_connections(), self.plan.seed);
                 (Phase::LoadBalancing(direction, sounding), None)
             }
-            Phase::Direction(direction) => (self.begin(direction, now), None),
+            Phase::Direction(direction) => (self.begin_direction(direction, now), None),
             Phase::LoadBalancing(direction, mut sounding) => {
-                let timeout = self.session.round_trip + DelayRecord::IDLE_TIMEOUT;
-                let step = self.send(direction, Purpose::LoadBalancing, Span::ZERO, sounding.train(), timeout);
+                let timeout = self.session.round_trip + DelaySamples::IDLE_TIMEOUT;
+                let step =
+                    self.request_train(direction, Purpose::LoadBalancing, Span::ZERO, sounding.next_train(), timeout);
                 (Phase::LoadBalancing(direction, sounding), Some(step))
             }
-            Phase::Link(direction) => match self.balanced.as_ref().and_then(Balanced::unmeasurable) {
-                Some(reason) => (self.refuse(direction, reason), None),
-                None => (self.begin(direction, now), None),
+            Phase::Link(direction) => match self.ecmp_links.as_ref().and_then(EcmpLinks::unmeasurable_reason) {
+                Some(reason) => (self.refuse_direction(direction, reason), None),
+                None => (self.begin_direction(direction, now), None),
             },
-            Phase::Capacity(phase) => self.capacity(phase, now),
-            Phase::Available(phase) => self.available(phase, now),
-            Phase::Fullness(phase) => self.fullness(phase, now),
-            Phase::Sustained(phase) => self.sustained(phase, now),
-            Phase::ServiceOrder(phase) => self.service_order(phase, now),
-            Phase::Utilization(phase) => self.utilization(phase, now),
-            Phase::LongTrains(phase) => self.long_trains(phase, now),
-            Phase::Load(direction) => self.load(direction),
+            Phase::Capacity(phase) => self.next_capacity(phase, now),
+            Phase::Available(phase) => self.next_available(phase, now),
+            Phase::Fullness(phase) => self.next_fullness(phase, now),
+            Phase::Sustained(phase) => self.next_policing(phase, now),
+            Phase::ServiceOrder(phase) => self.next_flow_queueing(phase, now),
+            Phase::Utilization(phase) => self.next_utilization(phase, now),
+            Phase::LongTrains(phase) => self.next_varying_link(phase, now),
+            Phase::Load(direction) => self.next_load(direction),
             // The driver has not reported what came of it.
-            Phase::Loading(direction, _) => (after_load(direction), None),
-            Phase::Finished => (Phase::Finished, Some(Step::Done(Box::new(self.report())))),
+            Phase::Loading(direction, _) => (phase_after_load(direction), None),
+            Phase::Finished => (Phase::Finished, Some(Step::Done(Box::new(self.final_report())))),
         }
     }
 
     /// Idle trains in alternating directions, so that the clocks' drift and steps can be estimated. On a lossy path each
     /// waits for its timeout, so the phase is limited in time as well.
-    fn idle_delay(&mut self, rounds: u32, direction: Direction, end: Time, now: Time) -> (Phase, Option<Step>) {
+    fn next_idle_delay(&mut self, rounds: u32, direction: Direction, end: Time, now: Time) -> (Phase, Option<Step>) {
         if rounds == 0 || (direction == Direction::Up && now > end) {
             return (Phase::Direction(Direction::Up), None);
         }
         let rounds_left = if direction == Direction::Down { rounds - 1 } else { rounds };
-        let train = delay::idle_train(self.session.round_trip);
-        let timeout = self.session.round_trip + DelayRecord::IDLE_TIMEOUT;
-        let step = self.send(direction, Purpose::IdleDelay, Span::ZERO, train, timeout);
+        let train = delay::plan_idle_train(self.session.round_trip);
+        let timeout = self.session.round_trip + DelaySamples::IDLE_TIMEOUT;
+        let step = self.request_train(direction, Purpose::IdleDelay, Span::ZERO, train, timeout);
         (Phase::IdleDelay(rounds_left, direction.reversed(), end), Some(step))
     }
 
     /// Fills the path, in a direction that was measured.
-    fn load(&mut self, direction: Direction) -> (Phase, Option<Step>) {
+    fn next_load(&mut self, direction: Direction) -> (Phase, Option<Step>) {
         let Some(duration) = self.plan.load.filter(|_| self.plan.directions.contains(direction)) else {
-            return (after_load(direction), None);
+            return (phase_after_load(direction), None);
         };
         let connections = LoadRequest::CONNECTIONS;
-        let first = self.transport.take_numbers(connections);
+        let first = self.transport.allocate_connection_numbers(connections);
         let request = LoadRequest { direction, connections, first, duration };
         (Phase::Loading(direction, duration), Some(Step::Load(request)))
     }
 
     /// Over a few connections there is nothing to tell links apart by, and a quick look at the path is to stay quick.
-    fn looks_for_links(&self) -> bool {
+    fn needs_ecmp_probe(&self) -> bool {
         let is_enough = self.transport.opened_connections() >= MIN_CONNECTIONS;
         self.plan.idle_delay && self.plan.capacity && self.transport.kind() == Transport::Rake && is_enough
     }
@@ -331,16 +334,16 @@ impl Measurement {
     /// Has connections opened anew in place of those that are held back by what they have lost; false where that is not needed, or not
     /// possible. New ones would take other links of several side by side.
     fn renew_connections(&mut self, now: Time) -> bool {
-        let is_renewed = self.balanced.is_none() && self.transport.renew(now);
+        let is_renewed = self.ecmp_links.is_none() && self.transport.renew(now);
         if is_renewed {
-            (self.recovery, self.are_held_back) = (Span::ZERO, false);
+            (self.recovery_time, self.are_held_back) = (Span::ZERO, false);
         }
         is_renewed
     }
 
     /// Of a direction, or of one of the links side by side in it.
-    fn budget(&self) -> RequestedBudget {
-        let links = self.balanced.as_ref().map_or(1, Balanced::links);
+    fn requested_budget(&self) -> RequestedBudget {
+        let links = self.ecmp_links.as_ref().map_or(1, EcmpLinks::link_count);
         let RequestedBudget { bytes, time } = self.plan.budget;
         RequestedBudget {
             bytes: bytes.map(|bytes| bytes / u64::from(links)),
@@ -349,35 +352,35 @@ impl Measurement {
     }
 
     /// Whether a train exceeds what the connections of one link may carry.
-    fn is_too_long(&self, train: &Train) -> bool {
-        self.balanced.as_ref().is_some_and(|balanced| balanced.layout(train).is_none())
+    fn exceeds_connections(&self, train: &Train) -> bool {
+        self.ecmp_links.as_ref().is_some_and(|balanced| balanced.lay_out_train(train).is_none())
     }
 
     /// The first phase of a direction.
-    fn begin(&self, direction: Direction, now: Time) -> Phase {
+    fn begin_direction(&self, direction: Direction, now: Time) -> Phase {
         if !self.plan.capacity || self.transport.kind() == Transport::Single {
             return self.begin_available(direction, None, now);
         }
-        let RequestedBudget { bytes, time } = self.budget();
+        let RequestedBudget { bytes, time } = self.requested_budget();
         let mut config =
             CapacityConfig { seed: self.plan.seed, ..CapacityConfig::new(self.transport.max_ethernet_packet()) };
-        if let Some(balanced) = &self.balanced {
-            config.max_packets = balanced.members_connections() * Transport::PACKETS_PER_CONNECTION;
+        if let Some(balanced) = &self.ecmp_links {
+            config.max_packets = balanced.measured_connections() * Transport::PACKETS_PER_CONNECTION;
         }
-        config.budget_time += self.session.round_trip * CAPACITY_TRAINS;
+        config.budget_time += self.session.round_trip * MAX_CAPACITY_TRAINS;
         config.budget_bytes = bytes.map_or(config.budget_bytes, |bytes| config.budget_bytes.min(bytes / 2));
         config.budget_time = time.map_or(config.budget_time, |time| config.budget_time.min(time / 2));
         let series = TrainSeries::new(direction, now);
         Phase::Capacity(Box::new(CapacityPhase { series, probe: CapacityProbe::new(config) }))
     }
 
-    fn capacity(&mut self, mut phase: Box<CapacityPhase>, now: Time) -> (Phase, Option<Step>) {
+    fn next_capacity(&mut self, mut phase: Box<CapacityPhase>, now: Time) -> (Phase, Option<Step>) {
         match phase.probe.next(self.methods_time(now)) {
-            kumade_estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
-                (self.refuse(phase.series.direction(), members::TOO_FEW_CONNECTIONS.to_owned()), None)
+            kumade_estimate::Step::Send { train, .. } if self.exceeds_connections(&train) => {
+                (self.refuse_direction(phase.series.direction(), ecmp::TOO_FEW_CONNECTIONS.to_owned()), None)
             }
             kumade_estimate::Step::Send { wait, train } => {
-                let so_far = phase.probe.so_far();
+                let so_far = phase.probe.current_estimate();
                 let step = self.send_next(&phase.series, Purpose::Capacity, wait, train, so_far, now);
                 (Phase::Capacity(phase), Some(step))
             }
@@ -386,17 +389,17 @@ impl Measurement {
                 let cost = phase.series.cost(now);
                 let report = CapacityReport::new(found.clone(), phase.series.is_held_back(), &cost);
                 self.events.push_back(Event::Capacity { direction, result: Box::new(report.clone()) });
-                let found = FoundCapacity { capacity: found, report, cost };
+                let found = CapacityResult { capacity: found, report, cost };
                 (self.begin_available(direction, Some(Box::new(found)), now), None)
             }
         }
     }
 
     /// The method gets what the capacity phase has left of the budget, and its result.
-    fn begin_available(&self, direction: Direction, capacity: Option<Box<FoundCapacity>>, now: Time) -> Phase {
+    fn begin_available(&self, direction: Direction, capacity: Option<Box<CapacityResult>>, now: Time) -> Phase {
         let spent = capacity.as_ref().map_or(Cost::default(), |found| found.cost);
         let shaping = capacity.as_ref().map_or(Shaping::Unknown, |found| found.capacity.shaping());
-        let RequestedBudget { bytes, time } = self.budget();
+        let RequestedBudget { bytes, time } = self.requested_budget();
         let budget = RequestedBudget {
             bytes: bytes.map(|bytes| bytes.saturating_sub(spent.bytes)),
             time: time.map(|time| (time - spent.duration).max(time / 2)),
@@ -405,26 +408,27 @@ impl Measurement {
         let bursts = self.transport.kind() == Transport::Udp;
         let method = self.plan.method.build(&Conditions { shaping, max_packet, bursts, budget, seed });
         let series = TrainSeries::new(direction, now);
-        Phase::Available(AvailablePhase { series, method, so_far: None, capacity, order: None })
+        Phase::Available(AvailablePhase { series, method, current_estimate: None, capacity, service_order: None })
     }
 
-    fn available(&mut self, mut phase: AvailablePhase, now: Time) -> (Phase, Option<Step>) {
+    fn next_available(&mut self, mut phase: AvailablePhase, now: Time) -> (Phase, Option<Step>) {
         if (phase.series.trains() == 0 || self.are_held_back) && self.renew_connections(now) {
             return (Phase::Available(phase), None);
         }
         match phase.method.next(self.methods_time(now)) {
-            kumade_estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
-                (self.refuse(phase.series.direction(), members::TOO_FEW_CONNECTIONS.to_owned()), None)
+            kumade_estimate::Step::Send { train, .. } if self.exceeds_connections(&train) => {
+                (self.refuse_direction(phase.series.direction(), ecmp::TOO_FEW_CONNECTIONS.to_owned()), None)
             }
             kumade_estimate::Step::Send { wait, train } => {
-                let so_far = phase.so_far.or_else(|| phase.shaped_rate());
+                let so_far = phase.current_estimate.or_else(|| phase.shaped_rate());
                 let step = self.send_next(&phase.series, Purpose::AvailableBandwidth, wait, train, so_far, now);
                 (Phase::Available(phase), Some(step))
             }
-            kumade_estimate::Step::Done(outcome) => match self.sustained_probe(&phase, &outcome, now) {
+            kumade_estimate::Step::Done(outcome) => match self.policing_probe(&phase, &outcome, now) {
                 Some(probe) => {
                     let look = self.fullness_probe(&phase, &outcome, now);
-                    let next = SustainedPhase { available: phase, outcome, probe, judged: None, earlier: None };
+                    let next =
+                        PolicingPhase { available: phase, outcome, probe, interpreted: None, earlier_policing: None };
                     let next = match look {
                         Some((link, probe)) => Phase::Fullness(Box::new(FullnessPhase { next, link, probe })),
                         None => Phase::Sustained(Box::new(next)),
@@ -440,43 +444,49 @@ impl Measurement {
     fn report_direction(
         &mut self,
         phase: AvailablePhase,
-        judged: Judged,
-        sustained: Option<&Sustained>,
+        judged: InterpretedOutcome,
+        sustained: Option<&PolicingResult>,
         now: Time,
     ) -> Phase {
         let direction = phase.series.direction();
         // What published methods say is left as it is.
         let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket());
         let judged = match (found, sustained) {
-            (None, _) | (_, Some(Sustained::Limited(_))) => judged,
+            (None, _) | (_, Some(PolicingResult::Limited(_))) => judged,
             (Some(found), _) => {
-                let rate = utilization::narrow(&found.capacity).map(|link| link.value);
+                let rate = utilization::narrow_link_rate(&found.capacity).map(|link| link.value);
                 let duration = phase.series.cost(now).duration;
-                Judged { outcome: utilization::resolve(rate, duration, judged.outcome), ..judged }
+                InterpretedOutcome { outcome: utilization::resolve_outcome(rate, duration, judged.outcome), ..judged }
             }
         };
-        let result = self.known().report(phase, judged, sustained, now);
-        match self.balanced.as_mut().map(|balanced| balanced.add(result.clone())) {
+        let result = self.context().report_direction(phase, judged, sustained, now);
+        match self.ecmp_links.as_mut().map(|balanced| balanced.add_link_report(result.clone())) {
             Some(true) => Phase::Link(direction),
-            Some(false) | None => self.finish(direction, result),
+            Some(false) | None => self.finish_direction(direction, result),
         }
     }
 
     /// Reports a direction without a value.
-    fn refuse(&mut self, direction: Direction, reason: String) -> Phase {
+    fn refuse_direction(&mut self, direction: Direction, reason: String) -> Phase {
         let (transport, connections) = (self.transport.kind(), self.transport.connections());
         let method = self.plan.method.name();
-        let report =
-            DirectionReport::new(transport, connections, method, Outcome::refused(reason), None, &Cost::default());
-        if let Some(balanced) = &mut self.balanced {
-            balanced.add(report.clone());
+        let report = DirectionReport::new(
+            transport,
+            connections,
+            method,
+            Outcome::without_value(reason),
+            None,
+            &Cost::default(),
+        );
+        if let Some(balanced) = &mut self.ecmp_links {
+            balanced.add_link_report(report.clone());
         }
-        self.finish(direction, report)
+        self.finish_direction(direction, report)
     }
 
-    fn finish(&mut self, direction: Direction, result: DirectionReport) -> Phase {
-        let result = match self.balanced.take() {
-            Some(balanced) => balanced.report(self.transport.replacements()).unwrap_or(result),
+    fn finish_direction(&mut self, direction: Direction, result: DirectionReport) -> Phase {
+        let result = match self.ecmp_links.take() {
+            Some(balanced) => balanced.combined_report(self.transport.replacements()).unwrap_or(result),
             None => result,
         };
         self.events.push_back(Event::Done { direction, result: Box::new(result.clone()) });
@@ -484,15 +494,15 @@ impl Measurement {
             Direction::Up => self.up = Some(result),
             Direction::Down => self.down = Some(result),
         }
-        after(direction)
+        phase_after(direction)
     }
 
-    fn known(&self) -> Known<'_> {
-        let Measurement { plan, session, transport, delays, balanced, .. } = self;
-        Known { plan, session, transport, delays, is_one_link: balanced.is_none() }
+    fn context(&self) -> MeasurementContext<'_> {
+        let Measurement { plan, session, transport, delays, ecmp_links: balanced, .. } = self;
+        MeasurementContext { plan, session, transport, delays, is_one_link: balanced.is_none() }
     }
 
-    fn report(&mut self) -> Report {
+    fn final_report(&mut self) -> Report {
         Report {
             schema: SCHEMA.to_owned(),
             peer: self.session.peer.clone(),
@@ -515,30 +525,37 @@ impl Measurement {
         now: Time,
     ) -> Step {
         let timeout = self.timeout.for_train(&train, so_far);
-        let wait = series.wait(gap.max(self.recovery), now);
-        self.recovered = (self.recovered + wait - series.wait(gap, now)).min(MAX_RECOVERED);
-        self.send(series.direction(), purpose, wait, train, timeout)
+        let wait = series.time_until_gap(gap.max(self.recovery_time), now);
+        self.time_recovered = (self.time_recovered + wait - series.time_until_gap(gap, now)).min(MAX_RECOVERY_TIME);
+        self.request_train(series.direction(), purpose, wait, train, timeout)
     }
 
     /// The time as methods are to have it, unless one was requested: waiting for connections to recover is none of theirs.
     fn methods_time(&self, now: Time) -> Time {
-        if self.plan.budget.time.is_some() { now } else { now - self.recovered }
+        if self.plan.budget.time.is_some() { now } else { now - self.time_recovered }
     }
 
-    fn send(&mut self, direction: Direction, purpose: Purpose, wait: Span, train: Train, timeout: Span) -> Step {
+    fn request_train(
+        &mut self,
+        direction: Direction,
+        purpose: Purpose,
+        wait: Span,
+        train: Train,
+        timeout: Span,
+    ) -> Step {
         let for_link = matches!(
             purpose,
-            Purpose::Capacity | Purpose::AvailableBandwidth | Purpose::SustainedRate | Purpose::ServiceOrder
+            Purpose::Capacity | Purpose::AvailableBandwidth | Purpose::Policing | Purpose::FlowQueueing
         );
-        let layout = self.balanced.as_ref().filter(|_| for_link).and_then(|balanced| balanced.layout(&train));
+        let layout = self.ecmp_links.as_ref().filter(|_| for_link).and_then(|balanced| balanced.lay_out_train(&train));
         let laid_out = layout.as_ref().map_or_else(|| train.clone(), |layout| layout.train.clone());
-        self.pending = Some(Pending { direction, purpose, train, layout });
+        self.pending = Some(PendingTrain { direction, purpose, train, layout });
         Step::Send(SendRequest { direction, purpose, wait, train: laid_out, timeout })
     }
 }
 
 /// What follows a direction.
-fn after(direction: Direction) -> Phase {
+fn phase_after(direction: Direction) -> Phase {
     match direction {
         Direction::Up => Phase::Direction(Direction::Down),
         Direction::Down => Phase::Load(Direction::Up),
@@ -546,7 +563,7 @@ fn after(direction: Direction) -> Phase {
 }
 
 /// What follows the filling of the path in a direction.
-fn after_load(direction: Direction) -> Phase {
+fn phase_after_load(direction: Direction) -> Phase {
     match direction {
         Direction::Up => Phase::Load(Direction::Down),
         Direction::Down => Phase::Finished,

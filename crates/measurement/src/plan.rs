@@ -29,7 +29,7 @@ pub struct MeasurementPlan {
 
 impl MeasurementPlan {
     /// Default number of TCP connections: that of the paper on PathRakeTCP.
-    pub const CONNECTIONS: u16 = 120;
+    pub const DEFAULT_CONNECTIONS: u16 = 120;
 }
 
 impl Default for MeasurementPlan {
@@ -39,7 +39,7 @@ impl Default for MeasurementPlan {
             directions: Directions::Both,
             transport: TransportChoice::Auto,
             method: MethodSettings::default(),
-            connections: Self::CONNECTIONS,
+            connections: Self::DEFAULT_CONNECTIONS,
             budget: RequestedBudget::default(),
             capacity: true,
             idle_delay: true,

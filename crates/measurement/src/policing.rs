@@ -1,32 +1,33 @@
 //! Whether what short trains found lasts: what is tried, and what follows for the result.
 
 use crate::plan::MeasurementPlan;
-use crate::series::{CarriedTrain, Cost};
+use crate::series::{Cost, DeliveredTrain};
 use kumade_estimate::{
-    Bound, Capacity, Limit, Limiter, Outcome, Policing, RequestedBudget, Sustained, SustainedConfig, SustainedProbe,
+    Bound, BoundKind, Capacity, Limiter, Outcome, Policing, PolicingConfig, PolicingProbe, PolicingResult,
+    RequestedBudget,
 };
 use kumade_probe_train::{Estimate, Train, TrainRecord, Transport};
 use kumade_units::{Rate, Span};
 use std::collections::BTreeSet;
 
 /// The part of the least that is believed to be available at which the longer train is sent.
-const TRIED_PART: f64 = 0.95;
+const MIN_TRIED_PART: f64 = 0.95;
 /// Where packets are lost, what seems to be available is tried itself, if it is so many times the least.
-const CLEARLY_MORE: f64 = 1.04;
+const CLEARLY_MORE_RATIO: f64 = 1.04;
 /// Longer trains leave more slowly than short ones below this part of what was planned.
-const SLOWER: f64 = 0.98;
+const SLOWER_RATIO: f64 = 0.98;
 /// Below this part of what short trains could be sent at, longer ones were held up.
-const HELD_UP: f64 = 0.3;
+const MAX_HELD_UP_SHARE: f64 = 0.3;
 /// Less cross traffic than this part of the narrow link does not tell how fast the tight link is.
 const MIN_CROSS_PART: f64 = 0.1;
 /// A train of which a larger part of the packets has no receive stamps tells nothing.
 const MAX_UNSTAMPED_PART: f64 = 0.7;
 /// At such a rate and above, hosts build queues as links do.
-const HOST_LIMITED: Rate = Rate::from_mbit(500);
+const HOST_LIMITED_RATE: Rate = Rate::from_mbit(500);
 /// Where the tight link is not the narrow one, a bucket is slower than this part of the latter; else it is that link itself.
 const MAX_BUCKET_PART: f64 = 0.5;
 /// What arrives of a part of a train may be less than what lasts, by chance.
-const DELIVERED_MARGIN: f64 = 1.15;
+const DELIVERED_MARGIN_RATIO: f64 = 1.15;
 /// IP bytes of a direction, unless the user has requested a budget: only links of many Gbit/s take nearly as much.
 const MAX_BYTES: u64 = 60_000_000;
 /// Those of all longer trains, …
@@ -39,28 +40,28 @@ const MAX_TIME: Span = Span::from_secs(60);
 const HINTED_PART: f64 = 5.0;
 
 /// What the longer trains are subject to.
-pub(crate) struct Limits {
+pub(crate) struct PolicingLimits {
     /// Of the transport, in bytes.
     pub(crate) max_packet: u32,
     /// Open TCP connections; none for UDP.
     pub(crate) connections: Option<u32>,
     /// What was spent so far.
     pub(crate) spent: Cost,
-    /// See [`SustainedConfig::least_delay`].
+    /// See [`PolicingConfig::least_delay`].
     pub(crate) least_delay: Option<Span>,
     /// Whether packets arrive in batches, which looks like a token bucket.
     pub(crate) is_batched: bool,
     /// Whether packets catch up with those before: in batches or one by one.
     pub(crate) is_catching_up: bool,
-    /// See [`SustainedConfig::idle_variation`].
+    /// See [`PolicingConfig::idle_variation`].
     pub(crate) idle_variation: Span,
-    /// See [`SustainedConfig::is_lossy`].
+    /// See [`PolicingConfig::is_lossy`].
     pub(crate) is_lossy: bool,
     /// Whether trains lost packets.
     pub(crate) has_lost: bool,
 }
 
-impl Limits {
+impl PolicingLimits {
     /// The longest train, in packets.
     pub(crate) fn max_packets(&self) -> u32 {
         self.connections
@@ -74,12 +75,12 @@ impl Limits {
 }
 
 /// The trial of what was found; none where nothing was, or the budget is spent.
-pub(crate) fn probe(
+pub(crate) fn plan_probe(
     capacity: &Capacity,
     outcome: &Outcome,
     plan: &MeasurementPlan,
-    limits: &Limits,
-) -> Option<SustainedProbe> {
+    limits: &PolicingLimits,
+) -> Option<PolicingProbe> {
     let RequestedBudget { bytes, time } = plan.budget;
     let hint = outcome.hidden_bucket.filter(|_| !limits.is_batched);
     let is_bucket_hinted = hint.is_some();
@@ -89,27 +90,27 @@ pub(crate) fn probe(
     let least_bytes = bytes.map_or(0, |_| left / 2);
     let budget_bytes = bytes.map_or(left.min(most), |_| left);
     // A long train would take most of what others have on a path that is nearly full, and tell nothing.
-    let is_full = outcome.bound.is_some_and(|bound| bound.limit() == Limit::NearlyFull);
+    let is_full = outcome.bound.is_some_and(|bound| bound.kind() == BoundKind::NearlyFull);
     if is_full || time.is_some_and(|time| limits.spent.duration + Span::from_secs(1) > time) {
         return None;
     }
     let narrow = capacity.bottleneck.map(|capacity| capacity.value).or(outcome.capacity);
     // A lower bound by what could be sent is of short trains, too.
-    let carried = outcome.bound.filter(|bound| bound.limit() == Limit::Sender).and_then(|bound| bound.at_least());
+    let carried = outcome.bound.filter(|bound| bound.kind() == BoundKind::Sender).and_then(|bound| bound.lower_bound());
     // But no faster than the bucket passes bursts.
     let burst = [capacity.bottleneck.map(|link| link.value), capacity.at_least, capacity.fastest_burst];
     let burst = burst.into_iter().flatten().max();
     let hinted = hint.map(|rate| Rate::from_f64(rate.as_f64() * HINTED_PART));
     let hinted = hinted.map(|rate| burst.map_or(rate, |burst| rate.min(burst)));
     let tried = outcome.available.map(|found| found.low).or(carried).or(hinted).or(narrow)?;
-    let rate = Rate::from_f64(tried.as_f64() * TRIED_PART);
-    let carries = |rate: Rate| narrow.map_or(rate, |narrow| rate.min(Rate::from_f64(TRIED_PART * narrow.as_f64())));
-    let uncertain = outcome.available.filter(|found| found.value.as_f64() > CLEARLY_MORE * found.low.as_f64());
+    let rate = Rate::from_f64(tried.as_f64() * MIN_TRIED_PART);
+    let carries = |rate: Rate| narrow.map_or(rate, |narrow| rate.min(Rate::from_f64(MIN_TRIED_PART * narrow.as_f64())));
+    let uncertain = outcome.available.filter(|found| found.value.as_f64() > CLEARLY_MORE_RATIO * found.low.as_f64());
     let faster = uncertain.map(|found| carries(found.value));
     let beyond =
         |rate: Rate| narrow.map_or(Rate::ZERO, |narrow| Rate::from_f64((narrow.as_f64() - rate.as_f64()).max(0.0)));
     (rate > Rate::ZERO).then(|| {
-        SustainedProbe::new(SustainedConfig {
+        PolicingProbe::new(PolicingConfig {
             rate,
             faster: faster.filter(|_| limits.has_lost),
             cross: beyond(rate),
@@ -134,7 +135,7 @@ pub(crate) fn probe(
 /// The record of a longer train, in which packets that arrived without a stamp count as a part of the next one that has a stamp; none
 /// where most have none. Over connections, a receiver that does not read as fast as packets come gets them joined, with one stamp for
 /// all: the others would look as if they were dropped. And where many were dropped, only what was sent as planned is left.
-pub(crate) fn legible(carried: &CarriedTrain) -> Option<TrainRecord> {
+pub(crate) fn usable_record(carried: &DeliveredTrain) -> Option<TrainRecord> {
     if carried.unstamped.len() as f64 > MAX_UNSTAMPED_PART * carried.packets as f64 {
         return None;
     }
@@ -152,23 +153,23 @@ pub(crate) fn legible(carried: &CarriedTrain) -> Option<TrainRecord> {
 }
 
 /// The outcome in the light of the longer trains.
-pub(crate) fn judge(found: &Sustained, outcome: Outcome) -> Outcome {
+pub(crate) fn interpret_policing(found: &PolicingResult, outcome: Outcome) -> Outcome {
     match found {
-        Sustained::Untried(_) | Sustained::Passes { .. } => outcome,
-        Sustained::Lasts { rate, max_growth, .. } => lower(*rate, *max_growth, outcome),
-        Sustained::Overloads { rate, available: Some(found) } => grown(*rate, *found, outcome),
-        Sustained::Overloads { rate, available: None } => refuse(*rate, outcome),
-        Sustained::Limited(limiter) => limit(limiter, outcome),
+        PolicingResult::Untried(_) | PolicingResult::Passes { .. } => outcome,
+        PolicingResult::Lasts { rate, max_growth, .. } => lower_estimate(*rate, *max_growth, outcome),
+        PolicingResult::Overloads { rate, available: Some(found) } => raise_to_grown_rate(*rate, *found, outcome),
+        PolicingResult::Overloads { rate, available: None } => refuse_rate(*rate, outcome),
+        PolicingResult::Limited(limiter) => apply_limiter(limiter, outcome),
     }
 }
 
 /// Whether far more is believed to be available than what was found to last: sparse packets find tokens in a bucket, whatever passes in the
 /// long run.
-pub(crate) fn is_beyond_trial(outcome: &Outcome, sustained: Option<&Sustained>) -> bool {
+pub(crate) fn is_beyond_tried_rate(outcome: &Outcome, sustained: Option<&PolicingResult>) -> bool {
     const MAX_UNTRIED: f64 = 2.0;
     match (sustained, outcome.available) {
-        (Some(Sustained::Lasts { rate, .. }), Some(found)) => {
-            TRIED_PART * found.low.as_f64() > MAX_UNTRIED * rate.as_f64()
+        (Some(PolicingResult::Lasts { rate, .. }), Some(found)) => {
+            MIN_TRIED_PART * found.low.as_f64() > MAX_UNTRIED * rate.as_f64()
         }
         // Nothing is tried where trains say that the path is nearly full.
         (None, found) => found.is_some(),
@@ -177,13 +178,13 @@ pub(crate) fn is_beyond_trial(outcome: &Outcome, sustained: Option<&Sustained>) 
 }
 
 /// The same of an outcome that is a mean over long trains: a single one gives no bound where delays vary.
-pub(crate) fn judge_mean(found: &Sustained, outcome: Outcome) -> Outcome {
+pub(crate) fn interpret_mean_rate(found: &PolicingResult, outcome: Outcome) -> Outcome {
     match found {
-        Sustained::Untried(_) | Sustained::Passes { .. } => outcome,
-        Sustained::Lasts { rate, max_growth, .. } => lower(*rate, *max_growth, outcome),
+        PolicingResult::Untried(_) | PolicingResult::Passes { .. } => outcome,
+        PolicingResult::Lasts { rate, max_growth, .. } => lower_estimate(*rate, *max_growth, outcome),
         // Slower trains take it that only cross traffic varies.
-        Sustained::Overloads { rate, .. } => Outcome { bound: None, ..refuse(*rate, outcome) },
-        other => Outcome { bound: None, ..judge(other, outcome) },
+        PolicingResult::Overloads { rate, .. } => Outcome { bound: None, ..refuse_rate(*rate, outcome) },
+        other => Outcome { bound: None, ..interpret_policing(other, outcome) },
     }
 }
 
@@ -193,7 +194,7 @@ pub(crate) fn judge_mean(found: &Sustained, outcome: Outcome) -> Outcome {
 /// link's queue grow by (C − A) / T seconds a second. Whoever takes it that this is the narrow link's reads from that what seemed
 /// available, V: (C − V) / C. So T = C · (C − A) / (C − V), which is at most C² / (C − V); and at the tried rate, growth by g means
 /// that g · T less is available.
-fn lower(rate: Rate, max_growth: f64, outcome: Outcome) -> Outcome {
+fn lower_estimate(rate: Rate, max_growth: f64, outcome: Outcome) -> Outcome {
     let Some(found) = outcome.available else { return lower_bound(rate, outcome) };
     let [value, low, high] = [found.value, found.low, found.high].map(Rate::as_f64);
     let narrow = outcome.capacity.map_or(high, Rate::as_f64).max(high);
@@ -205,8 +206,8 @@ fn lower(rate: Rate, max_growth: f64, outcome: Outcome) -> Outcome {
 
 /// What could be sent in short trains is no lower bound where longer ones left at less; where they left at far less, it is not known why.
 fn lower_bound(rate: Rate, outcome: Outcome) -> Outcome {
-    if let Some(Bound::AtLeast(least, Limit::Sender)) = outcome.bound
-        && rate.as_f64() < HELD_UP * least.as_f64()
+    if let Some(Bound::AtLeast(least, BoundKind::Sender)) = outcome.bound
+        && rate.as_f64() < MAX_HELD_UP_SHARE * least.as_f64()
     {
         let reason = format!(
             "{least} passed in short trains, but longer ones left at {rate}: a host or a token bucket on this side holds them up"
@@ -214,8 +215,8 @@ fn lower_bound(rate: Rate, outcome: Outcome) -> Outcome {
         return Outcome { bound: None, reason: Some(reason.into()), ..outcome };
     }
     let bound = outcome.bound.map(|bound| match bound {
-        Bound::AtLeast(least, Limit::Sender) if rate.as_f64() < SLOWER * TRIED_PART * least.as_f64() => {
-            Bound::AtLeast(rate, Limit::Sender)
+        Bound::AtLeast(least, BoundKind::Sender) if rate.as_f64() < SLOWER_RATIO * MIN_TRIED_PART * least.as_f64() => {
+            Bound::AtLeast(rate, BoundKind::Sender)
         }
         other => other,
     });
@@ -223,7 +224,7 @@ fn lower_bound(rate: Rate, outcome: Outcome) -> Outcome {
 }
 
 /// What slower trains have found, where a queue grew at this rate.
-fn grown(rate: Rate, found: Estimate<Rate>, outcome: Outcome) -> Outcome {
+fn raise_to_grown_rate(rate: Rate, found: Estimate<Rate>, outcome: Outcome) -> Outcome {
     let mut warnings = outcome.warnings;
     warnings.push(format!(
         "a longer train at {rate} kept a queue growing: the value is the rate above which one grows, at whichever link"
@@ -231,13 +232,13 @@ fn grown(rate: Rate, found: Estimate<Rate>, outcome: Outcome) -> Outcome {
     Outcome { available: Some(found), bound: None, reason: None, spread: None, warnings, ..outcome }
 }
 
-fn refuse(rate: Rate, outcome: Outcome) -> Outcome {
+fn refuse_rate(rate: Rate, outcome: Outcome) -> Outcome {
     let reason = format!(
         "{rate} passed in short trains, but a longer one kept a queue growing or full: the tight link may not be the narrow link"
     );
-    let high = outcome.available.map(|found| Bound::AtMost(found.high, Limit::Growth));
+    let high = outcome.available.map(|found| Bound::AtMost(found.high, BoundKind::Growth));
     // That so much passes was true of short trains only.
-    let kept = outcome.bound.filter(|bound| bound.at_least().is_none());
+    let kept = outcome.bound.filter(|bound| bound.lower_bound().is_none());
     let is_refuted = outcome.bound != kept;
     Outcome {
         available: None,
@@ -248,7 +249,7 @@ fn refuse(rate: Rate, outcome: Outcome) -> Outcome {
     }
 }
 
-fn limit(limiter: &Limiter, outcome: Outcome) -> Outcome {
+fn apply_limiter(limiter: &Limiter, outcome: Outcome) -> Outcome {
     let Limiter { policing, delivered, sent, doubt, committed_rate, .. } = limiter;
     let available = limiter.available.filter(|_| !are_two_queues(limiter, &outcome));
     let what = match policing {
@@ -258,13 +259,13 @@ fn limit(limiter: &Limiter, outcome: Outcome) -> Outcome {
     };
     // As much arrived of other trains in the end.
     let delivered = outcome.hidden_bucket.map_or(*delivered, |rate| rate.max(*delivered));
-    let most = Rate::from_f64(delivered.as_f64() * DELIVERED_MARGIN + doubt.as_f64()).min(*sent);
-    let is_host_possible = *policing != Some(Policing::Drops) && *sent > HOST_LIMITED;
+    let most = Rate::from_f64(delivered.as_f64() * DELIVERED_MARGIN_RATIO + doubt.as_f64()).min(*sent);
+    let is_host_possible = *policing != Some(Policing::Drops) && *sent > HOST_LIMITED_RATE;
     let reason = match is_host_possible {
         true => format!("{what}: they arrive at {delivered}, whether a link or a host holds them up"),
         false => format!("{what}; at most {most} lasts beside the cross traffic"),
     };
-    let bound = (!is_host_possible).then_some(Bound::AtMost(most, Limit::TokenBucket));
+    let bound = (!is_host_possible).then_some(Bound::AtMost(most, BoundKind::TokenBucket));
     // What delays trains has another rate than they have shown, but what drops packets may be a short queue of this link.
     let link = outcome.capacity.filter(|_| available.is_none() && *policing != Some(Policing::Delays));
     let mut warnings = outcome.warnings;
@@ -290,8 +291,8 @@ fn are_two_queues(limiter: &Limiter, outcome: &Outcome) -> bool {
 }
 
 /// Whether a policer was found, and what it leaves.
-pub(crate) fn is_policed(found: &Sustained) -> bool {
-    matches!(found, Sustained::Limited(Limiter { policing: Some(Policing::Drops), available: Some(_), .. }))
+pub(crate) fn is_policed(found: &PolicingResult) -> bool {
+    matches!(found, PolicingResult::Limited(Limiter { policing: Some(Policing::Drops), available: Some(_), .. }))
 }
 
 /// Whether more passed before packets were dropped than a short queue holds: a policer with a bucket, whether its rate is known or not.
@@ -301,9 +302,9 @@ pub(crate) fn has_bucket(limiter: &Limiter) -> bool {
 }
 
 /// Bytes that passed at the rate.
-pub(crate) fn bytes(found: Option<&Sustained>) -> Option<u64> {
+pub(crate) fn bucket_bytes(found: Option<&PolicingResult>) -> Option<u64> {
     match found? {
-        Sustained::Lasts { bytes, .. } | Sustained::Passes { bytes, .. } => Some(*bytes),
+        PolicingResult::Lasts { bytes, .. } | PolicingResult::Passes { bytes, .. } => Some(*bytes),
         _ => None,
     }
 }
@@ -320,7 +321,7 @@ mod tests {
     fn a_measurement_takes_no_more_than_this_unless_it_is_requested() {
         let spent = Cost { bytes: 52_000_000, ..Cost::default() };
         let (is_batched, is_catching_up) = (false, false);
-        let limits = Limits {
+        let limits = PolicingLimits {
             max_packet: 1500,
             connections: None,
             spent,
@@ -347,14 +348,14 @@ mod tests {
             received: at(number * 12 + 50).filter(|_| number % 2 == 0),
         };
         let carried = |packets: i64, unstamped| {
-            CarriedTrain::over_connections(TrainRecord { packets: (0..packets).map(packet).collect() }, unstamped)
+            DeliveredTrain::over_connections(TrainRecord { packets: (0..packets).map(packet).collect() }, unstamped)
         };
         // The third place is that of a packet that was lost.
-        let read = legible(&carried(7, vec![1, 5])).unwrap();
+        let read = usable_record(&carried(7, vec![1, 5])).unwrap();
         let sizes: Vec<_> = read.packets.iter().filter(|p| p.sent.is_some()).map(|p| p.size).collect();
         assert_eq!(sizes, [1500, 3000, 1500, 1500, 3000]);
         assert_eq!(read.packets[3], packet(3));
-        assert_eq!(legible(&carried(7, vec![0, 1, 2, 4, 5])), None);
+        assert_eq!(usable_record(&carried(7, vec![0, 1, 2, 4, 5])), None);
     }
 
     fn outcome() -> Outcome {
@@ -373,49 +374,58 @@ mod tests {
         }
     }
 
-    fn lasts(max_growth: f64) -> Sustained {
-        Sustained::Lasts { bytes: 1_000_000, rate: Rate::from_mbit(74), max_growth, waiting: None }
+    fn lasts(max_growth: f64) -> PolicingResult {
+        PolicingResult::Lasts { bytes: 1_000_000, rate: Rate::from_mbit(74), max_growth, waiting: None }
     }
 
     #[test]
     fn the_low_end_allows_for_growth_that_cross_traffic_may_hide() {
-        assert_eq!(judge(&lasts(0.0), outcome()), outcome());
+        assert_eq!(interpret_policing(&lasts(0.0), outcome()), outcome());
         // A tight link of at most 500 Mbit/s: its queue grows by 0.01 seconds a second where 5 Mbit/s less than 74 are available.
-        let found = judge(&lasts(0.01), outcome()).available.unwrap();
+        let found = interpret_policing(&lasts(0.01), outcome()).available.unwrap();
         assert_eq!((found.low, found.value), (Rate::from_mbit(77), Rate::from_mbit(80)));
-        assert_eq!(judge(&lasts(0.5), outcome()).available.unwrap().low, Rate::ZERO);
+        assert_eq!(interpret_policing(&lasts(0.5), outcome()).available.unwrap().low, Rate::ZERO);
     }
 
     /// Behind a bucket of 650 kB, 8 Mbit/s lasted, and 52 were said to be available where 15 were.
     #[test]
     fn far_more_than_was_tried_is_tried_again() {
-        let lasted =
-            |rate| Sustained::Lasts { bytes: 1_500_000, rate: Rate::from_mbit(rate), max_growth: 0.0, waiting: None };
-        assert!(is_beyond_trial(&outcome(), Some(&lasted(8))));
-        assert!(!is_beyond_trial(&outcome(), Some(&lasted(74))));
+        let lasted = |rate| PolicingResult::Lasts {
+            bytes: 1_500_000,
+            rate: Rate::from_mbit(rate),
+            max_growth: 0.0,
+            waiting: None,
+        };
+        assert!(is_beyond_tried_rate(&outcome(), Some(&lasted(8))));
+        assert!(!is_beyond_tried_rate(&outcome(), Some(&lasted(74))));
         // Nothing was tried where trains said that the path is nearly full, and sparse packets then found it idle.
-        assert!(is_beyond_trial(&outcome(), None));
-        assert!(!is_beyond_trial(&Outcome { available: None, ..outcome() }, None));
+        assert!(is_beyond_tried_rate(&outcome(), None));
+        assert!(!is_beyond_tried_rate(&Outcome { available: None, ..outcome() }, None));
     }
 
     /// Behind two loaded links, means over long trains were up to two thirds too high, and one train at a little less hid how a queue grew.
     #[test]
     fn the_low_end_of_a_mean_allows_for_hidden_growth_as_well() {
         for growth in [0.0, 0.01, 0.5] {
-            assert_eq!(judge_mean(&lasts(growth), outcome()), judge(&lasts(growth), outcome()));
+            assert_eq!(interpret_mean_rate(&lasts(growth), outcome()), interpret_policing(&lasts(growth), outcome()));
         }
     }
 
     #[test]
     fn a_rate_that_builds_a_queue_is_no_value() {
-        let found = judge(&Sustained::Overloads { rate: Rate::from_mbit(74), available: None }, outcome());
-        assert_eq!((found.available, found.bound), (None, Some(Bound::AtMost(Rate::from_mbit(82), Limit::Growth))));
-        let bound = Some(Bound::AtLeast(Rate::from_mbit(90), Limit::Sender));
+        let found =
+            interpret_policing(&PolicingResult::Overloads { rate: Rate::from_mbit(74), available: None }, outcome());
+        assert_eq!((found.available, found.bound), (None, Some(Bound::AtMost(Rate::from_mbit(82), BoundKind::Growth))));
+        let bound = Some(Bound::AtLeast(Rate::from_mbit(90), BoundKind::Sender));
         let sender_limited = Outcome { available: None, bound, reason: Some("sender-limited".into()), ..outcome() };
-        let slower = Sustained::Lasts { bytes: 1_500_000, rate: Rate::from_mbit(57), max_growth: 0.0, waiting: None };
-        let lowered = judge(&slower, sender_limited.clone()).bound;
-        assert_eq!(lowered, Some(Bound::AtLeast(Rate::from_mbit(57), Limit::Sender)));
-        let refuted = judge(&Sustained::Overloads { rate: Rate::from_mbit(85), available: None }, sender_limited);
+        let slower =
+            PolicingResult::Lasts { bytes: 1_500_000, rate: Rate::from_mbit(57), max_growth: 0.0, waiting: None };
+        let lowered = interpret_policing(&slower, sender_limited.clone()).bound;
+        assert_eq!(lowered, Some(Bound::AtLeast(Rate::from_mbit(57), BoundKind::Sender)));
+        let refuted = interpret_policing(
+            &PolicingResult::Overloads { rate: Rate::from_mbit(85), available: None },
+            sender_limited,
+        );
         assert!(refuted.bound.is_none() && refuted.reason.unwrap().contains("kept a queue growing"));
         assert!(found.reason.unwrap().contains("tight link"));
     }
@@ -434,13 +444,14 @@ mod tests {
             committed_rate: Some(rate(committed)),
             burst_bytes: None,
         };
-        let judged =
-            |committed, tight_link| judge(&Sustained::Limited(limited(committed)), Outcome { tight_link, ..outcome() });
+        let judged = |committed, tight_link| {
+            interpret_policing(&PolicingResult::Limited(limited(committed)), Outcome { tight_link, ..outcome() })
+        };
         let tight = Some(Rate::from_mbit(1170));
         let refused = judged(95, tight);
         assert_eq!(
             (refused.available, refused.bound),
-            (None, Some(Bound::AtMost(Rate::from_mbit(69), Limit::TokenBucket)))
+            (None, Some(Bound::AtMost(Rate::from_mbit(69), BoundKind::TokenBucket)))
         );
         // A bucket is slower than the line behind it, and without another queue the line tells.
         assert!(judged(40, tight).available.is_some() && judged(95, None).available.is_some());
@@ -479,7 +490,7 @@ mod tests {
                 committed_rate: None,
                 burst_bytes: None,
             };
-            judge(&Sustained::Limited(unknown), Outcome { available: None, ..outcome() })
+            interpret_policing(&PolicingResult::Limited(unknown), Outcome { available: None, ..outcome() })
         };
         let found = limited(400, Some(Policing::Delays));
         assert!(found.bound.is_none() && found.reason.unwrap().contains("a host holds them up"));

@@ -4,9 +4,9 @@ use kumade_units::Span;
 
 /// What one end knows of its TCP connections, which lead to the other end or to a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Leg {
+pub struct TcpSegment {
     /// Bytes of the IP and TCP headers on each data packet.
-    pub header: u32,
+    pub header_bytes: u32,
     /// The round trip of segments and their acknowledgements, the shortest of all connections.
     pub round_trip: Span,
 }
@@ -16,22 +16,22 @@ pub const PROXY_WARNING: &str = "a proxy or translator ends the TCP connections 
 
 /// A leg counts as shorter than the path if its round trip takes less than this part of the path's, less the margin, which
 /// a host may take to answer.
-const SHORTER: f64 = 0.75;
-const MARGIN: Span = Span::from_millis(2);
+const MAX_SHORTER_ROUND_TRIP_RATIO: f64 = 0.75;
+const ROUND_TRIP_MARGIN: Span = Span::from_millis(2);
 
 /// Legs differ if one takes more than this factor of the other, and the margin: the shortest round trip of many connections is hardly
 /// ever twice as long as the path's.
-const UNEQUAL: f64 = 2.0;
+const UNEQUAL_ROUND_TRIP_RATIO: f64 = 2.0;
 
 /// The legs of a divided connection add up to about the path's round trip.
-const SUM: std::ops::RangeInclusive<f64> = 0.6..=1.15;
+const ROUND_TRIP_SUM_RATIOS: std::ops::RangeInclusive<f64> = 0.6..=1.15;
 
 /// A warning where the connections of the two ends are not the same ones; `round_trip` is that of messages between the
 /// programs.
-pub fn proxy_warning(near: Leg, far: Leg, round_trip: Span) -> Option<String> {
-    let sign = if near.header != far.header {
-        format!("headers take {} bytes here and {} at the far end", near.header, far.header)
-    } else if divides(near.round_trip, far.round_trip, round_trip) {
+pub fn detect_proxy(near: TcpSegment, far: TcpSegment, round_trip: Span) -> Option<String> {
+    let sign = if near.header_bytes != far.header_bytes {
+        format!("headers take {} bytes here and {} at the far end", near.header_bytes, far.header_bytes)
+    } else if divides_round_trip(near.round_trip, far.round_trip, round_trip) {
         let [here, there] = [near.round_trip, far.round_trip];
         format!("the connections' round trips take {here} here and {there} at the far end, messages {round_trip}")
     } else {
@@ -45,25 +45,25 @@ pub fn proxy_warning(near: Leg, far: Leg, round_trip: Span) -> Option<String> {
 
 /// Whether the connections together are about as long as the path, and either both are shorter, or one is much shorter than the other:
 /// one path is as long from both ends.
-fn divides(near: Span, far: Span, whole: Span) -> bool {
-    let margin = MARGIN.as_secs_f64();
+fn divides_round_trip(near: Span, far: Span, whole: Span) -> bool {
+    let margin = ROUND_TRIP_MARGIN.as_secs_f64();
     let [near, far, whole] = [near, far, whole].map(Span::as_secs_f64);
     let (shorter, longer) = (near.min(far), near.max(far));
-    let are_shorter = longer < whole * SHORTER - margin;
-    let are_unequal = longer > shorter * UNEQUAL + margin;
-    (are_shorter || are_unequal) && SUM.contains(&((near + far) / whole))
+    let are_shorter = longer < whole * MAX_SHORTER_ROUND_TRIP_RATIO - margin;
+    let are_unequal = longer > shorter * UNEQUAL_ROUND_TRIP_RATIO + margin;
+    (are_shorter || are_unequal) && ROUND_TRIP_SUM_RATIOS.contains(&((near + far) / whole))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn leg(header: u32, millis: i64) -> Leg {
-        Leg { header, round_trip: Span::from_millis(millis) }
+    fn leg(header: u32, millis: i64) -> TcpSegment {
+        TcpSegment { header_bytes: header, round_trip: Span::from_millis(millis) }
     }
 
-    fn warning(near: Leg, far: Leg, millis: i64) -> Option<String> {
-        proxy_warning(near, far, Span::from_millis(millis))
+    fn warning(near: TcpSegment, far: TcpSegment, millis: i64) -> Option<String> {
+        detect_proxy(near, far, Span::from_millis(millis))
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use crate::service_cycle::ServiceCycle;
+use crate::aggregation::AggregationDetector;
 use kumade_probe_train::{PacketRecord, TrainRecord};
 use kumade_units::{Direction, Rate, Span, Time};
 
@@ -15,7 +15,7 @@ pub struct Cost {
 
 /// The record of a train, and the state of its transport afterwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CarriedTrain {
+pub struct DeliveredTrain {
     /// Send and receive times in the order of the plan.
     pub record: TrainRecord,
     /// Packets that were sent.
@@ -39,33 +39,33 @@ pub struct CarriedTrain {
 }
 
 /// Where a larger part of a train is missing, connections are behind.
-const MANY: f64 = 0.1;
+const MANY_LOST_FRACTION: f64 = 0.1;
 
-impl CarriedTrain {
+impl DeliveredTrain {
     /// How long it takes from the train's end on until connections have retransmitted what the receiver still misses, and sent what is held
     /// back by that: a retransmission timeout, and a second one, which is twice as long, where so much is behind that retransmissions may be
     /// lost.
-    pub(crate) fn recovery(&self) -> Span {
+    pub(crate) fn recovery_time(&self) -> Span {
         const TIMEOUT: Span = Span::from_millis(300);
         const TWO_TIMEOUTS: Span = Span::from_millis(700);
-        match (self.missing() + self.unsent()) as f64 / self.record.packets.len().max(1) as f64 {
+        match (self.missing_packets() + self.unsent_packets()) as f64 / self.record.packets.len().max(1) as f64 {
             0.0 => Span::ZERO,
-            ..MANY => TIMEOUT,
+            ..MANY_LOST_FRACTION => TIMEOUT,
             _ => TWO_TIMEOUTS,
         }
     }
 
     /// Whether many packets did not leave with the others, as where connections wait for what they have lost.
     pub(crate) fn is_held_back_by_losses(&self) -> bool {
-        self.unsent() as f64 > MANY * self.record.packets.len() as f64
+        self.unsent_packets() as f64 > MANY_LOST_FRACTION * self.record.packets.len() as f64
     }
 
-    fn unsent(&self) -> usize {
+    fn unsent_packets(&self) -> usize {
         self.record.packets.iter().filter(|packet| packet.sent.is_none() && packet.received.is_none()).count()
     }
 
     /// Packets that were sent and have not arrived.
-    pub(crate) fn missing(&self) -> usize {
+    pub(crate) fn missing_packets(&self) -> usize {
         let is_missing = |packet: &&PacketRecord| packet.sent.is_some() && packet.received.is_none();
         // Some have arrived, though it is not known when.
         self.record.packets.iter().filter(is_missing).count().saturating_sub(self.unstamped.len())
@@ -93,7 +93,7 @@ pub struct TrainSeries {
     kernel_stamps: bool,
     held_back: bool,
     disordered_trains: u32,
-    service_cycle: ServiceCycle,
+    service_cycle: AggregationDetector,
     /// The fastest rate of bursts sent one behind the other.
     burst_rate: Option<Rate>,
 }
@@ -115,7 +115,7 @@ impl TrainSeries {
             kernel_stamps: true,
             held_back: false,
             disordered_trains: 0,
-            service_cycle: ServiceCycle::default(),
+            service_cycle: AggregationDetector::default(),
             burst_rate: None,
         }
     }
@@ -127,26 +127,26 @@ impl TrainSeries {
 
     /// How long to wait from now until the next train, which is to leave `gap` after the end of the last one. (Its record
     /// arrives some time after its end.)
-    pub fn wait(&self, gap: Span, now: Time) -> Span {
+    pub fn time_until_gap(&self, gap: Span, now: Time) -> Span {
         (self.ended + gap - now).max(Span::ZERO)
     }
 
     /// Adds a train.
-    pub fn add(&mut self, carried: &CarriedTrain) {
-        self.add_sparse(carried);
+    pub fn add_train(&mut self, carried: &DeliveredTrain) {
+        self.add_sparse_train(carried);
         let record = &carried.record;
         let is_disordered = record.packets.len() >= MIN_PACKETS && record.is_disordered();
         self.disordered_trains += u32::from(is_disordered);
-        self.service_cycle.add(record);
+        self.service_cycle.add_train(record);
         self.burst_rate = self.burst_rate.max(burst_rate(record));
     }
 
     /// Adds a train whose packets are too far apart to tell of the order of packets, or of batches.
-    pub fn add_sparse(&mut self, carried: &CarriedTrain) {
+    pub fn add_sparse_train(&mut self, carried: &DeliveredTrain) {
         self.ended = carried.ended;
         self.trains += 1;
         self.packets += carried.packets;
-        self.missing += carried.missing() as u64;
+        self.missing += carried.missing_packets() as u64;
         self.bytes += carried.bytes;
         self.kernel_stamps &= carried.kernel_stamps;
         self.held_back |= carried.held_back;
@@ -158,7 +158,7 @@ impl TrainSeries {
     }
 
     /// Whether more packets were lost so far than a path without a policer or a short queue loses by chance.
-    pub(crate) fn has_lost(&self) -> bool {
+    pub(crate) fn has_lost_packets(&self) -> bool {
         const MIN_LOST: f64 = 0.01;
         self.missing as f64 > MIN_LOST * self.packets as f64
     }
@@ -189,7 +189,7 @@ impl TrainSeries {
     }
 
     /// How packets arrived: one by one, or in batches.
-    pub(crate) fn service_cycle(&self) -> &ServiceCycle {
+    pub(crate) fn aggregation(&self) -> &AggregationDetector {
         &self.service_cycle
     }
 
@@ -200,7 +200,7 @@ impl TrainSeries {
 }
 
 /// Bursts in a row that tell how fast they can be sent: those of a preload, which has as many at least.
-const BURSTS: usize = 4;
+const MIN_BURST_PACKETS: usize = 4;
 /// Bursts of a train that is sent in bursts.
 const MIN_BURSTS_PART: f64 = 0.5;
 
@@ -214,14 +214,14 @@ fn burst_rate(record: &TrainRecord) -> Option<Rate> {
         let bytes = bursts.iter().skip(1).map(|burst| u64::from(burst.size)).sum();
         Some(Rate::from_bytes_over(bytes, bursts.last()?.sent? - bursts.first()?.sent?))
     };
-    bursts.windows(BURSTS).filter_map(rate).max()
+    bursts.windows(MIN_BURST_PACKETS).filter_map(rate).max()
 }
 
 #[cfg(test)]
-impl CarriedTrain {
+impl DeliveredTrain {
     /// A train over 120 connections of which that became.
     pub(crate) fn over_connections(record: TrainRecord, unstamped: Vec<u32>) -> Self {
-        CarriedTrain {
+        DeliveredTrain {
             packets: record.packets.len() as u64,
             bytes: record.packets.iter().map(|packet| u64::from(packet.size)).sum(),
             record,
@@ -251,15 +251,15 @@ mod tests {
                 received: at(index).filter(|_| index >= lost),
             };
             let record = TrainRecord { packets: (0..100).map(packet).collect() };
-            CarriedTrain::over_connections(record, unstamped).recovery()
+            DeliveredTrain::over_connections(record, unstamped).recovery_time()
         };
         assert_eq!(recovery(0, vec![]), Span::ZERO);
         assert_eq!(recovery(2, vec![0, 1]), Span::ZERO);
         assert!(recovery(2, vec![]) > Span::from_millis(200) && recovery(50, vec![]) > Span::from_millis(600));
         // Of connections that could not even send, nothing was missing.
         let unsent = PacketRecord { size: 1500, sent: None, submitted: None, received: None };
-        let held_back = CarriedTrain::over_connections(TrainRecord { packets: vec![unsent; 20] }, vec![]);
-        assert!(held_back.recovery() > Span::from_millis(600));
+        let held_back = DeliveredTrain::over_connections(TrainRecord { packets: vec![unsent; 20] }, vec![]);
+        assert!(held_back.recovery_time() > Span::from_millis(600));
     }
 
     #[test]

@@ -83,13 +83,13 @@ pub enum Purpose {
     /// To measure the available bandwidth.
     AvailableBandwidth,
     /// To find out whether a rate lasts.
-    SustainedRate,
+    Policing,
     /// To find out whether packets of different connections are served in turn.
-    ServiceOrder,
+    FlowQueueing,
     /// To see which part of the time the narrow link is busy.
     Utilization,
     /// To measure what a link leaves that serves packets in turns, where shorter trains do not tell.
-    LongTrains,
+    VaryingLink,
 }
 
 /// Why a measurement failed.

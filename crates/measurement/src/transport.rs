@@ -1,7 +1,7 @@
 //! The transport in use: its choice, the test of packet sizes, and its replacement when connections break.
 
 use crate::plan::{MeasurementPlan, TransportChoice};
-use crate::series::CarriedTrain;
+use crate::series::DeliveredTrain;
 use crate::step::{Failure, OpenRequest, Opened};
 use kumade_probe_train::{Segment, Train, Transport};
 use kumade_units::{Direction, Span, Time};
@@ -11,7 +11,7 @@ const MAX_REPLACEMENTS: u32 = 4;
 /// Maximum total time of replacements, which are slow behind a firewall that limits the rate of new connections.
 const MAX_REPLACEMENT_TIME: Span = Span::from_secs(2);
 /// Servers take so many times the connections in a turn that they allow at once.
-const CONNECTIONS_OF_TURN: u32 = 4;
+const CONNECTIONS_PER_TURN: u32 = 4;
 /// Connections for the load at the end, and more.
 const RESERVED_CONNECTIONS: u32 = 32;
 /// Connections that lost packets are not made anew once that has taken so long in all.
@@ -27,11 +27,11 @@ const OPENING_PACKETS: f64 = 3.0;
 const MAX_OPENING_TIME: Span = Span::from_secs(1);
 /// Packet sizes in bytes that are tested over UDP if the largest does not pass: that of Ethernet without jumbo frames, that of a typical
 /// tunnel, and the minimum MTU of IPv6 (RFC 8200, 5).
-const SMALLER_SIZES: [u32; 3] = [Train::MAX_ETHERNET_PACKET, 1400, 1280];
+const PACKET_SIZES_TO_TRY: [u32; 3] = [Train::MAX_ETHERNET_PACKET_BYTES, 1400, 1280];
 
 /// What the transport requires next.
 #[derive(Debug)]
-pub(crate) enum Need {
+pub(crate) enum TransportNeed {
     /// Open or reopen it.
     Open(OpenRequest),
     /// Send a train that tests whether packets of a size pass.
@@ -43,7 +43,7 @@ pub(crate) enum Need {
 }
 
 #[derive(Debug)]
-enum State {
+enum TransportState {
     Closed,
     /// Packet sizes to be tested over UDP, and the directions in which the first of them is still to be tested.
     Testing(Vec<u32>, Vec<Direction>),
@@ -57,7 +57,7 @@ enum State {
 /// The transport in use.
 #[derive(Debug)]
 pub(crate) struct TransportInUse {
-    state: State,
+    state: TransportState,
     kind: Transport,
     may_fall_back: bool,
     /// The directions to be measured.
@@ -92,7 +92,7 @@ impl TransportInUse {
         let granted = u16::try_from(max_connections).unwrap_or(u16::MAX);
         let needed = plan.method.max_packets().div_ceil(Transport::PACKETS_PER_CONNECTION);
         TransportInUse {
-            state: State::Closed,
+            state: TransportState::Closed,
             kind,
             may_fall_back,
             directions: Direction::BOTH.into_iter().filter(|&direction| plan.directions.contains(direction)).collect(),
@@ -106,7 +106,7 @@ impl TransportInUse {
             renewal_time: Span::ZERO,
             lost: 0,
             arrival_gap: Span::ZERO,
-            allowed: max_connections.saturating_mul(CONNECTIONS_OF_TURN),
+            allowed: max_connections.saturating_mul(CONNECTIONS_PER_TURN),
             warnings: Vec::new(),
         }
     }
@@ -136,9 +136,10 @@ impl TransportInUse {
         let is_behind = f64::from(self.lost) > MAX_BEHIND_PART * f64::from(self.opened);
         let taken = u32::from(self.next_connection) + 2 * u32::from(self.wanted.0) + RESERVED_CONNECTIONS;
         let is_possible = taken <= self.allowed && self.renewal_time < MAX_RENEWAL_TIME;
-        let is_renewed = self.kind == Transport::Rake && matches!(self.state, State::Ready) && is_behind && is_possible;
+        let is_renewed =
+            self.kind == Transport::Rake && matches!(self.state, TransportState::Ready) && is_behind && is_possible;
         if is_renewed {
-            self.state = State::Renewing(now);
+            self.state = TransportState::Renewing(now);
         }
         is_renewed
     }
@@ -150,7 +151,7 @@ impl TransportInUse {
 
     /// The largest that passes and is no jumbo frame, in bytes.
     pub(crate) fn max_ethernet_packet(&self) -> u32 {
-        self.max_packet.min(Train::MAX_ETHERNET_PACKET)
+        self.max_packet.min(Train::MAX_ETHERNET_PACKET_BYTES)
     }
 
     /// Warnings for the report.
@@ -169,90 +170,90 @@ impl TransportInUse {
     }
 
     /// Takes the numbers of so many further connections; returns the first.
-    pub(crate) fn take_numbers(&mut self, connections: u16) -> u16 {
+    pub(crate) fn allocate_connection_numbers(&mut self, connections: u16) -> u16 {
         let first = self.next_connection;
         self.next_connection = first.saturating_add(connections);
         first
     }
 
     /// What has to be done before the next train.
-    pub(crate) fn next(&mut self, now: Time) -> Need {
+    pub(crate) fn next(&mut self, now: Time) -> TransportNeed {
         match &self.state {
-            State::Ready => Need::Nothing,
-            State::Failed(failure) => Need::Impossible(failure.clone()),
-            State::Testing(sizes, directions) => match (sizes.first(), directions.first()) {
-                (Some(&size), Some(&direction)) => Need::Test(direction, size_test(size)),
+            TransportState::Ready => TransportNeed::Nothing,
+            TransportState::Failed(failure) => TransportNeed::Impossible(failure.clone()),
+            TransportState::Testing(sizes, directions) => match (sizes.first(), directions.first()) {
+                (Some(&size), Some(&direction)) => TransportNeed::Test(direction, size_test_train(size)),
                 _ => {
-                    self.state = State::Ready;
-                    Need::Nothing
+                    self.state = TransportState::Ready;
+                    TransportNeed::Nothing
                 }
             },
-            State::Broken => self.replace(now),
-            State::Closed => {
+            TransportState::Broken => self.replace_transport(now),
+            TransportState::Closed => {
                 let (count, needed) = if self.kind == Transport::Single { (1, 1) } else { self.wanted };
-                Need::Open(self.request(count, needed, false))
+                TransportNeed::Open(self.new_open_request(count, needed, false))
             }
-            State::Replacing(_) => Need::Open(self.request_replacement()),
-            State::Renewing(_) => Need::Open(self.request_renewal()),
+            TransportState::Replacing(_) => TransportNeed::Open(self.request_replacement()),
+            TransportState::Renewing(_) => TransportNeed::Open(self.request_renewal()),
         }
     }
 
     /// It is open at both ends.
-    pub(crate) fn opened(&mut self, opened: Opened, now: Time) {
+    pub(crate) fn transport_opened(&mut self, opened: Opened, now: Time) {
         (self.opened, self.alive, self.lost) = (opened.connections, opened.connections, 0);
         self.state = match self.state {
-            State::Replacing(began) => {
+            TransportState::Replacing(began) => {
                 self.replacement_time += now - began;
-                State::Ready
+                TransportState::Ready
             }
-            State::Renewing(began) => {
+            TransportState::Renewing(began) => {
                 self.renewal_time += now - began;
-                State::Ready
+                TransportState::Ready
             }
             _ => {
                 self.max_packet = opened.max_packet;
                 self.warnings.extend(opened.warnings);
-                self.first_test(opened.is_size_known)
+                self.first_size_test(opened.is_size_known)
             }
         };
     }
 
     /// It could not be opened.
-    pub(crate) fn not_opened(&mut self, reason: String) {
+    pub(crate) fn transport_failed(&mut self, reason: String) {
         if self.kind == Transport::Udp
             && self.may_fall_back
-            && !matches!(self.state, State::Replacing(_) | State::Renewing(_))
+            && !matches!(self.state, TransportState::Replacing(_) | TransportState::Renewing(_))
         {
             self.kind = Transport::Rake;
             self.warnings = vec![format!("UDP does not pass ({reason}): measured over TCP")];
-            self.state = State::Closed;
+            self.state = TransportState::Closed;
         } else {
-            self.state = State::Failed(Failure::TransportUnavailable { transport: self.kind, reason });
+            self.state = TransportState::Failed(Failure::TransportUnavailable { transport: self.kind, reason });
         }
     }
 
     /// Updates its state after a train.
-    pub(crate) fn carried(&mut self, carried: &CarriedTrain) {
-        if matches!(self.state, State::Testing(..)) {
-            return self.tested(carried);
+    pub(crate) fn train_delivered(&mut self, carried: &DeliveredTrain) {
+        if matches!(self.state, TransportState::Testing(..)) {
+            return self.packet_size_tested(carried);
         }
         self.alive = carried.connections;
-        self.lost = self.lost.saturating_add(carried.missing() as u32);
+        self.lost = self.lost.saturating_add(carried.missing_packets() as u32);
         self.arrival_gap = carried.arrival_gap().unwrap_or(self.arrival_gap);
         if carried.broken || self.alive < self.opened {
-            self.state = State::Broken;
+            self.state = TransportState::Broken;
         }
     }
 
-    /// Evaluates a [test](Need::Test): a size passes if at least one packet passes in each direction.
-    fn tested(&mut self, carried: &CarriedTrain) {
-        let State::Testing(sizes, directions) = &mut self.state else { return };
+    /// Evaluates a [test](TransportNeed::Test): a size passes if at least one packet passes in each direction.
+    fn packet_size_tested(&mut self, carried: &DeliveredTrain) {
+        let TransportState::Testing(sizes, directions) = &mut self.state else { return };
         let passes = carried.record.packets.iter().any(|packet| packet.received.is_some());
         if !passes {
             sizes.remove(0);
             directions.clone_from(&self.directions);
             if sizes.is_empty() {
-                self.not_opened("only small packets pass".to_owned());
+                self.transport_failed("only small packets pass".to_owned());
             }
             return;
         }
@@ -263,35 +264,35 @@ impl TransportInUse {
                 self.warnings.push(format!("UDP packets larger than {size} bytes do not pass"));
             }
             self.max_packet = size;
-            self.state = State::Ready;
+            self.state = TransportState::Ready;
         }
     }
 
     /// Packet sizes are tested over UDP; TCP has its own path MTU discovery.
-    fn first_test(&self, is_size_known: bool) -> State {
+    fn first_size_test(&self, is_size_known: bool) -> TransportState {
         if is_size_known || self.kind != Transport::Udp {
-            return State::Ready;
+            return TransportState::Ready;
         }
-        let smaller = SMALLER_SIZES.into_iter().filter(|&size| size < self.max_packet);
-        State::Testing([self.max_packet].into_iter().chain(smaller).collect(), self.directions.clone())
+        let smaller = PACKET_SIZES_TO_TRY.into_iter().filter(|&size| size < self.max_packet);
+        TransportState::Testing([self.max_packet].into_iter().chain(smaller).collect(), self.directions.clone())
     }
 
-    fn replace(&mut self, now: Time) -> Need {
+    fn replace_transport(&mut self, now: Time) -> TransportNeed {
         if self.replacements == MAX_REPLACEMENTS || self.replacement_time >= MAX_REPLACEMENT_TIME {
             let failure = Failure::ConnectionsKeepBreaking { replacements: self.replacements };
-            self.state = State::Failed(failure.clone());
-            return Need::Impossible(failure);
+            self.state = TransportState::Failed(failure.clone());
+            return TransportNeed::Impossible(failure);
         }
         self.replacements += 1;
-        self.state = State::Replacing(now);
-        Need::Open(self.request_replacement())
+        self.state = TransportState::Replacing(now);
+        TransportNeed::Open(self.request_replacement())
     }
 
     /// As many connections as are still open, but at least half as many as there were.
     fn request_replacement(&mut self) -> OpenRequest {
         let needed = if self.kind == Transport::Single { 1 } else { self.wanted.1 };
         let count = self.alive.max(self.opened / 2).max(u32::from(needed));
-        self.request(count.try_into().unwrap_or(u16::MAX), needed, true)
+        self.new_open_request(count.try_into().unwrap_or(u16::MAX), needed, true)
     }
 
     /// As many as in the beginning, spread over the time in which what opens them passes.
@@ -299,17 +300,17 @@ impl TransportInUse {
         let (count, needed) = self.wanted;
         let gap = self.arrival_gap.as_secs_f64() * OPENING_PACKETS / OPENING_PART;
         let spacing = Span::from_secs_f64(gap).min(MAX_OPENING_TIME / i64::from(count.max(1)));
-        OpenRequest { spacing, ..self.request(count, needed, true) }
+        OpenRequest { spacing, ..self.new_open_request(count, needed, true) }
     }
 
-    fn request(&mut self, connections: u16, needed: u16, replaces: bool) -> OpenRequest {
-        let first = self.take_numbers(if self.kind == Transport::Udp { 0 } else { connections });
+    fn new_open_request(&mut self, connections: u16, needed: u16, replaces: bool) -> OpenRequest {
+        let first = self.allocate_connection_numbers(if self.kind == Transport::Udp { 0 } else { connections });
         OpenRequest { transport: self.kind, connections, needed, first, replaces, spacing: Span::ZERO }
     }
 }
 
 /// A few packets of one size.
-fn size_test(size: u32) -> Train {
+fn size_test_train(size: u32) -> Train {
     let segment = Segment { count: 4, interval: Span::from_millis(1), first_size: size, size_step: 0 };
     Train { segments: vec![segment] }
 }
@@ -324,7 +325,7 @@ mod tests {
     }
 
     /// A train a packet a millisecond, of which this part was lost.
-    fn carried(packets: i64, lost: i64) -> CarriedTrain {
+    fn carried(packets: i64, lost: i64) -> DeliveredTrain {
         let at = |millis| Some(Time::ZERO + Span::from_millis(millis));
         let packet = |number: i64| PacketRecord {
             size: 1500,
@@ -332,7 +333,7 @@ mod tests {
             submitted: None,
             received: at(number + 5).filter(|_| number >= lost),
         };
-        CarriedTrain::over_connections(TrainRecord { packets: (0..packets).map(packet).collect() }, Vec::new())
+        DeliveredTrain::over_connections(TrainRecord { packets: (0..packets).map(packet).collect() }, Vec::new())
     }
 
     /// Behind a policer of the kernel, connections that waited for retransmission timeouts sent hardly anything of the trains that were to tell
@@ -341,20 +342,22 @@ mod tests {
     fn connections_that_lost_much_are_opened_anew_as_fast_as_packets_arrive() {
         let plan = MeasurementPlan { transport: TransportChoice::Fixed(Transport::Rake), ..MeasurementPlan::default() };
         let mut transport = TransportInUse::new(&plan, 256);
-        assert!(matches!(transport.next(Time::ZERO), Need::Open(OpenRequest { spacing: Span::ZERO, .. })));
-        transport.opened(opened(120), Time::ZERO);
-        transport.carried(&carried(100, 12));
+        assert!(matches!(transport.next(Time::ZERO), TransportNeed::Open(OpenRequest { spacing: Span::ZERO, .. })));
+        transport.transport_opened(opened(120), Time::ZERO);
+        transport.train_delivered(&carried(100, 12));
         assert!(!transport.renew(Time::ZERO), "few connections are behind");
         let mut renewed = 0;
         loop {
-            transport.carried(&carried(100, 60));
+            transport.train_delivered(&carried(100, 60));
             if !transport.renew(Time::ZERO) {
                 break;
             }
-            let Need::Open(request) = transport.next(Time::ZERO) else { panic!("connections are opened anew") };
+            let TransportNeed::Open(request) = transport.next(Time::ZERO) else {
+                panic!("connections are opened anew")
+            };
             assert_eq!((request.connections, request.replaces), (120, true));
             assert_eq!(request.spacing, Span::from_millis(6));
-            transport.opened(opened(120), Time::ZERO);
+            transport.transport_opened(opened(120), Time::ZERO);
             assert!(!transport.renew(Time::ZERO), "none has lost anything");
             renewed += 1;
             assert!(renewed < 20, "servers take no more");

@@ -7,146 +7,146 @@
 //! lose packets at any rate, while there is room for a small one. A policer has no part in what they see, so that a longer train must pass then.
 
 use crate::flow_queueing;
-use kumade_estimate::{Bound, Capacity, Cause, Limit, Outcome, Sustained, Utilization, UtilizationConfig};
+use kumade_estimate::{Bound, BoundKind, Capacity, Cause, Outcome, PolicingResult, Utilization, UtilizationConfig};
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span};
 
 /// How long it is looked where trains leave much open, …
-const TIME: Span = Span::from_secs(2);
+const OBSERVATION_TIME: Span = Span::from_secs(2);
 /// … and where they do not.
-const SHORT_TIME: Span = Span::from_millis(500);
+const SHORT_OBSERVATION_TIME: Span = Span::from_millis(500);
 /// An interval narrower than this part of the link is precise, …
-const NARROW: f64 = 0.035;
+const NARROW_RELATIVE_WIDTH: f64 = 0.035;
 /// … unless its low end is below this part of its high end.
-const UNCERTAIN: f64 = 0.8;
+const UNCERTAIN_UTILIZATION: f64 = 0.8;
 /// Of an interval whose low end is below this part of its high end, it is not known whether anything is available.
-const VAGUE: f64 = 0.5;
+const VAGUE_RELATIVE_WIDTH: f64 = 0.5;
 /// Where flows have queues of their own, so few packets wait for longer than for one other, if flows are many, …
-const MAX_QUEUED_OF_MANY: f64 = 0.08;
+const MAX_QUEUED_SHARE_OF_MANY: f64 = 0.08;
 /// … and in a queue that is short, so few do.
-const MAX_QUEUED_SHORTLY: f64 = 0.5;
+const MAX_SHORTLY_QUEUED_SHARE: f64 = 0.5;
 /// … or of one flow, which also meets sparse packets of others, …
-const MAX_QUEUED: f64 = 0.3;
+const MAX_QUEUED_SHARE: f64 = 0.3;
 /// … and those that wait do so on average for this part of one at least: on a faster link, they wait for less.
-const MIN_MEAN_WAIT: f64 = 0.42;
+const MIN_MEAN_WAIT_PACKETS: f64 = 0.42;
 /// Where the link seems busier than this, …
-const MAX_BUSY: f64 = 0.9;
+const MAX_BUSY_SHARE: f64 = 0.9;
 /// … waits depend on those before by so much, if there is a queue.
 const MIN_CORRELATION: f64 = 0.3;
 /// Packets that wait for one of the narrow link do so on average for this part of the time that a full one takes, …
-const MIN_CREDIBLE_WAIT: f64 = 0.2;
+const MIN_CREDIBLE_WAIT_PACKETS: f64 = 0.2;
 /// … and certainly for no other one's if it is this part.
-const MIN_CERTAIN_WAIT: f64 = 0.35;
+const MIN_CERTAIN_WAIT_PACKETS: f64 = 0.35;
 /// Where a full packet takes less than this, and more of those that wait than this part do so for longer than for one, hosts may be
 /// the cause, …
 const MAX_LATENESS: Span = Span::from_micros(80);
-const MAX_CERTAIN_QUEUED: f64 = 0.3;
+const MAX_CERTAIN_QUEUED_SHARE: f64 = 0.3;
 /// … unless waits depend on those before by so much.
 const MIN_CERTAIN_CORRELATION: f64 = 0.4;
 /// The low end of an interval allows for more than chance if it is so many times as far from the value as the high one.
-const MAX_ASYMMETRY: f64 = 8.0;
+const MAX_ASYMMETRY_RATIO: f64 = 8.0;
 /// So much may be lost of a train that passes.
-const MAX_LOST: f64 = 0.02;
+const MAX_LOST_FRACTION: f64 = 0.02;
 /// A precise value and the look may differ by this part of the link.
-const MAX_DIFFERENCE: f64 = 0.05;
+const MAX_UTILIZATION_DIFFERENCE: f64 = 0.05;
 /// Little is available below this part of the link.
-const LITTLE: f64 = 0.4;
+const LOW_UTILIZATION: f64 = 0.4;
 /// A fair share is less than this part of the link.
-const MAX_SHARE: f64 = 0.75;
+const MAX_FAIR_SHARE_PART: f64 = 0.75;
 /// TCP connections leave this part of a link idle for moments: a short look does not tell it from none.
-const RESOLUTION: f64 = 0.08;
+const TARGET_RESOLUTION: f64 = 0.08;
 /// BBR leaves it idle for 200 ms once in ten seconds, and for about two of its round trips more until its packets fill it again.
-const IDLE: Span = Span::from_millis(320);
+const IDLE_GAP: Span = Span::from_millis(320);
 /// Even in a very short look, that is no more than this part.
 const MAX_RESOLUTION: f64 = 0.25;
 
 /// Where only the fastest bursts tell the rate of the link, it may be less by the first part, and more by the second one, since cross
 /// traffic slows bursts down.
-const BURSTS_MARGINS: [f64; 2] = [0.03, 0.1];
+const BURST_RATE_MARGINS: [f64; 2] = [0.03, 0.1];
 /// A long train is no faster than the link, but for this factor.
-const MAX_LONG_TRAIN: f64 = 1.1;
+const MAX_LONG_TRAIN_RATIO: f64 = 1.1;
 
-const FLOW_QUEUEING: &str =
+const FLOW_QUEUEING_REASON: &str =
     "flows have queues of their own: the value is what the link leaves idle, as sparse small packets see it";
 
-const LOSSES: &str = "trains lose packets, or wait in queues, at any rate: the value is what the link leaves idle, as sparse small packets \
+const LOSSES_REASON: &str = "trains lose packets, or wait in queues, at any rate: the value is what the link leaves idle, as sparse small packets \
     see it";
 
-const BETWEEN: &str = "flows have queues of their own: the interval reaches from what sparse small packets found idle to what trains found";
+const BETWEEN_REASON: &str = "flows have queues of their own: the interval reaches from what sparse small packets found idle to what trains found";
 
 /// The rate of the narrow link, as far as it is known: not where a long train was faster than bursts.
-pub(crate) fn narrow(capacity: &Capacity) -> Option<Estimate<Rate>> {
-    let rate = capacity.bottleneck.or(capacity.fastest_burst.map(of_bursts))?;
-    let is_faster = |long: Rate| long.as_f64() > MAX_LONG_TRAIN * rate.high.as_f64();
+pub(crate) fn narrow_link_rate(capacity: &Capacity) -> Option<Estimate<Rate>> {
+    let rate = capacity.bottleneck.or(capacity.fastest_burst.map(estimate_from_bursts))?;
+    let is_faster = |long: Rate| long.as_f64() > MAX_LONG_TRAIN_RATIO * rate.high.as_f64();
     (!capacity.fastest_long_train.is_some_and(is_faster)).then_some(rate)
 }
 
 /// The rate of a link that bursts show to be `value`.
-fn of_bursts(value: Rate) -> Estimate<Rate> {
-    let [low, high] = [1.0 - BURSTS_MARGINS[0], 1.0 + BURSTS_MARGINS[1]].map(|part| value.as_f64() * part);
+fn estimate_from_bursts(value: Rate) -> Estimate<Rate> {
+    let [low, high] = [1.0 - BURST_RATE_MARGINS[0], 1.0 + BURST_RATE_MARGINS[1]].map(|part| value.as_f64() * part);
     Estimate { value, low: Rate::from_f64(low), high: Rate::from_f64(high), confidence: 0.95 }
 }
 
 /// The rate of the narrow link, if packets that come while others are sent wait for these: not where a token bucket lets them pass.
-fn link_of_waits(capacity: &Capacity, outcome: &Outcome) -> Option<Estimate<Rate>> {
+fn link_rate_from_waits(capacity: &Capacity, outcome: &Outcome) -> Option<Estimate<Rate>> {
     let is_bucket = capacity.shaper.is_some()
-        || (capacity.passes_few_at_once && (outcome.available.is_some() || may_tell_of_losses(outcome)));
+        || (capacity.passes_few_at_once && (outcome.available.is_some() || may_explain_losses(outcome)));
     // Where a queue holds less than a burst, what passes of the trains' first packets shows the rate.
-    let of_trains = outcome.capacity.filter(|_| may_tell_of_losses(outcome) && capacity.fastest_burst.is_none());
-    narrow(capacity).or(of_trains.map(of_bursts)).filter(|_| !is_bucket)
+    let of_trains = outcome.capacity.filter(|_| may_explain_losses(outcome) && capacity.fastest_burst.is_none());
+    narrow_link_rate(capacity).or(of_trains.map(estimate_from_bursts)).filter(|_| !is_bucket)
 }
 
 /// The rate of the narrow link, and for how long its utilization is to be looked at; none where there is nothing that it can tell.
-pub(crate) fn needed(capacity: &Capacity, outcome: &Outcome) -> Option<(Estimate<Rate>, Span)> {
-    let rate = link_of_waits(capacity, outcome)?;
+pub(crate) fn needed_probe(capacity: &Capacity, outcome: &Outcome) -> Option<(Estimate<Rate>, Span)> {
+    let rate = link_rate_from_waits(capacity, outcome)?;
     let is_open = match (outcome.available, outcome.bound) {
-        (Some(found), _) => !is_precise(&found, rate.value),
-        (None, Some(bound)) => matches!(bound.limit(), Limit::NearlyFull | Limit::FlowQueueing),
-        (None, None) => flow_queueing::is_overtaking(outcome),
+        (Some(found), _) => !is_precise_estimate(&found, rate.value),
+        (None, Some(bound)) => matches!(bound.kind(), BoundKind::NearlyFull | BoundKind::FlowQueueing),
+        (None, None) => flow_queueing::is_due_to_overtaking(outcome),
     };
-    let is_open = is_open || may_tell_of_losses(outcome);
-    let time = if is_open { TIME } else { short_time(rate.value) };
+    let is_open = is_open || may_explain_losses(outcome);
+    let time = if is_open { OBSERVATION_TIME } else { observation_time(rate.value) };
     (is_open || outcome.available.is_some()).then_some((rate, time))
 }
 
 /// The same before a longer train is sent, which takes from others what they would give up to it: where little of the link is available.
-pub(crate) fn needed_before_long_train(capacity: &Capacity, outcome: &Outcome) -> Option<(Estimate<Rate>, Span)> {
-    let rate = link_of_waits(capacity, outcome)?;
-    let found = outcome.available.filter(|found| found.value.as_f64() < LITTLE * rate.value.as_f64())?;
-    (!is_precise(&found, rate.value)).then_some((rate, short_time(rate.value)))
+pub(crate) fn needed_probe_before_long_train(capacity: &Capacity, outcome: &Outcome) -> Option<(Estimate<Rate>, Span)> {
+    let rate = link_rate_from_waits(capacity, outcome)?;
+    let found = outcome.available.filter(|found| found.value.as_f64() < LOW_UTILIZATION * rate.value.as_f64())?;
+    (!is_precise_estimate(&found, rate.value)).then_some((rate, observation_time(rate.value)))
 }
 
 /// A short look at a link of this rate: longer where that is slow, for enough packets.
-fn short_time(rate: Rate) -> Span {
-    SHORT_TIME.max(UtilizationConfig::least_time(rate).min(TIME))
+fn observation_time(rate: Rate) -> Span {
+    SHORT_OBSERVATION_TIME.max(UtilizationConfig::min_duration(rate).min(OBSERVATION_TIME))
 }
 
 /// Whether others keep the link busy all the time, which only those do that would take more: what trains found is what these gave up.
 pub(crate) fn is_full(found: &Utilization) -> bool {
-    found.correlation >= MIN_CORRELATION && found.busy.low > MAX_BUSY
+    found.correlation >= MIN_CORRELATION && found.busy.low > MAX_BUSY_SHARE
 }
 
 /// The outcome in the light of how busy the narrow link, whose rate is `link`, was. `lasts` tells whether a longer train has passed at what was
 /// found available: no token bucket then keeps the link idle.
-pub(crate) fn judge(
+pub(crate) fn interpret_utilization(
     found: &Utilization,
     link: &Estimate<Rate>,
     lasts: bool,
     outcome: Outcome,
     fair_share: Option<Estimate<Rate>>,
 ) -> Outcome {
-    let left = found.left(link);
+    let left = found.available_of_link(link);
     match outcome.available {
-        Some(value) => Outcome { available: Some(compare(found, link, lasts, value)), ..outcome },
-        None if is_flow_queueing(&outcome) && is_of_one_link(found, link.value, fair_share) => {
+        Some(value) => Outcome { available: Some(compare_with_utilization(found, link, lasts, value)), ..outcome },
+        None if is_flow_queueing(&outcome) && agrees_with_one_link(found, link.value, fair_share) => {
             let mut warnings = outcome.warnings;
-            warnings.push(FLOW_QUEUEING.to_owned());
+            warnings.push(FLOW_QUEUEING_REASON.to_owned());
             Outcome { available: Some(left), bound: None, reason: None, warnings, ..outcome }
         }
-        None if is_flow_queueing(&outcome) && fair_share.is_none() => match between(&left, link, &outcome) {
+        None if is_flow_queueing(&outcome) && fair_share.is_none() => match interval_between(&left, link, &outcome) {
             Some(value) => {
                 let mut warnings = outcome.warnings;
-                warnings.push(BETWEEN.to_owned());
+                warnings.push(BETWEEN_REASON.to_owned());
                 Outcome { available: Some(value), bound: None, reason: None, warnings, ..outcome }
             }
             None => outcome,
@@ -156,8 +156,8 @@ pub(crate) fn judge(
 }
 
 /// Whether trains tell no value because of what they lose or queue, which sparse packets do not: they find room in the shortest queue.
-pub(crate) fn may_tell_of_losses(outcome: &Outcome) -> bool {
-    let is_limited = outcome.bound.is_some_and(|bound| bound.limit() == Limit::TokenBucket);
+pub(crate) fn may_explain_losses(outcome: &Outcome) -> bool {
+    let is_limited = outcome.bound.is_some_and(|bound| bound.kind() == BoundKind::TokenBucket);
     let is_lossy = outcome.cause() == Some(Cause::LossWithoutQueue);
     outcome.available.is_none() && (is_limited || is_lossy)
 }
@@ -165,20 +165,21 @@ pub(crate) fn may_tell_of_losses(outcome: &Outcome) -> bool {
 /// What the link leaves idle, which a longer train is still to show, where trains tell no value because of what they lose or queue. None
 /// where less arrived of these, as behind a token bucket, or where packets wait for other reasons than the link's queue.
 pub(crate) fn idle_despite_losses(found: &Utilization, link: &Estimate<Rate>, outcome: &Outcome) -> Option<Outcome> {
-    let left = found.left(link);
-    let is_excluded = outcome.bound.and_then(|bound| bound.at_most()).is_some_and(|most| left.low > most);
-    let is_of_hosts = link.value.time_for(1500) < MAX_LATENESS && found.queued > MAX_CERTAIN_QUEUED;
+    let left = found.available_of_link(link);
+    let is_excluded = outcome.bound.and_then(|bound| bound.upper_bound()).is_some_and(|most| left.low > most);
+    let is_of_hosts = link.value.time_for(1500) < MAX_LATENESS && found.queued > MAX_CERTAIN_QUEUED_SHARE;
     let is_queue = match is_of_hosts {
         true => found.correlation >= MIN_CERTAIN_CORRELATION,
         false => {
-            found.correlation >= MIN_CORRELATION || found.busy.high < MAX_BUSY && found.queued <= MAX_QUEUED_SHORTLY
+            found.correlation >= MIN_CORRELATION
+                || found.busy.high < MAX_BUSY_SHARE && found.queued <= MAX_SHORTLY_QUEUED_SHARE
         }
     };
-    if !may_tell_of_losses(outcome) || is_excluded || !is_queue || found.mean_wait < MIN_CREDIBLE_WAIT {
+    if !may_explain_losses(outcome) || is_excluded || !is_queue || found.mean_wait < MIN_CREDIBLE_WAIT_PACKETS {
         return None;
     }
     let mut warnings = outcome.warnings.clone();
-    warnings.push(LOSSES.to_owned());
+    warnings.push(LOSSES_REASON.to_owned());
     let (available, capacity) = (Some(left), Some(link.value));
     Some(Outcome { available, bound: None, reason: None, spread: None, capacity, warnings, ..outcome.clone() })
 }
@@ -187,62 +188,67 @@ pub(crate) fn idle_despite_losses(found: &Utilization, link: &Estimate<Rate>, ou
 ///
 /// A link of the rate C that drops the part p of all packets carries r · (1 − p) of a train at the rate r, and x · (1 − p) of cross traffic,
 /// and no more than C. So x is at most C / (1 − p) − r, and at least r − (r + x) · p = r − C · p / (1 − p) is available.
-pub(crate) fn passed(found: &Sustained, outcome: Outcome) -> Option<Outcome> {
-    let Sustained::Passes { rate, arrived, .. } = found else { return None };
+pub(crate) fn outcome_of_passed_rate(found: &PolicingResult, outcome: Outcome) -> Option<Outcome> {
+    let PolicingResult::Passes { rate, arrived, .. } = found else { return None };
     let (idle, link) = (outcome.available?, outcome.capacity?);
     let [rate, arrived] = [*rate, *arrived].map(Rate::as_f64);
-    let least = match arrived < (1.0 - MAX_LOST) * rate {
+    let least = match arrived < (1.0 - MAX_LOST_FRACTION) * rate {
         true => rate - link.as_f64() * (rate - arrived) / arrived.max(1.0),
         false => idle.low.as_f64(),
     };
     let low = idle.low.min(Rate::from_f64(least.max(0.0)));
     let available = Estimate { low, ..idle };
-    (!is_vague(&available)).then_some(Outcome { available: Some(available), ..outcome })
+    (!is_vague_estimate(&available)).then_some(Outcome { available: Some(available), ..outcome })
 }
 
 /// From what is idle as small packets see it, to which others than the narrow link may have added, to the most that trains allow; none
 /// where that is vague.
-fn between(left: &Estimate<Rate>, link: &Estimate<Rate>, outcome: &Outcome) -> Option<Estimate<Rate>> {
-    let most = outcome.bound.and_then(|bound| bound.at_most())?;
+fn interval_between(left: &Estimate<Rate>, link: &Estimate<Rate>, outcome: &Outcome) -> Option<Estimate<Rate>> {
+    let most = outcome.bound.and_then(|bound| bound.upper_bound())?;
     let all = Estimate { high: left.high.max(most.min(link.high)), ..*left };
-    (!is_vague(&all)).then_some(all)
+    (!is_vague_estimate(&all)).then_some(all)
 }
 
 /// What trains found, compared with what the link left idle.
-fn compare(found: &Utilization, link: &Estimate<Rate>, lasts: bool, value: Estimate<Rate>) -> Estimate<Rate> {
-    let (left, rate) = (found.left(link), link.value);
+fn compare_with_utilization(
+    found: &Utilization,
+    link: &Estimate<Rate>,
+    lasts: bool,
+    value: Estimate<Rate>,
+) -> Estimate<Rate> {
+    let (left, rate) = (found.available_of_link(link), link.value);
     let is_queue = found.correlation >= MIN_CORRELATION;
-    if !is_queue && (found.busy.value > MAX_BUSY || found.mean_wait < MIN_CREDIBLE_WAIT) {
+    if !is_queue && (found.busy.value > MAX_BUSY_SHARE || found.mean_wait < MIN_CREDIBLE_WAIT_PACKETS) {
         return value;
     }
-    if is_precise(&value, rate) {
-        let differs = value.low.as_f64() - left.high.as_f64() > MAX_DIFFERENCE * rate.as_f64();
-        return if differs { lowered(&value, &left) } else { value };
+    if is_precise_estimate(&value, rate) {
+        let differs = value.low.as_f64() - left.high.as_f64() > MAX_UTILIZATION_DIFFERENCE * rate.as_f64();
+        return if differs { lower_bounds(&value, &left) } else { value };
     }
     // So much for so many may also be hosts that read late.
-    let is_of_hosts = rate.time_for(1500) < MAX_LATENESS && found.queued > MAX_CERTAIN_QUEUED;
+    let is_of_hosts = rate.time_for(1500) < MAX_LATENESS && found.queued > MAX_CERTAIN_QUEUED_SHARE;
     let is_certain = match is_of_hosts {
-        false => is_queue || found.mean_wait >= MIN_CERTAIN_WAIT,
+        false => is_queue || found.mean_wait >= MIN_CERTAIN_WAIT_PACKETS,
         true => found.correlation >= MIN_CERTAIN_CORRELATION,
     };
     match lasts {
-        true if is_certain && overlap(&value, &left) => combined(&value, &left),
-        true if value.high < left.high => Estimate { high: left.high, ..lowered(&value, &left) },
-        _ => lowered(&value, &left),
+        true if is_certain && intervals_overlap(&value, &left) => combine_estimates(&value, &left),
+        true if value.high < left.high => Estimate { high: left.high, ..lower_bounds(&value, &left) },
+        _ => lower_bounds(&value, &left),
     }
 }
 
 /// The outcome with what a look of this duration at a nearly full path cannot tell.
-pub(crate) fn resolve(rate: Option<Rate>, duration: Span, outcome: Outcome) -> Outcome {
+pub(crate) fn resolve_outcome(rate: Option<Rate>, duration: Span, outcome: Outcome) -> Outcome {
     let Some(rate) = rate.or(outcome.capacity) else { return outcome };
-    let idle = IDLE.as_secs_f64() / duration.as_secs_f64().max(1e-3);
-    let least = Rate::from_f64(rate.as_f64() * idle.clamp(RESOLUTION, MAX_RESOLUTION));
-    let is_less_than_told = |found: &Estimate<Rate>| found.high.as_f64() < RESOLUTION * rate.as_f64();
+    let idle = IDLE_GAP.as_secs_f64() / duration.as_secs_f64().max(1e-3);
+    let least = Rate::from_f64(rate.as_f64() * idle.clamp(TARGET_RESOLUTION, MAX_RESOLUTION));
+    let is_less_than_told = |found: &Estimate<Rate>| found.high.as_f64() < TARGET_RESOLUTION * rate.as_f64();
     let bound = outcome.bound.map(|bound| match bound {
-        Bound::AtMost(most, Limit::NearlyFull) => Bound::AtMost(most.max(least), Limit::NearlyFull),
+        Bound::AtMost(most, BoundKind::NearlyFull) => Bound::AtMost(most.max(least), BoundKind::NearlyFull),
         other => other,
     });
-    let available = outcome.available.map(|found| match is_vague(&found) || is_less_than_told(&found) {
+    let available = outcome.available.map(|found| match is_vague_estimate(&found) || is_less_than_told(&found) {
         true => Estimate {
             high: found.high.max(least),
             low: if found.low < least { Rate::ZERO } else { found.low },
@@ -253,36 +259,36 @@ pub(crate) fn resolve(rate: Option<Rate>, duration: Span, outcome: Outcome) -> O
     Outcome { available, bound, ..outcome }
 }
 
-fn is_precise(found: &Estimate<Rate>, rate: Rate) -> bool {
-    (found.high.as_f64() - found.low.as_f64()) <= NARROW * rate.as_f64()
-        && found.low.as_f64() >= UNCERTAIN * found.high.as_f64()
+fn is_precise_estimate(found: &Estimate<Rate>, rate: Rate) -> bool {
+    (found.high.as_f64() - found.low.as_f64()) <= NARROW_RELATIVE_WIDTH * rate.as_f64()
+        && found.low.as_f64() >= UNCERTAIN_UTILIZATION * found.high.as_f64()
 }
 
-fn is_vague(found: &Estimate<Rate>) -> bool {
-    found.low.as_f64() < VAGUE * found.high.as_f64()
+fn is_vague_estimate(found: &Estimate<Rate>) -> bool {
+    found.low.as_f64() < VAGUE_RELATIVE_WIDTH * found.high.as_f64()
 }
 
 fn is_flow_queueing(outcome: &Outcome) -> bool {
-    let is_bound = outcome.bound.is_some_and(|bound| bound.limit() == Limit::FlowQueueing);
-    is_bound || flow_queueing::is_overtaking(outcome)
+    let is_bound = outcome.bound.is_some_and(|bound| bound.kind() == BoundKind::FlowQueueing);
+    is_bound || flow_queueing::is_due_to_overtaking(outcome)
 }
 
 /// Whether packets waited for packets of the narrow link, and for one at a time.
-fn is_of_one_link(found: &Utilization, rate: Rate, fair_share: Option<Estimate<Rate>>) -> bool {
-    let is_share = |share: Estimate<Rate>| share.value.as_f64() < MAX_SHARE * rate.as_f64();
-    let most_queued = if fair_share.is_some() { MAX_QUEUED } else { MAX_QUEUED_OF_MANY };
+fn agrees_with_one_link(found: &Utilization, rate: Rate, fair_share: Option<Estimate<Rate>>) -> bool {
+    let is_share = |share: Estimate<Rate>| share.value.as_f64() < MAX_FAIR_SHARE_PART * rate.as_f64();
+    let most_queued = if fair_share.is_some() { MAX_QUEUED_SHARE } else { MAX_QUEUED_SHARE_OF_MANY };
     let is_queue = found.correlation >= MIN_CERTAIN_CORRELATION;
-    let waits_for_one = found.queued <= most_queued && found.mean_wait >= MIN_MEAN_WAIT && !is_queue;
-    found.busy.high < MAX_BUSY && waits_for_one && fair_share.is_none_or(is_share)
+    let waits_for_one = found.queued <= most_queued && found.mean_wait >= MIN_MEAN_WAIT_PACKETS && !is_queue;
+    found.busy.high < MAX_BUSY_SHARE && waits_for_one && fair_share.is_none_or(is_share)
 }
 
-fn overlap(one: &Estimate<Rate>, other: &Estimate<Rate>) -> bool {
+fn intervals_overlap(one: &Estimate<Rate>, other: &Estimate<Rate>) -> bool {
     one.low <= other.high && other.low <= one.high
 }
 
 /// Both, each with the weight of its precision. But a low end that allows for a queue which may have grown unseen is not raised: where that is at
 /// a faster link, small packets wait there for so short a time that they do not see it either.
-fn combined(one: &Estimate<Rate>, other: &Estimate<Rate>) -> Estimate<Rate> {
+fn combine_estimates(one: &Estimate<Rate>, other: &Estimate<Rate>) -> Estimate<Rate> {
     let half = |of: &Estimate<Rate>| ((of.high.as_f64() - of.low.as_f64()) / 2.0).max(1.0);
     let [weight, other_weight] = [half(one).powi(-2), half(other).powi(-2)];
     let sum = weight + other_weight;
@@ -291,7 +297,7 @@ fn combined(one: &Estimate<Rate>, other: &Estimate<Rate>) -> Estimate<Rate> {
     let margin = sum.sqrt().recip().max((one.value.as_f64() - other.value.as_f64()).abs());
     let [low, high] = [value - margin, value + margin].map(|end| Rate::from_f64(end.max(0.0)));
     let [below, above] = [one.value.as_f64() - one.low.as_f64(), one.high.as_f64() - one.value.as_f64()];
-    let low = if below > MAX_ASYMMETRY * above { low.min(one.low) } else { low };
+    let low = if below > MAX_ASYMMETRY_RATIO * above { low.min(one.low) } else { low };
     // What trains found beyond that, connections may have given up to them, and as much again while both looked.
     let given_up = (one.value.as_f64() - other.value.as_f64()).max(0.0);
     let least = Rate::from_f64((other.value.as_f64() - given_up).max(other.low.as_f64()));
@@ -299,7 +305,7 @@ fn combined(one: &Estimate<Rate>, other: &Estimate<Rate>) -> Estimate<Rate> {
 }
 
 /// The first, with an interval that begins where the other one does, if that is lower.
-fn lowered(one: &Estimate<Rate>, other: &Estimate<Rate>) -> Estimate<Rate> {
+fn lower_bounds(one: &Estimate<Rate>, other: &Estimate<Rate>) -> Estimate<Rate> {
     Estimate { low: one.low.min(other.low), ..*one }
 }
 
@@ -341,9 +347,9 @@ mod tests {
     #[test]
     fn the_low_end_allows_for_what_connections_give_up_to_trains() {
         let (trains, sparse) = (rates(46, 54, 62), rates(33, 44, 53));
-        assert_eq!(combined(&trains, &sparse).low, Rate::from_mbit(34));
+        assert_eq!(combine_estimates(&trains, &sparse).low, Rate::from_mbit(34));
         let (less, more) = (rates(46, 47, 62), rates(33, 48, 53));
-        assert!(combined(&less, &more).low > Rate::from_mbit(36));
+        assert!(combine_estimates(&less, &more).low > Rate::from_mbit(36));
     }
 
     /// Beside 130 Mbit/s of cross traffic on a link of 240 Mbit/s, hosts that read late made waits; the interval ended 6 % below the truth of 116.
@@ -353,9 +359,9 @@ mod tests {
         let link = Estimate { value: rate, low: rate, high: rate, confidence: 0.95 };
         let looked = Utilization { queued: 0.5, mean_wait: 0.67, correlation: 0.31, ..busy(0.61, 0.73, 0.84) };
         let value = rates(24, 107, 189);
-        assert_eq!(compare(&looked, &link, true, value), value);
+        assert_eq!(compare_with_utilization(&looked, &link, true, value), value);
         let of_queue = Utilization { correlation: 0.6, ..looked };
-        assert!(compare(&of_queue, &link, true, value).high < value.high);
+        assert!(compare_with_utilization(&of_queue, &link, true, value).high < value.high);
     }
 
     fn capacity() -> Capacity {
@@ -379,7 +385,7 @@ mod tests {
     }
 
     fn judged(found: &Utilization, lasts: bool, value: Estimate<Rate>) -> Estimate<Rate> {
-        judge(found, &LINK, lasts, outcome(Some(value), None), None).available.unwrap()
+        interpret_utilization(found, &LINK, lasts, outcome(Some(value), None), None).available.unwrap()
     }
 
     #[test]
@@ -425,21 +431,23 @@ mod tests {
 
     #[test]
     fn where_flows_have_queues_of_their_own_the_link_tells_what_it_leaves() {
-        let refused = outcome(None, Some(Bound::AtMost(Rate::from_mbit(50), Limit::FlowQueueing)));
-        let told = judge(&busy(0.55, 0.6, 0.65), &LINK, true, refused.clone(), Some(rates(49, 50, 51)));
+        let refused = outcome(None, Some(Bound::AtMost(Rate::from_mbit(50), BoundKind::FlowQueueing)));
+        let told = interpret_utilization(&busy(0.55, 0.6, 0.65), &LINK, true, refused.clone(), Some(rates(49, 50, 51)));
         assert_eq!(told.available, Some(rates(35, 40, 45)));
-        assert!(told.bound.is_none() && told.warnings == [FLOW_QUEUEING]);
+        assert!(told.bound.is_none() && told.warnings == [FLOW_QUEUEING_REASON]);
         // Waits in the one queue of a faster link were taken for waits for single packets of a slower one.
         let queue = Utilization { correlation: 0.56, ..busy(0.55, 0.6, 0.65) };
-        assert_eq!(judge(&queue, &LINK, true, refused.clone(), Some(rates(49, 50, 51))), refused);
+        assert_eq!(interpret_utilization(&queue, &LINK, true, refused.clone(), Some(rates(49, 50, 51))), refused);
         // Receivers that collect packets make all of them late.
-        assert_eq!(judge(&busy(0.9, 0.95, 1.0), &LINK, true, refused.clone(), None), refused);
+        assert_eq!(interpret_utilization(&busy(0.9, 0.95, 1.0), &LINK, true, refused.clone(), None), refused);
     }
 
     fn short_queue(most: Option<u64>) -> Outcome {
-        let reason =
-            Some(kumade_estimate::Reason::of(Cause::LossWithoutQueue, "28 % of the packets were lost without a queue"));
-        let bound = most.map(|most| Bound::AtMost(Rate::from_mbit(most), Limit::TokenBucket));
+        let reason = Some(kumade_estimate::Reason::with_cause(
+            Cause::LossWithoutQueue,
+            "28 % of the packets were lost without a queue",
+        ));
+        let bound = most.map(|most| Bound::AtMost(Rate::from_mbit(most), BoundKind::TokenBucket));
         Outcome { reason, ..outcome(None, bound) }
     }
 
@@ -465,7 +473,7 @@ mod tests {
         let told = idle_despite_losses(&busy(0.55, 0.6, 0.65), &LINK, &short_queue(None)).unwrap();
         let passed = |arrived: f64| {
             let [rate, arrived] = [33e6, 33e6 * arrived].map(Rate::from_f64);
-            passed(&Sustained::Passes { bytes: 1_500_000, rate, arrived }, told.clone())?.available
+            outcome_of_passed_rate(&PolicingResult::Passes { bytes: 1_500_000, rate, arrived }, told.clone())?.available
         };
         assert_eq!(passed(1.0), Some(rates(35, 40, 45)));
         // 5 % of what is sent in all, of which no more than 100 Mbit/s arrives.
@@ -476,25 +484,29 @@ mod tests {
 
     #[test]
     fn where_packets_wait_elsewhere_too_the_truth_lies_between_both() {
-        let refused = outcome(None, Some(Bound::AtMost(Rate::from_mbit(70), Limit::FlowQueueing)));
+        let refused = outcome(None, Some(Bound::AtMost(Rate::from_mbit(70), BoundKind::FlowQueueing)));
         let others = Utilization { queued: 0.3, ..busy(0.4, 0.5, 0.6) };
-        let told = judge(&others, &LINK, true, refused.clone(), None);
+        let told = interpret_utilization(&others, &LINK, true, refused.clone(), None);
         assert_eq!((told.available, told.bound), (Some(rates(40, 50, 70)), None));
-        assert_eq!(told.warnings, [BETWEEN]);
+        assert_eq!(told.warnings, [BETWEEN_REASON]);
         let host = Utilization { queued: 0.3, ..busy(0.9, 0.95, 1.0) };
-        assert_eq!(judge(&host, &LINK, true, refused.clone(), None), refused, "anything from nothing to 70 Mbit/s");
+        assert_eq!(
+            interpret_utilization(&host, &LINK, true, refused.clone(), None),
+            refused,
+            "anything from nothing to 70 Mbit/s"
+        );
     }
 
     #[test]
     fn a_link_that_is_idle_leaves_its_rate_as_far_as_that_is_known() {
         let idle = Utilization { own: 0.02, mean_wait: 0.0, ..busy(0.0, 0.0, 0.01) };
         assert_eq!(
-            idle.left(&Estimate { low: Rate::from_mbit(98), high: Rate::from_mbit(103), ..LINK }),
+            idle.available_of_link(&Estimate { low: Rate::from_mbit(98), high: Rate::from_mbit(103), ..LINK }),
             Estimate { low: Rate::from_f64(97.02e6), high: Rate::from_mbit(103), ..LINK }
         );
         // What the packets took themselves, nobody else had.
         let used = Utilization { own: 0.02, ..busy(0.48, 0.52, 0.56) };
-        assert_eq!(used.left(&LINK), rates(44, 50, 54));
+        assert_eq!(used.available_of_link(&LINK), rates(44, 50, 54));
     }
 
     #[test]
@@ -505,8 +517,8 @@ mod tests {
             fastest_long_train: Some(Rate::from_mbit(long)),
             ..capacity()
         };
-        assert_eq!(narrow(&capacity(100)), None);
-        let narrow = narrow(&capacity(51)).unwrap();
+        assert_eq!(narrow_link_rate(&capacity(100)), None);
+        let narrow = narrow_link_rate(&capacity(51)).unwrap();
         assert_eq!(
             (narrow.low, narrow.value, narrow.high),
             (Rate::from_f64(48.5e6), Rate::from_mbit(50), Rate::from_mbit(55))
@@ -518,20 +530,21 @@ mod tests {
     fn where_a_queue_holds_no_burst_trains_tell_the_rate_of_the_link() {
         let unknown = Capacity { bottleneck: None, fastest_burst: None, ..capacity() };
         let refused = Outcome { capacity: Some(RATE), ..short_queue(None) };
-        let (link, time) = needed(&unknown, &refused).unwrap();
-        assert_eq!((link.value, time), (RATE, TIME));
+        let (link, time) = needed_probe(&unknown, &refused).unwrap();
+        assert_eq!((link.value, time), (RATE, OBSERVATION_TIME));
         assert!(link.low < RATE && link.high > RATE);
-        assert_eq!(needed(&unknown, &outcome(Some(rates(20, 30, 40)), None)), None);
+        assert_eq!(needed_probe(&unknown, &outcome(Some(rates(20, 30, 40)), None)), None);
         // A bucket of a few packets lets small ones pass at once, however busy the link is.
-        assert_eq!(needed(&Capacity { passes_few_at_once: true, ..capacity() }, &refused), None);
+        assert_eq!(needed_probe(&Capacity { passes_few_at_once: true, ..capacity() }, &refused), None);
     }
 
     #[test]
     fn a_precise_value_is_looked_at_for_less_time_and_a_shaper_not_at_all() {
         let capacity = capacity();
-        let time = |capacity: &Capacity, value| needed(capacity, &outcome(Some(value), None)).map(|(_, time)| time);
-        assert_eq!(time(&capacity, rates(89, 90, 91)), Some(SHORT_TIME));
-        assert_eq!(time(&capacity, rates(20, 30, 40)), Some(TIME));
+        let time =
+            |capacity: &Capacity, value| needed_probe(capacity, &outcome(Some(value), None)).map(|(_, time)| time);
+        assert_eq!(time(&capacity, rates(89, 90, 91)), Some(SHORT_OBSERVATION_TIME));
+        assert_eq!(time(&capacity, rates(20, 30, 40)), Some(OBSERVATION_TIME));
         let shaper = Some(kumade_estimate::Shaper {
             peak_rate: None,
             committed_rate: rates(20, 20, 20),
@@ -542,21 +555,24 @@ mod tests {
         // 50 Mbit/s reached up to 110.
         let of_few = Capacity { passes_few_at_once: true, ..capacity };
         assert_eq!(time(&of_few, rates(20, 30, 40)), None);
-        let nearly_full = outcome(None, Some(Bound::AtMost(Rate::from_mbit(5), Limit::NearlyFull)));
-        assert!(needed(&of_few, &nearly_full).is_some());
+        let nearly_full = outcome(None, Some(Bound::AtMost(Rate::from_mbit(5), BoundKind::NearlyFull)));
+        assert!(needed_probe(&of_few, &nearly_full).is_some());
     }
 
     #[test]
     fn a_short_look_does_not_tell_little_from_nothing() {
-        let vague = resolve(Some(RATE), Span::from_secs(10), outcome(Some(rates(1, 3, 5)), None)).available.unwrap();
+        let vague =
+            resolve_outcome(Some(RATE), Span::from_secs(10), outcome(Some(rates(1, 3, 5)), None)).available.unwrap();
         assert_eq!((vague.low, vague.high), (Rate::ZERO, Rate::from_mbit(8)));
         let precise = outcome(Some(rates(29, 30, 31)), None);
-        assert_eq!(resolve(Some(RATE), Span::from_secs(10), precise.clone()), precise);
-        let little = resolve(Some(RATE), Span::from_secs(10), outcome(Some(rates(4, 5, 6)), None)).available.unwrap();
+        assert_eq!(resolve_outcome(Some(RATE), Span::from_secs(10), precise.clone()), precise);
+        let little =
+            resolve_outcome(Some(RATE), Span::from_secs(10), outcome(Some(rates(4, 5, 6)), None)).available.unwrap();
         assert_eq!((little.low, little.high), (Rate::ZERO, Rate::from_mbit(8)));
         // BBR left a link idle for 12 % of the 2.2 s that a look took, of which at most 9 % was said to be available.
-        let full = outcome(None, Some(Bound::AtMost(Rate::from_mbit(9), Limit::NearlyFull)));
-        let most = resolve(Some(RATE), Span::from_millis(2200), full).bound.and_then(|bound| bound.at_most());
+        let full = outcome(None, Some(Bound::AtMost(Rate::from_mbit(9), BoundKind::NearlyFull)));
+        let most =
+            resolve_outcome(Some(RATE), Span::from_millis(2200), full).bound.and_then(|bound| bound.upper_bound());
         assert!(most.is_some_and(|most| (14.0..15.0).contains(&(most.as_f64() / 1e6))), "{most:?}");
     }
 }

@@ -1,35 +1,40 @@
 //! What a link leaves whose packets arrive in batches, so that short trains do not tell: when long trains are sent, and what follows
 //! for the result.
 
+use crate::aggregation::AggregationCycle;
+use crate::flow_queueing_test::ServiceOrder;
 use crate::plan::MeasurementPlan;
-use crate::service_cycle::Cycle;
-use crate::service_order::ServiceOrder;
-use crate::sustained::Limits;
-use kumade_estimate::{Limiter, LongTrains, LongTrainsConfig, Outcome, RequestedBudget, Sustained, VaryingLink};
+use crate::policing::PolicingLimits;
+use kumade_estimate::{Limiter, LongTrains, Outcome, PolicingResult, RequestedBudget, VaryingLink, VaryingLinkConfig};
 use kumade_units::{Rate, Span};
 
 /// IP bytes and time of all long trains, unless the user has requested less.
-const BUDGET_BYTES: u64 = 20_000_000;
-const BUDGET_TIME: Span = Span::from_secs(8);
+const MAX_BUDGET_BYTES: u64 = 20_000_000;
+const MAX_BUDGET_TIME: Span = Span::from_secs(8);
 /// With less, they are not worth while.
-const MIN_BYTES: u64 = 500_000;
-const MIN_TIME: Span = Span::from_secs(1);
+const MIN_TRAIN_BYTES: u64 = 500_000;
+const MIN_TRAIN_TIME: Span = Span::from_secs(1);
 /// An interval wider than this part of its value tells nothing.
-const MAX_WIDTH: f64 = 1.0;
+const MAX_RELATIVE_WIDTH: f64 = 1.0;
 /// Cross traffic of less than this part of the link may be more, in other queues, unless the link varies by so much: ordinary ones do not.
-const MIN_CROSS_PART: f64 = 0.1;
+const MIN_CROSS_TRAFFIC_PART: f64 = 0.1;
 const MIN_SPREAD_PART: f64 = 0.05;
 
 /// The trains, of which earlier and shorter ones arrived at this rate; none where the budget is spent.
-pub(crate) fn probe(cycle: &Cycle, arrived: Rate, plan: &MeasurementPlan, limits: &Limits) -> Option<LongTrains> {
+pub(crate) fn plan_probe(
+    cycle: &AggregationCycle,
+    arrived: Rate,
+    plan: &MeasurementPlan,
+    limits: &PolicingLimits,
+) -> Option<LongTrains> {
     let RequestedBudget { bytes, time } = plan.budget;
-    let budget_bytes = limits.bytes_left(bytes).min(BUDGET_BYTES);
-    let budget_time = time.map_or(BUDGET_TIME, |time| (time - limits.spent.duration).min(BUDGET_TIME));
-    let is_possible = arrived > Rate::ZERO && budget_bytes >= MIN_BYTES && budget_time >= MIN_TIME;
+    let budget_bytes = limits.bytes_left(bytes).min(MAX_BUDGET_BYTES);
+    let budget_time = time.map_or(MAX_BUDGET_TIME, |time| (time - limits.spent.duration).min(MAX_BUDGET_TIME));
+    let is_possible = arrived > Rate::ZERO && budget_bytes >= MIN_TRAIN_BYTES && budget_time >= MIN_TRAIN_TIME;
     is_possible.then(|| {
-        LongTrains::new(LongTrainsConfig {
+        LongTrains::new(VaryingLinkConfig {
             rate: arrived,
-            turn: cycle.turn,
+            turn: cycle.period,
             max_packet: limits.max_packet,
             max_packets: limits.max_packets(),
             budget_bytes,
@@ -40,14 +45,14 @@ pub(crate) fn probe(cycle: &Cycle, arrived: Rate, plan: &MeasurementPlan, limits
 }
 
 /// The outcome in the light of long trains: their value, if they tell, and if it passed in an even longer train.
-pub(crate) fn judge(
+pub(crate) fn interpret_varying_link(
     found: Option<&VaryingLink>,
-    cycle: &Cycle,
-    sustained: Option<&Sustained>,
+    cycle: &AggregationCycle,
+    sustained: Option<&PolicingResult>,
     order: Option<ServiceOrder>,
     outcome: Outcome,
 ) -> Outcome {
-    let is_one_queue = order == Some(ServiceOrder::AsSent);
+    let is_one_queue = order == Some(ServiceOrder::Fifo);
     let Some(link) = found.filter(|link| (is_one_queue || !is_hidden(link, cycle)) && !is_refuted(link, sustained))
     else {
         return outcome;
@@ -57,30 +62,30 @@ pub(crate) fn judge(
         let reason = format!(
             "{}: of {trains} long trains, some lost many packets without a longer queue: a policer may drop what exceeds its committed \
              rate",
-            cycle.what
+            cycle.description
         );
         return Outcome { reason: Some(reason.into()), ..outcome };
     }
     if link.gives_way {
         let reason = format!(
             "{}: in {trains} long trains, cross traffic gave way the more the longer they lasted, as TCP connections do",
-            cycle.what
+            cycle.description
         );
         return Outcome { reason: Some(reason.into()), ..outcome };
     }
     let width = available.high.as_f64() - available.low.as_f64();
-    if width > MAX_WIDTH * available.value.as_f64() {
+    if width > MAX_RELATIVE_WIDTH * available.value.as_f64() {
         let reason = format!(
             "{}: in {trains} long trains, the link carried from {slowest} to {fastest}, which varies too much to tell what it leaves on \
              average",
-            cycle.what
+            cycle.description
         );
         return Outcome { reason: Some(reason.into()), ..outcome };
     }
     let mut warnings = outcome.warnings;
     warnings.push(format!(
         "{}: the value is the mean over {trains} long trains, in which the link carried from {slowest} to {fastest}",
-        cycle.what
+        cycle.description
     ));
     Outcome {
         available: Some(*available),
@@ -96,15 +101,15 @@ pub(crate) fn judge(
 }
 
 /// Whether there may be cross traffic in queues of its own, of which the trains see nothing.
-fn is_hidden(link: &VaryingLink, cycle: &Cycle) -> bool {
+fn is_hidden(link: &VaryingLink, cycle: &AggregationCycle) -> bool {
     let carried = link.available.value.as_f64() + link.cross.as_f64();
     let is_steady = link.spread.as_f64() < MIN_SPREAD_PART * carried;
-    link.cross.as_f64() < MIN_CROSS_PART * carried && (is_steady || !cycle.is_of_link)
+    link.cross.as_f64() < MIN_CROSS_TRAFFIC_PART * carried && (is_steady || !cycle.is_due_to_link)
 }
 
 /// Whether less arrived of an even longer train, as behind a token bucket, than the link left of the slowest of these.
-fn is_refuted(link: &VaryingLink, sustained: Option<&Sustained>) -> bool {
-    let Some(Sustained::Limited(Limiter { delivered, doubt, .. })) = sustained else { return false };
+fn is_refuted(link: &VaryingLink, sustained: Option<&PolicingResult>) -> bool {
+    let Some(PolicingResult::Limited(Limiter { delivered, doubt, .. })) = sustained else { return false };
     let least = link.available.low.as_f64().min(link.carried.0.as_f64() - link.cross.as_f64());
     least > delivered.as_f64() + doubt.as_f64()
 }
@@ -130,7 +135,7 @@ mod tests {
         let limited = |mbit| {
             let (delivered, sent, doubt) = (Rate::from_mbit(mbit), Rate::from_mbit(50), Rate::from_mbit(1));
             let (policing, excess_bytes, available, committed_rate, burst_bytes) = (None, 0, None, None, None);
-            Sustained::Limited(Limiter {
+            PolicingResult::Limited(Limiter {
                 policing,
                 delivered,
                 sent,

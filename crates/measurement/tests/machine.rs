@@ -2,7 +2,7 @@
 
 use kumade_measurement::report::DirectionReport;
 use kumade_measurement::{
-    CarriedTrain, Clocks, Coalescing, Directions, Event, Failure, LoadRecord, LoadRequest, Measurement,
+    Clocks, Coalescing, DeliveredTrain, Directions, Event, Failure, LoadRecord, LoadRequest, Measurement,
     MeasurementPlan, OpenRequest, Opened, Purpose, Report, RequestedBudget, SendRequest, Session, Step,
     TransportChoice,
 };
@@ -69,16 +69,16 @@ impl Path {
                     self.opened.push(request);
                     self.now += Span::from_millis(20);
                     match request.transport {
-                        Transport::Udp if !self.udp => measurement.not_opened("no answer"),
-                        Transport::Udp => measurement.opened(self.open(0), self.now),
-                        _ => measurement.opened(self.open(request.connections.into()), self.now),
+                        Transport::Udp if !self.udp => measurement.transport_failed("no answer"),
+                        Transport::Udp => measurement.transport_opened(self.open(0), self.now),
+                        _ => measurement.transport_opened(self.open(request.connections.into()), self.now),
                     }
                 }
-                Step::Send(request) => measurement.carried(self.carry(request)),
+                Step::Send(request) => measurement.train_delivered(self.carry(request)),
                 Step::Load(request) => {
                     match request.direction {
-                        Direction::Up => measurement.loaded(&self.fill(&request)),
-                        Direction::Down => measurement.not_loaded("the server is old"),
+                        Direction::Up => measurement.load_completed(&self.fill(&request)),
+                        Direction::Down => measurement.load_failed("the server is old"),
                     }
                     self.loads.push(request);
                 }
@@ -93,11 +93,11 @@ impl Path {
         Opened { max_packet: self.host_mtu, is_size_known: false, connections, warnings: Vec::new() }
     }
 
-    fn carry(&mut self, request: SendRequest) -> CarriedTrain {
+    fn carry(&mut self, request: SendRequest) -> DeliveredTrain {
         self.now += request.wait;
         let record = self.pass(&request.train);
         let connections = self.opened.last().filter(|open| open.transport != Transport::Udp);
-        let carried = CarriedTrain {
+        let carried = DeliveredTrain {
             packets: record.packets.len() as u64,
             bytes: record.packets.iter().map(|packet| u64::from(packet.size)).sum(),
             record,
@@ -291,7 +291,7 @@ fn long_trains_measure_a_link_whose_packets_arrive_in_batches_while_its_rate_var
     assert_eq!(available.covers(path.rate), Some(true), "{available:?}");
     assert!((240..360).contains(&(available.value.bits_per_second() / 1_000_000)), "{available:?}");
     assert!(up.warnings.iter().any(|warning| warning.contains("the mean over")), "{:?}", up.warnings);
-    assert_eq!(path.purposes().last(), Some(&(Purpose::LongTrains, Direction::Up)));
+    assert_eq!(path.purposes().last(), Some(&(Purpose::VaryingLink, Direction::Up)));
 }
 
 #[test]
@@ -330,9 +330,9 @@ fn the_path_is_filled_at_the_very_end_over_connections_of_its_own() {
     let places: Vec<_> = path.events.iter().map(|event| matches!(event, Event::LoadDone { .. })).collect();
     assert!(places.is_sorted() && places.iter().filter(|done| **done).count() == 2, "{:?}", path.events);
     let up = report.up.unwrap().load.unwrap();
-    assert_eq!(up.grade().as_deref(), Some("C"), "{up:?}");
+    assert_eq!(up.describe_grade().as_deref(), Some("C"), "{up:?}");
     let down = report.down.unwrap().load.unwrap();
-    assert_eq!((down.grade(), down.reason.as_deref()), (None, Some("the server is old")));
+    assert_eq!((down.describe_grade(), down.reason.as_deref()), (None, Some("the server is old")));
 }
 
 #[test]

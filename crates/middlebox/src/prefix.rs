@@ -51,7 +51,12 @@ impl Prefixes {
     pub(crate) fn new(pairs: &[PrefixPair]) -> Result<Self, ConfigError> {
         if pairs.len() > MAX_PAIRS {
             let remedy = "give at most 64, or join neighbouring prefixes";
-            return Err(ConfigError::of("prefix translation")("pairs", pairs.len().to_string(), "too many", remedy));
+            return Err(ConfigError::for_part("prefix translation")(
+                "pairs",
+                pairs.len().to_string(),
+                "too many",
+                remedy,
+            ));
         }
         for (at, pair) in pairs.iter().enumerate() {
             check(pair, &pairs[..at])?;
@@ -168,7 +173,7 @@ fn sum(prefix: Ipv6Net) -> u16 {
 fn check(pair: &PrefixPair, earlier: &[PrefixPair]) -> Result<(), ConfigError> {
     let error = |problem, remedy| {
         let both = format!("{} to {}", pair.internal, pair.external);
-        ConfigError::of("prefix translation")("pair", both, problem, remedy)
+        ConfigError::for_part("prefix translation")("pair", both, problem, remedy)
     };
     let (internal, external) = (pair.internal, pair.external);
     if internal.addr().is_ipv4() != external.addr().is_ipv4() {

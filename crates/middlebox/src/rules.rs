@@ -95,7 +95,7 @@ impl Rule {
     /// A value is out of range; the error names it and says what to give instead.
     pub fn check(&self) -> Result<(), ConfigError> {
         let Rule::LimitSyns { per_second, burst } = *self else { return Ok(()) };
-        let error = ConfigError::of("SYN limit");
+        let error = ConfigError::for_part("SYN limit");
         for (name, value) in [("rate", per_second), ("burst", burst)] {
             if value == 0 {
                 let remedy = "give at least 1, or refuse TCP altogether";

@@ -37,7 +37,12 @@ impl Translator {
         {
             let remedy = "translate each address by one rule only";
             let (name, problem) = ("external address", "which belongs to a translated prefix");
-            return Err(ConfigError::of("address translation")(name, nat.external().to_string(), problem, remedy));
+            return Err(ConfigError::for_part("address translation")(
+                name,
+                nat.external().to_string(),
+                problem,
+                remedy,
+            ));
         }
         Ok(Translator { prefixes, stateful })
     }

@@ -1,27 +1,30 @@
 //! The sending end of several paths.
 
-use crate::bond_config::BondConfig;
-use crate::bond_outgoing::{Transmission, Waiting};
-use crate::bond_queue::BondQueues;
-use crate::carried_data::CarriedData;
-use crate::carrier_choice::{CarrierChoice, CarrierKind, CarrierView};
-use crate::choice::{Class, PathChoice, Turns};
-use crate::choice_flows::FlowTable;
-use crate::connection_count::{ConnectionCount, ConnectionsView};
-use crate::large_packets::LargePackets;
-use crate::path_carrier::CarrierState;
-use crate::path_id::PathId;
-use crate::path_report::Report;
-use crate::path_state::{FlowControl, Path, PathStatus};
+use crate::bond::config::BondConfig;
+use crate::bond::outgoing::{Transmission, WaitingPacket};
+use crate::bond::queue::BondQueues;
+use crate::large_packets::LargePacketLimit;
+use crate::outer_transport::connection_count::{ConnectionCountControl, ConnectionsSample};
+use crate::outer_transport::in_flight_control::StreamDelivery;
+use crate::outer_transport::in_flight_data::InFlightData;
+use crate::outer_transport::selector::{OuterTransport, TransportSample, TransportSelector};
+use crate::path::id::PathId;
+use crate::path::report::PathReport;
+use crate::path::shared_set::SharedPaths;
+use crate::path::state::{FlowControl, PathSender, PathStatus};
+use crate::scheduler::flow_table::FlowTable;
+use crate::scheduler::path_scheduler::{PathEstimate, PathScheduler, PathSet};
+use crate::scheduler::policy::{PathPolicy, TrafficClass, WeightedRoundRobin};
 use crate::sequencer::Sequencer;
-use crate::shared_paths::SharedPaths;
-use crate::use_several::{PathEstimate, PathSet, UseSeveral};
 use kumade_link::Label;
 use kumade_packet::Payload;
 use kumade_units::{ConfigError, Rate, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
+pub(crate) mod config;
+pub(crate) mod outgoing;
 mod placing;
+pub(crate) mod queue;
 mod sending;
 
 /// The sending end of several paths: what waits, which path takes it when, and its number.
@@ -36,63 +39,63 @@ mod sending;
 /// and the queue for all paths hold packets, they take turns by the numbers of their active flows.
 ///
 /// Packets are numbered when they leave ([`Sequencer`]), from the [`Bond`]'s start on: the far end's
-/// [`Resequencer`](crate::Resequencer) is made anew with it. Copies of a packet ([`PathChoice::Redundant`]) have the same
+/// [`Resequencer`](crate::Resequencer) is made anew with it. Copies of a packet ([`PathPolicy::Redundant`]) have the same
 /// number. It is given when the first of them leaves, and tells which counters the others are going to have.
 #[derive(Debug)]
 pub struct Bond<P> {
-    choice: PathChoice,
-    paths: Vec<Path>,
+    policy: PathPolicy,
+    paths: Vec<PathSender>,
     /// Others send on them, too.
     is_shared: bool,
     /// Which of them take packets, where some are datagrams and some connections.
-    carriers: Option<CarrierChoice>,
+    transport_selector: Option<TransportSelector>,
     /// When no path was up the last time.
-    none_up: Option<Time>,
+    last_all_down: Option<Time>,
     /// Of connections, those that take packets of the queue for all.
-    bulk_connections: ConnectionCount,
+    bulk_connections: ConnectionCountControl,
     /// Packets waited when all had been sent for which there was room.
     is_backlogged: bool,
     queues: BondQueues<P>,
     sequencer: Sequencer,
     flows: FlowTable,
-    several: UseSeveral,
-    turns: Turns,
+    path_selector: PathScheduler,
+    round_robin: WeightedRoundRobin,
     /// What each path has sent for its rate, in seconds.
-    served: Vec<f64>,
-    decide_at: Time,
+    served_seconds: Vec<f64>,
+    next_decision: Time,
     /// What the fastest path carries.
-    fastest: Rate,
+    fastest_capacity: Rate,
     /// A packet of a long flow waits no longer for a path that loses less.
     max_loss_wait: Span,
     /// When it was to be called again, and how much later it was.
-    due: Option<Time>,
-    late: Span,
+    next_call: Option<Time>,
+    lateness: Span,
     events: VecDeque<PathEvent>,
     /// Packets of flows that change their place, by flow.
-    held: BTreeMap<u64, VecDeque<(Waiting<P>, Label)>>,
+    held_by_flow: BTreeMap<u64, VecDeque<(WaitingPacket<P>, Label)>>,
     /// Of all flows.
     held_packets: usize,
-    overflowed: u64,
+    overflow_drops: u64,
     /// Every path passes packets of this length.
-    passed_by_all: u32,
+    common_max_bytes: u32,
     /// Packets that no path passes.
     oversized: Vec<P>,
-    merge: Option<Merge<P>>,
-    large_packets: LargePackets,
-    read_payload: Option<ReadPayload<P>>,
+    merge: Option<MergePackets<P>>,
+    large_packets: LargePacketLimit,
+    read_payload: Option<ReadPayloadFn<P>>,
     /// Datagrams dropped, since they had waited too long.
-    stale: u64,
-    carried: CarriedData,
+    stale_drops: u64,
+    in_flight_data: InFlightData,
     /// Packets that were not sent, since carriers had their data.
-    repeated: u64,
+    suppressed_retransmissions: u64,
 }
 
 /// Appends the second packet to the first one, if that may stand for both and is no longer than so many bytes then. Returns
 /// its length, in bytes.
-pub type Merge<P> = fn(&mut P, &P, usize) -> Option<u32>;
+pub type MergePackets<P> = fn(&mut P, &P, usize) -> Option<u32>;
 
 /// Reads what a packet carries.
-pub type ReadPayload<P> = fn(&P) -> Payload;
+pub type ReadPayloadFn<P> = fn(&P) -> Payload;
 
 /// A path has come or gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,11 +108,11 @@ pub enum PathEvent {
 
 /// What ends within this after no path was up has failed for the same cause: the connections of a host wait for their
 /// retransmission timers at most for so long.
-const COMMON_FAILURE: Span = Span::from_secs(2);
+const COMMON_FAILURE_WINDOW: Span = Span::from_secs(2);
 const DECISION_INTERVAL: Span = Span::from_millis(250);
 /// A packet of a long flow waits for a path that loses less no longer than for this part of the round trip: CUBIC reduces
 /// its window to 7/10, and with so much in the queue the paths stay busy all the same.
-const LOSS_WAIT_PER_ROUND_TRIP: f64 = 3.0 / 7.0;
+const LOSS_WAIT_ROUND_TRIP_FRACTION: f64 = 3.0 / 7.0;
 /// Well below what the queue discipline takes for too long.
 const MAX_LOSS_WAIT: Span = Span::from_millis(10);
 
@@ -119,7 +122,7 @@ impl<P: Clone> Bond<P> {
     /// # Errors
     /// There is no path or more than [`PathId::MAX_PATHS`], or the choice or the queue has a value out of range.
     pub fn new(config: &BondConfig, now: Time) -> Result<Self, ConfigError> {
-        Bond::sharing(config, &SharedPaths::new(&config.paths, 1, now), 0, now)
+        Bond::for_shard(config, &SharedPaths::new(&config.paths, 1, now), 0, now)
     }
 
     /// The same as shard number `shard` of several that have these paths in common. What they know of the paths' rates is
@@ -127,151 +130,164 @@ impl<P: Clone> Bond<P> {
     ///
     /// # Errors
     /// As [`Bond::new`]; or there are other numbers of paths or fewer shards in `paths`.
-    pub fn sharing(config: &BondConfig, paths: &SharedPaths, shard: usize, now: Time) -> Result<Self, ConfigError> {
+    pub fn for_shard(config: &BondConfig, paths: &SharedPaths, shard: usize, now: Time) -> Result<Self, ConfigError> {
         let count = config.paths.len();
         if !(1..=PathId::MAX_PATHS).contains(&count) {
-            let error = ConfigError::of("gateway");
+            let error = ConfigError::for_part("gateway");
             return Err(error("number of paths", count.to_string(), "out of range", "give 1 to 16 paths"));
         }
-        if paths.paths() != count || shard >= paths.shards() {
-            let error = ConfigError::of("gateway");
-            let value = format!("{} for shard {shard} of {}", paths.paths(), paths.shards());
+        if paths.path_count() != count || shard >= paths.shard_count() {
+            let error = ConfigError::for_part("gateway");
+            let value = format!("{} for shard {shard} of {}", paths.path_count(), paths.shard_count());
             return Err(error("shared paths", value, "do not match", "give as many as the bond has"));
         }
-        config.choice.check(count)?;
-        let turns = match &config.choice {
-            PathChoice::Ratio { shares, unit } => Turns::new(shares, *unit),
-            _ => Turns::new(&[1], Default::default()),
+        config.policy.check_policy(count)?;
+        let turns = match &config.policy {
+            PathPolicy::Ratio { shares, unit } => WeightedRoundRobin::new(shares, *unit),
+            _ => WeightedRoundRobin::new(&[1], Default::default()),
         };
         let mut bond = Bond {
-            choice: config.choice.clone(),
+            policy: config.policy.clone(),
             paths: config
                 .paths
                 .iter()
-                .zip(paths.parts(shard))
-                .map(|(path, part)| Path::new(*path, part, now))
+                .zip(paths.shard_paths(shard))
+                .map(|(path, part)| PathSender::new(*path, part, now))
                 .collect(),
-            is_shared: paths.shards() > 1,
-            carriers: None,
-            none_up: None,
-            bulk_connections: ConnectionCount::new(),
+            is_shared: paths.shard_count() > 1,
+            transport_selector: None,
+            last_all_down: None,
+            bulk_connections: ConnectionCountControl::new(),
             is_backlogged: false,
             queues: BondQueues::new(&config.queue, count, config.seed)?,
             sequencer: Sequencer::new(),
             flows: FlowTable::new(now),
-            several: UseSeveral::default(),
-            turns,
-            served: vec![0.0; count],
-            decide_at: now,
-            fastest: Rate::default(),
+            path_selector: PathScheduler::default(),
+            round_robin: turns,
+            served_seconds: vec![0.0; count],
+            next_decision: now,
+            fastest_capacity: Rate::default(),
             max_loss_wait: MAX_LOSS_WAIT,
-            due: None,
-            late: Span::ZERO,
+            next_call: None,
+            lateness: Span::ZERO,
             events: VecDeque::new(),
-            held: BTreeMap::new(),
+            held_by_flow: BTreeMap::new(),
             held_packets: 0,
-            overflowed: 0,
-            passed_by_all: u32::MAX,
+            overflow_drops: 0,
+            common_max_bytes: u32::MAX,
             oversized: Vec::new(),
             merge: None,
-            large_packets: LargePackets::default(),
+            large_packets: LargePacketLimit::default(),
             read_payload: None,
-            stale: 0,
-            carried: CarriedData::default(),
-            repeated: 0,
+            stale_drops: 0,
+            in_flight_data: InFlightData::default(),
+            suppressed_retransmissions: 0,
         };
-        bond.note_carriers(now);
+        bond.record_transport_views(now);
         Ok(bond)
     }
 
     /// A packet arrives. The queue discipline may drop it, or another one.
-    pub fn offer(&mut self, packet: P, label: Label, class: Class, now: Time) {
-        self.place(Waiting { content: packet, marked: false, class, since: now, place: None }, label, now);
+    pub fn enqueue(&mut self, packet: P, label: Label, class: TrafficClass, now: Time) {
+        self.place_packet(
+            WaitingPacket {
+                content: packet,
+                is_ecn_marked: false,
+                delivery_order: class,
+                queued_at: now,
+                number: None,
+            },
+            label,
+            now,
+        );
     }
 
     /// What is to be sent now.
-    pub fn next(&mut self, now: Time) -> Option<Transmission<P>> {
-        if let Some(due) = self.due.take() {
-            self.late = (now - due).max(Span::ZERO);
+    pub fn next_transmission(&mut self, now: Time) -> Option<Transmission<P>> {
+        if let Some(due) = self.next_call.take() {
+            self.lateness = (now - due).max(Span::ZERO);
         }
         self.advance(now);
-        let next = self.probe(now).or_else(|| self.packet(now));
+        let next = self.next_probe(now).or_else(|| self.next_packet(now));
         if next.is_none() {
-            self.due = self.deadline();
+            self.next_call = self.deadline();
             self.is_backlogged = self.queues.has_shared();
-            self.tell_waiting();
+            self.publish_waiting_flows();
         }
         next
     }
 
     /// Has the other shards know for which paths packets wait here.
-    fn tell_waiting(&self) {
+    fn publish_waiting_flows(&self) {
         if !self.is_shared {
             return;
         }
-        let up = self.up();
-        for path in self.ids() {
-            let waits = up.contains(path) && self.has_work(path, up);
-            let own = if self.queues.has_own(path) { self.flows.own_flows(path) } else { 0 };
+        let up = self.paths_up();
+        for path in self.path_ids() {
+            let waits = up.contains(path) && self.has_packets_for(path, up);
+            let own = if self.queues.has_path_queue(path) { self.flows.bound_flows(path) } else { 0 };
             let shared = if self.queues.has_shared() { self.flows.long_flows() } else { 0 };
-            self.path(path).set_waiting(if waits { own + shared } else { 0 });
+            self.path(path).set_waiting_flows(if waits { own + shared } else { 0 });
         }
     }
 
     /// When to call [`Bond::next`] again.
     pub fn deadline(&self) -> Option<Time> {
-        let states = self.paths.iter().filter_map(Path::deadline);
-        let up = self.up();
-        let ready = self.ids().filter(|path| self.has_work(*path, up)).filter_map(|path| self.path(path).ready_at());
+        let states = self.paths.iter().filter_map(PathSender::deadline);
+        let up = self.paths_up();
+        let ready = self
+            .path_ids()
+            .filter(|path| self.has_packets_for(*path, up))
+            .filter_map(|path| self.path(path).ready_at());
         states.chain(ready).min()
     }
 
     /// A report of the far end about a path has arrived.
-    pub fn report(&mut self, path: PathId, report: &Report, now: Time) {
+    pub fn receive_report(&mut self, path: PathId, report: &PathReport, now: Time) {
         let Some(state) = self.paths.get_mut(path.index()) else { return };
-        self.sequencer.reported(path, report.highest);
-        if state.report(report, now) {
+        self.sequencer.counter_reported(path, report.highest_counter);
+        if state.record_report(report, now) {
             self.events.push_back(PathEvent::Up(path));
-            self.begin_to_use(path, now);
+            self.start_path(path, now);
         }
     }
 
-    fn begin_to_use(&mut self, path: PathId, now: Time) {
+    fn start_path(&mut self, path: PathId, now: Time) {
         // It begins with what the others have already sent.
-        let others = self.served.iter().copied().fold(0.0, f64::max);
-        self.served[path.index()] = self.served[path.index()].max(others);
-        self.decide(now);
+        let others = self.served_seconds.iter().copied().fold(0.0, f64::max);
+        self.served_seconds[path.index()] = self.served_seconds[path.index()].max(others);
+        self.update_scheduler(now);
     }
 
     /// Takes a path out of use, or back into it, whatever it answers: its interface went, or an operator wants it so.
-    pub fn enable(&mut self, path: PathId, enabled: bool, now: Time) {
-        if self.paths.get_mut(path.index()).is_some_and(|path| path.enable(enabled, now)) {
-            self.lost_path(path, now);
+    pub fn set_enabled(&mut self, path: PathId, enabled: bool, now: Time) {
+        if self.paths.get_mut(path.index()).is_some_and(|path| path.set_enabled(enabled, now)) {
+            self.handle_path_failure(path, now);
         }
     }
 
     /// How the carrier of a path does now, where that controls the flow
     /// ([`FlowControl::Backpressure`](crate::FlowControl)). To be told before [`Bond::next`].
-    pub fn set_carrier(&mut self, path: PathId, state: CarrierState, now: Time) {
-        let is_up = self.paths.get(path.index()).is_some_and(Path::is_up);
-        if !is_up && self.up().is_empty() {
-            self.none_up = Some(now);
+    pub fn update_transport(&mut self, path: PathId, state: StreamDelivery, now: Time) {
+        let is_up = self.paths.get(path.index()).is_some_and(PathSender::is_up);
+        if !is_up && self.paths_up().is_empty() {
+            self.last_all_down = Some(now);
         }
-        let all_failed = self.none_up.is_some_and(|none_up| now - none_up < COMMON_FAILURE);
+        let all_failed = self.last_all_down.is_some_and(|none_up| now - none_up < COMMON_FAILURE_WINDOW);
         let Some(path_state) = self.paths.get_mut(path.index()) else { return };
-        if path_state.set_carrier(state, all_failed, now) {
+        if path_state.update_transport(state, all_failed, now) {
             self.events.push_back(PathEvent::Up(path));
-            self.begin_to_use(path, now);
+            self.start_path(path, now);
         }
-        self.carried.delivered(path, state.acknowledged);
+        self.in_flight_data.record_delivered(path, state.acknowledged_bytes);
     }
 
     /// Something else carries a path from now on, which adds so many bytes to each packet: the far end has written by that.
     pub fn set_flow_control(&mut self, path: PathId, flow_control: FlowControl, overhead_bytes: u32, now: Time) {
         if let Some(state) = self.paths.get_mut(path.index()) {
             state.set_flow_control(flow_control, overhead_bytes, now);
-            self.carried.lost(path);
-            self.note_carriers(now);
+            self.in_flight_data.clear_path(path);
+            self.record_transport_views(now);
         }
     }
 
@@ -289,32 +305,32 @@ impl<P: Clone> Bond<P> {
         let was_up = state.is_up();
         let before = state.set_max_bytes(bytes);
         let is_up = state.is_up();
-        self.passed_by_all = self.paths.iter().filter_map(Path::max_bytes).min().unwrap_or(0);
+        self.common_max_bytes = self.paths.iter().filter_map(PathSender::max_bytes).min().unwrap_or(0);
         match (was_up, is_up) {
-            (false, true) => self.begin_to_use(path, now),
-            (true, false) => self.choose_carrier(now),
+            (false, true) => self.start_path(path, now),
+            (true, false) => self.select_transport(now),
             _ => {}
         }
         if bytes < before {
-            self.move_own(path, now);
+            self.reassign_path_queue(path, now);
         }
     }
 
     /// The length of the longest packet that may stand for segments, in bytes, where carriers control the flow; `None` where
     /// every packet travels alone. All of such a packet arrives with its last octet.
-    pub fn max_large_packet(&self) -> Option<usize> {
+    pub fn max_large_packet_bytes(&self) -> Option<usize> {
         self.large_packets.max_bytes()
     }
 
     /// Packets that follow each other in the queue for all paths may leave as one, where carriers control the flow.
-    pub fn merge_by(&mut self, merge: Merge<P>) {
+    pub fn set_merge(&mut self, merge: MergePackets<P>) {
         self.merge = Some(merge);
     }
 
     /// Where carriers control the flow, packets that are of no use are not sent: data that TCP connections inside repeat while
     /// carriers, which repeat by themselves what is lost, still have it; and of steady flows of datagrams those that have waited
     /// too long.
-    pub fn drop_useless_by(&mut self, read: ReadPayload<P>) {
+    pub fn set_payload_reader(&mut self, read: ReadPayloadFn<P>) {
         self.read_payload = Some(read);
     }
 
@@ -330,173 +346,175 @@ impl<P: Clone> Bond<P> {
 
     /// What is known of a path.
     pub fn status(&self, path: PathId) -> Option<PathStatus> {
-        self.paths.get(path.index()).map(Path::status)
+        self.paths.get(path.index()).map(PathSender::status)
     }
 
     /// Whether any path carries packets.
     pub fn is_up(&self) -> bool {
-        !self.up().is_empty()
+        !self.paths_up().is_empty()
     }
 
     /// What carries packets now; none while no path is up.
-    pub fn carrier(&self) -> Option<CarrierKind> {
-        self.in_use().iter().next().map(|path| self.path(path).flow_control().into())
+    pub fn current_transport(&self) -> Option<OuterTransport> {
+        self.paths_in_use().iter().next().map(|path| self.path(path).flow_control().into())
     }
 
     /// The paths that long flows use together now.
     pub fn long_flow_paths(&self) -> PathSet {
-        self.several.set()
+        self.path_selector.paths()
     }
 
     /// Packets that the queue disciplines have dropped.
-    pub fn dropped(&self) -> u64 {
-        self.queues.dropped() + self.overflowed + self.stale
+    pub fn dropped_packets(&self) -> u64 {
+        self.queues.dropped_packets() + self.overflow_drops + self.stale_drops
     }
 
     /// Packets that were not sent, since carriers still had their data.
-    pub fn repeated(&self) -> u64 {
-        self.repeated
+    pub fn suppressed_retransmissions(&self) -> u64 {
+        self.suppressed_retransmissions
     }
 
     /// Packets that wait.
-    pub fn queued(&self) -> usize {
-        self.queues.packets() + self.held_packets
+    pub fn queued_packets(&self) -> usize {
+        self.queues.queued_packets() + self.held_packets
     }
 
-    fn ids(&self) -> impl Iterator<Item = PathId> + use<P> {
+    fn path_ids(&self) -> impl Iterator<Item = PathId> + use<P> {
         PathId::all().take(self.paths.len())
     }
 
-    fn path(&self, path: PathId) -> &Path {
+    fn path(&self, path: PathId) -> &PathSender {
         &self.paths[path.index()]
     }
 
-    fn up(&self) -> PathSet {
-        PathSet::of(self.ids().filter(|path| self.path(*path).is_up()))
+    fn paths_up(&self) -> PathSet {
+        PathSet::from_paths(self.path_ids().filter(|path| self.path(*path).is_up()))
     }
 
     /// Those that are up of the carrier that is in use.
-    fn in_use(&self) -> PathSet {
-        let up = self.up();
-        let Some(carrier) = self.carriers.as_ref().map(CarrierChoice::current) else { return up };
-        let in_use = PathSet::of(up.iter().filter(|path| self.path(*path).flow_control() == carrier.into()));
+    fn paths_in_use(&self) -> PathSet {
+        let up = self.paths_up();
+        let Some(carrier) = self.transport_selector.as_ref().map(TransportSelector::current) else { return up };
+        let in_use = PathSet::from_paths(up.iter().filter(|path| self.path(*path).flow_control() == carrier.into()));
         if in_use.is_empty() { up } else { in_use }
     }
 
     /// Whether a path takes packets of the queue for all, where each that has room does.
-    fn is_available(&self, path: PathId) -> bool {
-        self.for_bulk().contains(path)
+    fn is_bulk_path(&self, path: PathId) -> bool {
+        self.bulk_paths().contains(path)
     }
 
     /// The paths that take packets of the queue for all, where each that has room does.
-    fn for_bulk(&self) -> PathSet {
-        let (in_use, reserved) = (self.in_use(), self.reserved());
+    fn bulk_paths(&self) -> PathSet {
+        let (in_use, reserved) = (self.paths_in_use(), self.reserved_paths());
         let bulk = in_use.iter().filter(|path| !reserved.contains(*path));
-        PathSet::of(bulk.take(if reserved.is_empty() { usize::MAX } else { self.bulk_connections.count() }))
+        PathSet::from_paths(bulk.take(if reserved.is_empty() { usize::MAX } else { self.bulk_connections.count() }))
     }
 
     /// Has the number of connections follow what the path holds.
-    fn count_connections(&mut self) {
-        let reserved = self.reserved();
+    fn update_connection_count(&mut self) {
+        let reserved = self.reserved_paths();
         if reserved.is_empty() {
             return;
         }
-        let bulk = self.for_bulk();
+        let bulk = self.bulk_paths();
         let statuses: Vec<_> = bulk.iter().map(|path| self.path(path).status()).collect();
         let Some(least) = statuses.iter().filter_map(|status| status.min_round_trip).min() else { return };
-        let carriers: Vec<_> = bulk.iter().filter_map(|path| self.path(path).carrier()).collect();
+        let carriers: Vec<_> = bulk.iter().filter_map(|path| self.path(path).in_flight_control()).collect();
         // While lost data is repeated, round trips are of the past.
-        let queues = carriers.iter().filter(|carrier| !carrier.is_recovering()).map(|carrier| carrier.queue());
-        self.bulk_connections.update(&ConnectionsView {
+        let queues = carriers.iter().filter(|carrier| !carrier.is_recovering()).map(|carrier| carrier.queue_delay());
+        self.bulk_connections.update(&ConnectionsSample {
             rate: Rate::from_bits_per_second(statuses.iter().map(|status| status.rate.bits_per_second()).sum()),
-            least,
-            queue: queues.min().unwrap_or_default(),
+            min_round_trip: least,
+            queue_delay: queues.min().unwrap_or_default(),
             are_limited: carriers.iter().any(|carrier| carrier.is_limited()),
-            available: self.in_use().len() - reserved.len(),
+            available_connections: self.paths_in_use().len() - reserved.len(),
         });
     }
 
     /// Has a carrier chosen if the paths have two.
-    fn note_carriers(&mut self, now: Time) {
-        let is_paced = |path: &Path| path.flow_control() == FlowControl::Pacing;
+    fn record_transport_views(&mut self, now: Time) {
+        let is_paced = |path: &PathSender| path.flow_control() == FlowControl::Pacing;
         let paced = self.paths.iter().filter(|path| is_paced(path)).count();
-        let has_both = self.choice == PathChoice::Available && (1..self.paths.len()).contains(&paced);
-        self.carriers = has_both.then(|| self.carriers.take().unwrap_or_else(|| CarrierChoice::new(now)));
+        let has_both = self.policy == PathPolicy::LeastSent && (1..self.paths.len()).contains(&paced);
+        self.transport_selector =
+            has_both.then(|| self.transport_selector.take().unwrap_or_else(|| TransportSelector::new(now)));
     }
 
-    fn choose_carrier(&mut self, now: Time) {
-        let Some(mut carriers) = self.carriers.take() else { return };
-        let mut views = [CarrierView::default(); 2];
+    fn select_transport(&mut self, now: Time) {
+        let Some(mut carriers) = self.transport_selector.take() else { return };
+        let mut views = [TransportSample::default(); 2];
         for path in &self.paths {
-            views[CarrierKind::from(path.flow_control()) as usize].add(path.is_up(), &path.status());
+            views[OuterTransport::from(path.flow_control()) as usize].add_path(path.is_up(), &path.status());
         }
         carriers.update(views, self.is_backlogged, now);
         let in_use = FlowControl::from(carriers.current());
-        self.paths.iter_mut().for_each(|path| path.set_spare(path.flow_control() != in_use, now));
-        self.carriers = Some(carriers);
+        self.paths.iter_mut().for_each(|path| path.set_standby(path.flow_control() != in_use, now));
+        self.transport_selector = Some(carriers);
     }
 
     /// Does what time brings: paths that have failed, decisions made anew.
     fn advance(&mut self, now: Time) {
-        for path in self.ids() {
-            if self.paths[path.index()].check(now) {
-                self.lost_path(path, now);
+        for path in self.path_ids() {
+            if self.paths[path.index()].check_health(now) {
+                self.handle_path_failure(path, now);
             }
         }
-        if now >= self.decide_at {
-            self.decide(now);
+        if now >= self.next_decision {
+            self.update_scheduler(now);
         }
     }
 
-    fn decide(&mut self, now: Time) {
-        self.decide_at = now + DECISION_INTERVAL;
-        if self.up().is_empty() {
-            self.paths.iter_mut().for_each(|path| path.lift_hold(now));
+    fn update_scheduler(&mut self, now: Time) {
+        self.next_decision = now + DECISION_INTERVAL;
+        if self.paths_up().is_empty() {
+            self.paths.iter_mut().for_each(|path| path.end_hold_down(now));
         }
-        self.choose_carrier(now);
-        self.fastest = self.paths.iter().map(|path| path.rate().capacity()).max().unwrap_or_default();
-        let estimates: Vec<_> = self.ids().filter_map(|path| self.path(path).estimate(path, self.fastest)).collect();
-        self.several.update(&estimates, self.flows.long_flows(), now);
-        self.count_connections();
-        let carriers = self.for_bulk().iter().map(|path| self.paths[path.index()].carrier());
+        self.select_transport(now);
+        self.fastest_capacity = self.paths.iter().map(|path| path.rate().capacity()).max().unwrap_or_default();
+        let estimates: Vec<_> =
+            self.path_ids().filter_map(|path| self.path(path).path_estimate(path, self.fastest_capacity)).collect();
+        self.path_selector.update(&estimates, self.flows.long_flows(), now);
+        self.update_connection_count();
+        let carriers = self.bulk_paths().iter().map(|path| self.paths[path.index()].in_flight_control());
         self.large_packets.update(carriers.collect());
-        self.follow_round_trips();
+        self.update_codel_times();
     }
 
-    fn follow_round_trips(&mut self) {
+    fn update_codel_times(&mut self) {
         let longest_of = |paths: PathSet| paths.iter().filter_map(|path| self.path(path).status().min_round_trip).max();
-        let long_flows = longest_of(self.several.set()).map(Span::as_secs_f64).unwrap_or(f64::MAX);
-        let longest = longest_of(self.up()).unwrap_or_default();
+        let long_flows = longest_of(self.path_selector.paths()).map(Span::as_secs_f64).unwrap_or(f64::MAX);
+        let longest = longest_of(self.paths_up()).unwrap_or_default();
         self.max_loss_wait =
-            Span::from_secs_f64((long_flows * LOSS_WAIT_PER_ROUND_TRIP).min(MAX_LOSS_WAIT.as_secs_f64()));
+            Span::from_secs_f64((long_flows * LOSS_WAIT_ROUND_TRIP_FRACTION).min(MAX_LOSS_WAIT.as_secs_f64()));
         self.queues.set_codel_times(BondConfig::codel_times(longest));
     }
 
     /// What waited for a path that is gone waits for the others.
-    fn lost_path(&mut self, path: PathId, now: Time) {
+    fn handle_path_failure(&mut self, path: PathId, now: Time) {
         self.events.push_back(PathEvent::Down(path));
         self.sequencer.path_down(path);
-        self.carried.lost(path);
-        self.decide(now);
-        self.move_own(path, now);
+        self.in_flight_data.clear_path(path);
+        self.update_scheduler(now);
+        self.reassign_path_queue(path, now);
     }
 
     /// Whether the path's carrier repeats what was lost.
     fn is_recovering(&self, path: PathId) -> bool {
-        self.path(path).carrier().is_some_and(|carrier| carrier.is_recovering())
+        self.path(path).in_flight_control().is_some_and(|carrier| carrier.is_recovering())
     }
 }
 
-impl Path {
+impl PathSender {
     /// As a decision about long flows sees it.
-    fn estimate(&self, path: PathId, fastest: Rate) -> Option<PathEstimate> {
+    fn path_estimate(&self, path: PathId, fastest: Rate) -> Option<PathEstimate> {
         let status = self.is_up().then(|| self.status())?;
         Some(PathEstimate {
             path,
-            rate: self.rate().potential(fastest).as_f64(),
+            rate: self.rate().potential_rate(fastest).as_f64(),
             delay: status.base_delay?,
             round_trip: status.min_round_trip?,
-            loss: status.loss,
+            loss_ratio: status.loss_ratio,
         })
     }
 }

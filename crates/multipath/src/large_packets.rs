@@ -1,8 +1,8 @@
-use crate::path_carrier::CarrierControl;
+use crate::outer_transport::in_flight_control::InFlightControl;
 use kumade_units::{Rate, Span};
 
 /// The length of the longest packet that stands for segments, in bytes: six full ones; more save little.
-pub const MAX_LARGE_PACKET: usize = 9000;
+pub const MAX_LARGE_PACKET_BYTES: usize = 9000;
 
 /// How long packets may be that stand for segments.
 ///
@@ -11,72 +11,78 @@ pub const MAX_LARGE_PACKET: usize = 9000;
 /// is lost, and what follows in its flow waits with it: of a hundred, one may, so that a segment travels alone where one in
 /// a hundred is lost.
 #[derive(Debug, Default)]
-pub(crate) struct LargePackets {
+pub(crate) struct LargePacketLimit {
     max_bytes: Option<usize>,
     /// Of all carriers, when they were last looked at.
-    totals: (u64, u64),
+    last_totals: (u64, u64),
     /// Bytes delivered of late, and those repeated.
-    delivered: f64,
-    repeated: f64,
+    recent_delivered_bytes: f64,
+    recent_retransmitted_bytes: f64,
 }
 
-const TIME: Span = Span::from_millis(1);
+const MAX_SERIALIZATION_TIME: Span = Span::from_millis(1);
 const MIN_BYTES: usize = 3000;
 const SEGMENT_BYTES: f64 = 1500.0;
-const MAX_LOSS: f64 = 0.01;
+const MAX_LOSS_RATIO: f64 = 0.01;
 /// What remains of what was counted, four times a second.
-const MEMORY: f64 = 0.98;
+const DECAY_PER_UPDATE: f64 = 0.98;
 
-impl LargePackets {
+impl LargePacketLimit {
     /// In bytes, with headers; none where every packet travels alone.
     pub fn max_bytes(&self) -> Option<usize> {
         self.max_bytes
     }
 
     /// The paths that are up have these carriers, if they have any. To be told a few times a second.
-    pub fn update(&mut self, carriers: Option<Vec<&CarrierControl>>) {
+    pub fn update(&mut self, carriers: Option<Vec<&InFlightControl>>) {
         let carriers = carriers.filter(|carriers| !carriers.is_empty());
         self.max_bytes = carriers.map(|carriers| {
-            self.count(&carriers);
+            self.count_losses(&carriers);
             let rate = carriers.iter().filter_map(|carrier| carrier.rate()).map(Rate::as_f64).sum();
-            let in_time = (Rate::from_f64(rate).bytes_in(TIME) as usize).clamp(MIN_BYTES, MAX_LARGE_PACKET);
-            in_time.min(self.unharmed())
+            let in_time = (Rate::from_f64(rate).bytes_in(MAX_SERIALIZATION_TIME) as usize)
+                .clamp(MIN_BYTES, MAX_LARGE_PACKET_BYTES);
+            in_time.min(self.max_bytes_for_loss())
         });
     }
 
-    fn count(&mut self, carriers: &[&CarrierControl]) {
+    fn count_losses(&mut self, carriers: &[&InFlightControl]) {
         let sum = |(delivered, repeated), (more, again)| (delivered + more, repeated + again);
-        let totals = carriers.iter().map(|carrier| carrier.totals()).fold((0, 0), sum);
+        let totals = carriers.iter().map(|carrier| carrier.given_and_lost()).fold((0, 0), sum);
         // A carrier that has gone takes its own with it.
-        let delivered = totals.0.saturating_sub(self.totals.0) as f64;
-        let repeated = totals.1.saturating_sub(self.totals.1) as f64;
-        self.totals = totals;
-        self.delivered = self.delivered * MEMORY + delivered;
-        self.repeated = self.repeated * MEMORY + repeated;
+        let delivered = totals.0.saturating_sub(self.last_totals.0) as f64;
+        let repeated = totals.1.saturating_sub(self.last_totals.1) as f64;
+        self.last_totals = totals;
+        self.recent_delivered_bytes = self.recent_delivered_bytes * DECAY_PER_UPDATE + delivered;
+        self.recent_retransmitted_bytes = self.recent_retransmitted_bytes * DECAY_PER_UPDATE + repeated;
     }
 
     /// As much as arrives without a loss all but one time in a hundred.
-    fn unharmed(&self) -> usize {
-        let loss = self.repeated / self.delivered.max(1.0);
-        if loss > 0.0 { (SEGMENT_BYTES * (MAX_LOSS / loss).max(1.0)) as usize } else { MAX_LARGE_PACKET }
+    fn max_bytes_for_loss(&self) -> usize {
+        let loss = self.recent_retransmitted_bytes / self.recent_delivered_bytes.max(1.0);
+        if loss > 0.0 { (SEGMENT_BYTES * (MAX_LOSS_RATIO / loss).max(1.0)) as usize } else { MAX_LARGE_PACKET_BYTES }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path_carrier::CarrierState;
+    use crate::outer_transport::in_flight_control::StreamDelivery;
     use kumade_units::Time;
 
     /// With carriers that deliver 100 Mbit/s together, and repeat a part of it.
     fn after_a_while(loss: f64) -> Option<usize> {
-        let mut large = LargePackets::default();
-        let mut carriers = [(); 4].map(|()| CarrierControl::new(true, Time::ZERO));
+        let mut large = LargePacketLimit::default();
+        let mut carriers = [(); 4].map(|()| InFlightControl::new(true, Time::ZERO));
         for quarter in 1..=40_u64 {
             let acknowledged = quarter * 100_000_000 / 8 / 4 / 4;
             let repeated = (acknowledged as f64 * loss) as u64;
             let now = Time::ZERO + Span::from_millis(250) * quarter as i64;
-            let state = CarrierState { acknowledged, delivered: acknowledged, repeated, ..CarrierState::default() };
+            let state = StreamDelivery {
+                acknowledged_bytes: acknowledged,
+                delivered_bytes: acknowledged,
+                retransmitted_bytes: repeated,
+                ..StreamDelivery::default()
+            };
             carriers.iter_mut().for_each(|carrier| carrier.update(state, None, None, now));
             large.update(Some(carriers.iter().collect()));
         }
@@ -85,8 +91,8 @@ mod tests {
 
     #[test]
     fn they_are_long_where_nothing_is_lost_and_none_where_much_is() {
-        assert_eq!(after_a_while(0.0), Some(MAX_LARGE_PACKET));
-        assert_eq!(after_a_while(0.001), Some(MAX_LARGE_PACKET));
+        assert_eq!(after_a_while(0.0), Some(MAX_LARGE_PACKET_BYTES));
+        assert_eq!(after_a_while(0.001), Some(MAX_LARGE_PACKET_BYTES));
         let some = after_a_while(0.005).unwrap();
         assert!((2900..3100).contains(&some), "{some}");
         assert_eq!(after_a_while(0.02), Some(1500));
@@ -94,8 +100,8 @@ mod tests {
 
     #[test]
     fn they_are_short_on_slow_paths_and_none_where_nobody_controls_the_flow() {
-        let carrier = CarrierControl::new(true, Time::ZERO);
-        let mut large = LargePackets::default();
+        let carrier = InFlightControl::new(true, Time::ZERO);
+        let mut large = LargePacketLimit::default();
         large.update(Some(vec![&carrier]));
         assert_eq!(large.max_bytes(), Some(3000));
         large.update(None);

@@ -9,6 +9,6 @@ mod schedule;
 mod steady_rate;
 
 pub use paths::{MeasuredPaths, PathMeasurement};
-pub use ratio::{MAX_RATIO_SUM, ratio_of_rates};
+pub use ratio::{MAX_RATIO_SUM, rates_to_ratio};
 pub use schedule::{MeasurementSchedule, ScheduleConfig};
 pub use steady_rate::SteadyRate;

@@ -23,13 +23,13 @@ mod data;
 mod error;
 mod health;
 
-pub use data::{BUCKETS, Data, DataHeader, Predecessors};
+pub use data::{BUCKET_COUNT, Data, DataHeader, Predecessors};
 pub use error::{MessageError, VERSION};
 pub use health::{MtuQuery, Probe};
 
-use crate::path_report::Report;
+use crate::path::report::PathReport;
 use bytes::Reader;
-use health::{MTU_ANSWER, MTU_PROBE, PROBE, REPORT};
+use health::{MTU_ANSWER_KIND, MTU_PROBE_KIND, PROBE_KIND, REPORT_KIND};
 
 /// A message, read in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub enum Message<'a> {
     /// A question whether and how a path passes datagrams.
     Probe(Probe),
     /// What has arrived over the path.
-    Report(Report),
+    Report(PathReport),
     /// A question whether the path passes a datagram of this length.
     MtuProbe(MtuQuery),
     /// The probe of the path's MTU that has arrived: its number.
@@ -54,9 +54,9 @@ pub enum Message<'a> {
 }
 
 /// The first kind of those that belong to NAT sessions.
-pub const SESSION_KINDS: u8 = 8;
+pub const FIRST_SESSION_KIND: u8 = 8;
 
-const DATA: u8 = 0;
+const DATA_KIND: u8 = 0;
 
 impl<'a> Message<'a> {
     /// Reads the content of a datagram.
@@ -71,12 +71,12 @@ impl<'a> Message<'a> {
             return Err(MessageError::OtherVersion(version));
         }
         match kind {
-            DATA => Data::parse(reader).map(Message::Data),
-            PROBE => Probe::parse(reader, bytes.len()).map(Message::Probe),
-            REPORT => health::parse_report(reader).map(Message::Report),
-            MTU_PROBE => MtuQuery::parse(reader, bytes.len()).map(Message::MtuProbe),
-            MTU_ANSWER => health::parse_answer(reader).map(Message::MtuAnswer),
-            SESSION_KINDS.. => Ok(Message::Session { kind, body: reader.0 }),
+            DATA_KIND => Data::parse(reader).map(Message::Data),
+            PROBE_KIND => Probe::parse(reader, bytes.len()).map(Message::Probe),
+            REPORT_KIND => health::parse_report(reader).map(Message::Report),
+            MTU_PROBE_KIND => MtuQuery::parse(reader, bytes.len()).map(Message::MtuProbe),
+            MTU_ANSWER_KIND => health::parse_mtu_answer(reader).map(Message::MtuAnswer),
+            FIRST_SESSION_KIND.. => Ok(Message::Session { kind, body: reader.0 }),
             _ => Err(MessageError::UnknownKind(kind)),
         }
     }
@@ -88,7 +88,7 @@ impl<'a> Message<'a> {
             Message::Probe(probe) => probe.write(to),
             Message::Report(report) => health::write_report(report, to),
             Message::MtuProbe(probe) => probe.write(to),
-            Message::MtuAnswer(number) => health::write_answer(*number, to),
+            Message::MtuAnswer(number) => health::write_mtu_answer(*number, to),
             Message::Session { kind, body } => {
                 to.push(data::first_octet(kind & 15));
                 to.extend_from_slice(body);

@@ -45,7 +45,7 @@ mod timers;
 
 pub use action::NatAction;
 pub use config::NatConfig;
-pub use life::Life;
+pub use life::Incarnation;
 pub use message::{NatContent, NatMessage, RefusalReason};
 pub use peer::NatPeer;
 pub use rule::{DividedRule, RestoredRule};

@@ -1,4 +1,4 @@
-use crate::path_id::PathId;
+use crate::path::id::PathId;
 
 /// For one path, the last datagram with a packet of the same bucket that was assigned to it earlier: the path's number
 /// and the lowest 28 bits of the datagram's counter on that path.

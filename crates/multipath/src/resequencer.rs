@@ -56,15 +56,15 @@ mod window;
 pub use config::{DelayRange, ResequencerConfig};
 pub use statistics::{ResequencerStatistics, WaitStatistics};
 
-use crate::message::{BUCKETS, DataHeader};
-use crate::path_id::PathId;
+use crate::message::{BUCKET_COUNT, DataHeader};
+use crate::path::id::PathId;
 use crate::predecessor::Predecessor;
-use bucket::Bucket;
-use frontier::{Frontier, Waits};
+use bucket::ReorderBucket;
+use frontier::{AwaitedCounters, Frontier};
 use kumade_units::Time;
-use pool::{Pool, Waiting};
+use pool::{PacketPool, WaitingPacket};
 use std::cmp::Ordering;
-use tournament::Tournament;
+use tournament::TournamentTree;
 
 /// Delivers packets of type `T` in the order in which they were numbered by a [`Sequencer`](crate::Sequencer), per
 /// bucket.
@@ -76,17 +76,17 @@ use tournament::Tournament;
 pub struct Resequencer<T> {
     config: ResequencerConfig,
     frontier: Frontier,
-    buckets: Vec<Bucket>,
-    pool: Pool<T>,
+    buckets: Vec<ReorderBucket>,
+    pool: PacketPool<T>,
     /// For each path, the counters that buckets wait for: each bucket that waits does so on one.
-    waiters: [Tournament<u64>; PathId::MAX_PATHS],
-    deadlines: Tournament<Time>,
+    waiting_buckets: [TournamentTree<u64>; PathId::MAX_PATHS],
+    deadlines: TournamentTree<Time>,
     statistics: ResequencerStatistics,
 }
 
 /// A packet as it arrived. `P` gives its predecessors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrival<P> {
+pub struct ArrivedData<P> {
     /// The path of the datagram.
     pub path: PathId,
     /// The datagram's counter on its path.
@@ -105,10 +105,10 @@ impl<T> Resequencer<T> {
         Resequencer {
             config,
             frontier: Frontier::default(),
-            buckets: (0..BUCKETS).map(|_| Bucket::new()).collect(),
-            pool: Pool::new(),
-            waiters: std::array::from_fn(|_| Tournament::new(BUCKETS, u64::MAX)),
-            deadlines: Tournament::new(BUCKETS, Time::MAX),
+            buckets: (0..BUCKET_COUNT).map(|_| ReorderBucket::new()).collect(),
+            pool: PacketPool::new(),
+            waiting_buckets: std::array::from_fn(|_| TournamentTree::new(BUCKET_COUNT, u64::MAX)),
+            deadlines: TournamentTree::new(BUCKET_COUNT, Time::MAX),
             statistics: ResequencerStatistics::default(),
         }
     }
@@ -117,31 +117,31 @@ impl<T> Resequencer<T> {
     ///
     /// # Panics
     /// The bucket is not below [`BUCKETS`]; that of a message that was parsed is.
-    pub fn receive<P>(&mut self, arrival: Arrival<P>, payload: T, now: Time, out: &mut Vec<T>)
+    pub fn receive<P>(&mut self, arrival: ArrivedData<P>, payload: T, now: Time, out: &mut Vec<T>)
     where
         P: IntoIterator<Item = Predecessor>,
     {
         let (path, counter) = (arrival.path, arrival.counter);
-        if arrival.header.unordered {
+        if arrival.header.is_unordered {
             self.receive_unordered(&arrival.header, payload, out);
         } else {
             self.receive_ordered(arrival, payload, now, out);
         }
         // Only now: the packet itself may be what others wait for.
-        self.passed(path, counter, now, out);
+        self.datagram_passed(path, counter, now, out);
     }
 
     /// A datagram with something else has arrived. It shows how far its path has come, too.
-    pub fn passed(&mut self, path: PathId, counter: u64, now: Time, out: &mut Vec<T>) {
-        self.frontier.arrived(path, counter, now);
-        self.wake(path, now, out);
+    pub fn datagram_passed(&mut self, path: PathId, counter: u64, now: Time, out: &mut Vec<T>) {
+        self.frontier.datagram_arrived(path, counter, now);
+        self.wake_buckets(path, now, out);
     }
 
     /// A path delivers nothing any more: what was sent over it is lost, and nothing waits for it until something arrives
     /// over it.
     pub fn path_down(&mut self, path: PathId, now: Time, out: &mut Vec<T>) {
-        self.frontier.down(path);
-        self.wake(path, now, out);
+        self.frontier.path_down(path);
+        self.wake_buckets(path, now, out);
     }
 
     /// Between what bounds the one-way delay of a path is, for the timer; `None` if it is not known. It counts from the
@@ -158,31 +158,31 @@ impl<T> Resequencer<T> {
 
     /// When [`Resequencer::expire`] is to be called.
     pub fn deadline(&self) -> Option<Time> {
-        self.deadlines.first().map(|(time, _)| time)
+        self.deadlines.lowest().map(|(time, _)| time)
     }
 
     /// Ends the gaps whose time has come.
     pub fn expire(&mut self, now: Time, out: &mut Vec<T>) {
-        while let Some((_, bucket)) = self.deadlines.first().filter(|(time, _)| *time <= now) {
+        while let Some((_, bucket)) = self.deadlines.lowest().filter(|(time, _)| *time <= now) {
             // A path may have come back, or have another delay, since the bucket waits.
-            self.settle(bucket, false, now, out);
+            self.deliver_ready(bucket, false, now, out);
             if self.deadlines.get(bucket).is_some_and(|deadline| deadline <= now) {
                 self.statistics.expired += 1;
-                self.give_up(bucket, now, out);
+                self.give_up_gap(bucket, now, out);
             }
         }
     }
 
     /// Ends all gaps: delivers what waits, in order, as when the far gateway has restarted.
     pub fn flush(&mut self, now: Time, out: &mut Vec<T>) {
-        while let Some((_, bucket)) = self.deadlines.first() {
-            self.settle(bucket, true, now, out);
+        while let Some((_, bucket)) = self.deadlines.lowest() {
+            self.deliver_ready(bucket, true, now, out);
         }
     }
 
     /// Packets that wait, and their bytes.
-    pub fn waiting(&self) -> (usize, u64) {
-        (self.pool.packets(), self.pool.bytes())
+    pub fn waiting_totals(&self) -> (usize, u64) {
+        (self.pool.packet_count(), self.pool.byte_count())
     }
 
     /// What it has done so far.
@@ -191,8 +191,8 @@ impl<T> Resequencer<T> {
     }
 
     fn receive_unordered(&mut self, header: &DataHeader, payload: T, out: &mut Vec<T>) {
-        let window = &mut self.buckets[usize::from(header.bucket)].unordered;
-        if header.redundant && !window.insert(window.extend(header.number)) {
+        let window = &mut self.buckets[usize::from(header.bucket)].unordered_window;
+        if header.is_redundant && !window.insert(window.expand_number(header.number)) {
             self.statistics.duplicates += 1;
             return;
         }
@@ -200,43 +200,43 @@ impl<T> Resequencer<T> {
         out.push(payload);
     }
 
-    fn receive_ordered<P>(&mut self, arrival: Arrival<P>, payload: T, now: Time, out: &mut Vec<T>)
+    fn receive_ordered<P>(&mut self, arrival: ArrivedData<P>, payload: T, now: Time, out: &mut Vec<T>)
     where
         P: IntoIterator<Item = Predecessor>,
     {
         let DataHeader { bucket: index, number, .. } = arrival.header;
-        let number = self.buckets[usize::from(index)].ordered.extend(number);
-        if number > self.buckets[usize::from(index)].ordered.next() {
-            self.make_room(arrival.bytes, now, out);
+        let number = self.buckets[usize::from(index)].ordered_window.expand_number(number);
+        if number > self.buckets[usize::from(index)].ordered_window.next() {
+            self.free_memory(arrival.bytes, now, out);
         }
         let bucket = &mut self.buckets[usize::from(index)];
-        match number.cmp(&bucket.ordered.next()) {
+        match number.cmp(&bucket.ordered_window.next()) {
             Ordering::Less => self.receive_late(&arrival.header, number, payload, out),
             Ordering::Equal => {
-                bucket.ordered.insert(number);
+                bucket.ordered_window.insert(number);
                 self.statistics.in_order += 1;
                 out.push(payload);
             }
             Ordering::Greater => {
-                let Arrival { path, counter, predecessors, bytes, .. } = arrival;
-                let waits = self.frontier.waits(path, counter, predecessors);
+                let ArrivedData { path, counter, predecessors, bytes, .. } = arrival;
+                let waits = self.frontier.awaited_counters(path, counter, predecessors);
                 bucket.insert(
                     &mut self.pool,
                     path,
-                    Waiting { number, arrived: now, since: now, bytes, waits, payload },
+                    WaitingPacket { number, arrival: now, first_arrival: now, bytes, awaited: waits, payload },
                 );
             }
         }
         if self.buckets[usize::from(index)].depth > 0 {
-            self.settle(index, false, now, out);
+            self.deliver_ready(index, false, now, out);
         }
         let depth = self.buckets[usize::from(index)].depth;
         self.statistics.max_depth = self.statistics.max_depth.max(depth);
     }
 
     fn receive_late(&mut self, header: &DataHeader, number: u64, payload: T, out: &mut Vec<T>) {
-        let window = &mut self.buckets[usize::from(header.bucket)].ordered;
-        let is_alone = !header.redundant && window.has_forgotten(number);
+        let window = &mut self.buckets[usize::from(header.bucket)].ordered_window;
+        let is_alone = !header.is_redundant && window.is_too_old(number);
         if is_alone || window.insert(number) {
             self.statistics.late += 1;
             out.push(payload);
@@ -246,50 +246,50 @@ impl<T> Resequencer<T> {
     }
 
     /// A path has come further: continues with the buckets that waited for that.
-    fn wake(&mut self, path: PathId, now: Time, out: &mut Vec<T>) {
-        while let Some((counter, bucket)) = self.waiters[path.index()].first() {
+    fn wake_buckets(&mut self, path: PathId, now: Time, out: &mut Vec<T>) {
+        while let Some((counter, bucket)) = self.waiting_buckets[path.index()].lowest() {
             if !self.frontier.has_passed(path, counter) {
                 return;
             }
-            self.settle(bucket, false, now, out);
+            self.deliver_ready(bucket, false, now, out);
         }
     }
 
     /// Delivers what a bucket has until there is a gap that is not over; with `force`, the first one is.
-    fn settle(&mut self, index: u16, mut force: bool, now: Time, out: &mut Vec<T>) {
-        while let Some((path, first)) = self.buckets[usize::from(index)].first(&self.pool) {
-            let (number, waits) = (first.number, first.waits);
-            let next = self.buckets[usize::from(index)].ordered.next();
+    fn deliver_ready(&mut self, index: u16, mut force: bool, now: Time, out: &mut Vec<T>) {
+        while let Some((path, first)) = self.buckets[usize::from(index)].lowest(&self.pool) {
+            let (number, waits) = (first.number, first.awaited);
+            let next = self.buckets[usize::from(index)].ordered_window.next();
             if number > next {
-                if !force && self.wait(index, &waits) {
+                if !force && self.register_waits(index, &waits) {
                     return;
                 }
                 // What is lost with a path that is down is not waited for when it is back. For others it changes nothing.
                 waits.iter().filter(|_| !force).for_each(|(path, counter)| self.frontier.give_up(path, counter));
                 force = false;
                 self.statistics.lost += number - next;
-                self.buckets[usize::from(index)].ordered.skip_to(number);
+                self.buckets[usize::from(index)].ordered_window.skip_to(number);
             }
             let bucket = &mut self.buckets[usize::from(index)];
             let Some(waiting) = bucket.take(&mut self.pool, path) else { break };
-            if bucket.ordered.insert(number) {
+            if bucket.ordered_window.insert(number) {
                 self.statistics.in_order += 1;
-                self.statistics.waits.note(now - waiting.arrived);
+                self.statistics.waits.record_wait(now - waiting.arrival);
                 out.push(waiting.payload);
             } else {
                 self.statistics.duplicates += 1;
             }
         }
-        self.register(index, None);
+        self.register_bucket(index, None);
     }
 
     /// Lets a bucket wait for that of its paths which may take longest. Returns whether there is any.
-    fn wait(&mut self, index: u16, waits: &Waits) -> bool {
-        let open = self.frontier.open(waits);
-        let limit = |(path, counter)| Some((self.deadline_of(index, path)?, path, counter));
+    fn register_waits(&mut self, index: u16, waits: &AwaitedCounters) -> bool {
+        let open = self.frontier.still_awaited(waits);
+        let limit = |(path, counter)| Some((self.bucket_deadline(index, path)?, path, counter));
         let latest = open.filter_map(limit).max();
         if let Some((deadline, path, counter)) = latest {
-            self.register(index, Some((path, counter)));
+            self.register_bucket(index, Some((path, counter)));
             self.deadlines.set(index, Some(deadline));
         }
         latest.is_some()
@@ -298,48 +298,48 @@ impl<T> Resequencer<T> {
     /// Until when a path should have delivered what is missing before all packets of a bucket that wait. It was sent
     /// before any of them, thus arrives later than each by the difference of their paths' delays at most; unless there is
     /// a queue of which the last to arrive knew nothing. But then others arrive before it.
-    fn deadline_of(&self, index: u16, path: PathId) -> Option<Time> {
+    fn bucket_deadline(&self, index: u16, path: PathId) -> Option<Time> {
         let bucket = &self.buckets[usize::from(index)];
-        let expected = |(over, waiting): (PathId, &Waiting<T>)| {
-            let spread = self.frontier.spread(over, path);
-            waiting.since + spread.map_or(self.config.max_wait, |spread| spread + self.config.margin)
+        let expected = |(over, waiting): (PathId, &WaitingPacket<T>)| {
+            let spread = self.frontier.delay_difference(over, path);
+            waiting.first_arrival + spread.map_or(self.config.max_wait, |spread| spread + self.config.wait_margin)
         };
-        let expected = bucket.firsts(&self.pool).map(expected).min()?;
-        let first = bucket.firsts(&self.pool).map(|(_, waiting)| waiting.since).min()?;
-        let silent = self.frontier.last_arrival(path).map_or(expected, |last| last + self.config.margin);
+        let expected = bucket.path_heads(&self.pool).map(expected).min()?;
+        let first = bucket.path_heads(&self.pool).map(|(_, waiting)| waiting.first_arrival).min()?;
+        let silent = self.frontier.last_arrival(path).map_or(expected, |last| last + self.config.wait_margin);
         Some(expected.max(silent).min(first + self.config.max_wait))
     }
 
     /// Notes for which counter of which path a bucket waits.
-    fn register(&mut self, index: u16, what: Option<(PathId, u64)>) {
+    fn register_bucket(&mut self, index: u16, what: Option<(PathId, u64)>) {
         let path = what.map(|(path, _)| path);
         let before = std::mem::replace(&mut self.buckets[usize::from(index)].waiting_for, path);
         if let Some(before) = before.filter(|before| Some(*before) != path) {
-            self.waiters[before.index()].set(index, None);
+            self.waiting_buckets[before.index()].set(index, None);
         }
         match what {
-            Some((path, counter)) => self.waiters[path.index()].set(index, Some(counter)),
+            Some((path, counter)) => self.waiting_buckets[path.index()].set(index, Some(counter)),
             None => self.deadlines.set(index, None),
         }
     }
 
     /// Gives up what a bucket waits for, on each path for all buckets.
-    fn give_up(&mut self, index: u16, now: Time, out: &mut Vec<T>) {
-        let Some((_, first)) = self.buckets[usize::from(index)].first(&self.pool) else { return };
-        let waits = first.waits;
+    fn give_up_gap(&mut self, index: u16, now: Time, out: &mut Vec<T>) {
+        let Some((_, first)) = self.buckets[usize::from(index)].lowest(&self.pool) else { return };
+        let waits = first.awaited;
         for (path, counter) in waits.iter() {
             self.frontier.give_up(path, counter);
-            self.wake(path, now, out);
+            self.wake_buckets(path, now, out);
         }
     }
 
-    fn make_room(&mut self, bytes: u32, now: Time, out: &mut Vec<T>) {
-        while self.pool.packets() >= self.config.max_packets
-            || self.pool.bytes() + u64::from(bytes) > self.config.max_bytes
+    fn free_memory(&mut self, bytes: u32, now: Time, out: &mut Vec<T>) {
+        while self.pool.packet_count() >= self.config.max_packets
+            || self.pool.byte_count() + u64::from(bytes) > self.config.max_bytes
         {
-            let Some((_, bucket)) = self.deadlines.first() else { return };
+            let Some((_, bucket)) = self.deadlines.lowest() else { return };
             self.statistics.evicted += 1;
-            self.settle(bucket, true, now, out);
+            self.deliver_ready(bucket, true, now, out);
         }
     }
 }

@@ -1,5 +1,5 @@
-use crate::message::BUCKETS;
-use crate::path_id::PathId;
+use crate::message::BUCKET_COUNT;
+use crate::path::id::PathId;
 use crate::predecessor::Predecessor;
 
 /// Numbers packets where they enter: each bucket by itself, and those that need no order apart from those that do.
@@ -9,25 +9,25 @@ use crate::predecessor::Predecessor;
 /// with it, when one of the two gateways has restarted; not when only their keys change.
 #[derive(Debug)]
 pub struct Sequencer {
-    buckets: Vec<Bucket>,
-    paths: [Path; PathId::MAX_PATHS],
+    buckets: Vec<SequencerBucket>,
+    paths: [PathCounters; PathId::MAX_PATHS],
 }
 
 /// What the packet after it has to be told.
 #[derive(Debug, Clone, Copy, Default)]
-struct Bucket {
-    ordered: u32,
-    unordered: u32,
+struct SequencerBucket {
+    next_ordered: u32,
+    next_unordered: u32,
     /// For each path the counter after that of the bucket's last datagram; 0 where there was none.
-    after: [u64; PathId::MAX_PATHS],
+    next_counters: [u64; PathId::MAX_PATHS],
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Path {
+struct PathCounters {
     /// The counter after the last one assigned, of any bucket.
-    after: u64,
+    next_counter: u64,
     /// Below this, nothing is to be waited for: it has arrived, or it is known to be lost.
-    settled: u64,
+    settled_counter: u64,
 }
 
 /// A packet's number, and what was sent before it. See [`Sequencer::assign`].
@@ -51,7 +51,7 @@ impl Assignment {
 impl Sequencer {
     /// Begins with number 0 in each bucket.
     pub fn new() -> Self {
-        Sequencer { buckets: vec![Bucket::default(); BUCKETS.into()], paths: Default::default() }
+        Sequencer { buckets: vec![SequencerBucket::default(); BUCKET_COUNT.into()], paths: Default::default() }
     }
 
     /// The number of the next packet of a bucket, which leaves as these datagrams: one, or several copies on different
@@ -63,12 +63,12 @@ impl Sequencer {
     /// The bucket is not below [`BUCKETS`].
     pub fn assign(&mut self, bucket: u16, copies: impl IntoIterator<Item = (PathId, u64)>) -> Assignment {
         let bucket = &mut self.buckets[usize::from(bucket)];
-        let assignment = bucket.next(&self.paths);
+        let assignment = bucket.next_assignment(&self.paths);
         for (path, counter) in copies {
             let after = counter + 1;
-            bucket.after[path.index()] = after;
+            bucket.next_counters[path.index()] = after;
             let path = &mut self.paths[path.index()];
-            path.after = path.after.max(after);
+            path.next_counter = path.next_counter.max(after);
         }
         assignment
     }
@@ -79,7 +79,7 @@ impl Sequencer {
     /// # Panics
     /// The bucket is not below [`BUCKETS`].
     pub fn assign_unordered(&mut self, bucket: u16) -> u32 {
-        let next = &mut self.buckets[usize::from(bucket)].unordered;
+        let next = &mut self.buckets[usize::from(bucket)].next_unordered;
         let number = *next;
         *next = next.wrapping_add(1);
         number
@@ -87,15 +87,15 @@ impl Sequencer {
 
     /// The far end has received the datagram with this counter on this path (a report says so). What it has passed need
     /// not be told again, which spares bytes.
-    pub fn reported(&mut self, path: PathId, highest: u64) {
+    pub fn counter_reported(&mut self, path: PathId, highest: u64) {
         let path = &mut self.paths[path.index()];
-        path.settled = path.settled.max((highest + 1).min(path.after));
+        path.settled_counter = path.settled_counter.max((highest + 1).min(path.next_counter));
     }
 
     /// What this path was given is lost: later packets tell the receiver not to wait for it.
     pub fn path_down(&mut self, path: PathId) {
         let path = &mut self.paths[path.index()];
-        path.settled = path.after;
+        path.settled_counter = path.next_counter;
     }
 }
 
@@ -105,14 +105,15 @@ impl Default for Sequencer {
     }
 }
 
-impl Bucket {
-    fn next(&mut self, paths: &[Path; PathId::MAX_PATHS]) -> Assignment {
-        let number = self.ordered;
-        self.ordered = number.wrapping_add(1);
+impl SequencerBucket {
+    fn next_assignment(&mut self, paths: &[PathCounters; PathId::MAX_PATHS]) -> Assignment {
+        let number = self.next_ordered;
+        self.next_ordered = number.wrapping_add(1);
         let mut predecessors = [Predecessor::from_bits(0); PathId::MAX_PATHS];
         let mut count = 0;
         for path in PathId::all() {
-            let (after, Path { after: newest, settled }) = (self.after[path.index()], paths[path.index()]);
+            let (after, PathCounters { next_counter: newest, settled_counter: settled }) =
+                (self.next_counters[path.index()], paths[path.index()]);
             // What is so far behind has been passed long ago, and its lowest bits would name another datagram.
             if after > settled && newest - after < Predecessor::MAX_DISTANCE / 2 {
                 predecessors[count] = Predecessor::new(path, after - 1);
@@ -161,9 +162,9 @@ mod tests {
     fn what_arrived_or_was_lost_with_its_path_is_not_told() {
         let mut sequencer = Sequencer::new();
         sequencer.assign(0, [(path(0), 7), (path(1), 9)]);
-        sequencer.reported(path(0), 6);
+        sequencer.counter_reported(path(0), 6);
         assert_eq!(told(&sequencer.assign(0, [(path(2), 0)]), 2), [(0, 7), (1, 9)]);
-        sequencer.reported(path(0), 7);
+        sequencer.counter_reported(path(0), 7);
         assert_eq!(told(&sequencer.assign(0, [(path(2), 1)]), 2), [(1, 9)]);
         sequencer.path_down(path(1));
         assert_eq!(told(&sequencer.assign(0, [(path(2), 2)]), 2), [(0, 0); 0]);

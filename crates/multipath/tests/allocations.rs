@@ -1,7 +1,7 @@
 //! Once its buffers have grown to the load, a resequencer allocates nothing per packet, and keeps no more memory.
 
 use kumade_multipath::message::DataHeader;
-use kumade_multipath::{Arrival, PathId, Resequencer, ResequencerConfig, Sequencer};
+use kumade_multipath::{ArrivedData, PathId, Resequencer, ResequencerConfig, Sequencer};
 use kumade_units::{Span, Time};
 use std::collections::VecDeque;
 
@@ -43,7 +43,7 @@ impl Traffic {
         }
         let now = Time::ZERO + Span::from_micros(self.sent as i64);
         self.resequencer.expire(now, &mut self.out);
-        let arrival = Arrival { path, counter, header, predecessors, bytes: 1500 };
+        let arrival = ArrivedData { path, counter, header, predecessors, bytes: 1500 };
         self.resequencer.receive(arrival, counter, now, &mut self.out);
         self.delivered += self.out.drain(..).count() as u64;
     }

@@ -2,7 +2,7 @@
 
 use kumade_link::Label;
 use kumade_multipath::{
-    Bond, BondConfig, CarrierState, Class, FlowControl, PathChoice, PathConfig, PathId, PathReceiver,
+    Bond, BondConfig, FlowControl, PathConfig, PathId, PathPolicy, PathReceiver, StreamDelivery, TrafficClass,
 };
 use kumade_packet::{Ecn, Payload, StreamData};
 use kumade_units::{Span, Time};
@@ -26,7 +26,7 @@ impl World {
     fn new() -> Self {
         let path = PathConfig { overhead_bytes: 50, flow_control: FlowControl::Backpressure, ..PathConfig::default() };
         let config = BondConfig {
-            choice: PathChoice::Available,
+            policy: PathPolicy::LeastSent,
             queue: BondConfig::managed_queue(),
             paths: vec![path; PATHS],
             seed: 1,
@@ -45,27 +45,32 @@ impl World {
         self.now += Span::from_millis(10);
         for (path, receiver) in PathId::all().zip(&mut self.far) {
             while let Some(report) = receiver.poll(self.now) {
-                self.bond.report(path, &report, self.now);
+                self.bond.receive_report(path, &report, self.now);
             }
         }
     }
 
     fn carrier(&mut self, path: u8, free: u64, is_recovering: bool) {
-        let state = CarrierState { free, is_recovering, ..CarrierState::default() };
-        self.bond.set_carrier(PathId::new(path).unwrap(), state, self.now);
+        let state = StreamDelivery { writable_bytes: free, is_recovering, ..StreamDelivery::default() };
+        self.bond.update_transport(PathId::new(path).unwrap(), state, self.now);
     }
 
     fn offer(&mut self, flow: u64, size: u32) -> u32 {
         self.next += 1;
-        self.bond.offer(self.next, Label { size, flow, host: flow, ecn: Ecn::NotEct }, Class::Ordered, self.now);
+        self.bond.enqueue(
+            self.next,
+            Label { size, flow, host: flow, ecn: Ecn::NotEct },
+            TrafficClass::Ordered,
+            self.now,
+        );
         self.next
     }
 
     /// The paths that each packet has left by; probes are left out.
     fn left(&mut self) -> BTreeMap<u32, Vec<u8>> {
         let mut left = BTreeMap::<_, Vec<u8>>::new();
-        while let Some(sent) = self.bond.next(self.now) {
-            self.far[sent.path.index()].receive(sent.counter, 80, sent.answer, self.now);
+        while let Some(sent) = self.bond.next_transmission(self.now) {
+            self.far[sent.path.index()].receive(sent.counter, 80, sent.requests_report, self.now);
             if let Some(packet) = sent.packet {
                 left.entry(packet.content).or_default().push(sent.path.number());
             }
@@ -124,7 +129,7 @@ fn a_kept_path_that_repeats_what_was_lost_gets_its_copy_second() {
 fn packets_that_follow_each_other_leave_as_one_and_stay_in_their_flow() {
     const JOINED: u32 = 1 << 16;
     let mut world = World::new();
-    world.bond.merge_by(|first, next, max_bytes| {
+    world.bond.set_merge(|first, next, max_bytes| {
         let of_one_flow = next.abs_diff(*first % JOINED) == 1 + *first / JOINED;
         let bytes = FULL * (2 + *first / JOINED);
         let can_be = of_one_flow && bytes as usize <= max_bytes;
@@ -132,23 +137,23 @@ fn packets_that_follow_each_other_leave_as_one_and_stay_in_their_flow() {
         can_be.then_some(bytes)
     });
     // What the paths carry is not known yet: two at a time.
-    assert_eq!(world.bond.max_large_packet(), Some(3000));
+    assert_eq!(world.bond.max_large_packet_bytes(), Some(3000));
     let packets: Vec<_> = (0..8).map(|_| world.offer(7, FULL)).collect();
     let unordered = world.next + 1;
     let label = Label { size: FULL, flow: 7, host: 7, ecn: Ecn::NotEct };
-    world.bond.offer(unordered, label, Class::Unordered, world.now);
+    world.bond.enqueue(unordered, label, TrafficClass::Unordered, world.now);
     let joined: Vec<_> = packets.chunks(2).map(|pair| pair[0] + JOINED).collect();
     (2..PATHS as u8).for_each(|path| world.carrier(path, 100_000, false));
     let left = world.left();
     assert_eq!(left.keys().copied().collect::<Vec<_>>(), [&[unordered][..], &joined].concat());
-    assert_eq!(world.bond.queued(), 0);
+    assert_eq!(world.bond.queued_packets(), 0);
 }
 
 #[test]
 fn what_a_carrier_still_has_is_not_given_to_it_again() {
     let mut world = World::new();
     // Packets with the number modulo 100 of full segments of one stream.
-    world.bond.drop_useless_by(|packet| {
+    world.bond.set_payload_reader(|packet| {
         let start = packet % 100 * FULL;
         Payload::Stream(StreamData { start, end: start + FULL, acknowledgment: 1 })
     });
@@ -156,15 +161,15 @@ fn what_a_carrier_still_has_is_not_given_to_it_again() {
         world.next = 100 * (world.next / 100 + 1) + segment - 1;
         world.offer(7, FULL)
     };
-    let state = |held, acknowledged, is_recovering| CarrierState {
-        free: 1_000_000,
-        held,
-        acknowledged,
+    let state = |held, acknowledged, is_recovering| StreamDelivery {
+        writable_bytes: 1_000_000,
+        unacknowledged_bytes: held,
+        acknowledged_bytes: acknowledged,
         is_recovering,
-        ..CarrierState::default()
+        ..StreamDelivery::default()
     };
-    let carriers = |world: &mut World, state: CarrierState| {
-        (0..PATHS as u8).for_each(|path| world.bond.set_carrier(PathId::new(path).unwrap(), state, world.now));
+    let carriers = |world: &mut World, state: StreamDelivery| {
+        (0..PATHS as u8).for_each(|path| world.bond.update_transport(PathId::new(path).unwrap(), state, world.now));
     };
     carriers(&mut world, state(0, 0, false));
     (1..4).for_each(|segment| _ = offer(&mut world, segment));
@@ -172,10 +177,10 @@ fn what_a_carrier_still_has_is_not_given_to_it_again() {
     // Again, and new: only that leaves.
     let new = [2, 3, 4].map(|segment| offer(&mut world, segment))[2];
     assert_eq!(world.left().into_keys().collect::<Vec<_>>(), [new]);
-    assert_eq!(world.bond.repeated(), 2);
+    assert_eq!(world.bond.suppressed_retransmissions(), 2);
     // The carriers are held up by losses, all but one, which has nothing: there it leaves again.
     carriers(&mut world, state(50_000, 0, true));
-    world.bond.set_carrier(PathId::new(5).unwrap(), state(0, 1_000_000, false), world.now);
+    world.bond.update_transport(PathId::new(5).unwrap(), state(0, 1_000_000, false), world.now);
     let again = offer(&mut world, 2);
     assert_eq!(world.left()[&again], [5]);
     // What has been delivered is lost behind the tunnel.
@@ -190,7 +195,7 @@ fn of_a_steady_flow_of_datagrams_the_newest_are_sent_and_of_one_that_waits_for_a
     let pass = |world: &mut World, millis: i64| world.now += Span::from_millis(millis);
     let sent_after_an_outage = |interval: i64| {
         let mut world = World::new();
-        world.bond.drop_useless_by(|_| Payload::Datagram);
+        world.bond.set_payload_reader(|_| Payload::Datagram);
         let offered: Vec<_> = (0..1000 / interval)
             .map(|_| {
                 pass(&mut world, interval);
@@ -198,7 +203,7 @@ fn of_a_steady_flow_of_datagrams_the_newest_are_sent_and_of_one_that_waits_for_a
             })
             .collect();
         (2..PATHS as u8).for_each(|path| world.carrier(path, 1_000_000, false));
-        (offered, world.left().into_keys().collect::<Vec<_>>(), world.bond.dropped())
+        (offered, world.left().into_keys().collect::<Vec<_>>(), world.bond.dropped_packets())
     };
     let (steady, sent, dropped) = sent_after_an_outage(10);
     assert!(sent.len() < 30 && steady.ends_with(&sent), "{sent:?}");

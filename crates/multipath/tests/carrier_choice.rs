@@ -1,6 +1,6 @@
 //! Which carrier takes packets, in virtual time, with carriers of known rates.
 
-use kumade_multipath::{CarrierChoice, CarrierKind, CarrierView};
+use kumade_multipath::{OuterTransport, TransportSample, TransportSelector};
 use kumade_units::{Span, Time};
 use proptest::prelude::*;
 
@@ -16,13 +16,13 @@ struct Carrier {
 }
 
 struct World {
-    choice: CarrierChoice,
+    choice: TransportSelector,
     now: Time,
     /// Datagrams and connections.
     carriers: [Carrier; 2],
     /// What hosts send, in megabits per second.
     demand: f64,
-    views: [CarrierView; 2],
+    views: [TransportSample; 2],
     /// When another carrier took over.
     changes: Vec<Time>,
     /// For how long each was used.
@@ -32,8 +32,8 @@ struct World {
 impl World {
     fn new(rates: [f64; 2], demand: f64) -> Self {
         let carriers = rates.map(|rate| Carrier { is_up: true, rate, loss: 0.0 });
-        let (now, views) = (Time::ZERO, [CarrierView::default(); 2]);
-        let choice = CarrierChoice::new(now);
+        let (now, views) = (Time::ZERO, [TransportSample::default(); 2]);
+        let choice = TransportSelector::new(now);
         World { choice, now, carriers, demand, views, changes: Vec::new(), used: [Span::ZERO; 2] }
     }
 
@@ -82,7 +82,7 @@ impl World {
 fn datagrams_that_carry_all_there_is_are_never_left() {
     let mut world = World::new([50.0, 100.0], 10.0);
     world.run(Span::from_secs(3600));
-    assert_eq!((world.choice.current(), world.changes.as_slice()), (CarrierKind::Datagrams, &[][..]));
+    assert_eq!((world.choice.current(), world.changes.as_slice()), (OuterTransport::Udp, &[][..]));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn what_passes_is_used_at_once_and_what_fails_often_is_trusted_ever_later() {
     let mut away = Vec::new();
     for _ in 0..8 {
         world.set_datagrams_up(false);
-        assert_eq!(world.choice.current(), CarrierKind::Connections);
+        assert_eq!(world.choice.current(), OuterTransport::Tcp);
         let (left, changes) = (world.now, world.changes.len());
         world.set_datagrams_up(true);
         while world.changes.len() == changes {
@@ -107,19 +107,19 @@ fn what_passes_is_used_at_once_and_what_fails_often_is_trusted_ever_later() {
     world.set_datagrams_up(false);
     world.set_datagrams_up(true);
     world.run(Span::from_secs(6));
-    assert_eq!(world.choice.current(), CarrierKind::Datagrams);
+    assert_eq!(world.choice.current(), OuterTransport::Udp);
 }
 
 #[test]
 fn datagrams_that_are_policed_give_way_to_connections_until_they_no_longer_are() {
     let mut world = World::new([1.0, 20.0], 100.0);
     world.run(Span::from_secs(10));
-    assert_eq!(world.choice.current(), CarrierKind::Connections);
+    assert_eq!(world.choice.current(), OuterTransport::Tcp);
     let [datagrams, _] = world.use_of(Span::from_secs(3600));
     assert!(datagrams < 0.02, "used for {datagrams:.3} of the time");
     world.carriers[0].rate = 20.0;
     world.run(Span::from_secs(660));
-    assert_eq!(world.choice.current(), CarrierKind::Datagrams);
+    assert_eq!(world.choice.current(), OuterTransport::Udp);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn much_loss_is_left_to_connections_even_if_they_deliver_no_more() {
     let mut world = World::new([100.0, 100.0], 10.0);
     world.carriers[0].loss = 0.05;
     world.run(Span::from_secs(12));
-    assert_eq!(world.choice.current(), CarrierKind::Connections);
+    assert_eq!(world.choice.current(), OuterTransport::Tcp);
     let mut world = World::new([100.0, 100.0], 10.0);
     world.carriers[0].loss = 0.01;
     let [datagrams, _] = world.use_of(Span::from_secs(3600));
@@ -150,12 +150,12 @@ fn datagrams_that_lose_more_than_arrives_have_failed() {
     world.run(Span::from_secs(2));
     world.carriers[0].loss = 0.6;
     world.run(Span::from_millis(1250));
-    assert_eq!(world.choice.current(), CarrierKind::Connections);
+    assert_eq!(world.choice.current(), OuterTransport::Tcp);
     world.run(Span::from_secs(3));
-    assert_eq!(world.choice.current(), CarrierKind::Connections);
+    assert_eq!(world.choice.current(), OuterTransport::Tcp);
     world.carriers[0].loss = 0.0;
     world.run(Span::from_secs(2));
-    assert_eq!(world.choice.current(), CarrierKind::Datagrams);
+    assert_eq!(world.choice.current(), OuterTransport::Udp);
 }
 
 #[test]
@@ -164,10 +164,10 @@ fn connections_that_were_better_are_used_again_after_they_had_failed() {
     world.run(Span::from_secs(10));
     world.carriers[1].is_up = false;
     world.run(Span::from_secs(5));
-    assert_eq!(world.choice.current(), CarrierKind::Datagrams);
+    assert_eq!(world.choice.current(), OuterTransport::Udp);
     world.carriers[1].is_up = true;
     world.run(STEP);
-    assert_eq!(world.choice.current(), CarrierKind::Connections);
+    assert_eq!(world.choice.current(), OuterTransport::Tcp);
 }
 
 proptest! {
@@ -185,8 +185,8 @@ proptest! {
             for _ in 0..20 {
                 world.run(Span::from_secs(1));
                 match is_up {
-                    [true, false] => prop_assert_eq!(world.choice.current(), CarrierKind::Datagrams),
-                    [false, true] => prop_assert_eq!(world.choice.current(), CarrierKind::Connections),
+                    [true, false] => prop_assert_eq!(world.choice.current(), OuterTransport::Udp),
+                    [false, true] => prop_assert_eq!(world.choice.current(), OuterTransport::Tcp),
                     _ => {}
                 }
             }

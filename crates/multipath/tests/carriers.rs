@@ -2,7 +2,8 @@
 
 use kumade_link::Label;
 use kumade_multipath::{
-    Bond, BondConfig, CarrierKind, CarrierState, Class, FlowControl, PathChoice, PathConfig, PathId, PathReceiver,
+    Bond, BondConfig, FlowControl, OuterTransport, PathConfig, PathId, PathPolicy, PathReceiver, StreamDelivery,
+    TrafficClass,
 };
 use kumade_packet::Ecn;
 use kumade_units::{Rate, Span, Time};
@@ -35,7 +36,7 @@ impl World {
         let connection =
             PathConfig { overhead_bytes: 50, flow_control: FlowControl::Backpressure, ..PathConfig::default() };
         let config = BondConfig {
-            choice: PathChoice::Available,
+            policy: PathPolicy::LeastSent,
             queue: BondConfig::managed_queue(),
             paths: [vec![datagrams], vec![connection; CONNECTIONS]].concat(),
             seed: 1,
@@ -51,7 +52,12 @@ impl World {
 
     fn offer(&mut self, size: u32) -> u32 {
         self.next += 1;
-        self.bond.offer(self.next, Label { size, flow: 7, host: 7, ecn: Ecn::NotEct }, Class::Ordered, self.now);
+        self.bond.enqueue(
+            self.next,
+            Label { size, flow: 7, host: 7, ecn: Ecn::NotEct },
+            TrafficClass::Ordered,
+            self.now,
+        );
         self.next
     }
 
@@ -61,8 +67,8 @@ impl World {
         while self.now < end {
             self.now += STEP;
             for path in PathId::all().take(PATHS).skip(1) {
-                let state = CarrierState { free: 100_000, ..CarrierState::default() };
-                self.bond.set_carrier(path, state, self.now);
+                let state = StreamDelivery { writable_bytes: 100_000, ..StreamDelivery::default() };
+                self.bond.update_transport(path, state, self.now);
             }
             for _ in 0..packets {
                 self.offer(LIMIT);
@@ -83,16 +89,16 @@ impl World {
         for (path, receiver) in PathId::all().zip(&mut self.far) {
             while let Some(report) = receiver.poll(self.now) {
                 if self.datagrams_pass || path != DATAGRAMS {
-                    self.bond.report(path, &report, self.now);
+                    self.bond.receive_report(path, &report, self.now);
                 }
             }
         }
         let mut left = BTreeMap::new();
-        while let Some(sent) = self.bond.next(self.now) {
+        while let Some(sent) = self.bond.next_transmission(self.now) {
             if sent.path != DATAGRAMS {
-                self.far[sent.path.index()].receive(sent.counter, 1470, sent.answer, self.now);
+                self.far[sent.path.index()].receive(sent.counter, 1470, sent.requests_report, self.now);
             } else if self.datagrams_pass {
-                self.under_way.push((self.now + self.delay, sent.counter, sent.answer));
+                self.under_way.push((self.now + self.delay, sent.counter, sent.requests_report));
             }
             left.extend(sent.packet.map(|packet| (packet.content, sent.path.number())));
         }
@@ -103,19 +109,19 @@ impl World {
 #[test]
 fn datagrams_take_all_until_they_fail_and_connections_at_once_then() {
     let mut world = World::new();
-    assert_eq!(world.bond.carrier(), Some(CarrierKind::Datagrams));
+    assert_eq!(world.bond.current_transport(), Some(OuterTransport::Udp));
     let taken = world.run(Span::from_secs(1), 2);
     assert_eq!(taken.keys().copied().collect::<Vec<_>>(), [0], "{taken:?}");
     world.datagrams_pass = false;
     // Four packets unanswered for 1.25 round trips and 40 ms, and nothing answered for 60 ms.
     world.run(Span::from_millis(120), 2);
-    assert_eq!(world.bond.carrier(), Some(CarrierKind::Connections));
+    assert_eq!(world.bond.current_transport(), Some(OuterTransport::Tcp));
     let taken = world.run(Span::from_secs(1), 2);
     assert!(!taken.contains_key(&0) && taken.values().sum::<usize>() == 400, "{taken:?}");
-    assert_eq!(world.bond.queued(), 0);
+    assert_eq!(world.bond.queued_packets(), 0);
     world.datagrams_pass = true;
     world.run(Span::from_secs(8), 2);
-    assert_eq!(world.bond.carrier(), Some(CarrierKind::Datagrams));
+    assert_eq!(world.bond.current_transport(), Some(OuterTransport::Udp));
 }
 
 #[test]
@@ -126,7 +132,7 @@ fn probes_behind_another_carriers_queue_tell_nothing_of_the_rate() {
     let before = rate(&world);
     world.datagrams_pass = false;
     world.run(Span::from_secs(1), 20);
-    assert_eq!(world.bond.carrier(), Some(CarrierKind::Connections));
+    assert_eq!(world.bond.current_transport(), Some(OuterTransport::Tcp));
     world.datagrams_pass = true;
     world.run(Span::from_secs(3), 20);
     // It stays so, since datagrams have failed before.
@@ -136,7 +142,7 @@ fn probes_behind_another_carriers_queue_tell_nothing_of_the_rate() {
         world.bond.set_max_bytes(DATAGRAMS, LIMIT, world.now);
         world.run(Span::from_secs(1), 20);
     }
-    assert_eq!(world.bond.carrier(), Some(CarrierKind::Connections));
+    assert_eq!(world.bond.current_transport(), Some(OuterTransport::Tcp));
     assert!(rate(&world) > before / 2.0, "{} of {before}", rate(&world));
 }
 
@@ -160,11 +166,11 @@ fn a_path_is_what_it_was_last_carried_by() {
     let mut world = World::new();
     // The far end is one that has connections on all paths.
     world.bond.set_flow_control(DATAGRAMS, FlowControl::Backpressure, 50, world.now);
-    assert_eq!(world.bond.carrier(), Some(CarrierKind::Connections));
+    assert_eq!(world.bond.current_transport(), Some(OuterTransport::Tcp));
     world.bond.set_max_bytes(DATAGRAMS, u32::MAX, world.now);
     let taken = world.run(Span::from_millis(500), 2);
     assert!(taken.values().sum::<usize>() == 200, "{taken:?}");
     world.bond.set_flow_control(DATAGRAMS, FlowControl::Pacing, 70, world.now);
     world.run(Span::from_millis(500), 2);
-    assert_eq!(world.bond.carrier(), Some(CarrierKind::Datagrams));
+    assert_eq!(world.bond.current_transport(), Some(OuterTransport::Udp));
 }

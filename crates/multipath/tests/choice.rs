@@ -2,13 +2,13 @@
 
 mod world;
 
-use kumade_multipath::{Class, PathChoice, ShareUnit};
+use kumade_multipath::{PathPolicy, ShareUnit, TrafficClass};
 use kumade_units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use world::*;
 
-fn ratio(shares: &[u32], unit: ShareUnit) -> PathChoice {
-    PathChoice::Ratio { shares: shares.to_vec(), unit }
+fn ratio(shares: &[u32], unit: ShareUnit) -> PathPolicy {
+    PathPolicy::Ratio { shares: shares.to_vec(), unit }
 }
 
 #[test]
@@ -16,7 +16,7 @@ fn every_path_is_used_in_full_by_whoever_may_use_it() {
     let pairs =
         [((8.0, 0.5), (8.0, 0.5)), ((8.0, 0.5), (8.0, 25.0)), ((8.0, 10.0), (1.5, 50.0)), ((300.0, 5.0), (80.0, 5.0))];
     for (one, other) in pairs {
-        for choice in [PathChoice::Weighted, PathChoice::EarliestArrival] {
+        for choice in [PathPolicy::Weighted, PathPolicy::EarliestArrival] {
             let mut world = World::new(choice.clone(), &[path(one.0, one.1), path(other.0, other.1)], 3);
             world.bulk();
             world.run_until(at(8.0));
@@ -44,11 +44,11 @@ fn a_sparse_flow_takes_the_shorter_path_and_hardly_waits_beside_bulk() {
         ((100.0, 10.0), (100.0, 35.0)),
         ((20.0, 5.0), (20.0, 5.0)),
     ] {
-        let mut world = World::new(PathChoice::EarliestArrival, &[path(one.0, one.1), path(other.0, other.1)], 3);
+        let mut world = World::new(PathPolicy::EarliestArrival, &[path(one.0, one.1), path(other.0, other.1)], 3);
         world.bulk();
         world.bulk();
         let interval = Span::from_micros(19_870);
-        let voice = world.add(Source::Paced { size: 200, interval }, Class::Ordered, Time::ZERO, Time::MAX);
+        let voice = world.add(Source::Paced { size: 200, interval }, TrafficClass::Ordered, Time::ZERO, Time::MAX);
         world.run_until(at(15.0));
         let own = one.1.min(other.1) + 268.0 * 8.0 / 1e3 / if one.1 < other.1 { one.0 } else { other.0 };
         let late = world.delay(voice, 0.99, at(3.0)).as_secs_f64() * 1e3 - own;
@@ -60,8 +60,8 @@ fn a_sparse_flow_takes_the_shorter_path_and_hardly_waits_beside_bulk() {
 fn a_short_transfer_ends_as_soon_as_by_the_shorter_path_alone_and_a_long_one_sooner() {
     let paths = [path(8.0, 1.0), path(8.0, 60.0)];
     let last = |paths: &[PathSpec], bytes| {
-        let mut world = World::new(PathChoice::EarliestArrival, paths, 3);
-        world.add(Source::Burst { bytes }, Class::Ordered, at(2.0), Time::MAX);
+        let mut world = World::new(PathPolicy::EarliestArrival, paths, 3);
+        world.add(Source::Burst { bytes }, TrafficClass::Ordered, at(2.0), Time::MAX);
         world.run_until(at(10.0));
         world.arrived.iter().map(|arrived| arrived.time).max().unwrap() - at(2.0)
     };
@@ -77,7 +77,9 @@ fn a_short_transfer_ends_as_soon_as_by_the_shorter_path_alone_and_a_long_one_soo
 #[test]
 fn flows_are_pinned_and_unordered_ones_too() {
     let paths = [path(20.0, 5.0), path(20.0, 5.0)];
-    for (choice, class) in [(PathChoice::Pinned, Class::Ordered), (PathChoice::Weighted, Class::Unordered)] {
+    for (choice, class) in
+        [(PathPolicy::Pinned, TrafficClass::Ordered), (PathPolicy::Weighted, TrafficClass::Unordered)]
+    {
         let mut world = World::new(choice, &paths, 3);
         let interval = Span::from_millis(50);
         for _ in 0..40 {
@@ -102,9 +104,9 @@ fn flows_are_pinned_and_unordered_ones_too() {
 #[test]
 fn redundant_copies_survive_the_loss_of_either_path() {
     let lossy = PathSpec { loss: 0.03, ..path(20.0, 5.0) };
-    let mut world = World::new(PathChoice::Redundant, &[lossy, PathSpec { delay: Span::from_millis(30), ..lossy }], 3);
+    let mut world = World::new(PathPolicy::Redundant, &[lossy, PathSpec { delay: Span::from_millis(30), ..lossy }], 3);
     let interval = Span::from_millis(10);
-    world.add(Source::Paced { size: 200, interval }, Class::Ordered, at(1.0), at(11.0));
+    world.add(Source::Paced { size: 200, interval }, TrafficClass::Ordered, at(1.0), at(11.0));
     world.run_until(at(12.0));
     let numbers: BTreeSet<u64> = world.arrived.iter().map(|arrived| arrived.number).collect();
     assert!(numbers.len() > 980, "{} of 1000", numbers.len());

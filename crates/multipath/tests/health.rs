@@ -2,11 +2,11 @@
 
 mod world;
 
-use kumade_multipath::{Class, PathChoice, PathEvent};
+use kumade_multipath::{PathEvent, PathPolicy, TrafficClass};
 use kumade_units::{Span, Time};
 use world::*;
 
-const CHOICES: [PathChoice; 3] = [PathChoice::Weighted, PathChoice::EarliestArrival, PathChoice::Redundant];
+const CHOICES: [PathPolicy; 3] = [PathPolicy::Weighted, PathPolicy::EarliestArrival, PathPolicy::Redundant];
 
 /// Three round trips of the longer path and 100 ms.
 fn bound(paths: &[PathSpec]) -> Span {
@@ -34,7 +34,8 @@ fn what_a_dead_path_carried_goes_on_within_three_round_trips_and_it_returns() {
             let mut world = World::new(choice.clone(), &paths, 3);
             let bulk = world.bulk();
             let interval = Span::from_millis(20);
-            let voice = world.add(Source::Paced { size: 200, interval }, Class::Unordered, Time::ZERO, Time::MAX);
+            let voice =
+                world.add(Source::Paced { size: 200, interval }, TrafficClass::Unordered, Time::ZERO, Time::MAX);
             world.run_until(at(5.0));
             world.cut(0, true);
             world.run_until(at(10.0));
@@ -78,7 +79,7 @@ fn a_path_that_flaps_each_second_is_used_seldom_and_the_other_as_before() {
 
 #[test]
 fn a_path_that_is_up_for_seconds_at_a_time_returns_each_time_it_is_back() {
-    let mut world = World::new(PathChoice::EarliestArrival, &[path(8.0, 5.0), path(8.0, 25.0)], 3);
+    let mut world = World::new(PathPolicy::EarliestArrival, &[path(8.0, 5.0), path(8.0, 25.0)], 3);
     world.bulk();
     for round in 0..10 {
         let start = 5.0 + 4.0 * f64::from(round);
@@ -94,7 +95,7 @@ fn a_path_that_is_up_for_seconds_at_a_time_returns_each_time_it_is_back() {
 
 #[test]
 fn a_path_is_not_held_down_while_it_is_the_only_one() {
-    let mut world = World::new(PathChoice::EarliestArrival, &[path(8.0, 5.0), path(8.0, 25.0)], 3);
+    let mut world = World::new(PathPolicy::EarliestArrival, &[path(8.0, 5.0), path(8.0, 25.0)], 3);
     world.bulk();
     world.run_until(at(5.0));
     for second in 0..20 {
@@ -111,7 +112,7 @@ fn a_path_is_not_held_down_while_it_is_the_only_one() {
 
 #[test]
 fn all_paths_may_be_gone_and_come_back_and_idle_ones_are_seen_to_go() {
-    let mut world = World::new(PathChoice::EarliestArrival, &[path(8.0, 5.0), path(20.0, 30.0)], 3);
+    let mut world = World::new(PathPolicy::EarliestArrival, &[path(8.0, 5.0), path(20.0, 30.0)], 3);
     world.run_until(at(5.0));
     assert!(world.is_up(0) && world.is_up(1));
     assert!(world.probes < 20, "{} probes of idle paths", world.probes);
@@ -129,9 +130,9 @@ fn all_paths_may_be_gone_and_come_back_and_idle_ones_are_seen_to_go() {
 #[test]
 fn one_packet_that_is_lost_does_not_end_a_path() {
     let lossy = PathSpec { loss: 0.02, ..path(20.0, 20.0) };
-    let mut world = World::new(PathChoice::Pinned, &[lossy], 3);
+    let mut world = World::new(PathPolicy::Pinned, &[lossy], 3);
     let interval = Span::from_millis(300);
-    world.add(Source::Paced { size: 200, interval }, Class::Ordered, Time::ZERO, Time::MAX);
+    world.add(Source::Paced { size: 200, interval }, TrafficClass::Ordered, Time::ZERO, Time::MAX);
     world.run_until(at(600.0));
     assert_eq!(world.events.len(), 1, "{:?}", world.events);
 }

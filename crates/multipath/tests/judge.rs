@@ -4,7 +4,7 @@
 
 mod world;
 
-use kumade_multipath::{Class, PathChoice};
+use kumade_multipath::{PathPolicy, TrafficClass};
 use kumade_units::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -36,10 +36,10 @@ fn draw(random: &mut Pcg64Mcg) -> PathSpec {
 }
 
 fn run(spec: PathSpec, seed: u64) -> Line {
-    let mut world = World::new(PathChoice::EarliestArrival, &[spec], seed);
+    let mut world = World::new(PathPolicy::EarliestArrival, &[spec], seed);
     world.bulk();
     let interval = Span::from_micros(19_870);
-    let sparse = world.add(Source::Paced { size: 200, interval }, Class::Ordered, Time::ZERO, Time::MAX);
+    let sparse = world.add(Source::Paced { size: 200, interval }, TrafficClass::Ordered, Time::ZERO, Time::MAX);
     world.run_until(at(20.0));
     let share = |from, to| world.rate(None, at(from), at(to)) / spec.mbit / 1e4 / (1.0 - spec.loss);
     // A full packet may already be on its way into the link.

@@ -1,7 +1,7 @@
 //! Paths that are measured now and then, with noise, over days of virtual time.
 
-use kumade_multipath::measured::{MeasuredPaths, PathMeasurement, ScheduleConfig, ratio_of_rates};
-use kumade_multipath::{Bond, BondConfig, PathChoice, PathConfig, PathId};
+use kumade_multipath::measured::{MeasuredPaths, PathMeasurement, ScheduleConfig, rates_to_ratio};
+use kumade_multipath::{Bond, BondConfig, PathConfig, PathId, PathPolicy};
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -43,13 +43,13 @@ impl Trial {
         let idle = vec![Rate::ZERO; rates.len()];
         while self.second < until {
             self.second += 1;
-            let Some(path) = self.paths.start(&idle, self.now()) else { continue };
+            let Some(path) = self.paths.start_measurement(&idle, self.now()) else { continue };
             self.second += DURATION;
-            assert_eq!(self.paths.start(&idle, self.now()), None, "one at a time");
+            assert_eq!(self.paths.start_measurement(&idle, self.now()), None, "one at a time");
             let measured = self.measure(rates[path], delays[path]);
-            self.bytes[path] += measured.bytes;
+            self.bytes[path] += measured.cost_bytes;
             self.measurements += 1;
-            if self.paths.measured(path, &measured, self.now()) {
+            if self.paths.record_measurement(path, &measured, self.now()) {
                 self.changes.push(self.second);
             }
         }
@@ -63,7 +63,7 @@ impl Trial {
             [value, value - 2.0 * self.noise * rate, value + 2.0 * self.noise * rate].map(Rate::from_f64);
         let available = Estimate { value, low, high, confidence: 0.95 };
         let bytes = 100_000 + (rate * 0.1 / 8.0) as u64;
-        PathMeasurement { available, carried: Rate::ZERO, delay: Some(delay), bytes }
+        PathMeasurement { available, own_traffic: Rate::ZERO, delay: Some(delay), cost_bytes: bytes }
     }
 
     fn now(&self) -> Time {
@@ -77,7 +77,7 @@ impl Trial {
             let least = used.map(|(rate, weight)| rate / f64::from(*weight)).fold(f64::MAX, f64::min);
             least * f64::from(weights.iter().sum::<u32>())
         };
-        carried(self.paths.weights().unwrap()) / carried(&ratio_of_rates(rates))
+        carried(self.paths.weights().unwrap()) / carried(&rates_to_ratio(rates))
     }
 }
 
@@ -156,7 +156,7 @@ fn paths_whose_delays_differ_are_not_used_together() {
 #[test]
 fn what_was_measured_replaces_a_belief_that_differs_clearly() {
     let config = BondConfig {
-        choice: PathChoice::EarliestArrival,
+        policy: PathPolicy::EarliestArrival,
         queue: BondConfig::managed_queue(),
         paths: vec![PathConfig::default(); 2],
         seed: 1,

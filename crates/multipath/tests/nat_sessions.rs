@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use replay::replay;
 
 const IDLE: Span = Span::from_secs(20);
-const CONFIG: NatConfig = NatConfig { idle: IDLE, max_sessions: 20 };
+const CONFIG: NatConfig = NatConfig { idle_timeout: IDLE, max_sessions: 20 };
 /// All is forgotten after that: idleness, repeated ends, the far end's patience.
 const ALL_OVER: Span = Span::from_secs(200);
 
@@ -54,7 +54,7 @@ fn a_session_begins_with_the_first_packet_and_ends_after_the_idle_time() {
     assert!(world.gateways.iter().all(|gateway| gateway.rules.divided.is_empty()));
     assert!(world.gateways.iter().all(|gateway| gateway.rules.restored.is_empty()));
     let statistics = world.gateways[0].peer.statistics();
-    assert_eq!((statistics.begun, statistics.accepted, statistics.idle), (1, 1, 1));
+    assert_eq!((statistics.begun, statistics.accepted, statistics.ended_idle), (1, 1, 1));
     assert_eq!((world.lost, statistics.retransmissions), (0, 0));
 }
 
@@ -62,19 +62,19 @@ fn a_session_begins_with_the_first_packet_and_ends_after_the_idle_time() {
 #[test]
 fn a_session_ends_as_idle_only_once_it_is_known_that_nothing_has_passed() {
     for (packets, phase) in [(0, SessionPhase::Ending), (1, SessionPhase::Active)] {
-        let mut world = World::new(NatConfig { idle: Span::from_secs(3), ..CONFIG }, Faults::default(), 1);
+        let mut world = World::new(NatConfig { idle_timeout: Span::from_secs(3), ..CONFIG }, Faults::default(), 1);
         world.run(Span::from_secs(1));
         world.packet(0, flow(0, 0));
         world.run(Span::from_millis(100));
         let peer = &mut world.gateways[0].peer;
-        let idle_at = peer.next_idle().unwrap();
+        let idle_at = peer.next_idle_check().unwrap();
         peer.advance(idle_at);
         let phase_of = |peer: &NatPeer| peer.sessions().next().map(|session| session.phase);
         assert_eq!(phase_of(peer), Some(SessionPhase::Active));
-        peer.used(&flow(0, 0), packets, packets * 100, idle_at);
-        peer.counted(idle_at);
+        peer.flow_used(&flow(0, 0), packets, packets * 100, idle_at);
+        peer.counters_read(idle_at);
         assert_eq!(phase_of(peer), Some(phase));
-        assert_eq!(peer.next_idle(), (packets > 0).then_some(idle_at + Span::from_secs(3)));
+        assert_eq!(peer.next_idle_check(), (packets > 0).then_some(idle_at + Span::from_secs(3)));
     }
 }
 
@@ -187,7 +187,7 @@ fn a_gateway_that_says_goodbye_is_left_at_once() {
 
 #[test]
 fn ten_thousand_sessions_begin_within_seconds_and_stay_known() {
-    let config = NatConfig { idle: Span::from_secs(60), max_sessions: 10_000 };
+    let config = NatConfig { idle_timeout: Span::from_secs(60), max_sessions: 10_000 };
     let mut world = World::new(config, Faults { max_delay_millis: 20, ..Faults::default() }, 1);
     world.run(Span::from_secs(1));
     for number in 0..11_000 {
@@ -195,7 +195,7 @@ fn ten_thousand_sessions_begin_within_seconds_and_stay_known() {
     }
     world.run(Span::from_secs(5));
     assert_eq!((world.gateways[0].rules.divided.len(), world.gateways[1].rules.restored.len()), (10_000, 10_000));
-    assert_eq!(world.gateways[0].peer.statistics().full, 1000);
+    assert_eq!(world.gateways[0].peer.statistics().at_limit, 1000);
     for _ in 0..15 {
         (0..10_000).for_each(|number| world.packet(0, flow(0, number)));
         world.run(Span::from_secs(20));

@@ -3,12 +3,12 @@
 mod world;
 
 use kumade_link::{CrossKind, SizeMix};
-use kumade_multipath::PathChoice;
+use kumade_multipath::PathPolicy;
 use kumade_units::{Rate, Span};
 use world::*;
 
 fn bulk(spec: PathSpec) -> World {
-    let mut world = World::new(PathChoice::Weighted, &[spec], 1);
+    let mut world = World::new(PathPolicy::Weighted, &[spec], 1);
     world.bulk();
     world
 }

@@ -4,7 +4,7 @@
 mod model;
 
 use kumade_multipath::message::DataHeader;
-use kumade_multipath::{Arrival, DelayRange, PathId, Predecessor, Resequencer, ResequencerConfig, Sequencer};
+use kumade_multipath::{ArrivedData, DelayRange, PathId, Predecessor, Resequencer, ResequencerConfig, Sequencer};
 use kumade_units::{Span, Time};
 use model::{Model, Packet};
 use proptest::prelude::*;
@@ -37,7 +37,7 @@ struct Plan {
 /// Something happens at the receiver.
 #[derive(Debug, Clone)]
 enum Event {
-    Packet(Arrival<Vec<Predecessor>>, Packet),
+    Packet(ArrivedData<Vec<Predecessor>>, Packet),
     Probe(PathId, u64),
     Down(PathId),
 }
@@ -64,7 +64,7 @@ impl PathPlan {
     fn delay(&self) -> Option<DelayRange> {
         let least = Span::from_millis(self.delay_millis);
         let longest = self.jitter_micros.iter().copied().max().unwrap_or(0);
-        self.delay_known.then(|| DelayRange { least, most: least + Span::from_micros(longest / 2) })
+        self.delay_known.then(|| DelayRange { min: least, max: least + Span::from_micros(longest / 2) })
     }
 
     fn is_dead(&self, now: Time) -> bool {
@@ -121,7 +121,7 @@ fn course(plan: &Plan) -> Course {
                     };
                     let predecessors = assignment.predecessors(over).collect();
                     let packet = Packet { bucket: *bucket, number: *number, path: over, settled };
-                    Event::Packet(Arrival { path: over, counter, header, predecessors, bytes: 1000 }, packet)
+                    Event::Packet(ArrivedData { path: over, counter, header, predecessors, bytes: 1000 }, packet)
                 }
             };
             course.events.push((arrival, event));
@@ -145,7 +145,7 @@ fn resequencer(plan: &Plan, config: ResequencerConfig) -> Resequencer<Payload> {
     for bucket in BUCKETS.into_iter().filter(|_| plan.first_number > 0) {
         for number in [plan.first_number / 3, plan.first_number / 3 * 2, plan.first_number.wrapping_sub(1)] {
             let header = DataHeader { bucket, number, ..DataHeader::default() };
-            let arrival = Arrival { path: path(15), counter: 0, header, predecessors: [], bytes: 0 };
+            let arrival = ArrivedData { path: path(15), counter: 0, header, predecessors: [], bytes: 0 };
             resequencer.receive(arrival, (bucket, u64::MAX), Time::ZERO, &mut Vec::new());
         }
     }
@@ -170,7 +170,7 @@ fn run(
             Event::Packet(arrival, packet) => {
                 resequencer.receive(arrival.clone(), (packet.bucket, packet.number), *time, &mut out);
             }
-            Event::Probe(path, counter) => resequencer.passed(*path, *counter, *time, &mut out),
+            Event::Probe(path, counter) => resequencer.datagram_passed(*path, *counter, *time, &mut out),
             Event::Down(path) => resequencer.path_down(*path, *time, &mut out),
         }
         after(*time, Some(event), resequencer, out);
@@ -221,14 +221,14 @@ fn check_invariants(plan: &Plan, config: ResequencerConfig) -> (Course, Vec<Payl
     let mut delivered = Vec::new();
     run(&course, &mut resequencer, |_, _, resequencer, out| {
         delivered.extend(out);
-        let (packets, bytes) = resequencer.waiting();
+        let (packets, bytes) = resequencer.waiting_totals();
         assert!(packets <= config.max_packets && bytes <= config.max_bytes);
     });
     let set: BTreeSet<_> = delivered.iter().copied().collect();
     assert_eq!(set.len(), delivered.len(), "nothing is delivered twice");
     assert_eq!(set, course.arrives, "all that arrives is delivered");
-    assert!(resequencer.statistics().waits.max <= config.max_wait);
-    assert_eq!(resequencer.waiting(), (0, 0));
+    assert!(resequencer.statistics().waits.max_wait <= config.max_wait);
+    assert_eq!(resequencer.waiting_totals(), (0, 0));
     (course, delivered, resequencer)
 }
 

@@ -1,7 +1,7 @@
 use crate::handover::Handover;
 use ipnet::IpNet;
 use kumade_daemon::RuntimeDir;
-use kumade_multipath::{Adaptation, PathChoice, PathId, UnorderedFlows};
+use kumade_multipath::{PathId, PathPolicy, TcpOverTcpTuning, UnorderedFlows};
 use kumade_net::Binding;
 use kumade_net::interface::Family;
 use kumade_net::policy::{MarkedRoute, NetworkRoute};
@@ -22,11 +22,11 @@ pub struct BondedConfig {
     /// This end's key.
     pub identity: PrivateKey,
     /// What carries the packets between the ends.
-    pub carriers: CarrierConfig,
+    pub transports: OuterTransportConfig,
     /// Which path takes the next packet.
-    pub choice: PathChoice,
+    pub policy: PathPolicy,
     /// Which flows prefer speed to order.
-    pub unordered: UnorderedFlows,
+    pub unordered_flows: UnorderedFlows,
     /// The far ends.
     pub remotes: Vec<BondedRemote>,
     /// The routes of those networks of theirs that have none in the main table: where that has others for them, or where they
@@ -51,38 +51,42 @@ pub struct BondedRemote {
 
 /// What carries the packets between the ends.
 #[derive(Debug, Clone)]
-pub enum CarrierConfig {
+pub enum OuterTransportConfig {
     /// UDP, a socket on each path.
-    Datagrams(DatagramConfig),
+    Udp(DatagramConfig),
     /// TCP connections, each a path of its own, of which one end opens all.
-    Connections(ConnectionConfig),
-    /// Whichever passes and performs ([`kumade_multipath::CarrierChoice`]): UDP on the first path, connections on the others. An end
-    /// that listens takes either on every path. The path choice is to be [`PathChoice::Available`].
-    Either(DatagramConfig, ConnectionConfig),
+    Tcp(ConnectionConfig),
+    /// Whichever passes and performs ([`kumade_multipath::TransportSelector`]): UDP on the first path, connections on the others. An end
+    /// that listens takes either on every path. The path choice is to be [`PathPolicy::Available`].
+    UdpOrTcp(DatagramConfig, ConnectionConfig),
 }
 
-impl CarrierConfig {
+impl OuterTransportConfig {
     /// The settings of UDP, where that may carry.
     pub fn datagrams(&self) -> Option<&DatagramConfig> {
         match self {
-            CarrierConfig::Datagrams(datagrams) | CarrierConfig::Either(datagrams, _) => Some(datagrams),
-            CarrierConfig::Connections(_) => None,
+            OuterTransportConfig::Udp(datagrams) | OuterTransportConfig::UdpOrTcp(datagrams, _) => Some(datagrams),
+            OuterTransportConfig::Tcp(_) => None,
         }
     }
 
     /// The settings of TCP, where that may carry.
     pub fn connections(&self) -> Option<&ConnectionConfig> {
         match self {
-            CarrierConfig::Connections(connections) | CarrierConfig::Either(_, connections) => Some(connections),
-            CarrierConfig::Datagrams(_) => None,
+            OuterTransportConfig::Tcp(connections) | OuterTransportConfig::UdpOrTcp(_, connections) => {
+                Some(connections)
+            }
+            OuterTransportConfig::Udp(_) => None,
         }
     }
 
     /// The same, to be changed.
     pub fn connections_mut(&mut self) -> Option<&mut ConnectionConfig> {
         match self {
-            CarrierConfig::Connections(connections) | CarrierConfig::Either(_, connections) => Some(connections),
-            CarrierConfig::Datagrams(_) => None,
+            OuterTransportConfig::Tcp(connections) | OuterTransportConfig::UdpOrTcp(_, connections) => {
+                Some(connections)
+            }
+            OuterTransportConfig::Udp(_) => None,
         }
     }
 }
@@ -117,15 +121,15 @@ pub struct ConnectionTuning {
     /// The limits of the retransmission timeout.
     pub rto: RtoLimits,
     /// Bytes of the send buffer; as the system has it, if none.
-    pub send_buffer: Option<u32>,
+    pub send_buffer_bytes: Option<u32>,
     /// Whether short segments leave while others are not acknowledged (no Nagle algorithm).
-    pub no_delay: bool,
+    pub has_no_delay: bool,
     /// Bytes not sent yet above which a connection takes no more; what it delivers in 2 ms, if none.
     pub unsent_bytes: Option<u32>,
     /// Whether an AQM (FQ-CoDel) manages the queue in front of the connections; else it drops what does not fit.
-    pub aqm: bool,
+    pub has_aqm: bool,
     /// How the connections are used.
-    pub adaptation: Adaptation,
+    pub tcp_over_tcp: TcpOverTcpTuning,
 }
 
 impl ConnectionTuning {
@@ -141,11 +145,11 @@ impl Default for ConnectionTuning {
     fn default() -> Self {
         ConnectionTuning {
             rto: RtoLimits { min: Some(Self::DEFAULT_MIN_RTO), max: Some(Self::DEFAULT_MAX_RTO) },
-            send_buffer: None,
-            no_delay: true,
+            send_buffer_bytes: None,
+            has_no_delay: true,
             unsent_bytes: None,
-            aqm: true,
-            adaptation: Adaptation::default(),
+            has_aqm: true,
+            tcp_over_tcp: TcpOverTcpTuning::default(),
         }
     }
 }
@@ -176,18 +180,18 @@ pub const MAX_THREADS: usize = kumade_dataplane::MAX_SHARDS;
 
 impl BondedConfig {
     /// How many threads carry packets.
-    pub(crate) fn threads(&self) -> usize {
-        match &self.carriers {
-            CarrierConfig::Datagrams(datagrams) => datagrams.threads.clamp(1, MAX_THREADS),
+    pub(crate) fn thread_count(&self) -> usize {
+        match &self.transports {
+            OuterTransportConfig::Udp(datagrams) => datagrams.threads.clamp(1, MAX_THREADS),
             // A connection is one thread's, and each carries a part of all flows.
-            CarrierConfig::Connections(_) | CarrierConfig::Either(..) => 1,
+            OuterTransportConfig::Tcp(_) | OuterTransportConfig::UdpOrTcp(..) => 1,
         }
     }
 
     /// How many paths lead to each remote at most.
-    pub(crate) fn paths(&self) -> usize {
-        let datagrams = self.datagram_paths();
-        match self.carriers.connections().map(|connections| &connections.role) {
+    pub(crate) fn max_paths(&self) -> usize {
+        let datagrams = self.datagram_path_count();
+        match self.transports.connections().map(|connections| &connections.role) {
             None => datagrams,
             Some(ConnectionRole::Listen { .. }) => PathId::MAX_PATHS,
             Some(ConnectionRole::Connect { connections, .. }) => (datagrams + connections).min(PathId::MAX_PATHS),
@@ -195,12 +199,12 @@ impl BondedConfig {
     }
 
     /// How many of them, the first ones, are carried by UDP.
-    pub(crate) fn datagram_paths(&self) -> usize {
-        self.carriers.datagrams().map_or(0, |datagrams| datagrams.paths.len())
+    pub(crate) fn datagram_path_count(&self) -> usize {
+        self.transports.datagrams().map_or(0, |datagrams| datagrams.paths.len())
     }
 
     /// The IP version of datagrams on a path: that of the remotes' addresses there.
-    pub(crate) fn family(&self, datagrams: &DatagramConfig, path: usize) -> Family {
+    pub(crate) fn path_family(&self, datagrams: &DatagramConfig, path: usize) -> Family {
         let addresses = self.remotes.iter().filter_map(|remote| *remote.addresses.get(path)?);
         let addresses = addresses.map(|address| address.ip()).chain(datagrams.paths[path].0.source);
         addresses.map(Family::of).next().unwrap_or(Family::V4)

@@ -1,7 +1,7 @@
 use crate::config::ConnectionTuning;
 use kumade_daemon::Network;
 use kumade_dataplane::{Node, OuterHeaders, Received};
-use kumade_multipath::{CarrierKind, CarrierState, PathId, StreamCarrier, StreamState};
+use kumade_multipath::{OuterTransport, PathId, StreamDelivery, StreamWriter, TcpSenderState};
 use kumade_net::{clock, tcp};
 use kumade_noise_session::stream::{self, RecordReader};
 use kumade_noise_session::{Kind, Route};
@@ -21,18 +21,18 @@ pub(crate) struct Connection {
     pub(crate) route: Route,
     /// The path of a remote that it is, once that is known.
     pub(crate) owner: Option<(usize, PathId)>,
-    pub(crate) since: Time,
+    pub(crate) opened_at: Time,
     /// A peer has sent something on it.
     is_proven: bool,
     reader: RecordReader,
     /// Records that the kernel has not taken yet.
     pending: Vec<u8>,
     /// Of those, bytes at the front that it has.
-    taken: usize,
+    sent_pending_bytes: usize,
     /// Bytes that have arrived in all, and when that was more than before, or there was nothing on the way.
-    acknowledged: u64,
-    progressed: Time,
-    carrier: StreamCarrier,
+    acknowledged_bytes: u64,
+    last_progress: Time,
+    transport: StreamWriter,
     max_rto: Option<tcp::MaxRto>,
     /// Whether its set reports when it can be written.
     pub(crate) reports_writable: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Connection {
 
 /// Why a connection is over.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum ConnectionEnd {
     /// The far end has closed it, or the network has ended it.
     Closed(io::Error),
     /// What came is not what a peer sends; with the first bytes of it.
@@ -48,13 +48,13 @@ pub(crate) enum Ended {
 }
 
 /// Of records of a peer: packets of up to 9000 bytes with all headers.
-const MAX_RECORD: usize = 10_000;
+const MAX_RECORD_BYTES: usize = 10_000;
 /// Reads of a connection in a turn, so that none keeps the thread from others.
 const MAX_READS: usize = 4;
 /// Without an acknowledgement for so long, a connection from an address that others would not have is left for another one.
-const STALLED_AFTER: Span = Span::from_millis(500);
+const STALL_TIMEOUT: Span = Span::from_millis(500);
 /// Beyond this, handshakes and reports, which no room holds back, are dropped.
-const MAX_PENDING: usize = 64 << 10;
+const MAX_PENDING_BYTES: usize = 64 << 10;
 
 impl Connection {
     /// Neither reads nor writes block.
@@ -69,21 +69,21 @@ impl Connection {
         now: Time,
     ) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        stream.set_nodelay(tuning.no_delay)?;
-        let carrier = StreamCarrier::new(tuning.unsent_bytes, now);
-        tcp::limit_unsent(&stream, carrier.unsent_limit())?;
+        stream.set_nodelay(tuning.has_no_delay)?;
+        let carrier = StreamWriter::new(tuning.unsent_bytes, now);
+        tcp::limit_unsent(&stream, carrier.max_unsent_bytes())?;
         Ok(Connection {
             stream,
             route,
             owner,
             is_proven: false,
-            since: now,
+            opened_at: now,
             reader: RecordReader::new(),
             pending: Vec::new(),
-            taken: 0,
-            acknowledged: 0,
-            progressed: now,
-            carrier,
+            sent_pending_bytes: 0,
+            acknowledged_bytes: 0,
+            last_progress: now,
+            transport: carrier,
             max_rto: tuning.rto.max_of_connection(),
             reports_writable: false,
         })
@@ -91,18 +91,18 @@ impl Connection {
 
     /// What its far end's address counts for.
     pub(crate) fn network(&self) -> Network {
-        Network::of(self.route.address.ip())
+        Network::containing(self.route.address.ip())
     }
 
     /// Hands what has arrived to the node.
-    pub(crate) fn receive(&mut self, node: &mut Node<Buffer>) -> Result<(), Ended> {
+    pub(crate) fn receive(&mut self, node: &mut Node<Buffer>) -> Result<(), ConnectionEnd> {
         for _ in 0..MAX_READS {
             let count = match self.stream.read(self.reader.space()) {
-                Ok(0) => return Err(Ended::Closed(io::ErrorKind::UnexpectedEof.into())),
+                Ok(0) => return Err(ConnectionEnd::Closed(io::ErrorKind::UnexpectedEof.into())),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(Ended::Closed(error)),
+                Err(error) => return Err(ConnectionEnd::Closed(error)),
             };
             self.reader.filled(count);
             self.take_records(node)?;
@@ -110,32 +110,40 @@ impl Connection {
         Ok(())
     }
 
-    fn take_records(&mut self, node: &mut Node<Buffer>) -> Result<(), Ended> {
+    fn take_records(&mut self, node: &mut Node<Buffer>) -> Result<(), ConnectionEnd> {
         let now = clock::monotonic();
         loop {
             let record = match self.reader.next_record() {
                 Ok(Some(record)) => record,
                 Ok(None) => return Ok(()),
-                Err(_) => return Err(Ended::NotAPeer(self.reader.received().to_vec())),
+                Err(_) => return Err(ConnectionEnd::NotAPeer(self.reader.received().to_vec())),
             };
             // A second answer to a handshake that is done comes from a peer, too.
             let is_answer = matches!(Kind::of(record), Some(Kind::Response | Kind::CookieReply));
-            let (carrier, size) = (CarrierKind::Connections, (stream::PREFIX + record.len()) as u32);
-            let outer = OuterHeaders { from: self.route, carrier, ecn: Ecn::NotEct, size, arrived: now };
+            let (carrier, size) = (OuterTransport::Tcp, (stream::PREFIX + record.len()) as u32);
+            let outer = OuterHeaders {
+                route: self.route,
+                transport: carrier,
+                ecn: Ecn::NotEct,
+                packet_bytes: size,
+                arrival: now,
+            };
             match node.receive(record, outer, now) {
-                Received::Refused if !self.is_proven && !is_answer => return Err(Ended::NotAPeer(record.to_vec())),
+                Received::Refused if !self.is_proven && !is_answer => {
+                    return Err(ConnectionEnd::NotAPeer(record.to_vec()));
+                }
                 Received::Refused | Received::Handshake => {}
                 Received::Data { remote, path } => {
                     (self.owner, self.is_proven) = (Some((remote, path)), true);
-                    self.reader.admit_data(MAX_RECORD);
+                    self.reader.admit_data(MAX_RECORD_BYTES);
                 }
             }
         }
     }
 
     /// How it does now; none where that was said a short time ago.
-    pub(crate) fn carrier_state(&mut self, now: Time) -> Option<CarrierState> {
-        if !self.carrier.is_due(now) {
+    pub(crate) fn poll_transport(&mut self, now: Time) -> Option<StreamDelivery> {
+        if !self.transport.is_due(now) {
             return None;
         }
         let sent = tcp::send_state(&self.stream).ok()?;
@@ -143,39 +151,39 @@ impl Connection {
         if let Some(max_rto) = &mut self.max_rto {
             max_rto.follow(&self.stream, sent.round_trip);
         }
-        if acknowledged != self.acknowledged || self.carrier.is_empty(acknowledged) {
-            (self.acknowledged, self.progressed) = (acknowledged, now);
+        if acknowledged != self.acknowledged_bytes || self.transport.is_all_acknowledged(acknowledged) {
+            (self.acknowledged_bytes, self.last_progress) = (acknowledged, now);
         }
-        let limit = self.carrier.unsent_limit();
-        let pending = (self.pending.len() - self.taken) as u64;
-        let stream = StreamState {
-            unsent: sent.unsent,
-            window: sent.window,
-            acknowledged,
-            delivered: sent.delivered,
-            in_flight: sent.in_flight,
-            repeated: sent.repeated,
+        let limit = self.transport.max_unsent_bytes();
+        let pending = (self.pending.len() - self.sent_pending_bytes) as u64;
+        let stream = TcpSenderState {
+            unsent_bytes: sent.unsent,
+            window_bytes: sent.window,
+            acknowledged_bytes: acknowledged,
+            delivered_bytes: sent.delivered,
+            in_flight_bytes: sent.in_flight,
+            retransmitted_bytes: sent.repeated,
             is_recovering: sent.is_recovering,
             excess_round_trip: sent.excess_round_trip,
             delivery_rate: sent.delivery_rate,
         };
-        let state = self.carrier.look(&stream, pending, now);
-        if self.carrier.unsent_limit() != limit {
+        let state = self.transport.sample_stream(&stream, pending, now);
+        if self.transport.max_unsent_bytes() != limit {
             // Where it cannot be set, the connection is no more.
-            tcp::limit_unsent(&self.stream, self.carrier.unsent_limit()).ok()?;
+            tcp::limit_unsent(&self.stream, self.transport.max_unsent_bytes()).ok()?;
         }
         Some(state)
     }
 
     /// Whether this host has moved away from the connection's address and would have another one now: nothing comes to what it
     /// does not have any more; and what it still has may lead nowhere.
-    pub(crate) fn is_left_behind(&self, source: IpAddr, now: Time) -> bool {
+    pub(crate) fn has_stale_address(&self, source: IpAddr, now: Time) -> bool {
         let own = self.stream.local_addr().map(|own| own.ip().to_canonical());
-        own.is_ok_and(|own| own != source && (now - self.progressed >= STALLED_AFTER || kumade_net::is_gone(own)))
+        own.is_ok_and(|own| own != source && (now - self.last_progress >= STALL_TIMEOUT || kumade_net::is_gone(own)))
     }
 
     /// Has it leave nothing behind in the kernel, which would go on for minutes.
-    pub(crate) fn abandon(&self) {
+    pub(crate) fn discard_unsent(&self) {
         let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
     }
 
@@ -183,8 +191,8 @@ impl Connection {
     pub(crate) fn push(&mut self, datagram: &[u8]) -> bool {
         let Ok(prefix) = stream::prefix(datagram.len()) else { return false };
         // What the send buffer has no room for, of what may be unsent, waits here.
-        let most = MAX_PENDING.max(self.carrier.unsent_limit() as usize);
-        if self.has_pending() && self.pending.len() - self.taken + datagram.len() > most {
+        let most = MAX_PENDING_BYTES.max(self.transport.max_unsent_bytes() as usize);
+        if self.has_pending() && self.pending.len() - self.sent_pending_bytes + datagram.len() > most {
             return false;
         }
         self.pending.extend_from_slice(&prefix);
@@ -193,48 +201,48 @@ impl Connection {
     }
 
     /// Sends what the kernel takes.
-    pub(crate) fn flush(&mut self) -> Result<(), Ended> {
+    pub(crate) fn flush(&mut self) -> Result<(), ConnectionEnd> {
         while self.has_pending() {
-            match tcp::send(&self.stream, &self.pending[self.taken..], false) {
+            match tcp::send(&self.stream, &self.pending[self.sent_pending_bytes..], false) {
                 Ok(count) => {
-                    self.taken += count;
-                    self.carrier.written(count as u64);
+                    self.sent_pending_bytes += count;
+                    self.transport.record_written(count as u64);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Ended::Closed(error)),
+                Err(error) => return Err(ConnectionEnd::Closed(error)),
             }
         }
         self.pending.clear();
-        self.taken = 0;
+        self.sent_pending_bytes = 0;
         Ok(())
     }
 
     /// Whether the kernel has left something that it is to send.
     pub(crate) fn has_pending(&self) -> bool {
-        self.taken < self.pending.len()
+        self.sent_pending_bytes < self.pending.len()
     }
 
     /// Whether it is known to take nothing more, so that the next opportunity is to be reported.
     pub(crate) fn is_full(&self) -> bool {
-        self.has_pending() || self.carrier.is_full()
+        self.has_pending() || self.transport.is_full()
     }
 
     /// It can be written: how much has to be seen anew.
-    pub(crate) fn writable(&mut self, now: Time) {
-        self.carrier.writable(now);
+    pub(crate) fn mark_writable(&mut self, now: Time) {
+        self.transport.set_writable(now);
     }
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for ConnectionEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 16;
         match self {
-            Ended::Closed(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => {
+            ConnectionEnd::Closed(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => {
                 f.write_str("the far end closed it")
             }
-            Ended::Closed(cause) => write!(f, "{cause}"),
-            Ended::NotAPeer(bytes) => {
+            ConnectionEnd::Closed(cause) => write!(f, "{cause}"),
+            ConnectionEnd::NotAPeer(bytes) => {
                 let shown = bytes[..bytes.len().min(SHOWN)].escape_ascii();
                 write!(f, "what answers there is not the peer that has the key: it sent \"{shown}\"")
             }
@@ -243,16 +251,16 @@ impl fmt::Display for Ended {
 }
 
 /// Routes from this number on are those of connections; the ones before are of sockets for datagrams.
-const FIRST_ROUTE: u8 = PathId::MAX_PATHS as u8;
+const FIRST_CONNECTION_ROUTE: u8 = PathId::MAX_PATHS as u8;
 
 /// How the node names the far end of a connection, whose path is known to the end that opens it.
-pub(crate) fn route(path: Option<PathId>, address: SocketAddr) -> Route {
+pub(crate) fn connection_route(path: Option<PathId>, address: SocketAddr) -> Route {
     // An IPv4 address is one, however the socket has it.
     let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-    Route { path: FIRST_ROUTE + path.map_or(0, PathId::number), address }
+    Route { path: FIRST_CONNECTION_ROUTE + path.map_or(0, PathId::number), address }
 }
 
 /// Whether it leads to a connection.
-pub(crate) fn is_connection(route: &Route) -> bool {
-    route.path >= FIRST_ROUTE
+pub(crate) fn is_connection_route(route: &Route) -> bool {
+    route.path >= FIRST_CONNECTION_ROUTE
 }

@@ -1,9 +1,9 @@
 use crate::config::{ConnectionConfig, ConnectionRole};
-use crate::connection::{Connection, Ended, is_connection, route};
+use crate::connection::{Connection, ConnectionEnd, connection_route, is_connection_route};
 use crate::dialer::Dialer;
-use kumade_daemon::{Members, Network};
+use kumade_daemon::{FairAdmission, Network};
 use kumade_dataplane::{Node, Outbound};
-use kumade_multipath::{PathId, StreamCarrier};
+use kumade_multipath::{PathId, StreamWriter};
 use kumade_net::readiness::{Event, Readiness};
 use kumade_net::{SetupError, clock, congestion};
 use kumade_noise_session::{Route, channel};
@@ -19,17 +19,17 @@ use std::time::Duration;
 /// Paths by TCP: the connections of all remotes.
 pub(crate) struct Connections {
     config: ConnectionConfig,
-    set: Readiness,
+    readiness: Readiness,
     events: Vec<Event>,
     listener: Option<TcpListener>,
     dialer: Option<Dialer>,
     /// By their numbers in the set.
-    open: BTreeMap<u32, Connection>,
-    by_route: BTreeMap<(u8, SocketAddr), u32>,
+    connections: BTreeMap<u32, Connection>,
+    number_by_route: BTreeMap<(u8, SocketAddr), u32>,
     /// By remote and path.
-    by_owner: BTreeMap<(usize, u8), u32>,
+    number_by_owner: BTreeMap<(usize, u8), u32>,
     /// Connections to this end that have not shown yet whose they are.
-    strangers: Members<u32>,
+    unauthenticated: FairAdmission<u32>,
     next_number: u32,
 }
 
@@ -37,18 +37,18 @@ pub(crate) struct Connections {
 const LISTENER: u32 = 0;
 const BACKLOG: i32 = 1024;
 /// As in Happy Eyeballs (RFC 8305), where 250 ms are for two versions of IP; here both are tried in any case.
-const HEAD_START: Span = Span::from_millis(20);
+const DATAGRAM_HEAD_START: Span = Span::from_millis(20);
 /// Connections accepted in a turn.
 const MAX_ACCEPTS: usize = 16;
 /// Who has not shown to be a peer for so long is left.
-const STRANGER_PATIENCE: Span = Span::from_secs(10);
+const AUTHENTICATION_TIMEOUT: Span = Span::from_secs(10);
 /// So many are waited for at a time; for a further one, the oldest of the network with most of them is left.
-const MAX_STRANGERS: usize = 256;
+const MAX_UNAUTHENTICATED_CONNECTIONS: usize = 256;
 /// A peer opens several at once, and is not to be the busiest among strangers of many networks.
-const PEERS_WORTH: usize = 8;
+const CONNECTIONS_PER_PEER: usize = 8;
 /// A connection whose far end is gone is noticed after 30 s.
-const DEAD_AFTER: Duration = Duration::from_secs(30);
-const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
+const DEAD_PEER_TIMEOUT: Duration = Duration::from_secs(30);
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Connections {
@@ -61,27 +61,27 @@ impl Connections {
             ConnectionRole::Connect { address, binding, connections } => {
                 let paths = first..(first + connections).min(PathId::MAX_PATHS);
                 // Datagrams have a head start, so that an answer to them is not outrun by one that costs a round trip more.
-                let start = clock::monotonic() + if first > 0 { HEAD_START } else { Span::ZERO };
+                let start = clock::monotonic() + if first > 0 { DATAGRAM_HEAD_START } else { Span::ZERO };
                 (None, Some(Dialer::new(*address, binding.clone(), paths, start)))
             }
         };
         listener.iter().try_for_each(|listener| set.add_reader(listener, LISTENER)).map_err(failed)?;
         Ok(Connections {
             config: config.clone(),
-            set,
+            readiness: set,
             events: Vec::new(),
             listener,
             dialer,
-            open: BTreeMap::new(),
-            by_route: BTreeMap::new(),
-            by_owner: BTreeMap::new(),
-            strangers: Members::default(),
+            connections: BTreeMap::new(),
+            number_by_route: BTreeMap::new(),
+            number_by_owner: BTreeMap::new(),
+            unauthenticated: FairAdmission::default(),
             next_number: LISTENER + 1,
         })
     }
 
     pub(crate) fn source(&self) -> BorrowedFd<'_> {
-        self.set.as_fd()
+        self.readiness.as_fd()
     }
 
     /// Accepts connections, and hands what has arrived on those that are open to the node.
@@ -90,75 +90,75 @@ impl Connections {
     /// The system refuses to wait for sockets.
     pub(crate) fn receive(&mut self, node: &mut Node<Buffer>) -> Result<(), SetupError> {
         let mut events = std::mem::take(&mut self.events);
-        let waited = self.set.wait(&mut events, Time::ZERO);
+        let waited = self.readiness.wait(&mut events, Time::ZERO);
         waited.map_err(|error| SetupError::new("wait for TCP connections", error))?;
         for event in &events {
             match event.number {
                 LISTENER => self.accept(node),
-                number => self.happened(number, event, node),
+                number => self.handle_event(number, event, node),
             }
         }
         self.events = events;
         Ok(())
     }
 
-    fn happened(&mut self, number: u32, event: &Event, node: &mut Node<Buffer>) {
-        let Some(connection) = self.open.get_mut(&number) else { return };
+    fn handle_event(&mut self, number: u32, event: &Event, node: &mut Node<Buffer>) {
+        let Some(connection) = self.connections.get_mut(&number) else { return };
         if event.writable {
-            connection.writable(clock::monotonic());
+            connection.mark_writable(clock::monotonic());
         }
         let outcome = if event.readable || event.error { connection.receive(node) } else { Ok(()) };
         if let Some((remote, path)) = connection.owner {
-            self.strangers.remove(connection.network(), &number);
+            self.unauthenticated.remove(connection.network(), &number);
             // A path has one connection, so that a peer has a bounded number, however often it comes anew.
-            let before = self.by_owner.insert((remote, path.number()), number);
+            let before = self.number_by_owner.insert((remote, path.number()), number);
             before.filter(|before| *before != number).into_iter().for_each(|before| self.close(before, node));
         }
         if let Err(ended) = outcome {
-            self.ended(number, &ended, node);
+            self.handle_end(number, &ended, node);
         }
     }
 
     fn accept(&mut self, node: &mut Node<Buffer>) {
         for _ in 0..MAX_ACCEPTS {
             let Some(Ok((stream, address))) = self.listener.as_ref().map(TcpListener::accept) else { return };
-            if self.strangers.len() >= MAX_STRANGERS {
-                let left = self.strangers.gives_way(PEERS_WORTH).map(|(_, number)| *number);
+            if self.unauthenticated.len() >= MAX_UNAUTHENTICATED_CONNECTIONS {
+                let left = self.unauthenticated.next_to_give_way(CONNECTIONS_PER_PEER).map(|(_, number)| *number);
                 left.into_iter().for_each(|number| self.close(number, node));
             }
-            if let Some(number) = self.add(stream, route(None, address), None) {
-                self.strangers.insert(Network::of(address.ip()), number);
+            if let Some(number) = self.add_connection(stream, connection_route(None, address), None) {
+                self.unauthenticated.insert(Network::containing(address.ip()), number);
             }
         }
     }
 
     /// None where the connection is over already.
-    fn add(&mut self, stream: TcpStream, route: Route, owner: Option<(usize, PathId)>) -> Option<u32> {
+    fn add_connection(&mut self, stream: TcpStream, route: Route, owner: Option<(usize, PathId)>) -> Option<u32> {
         let number = self.next_number;
-        tend(&stream).ok()?;
+        set_keepalive(&stream).ok()?;
         let tuning = &self.config.tuning;
         let connection = Connection::new(stream, route, owner, tuning, clock::monotonic()).ok()?;
-        self.set.add_reader(&connection.stream, number).ok()?;
+        self.readiness.add_reader(&connection.stream, number).ok()?;
         self.next_number = self.next_number.checked_add(1).unwrap_or(LISTENER + 1);
-        self.by_route.insert((route.path, route.address), number);
-        self.open.insert(number, connection);
+        self.number_by_route.insert((route.path, route.address), number);
+        self.connections.insert(number, connection);
         Some(number)
     }
 
-    fn ended(&mut self, number: u32, ended: &Ended, node: &mut Node<Buffer>) {
-        let connection = self.open.get(&number);
-        let stranger = connection.filter(|stranger| self.strangers.contains(stranger.network(), &number));
-        if let (Some(connection), Ended::NotAPeer(first)) = (stranger, ended) {
-            let _ = self.set.remove(&connection.stream);
+    fn handle_end(&mut self, number: u32, ended: &ConnectionEnd, node: &mut Node<Buffer>) {
+        let connection = self.connections.get(&number);
+        let stranger = connection.filter(|stranger| self.unauthenticated.contains(stranger.network(), &number));
+        if let (Some(connection), ConnectionEnd::NotAPeer(first)) = (stranger, ended) {
+            let _ = self.readiness.remove(&connection.stream);
             // Who sends anything else gets the same silence as who sends nothing.
             if channel::is_initiation(first) {
                 self.hand_over(number, first.clone(), node);
             }
             return;
         }
-        let owner = self.open.get(&number).and_then(|connection| connection.owner);
+        let owner = self.connections.get(&number).and_then(|connection| connection.owner);
         if let (Some(dialer), Some((_, path))) = (&mut self.dialer, owner) {
-            dialer.ended(path, &ended.to_string(), clock::monotonic());
+            dialer.record_end(path, &ended.to_string(), clock::monotonic());
         }
         self.close(number, node);
     }
@@ -167,37 +167,37 @@ impl Connections {
     fn hand_over(&mut self, number: u32, initiation: Vec<u8>, node: &mut Node<Buffer>) {
         let ConnectionRole::Listen { handover: Some(handover), .. } = &self.config.role else { return };
         let handover = handover.clone();
-        if let Some(connection) = self.forget(number, node) {
+        if let Some(connection) = self.remove(number, node) {
             handover.take(connection.stream, initiation);
         }
     }
 
     fn close(&mut self, number: u32, node: &mut Node<Buffer>) {
-        drop(self.forget(number, node));
+        drop(self.remove(number, node));
     }
 
-    fn forget(&mut self, number: u32, node: &mut Node<Buffer>) -> Option<Connection> {
-        let connection = self.open.remove(&number)?;
-        self.strangers.remove(connection.network(), &number);
+    fn remove(&mut self, number: u32, node: &mut Node<Buffer>) -> Option<Connection> {
+        let connection = self.connections.remove(&number)?;
+        self.unauthenticated.remove(connection.network(), &number);
         let Route { path, address } = connection.route;
-        if self.by_route.get(&(path, address)) == Some(&number) {
-            self.by_route.remove(&(path, address));
+        if self.number_by_route.get(&(path, address)) == Some(&number) {
+            self.number_by_route.remove(&(path, address));
         }
         if let Some((remote, path)) = connection.owner {
-            if self.by_owner.get(&(remote, path.number())) == Some(&number) {
-                self.by_owner.remove(&(remote, path.number()));
+            if self.number_by_owner.get(&(remote, path.number())) == Some(&number) {
+                self.number_by_owner.remove(&(remote, path.number()));
             }
-            node.end_route(remote, path, connection.route, clock::monotonic());
+            node.remove_route(remote, path, connection.route, clock::monotonic());
         }
         Some(connection)
     }
 
     /// Says how much each connection takes.
-    pub(crate) fn tell_room(&mut self, node: &mut Node<Buffer>, now: Time) {
-        for connection in self.open.values_mut() {
+    pub(crate) fn report_room(&mut self, node: &mut Node<Buffer>, now: Time) {
+        for connection in self.connections.values_mut() {
             let Some((remote, path)) = connection.owner else { continue };
-            if let Some(state) = connection.carrier_state(now) {
-                node.set_carrier(remote, path, state, now);
+            if let Some(state) = connection.poll_transport(now) {
+                node.update_transport(remote, path, state, now);
             }
         }
     }
@@ -205,61 +205,63 @@ impl Connections {
     /// Takes what goes to connections. Returns how many datagrams have nowhere to go.
     pub(crate) fn send(&mut self, datagrams: &mut Vec<Outbound<Buffer>>, node: &mut Node<Buffer>) -> u64 {
         let mut refused = 0;
-        for Outbound { to, datagram, .. } in datagrams.extract_if(.., |datagram| is_connection(&datagram.to)) {
-            let number = self.by_route.get(&(to.path, to.address));
-            let connection = number.and_then(|number| self.open.get_mut(number));
+        for Outbound { route: to, datagram, .. } in
+            datagrams.extract_if(.., |datagram| is_connection_route(&datagram.route))
+        {
+            let number = self.number_by_route.get(&(to.path, to.address));
+            let connection = number.and_then(|number| self.connections.get_mut(number));
             refused += u64::from(!connection.is_some_and(|connection| connection.push(datagram.bytes())));
         }
         let mut ended = Vec::new();
-        for (number, connection) in &mut self.open {
+        for (number, connection) in &mut self.connections {
             if let Err(error) = connection.flush() {
                 ended.push((*number, error));
                 continue;
             }
             let wanted = connection.is_full() && connection.owner.is_some();
             if wanted != connection.reports_writable
-                && self.set.report_writable(&connection.stream, *number, wanted).is_ok()
+                && self.readiness.report_writable(&connection.stream, *number, wanted).is_ok()
             {
                 connection.reports_writable = wanted;
             }
         }
-        ended.iter().for_each(|(number, error)| self.ended(*number, error, node));
+        ended.iter().for_each(|(number, error)| self.handle_end(*number, error, node));
         refused
     }
 
     /// Opens connections, and leaves strangers. Returns when to be called again at the latest.
-    pub(crate) fn follow(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
-        let mut oldest = self.oldest_stranger();
+    pub(crate) fn advance(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
+        let mut oldest = self.oldest_unauthenticated();
         while let Some((number, _)) = oldest.filter(|(_, until)| *until <= now) {
             self.close(number, node);
-            oldest = self.oldest_stranger();
+            oldest = self.oldest_unauthenticated();
         }
         let oldest = oldest.map(|(_, until)| until);
-        let look = node.is_backlogged().then_some(now + StreamCarrier::LOOK_INTERVAL);
+        let look = node.is_backlogged().then_some(now + StreamWriter::SAMPLE_INTERVAL);
         self.dial(node, now).into_iter().chain(oldest).chain(look).min()
     }
 
     /// And when it is left.
-    fn oldest_stranger(&self) -> Option<(u32, Time)> {
-        let (_, number) = self.strangers.oldest()?;
-        Some((*number, self.open.get(number)?.since + STRANGER_PATIENCE))
+    fn oldest_unauthenticated(&self) -> Option<(u32, Time)> {
+        let (_, number) = self.unauthenticated.oldest()?;
+        Some((*number, self.connections.get(number)?.opened_at + AUTHENTICATION_TIMEOUT))
     }
 
     fn dial(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
         let mut dialer = self.dialer.take()?;
         // It has one remote.
-        for path in dialer.follow_use(node.uses_connections(0, now), now) {
-            let route = route(Some(path), dialer.address());
-            let number = self.by_route.get(&(route.path, route.address)).copied();
+        for path in dialer.update_use(node.uses_connections(0, now), now) {
+            let route = connection_route(Some(path), dialer.address());
+            let number = self.number_by_route.get(&(route.path, route.address)).copied();
             number.into_iter().for_each(|number| self.close(number, node));
         }
-        self.follow_moves(&mut dialer, node, now);
+        self.close_stale_addresses(&mut dialer, node, now);
         let config = self.config.clone();
-        for (path, stream) in dialer.turn(now, |socket| prepare(&config, socket)) {
-            let route = route(Some(path), dialer.address());
-            match self.add(stream, route, Some((0, path))) {
-                Some(_) => node.begin_route(0, path, route, now),
-                None => dialer.ended(path, "it was closed at once", now),
+        for (path, stream) in dialer.advance_all(now, |socket| set_socket_options(&config, socket)) {
+            let route = connection_route(Some(path), dialer.address());
+            match self.add_connection(stream, route, Some((0, path))) {
+                Some(_) => node.add_route(0, path, route, now),
+                None => dialer.record_end(path, "it was closed at once", now),
             }
         }
         let deadline = dialer.deadline();
@@ -268,17 +270,17 @@ impl Connections {
     }
 
     /// Leaves connections from an address that this host has moved away from, where the kernel would go on for long.
-    fn follow_moves(&mut self, dialer: &mut Dialer, node: &mut Node<Buffer>, now: Time) {
-        let Some(source) = dialer.new_source(now) else { return };
-        let left = self.open.iter().filter(|(_, connection)| connection.is_left_behind(source, now));
+    fn close_stale_addresses(&mut self, dialer: &mut Dialer, node: &mut Node<Buffer>, now: Time) {
+        let Some(source) = dialer.check_source(now) else { return };
+        let left = self.connections.iter().filter(|(_, connection)| connection.has_stale_address(source, now));
         let left: Vec<_> = left.map(|(number, connection)| (*number, connection.owner)).collect();
         if !left.is_empty() {
             tracing::info!("this host's address is {source} now: connecting again");
         }
         for (number, owner) in left {
-            self.open.get(&number).into_iter().for_each(Connection::abandon);
+            self.connections.get(&number).into_iter().for_each(Connection::discard_unsent);
             self.close(number, node);
-            owner.into_iter().for_each(|(_, path)| dialer.again(path, now));
+            owner.into_iter().for_each(|(_, path)| dialer.retry(path, now));
         }
     }
 }
@@ -288,7 +290,7 @@ fn listen(config: &ConnectionConfig, address: SocketAddr) -> Result<TcpListener,
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
         socket.bind(&address.into())?;
-        prepare(config, &socket)?;
+        set_socket_options(config, &socket)?;
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)?;
         Ok(socket.into())
@@ -297,21 +299,21 @@ fn listen(config: &ConnectionConfig, address: SocketAddr) -> Result<TcpListener,
 }
 
 /// Sets what a connection must have before it is opened; those that a listener accepts inherit it.
-fn prepare(config: &ConnectionConfig, socket: &Socket) -> io::Result<()> {
+fn set_socket_options(config: &ConnectionConfig, socket: &Socket) -> io::Result<()> {
     if let Some(name) = &config.congestion_control {
         congestion::set(socket, name).map_err(|error| io::Error::new(error.io().kind(), error))?;
     }
     let tuning = &config.tuning;
     tuning.rto.apply(socket)?;
-    if let Some(bytes) = tuning.send_buffer {
+    if let Some(bytes) = tuning.send_buffer_bytes {
         socket.set_send_buffer_size(bytes as usize)?;
     }
     Ok(())
 }
 
 /// Has a connection end when its far end is gone.
-fn tend(stream: &TcpStream) -> io::Result<()> {
+fn set_keepalive(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
-    socket.set_tcp_user_timeout(Some(DEAD_AFTER))?;
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_INTERVAL))
+    socket.set_tcp_user_timeout(Some(DEAD_PEER_TIMEOUT))?;
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL))
 }

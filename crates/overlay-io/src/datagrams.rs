@@ -2,7 +2,7 @@ use crate::config::{BondedConfig, DatagramConfig};
 use crate::error::BondedError;
 use crate::policy_routes::PathRoutes;
 use kumade_dataplane::{Node, Outbound, OuterHeaders};
-use kumade_multipath::CarrierKind;
+use kumade_multipath::OuterTransport;
 use kumade_net::interface::{self, Family};
 use kumade_net::udp::{BatchReceiver, BatchSocket, Refusal};
 use kumade_net::{Binding, SetupError, clock};
@@ -16,8 +16,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Paths by UDP: a socket on each, or one for either version of IP.
 pub(crate) struct Datagrams {
     sockets: Vec<PathSocket>,
-    stamps: StampClock,
-    check_clock_at: Time,
+    stamp_clock: StampClock,
+    next_clock_check: Time,
     /// Of the first shard, for all.
     routes: Option<PathRoutes>,
 }
@@ -31,7 +31,7 @@ struct PathSocket {
 
 /// Reads of a socket in a turn, of 16 messages each, so that none keeps the thread from the others.
 const MAX_READS: usize = 2;
-const CHECK_CLOCK_INTERVAL: Span = Span::from_millis(500);
+const CLOCK_CHECK_INTERVAL: Span = Span::from_millis(500);
 
 impl Datagrams {
     pub(crate) fn open(config: &BondedConfig, datagrams: &DatagramConfig, shard: usize) -> Result<Self, BondedError> {
@@ -42,12 +42,12 @@ impl Datagrams {
         let mut sockets = Vec::new();
         for (place, (binding, _)) in datagrams.paths.iter().enumerate() {
             if binding.source == Some(Ipv6Addr::UNSPECIFIED.into()) {
-                sockets.extend(PathSocket::of_both_families(place, binding, port)?);
+                sockets.extend(PathSocket::bind_both_families(place, binding, port)?);
             } else {
-                sockets.push(PathSocket::bind(place, binding, config.family(datagrams, place), port)?);
+                sockets.push(PathSocket::bind(place, binding, config.path_family(datagrams, place), port)?);
             }
         }
-        Ok(Datagrams { sockets, stamps: StampClock::new(), check_clock_at: now, routes })
+        Ok(Datagrams { sockets, stamp_clock: StampClock::new(), next_clock_check: now, routes })
     }
 
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
@@ -55,7 +55,7 @@ impl Datagrams {
     }
 
     pub(crate) fn receive(&mut self, node: &mut Node<Buffer>) -> Result<(), BondedError> {
-        let Datagrams { sockets, stamps, .. } = self;
+        let Datagrams { sockets, stamp_clock: stamps, .. } = self;
         for PathSocket { path, receiver, .. } in sockets {
             let path = *path;
             for _ in 0..MAX_READS {
@@ -64,11 +64,15 @@ impl Datagrams {
                     let stamp = received.stamp.map(|stamp| stamps.to_monotonic(stamps.from_stamp(stamp, Time::ZERO)));
                     let arrived = stamp.map_or(now, |stamp| stamp.min(now));
                     let from = Route { path: path as u8, address: received.from };
-                    let (ecn, outer) = (received.ecn, outer_bytes(Family::of(from.address.ip())));
-                    let carrier = CarrierKind::Datagrams;
+                    let (ecn, outer) = (received.ecn, outer_header_bytes(Family::of(from.address.ip())));
+                    let carrier = OuterTransport::Udp;
                     for datagram in received.datagrams() {
                         let size = datagram.len() as u32 + outer;
-                        node.receive(datagram, OuterHeaders { from, carrier, ecn, size, arrived }, now);
+                        node.receive(
+                            datagram,
+                            OuterHeaders { route: from, transport: carrier, ecn, packet_bytes: size, arrival: arrived },
+                            now,
+                        );
                     }
                 });
                 match count {
@@ -87,16 +91,16 @@ impl Datagrams {
     pub(crate) fn send(&mut self, datagrams: &mut Vec<Outbound<Buffer>>, node: &mut Node<Buffer>, now: Time) -> u64 {
         let mut refused = 0;
         // Only those of one path need their order, and what goes to one address leaves together.
-        datagrams.sort_by_key(|datagram| datagram.to.path);
-        for run in datagrams.chunk_by(|one, other| one.to == other.to && one.ecn == other.ecn) {
-            let Some(Outbound { to, ecn, .. }) = run.first() else { continue };
+        datagrams.sort_by_key(|datagram| datagram.route.path);
+        for run in datagrams.chunk_by(|one, other| one.route == other.route && one.ecn == other.ecn) {
+            let Some(Outbound { route: to, ecn, .. }) = run.first() else { continue };
             let (path, family) = (usize::from(to.path), Family::of(to.address.ip()));
             let mut sockets = self.sockets.iter();
             let Some(of_path) = sockets.find(|socket| socket.path == path && socket.family == family) else { continue };
             let sent = of_path.socket.send(to.address, *ecn, run, |index, refusal| {
                 refused += 1;
                 if matches!(refusal, Refusal::TooLong) {
-                    node.refused(*to, run[index].datagram.len(), now);
+                    node.record_send_refusal(*to, run[index].datagram.len(), now);
                 }
             });
             // A full send buffer is a full queue.
@@ -107,11 +111,11 @@ impl Datagrams {
     }
 
     /// Follows clocks and interfaces.
-    pub(crate) fn follow(&mut self, now: Time) {
-        self.routes.iter_mut().for_each(|routes| routes.follow_interfaces(now));
-        if now >= self.check_clock_at {
-            self.check_clock_at = now + CHECK_CLOCK_INTERVAL;
-            self.stamps.check_for_step();
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.routes.iter_mut().for_each(|routes| routes.restore_if_due(now));
+        if now >= self.next_clock_check {
+            self.next_clock_check = now + CLOCK_CHECK_INTERVAL;
+            self.stamp_clock.check_for_step();
         }
     }
 }
@@ -123,7 +127,7 @@ impl PathSocket {
     }
 
     /// On all addresses of this host; of IPv4 only, where the system has no IPv6.
-    fn of_both_families(path: usize, binding: &Binding, port: u16) -> Result<Vec<Self>, SetupError> {
+    fn bind_both_families(path: usize, binding: &Binding, port: u16) -> Result<Vec<Self>, SetupError> {
         let binding = Binding { source: None, ..binding.clone() };
         let v6 = match PathSocket::bind(path, &binding, Family::V6, port) {
             Err(error) if Family::is_absent(error.io()) => None,
@@ -135,7 +139,7 @@ impl PathSocket {
 }
 
 /// Bytes of the IP and UDP headers of datagrams.
-pub(crate) fn outer_bytes(family: Family) -> u32 {
+pub(crate) fn outer_header_bytes(family: Family) -> u32 {
     match family {
         Family::V4 => 28,
         Family::V6 => 48,

@@ -13,19 +13,19 @@ pub(crate) struct Dialer {
     address: SocketAddr,
     binding: Binding,
     /// Of the first path that it opens, and those after it.
-    first: usize,
-    paths: Vec<Attempt>,
+    first_path: usize,
+    attempts: Vec<Attempt>,
     /// So many are to be open in any case.
-    standby: usize,
+    standby_count: usize,
     /// So many are to be open now.
-    wanted: usize,
+    wanted_count: usize,
     /// Whether connections carry packets, and since when that is so.
-    used: (bool, Time),
+    use_since: (bool, Time),
     /// The address of this host towards the far end, and when to look next.
     source: Option<IpAddr>,
-    look_at: Time,
+    next_source_check: Time,
     /// What was said last of why not.
-    reported: Option<String>,
+    last_reported: Option<String>,
 }
 
 #[derive(Debug)]
@@ -48,37 +48,37 @@ enum Attempt {
 }
 
 /// Where a firewall drops what opens a connection, the kernel would go on for two minutes.
-const PATIENCE: Span = Span::from_secs(5);
-const MIN_PAUSE: Span = Span::from_millis(200);
-const MAX_PAUSE: Span = Span::from_secs(15);
+const CONNECT_TIMEOUT: Span = Span::from_secs(5);
+const MIN_RETRY_DELAY: Span = Span::from_millis(200);
+const MAX_RETRY_DELAY: Span = Span::from_secs(15);
 /// A connection that has lasted for so long was none that is ended at once.
-const LASTING: Span = Span::from_secs(5);
+const MIN_LASTING_TIME: Span = Span::from_secs(5);
 /// As many take over at once where datagrams fail, and tell that the far end has restarted; the others follow in a round trip.
-const STANDBY: usize = 2;
+const STANDBY_CONNECTIONS: usize = 2;
 /// At the beginning, connections may be there before datagrams.
-const OPEN_AFTER: Span = Span::from_millis(250);
-const CLOSE_AFTER: Span = Span::from_secs(30);
-const SOURCE_INTERVAL: Span = Span::from_millis(100);
-const LOOK_INTERVAL: Span = Span::from_millis(5);
+const OPEN_DELAY: Span = Span::from_millis(250);
+const CLOSE_DELAY: Span = Span::from_secs(30);
+const SOURCE_CHECK_INTERVAL: Span = Span::from_millis(100);
+const CONNECT_POLL_INTERVAL: Span = Span::from_millis(5);
 
 impl Dialer {
     /// For paths of these numbers, from then on; those before them are carried by datagrams.
     pub(crate) fn new(address: SocketAddr, binding: Binding, paths: Range<usize>, start: Time) -> Self {
         let (first, count) = (paths.start, paths.len());
         let paths = paths.map(|_| Attempt::Waiting { until: start, tries: 0 }).collect();
-        let standby = if first > 0 { count.min(STANDBY) } else { count };
-        let source = source(address, &binding);
+        let standby = if first > 0 { count.min(STANDBY_CONNECTIONS) } else { count };
+        let source = source_address(address, &binding);
         Dialer {
             address,
             binding,
-            first,
-            paths,
-            standby,
-            wanted: standby,
-            used: (false, start),
+            first_path: first,
+            attempts: paths,
+            standby_count: standby,
+            wanted_count: standby,
+            use_since: (false, start),
             source,
-            look_at: start,
-            reported: None,
+            next_source_check: start,
+            last_reported: None,
         }
     }
 
@@ -87,17 +87,17 @@ impl Dialer {
     }
 
     /// Follows whether connections carry packets. Returns the paths whose connections are to be closed.
-    pub(crate) fn follow_use(&mut self, are_used: bool, now: Time) -> Vec<PathId> {
-        if self.used.0 != are_used {
-            self.used = (are_used, now);
+    pub(crate) fn update_use(&mut self, are_used: bool, now: Time) -> Vec<PathId> {
+        if self.use_since.0 != are_used {
+            self.use_since = (are_used, now);
         }
-        match self.used {
-            (true, since) if now - since >= OPEN_AFTER => self.wanted = self.paths.len(),
-            (false, since) if now - since >= CLOSE_AFTER => self.wanted = self.standby,
+        match self.use_since {
+            (true, since) if now - since >= OPEN_DELAY => self.wanted_count = self.attempts.len(),
+            (false, since) if now - since >= CLOSE_DELAY => self.wanted_count = self.standby_count,
             _ => {}
         }
         let mut closed = Vec::new();
-        for (path, attempt) in PathId::all().skip(self.first).zip(&mut self.paths).skip(self.wanted) {
+        for (path, attempt) in PathId::all().skip(self.first_path).zip(&mut self.attempts).skip(self.wanted_count) {
             if matches!(attempt, Attempt::Open { .. }) {
                 closed.push(path);
             }
@@ -107,24 +107,28 @@ impl Dialer {
     }
 
     /// Tries what is due. Returns connections that are open now.
-    pub(crate) fn turn(&mut self, now: Time, prepare: impl Fn(&Socket) -> io::Result<()>) -> Vec<(PathId, TcpStream)> {
+    pub(crate) fn advance_all(
+        &mut self,
+        now: Time,
+        prepare: impl Fn(&Socket) -> io::Result<()>,
+    ) -> Vec<(PathId, TcpStream)> {
         let mut opened = Vec::new();
-        for path in PathId::all().skip(self.first).take(self.wanted) {
-            match self.advance(path, now, &prepare) {
+        for path in PathId::all().skip(self.first_path).take(self.wanted_count) {
+            match self.advance_attempt(path, now, &prepare) {
                 Ok(stream) => opened.extend(stream.map(|stream| (path, stream))),
-                Err(error) => self.ended(path, &error.to_string(), now),
+                Err(error) => self.record_end(path, &error.to_string(), now),
             }
         }
         opened
     }
 
-    fn advance(
+    fn advance_attempt(
         &mut self,
         path: PathId,
         now: Time,
         prepare: &impl Fn(&Socket) -> io::Result<()>,
     ) -> io::Result<Option<TcpStream>> {
-        let attempt = &mut self.paths[path.index() - self.first];
+        let attempt = &mut self.attempts[path.index() - self.first_path];
         match attempt {
             Attempt::Waiting { until, tries } if *until <= now => {
                 let tries = *tries;
@@ -139,7 +143,7 @@ impl Dialer {
                     *attempt = Attempt::Open { since: now, tries };
                     return Ok(Some(stream));
                 }
-                if now - *since > PATIENCE {
+                if now - *since > CONNECT_TIMEOUT {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer"));
                 }
             }
@@ -150,14 +154,14 @@ impl Dialer {
 
     /// The address that a connection would have now; none where that was looked at a short time ago, or there is no route. If
     /// it is another than before, this host has moved, and what is not open is tried at once.
-    pub(crate) fn new_source(&mut self, now: Time) -> Option<IpAddr> {
-        if now < self.look_at {
+    pub(crate) fn check_source(&mut self, now: Time) -> Option<IpAddr> {
+        if now < self.next_source_check {
             return None;
         }
-        self.look_at = now + SOURCE_INTERVAL;
-        let source = source(self.address, &self.binding);
+        self.next_source_check = now + SOURCE_CHECK_INTERVAL;
+        let source = source_address(self.address, &self.binding);
         if source.is_some() && source != self.source {
-            let not_open = self.paths.iter_mut().filter(|attempt| !matches!(attempt, Attempt::Open { .. }));
+            let not_open = self.attempts.iter_mut().filter(|attempt| !matches!(attempt, Attempt::Open { .. }));
             not_open.for_each(|attempt| *attempt = Attempt::Waiting { until: now, tries: 0 });
         }
         self.source = source;
@@ -165,26 +169,26 @@ impl Dialer {
     }
 
     /// The connection of a path is left for another one.
-    pub(crate) fn again(&mut self, path: PathId, now: Time) {
-        let place = path.index().checked_sub(self.first);
-        if let Some(attempt) = place.and_then(|place| self.paths.get_mut(place)) {
+    pub(crate) fn retry(&mut self, path: PathId, now: Time) {
+        let place = path.index().checked_sub(self.first_path);
+        if let Some(attempt) = place.and_then(|place| self.attempts.get_mut(place)) {
             *attempt = Attempt::Waiting { until: now, tries: 0 };
         }
     }
 
     /// The connection of a path has ended, or was not to be had.
-    pub(crate) fn ended(&mut self, path: PathId, cause: &str, now: Time) {
-        let place = path.index().checked_sub(self.first);
-        let Some(attempt) = place.and_then(|place| self.paths.get_mut(place)) else { return };
+    pub(crate) fn record_end(&mut self, path: PathId, cause: &str, now: Time) {
+        let place = path.index().checked_sub(self.first_path);
+        let Some(attempt) = place.and_then(|place| self.attempts.get_mut(place)) else { return };
         let tries = match attempt {
-            Attempt::Open { since, .. } if now - *since > LASTING => 0,
+            Attempt::Open { since, .. } if now - *since > MIN_LASTING_TIME => 0,
             Attempt::Waiting { tries, .. } | Attempt::Opening { tries, .. } | Attempt::Open { tries, .. } => *tries,
         };
-        let pause = (MIN_PAUSE * (1 << tries.min(10))).min(MAX_PAUSE);
+        let pause = (MIN_RETRY_DELAY * (1 << tries.min(10))).min(MAX_RETRY_DELAY);
         *attempt = Attempt::Waiting { until: now + pause, tries: tries + 1 };
-        if self.reported.as_deref() != Some(cause) {
+        if self.last_reported.as_deref() != Some(cause) {
             tracing::warn!("a connection to {}: {cause}; trying again", self.address);
-            self.reported = Some(cause.to_owned());
+            self.last_reported = Some(cause.to_owned());
         }
     }
 
@@ -192,15 +196,15 @@ impl Dialer {
     pub(crate) fn deadline(&self) -> Option<Time> {
         let due = |attempt: &Attempt| match attempt {
             Attempt::Waiting { until, .. } => Some(*until),
-            Attempt::Opening { since, .. } => Some(*since + LOOK_INTERVAL),
+            Attempt::Opening { since, .. } => Some(*since + CONNECT_POLL_INTERVAL),
             Attempt::Open { .. } => None,
         };
-        self.paths.iter().take(self.wanted).filter_map(due).min()
+        self.attempts.iter().take(self.wanted_count).filter_map(due).min()
     }
 }
 
 /// By the system's routes; nothing is sent.
-fn source(far: SocketAddr, binding: &Binding) -> Option<IpAddr> {
+fn source_address(far: SocketAddr, binding: &Binding) -> Option<IpAddr> {
     let socket = binding.connect_udp(far).ok()?;
     Some(socket.local_addr().ok()?.ip().to_canonical())
 }

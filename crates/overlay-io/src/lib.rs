@@ -5,8 +5,8 @@
 //! packets, and drives a [`kumade_dataplane::Node`]. A path is carried either by a UDP socket, and paced here, or by a TCP
 //! connection, which takes what it has room for; each sealed datagram is then a record of the stream ([`kumade_noise_session::stream`]).
 //! One end of connections listens for those of all its remotes, the other opens them and opens those again that end. Where either
-//! may carry ([`CarrierConfig::Either`]), one path is by UDP and the others are connections, of which two stay open while
-//! datagrams carry; [`kumade_multipath::CarrierChoice`] says which of them take packets. An end that listens takes whatever comes.
+//! may carry ([`OuterTransportConfig::Either`]), one path is by UDP and the others are connections, of which two stay open while
+//! datagrams carry; [`kumade_multipath::TransportSelector`] says which of them take packets. An end that listens takes whatever comes.
 //!
 //! # Threads
 //!
@@ -31,7 +31,6 @@
 //! Connections are all on one thread. If a thread ends, the plane does, with its error.
 #![forbid(unsafe_code)]
 
-mod carriers;
 mod config;
 mod connection;
 mod connections;
@@ -40,6 +39,7 @@ mod dialer;
 mod error;
 mod handover;
 mod node;
+mod outer_transports;
 mod plane;
 mod policy_routes;
 mod shard;
@@ -47,8 +47,8 @@ mod shard_link;
 mod status;
 
 pub use config::{
-    BondedConfig, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig,
-    MAX_THREADS,
+    BondedConfig, BondedRemote, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig, MAX_THREADS,
+    OuterTransportConfig,
 };
 pub use error::BondedError;
 pub use handover::Handover;

@@ -8,18 +8,18 @@ use kumade_units::Time;
 use std::os::fd::BorrowedFd;
 
 /// What carries sealed datagrams between the ends.
-pub(crate) struct Carriers {
+pub(crate) struct OuterTransports {
     datagrams: Option<Box<Datagrams>>,
     connections: Option<Box<Connections>>,
 }
 
-impl Carriers {
+impl OuterTransports {
     /// Those of a shard.
     pub(crate) fn open(config: &BondedConfig, shard: usize) -> Result<Self, BondedError> {
-        let datagrams = config.carriers.datagrams().map(|datagrams| Datagrams::open(config, datagrams, shard));
-        let first = config.datagram_paths();
-        let connections = config.carriers.connections().map(|connections| Connections::open(connections, first));
-        Ok(Carriers {
+        let datagrams = config.transports.datagrams().map(|datagrams| Datagrams::open(config, datagrams, shard));
+        let first = config.datagram_path_count();
+        let connections = config.transports.connections().map(|connections| Connections::open(connections, first));
+        Ok(OuterTransports {
             datagrams: datagrams.transpose()?.map(Box::new),
             connections: connections.transpose()?.map(Box::new),
         })
@@ -38,9 +38,9 @@ impl Carriers {
     }
 
     /// Says how much they take now, before the node is drained.
-    pub(crate) fn tell_room(&mut self, node: &mut Node<Buffer>, now: Time) {
+    pub(crate) fn report_room(&mut self, node: &mut Node<Buffer>, now: Time) {
         if let Some(connections) = &mut self.connections {
-            connections.tell_room(node, now);
+            connections.report_room(node, now);
         }
     }
 
@@ -57,10 +57,10 @@ impl Carriers {
     }
 
     /// Does what time brings. Returns when to be called again at the latest.
-    pub(crate) fn follow(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
+    pub(crate) fn advance(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
         if let Some(datagrams) = &mut self.datagrams {
-            datagrams.follow(now);
+            datagrams.advance(now);
         }
-        self.connections.as_mut().and_then(|connections| connections.follow(node, now))
+        self.connections.as_mut().and_then(|connections| connections.advance(node, now))
     }
 }

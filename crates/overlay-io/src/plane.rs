@@ -1,7 +1,7 @@
 use crate::config::BondedConfig;
 use crate::error::BondedError;
 use crate::shard::BondedShard;
-use crate::shard_link::{ShardLink, links};
+use crate::shard_link::{ShardLink, shard_links};
 use crate::status::BondedStatus;
 use kumade_net::clock;
 use kumade_packet_loop::{Ended, PacketThread};
@@ -22,7 +22,7 @@ impl BondedPlane {
     /// # Errors
     /// The system refuses a device, a socket or a route, or two remote sites share a key or a network.
     pub fn start(config: BondedConfig) -> Result<Self, BondedError> {
-        let mut links = links(config.threads())?.into_iter();
+        let mut links = shard_links(config.thread_count())?.into_iter();
         let mut plane = BondedPlane { threads: Vec::new() };
         if let Some(link) = links.next() {
             let config = config.clone();
@@ -36,12 +36,12 @@ impl BondedPlane {
     }
 
     fn add_thread(&mut self, config: BondedConfig, link: ShardLink) -> Result<(), BondedError> {
-        let Ok(Some((seed, queue))) = self.threads[0].ask(BondedShard::seed) else {
+        let Ok(Some((seed, queue))) = self.threads[0].ask(BondedShard::next_seed) else {
             // It says why.
             return self.stop();
         };
         let name = format!("gateway-{}", seed.shard());
-        let build = move || BondedShard::of_seed(config, seed, queue, link);
+        let build = move || BondedShard::from_seed(config, seed, queue, link);
         self.threads.push(PacketThread::start(&name, build)?);
         Ok(())
     }
@@ -54,7 +54,7 @@ impl BondedPlane {
         let mut parts = self.threads.iter().map(|thread| thread.ask(|shard| shard.status()));
         let mut status = parts.next().unwrap_or(Err(Ended))?;
         for part in parts {
-            status.add(&part?);
+            status.merge(&part?);
         }
         Ok(status)
     }

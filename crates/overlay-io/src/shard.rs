@@ -1,12 +1,12 @@
-use crate::carriers::Carriers;
 use crate::config::BondedConfig;
 use crate::error::BondedError;
-use crate::node::node;
-use crate::policy_routes::ClaimedRoutes;
+use crate::node::new_node;
+use crate::outer_transports::OuterTransports;
+use crate::policy_routes::LockedRoutes;
 use crate::shard_link::ShardLink;
 use crate::status::BondedStatus;
 use kumade_dataplane::{HEADROOM, Node, Output, PacketBuffer, ShardSeed};
-use kumade_multipath::{Class, UnorderedFlows};
+use kumade_multipath::{TrafficClass, UnorderedFlows};
 use kumade_net::policy::NetworkRoute;
 use kumade_net::tun::TunQueue;
 use kumade_net::{clock, interface};
@@ -29,85 +29,90 @@ const MAX_SLEEP: Span = Span::from_millis(500);
 pub(crate) struct BondedShard {
     device: String,
     /// Of the device, where it follows what the paths pass.
-    mtu: Option<u32>,
+    device_mtu: Option<u32>,
     tun: TunQueue,
     /// The device's other queues, until other shards take them.
     queues: Vec<TunQueue>,
     /// Of the first shard, for all.
-    _routes: Option<ClaimedRoutes<NetworkRoute>>,
+    _routes: Option<LockedRoutes<NetworkRoute>>,
     link: ShardLink,
-    carriers: Carriers,
+    transports: OuterTransports,
     node: Node<Buffer>,
-    unordered: UnorderedFlows,
-    flows: FlowHasher,
+    unordered_flows: UnorderedFlows,
+    flow_hasher: FlowHasher,
     pool: BufferPool,
     output: Output<Buffer>,
     /// Datagrams and packets that the system did not take.
-    refused: u64,
+    refused_packets: u64,
 }
 
 impl BondedShard {
     /// The first one.
     pub(crate) fn new(config: BondedConfig, link: ShardLink) -> Result<Self, BondedError> {
-        let carriers = Carriers::open(&config, 0)?;
+        let carriers = OuterTransports::open(&config, 0)?;
         let pool = BufferPool::default();
-        let node = node(&config, pool.clone())?;
+        let node = new_node(&config, pool.clone())?;
         let device_mtu = config.mtu.map_or_else(|| device_mtu(&node), u32::from);
         let mut queues = open_device(&config, device_mtu as u16)?;
-        let routes = ClaimedRoutes::to_networks(&config.network_routes, &config.directory)?;
+        let routes = LockedRoutes::install_for_networks(&config.network_routes, &config.directory)?;
         let mtu = config.mtu.is_none().then_some(device_mtu);
         // There is one at least.
         let tun = queues.remove(0);
-        Ok(BondedShard { mtu, queues, _routes: routes, ..BondedShard::with(config, tun, carriers, node, pool, link) })
+        Ok(BondedShard {
+            device_mtu: mtu,
+            queues,
+            _routes: routes,
+            ..BondedShard::with_parts(config, tun, carriers, node, pool, link)
+        })
     }
 
     /// Another one, with a queue that the first has opened.
-    pub(crate) fn of_seed(
+    pub(crate) fn from_seed(
         config: BondedConfig,
         seed: ShardSeed,
         tun: TunQueue,
         link: ShardLink,
     ) -> Result<Self, BondedError> {
-        let carriers = Carriers::open(&config, seed.shard())?;
+        let carriers = OuterTransports::open(&config, seed.shard())?;
         let pool = BufferPool::default();
         let buffers = pool.clone();
-        let node = Node::of_seed(seed, Box::new(move |bytes| buffers.with_capacity(bytes)), clock::monotonic())?;
-        Ok(BondedShard::with(config, tun, carriers, node, pool, link))
+        let node = Node::from_seed(seed, Box::new(move |bytes| buffers.with_capacity(bytes)), clock::monotonic())?;
+        Ok(BondedShard::with_parts(config, tun, carriers, node, pool, link))
     }
 
-    fn with(
+    fn with_parts(
         config: BondedConfig,
         tun: TunQueue,
-        carriers: Carriers,
+        carriers: OuterTransports,
         node: Node<Buffer>,
         pool: BufferPool,
         link: ShardLink,
     ) -> Self {
-        let BondedConfig { device, unordered, .. } = config;
+        let BondedConfig { device, unordered_flows: unordered, .. } = config;
         let (flows, output) = (FlowHasher::new(), Output::default());
         let (mtu, queues, _routes) = (None, Vec::new(), None);
         BondedShard {
             device,
-            mtu,
+            device_mtu: mtu,
             tun,
             queues,
             _routes,
             link,
-            carriers,
+            transports: carriers,
             node,
-            unordered,
-            flows,
+            unordered_flows: unordered,
+            flow_hasher: flows,
             pool,
             output,
-            refused: 0,
+            refused_packets: 0,
         }
     }
 
     /// What another shard begins with; none if it has been asked for all.
-    pub(crate) fn seed(&mut self) -> Option<(ShardSeed, TunQueue)> {
+    pub(crate) fn next_seed(&mut self) -> Option<(ShardSeed, TunQueue)> {
         let tun = self.queues.pop()?;
         // Queues are taken from the last on.
-        Some((self.node.seed(self.queues.len() + 1), tun))
+        Some((self.node.shard_seed(self.queues.len() + 1), tun))
     }
 
     pub(crate) fn node_mut(&mut self) -> &mut Node<Buffer> {
@@ -116,11 +121,16 @@ impl BondedShard {
 
     /// What it has done so far.
     pub(crate) fn status(&self) -> BondedStatus {
-        BondedStatus { node: self.node.statistics(), refused: self.refused, threads: 1, remotes: self.node.remotes() }
+        BondedStatus {
+            node: self.node.statistics(),
+            refused_packets: self.refused_packets,
+            threads: 1,
+            remotes: self.node.remote_statuses(),
+        }
     }
 
-    fn take_packets(&mut self) -> Result<(), BondedError> {
-        let BondedShard { tun, node, pool, flows, unordered, .. } = self;
+    fn read_packets(&mut self) -> Result<(), BondedError> {
+        let BondedShard { tun, node, pool, flow_hasher: flows, unordered_flows: unordered, .. } = self;
         for _ in 0..MAX_TUN_READS {
             let mut packets = match tun.read(HEADROOM) {
                 Ok(packets) => packets,
@@ -132,7 +142,7 @@ impl BondedShard {
             // All packets of a read are of one flow.
             let read = packets.frame().get(HEADROOM..).unwrap_or_default();
             let classification = Classification::of(read);
-            let class = class(unordered, read, &classification);
+            let class = delivery_order(unordered, read, &classification);
             let destination = classification.selector.map(|selector| selector.destination);
             let mut label = flows.label(&classification);
             let large = node.max_large_packet(destination);
@@ -148,15 +158,15 @@ impl BondedShard {
         Ok(())
     }
 
-    fn hear_others(&mut self) {
+    fn receive_messages(&mut self) {
         let now = clock::monotonic();
         for message in self.link.receive() {
-            self.node.tell(message, now);
+            self.node.receive_message(message, now);
         }
     }
 
     fn send_output(&mut self, now: Time) {
-        let BondedShard { tun, link, carriers, node, output, refused, .. } = self;
+        let BondedShard { tun, link, transports: carriers, node, output, refused_packets: refused, .. } = self;
         let messages = node.take_messages();
         if !messages.is_empty() {
             *refused += link.send(messages);
@@ -175,11 +185,11 @@ impl BondedShard {
     }
 
     /// The device takes from hosts what all paths pass.
-    fn follow_mtu(&mut self) {
+    fn update_device_mtu(&mut self) {
         // While no path's is known to be bounded, it stays as it is.
         let Some(mtu) = self.node.mtu().map(|mtu| mtu.max(MIN_MTU)) else { return };
-        if self.mtu.is_some_and(|before| before != mtu) {
-            self.mtu = Some(mtu);
+        if self.device_mtu.is_some_and(|before| before != mtu) {
+            self.device_mtu = Some(mtu);
             if let Err(error) = interface::set_mtu(&self.device, mtu as u16) {
                 tracing::warn!("{error}");
             }
@@ -193,29 +203,29 @@ impl Shard for BondedShard {
     const SPIN: Span = Span::ZERO;
 
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
-        self.carriers.sources().into_iter().chain([self.tun.as_fd(), self.link.source()]).collect()
+        self.transports.sources().into_iter().chain([self.tun.as_fd(), self.link.source()]).collect()
     }
 
     fn turn(&mut self, wake: Wake) -> Result<Time, BondedError> {
         if wake == Wake::Readable && self.node.has_other_shards() {
-            self.hear_others();
+            self.receive_messages();
         }
-        self.carriers.receive(&mut self.node)?;
-        self.take_packets()?;
+        self.transports.receive(&mut self.node)?;
+        self.read_packets()?;
         // Packets leave now: how long it took to take them is no delay of a path.
         let now = clock::monotonic();
-        self.carriers.tell_room(&mut self.node, now);
+        self.transports.report_room(&mut self.node, now);
         self.node.drain(now, clock::realtime(), &mut self.output);
         self.send_output(now);
-        self.follow_mtu();
-        let carriers = self.carriers.follow(&mut self.node, now);
+        self.update_device_mtu();
+        let carriers = self.transports.advance(&mut self.node, now);
         let latest = carriers.map_or(now + MAX_SLEEP, |deadline| deadline.min(now + MAX_SLEEP));
         let earliest = now + BATCH_INTERVAL;
         Ok(self.node.deadline(now).map_or(latest, |deadline| deadline.min(latest)).max(earliest))
     }
 }
 
-fn class(unordered: &UnorderedFlows, packet: &[u8], classification: &Classification) -> Class {
+fn delivery_order(unordered: &UnorderedFlows, packet: &[u8], classification: &Classification) -> TrafficClass {
     let dscp = match packet {
         [first, second, ..] if first >> 4 == 4 => second >> 2,
         [first, second, ..] if first >> 4 == 6 => (first & 15) << 2 | second >> 6,
@@ -225,11 +235,11 @@ fn class(unordered: &UnorderedFlows, packet: &[u8], classification: &Classificat
         Some(Detail::Ports(source, destination)) => Some((source, destination)),
         _ => None,
     };
-    unordered.class(dscp, ports)
+    unordered.classify(dscp, ports)
 }
 
 fn open_device(config: &BondedConfig, mtu: u16) -> Result<Vec<TunQueue>, BondedError> {
-    let queues = TunQueue::open(&config.device, mtu, config.threads())?;
+    let queues = TunQueue::open(&config.device, mtu, config.thread_count())?;
     for address in &config.addresses {
         interface::add_address(&config.device, *address)?;
     }

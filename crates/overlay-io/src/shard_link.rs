@@ -8,52 +8,55 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 /// How a shard tells others something, and is told.
 pub(crate) struct ShardLink {
     inbox: Receiver<ShardMessage>,
-    rung: BellReceiver,
+    waker_receiver: BellReceiver,
     /// Of all shards, itself included.
-    shards: Vec<Outbox>,
+    outboxes: Vec<Outbox>,
 }
 
 #[derive(Clone)]
 struct Outbox {
     messages: SyncSender<ShardMessage>,
-    bell: Arc<Bell>,
+    waker: Arc<Bell>,
 }
 
 /// Messages that wait for a shard at most; packets for which there is no room are lost, as in any queue.
-const MAX_WAITING: usize = 4096;
+const MAX_QUEUED_MESSAGES: usize = 4096;
 /// Messages taken in a turn.
-const MAX_TAKEN: usize = 256;
+const MAX_RECEIVED_MESSAGES: usize = 256;
 
 /// Links among so many shards, in their order.
 ///
 /// # Errors
 /// The system refuses descriptors.
-pub(crate) fn links(shards: usize) -> Result<Vec<ShardLink>, SetupError> {
+pub(crate) fn shard_links(shards: usize) -> Result<Vec<ShardLink>, SetupError> {
     let mut outboxes = Vec::new();
     let mut inboxes = Vec::new();
     for _ in 0..shards {
-        let ((bell, rung), (messages, inbox)) = (bell()?, sync_channel(MAX_WAITING));
-        outboxes.push(Outbox { messages, bell: Arc::new(bell) });
+        let ((bell, rung), (messages, inbox)) = (bell()?, sync_channel(MAX_QUEUED_MESSAGES));
+        outboxes.push(Outbox { messages, waker: Arc::new(bell) });
         inboxes.push((inbox, rung));
     }
-    Ok(inboxes.into_iter().map(|(inbox, rung)| ShardLink { inbox, rung, shards: outboxes.clone() }).collect())
+    Ok(inboxes
+        .into_iter()
+        .map(|(inbox, rung)| ShardLink { inbox, waker_receiver: rung, outboxes: outboxes.clone() })
+        .collect())
 }
 
 impl ShardLink {
     /// Readable when there may be a message.
     pub(crate) fn source(&self) -> BorrowedFd<'_> {
-        self.rung.as_fd()
+        self.waker_receiver.as_fd()
     }
 
     /// What others have told, a bounded number of messages.
     pub(crate) fn receive(&self) -> impl Iterator<Item = ShardMessage> {
-        self.rung.silence();
+        self.waker_receiver.silence();
         let mut taken = 0;
         std::iter::from_fn(move || {
             taken += 1;
-            if taken > MAX_TAKEN {
+            if taken > MAX_RECEIVED_MESSAGES {
                 // There may be more.
-                self.shards.iter().for_each(|shard| shard.bell.ring());
+                self.outboxes.iter().for_each(|shard| shard.waker.ring());
                 return None;
             }
             self.inbox.try_recv().ok()
@@ -63,16 +66,16 @@ impl ShardLink {
     /// Tells others. Returns how many messages found no room.
     pub(crate) fn send(&self, messages: Vec<(usize, ShardMessage)>) -> u64 {
         let mut refused = 0;
-        let mut told = vec![false; self.shards.len()];
+        let mut told = vec![false; self.outboxes.len()];
         for (shard, message) in messages {
-            let Some(outbox) = self.shards.get(shard) else { continue };
+            let Some(outbox) = self.outboxes.get(shard) else { continue };
             match outbox.messages.try_send(message) {
                 Ok(()) => told[shard] = true,
                 Err(_) => refused += 1,
             }
         }
-        let told = self.shards.iter().zip(told).filter(|(_, told)| *told);
-        told.for_each(|(shard, _)| shard.bell.ring());
+        let told = self.outboxes.iter().zip(told).filter(|(_, told)| *told);
+        told.for_each(|(shard, _)| shard.waker.ring());
         refused
     }
 }

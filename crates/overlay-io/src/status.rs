@@ -6,7 +6,7 @@ pub struct BondedStatus {
     /// What was delivered and refused.
     pub node: NodeStatistics,
     /// Datagrams and packets that the system did not take.
-    pub refused: u64,
+    pub refused_packets: u64,
     /// How many threads carry packets.
     pub threads: usize,
     /// The gateways of other sites, in their order.
@@ -15,10 +15,10 @@ pub struct BondedStatus {
 
 impl BondedStatus {
     /// Counts what another shard has done.
-    pub(crate) fn add(&mut self, other: &BondedStatus) {
-        self.node.add(&other.node);
-        self.refused += other.refused;
+    pub(crate) fn merge(&mut self, other: &BondedStatus) {
+        self.node.merge(&other.node);
+        self.refused_packets += other.refused_packets;
         self.threads += other.threads;
-        self.remotes.iter_mut().zip(&other.remotes).for_each(|(remote, other)| remote.add(other));
+        self.remotes.iter_mut().zip(&other.remotes).for_each(|(remote, other)| remote.merge(other));
     }
 }

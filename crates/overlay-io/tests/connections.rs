@@ -1,14 +1,14 @@
 //! The bonded plane over TCP connections, between real hosts.
 
 use kumade_daemon::RuntimeDir;
-use kumade_multipath::{PathChoice, PathState, UnorderedFlows};
+use kumade_multipath::{PathPolicy, PathState, UnorderedFlows};
 use kumade_net::Binding;
 use kumade_net::capture::Capture;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{Sites, eventually, in_namespaces, ip};
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::{
-    BondedConfig, BondedPlane, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, ConnectionTuning,
+    BondedConfig, BondedPlane, BondedRemote, ConnectionConfig, ConnectionRole, ConnectionTuning, OuterTransportConfig,
 };
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
@@ -34,13 +34,13 @@ fn config(end: u8, connections: usize) -> BondedConfig {
         mtu: Some(1500),
         addresses: vec![format!("10.77.0.{end}/24").parse().unwrap()],
         identity: key(end),
-        carriers: CarrierConfig::Connections(ConnectionConfig {
+        transports: OuterTransportConfig::Tcp(ConnectionConfig {
             role,
             congestion_control: None,
             tuning: ConnectionTuning::default(),
         }),
-        choice: PathChoice::Available,
-        unordered: UnorderedFlows::default(),
+        policy: PathPolicy::LeastSent,
+        unordered_flows: UnorderedFlows::default(),
         remotes: vec![BondedRemote {
             key: key(3 - end).public(),
             psk: PresharedKey::default(),
@@ -49,7 +49,7 @@ fn config(end: u8, connections: usize) -> BondedConfig {
         }],
         network_routes: Vec::new(),
         // Nothing is written down where there are no routes.
-        directory: RuntimeDir::only(std::env::temp_dir()),
+        directory: RuntimeDir::from_path(std::env::temp_dir()),
     }
 }
 

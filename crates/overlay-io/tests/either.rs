@@ -5,13 +5,13 @@ mod policer;
 use kumade_daemon::RuntimeDir;
 use kumade_link::LinkConfig;
 use kumade_middlebox::{Match, MiddleboxConfig, Refusal, Rule};
-use kumade_multipath::{CarrierKind, PathChoice, PathState, UnorderedFlows};
+use kumade_multipath::{OuterTransport, PathPolicy, PathState, UnorderedFlows};
 use kumade_net::Binding;
 use kumade_netns_testbed::{Host, Network, NetworkSpec, eventually, in_namespaces};
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::{
-    BondedConfig, BondedPlane, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, ConnectionTuning,
-    DatagramConfig,
+    BondedConfig, BondedPlane, BondedRemote, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig,
+    OuterTransportConfig,
 };
 use kumade_packet::protocol;
 use kumade_units::{Rate, Span};
@@ -71,9 +71,9 @@ fn config(end: u8, uses: Uses, far: IpAddr) -> BondedConfig {
         routes: Vec::new(),
     };
     let (carriers, mtu) = match uses {
-        Uses::Either => (CarrierConfig::Either(datagrams, connections), None),
-        Uses::Datagrams => (CarrierConfig::Datagrams(datagrams), None),
-        Uses::Connections(_) => (CarrierConfig::Connections(connections), Some(1500)),
+        Uses::Either => (OuterTransportConfig::UdpOrTcp(datagrams, connections), None),
+        Uses::Datagrams => (OuterTransportConfig::Udp(datagrams), None),
+        Uses::Connections(_) => (OuterTransportConfig::Tcp(connections), Some(1500)),
     };
     let addresses = match uses {
         Uses::Connections(_) => Vec::new(),
@@ -84,9 +84,9 @@ fn config(end: u8, uses: Uses, far: IpAddr) -> BondedConfig {
         mtu,
         addresses: vec![format!("10.78.0.{end}/24").parse().unwrap()],
         identity: key(end),
-        carriers,
-        choice: PathChoice::Available,
-        unordered: UnorderedFlows::default(),
+        transports: carriers,
+        policy: PathPolicy::LeastSent,
+        unordered_flows: UnorderedFlows::default(),
         remotes: vec![BondedRemote {
             key: key(3 - end).public(),
             psk: PresharedKey::default(),
@@ -95,7 +95,7 @@ fn config(end: u8, uses: Uses, far: IpAddr) -> BondedConfig {
         }],
         network_routes: Vec::new(),
         // Nothing is written down where there are no routes.
-        directory: RuntimeDir::only(std::env::temp_dir()),
+        directory: RuntimeDir::from_path(std::env::temp_dir()),
     }
 }
 
@@ -104,8 +104,8 @@ fn start(network: &Network, end: u8, uses: Uses) -> BondedPlane {
     host(network, end).namespace.run(|| BondedPlane::start(config)).unwrap().unwrap()
 }
 
-fn carrier(plane: &BondedPlane) -> Option<CarrierKind> {
-    plane.status().unwrap().remotes[0].carrier
+fn carrier(plane: &BondedPlane) -> Option<OuterTransport> {
+    plane.status().unwrap().remotes[0].outer_transport
 }
 
 fn open_connections(plane: &BondedPlane) -> usize {
@@ -113,7 +113,7 @@ fn open_connections(plane: &BondedPlane) -> usize {
     status.remotes[0].paths.iter().skip(1).filter(|path| path.status.state == PathState::Up).count()
 }
 
-fn both_use(planes: &[BondedPlane; 2], kind: CarrierKind) -> bool {
+fn both_use(planes: &[BondedPlane; 2], kind: OuterTransport) -> bool {
     eventually(|| planes.iter().all(|plane| carrier(plane) == Some(kind)))
 }
 
@@ -165,7 +165,7 @@ fn datagrams_are_used_where_they_pass() {
     in_namespaces("datagrams_are_used_where_they_pass", || {
         let network = network();
         let planes = [2, 1].map(|end| start(&network, end, Uses::Either));
-        assert!(both_use(&planes, CarrierKind::Datagrams));
+        assert!(both_use(&planes, OuterTransport::Udp));
         let transfer = Transfer::start(&network);
         assert!(transfer.goes_on());
     });
@@ -177,11 +177,11 @@ fn connections_are_used_where_datagrams_never_passed_and_datagrams_once_they_do(
         let network = network();
         block(&network, protocol::UDP, None);
         let planes = [2, 1].map(|end| start(&network, end, Uses::Either));
-        assert!(both_use(&planes, CarrierKind::Connections));
+        assert!(both_use(&planes, OuterTransport::Tcp));
         let transfer = Transfer::start(&network);
         assert!(transfer.goes_on());
         network.set_middlebox(None).unwrap();
-        assert!(eventually(|| carrier(&planes[1]) == Some(CarrierKind::Datagrams)));
+        assert!(eventually(|| carrier(&planes[1]) == Some(OuterTransport::Udp)));
         assert!(transfer.goes_on());
     });
 }
@@ -191,18 +191,18 @@ fn a_transfer_goes_on_when_datagrams_pass_no_more() {
     in_namespaces("a_transfer_goes_on_when_datagrams_pass_no_more", || {
         let network = network();
         let planes = [2, 1].map(|end| start(&network, end, Uses::Either));
-        assert!(both_use(&planes, CarrierKind::Datagrams));
+        assert!(both_use(&planes, OuterTransport::Udp));
         let transfer = Transfer::start(&network);
         assert!(transfer.goes_on());
         assert!(eventually(|| open_connections(&planes[1]) <= 2));
         // To the right host only: reports do not come back then.
         block(&network, protocol::UDP, Some(PORT));
-        assert!(both_use(&planes, CarrierKind::Connections));
+        assert!(both_use(&planes, OuterTransport::Tcp));
         assert!(transfer.goes_on());
         assert!(eventually(|| open_connections(&planes[1]) == 15));
         // And the other way round.
         block(&network, protocol::TCP, None);
-        assert!(both_use(&planes, CarrierKind::Datagrams));
+        assert!(both_use(&planes, OuterTransport::Udp));
         assert!(transfer.goes_on());
     });
 }
@@ -213,7 +213,7 @@ fn connections_are_used_where_datagrams_pass_one_way_only() {
         let network = network();
         block(&network, protocol::UDP, Some(PORT));
         let planes = [2, 1].map(|end| start(&network, end, Uses::Either));
-        assert!(both_use(&planes, CarrierKind::Connections));
+        assert!(both_use(&planes, OuterTransport::Tcp));
         let transfer = Transfer::start(&network);
         assert!(transfer.goes_on());
     });
@@ -234,12 +234,12 @@ fn connections_are_used_where_datagrams_are_policed() {
     in_namespaces("connections_are_used_where_datagrams_are_policed", || {
         let network = network();
         let planes = start_behind(&network, &Police::new(125_000, 1500));
-        assert!(both_use(&planes, CarrierKind::Datagrams));
+        assert!(both_use(&planes, OuterTransport::Udp));
         let transfer = Transfer::start(&network);
         // A trial is not enough.
         let mut since = None;
         assert!(eventually(|| {
-            let uses_connections = carrier(&planes[1]) == Some(CarrierKind::Connections);
+            let uses_connections = carrier(&planes[1]) == Some(OuterTransport::Tcp);
             since = since.filter(|_| uses_connections).or_else(|| uses_connections.then(Instant::now));
             since.is_some_and(|since: Instant| since.elapsed() > Duration::from_secs(8))
         }));
@@ -253,12 +253,12 @@ fn a_transfer_goes_on_when_long_datagrams_pass_no_more() {
         let network = network();
         let police = Police::new(u32::MAX, 1500);
         let planes = start_behind(&network, &police);
-        assert!(both_use(&planes, CarrierKind::Datagrams));
+        assert!(both_use(&planes, OuterTransport::Udp));
         let transfer = Transfer::start(&network);
         assert!(transfer.goes_on());
         // Shorter than any path has to pass.
         police.set_max_bytes(1000);
-        assert!(eventually(|| carrier(&planes[1]) == Some(CarrierKind::Connections)));
+        assert!(eventually(|| carrier(&planes[1]) == Some(OuterTransport::Tcp)));
         assert!(transfer.goes_on());
     });
 }
@@ -276,13 +276,13 @@ fn few_connections_suffice_where_a_firewall_allows_no_more() {
         ];
         network.set_middlebox(Some(MiddleboxConfig { rules, ..MiddleboxConfig::default() })).unwrap();
         let planes = [2, 1].map(|end| start(&network, end, Uses::Either));
-        assert!(both_use(&planes, CarrierKind::Connections));
+        assert!(both_use(&planes, OuterTransport::Tcp));
         let transfer = Transfer::start(&network);
         assert!(transfer.goes_on());
     });
 }
 
-fn is_found_again_after_a_restart(network: &Network, kind: CarrierKind) {
+fn is_found_again_after_a_restart(network: &Network, kind: OuterTransport) {
     let mut planes = [2, 1].map(|end| start(network, end, Uses::Either));
     for end in [2, 1] {
         assert!(both_use(&planes, kind));
@@ -303,9 +303,9 @@ fn is_found_again_after_a_restart(network: &Network, kind: CarrierKind) {
 fn an_end_that_restarts_is_found_again() {
     in_namespaces("an_end_that_restarts_is_found_again", || {
         let network = network();
-        is_found_again_after_a_restart(&network, CarrierKind::Datagrams);
+        is_found_again_after_a_restart(&network, OuterTransport::Udp);
         block(&network, protocol::UDP, None);
-        is_found_again_after_a_restart(&network, CarrierKind::Connections);
+        is_found_again_after_a_restart(&network, OuterTransport::Tcp);
     });
 }
 
@@ -315,10 +315,10 @@ fn an_end_that_takes_either_understands_those_that_use_one() {
         let network = network();
         let listening = start(&network, 2, Uses::Either);
         let kinds = [
-            (Uses::Connections(16), CarrierKind::Connections),
-            (Uses::Datagrams, CarrierKind::Datagrams),
-            (Uses::Connections(1), CarrierKind::Connections),
-            (Uses::Either, CarrierKind::Datagrams),
+            (Uses::Connections(16), OuterTransport::Tcp),
+            (Uses::Datagrams, OuterTransport::Udp),
+            (Uses::Connections(1), OuterTransport::Tcp),
+            (Uses::Either, OuterTransport::Udp),
         ];
         for (uses, kind) in kinds {
             let connecting = start(&network, 1, uses);
@@ -339,7 +339,7 @@ fn both_versions_of_ip_are_listened_to() {
         for far in [IpAddr::V4(right.v4), IpAddr::V6(right.v6.unwrap())] {
             let config = config(1, Uses::Datagrams, far);
             let connecting = host(&network, 1).namespace.run(|| BondedPlane::start(config)).unwrap().unwrap();
-            assert!(eventually(|| carrier(&connecting) == Some(CarrierKind::Datagrams)), "{far}");
+            assert!(eventually(|| carrier(&connecting) == Some(OuterTransport::Udp)), "{far}");
         }
     });
 }

@@ -18,9 +18,9 @@ mod traffic;
 mod tunnel;
 mod tunnel_metrics;
 
-pub use recorder::{Document, Latest, Recorder, now};
-pub use refused::Refused;
+pub use recorder::{LatestStatus, Recorder, StatusDocument, utc_timestamp};
+pub use refused::RefusedTraffic;
 pub use resequencing::{Bucket, Resequencing, Waits};
-pub use table::{NONE, age, percent, rate, show_table};
+pub use table::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
 pub use traffic::Traffic;
-pub use tunnel::{CarrierKind, PathState, Tunnel, TunnelPath};
+pub use tunnel::{OuterTransport, PathState, Tunnel, TunnelPath};

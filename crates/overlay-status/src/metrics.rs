@@ -1,6 +1,6 @@
 //! Metrics from tables that say of each its name, its help text and where its value is.
 
-use crate::refused::Refused;
+use crate::refused::RefusedTraffic;
 use crate::traffic::Traffic;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
@@ -11,16 +11,16 @@ use std::fmt::{self, Debug};
 /// What a metric is of, such as `("path", "one")`.
 pub type Labels<'a> = Vec<(&'static str, &'a str)>;
 /// What metrics are of, with the labels of each.
-pub type Labelled<'a, T> = [(Labels<'a>, &'a T)];
+pub type LabelledItems<'a, T> = [(Labels<'a>, &'a T)];
 /// Name, help text, value; metrics without a value are left out.
 pub type Gauge<T> = (&'static str, &'static str, fn(&T) -> Option<f64>);
 /// Name without `_total`, help text, value.
 pub type Counter<T> = (&'static str, &'static str, fn(&T) -> u64);
 /// The beginning of the names, the end of the help texts, value.
-pub type Traffics<T> = (&'static str, &'static str, fn(&T) -> &Traffic);
+pub type TrafficCounter<T> = (&'static str, &'static str, fn(&T) -> &Traffic);
 
 /// A document as OpenMetrics text. The names of metrics begin with `prefix`.
-pub fn text(prefix: &str, metrics: impl Collector + 'static) -> String {
+pub fn encode_text(prefix: &str, metrics: impl Collector + 'static) -> String {
     let mut registry = Registry::with_prefix(prefix);
     registry.register_collector(Box::new(metrics));
     let mut out = String::new();
@@ -46,7 +46,7 @@ impl<'a, 'e> Encoder<'a, 'e> {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn metric(
+    pub fn encode_metric(
         &mut self,
         name: &str,
         help: &str,
@@ -61,9 +61,9 @@ impl<'a, 'e> Encoder<'a, 'e> {
     ///
     /// # Errors
     /// Where they cannot be written.
-    pub fn gauges<T>(&mut self, of: &Labelled<'_, T>, gauges: &[Gauge<T>]) -> fmt::Result {
+    pub fn encode_gauges<T>(&mut self, of: &LabelledItems<'_, T>, gauges: &[Gauge<T>]) -> fmt::Result {
         for (name, help, value) in gauges {
-            self.metric(name, help, MetricType::Gauge, |mut metric| {
+            self.encode_metric(name, help, MetricType::Gauge, |mut metric| {
                 let mut known = of.iter().filter_map(|(labels, item)| Some((labels, value(item)?)));
                 known.try_for_each(|(labels, value)| metric.encode_family(labels)?.encode_gauge(&value))
             })?;
@@ -75,10 +75,10 @@ impl<'a, 'e> Encoder<'a, 'e> {
     ///
     /// # Errors
     /// Where they cannot be written.
-    pub fn counters<T>(&mut self, of: &Labelled<'_, T>, counters: &[Counter<T>]) -> fmt::Result {
+    pub fn encode_counters<T>(&mut self, of: &LabelledItems<'_, T>, counters: &[Counter<T>]) -> fmt::Result {
         for (name, help, value) in counters {
-            self.metric(name, help, MetricType::Counter, |metric| {
-                count(metric, of.iter().map(|(labels, item)| (labels.clone(), value(item))))
+            self.encode_metric(name, help, MetricType::Counter, |metric| {
+                encode_counts(metric, of.iter().map(|(labels, item)| (labels.clone(), value(item))))
             })?;
         }
         Ok(())
@@ -88,7 +88,7 @@ impl<'a, 'e> Encoder<'a, 'e> {
     ///
     /// # Errors
     /// Where they cannot be written.
-    pub fn traffic<T>(&mut self, of: &Labelled<'_, T>, kinds: &[Traffics<T>]) -> fmt::Result {
+    pub fn encode_traffic<T>(&mut self, of: &LabelledItems<'_, T>, kinds: &[TrafficCounter<T>]) -> fmt::Result {
         type Of = fn(&Traffic) -> u64;
         let units: [(&str, &str, Of); 2] = [
             ("packets", "Packets", |traffic| traffic.packets),
@@ -97,8 +97,8 @@ impl<'a, 'e> Encoder<'a, 'e> {
         for (kind, what, traffic) in kinds {
             for (unit, subject, value) in units {
                 let (name, help) = (format!("{kind}_{unit}"), format!("{subject} {what}"));
-                self.metric(&name, &help, MetricType::Counter, |metric| {
-                    count(metric, of.iter().map(|(labels, item)| (labels.clone(), value(traffic(item)))))
+                self.encode_metric(&name, &help, MetricType::Counter, |metric| {
+                    encode_counts(metric, of.iter().map(|(labels, item)| (labels.clone(), value(traffic(item)))))
                 })?;
             }
         }
@@ -109,7 +109,7 @@ impl<'a, 'e> Encoder<'a, 'e> {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn refusals(&mut self, of: (&'static str, &str), refused: &Refused) -> fmt::Result {
+    pub fn encode_refused(&mut self, of: (&'static str, &str), refused: &RefusedTraffic) -> fmt::Result {
         let help = "Packets and datagrams that were not carried";
         let causes = [
             ("unroutable", refused.unroutable_packets),
@@ -118,13 +118,16 @@ impl<'a, 'e> Encoder<'a, 'e> {
             ("handshake", refused.handshakes),
             ("output", refused.output_packets),
         ];
-        self.metric("refused_packets", help, MetricType::Counter, |metric| {
-            count(metric, causes.into_iter().map(|(cause, count)| (vec![of, ("cause", cause)], count)))
+        self.encode_metric("refused_packets", help, MetricType::Counter, |metric| {
+            encode_counts(metric, causes.into_iter().map(|(cause, count)| (vec![of, ("cause", cause)], count)))
         })
     }
 }
 
-fn count<'a>(mut metric: MetricEncoder<'_>, counts: impl IntoIterator<Item = (Labels<'a>, u64)>) -> fmt::Result {
+fn encode_counts<'a>(
+    mut metric: MetricEncoder<'_>,
+    counts: impl IntoIterator<Item = (Labels<'a>, u64)>,
+) -> fmt::Result {
     let mut counts = counts.into_iter();
     counts.try_for_each(|(labels, count)| {
         metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)
@@ -132,6 +135,6 @@ fn count<'a>(mut metric: MetricEncoder<'_>, counts: impl IntoIterator<Item = (La
 }
 
 /// 1 or 0.
-pub fn truth(value: bool) -> f64 {
+pub fn bool_as_f64(value: bool) -> f64 {
     f64::from(u8::from(value))
 }

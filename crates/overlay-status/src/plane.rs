@@ -1,6 +1,6 @@
 //! What a bonded plane knows, as documents have it.
 
-use crate::refused::Refused;
+use crate::refused::RefusedTraffic;
 use crate::resequencing::{Bucket, Resequencing, Waits};
 use crate::traffic::Traffic;
 use crate::tunnel::{PathState, Tunnel, TunnelPath};
@@ -10,7 +10,7 @@ use kumade_overlay_io::BondedStatus;
 use kumade_units::{Span, Time};
 
 /// Of the histogram of waits: powers of two, in microseconds, as they are counted.
-const WAIT_BOUNDS: [Span; 14] = {
+const WAIT_BUCKET_BOUNDS: [Span; 14] = {
     let mut bounds = [Span::ZERO; 14];
     let mut place = 0;
     while place < bounds.len() {
@@ -26,28 +26,28 @@ impl Tunnel {
         Tunnel {
             public_key: known.key.to_string(),
             connected: known.is_connected,
-            state_seconds: seconds(now - known.since),
+            state_seconds: seconds(now - known.state_since),
             key_changes: known.handshakes.saturating_sub(1),
             restarts: known.restarts,
             paths: names.iter().zip(&known.paths).map(|(name, known)| tunnel_path(name.as_ref(), known, now)).collect(),
             mtu_bytes: known.mtu,
-            queued_packets: known.queued as u64,
-            dropped_packets: known.dropped,
-            resequencing: resequencing(known.waiting, &known.resequencing),
+            queued_packets: known.queued_packets as u64,
+            dropped_packets: known.dropped_packets,
+            resequencing: resequencing(known.waiting_packets, &known.resequencing),
             threads: None,
         }
     }
 }
 
-impl Refused {
+impl RefusedTraffic {
     /// What a plane has refused.
     pub fn new(plane: &BondedStatus) -> Self {
-        Refused {
-            unroutable_packets: plane.node.unroutable,
-            foreign_source_packets: plane.node.foreign_sources,
+        RefusedTraffic {
+            unroutable_packets: plane.node.unroutable_packets,
+            foreign_source_packets: plane.node.foreign_source_packets,
             datagrams: plane.node.refused_datagrams,
             handshakes: plane.node.refused_handshakes,
-            output_packets: plane.refused,
+            output_packets: plane.refused_packets,
         }
     }
 }
@@ -64,16 +64,16 @@ fn tunnel_path(name: &str, known: &RemotePath, now: Time) -> TunnelPath {
             kumade_multipath::PathState::Up => PathState::Up,
             kumade_multipath::PathState::Down { .. } => PathState::Down,
         },
-        state_seconds: seconds(now - status.since),
+        state_seconds: seconds(now - status.state_since),
         rate_bits_per_second: status.rate.as_f64(),
         round_trip_seconds: status.round_trip.map(seconds),
         min_round_trip_seconds: status.min_round_trip.map(seconds),
-        queue_seconds: seconds(status.queue),
-        loss_ratio: status.loss,
+        queue_seconds: seconds(status.queue_delay),
+        loss_ratio: status.loss_ratio,
         lost_packets: status.lost_packets,
-        sent: Traffic::of(status.sent_packets, status.sent_bytes),
-        delivered: Traffic::of(status.delivered_packets, status.delivered_bytes),
-        received: Traffic::of(known.received_packets, known.received_bytes),
+        sent: Traffic::new(status.sent_packets, status.sent_bytes),
+        delivered: Traffic::new(status.delivered_packets, status.delivered_bytes),
+        received: Traffic::new(known.received_packets, known.received_bytes),
         share_ratio: None,
     }
 }
@@ -89,24 +89,24 @@ fn resequencing(waiting: usize, known: &ResequencerStatistics) -> Resequencing {
         duplicate_packets: known.duplicates,
         expired_waits: known.expired,
         evicted_waits: known.evicted,
-        waits: waits(&known.waits),
-        waits_histogram: histogram(&known.waits),
+        waits: wait_statistics(&known.waits),
+        waits_histogram: wait_histogram(&known.waits),
     }
 }
 
-fn waits(known: &WaitStatistics) -> Option<Waits> {
+fn wait_statistics(known: &WaitStatistics) -> Option<Waits> {
     Some(Waits {
         packets: known.count,
-        total_seconds: seconds(known.total),
+        total_seconds: seconds(known.total_wait),
         p50_seconds: seconds(known.quantile(0.5)?),
         p99_seconds: seconds(known.quantile(0.99)?),
-        maximum_seconds: seconds(known.max),
+        maximum_seconds: seconds(known.max_wait),
     })
 }
 
-fn histogram(known: &WaitStatistics) -> Vec<Bucket> {
+fn wait_histogram(known: &WaitStatistics) -> Vec<Bucket> {
     let mut below = 0;
-    let bounds = WAIT_BOUNDS.iter().map(|bound| (Some(*bound), known.within(*bound)));
+    let bounds = WAIT_BUCKET_BOUNDS.iter().map(|bound| (Some(*bound), known.count_within(*bound)));
     let buckets = bounds.chain([(None, known.count)]).map(|(bound, total)| {
         let packets = total - below;
         below = total;
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn each_wait_is_in_one_bucket() {
         let known = ResequencerStatistics::default();
-        assert_eq!(resequencing(0, &known).waits_histogram.len(), WAIT_BOUNDS.len() + 1);
-        assert_eq!(WAIT_BOUNDS[0], Span::from_micros(128));
+        assert_eq!(resequencing(0, &known).waits_histogram.len(), WAIT_BUCKET_BOUNDS.len() + 1);
+        assert_eq!(WAIT_BUCKET_BOUNDS[0], Span::from_micros(128));
     }
 }

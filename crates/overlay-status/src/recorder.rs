@@ -3,42 +3,42 @@ use kumade_units::{Span, Time};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a program says of itself at one moment.
-pub trait Document: Clone {
+pub trait StatusDocument: Clone {
     /// The same, of a moment (UTC, RFC 3339) so many seconds after the program's start.
     #[must_use]
-    fn at(self, time: String, duration_seconds: f64) -> Self;
+    fn with_time(self, time: String, duration_seconds: f64) -> Self;
 
     /// With the rates and shares of the interval since an earlier one of the same program.
     #[must_use]
-    fn since(self, earlier: &Self) -> Self;
+    fn with_rates_since(self, earlier: &Self) -> Self;
 }
 
 /// Renews the status of a running program, once a second, for whoever asks for it meanwhile.
 #[derive(Debug)]
 pub struct Recorder<D> {
     started: Time,
-    renewed: Option<Time>,
+    last_renewal: Option<Time>,
     /// As it is filled each time.
-    blank: D,
-    latest: Latest<D>,
+    template: D,
+    latest: LatestStatus<D>,
 }
 
 /// The status of a running program, at most about a second old. All clones are the same.
 #[derive(Debug)]
-pub struct Latest<D>(Arc<Mutex<D>>);
+pub struct LatestStatus<D>(Arc<Mutex<D>>);
 
 /// Also the interval of rates and shares.
-const INTERVAL: Span = Span::from_secs(1);
+const RENEWAL_INTERVAL: Span = Span::from_secs(1);
 
-impl<D: Document> Recorder<D> {
+impl<D: StatusDocument> Recorder<D> {
     /// For a program that starts now, with what it says until its status is renewed, and what is filled then.
     pub fn new(blank: D) -> Self {
-        let latest = Latest(Arc::new(Mutex::new(blank.clone())));
-        Recorder { started: clock::monotonic(), renewed: None, blank, latest }
+        let latest = LatestStatus(Arc::new(Mutex::new(blank.clone())));
+        Recorder { started: clock::monotonic(), last_renewal: None, template: blank, latest }
     }
 
     /// The status, also as renewed later.
-    pub fn latest(&self) -> Latest<D> {
+    pub fn latest(&self) -> LatestStatus<D> {
         self.latest.clone()
     }
 
@@ -49,20 +49,20 @@ impl<D: Document> Recorder<D> {
     /// That of `fill`; the status stays as it was.
     pub fn renew<E>(&mut self, fill: impl FnOnce(&mut D, Time) -> Result<(), E>) -> Result<(), E> {
         let now = clock::monotonic();
-        if self.renewed.is_some_and(|renewed| now - renewed < INTERVAL) {
+        if self.last_renewal.is_some_and(|renewed| now - renewed < RENEWAL_INTERVAL) {
             return Ok(());
         }
-        let mut status = self.blank.clone().at(self::now(), (now - self.started).as_secs_f64());
+        let mut status = self.template.clone().with_time(self::utc_timestamp(), (now - self.started).as_secs_f64());
         fill(&mut status, now)?;
-        if self.renewed.replace(now).is_some() {
-            status = status.since(&self.latest.get());
+        if self.last_renewal.replace(now).is_some() {
+            status = status.with_rates_since(&self.latest.get());
         }
         self.latest.set(status);
         Ok(())
     }
 }
 
-impl<D: Clone> Latest<D> {
+impl<D: Clone> LatestStatus<D> {
     /// A copy of it.
     pub fn get(&self) -> D {
         // It is whole at any time, even if a thread has panicked.
@@ -74,13 +74,13 @@ impl<D: Clone> Latest<D> {
     }
 }
 
-impl<D> Clone for Latest<D> {
+impl<D> Clone for LatestStatus<D> {
     fn clone(&self) -> Self {
-        Latest(self.0.clone())
+        LatestStatus(self.0.clone())
     }
 }
 
 /// The moment as documents have it: UTC, RFC 3339.
-pub fn now() -> String {
+pub fn utc_timestamp() -> String {
     format!("{:.3}", jiff::Timestamp::now())
 }

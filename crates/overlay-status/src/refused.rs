@@ -5,7 +5,8 @@ use std::fmt::{self, Display, Formatter};
 /// Packets and datagrams that were not carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Refused {
+#[serde(rename = "Refused")]
+pub struct RefusedTraffic {
     /// Packets of local hosts to no network of a far end.
     pub unroutable_packets: u64,
     /// Packets from a far end whose source is in no network of it.
@@ -18,7 +19,7 @@ pub struct Refused {
     pub output_packets: u64,
 }
 
-impl Display for Refused {
+impl Display for RefusedTraffic {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let counts = [
             (self.unroutable_packets, "packets to no remote network"),

@@ -4,13 +4,13 @@ use kumade_units::Rate;
 use std::fmt::{self, Formatter};
 
 /// What is not known.
-pub const NONE: &str = "–";
+pub const UNKNOWN_VALUE: &str = "–";
 
 /// Lines of columns, each as wide as its longest cell. Each line begins with an end of line.
 ///
 /// # Errors
 /// The formatter's.
-pub fn show_table<const N: usize>(
+pub fn write_table<const N: usize>(
     f: &mut Formatter<'_>,
     indent: &str,
     heads: [&str; N],
@@ -28,21 +28,21 @@ pub fn show_table<const N: usize>(
 }
 
 /// For people; a dash where it is not known.
-pub fn rate(bits_per_second: Option<f64>) -> String {
-    bits_per_second.map_or_else(|| NONE.to_owned(), |rate| Rate::from_f64(rate).to_string())
+pub fn format_rate(bits_per_second: Option<f64>) -> String {
+    bits_per_second.map_or_else(|| UNKNOWN_VALUE.to_owned(), |rate| Rate::from_f64(rate).to_string())
 }
 
 /// A ratio for people: `12.3 %`; a dash where it is not known.
-pub fn percent(ratio: Option<f64>) -> String {
+pub fn format_percent(ratio: Option<f64>) -> String {
     match ratio.map(|ratio| ratio * 100.0) {
-        None => NONE.to_owned(),
+        None => UNKNOWN_VALUE.to_owned(),
         Some(percent) if percent > 0.0 && percent < 0.095 => format!("{percent:.2} %"),
         Some(percent) => format!("{percent:.1} %"),
     }
 }
 
 /// How long something has lasted, in its two largest units: `3 d 4 h`, `2 min 5 s`.
-pub fn age(seconds: f64) -> String {
+pub fn format_age(seconds: f64) -> String {
     let seconds = seconds.max(0.0) as u64;
     match seconds {
         0..60 => format!("{seconds} s"),

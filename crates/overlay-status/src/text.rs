@@ -1,4 +1,4 @@
-use crate::table::{NONE, age, percent, rate, show_table};
+use crate::table::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
 use crate::tunnel::{Tunnel, TunnelPath};
 use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
@@ -10,7 +10,7 @@ impl Display for Tunnel {
             connected, state_seconds, key_changes, restarts, queued_packets, dropped_packets, threads, ..
         } = self;
         let state = if *connected { "connected" } else { "not connected" };
-        write!(f, "{state} for {}, key changes: {key_changes}", age(*state_seconds))?;
+        write!(f, "{state} for {}, key changes: {key_changes}", format_age(*state_seconds))?;
         if *restarts > 0 {
             write!(f, ", restarts: {restarts}")?;
         }
@@ -30,7 +30,7 @@ impl Display for Tunnel {
             "queue",
             "MTU",
         ];
-        show_table(f, "  ", heads, self.paths.iter().map(tunnel_row))?;
+        write_table(f, "  ", heads, self.paths.iter().map(tunnel_row))?;
         write!(f, "\n  {queued_packets} packets wait to be sent, the queue has dropped {dropped_packets}")?;
         self.resequencing.to_string().lines().try_for_each(|line| write!(f, "\n  {line}"))
     }
@@ -40,15 +40,15 @@ fn tunnel_row(path: &TunnelPath) -> [String; 11] {
     let span = |seconds: f64| Span::from_secs_f64(seconds).to_string();
     [
         path.name.clone(),
-        format!("{} {}", path.state, age(path.state_seconds)),
-        path.round_trip_seconds.map_or_else(|| NONE.to_owned(), span),
-        rate(Some(path.rate_bits_per_second)),
-        rate(path.sent.bits_per_second),
-        rate(path.delivered.bits_per_second),
-        rate(path.received.bits_per_second),
-        percent(path.share_ratio),
-        percent(Some(path.loss_ratio)),
+        format!("{} {}", path.state, format_age(path.state_seconds)),
+        path.round_trip_seconds.map_or_else(|| UNKNOWN_VALUE.to_owned(), span),
+        format_rate(Some(path.rate_bits_per_second)),
+        format_rate(path.sent.bits_per_second),
+        format_rate(path.delivered.bits_per_second),
+        format_rate(path.received.bits_per_second),
+        format_percent(path.share_ratio),
+        format_percent(Some(path.loss_ratio)),
         span(path.queue_seconds),
-        path.mtu_bytes.map_or_else(|| NONE.to_owned(), |bytes| bytes.to_string()),
+        path.mtu_bytes.map_or_else(|| UNKNOWN_VALUE.to_owned(), |bytes| bytes.to_string()),
     ]
 }

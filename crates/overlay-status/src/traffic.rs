@@ -15,18 +15,18 @@ pub struct Traffic {
 
 impl Traffic {
     /// Those of a counter.
-    pub fn of(packets: u64, bytes: u64) -> Self {
+    pub fn new(packets: u64, bytes: u64) -> Self {
         Traffic { packets, bytes, bits_per_second: None }
     }
 
     /// Both together.
-    pub fn add(&mut self, other: &Traffic) {
+    pub fn merge(&mut self, other: &Traffic) {
         self.packets += other.packets;
         self.bytes += other.bytes;
     }
 
     /// Enters the rate of the interval of so many seconds since an earlier count.
-    pub fn rate_since(&mut self, earlier: &Traffic, seconds: f64) {
+    pub fn set_rate_since(&mut self, earlier: &Traffic, seconds: f64) {
         self.bits_per_second = Some(self.bytes_since(earlier) as f64 * 8.0 / seconds);
     }
 

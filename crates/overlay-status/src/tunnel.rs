@@ -43,7 +43,7 @@ pub struct TunnelPath {
     /// Its name.
     pub name: String,
     /// What carries packets on it.
-    pub carrier: CarrierKind,
+    pub carrier: OuterTransport,
     /// The far end's address on it; null until that writes first.
     pub address: Option<String>,
     /// The longest packet that it passes, with all headers on it; null while that is not known.
@@ -77,7 +77,8 @@ pub struct TunnelPath {
 /// What carries packets to a far end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum CarrierKind {
+#[serde(rename = "CarrierKind")]
+pub enum OuterTransport {
     /// Datagrams.
     Udp,
     /// TCP connections.
@@ -96,20 +97,20 @@ pub enum PathState {
     Down,
 }
 
-impl From<kumade_multipath::CarrierKind> for CarrierKind {
-    fn from(kind: kumade_multipath::CarrierKind) -> Self {
+impl From<kumade_multipath::OuterTransport> for OuterTransport {
+    fn from(kind: kumade_multipath::OuterTransport) -> Self {
         match kind {
-            kumade_multipath::CarrierKind::Datagrams => CarrierKind::Udp,
-            kumade_multipath::CarrierKind::Connections => CarrierKind::Tcp,
+            kumade_multipath::OuterTransport::Udp => OuterTransport::Udp,
+            kumade_multipath::OuterTransport::Tcp => OuterTransport::Tcp,
         }
     }
 }
 
-impl From<FlowControl> for CarrierKind {
+impl From<FlowControl> for OuterTransport {
     fn from(control: FlowControl) -> Self {
         match control {
-            FlowControl::Pacing => CarrierKind::Udp,
-            FlowControl::Backpressure => CarrierKind::Tcp,
+            FlowControl::Pacing => OuterTransport::Udp,
+            FlowControl::Backpressure => OuterTransport::Tcp,
         }
     }
 }

@@ -1,12 +1,12 @@
-use crate::metrics::{Counter, Encoder, Gauge, Labelled, Traffics, truth};
+use crate::metrics::{Counter, Encoder, Gauge, LabelledItems, TrafficCounter, bool_as_f64};
 use crate::resequencing::Resequencing;
 use crate::tunnel::{PathState, Tunnel, TunnelPath};
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use std::fmt;
 
-const TUNNEL: [Gauge<Tunnel>; 3] = [
-    ("connected", "Whether both ends have agreed on keys", |tunnel| Some(truth(tunnel.connected))),
+const TUNNEL_GAUGES: [Gauge<Tunnel>; 3] = [
+    ("connected", "Whether both ends have agreed on keys", |tunnel| Some(bool_as_f64(tunnel.connected))),
     ("queued_packets", "Packets that wait until a path has room", |tunnel| Some(tunnel.queued_packets as f64)),
     ("threads", "Of several threads, how many carry packets to the far end", |tunnel| tunnel.threads.map(f64::from)),
 ];
@@ -16,8 +16,8 @@ const TUNNEL_COUNTERS: [Counter<Tunnel>; 3] = [
     ("dropped_packets", "Packets that the queue discipline has dropped", |tunnel| tunnel.dropped_packets),
 ];
 
-const TUNNEL_PATH: [Gauge<TunnelPath>; 7] = [
-    ("path_up", "Whether the path carries packets both ways", |path| Some(truth(path.state == PathState::Up))),
+const PATH_GAUGES: [Gauge<TunnelPath>; 7] = [
+    ("path_up", "Whether the path carries packets both ways", |path| Some(bool_as_f64(path.state == PathState::Up))),
     ("path_rate_bytes_per_second", "What the path carries, as its traffic has shown", |path| {
         Some(path.rate_bits_per_second / 8.0)
     }),
@@ -31,15 +31,15 @@ const TUNNEL_PATH: [Gauge<TunnelPath>; 7] = [
     }),
     ("path_share_ratio", "The path's part of the bytes that left in the last second", |path| path.share_ratio),
 ];
-const TUNNEL_PATH_COUNTERS: [Counter<TunnelPath>; 1] =
+const PATH_COUNTERS: [Counter<TunnelPath>; 1] =
     [("path_lost_packets", "Packets that did not arrive, for whatever cause", |path| path.lost_packets)];
-const TUNNEL_PATH_TRAFFIC: [Traffics<TunnelPath>; 3] = [
+const PATH_TRAFFIC: [TrafficCounter<TunnelPath>; 3] = [
     ("path_sent", "that left by the path", |path| &path.sent),
     ("path_delivered", "that arrived at the far end", |path| &path.delivered),
     ("path_received", "that came over the path", |path| &path.received),
 ];
 
-const RESEQUENCING: [Gauge<Resequencing>; 2] = [
+const RESEQUENCING_GAUGES: [Gauge<Resequencing>; 2] = [
     ("resequencing_waiting_packets", "Packets that wait for earlier ones", |order| Some(order.waiting_packets as f64)),
     ("resequencing_max_depth_packets", "The most packets that waited at once in one part of the flows", |order| {
         Some(order.max_depth_packets as f64)
@@ -60,27 +60,27 @@ impl Tunnel {
     ///
     /// # Errors
     /// Where they cannot be written.
-    pub fn encode(
+    pub fn encode_metrics(
         encoder: &mut DescriptorEncoder<'_>,
         prefix: &'static str,
-        tunnels: &Labelled<'_, Tunnel>,
+        tunnels: &LabelledItems<'_, Tunnel>,
     ) -> fmt::Result {
         let mut named = Encoder::new(encoder, prefix);
-        named.gauges(tunnels, &TUNNEL)?;
-        named.counters(tunnels, &TUNNEL_COUNTERS)?;
+        named.encode_gauges(tunnels, &TUNNEL_GAUGES)?;
+        named.encode_counters(tunnels, &TUNNEL_COUNTERS)?;
         let mut paths = Vec::new();
         for (labels, tunnel) in tunnels {
             let labelled = |path| ([labels.as_slice(), &[("path", path_name(path))]].concat(), path);
             paths.extend(tunnel.paths.iter().map(labelled));
         }
-        named.gauges(&paths, &TUNNEL_PATH)?;
-        named.counters(&paths, &TUNNEL_PATH_COUNTERS)?;
-        named.traffic(&paths, &TUNNEL_PATH_TRAFFIC)?;
+        named.encode_gauges(&paths, &PATH_GAUGES)?;
+        named.encode_counters(&paths, &PATH_COUNTERS)?;
+        named.encode_traffic(&paths, &PATH_TRAFFIC)?;
         let orders: Vec<_> = tunnels.iter().map(|(labels, tunnel)| (labels.clone(), &tunnel.resequencing)).collect();
         let mut plain = Encoder::new(encoder, "");
-        plain.gauges(&orders, &RESEQUENCING)?;
-        plain.counters(&orders, &RESEQUENCING_COUNTERS)?;
-        waits(&mut plain, &orders)
+        plain.encode_gauges(&orders, &RESEQUENCING_GAUGES)?;
+        plain.encode_counters(&orders, &RESEQUENCING_COUNTERS)?;
+        encode_waits(&mut plain, &orders)
     }
 }
 
@@ -88,9 +88,9 @@ fn path_name(path: &TunnelPath) -> &str {
     &path.name
 }
 
-fn waits(encoder: &mut Encoder<'_, '_>, of: &Labelled<'_, Resequencing>) -> fmt::Result {
+fn encode_waits(encoder: &mut Encoder<'_, '_>, of: &LabelledItems<'_, Resequencing>) -> fmt::Result {
     let help = "How long packets waited for earlier ones";
-    encoder.metric("resequencing_wait_seconds", help, MetricType::Histogram, |mut metric| {
+    encoder.encode_metric("resequencing_wait_seconds", help, MetricType::Histogram, |mut metric| {
         of.iter().try_for_each(|(labels, order)| {
             let (count, sum) = order.waits.map_or((0, 0.0), |waits| (waits.packets, waits.total_seconds));
             let buckets = order.waits_histogram.iter();

@@ -14,7 +14,7 @@ pub struct ClockError {
 
 impl ClockError {
     /// Right within `error` either way.
-    pub fn within(error: Span) -> Self {
+    pub fn within_error(error: Span) -> Self {
         ClockError { low: -error, high: error }
     }
 
@@ -25,7 +25,7 @@ impl ClockError {
     }
 
     /// What two sources know together; none where they contradict each other.
-    pub fn and(self, other: ClockError) -> Option<ClockError> {
+    pub fn intersect(self, other: ClockError) -> Option<ClockError> {
         let both = ClockError { low: self.low.max(other.low), high: self.high.min(other.high) };
         (both.low <= both.high).then_some(both)
     }
@@ -33,7 +33,7 @@ impl ClockError {
     /// What several sources know together as long as fewer than half of them are wrong, which takes three or more; of one or
     /// two, all must be right. From the lowest to the highest error that enough of them hold possible (Marzullo and Owicki:
     /// Maintaining the Time in a Distributed System, 1983). None where too few agree on any.
-    pub fn agreed(sources: &[ClockError]) -> Option<ClockError> {
+    pub fn agreed_error(sources: &[ClockError]) -> Option<ClockError> {
         let needed = sources.len() - sources.len().saturating_sub(1) / 2;
         let is_possible = |at: &Span| sources.iter().filter(|s| (s.low..=s.high).contains(at)).count() >= needed;
         let low = sources.iter().map(|s| s.low).filter(is_possible).min()?;
@@ -62,18 +62,18 @@ mod tests {
     fn one_of_three_may_lie() {
         let honest = [between(-5, 5), between(-2, 9)];
         let apart = [honest[0], honest[1], between(80, 81)];
-        assert_eq!(ClockError::agreed(&apart), Some(between(-2, 5)));
+        assert_eq!(ClockError::agreed_error(&apart), Some(between(-2, 5)));
         // A lie that overlaps one honest source must not exclude what the others know.
         let beside = [honest[0], honest[1], between(6, 7)];
-        assert_eq!(ClockError::agreed(&beside), Some(between(-2, 7)));
+        assert_eq!(ClockError::agreed_error(&beside), Some(between(-2, 7)));
     }
 
     #[test]
     fn two_must_agree_and_their_union_is_left_where_they_do_not() {
-        assert_eq!(ClockError::agreed(&[between(-5, 5), between(3, 9)]), Some(between(3, 5)));
+        assert_eq!(ClockError::agreed_error(&[between(-5, 5), between(3, 9)]), Some(between(3, 5)));
         let apart = [between(-5, 5), between(80, 81)];
-        assert_eq!((ClockError::agreed(&apart), ClockError::union(&apart)), (None, Some(between(-5, 81))));
-        assert_eq!((ClockError::agreed(&[]), ClockError::union(&[])), (None, None));
+        assert_eq!((ClockError::agreed_error(&apart), ClockError::union(&apart)), (None, Some(between(-5, 81))));
+        assert_eq!((ClockError::agreed_error(&[]), ClockError::union(&[])), (None, None));
     }
 
     proptest! {
@@ -86,7 +86,7 @@ mod tests {
             let mut sources: Vec<_> = honest.iter().map(|&(below, above)| between(-below, above)).collect();
             let most = (sources.len() - 1).min(lies.len());
             sources.extend(lies[..most].iter().map(|&(low, width)| between(low, low + width)));
-            let agreed = ClockError::agreed(&sources).expect("the honest ones agree on the truth");
+            let agreed = ClockError::agreed_error(&sources).expect("the honest ones agree on the truth");
             prop_assert!((agreed.low..=agreed.high).contains(&truth), "{agreed:?} of {sources:?}");
         }
     }

@@ -35,7 +35,7 @@ impl<T: PartialOrd> Estimate<T> {
 impl Estimate<f64> {
     /// The mean of independent values and its 95 % interval (Student's t), which a single value does not have; none for no
     /// values.
-    pub fn of_mean(values: &[f64]) -> Option<Self> {
+    pub fn from_mean(values: &[f64]) -> Option<Self> {
         let value = mean(values);
         match values.len() {
             0 => None,
@@ -61,10 +61,10 @@ mod tests {
     fn the_interval_of_a_mean_is_students() {
         // Five values with a standard deviation of 1: 2.776 / sqrt(5).
         let values = [9.0, 9.5, 10.0, 10.5, 11.0].map(|v| (v - 10.0) / 0.625f64.sqrt());
-        let mean = Estimate::of_mean(&values).unwrap();
+        let mean = Estimate::from_mean(&values).unwrap();
         assert!(mean.value.abs() < 1e-9 && (mean.margin().unwrap() - 1.2415).abs() < 1e-3, "{mean:?}");
-        let single = Estimate::of_mean(&[3.0]).unwrap();
+        let single = Estimate::from_mean(&[3.0]).unwrap();
         assert_eq!((single.value, single.margin()), (3.0, None));
-        assert_eq!(Estimate::of_mean(&[]), None);
+        assert_eq!(Estimate::from_mean(&[]), None);
     }
 }

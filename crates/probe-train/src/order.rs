@@ -6,23 +6,23 @@ use kumade_units::{Span, Time};
 use std::collections::BTreeSet;
 
 /// No larger part of a train's packets is reordered in one queue for all, whatever stamps are worth.
-const MAX_REORDERED: f64 = 0.05;
+const MAX_REORDERED_PART: f64 = 0.05;
 
 /// No common TCP retransmits the only packet of a connection earlier than this after it was sent (the least retransmission timeout).
-const LEAST_RETRANSMISSION_TIMEOUT: Span = Span::from_millis(195);
+const MIN_RETRANSMISSION_TIMEOUT: Span = Span::from_millis(195);
 
 /// Nor the last of several earlier than this (the least probe timeout, beyond two round trips).
-const LEAST_PROBE_TIMEOUT: Span = Span::from_millis(2);
+const MIN_PROBE_TIMEOUT: Span = Span::from_millis(2);
 
 /// The delay hardly grows by more than this from one packet to the next, …
-const MIN_PAUSE: Span = Span::from_millis(20);
+const MIN_RECOVERY_PAUSE: Span = Span::from_millis(20);
 /// … nor by so many times the usual time between two arrivals.
-const LONG_GAPS: i64 = 10;
+const LONG_GAP_RATIO: i64 = 10;
 /// The kernel sends a packet that it does not hold back no later than this, or so many times the usual time between two packets.
-const MIN_WAIT: Span = Span::from_millis(2);
+const MIN_RECOVERY_WAIT: Span = Span::from_millis(2);
 
 /// Where no larger part is lost, few connections are held up by timeouts, and what they retransmit does not matter.
-const MAX_LOST: f64 = 0.1;
+const MAX_LOST_PART: f64 = 0.1;
 
 impl TrainRecord {
     /// A packet that so many sent after it arrived before is reordered, not only swapped with a neighbour: the `n` of n-reordering (RFC 4737),
@@ -30,7 +30,7 @@ impl TrainRecord {
     pub const OVERTAKERS: usize = 3;
 
     /// Which packets arrived later than three of those sent after them, by more than `margin`. One for each packet of the plan.
-    pub fn reordered(&self, margin: Span) -> Vec<bool> {
+    pub fn reordered_packets(&self, margin: Span) -> Vec<bool> {
         // Packets without a stamp of sending were sent in the order of the plan, as far as is known.
         let mut sent = None;
         let mut order: Vec<(Option<Time>, usize)> = Vec::with_capacity(self.packets.len());
@@ -50,7 +50,7 @@ impl TrainRecord {
     /// were lost, it cannot be told.
     pub fn is_disordered(&self) -> bool {
         let lost = self.packets.iter().filter(|packet| packet.sent.is_some() && packet.received.is_none()).count();
-        lost as f64 <= MAX_LOST * self.packets.len() as f64 && self.reordered_part() > MAX_REORDERED
+        lost as f64 <= MAX_LOST_PART * self.packets.len() as f64 && self.reordered_part() > MAX_REORDERED_PART
     }
 
     /// Which part of the packets that arrived is reordered by more than half the mean time between arrivals.
@@ -59,7 +59,7 @@ impl TrainRecord {
         let (Some(first), Some(last)) = (arrivals().min(), arrivals().max()) else { return 0.0 };
         let count = arrivals().count();
         let margin = (last - first) / (2 * count as i64);
-        let reordered = self.reordered(margin).into_iter().filter(|is_reordered| *is_reordered).count();
+        let reordered = self.reordered_packets(margin).into_iter().filter(|is_reordered| *is_reordered).count();
         reordered as f64 / count as f64
     }
 
@@ -74,12 +74,12 @@ impl TrainRecord {
     pub fn without_loss_recovery(&self, connections: usize, least_delay: Option<Span>) -> TrainRecord {
         let delay = |packet: &PacketRecord| Some(packet.received? - packet.sent?);
         let Some(least) = self.packets.iter().filter_map(delay).chain(least_delay).min() else { return self.clone() };
-        let reordered = self.reordered(Span::ZERO);
+        let reordered = self.reordered_packets(Span::ZERO);
         let behind_own = self.behind_own_connection(connections);
-        let held_back = self.held_back();
+        let held_back = self.held_back_packets();
         let has_lost = self.connections_that_lost(&behind_own, connections);
         let arrivals = self.packets.iter().filter_map(|packet| packet.received).collect();
-        let pause = (usual_gap(arrivals) * LONG_GAPS).max(MIN_PAUSE);
+        let pause = (usual_gap(arrivals) * LONG_GAP_RATIO).max(MIN_RECOVERY_PAUSE);
         let mut record = self.clone();
         let mut before: Option<Span> = None;
         for (index, packet) in record.packets.iter_mut().enumerate() {
@@ -88,7 +88,7 @@ impl TrainRecord {
             }
             let Some(delay) = delay(packet) else { continue };
             let is_probe = connections > 0 && has_lost.contains(&(index % connections));
-            let timeout = if is_probe { LEAST_PROBE_TIMEOUT } else { LEAST_RETRANSMISSION_TIMEOUT };
+            let timeout = if is_probe { MIN_PROBE_TIMEOUT } else { MIN_RETRANSMISSION_TIMEOUT };
             let timed_out = || delay - least > timeout;
             let paused = || before.is_some_and(|before| delay - before > pause);
             if behind_own[index] || timed_out() && (reordered[index] || paused()) {
@@ -108,9 +108,9 @@ impl TrainRecord {
         let rest = &self.packets[first..];
         let missing = rest.iter().filter(|packet| packet.received.is_none()).count();
         let mut record = self.clone();
-        if let Some(timeout) = rest[0].sent.filter(|_| missing as f64 > MAX_LOST * rest.len() as f64) {
+        if let Some(timeout) = rest[0].sent.filter(|_| missing as f64 > MAX_LOST_PART * rest.len() as f64) {
             let is_late =
-                |packet: &&mut PacketRecord| packet.sent.is_some_and(|at| at > timeout + LEAST_RETRANSMISSION_TIMEOUT);
+                |packet: &&mut PacketRecord| packet.sent.is_some_and(|at| at > timeout + MIN_RETRANSMISSION_TIMEOUT);
             for packet in record.packets[first..].iter_mut().filter(is_late) {
                 (packet.sent, packet.submitted, packet.received) = (None, None, None);
             }
@@ -119,9 +119,9 @@ impl TrainRecord {
     }
 
     /// Which packets left behind three that were to leave after them, or long after they were given to the kernel.
-    fn held_back(&self) -> Vec<bool> {
+    fn held_back_packets(&self) -> Vec<bool> {
         let submitted = self.packets.iter().filter_map(|packet| packet.submitted).collect();
-        let longest = (usual_gap(submitted) * LONG_GAPS).clamp(MIN_WAIT, MIN_PAUSE);
+        let longest = (usual_gap(submitted) * LONG_GAP_RATIO).clamp(MIN_RECOVERY_WAIT, MIN_RECOVERY_PAUSE);
         let waited = |packet: &PacketRecord| Some(packet.sent? - packet.submitted? > longest);
         let mut held_back: Vec<bool> = self.packets.iter().map(|packet| waited(packet).unwrap_or(false)).collect();
         let departures =
@@ -273,7 +273,7 @@ mod tests {
         // The second packet left behind the last one.
         let mut late = record(&[5, 20, 7, 8, 9].map(Some));
         late.packets[1].sent = Some(Time::ZERO + Span::from_millis(15));
-        assert_eq!(late.reordered(Span::ZERO), [false; 5]);
+        assert_eq!(late.reordered_packets(Span::ZERO), [false; 5]);
         let recovered = late.without_loss_recovery(4, None);
         assert_eq!((recovered.packets[1].sent, recovered.packets[1].received), (None, None));
         assert_eq!(recovered.packets[2], late.packets[2]);

@@ -51,9 +51,9 @@ pub struct TrainError(String);
 
 impl Train {
     /// No packet of a train is larger, in bytes of the IP packet: networks with jumbo frames have this size in common.
-    pub const MAX_PACKET: u32 = 9000;
+    pub const MAX_PACKET_BYTES: u32 = 9000;
     /// The largest IP packet of Ethernet without jumbo frames, in bytes: beyond the first hop nobody promises more.
-    pub const MAX_ETHERNET_PACKET: u32 = 1500;
+    pub const MAX_ETHERNET_PACKET_BYTES: u32 = 1500;
     /// More packets than this are never sent in one train.
     pub const MAX_PACKETS: u32 = 10_000;
     /// No train has more segments.
@@ -65,7 +65,7 @@ impl Train {
     /// each takes 5 µs, and three times as long where a host forwards the packet before the call returns.
     pub const MIN_PACED_INTERVAL: Span = Span::from_micros(16);
     /// Shorter segments are sent packet by packet, however close together their packets are.
-    pub const MIN_BURST_TRAIN: u32 = 64;
+    pub const MIN_BURST_TRAIN_PACKETS: u32 = 64;
     /// From one burst to the next, about.
     const BURST_PERIOD: Span = Span::from_micros(50);
     /// No burst has more bytes: one packet of the kernel has no more before it is segmented.
@@ -77,10 +77,10 @@ impl Train {
     pub fn packets_per_burst(interval: Span, size: u32) -> Option<u32> {
         let is_fast = Span::ZERO < interval && interval < Self::MIN_PACED_INTERVAL;
         let wanted = (Self::BURST_PERIOD.as_nanos() / interval.as_nanos().max(1)).max(2) as u32;
-        is_fast.then(|| wanted.min(Self::most_per_burst(size)))
+        is_fast.then(|| wanted.min(Self::max_packets_per_burst(size)))
     }
 
-    fn most_per_burst(size: u32) -> u32 {
+    fn max_packets_per_burst(size: u32) -> u32 {
         (Self::MAX_BURST_BYTES / size.max(1)).clamp(1, Self::MAX_BURST_PACKETS)
     }
 
@@ -90,7 +90,7 @@ impl Train {
     /// into the next.
     pub fn bursts(&self) -> Option<Vec<Burst>> {
         let of_segment = |s: &Segment| {
-            let is_long = s.count >= Self::MIN_BURST_TRAIN && s.size_step == 0;
+            let is_long = s.count >= Self::MIN_BURST_TRAIN_PACKETS && s.size_step == 0;
             Self::packets_per_burst(s.interval, s.first_size).filter(|_| is_long)
         };
         let most = self.segments.iter().find_map(of_segment)?;
@@ -99,7 +99,7 @@ impl Train {
         for segment in &self.segments {
             let size = segment.first_size;
             let is_fast = segment.interval < Self::MIN_PACED_INTERVAL && segment.size_step == 0;
-            let most = if is_fast { most.min(Self::most_per_burst(size)) } else { 1 };
+            let most = if is_fast { most.min(Self::max_packets_per_burst(size)) } else { 1 };
             for index in (0..segment.count).step_by(most as usize) {
                 let packets = first + index..first + (index + most).min(segment.count);
                 let size = (i64::from(size) + i64::from(index) * i64::from(segment.size_step)).max(0) as u32;
@@ -123,7 +123,7 @@ impl Train {
     }
 
     /// How many packets it has.
-    pub fn count(&self) -> u32 {
+    pub fn packet_count(&self) -> u32 {
         self.segments.iter().fold(0, |sum, s| sum.saturating_add(s.count))
     }
 
@@ -148,8 +148,8 @@ impl Train {
         if segments > limit {
             return refuse(format!("{segments} segments, the limit is {limit}"));
         }
-        if !(1..=Self::MAX_PACKETS).contains(&self.count()) {
-            return refuse(format!("{} packets, allowed are 1 to {}", self.count(), Self::MAX_PACKETS));
+        if !(1..=Self::MAX_PACKETS).contains(&self.packet_count()) {
+            return refuse(format!("{} packets, allowed are 1 to {}", self.packet_count(), Self::MAX_PACKETS));
         }
         if self.segments.iter().any(|s| s.interval < Span::ZERO || s.interval > Self::MAX_DURATION) {
             return refuse("an interval is negative or too long".into());
@@ -197,7 +197,7 @@ mod tests {
         let body = Segment { count: 3000, interval: nanos(1200), first_size: 1500, size_step: 0 };
         let train = Train { segments: vec![segment(100, 0, 1500, 0), body, segment(1, 100, 1500, 0)] };
         let bursts = train.bursts().unwrap();
-        let next = bursts.iter().skip(1).map(|burst| burst.packets.start).chain([train.count()]);
+        let next = bursts.iter().skip(1).map(|burst| burst.packets.start).chain([train.packet_count()]);
         assert!(bursts.iter().zip(next).all(|(burst, next)| burst.packets.end == next && !burst.packets.is_empty()));
         assert!(bursts.iter().all(|burst| burst.packets.len() as u32 * burst.size <= 64_000));
         let planned: Vec<_> = train.packets().collect();

@@ -34,7 +34,7 @@ pub struct JoinedBursts {
 
 impl JoinedBursts {
     /// How many bursts are wholly among the first `packets` packets of the train.
-    pub fn within(&self, packets: usize) -> usize {
+    pub fn burst_end(&self, packets: usize) -> usize {
         self.ends.partition_point(|&end| end <= packets)
     }
 }
@@ -52,7 +52,7 @@ impl TrainRecord {
         let mut end = 0;
         for burst in self.packets.chunk_by(is_burst) {
             end += burst.len();
-            for packet in join(burst) {
+            for packet in join_burst(burst) {
                 joined.record.packets.push(packet);
                 joined.ends.push(end);
                 let head = burst.iter().filter_map(|packet| packet.received).min();
@@ -64,7 +64,7 @@ impl TrainRecord {
 }
 
 /// One packet of those of a burst that arrived, and one of those that did not, if there are any of either.
-fn join(burst: &[PacketRecord]) -> impl Iterator<Item = PacketRecord> {
+fn join_burst(burst: &[PacketRecord]) -> impl Iterator<Item = PacketRecord> {
     let part = |has_arrived: bool| {
         let mut packets = burst.iter().filter(move |packet| packet.received.is_some() == has_arrived);
         let first = *packets.next()?;
@@ -107,7 +107,7 @@ mod tests {
             packet(50, Some(9), None),
         ];
         for (mark, joined) in [(0, 0), (1, 0), (2, 1), (4, 1), (5, 3), (8, 6)] {
-            assert_eq!(record.with_bursts_joined().within(mark), joined, "{mark}");
+            assert_eq!(record.with_bursts_joined().burst_end(mark), joined, "{mark}");
         }
         let joined = record.with_bursts_joined();
         assert_eq!(joined.record.packets, expected);

@@ -33,10 +33,10 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// The factor by which a mean of `n` normal values must be widened for a 95 % interval: the 97.5 % point of
 /// Student's t with n − 1 degrees of freedom, by Hill's expansion (CACM 13, 1970, algorithm 396) around the normal.
 pub fn student_t_95(n: usize) -> f64 {
-    const SMALL: [f64; 4] = [12.706, 4.303, 3.182, 2.776];
+    const SMALL_SAMPLE_QUANTILES: [f64; 4] = [12.706, 4.303, 3.182, 2.776];
     match n {
         0 | 1 => f64::INFINITY,
-        2..=5 => SMALL[n - 2],
+        2..=5 => SMALL_SAMPLE_QUANTILES[n - 2],
         _ => {
             let z: f64 = 1.959_964;
             let v = (n - 1) as f64;

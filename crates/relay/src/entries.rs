@@ -1,7 +1,7 @@
 use crate::carried::Carried;
 use crate::report::{RelayStatus, Report, Reports};
 use crate::slot::Slot;
-use kumade_daemon::Members;
+use kumade_daemon::FairAdmission;
 use kumade_net::clock;
 use kumade_net::readiness::{Event, Readiness};
 use kumade_noise_session::PublicKey;
@@ -27,7 +27,7 @@ pub(crate) struct Entries {
     pub(crate) status: RelayStatus,
     pub(crate) entries: BTreeMap<u32, Entry>,
     /// Those that have not shown to be a peer's.
-    strangers: Members<u32>,
+    strangers: FairAdmission<u32>,
     /// Those that may have something to do.
     busy: BTreeSet<u32>,
     next_number: u32,
@@ -43,7 +43,7 @@ impl Entries {
             reports: Reports::default(),
             status: RelayStatus::default(),
             entries: BTreeMap::new(),
-            strangers: Members::default(),
+            strangers: FairAdmission::default(),
             busy: BTreeSet::new(),
             next_number: FIRST_NUMBER,
         }
@@ -54,7 +54,7 @@ impl Entries {
     }
 
     /// Those that have not shown to be a peer's.
-    pub(crate) fn strangers(&self) -> &Members<u32> {
+    pub(crate) fn strangers(&self) -> &FairAdmission<u32> {
         &self.strangers
     }
 

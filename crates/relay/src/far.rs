@@ -105,7 +105,7 @@ impl Stranger {
     /// # Errors
     /// The connection is no more.
     pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
-        let network = Network::of(stream.peer_addr()?.ip());
+        let network = Network::containing(stream.peer_addr()?.ip());
         Ok(Stranger { stream, network, reader: RecordReader::new() })
     }
 

@@ -49,7 +49,7 @@ fn tended(stream: TcpStream) -> io::Result<Stranger> {
 
 fn make_room(entries: &mut Entries) {
     if entries.strangers().len() >= MAX_STRANGERS {
-        let left = entries.strangers().gives_way(PEERS_WORTH).map(|(_, number)| *number);
+        let left = entries.strangers().next_to_give_way(PEERS_WORTH).map(|(_, number)| *number);
         left.map(|number| entries.remove(number));
     }
 }

@@ -1,7 +1,7 @@
 //! Connections whose purpose, or whose client, is not known yet.
 
 use crate::opening::Opening;
-use kumade_daemon::{Members, Network};
+use kumade_daemon::{FairAdmission, Network};
 use kumade_net::clock;
 use kumade_units::{Span, Time};
 use std::net::{IpAddr, TcpStream};
@@ -16,7 +16,7 @@ const SPARED: usize = 8;
 pub(super) struct PendingConnections {
     slots: Vec<Option<Pending>>,
     /// By network: the number in the order of acceptance, and the place.
-    members: Members<(u64, usize)>,
+    members: FairAdmission<(u64, usize)>,
     accepted: u64,
 }
 
@@ -31,7 +31,7 @@ impl PendingConnections {
     pub(super) fn new(capacity: usize) -> Self {
         PendingConnections {
             slots: (0..capacity.max(1)).map(|_| None).collect(),
-            members: Members::default(),
+            members: FairAdmission::default(),
             accepted: 0,
         }
     }
@@ -43,7 +43,7 @@ impl PendingConnections {
             self.evict(spared);
         }
         let place = self.slots.iter().position(Option::is_none).unwrap_or(0);
-        let (network, number) = (Network::of(peer), self.accepted);
+        let (network, number) = (Network::containing(peer), self.accepted);
         self.accepted += 1;
         self.members.insert(network, (number, place));
         let opening = Opening::new(stream);
@@ -66,7 +66,7 @@ impl PendingConnections {
     /// Drops a connection, to free its descriptor; false if there is none.
     pub(super) fn evict(&mut self, spared: Option<Network>) -> bool {
         let business = |network, count| if Some(network) == spared { count / SPARED } else { count };
-        let busiest = self.members.busiest(business);
+        let busiest = self.members.busiest_network(business);
         let oldest = busiest.and_then(|network| self.members.members(network).next()).map(|&(_, place)| place);
         oldest.and_then(|place| self.take(place)).is_some()
     }
@@ -123,7 +123,7 @@ mod tests {
     fn a_network_that_measures_may_open_many_at_once() {
         let mut pending = PendingConnections::new(10);
         let (ours, theirs): (Vec<_>, Vec<_>) = (0..12).map(|_| pair()).unzip();
-        let spared = Some(Network::of(QUIET));
+        let spared = Some(Network::containing(QUIET));
         for (index, stream) in theirs.into_iter().enumerate() {
             pending.admit(stream, if index % 4 == 0 { BUSY } else { QUIET }, spared);
         }

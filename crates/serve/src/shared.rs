@@ -2,7 +2,7 @@
 
 use crate::config::ServerConfig;
 use crate::turn_queue::TurnQueue;
-use kumade_daemon::{Members, Network};
+use kumade_daemon::{FairAdmission, Network};
 use kumade_net::clock;
 use kumade_units::{Span, Time};
 use kumade_wire::{Bearer, Credential, Token};
@@ -35,7 +35,7 @@ struct State {
     turns: TurnQueue,
     clients: BTreeMap<Token, Client>,
     /// Those that are not ending: by network, their numbers.
-    members: Members<u64>,
+    members: FairAdmission<u64>,
     next_id: u64,
 }
 
@@ -81,13 +81,13 @@ enum Room {
 impl Shared {
     pub(super) fn new(config: ServerConfig) -> Self {
         let turns = TurnQueue::new(config.limits.turn);
-        let state = State { turns, clients: BTreeMap::new(), members: Members::default(), next_id: 0 };
+        let state = State { turns, clients: BTreeMap::new(), members: FairAdmission::default(), next_id: 0 };
         Shared { config, stopping: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
     /// Whether a client from `peer` is accepted, possibly in place of another.
     pub(super) fn has_room(&self, peer: IpAddr) -> bool {
-        self.lock().room_for(Network::of(peer), self.config.max_clients).is_some()
+        self.lock().room_for(Network::containing(peer), self.config.max_clients).is_some()
     }
 
     /// Registers a client, which has been told `token`; none if there is no room. If the server is full, the newest client of
@@ -102,7 +102,7 @@ impl Shared {
         let peer = control.peer_addr()?.ip().to_canonical();
         let control = control.try_clone()?;
         let mut state = self.lock();
-        let network = Network::of(peer);
+        let network = Network::containing(peer);
         let Some(room) = state.room_for(network, self.config.max_clients) else { return Ok(None) };
         if let Room::InPlaceOf(id) = room {
             state.end(id, GIVE_WAY.to_owned());
@@ -276,7 +276,7 @@ impl State {
         };
         client.ending = Some((clock::monotonic(), why));
         client.turn = None;
-        self.members.remove(Network::of(client.peer), &id);
+        self.members.remove(Network::containing(client.peer), &id);
         // Only for reading: the reason is still sent to the client. It may be closed already.
         let _ = client.control.shutdown(Shutdown::Read);
         wake(&client.waker);
@@ -293,7 +293,7 @@ impl State {
         }
         let now = clock::monotonic();
         let business = |network, count| (count, self.turns.standing(network, now));
-        let busiest = self.members.busiest(business)?;
+        let busiest = self.members.busiest_network(business)?;
         let count = self.members.count(busiest);
         if business(network, self.members.count(network) + 1) >= business(busiest, count) {
             return None;

@@ -213,7 +213,7 @@ impl Turn {
     /// Deducts the train from the remaining limits.
     fn charge(&mut self, train: &Train) -> Result<&mut Probes, Refusal> {
         let probes = self.probes.as_mut().ok_or_else(|| Refusal("no transport is open".into()))?;
-        train.check(Train::MAX_PACKET).map_err(|e| Refusal(e.to_string()))?;
+        train.check(Train::MAX_PACKET_BYTES).map_err(|e| Refusal(e.to_string()))?;
         self.remaining.charge(train, clock::monotonic())?;
         Ok(probes)
     }
@@ -230,11 +230,11 @@ impl Remaining {
     fn charge(&mut self, train: &Train, now: Time) -> Result<(), Refusal> {
         let refuse = |what: String| Err(Self::exceeded(&what));
         self.check_time(train.duration(), now)?;
-        let Some(packets) = self.packets.checked_sub(u64::from(train.count())) else {
+        let Some(packets) = self.packets.checked_sub(u64::from(train.packet_count())) else {
             return refuse(format!("the limit is {} packets", self.limits.packets));
         };
         // Smaller packets are padded to the transport's minimum: count what is sent.
-        let smallest = u64::from(train.count()) * 64;
+        let smallest = u64::from(train.packet_count()) * 64;
         let Some(bytes) = self.bytes.checked_sub(train.bytes().max(smallest)) else {
             return refuse(format!("the limit is {} bytes", self.limits.bytes));
         };

@@ -223,7 +223,7 @@ mod tests {
     }
 
     fn network(number: u8) -> Network {
-        Network::of(Ipv4Addr::new(10, 0, number, 1).into())
+        Network::containing(Ipv4Addr::new(10, 0, number, 1).into())
     }
 
     fn queue(entries: &[(u64, u8)]) -> TurnQueue {
@@ -290,7 +290,7 @@ mod tests {
     fn what_networks_have_had_is_forgotten_and_bounded() {
         let mut queue = TurnQueue::new(LIMIT);
         for id in 0..5000u64 {
-            let network = Network::of(Ipv4Addr::from_bits((id as u32) << 8).into());
+            let network = Network::containing(Ipv4Addr::from_bits((id as u32) << 8).into());
             queue.enter(id, network, at(0));
             queue.leave(id, at(0));
         }

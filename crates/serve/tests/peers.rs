@@ -217,12 +217,12 @@ fn liar(tell: impl Fn(u32, &Train) -> Vec<Arrival> + Send + 'static) -> SocketAd
 fn claims_that_cannot_be_true() {
     let extremes = |_: u32, train: &Train| {
         let stamp = |index| Time::from_nanos(if index % 2 == 0 { i64::MIN } else { i64::MAX });
-        (0..train.count()).map(|index| Arrival { index, received: Some(stamp(index)) }).collect()
+        (0..train.packet_count()).map(|index| Arrival { index, received: Some(stamp(index)) }).collect()
     };
     let foreign = |_: u32, _: &Train| (0..5_000).map(|i| Arrival { index: u32::MAX - i, received: None }).collect();
     let repeated = |number: u32, train: &Train| {
         let received = Some(Time::from_nanos(i64::from(number)));
-        (0..train.count()).map(|index| Arrival { index: index / 2, received }).collect()
+        (0..train.packet_count()).map(|index| Arrival { index: index / 2, received }).collect()
     };
     for method in ["primed", "pathload"].map(|name| name.parse::<MethodSettings>().unwrap()) {
         for address in [liar(extremes), liar(foreign), liar(repeated)] {

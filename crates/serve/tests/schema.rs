@@ -26,7 +26,8 @@ fn each_line_of_a_stream_fits_its_schema() {
         plan.directions = Directions::Up;
         plan.capacity = true;
     });
-    let result = measure(&config, &mut |event| lines.push(serde_json::to_value(StreamLine::of(event)).unwrap()));
+    let result =
+        measure(&config, &mut |event| lines.push(serde_json::to_value(StreamLine::from_event(event)).unwrap()));
     lines.push(serde_json::to_value(StreamLine::end(result.as_ref().unwrap())).unwrap());
     let refused = measure(&MeasureConfig::new("no-such-host.invalid", 7272), &mut |_| {});
     let refused = refused.unwrap_err();

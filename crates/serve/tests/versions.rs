@@ -160,7 +160,7 @@ fn a_server_of_an_earlier_release_is_measured_and_what_it_cant_say_is_noted() {
 #[test]
 fn only_servers_that_know_jumbo_frames_are_asked_for_them() {
     let server = Running::start(ServerConfig::default());
-    for (only, largest) in [(Version::spoken(5), Train::MAX_ETHERNET_PACKET), (None, Train::MAX_PACKET)] {
+    for (only, largest) in [(Version::spoken(5), Train::MAX_ETHERNET_PACKET_BYTES), (None, Train::MAX_PACKET_BYTES)] {
         let recorder = Recorder::start(server.address, only);
         let config = common::measuring(recorder.address).with_plan(|plan| {
             plan.transport = TransportChoice::Fixed(Transport::Udp);

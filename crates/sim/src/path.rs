@@ -300,7 +300,7 @@ impl VirtualPath {
     /// When each packet leaves, and when the sender has sent the last one. One flow is sent in bursts where a train says so.
     fn departures(&self, train: &Train, flows: u32) -> (Vec<Time>, Time) {
         let mut free = self.now;
-        let mut departures = Vec::with_capacity(train.count() as usize);
+        let mut departures = Vec::with_capacity(train.packet_count() as usize);
         let cost = self.stamping.send_cost;
         match train.bursts().filter(|_| flows <= 1) {
             Some(bursts) => {

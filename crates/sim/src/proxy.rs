@@ -40,7 +40,7 @@ impl Proxy {
     /// Bytes of the largest packet that it can pass on in one piece.
     pub fn max_packet(&self) -> u32 {
         let [before, behind] = self.headers;
-        Train::MAX_ETHERNET_PACKET - behind.saturating_sub(before)
+        Train::MAX_ETHERNET_PACKET_BYTES - behind.saturating_sub(before)
     }
 
     /// A rate of IP packets behind it, as that of the packets before it which have the same payload, where they are as large as can be.
@@ -69,7 +69,7 @@ impl Proxy {
 
     /// One connection's bytes in as few segments as they take.
     fn send(&self, packets: &[Moving], now: &mut Time, sent: &mut Vec<Relayed>) {
-        let max = Train::MAX_ETHERNET_PACKET - self.headers[1];
+        let max = Train::MAX_ETHERNET_PACKET_BYTES - self.headers[1];
         let mut left: u32 = packets.iter().map(|packet| self.payload(packet.size)).sum();
         let (mut read, mut passed) = (0, 0);
         let flow = packets.first().map_or(0, |packet| packet.flow);

@@ -1,8 +1,8 @@
 use crate::VirtualPath;
 use kumade_estimate::{Method, Outcome, Step};
 use kumade_measurement::{
-    CarriedTrain, Event, Failure, Leg, Measurement, OpenRequest, Opened, Purpose, Report, SendRequest, TrainSeries,
-    proxy_warning,
+    DeliveredTrain, Event, Failure, Measurement, OpenRequest, Opened, Purpose, Report, SendRequest, TcpSegment,
+    TrainSeries, detect_proxy,
 };
 use kumade_probe_train::{Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
@@ -31,11 +31,11 @@ pub fn measure(method: &mut dyn Method, path: &mut VirtualPath) -> Run {
     loop {
         match method.next(path.now()) {
             Step::Send { wait, train } => {
-                path.wait(series.wait(wait, path.now()));
+                path.wait(series.time_until_gap(wait, path.now()));
                 let started = path.now();
                 let carried = carry(path, &train, None);
                 window.extend(started, carried.ended);
-                series.add(&carried);
+                series.add_train(&carried);
                 method.record(&carried.record);
             }
             Step::Done(outcome) => {
@@ -90,21 +90,21 @@ impl VirtualPaths {
                 kumade_measurement::Step::Open(request) => match self.open(&request) {
                     Ok(opened) => {
                         connections = opened.connections;
-                        measurement.opened(opened, self.now());
+                        measurement.transport_opened(opened, self.now());
                     }
-                    Err(reason) => measurement.not_opened(reason),
+                    Err(reason) => measurement.transport_failed(reason),
                 },
                 kumade_measurement::Step::Send(request) => {
                     let (started, carried) = self.send(&request, connections);
                     let window = &mut windows[request.direction as usize];
                     match request.purpose {
                         Purpose::AvailableBandwidth | Purpose::Utilization => window.extend(started, carried.ended),
-                        Purpose::LongTrains => window.extend_anew(started, carried.ended),
+                        Purpose::VaryingLink => window.extend_anew(started, carried.ended),
                         _ => {}
                     }
-                    measurement.carried(carried);
+                    measurement.train_delivered(carried);
                 }
-                kumade_measurement::Step::Load(_) => measurement.not_loaded("virtual paths carry trains only"),
+                kumade_measurement::Step::Load(_) => measurement.load_failed("virtual paths carry trains only"),
                 kumade_measurement::Step::Progress(event) => on_event(&event),
                 kumade_measurement::Step::Done(report) => {
                     let truth = Direction::BOTH.map(|direction| {
@@ -145,8 +145,8 @@ impl VirtualPaths {
         }
         let mtu = self.up.mtu();
         // As over sockets, where TCP keeps to Ethernet's size.
-        let largest = if connections > 0 { Train::MAX_ETHERNET_PACKET } else { Train::MAX_PACKET };
-        let max_packet = mtu.map_or(Train::MAX_ETHERNET_PACKET, |mtu| mtu.min(largest));
+        let largest = if connections > 0 { Train::MAX_ETHERNET_PACKET_BYTES } else { Train::MAX_PACKET_BYTES };
+        let max_packet = mtu.map_or(Train::MAX_ETHERNET_PACKET_BYTES, |mtu| mtu.min(largest));
         let is_divided = if connections > 0 { self.proxy_warning() } else { None };
         let warnings = is_divided.into_iter().collect();
         Ok(Opened { max_packet, is_size_known: mtu.is_none(), connections, warnings })
@@ -156,12 +156,15 @@ impl VirtualPaths {
     fn proxy_warning(&self) -> Option<String> {
         let [up_near, up_far] = self.up.legs();
         let [down_far, down_near] = self.down.legs();
-        let leg = |(header, there): (u32, Span), (_, back): (u32, Span)| Leg { header, round_trip: there + back };
-        proxy_warning(leg(up_near, down_near), leg(up_far, down_far), self.round_trip())
+        let leg = |(header, there): (u32, Span), (_, back): (u32, Span)| TcpSegment {
+            header_bytes: header,
+            round_trip: there + back,
+        };
+        detect_proxy(leg(up_near, down_near), leg(up_far, down_far), self.round_trip())
     }
 
     /// When the train began to leave, and what became of it.
-    fn send(&mut self, request: &SendRequest, connections: u32) -> (Time, CarriedTrain) {
+    fn send(&mut self, request: &SendRequest, connections: u32) -> (Time, DeliveredTrain) {
         let start = self.now() + request.wait;
         let path = self.path(request.direction);
         path.wait(start - path.now());
@@ -179,7 +182,7 @@ impl VirtualPaths {
 
 /// Carries a train, over so many connections with this receive timeout if any. What became of it is known to the sender a path's delay after the
 /// receiver has stopped.
-fn carry(path: &mut VirtualPath, train: &Train, over: Option<(u32, Span)>) -> CarriedTrain {
+fn carry(path: &mut VirtualPath, train: &Train, over: Option<(u32, Span)>) -> DeliveredTrain {
     let planned_end = path.now() + train.duration();
     let (record, ended) = match over {
         // What is missing then may still be waited for.
@@ -187,8 +190,8 @@ fn carry(path: &mut VirtualPath, train: &Train, over: Option<(u32, Span)>) -> Ca
         None => (path.send(train), path.now()),
     };
     path.wait(path.delay());
-    let (packets, bytes) = (u64::from(train.count()), train.bytes());
-    CarriedTrain {
+    let (packets, bytes) = (u64::from(train.packet_count()), train.bytes());
+    DeliveredTrain {
         record,
         packets,
         bytes,

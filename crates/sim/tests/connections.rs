@@ -65,7 +65,7 @@ proptest! {
         let bytes = |from| records.iter().filter(|record| record.0 == from).map(|record| u64::from(record.1)).sum::<u64>();
         for (from, end) in ends.iter().enumerate() {
             let state = end.state();
-            prop_assert_eq!((state.acknowledged, state.unsent), (bytes(from), 0));
+            prop_assert_eq!((state.acknowledged_bytes, state.unsent_bytes), (bytes(from), 0));
         }
     }
 }

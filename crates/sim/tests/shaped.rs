@@ -100,7 +100,7 @@ fn measure_path(setting: Setting, seed: u64) -> Case {
     let capacity = find_capacity(&mut path, seed);
     let shaping = capacity.shaping();
     let run = measure(&mut *primed(&Conditions { seed, shaping, ..Conditions::new(1500) }), &mut path);
-    case(setting, seed, capacity.shaper.is_some(), (capacity.refute(run.outcome, None), run.truth))
+    case(setting, seed, capacity.shaper.is_some(), (capacity.refuse_above_capacity(run.outcome, None), run.truth))
 }
 
 fn primed(conditions: &Conditions) -> Box<dyn Method> {

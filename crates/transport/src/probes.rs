@@ -34,7 +34,7 @@ impl Probes {
     }
 
     /// Size in bytes of the largest IP packet that this host can send unfragmented; at most [`Train::MAX_PACKET`] by UDP, and
-    /// [`Train::MAX_ETHERNET_PACKET`] by TCP. Path MTU discovery can reduce it. Larger packets of a plan are omitted by UDP, and segmented by TCP.
+    /// [`Train::MAX_ETHERNET_PACKET_BYTES`] by TCP. Path MTU discovery can reduce it. Larger packets of a plan are omitted by UDP, and segmented by TCP.
     pub fn max_packet(&self) -> u32 {
         match self {
             Probes::Udp(probes) => probes.max_packet(),

@@ -85,7 +85,7 @@ impl TcpProbes {
         let peer = streams.iter().find_map(|s| s.peer_addr().ok());
         let slots: Vec<_> = streams.into_iter().map(Slot::new).collect();
         let peer = peer.ok_or(Error::NoConnection(slots.len() as u32))?;
-        let filler = incompressible(Train::MAX_PACKET as usize);
+        let filler = incompressible(Train::MAX_PACKET_BYTES as usize);
         let (max_payload, control) = (u32::MAX, ControlWatch::default());
         let probes = TcpProbes { slots, peer, control, kind, max_payload, filler, queue_stamps: false };
         probes.check_alive().map(|()| probes)
@@ -128,7 +128,7 @@ impl TcpProbes {
         let packets =
             self.slots.iter().filter_map(|slot| Some(slot.header + slot.sizes()?.payload.min(self.max_payload)));
         // Nothing but the loss of connections would show that larger ones do not pass.
-        packets.min().unwrap_or(u32::MAX).min(Train::MAX_ETHERNET_PACKET)
+        packets.min().unwrap_or(u32::MAX).min(Train::MAX_ETHERNET_PACKET_BYTES)
     }
 
     /// See [`Probes::min_packet`](crate::Probes::min_packet).
@@ -141,10 +141,10 @@ impl TcpProbes {
     /// # Errors
     /// As there.
     pub fn send(&mut self, train: &Train) -> Result<SentTrain, Error> {
-        train.check(Train::MAX_PACKET)?;
+        train.check(Train::MAX_PACKET_BYTES)?;
         self.check_spread(train)?;
         self.begin_sending();
-        let mut sent_packets = SentPackets::new(train.count());
+        let mut sent_packets = SentPackets::new(train.packet_count());
         let mut awaited = 0;
         let pacer = Pacer::starting_in(START_DELAY);
         let give_up = pacer.instant(train.duration() + SEND_SLACK);
@@ -191,7 +191,7 @@ impl TcpProbes {
     }
 
     fn check_spread(&self, train: &Train) -> Result<(), Error> {
-        let (count, connections) = (train.count(), self.slots.len() as u32);
+        let (count, connections) = (train.packet_count(), self.slots.len() as u32);
         let fits =
             self.kind == Transport::Single || count <= connections.saturating_mul(Transport::PACKETS_PER_CONNECTION);
         if fits {

@@ -24,7 +24,7 @@ struct Expected {
 impl TcpProbes {
     pub(crate) fn collect_train(&mut self, train: &Train, deadline: Time) -> Result<ReceivedTrain, Error> {
         let mut expected = self.expect(train);
-        let mut received_packets = ReceivedPackets::new(train.count());
+        let mut received_packets = ReceivedPackets::new(train.packet_count());
         let result = self.collect_expected(&mut expected, &mut received_packets, deadline, train);
         for (slot, expected) in self.slots.iter_mut().zip(&expected) {
             slot.unread += expected.bytes();
@@ -67,7 +67,7 @@ impl TcpProbes {
             }
         }
         // With one packet per connection, the whole train can wait in the kernel's buffers.
-        let one_each = train.count() as usize <= self.slots.len();
+        let one_each = train.packet_count() as usize <= self.slots.len();
         let mut sleep = train.duration();
         let mut events = Vec::new();
         let mut looked = clock::realtime();

@@ -83,7 +83,7 @@ impl UdpProbes {
         let peer = socket.peer_addr().map_err(Error::io("use an unconnected UDP socket towards", nobody))?;
         udp::prepare(&socket, SEND_TIMEOUT).map_err(Error::io("prepare the UDP socket to", peer))?;
         let buffer = udp::receive_buffer(&socket).map_err(Error::io("prepare the UDP socket to", peer))?;
-        let packet = incompressible(Train::MAX_PACKET as usize);
+        let packet = incompressible(Train::MAX_PACKET_BYTES as usize);
         let in_step = stamp::enable_transmit(&socket, false).is_ok();
         let stamps_arrivals = in_step || stamp::enable_receive(&socket).is_ok();
         let transmit = TransmitStamps { next_key: 0, in_step, sure: 0, seen: false, queue: false };
@@ -94,7 +94,7 @@ impl UdpProbes {
 
     /// See [`Probes::max_packet`](crate::Probes::max_packet).
     pub fn max_packet(&self) -> u32 {
-        udp::path_mtu(&self.socket).unwrap_or(Train::MAX_PACKET).clamp(self.min_packet(), Train::MAX_PACKET)
+        udp::path_mtu(&self.socket).unwrap_or(Train::MAX_PACKET_BYTES).clamp(self.min_packet(), Train::MAX_PACKET_BYTES)
     }
 
     /// See [`Probes::min_packet`](crate::Probes::min_packet).
@@ -107,10 +107,10 @@ impl UdpProbes {
     /// # Errors
     /// As there.
     pub fn send(&mut self, number: u32, train: &Train) -> Result<SentTrain, Error> {
-        train.check(Train::MAX_PACKET)?;
+        train.check(Train::MAX_PACKET_BYTES)?;
         self.begin_sending()?;
         let first_key = self.transmit.next_key;
-        let mut sent_packets = SentPackets::new(train.count());
+        let mut sent_packets = SentPackets::new(train.packet_count());
         match train.bursts() {
             None => self.send_packets(number, train, first_key, &mut sent_packets)?,
             Some(bursts) => self.send_bursts(number, &bursts, first_key, &mut sent_packets)?,
@@ -133,7 +133,7 @@ impl UdpProbes {
     pub fn receive(&mut self, number: u32, train: &Train, timeout: Span) -> Result<ReceivedTrain, Error> {
         train.check(u16::MAX.into())?;
         let deadline = clock::monotonic() + train.duration() + timeout;
-        let mut received_packets = ReceivedPackets::new(train.count());
+        let mut received_packets = ReceivedPackets::new(train.packet_count());
         let mut receiver = StampedReceiver::new(HEADER);
         let mut sleep = self.first_sleep(train);
         while !received_packets.is_complete() {
@@ -346,7 +346,7 @@ impl UdpProbes {
     /// How long to sleep after the first packet: for the whole train, if it fits into the receive buffer.
     fn first_sleep(&self, train: &Train) -> Span {
         let largest = train.packets().map(|packet| packet.size as usize).max().unwrap_or(0);
-        let memory = train.count() as usize * PACKET_IN_BUFFER.max(MEMORY_PER_BYTE * largest);
+        let memory = train.packet_count() as usize * PACKET_IN_BUFFER.max(MEMORY_PER_BYTE * largest);
         if memory <= self.buffer { train.duration() } else { READ_INTERVAL }
     }
 

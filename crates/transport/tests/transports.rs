@@ -135,7 +135,7 @@ fn indices(receiving: &ReceivedTrain) -> Vec<u32> {
 }
 
 fn all(train: &Train) -> Vec<u32> {
-    (0..train.count()).collect()
+    (0..train.packet_count()).collect()
 }
 
 fn grow(stamps: impl Iterator<Item = Time>) -> bool {
@@ -163,7 +163,7 @@ fn udp_carries_the_papers_train_both_ways() {
         let (mut a, mut b) = udp(address);
         assert_eq!(
             (a.kind(), a.connections(), a.max_packet(), a.min_packet()),
-            (Transport::Udp, 0, Train::MAX_PACKET, min)
+            (Transport::Udp, 0, Train::MAX_PACKET_BYTES, min)
         );
         let (sending, receiving) = carry(&mut a, &mut b, 1, &paper_train(), RECEIVE_TIMEOUT);
         assert_whole(&paper_train(), min, &sending, &receiving);
@@ -206,7 +206,7 @@ fn ipv4_in_ipv6_clothes_is_ipv4() {
     server.connect(mapped).unwrap();
     client.connect((Ipv4Addr::LOCALHOST, server.local_addr().unwrap().port())).unwrap();
     let (mut a, mut b) = (self::client(client), self::server(server));
-    assert_eq!((a.min_packet(), b.min_packet(), b.max_packet()), (52, 52, Train::MAX_PACKET));
+    assert_eq!((a.min_packet(), b.min_packet(), b.max_packet()), (52, 52, Train::MAX_PACKET_BYTES));
     let (sending, receiving) = carry(&mut b, &mut a, 0, &paper_train(), RECEIVE_TIMEOUT);
     assert_whole(&paper_train(), 52, &sending, &receiving);
 
@@ -410,6 +410,6 @@ fn trains_end_when_the_control_connection_does() {
 #[test]
 fn a_plan_beyond_the_limits_is_refused_before_anything_leaves() {
     let (mut a, mut b) = udp(V4);
-    assert!(matches!(a.send(0, &train(1, 0, Train::MAX_PACKET + 1, 0)), Err(Error::Plan(_))));
+    assert!(matches!(a.send(0, &train(1, 0, Train::MAX_PACKET_BYTES + 1, 0)), Err(Error::Plan(_))));
     assert!(matches!(b.receive(0, &Train::default(), RECEIVE_TIMEOUT), Err(Error::Plan(_))));
 }

@@ -1,12 +1,13 @@
-use crate::peer::Peer;
+use crate::peer::PeerConfig;
 use ipnet::IpNet;
 use kumade_daemon::RuntimeDir;
-use kumade_multipath::{PathChoice, PathId, UnorderedFlows};
+use kumade_multipath::{PathId, PathPolicy, UnorderedFlows};
 use kumade_net::Binding;
 use kumade_net::policy::NetworkRoute;
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::{
-    BondedConfig, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig,
+    BondedConfig, BondedRemote, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig,
+    OuterTransportConfig,
 };
 use kumade_relay::{Allowed, Forward, Redirect, RelayConfig, Role};
 use kumade_units::Span;
@@ -22,9 +23,9 @@ pub const DEFAULT_PORT: u16 = 7274;
 #[derive(Debug, Clone)]
 pub struct TunnelConfig {
     /// Which end, and where the other one is.
-    pub end: End,
+    pub end: TunnelEnd,
     /// What carries the packets.
-    pub carrier: Carrier,
+    pub transport: TransportMode,
     /// The name of the TUN device.
     pub device: String,
     /// The length of the longest packet that passes, in bytes. If none: where UDP may carry, what the path passes that way, so
@@ -37,18 +38,18 @@ pub struct TunnelConfig {
     /// A second key that both ends have, or the default one.
     pub psk: PresharedKey,
     /// Who may be at the other end: one, where this end connects.
-    pub peers: Vec<Peer>,
+    pub peers: Vec<PeerConfig>,
     /// The congestion control of TCP connections; the system's default, if none.
     pub congestion_control: Option<String>,
     /// What else is set on them.
     pub tuning: ConnectionTuning,
     /// TCP connections that are carried without packets.
-    pub relayed: Relayed,
+    pub relayed_connections: RelayedConfig,
 }
 
 /// TCP connections that are ended at this end and carried as streams: no device is needed for them.
 #[derive(Debug, Clone, Default)]
-pub struct Relayed {
+pub struct RelayedConfig {
     /// Local ports, where this end connects.
     pub forwards: Vec<Forward>,
     /// What the other ends may reach, where this end listens.
@@ -57,7 +58,7 @@ pub struct Relayed {
 
 /// Which end of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum TunnelEnd {
     /// It waits for others at this address.
     Listen(SocketAddr),
     /// It connects to the one that waits there.
@@ -66,8 +67,8 @@ pub enum End {
 
 /// What carries the packets of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carrier {
-    /// UDP or up to so many TCP connections, whichever passes and performs ([`kumade_multipath::CarrierChoice`]); the end that listens
+pub enum TransportMode {
+    /// UDP or up to so many TCP connections, whichever passes and performs ([`kumade_multipath::TransportSelector`]); the end that listens
     /// takes whatever comes.
     Auto(usize),
     /// UDP datagrams.
@@ -91,7 +92,7 @@ pub enum TunnelConfigError {
     SeveralPeers(usize),
     /// Too many connections, or none.
     #[error("{0} connections: give 1 to {max}", max = PathId::MAX_PATHS)]
-    Connections(usize),
+    ConnectionCount(usize),
     /// A least timeout that the kernel refuses.
     #[error(
         "a minimum retransmission timeout of {0}: a socket's may be 1 µs to 200 ms; a longer one is the system's to set, with \
@@ -103,30 +104,30 @@ pub enum TunnelConfigError {
     MaxRto(Span),
     /// Neither an address of a device nor anything to relay.
     #[error("nothing to carry: give this end an address in the tunnel (--address), or {0}")]
-    Nothing(&'static str),
+    NothingToCarry(&'static str),
 }
 
-const TCP_MTU: u16 = 1500;
+const TCP_MTU_BYTES: u16 = 1500;
 /// Routing table and rule priority of the first network that has its own; those of further ones follow. Behind those of
 /// gateways.
-const FIRST_TABLE: u32 = 0x6b61;
+const FIRST_ROUTE_TABLE: u32 = 0x6b61;
 /// What the kernel takes for one socket (`TCP_RTO_MIN_US`).
-const MIN_RTO: RangeInclusive<Span> = Span::from_micros(1)..=Span::from_millis(200);
+const MIN_RTO_RANGE: RangeInclusive<Span> = Span::from_micros(1)..=Span::from_millis(200);
 /// The same of the greatest (`TCP_RTO_MAX_MS`).
-const MAX_RTO: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(120);
+const MAX_RTO_RANGE: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(120);
 
-impl Carrier {
+impl TransportMode {
     /// As many connections as a rake has where no other number is given.
     pub const DEFAULT_CONNECTIONS: usize = PathId::MAX_PATHS;
 
     /// As people give it.
     pub fn name(self) -> &'static str {
         match self {
-            Carrier::Auto(_) => "auto",
-            Carrier::Udp => "udp",
-            Carrier::Tcp => "tcp",
-            Carrier::Rake(_) => "rake",
-            Carrier::Relay(_) => "relay",
+            TransportMode::Auto(_) => "auto",
+            TransportMode::Udp => "udp",
+            TransportMode::Tcp => "tcp",
+            TransportMode::Rake(_) => "rake",
+            TransportMode::Relay(_) => "relay",
         }
     }
 }
@@ -136,16 +137,17 @@ impl TunnelConfig {
     ///
     /// # Errors
     /// Settings that contradict each other.
-    pub fn plane(self, directory: RuntimeDir) -> Result<BondedConfig, TunnelConfigError> {
-        self.check_packets()?;
-        let has_datagrams = matches!(self.carrier, Carrier::Auto(_) | Carrier::Udp);
-        let mtu = if has_datagrams { self.mtu } else { self.mtu.or(Some(TCP_MTU)) };
+    pub fn bonded_config(self, directory: RuntimeDir) -> Result<BondedConfig, TunnelConfigError> {
+        self.validate_packets()?;
+        let has_datagrams = matches!(self.transport, TransportMode::Auto(_) | TransportMode::Udp);
+        let mtu = if has_datagrams { self.mtu } else { self.mtu.or(Some(TCP_MTU_BYTES)) };
         let far = match self.end {
-            End::Connect(address) => Some(address),
-            End::Listen(_) => None,
+            TunnelEnd::Connect(address) => Some(address),
+            TunnelEnd::Listen(_) => None,
         };
-        let choice = if self.carrier == Carrier::Udp { PathChoice::EarliestArrival } else { PathChoice::Available };
-        let (carriers, network_routes) = (self.carriers(), self.network_routes());
+        let choice =
+            if self.transport == TransportMode::Udp { PathPolicy::EarliestArrival } else { PathPolicy::LeastSent };
+        let (carriers, network_routes) = (self.transport_config(), self.network_routes());
         let addresses = if has_datagrams { vec![far] } else { Vec::new() };
         let remotes = self.peers.into_iter().map(|peer| BondedRemote {
             key: peer.key,
@@ -158,38 +160,42 @@ impl TunnelConfig {
             mtu,
             addresses: self.addresses,
             identity: self.identity,
-            carriers,
-            choice,
-            unordered: UnorderedFlows::default(),
+            transports: carriers,
+            policy: choice,
+            unordered_flows: UnorderedFlows::default(),
             remotes: remotes.collect(),
             network_routes,
             directory,
         })
     }
 
-    fn carriers(&self) -> CarrierConfig {
-        match self.carrier {
-            Carrier::Auto(connections) => CarrierConfig::Either(self.datagrams(), self.connections(connections)),
-            Carrier::Udp => CarrierConfig::Datagrams(self.datagrams()),
-            Carrier::Tcp => CarrierConfig::Connections(self.connections(1)),
-            Carrier::Rake(connections) | Carrier::Relay(connections) => {
-                CarrierConfig::Connections(self.connections(connections))
+    fn transport_config(&self) -> OuterTransportConfig {
+        match self.transport {
+            TransportMode::Auto(connections) => {
+                OuterTransportConfig::UdpOrTcp(self.datagram_config(), self.connection_config(connections))
+            }
+            TransportMode::Udp => OuterTransportConfig::Udp(self.datagram_config()),
+            TransportMode::Tcp => OuterTransportConfig::Tcp(self.connection_config(1)),
+            TransportMode::Rake(connections) | TransportMode::Relay(connections) => {
+                OuterTransportConfig::Tcp(self.connection_config(connections))
             }
         }
     }
 
-    fn connections(&self, connections: usize) -> ConnectionConfig {
+    fn connection_config(&self, connections: usize) -> ConnectionConfig {
         let role = match self.end {
-            End::Listen(address) => ConnectionRole::Listen { address, handover: None },
-            End::Connect(address) => ConnectionRole::Connect { address, binding: Binding::default(), connections },
+            TunnelEnd::Listen(address) => ConnectionRole::Listen { address, handover: None },
+            TunnelEnd::Connect(address) => {
+                ConnectionRole::Connect { address, binding: Binding::default(), connections }
+            }
         };
         ConnectionConfig { role, congestion_control: self.congestion_control.clone(), tuning: self.tuning }
     }
 
-    fn datagrams(&self) -> DatagramConfig {
+    fn datagram_config(&self) -> DatagramConfig {
         let (port, source) = match self.end {
-            End::Listen(address) => (address.port(), Some(address.ip())),
-            End::Connect(_) => (0, None),
+            TunnelEnd::Listen(address) => (address.port(), Some(address.ip())),
+            TunnelEnd::Connect(_) => (0, None),
         };
         let paths = vec![(Binding { source, ..Binding::default() }, None)];
         DatagramConfig { port, threads: 1, paths, routes: Vec::new() }
@@ -198,7 +204,7 @@ impl TunnelConfig {
     /// Routes in tables of their own. The default route, which the main table mostly has already, and networks in which the
     /// far end itself is reached: the tunnel's own packets must not go into the tunnel.
     fn network_routes(&self) -> Vec<NetworkRoute> {
-        let End::Connect(address) = self.end else { return Vec::new() };
+        let TunnelEnd::Connect(address) = self.end else { return Vec::new() };
         let far = address.ip().to_canonical();
         let networks = self.peers.iter().flat_map(|peer| &peer.networks).copied();
         let mut networks: Vec<_> = networks.filter(|own| own.prefix_len() == 0 || own.contains(&far)).collect();
@@ -211,43 +217,44 @@ impl TunnelConfig {
             except: Some(far).filter(|far| network.contains(far)),
             interface: self.device.clone(),
         };
-        (FIRST_TABLE..).zip(networks).map(route).collect()
+        (FIRST_ROUTE_TABLE..).zip(networks).map(route).collect()
     }
 
     /// The relay that it comes to, if any. A listening end has one for what its connections may ask of it, be it to refuse
     /// that. Whether packets are carried says whether connections come by way of these.
-    pub(crate) fn relay(&self) -> Option<RelayConfig> {
+    pub(crate) fn relay_config(&self) -> Option<RelayConfig> {
         let role = match self.end {
-            End::Connect(address) => self.near_end(address)?,
-            End::Listen(address) => self.far_end(address)?,
+            TunnelEnd::Connect(address) => self.near_role(address)?,
+            TunnelEnd::Listen(address) => self.far_role(address)?,
         };
         Some(RelayConfig { identity: self.identity.clone(), psk: self.psk.clone(), rto: self.tuning.rto, role })
     }
 
-    fn near_end(&self, address: SocketAddr) -> Option<Role> {
+    fn near_role(&self, address: SocketAddr) -> Option<Role> {
         let peer = self.peers.first()?;
-        let redirect = self.relays().then(|| Redirect { networks: peer.networks.clone(), device: self.device.clone() });
-        let forwards = self.relayed.forwards.clone();
+        let redirect =
+            self.is_relaying().then(|| Redirect { networks: peer.networks.clone(), device: self.device.clone() });
+        let forwards = self.relayed_connections.forwards.clone();
         let congestion_control = self.congestion_control.clone();
         let has_any = redirect.is_some() || !forwards.is_empty();
         has_any.then_some(Role::Near { address, peer: peer.key, congestion_control, forwards, redirect })
     }
 
-    fn far_end(&self, address: SocketAddr) -> Option<Role> {
-        let mut allowed = self.relayed.allowed.clone();
-        if self.relays() {
+    fn far_role(&self, address: SocketAddr) -> Option<Role> {
+        let mut allowed = self.relayed_connections.allowed.clone();
+        if self.is_relaying() {
             // What packets would reach without being forwarded.
             allowed.extend(self.own_addresses().into_iter().map(Allowed::network));
         }
-        let shares_port = self.has_device() && self.carrier != Carrier::Udp;
+        let shares_port = self.has_device() && self.transport != TransportMode::Udp;
         let listen = (!shares_port).then_some(address);
         let peers = self.peers.iter().map(|peer| peer.key).collect();
         (shares_port || !allowed.is_empty()).then_some(Role::Far { listen, peers, allowed })
     }
 
     /// Whether connections are relayed in place of their packets.
-    fn relays(&self) -> bool {
-        self.has_device() && matches!(self.carrier, Carrier::Relay(_))
+    fn is_relaying(&self) -> bool {
+        self.has_device() && matches!(self.transport, TransportMode::Relay(_))
     }
 
     fn own_addresses(&self) -> Vec<IpNet> {
@@ -263,41 +270,41 @@ impl TunnelConfig {
     ///
     /// # Errors
     /// Settings that contradict each other.
-    pub fn check(&self) -> Result<(), TunnelConfigError> {
+    pub fn validate(&self) -> Result<(), TunnelConfigError> {
         match self.end {
             _ if self.has_device() => {}
-            End::Connect(_) if self.relayed.forwards.is_empty() => {
-                return Err(TunnelConfigError::Nothing("ports whose connections are carried (--forward)"));
+            TunnelEnd::Connect(_) if self.relayed_connections.forwards.is_empty() => {
+                return Err(TunnelConfigError::NothingToCarry("ports whose connections are carried (--forward)"));
             }
-            End::Listen(_) if self.relayed.allowed.is_empty() => {
-                return Err(TunnelConfigError::Nothing("what the other ends may connect to (--allow)"));
+            TunnelEnd::Listen(_) if self.relayed_connections.allowed.is_empty() => {
+                return Err(TunnelConfigError::NothingToCarry("what the other ends may connect to (--allow)"));
             }
-            End::Connect(_) | End::Listen(_) => {}
+            TunnelEnd::Connect(_) | TunnelEnd::Listen(_) => {}
         }
-        self.check_packets()
+        self.validate_packets()
     }
 
-    fn check_packets(&self) -> Result<(), TunnelConfigError> {
+    fn validate_packets(&self) -> Result<(), TunnelConfigError> {
         match (self.end, self.peers.len()) {
             (_, 0) => return Err(TunnelConfigError::NoPeer),
-            (End::Connect(_), peers @ 2..) => return Err(TunnelConfigError::SeveralPeers(peers)),
+            (TunnelEnd::Connect(_), peers @ 2..) => return Err(TunnelConfigError::SeveralPeers(peers)),
             _ => {}
         }
-        self.check_timeouts()?;
-        match self.carrier {
-            Carrier::Auto(connections) | Carrier::Rake(connections) | Carrier::Relay(connections)
+        self.validate_timeouts()?;
+        match self.transport {
+            TransportMode::Auto(connections) | TransportMode::Rake(connections) | TransportMode::Relay(connections)
                 if !(1..=PathId::MAX_PATHS).contains(&connections) =>
             {
-                Err(TunnelConfigError::Connections(connections))
+                Err(TunnelConfigError::ConnectionCount(connections))
             }
             _ => Ok(()),
         }
     }
 
-    fn check_timeouts(&self) -> Result<(), TunnelConfigError> {
+    fn validate_timeouts(&self) -> Result<(), TunnelConfigError> {
         match (self.tuning.rto.min, self.tuning.rto.max) {
-            (Some(least), _) if !MIN_RTO.contains(&least) => Err(TunnelConfigError::MinRto(least)),
-            (_, Some(most)) if !MAX_RTO.contains(&most) => Err(TunnelConfigError::MaxRto(most)),
+            (Some(least), _) if !MIN_RTO_RANGE.contains(&least) => Err(TunnelConfigError::MinRto(least)),
+            (_, Some(most)) if !MAX_RTO_RANGE.contains(&most) => Err(TunnelConfigError::MaxRto(most)),
             _ => Ok(()),
         }
     }
@@ -308,11 +315,11 @@ mod tests {
     use super::*;
     use kumade_net::tcp::RtoLimits;
 
-    fn config(carrier: Carrier, networks: &str) -> TunnelConfig {
+    fn config(carrier: TransportMode, networks: &str) -> TunnelConfig {
         let key = PrivateKey::from_bytes([7; 32]).public();
         TunnelConfig {
-            end: End::Connect("192.0.2.1:443".parse().unwrap()),
-            carrier,
+            end: TunnelEnd::Connect("192.0.2.1:443".parse().unwrap()),
+            transport: carrier,
             device: "tunnel".into(),
             mtu: None,
             addresses: vec!["10.77.0.1/24".parse().unwrap()],
@@ -321,25 +328,26 @@ mod tests {
             peers: vec![format!("{key}={networks}").parse().unwrap()],
             congestion_control: None,
             tuning: ConnectionTuning::default(),
-            relayed: Relayed::default(),
+            relayed_connections: RelayedConfig::default(),
         }
     }
 
     fn directory() -> RuntimeDir {
-        RuntimeDir::only(std::path::PathBuf::from("unused"))
+        RuntimeDir::from_path(std::path::PathBuf::from("unused"))
     }
 
     #[test]
     fn packets_over_tcp_have_the_usual_length_and_those_over_udp_what_the_path_passes() {
-        let plane = |carrier| config(carrier, "10.77.0.0/24").plane(directory()).unwrap();
-        let carriers = [Carrier::Auto(16), Carrier::Udp, Carrier::Rake(16)];
+        let plane = |carrier| config(carrier, "10.77.0.0/24").bonded_config(directory()).unwrap();
+        let carriers = [TransportMode::Auto(16), TransportMode::Udp, TransportMode::Rake(16)];
         assert_eq!(carriers.map(|carrier| plane(carrier).mtu), [None, None, Some(1500)]);
-        assert_eq!(plane(Carrier::Udp).remotes[0].addresses, [Some("192.0.2.1:443".parse().unwrap())]);
+        assert_eq!(plane(TransportMode::Udp).remotes[0].addresses, [Some("192.0.2.1:443".parse().unwrap())]);
     }
 
     #[test]
     fn the_default_route_and_networks_of_the_far_end_have_tables_of_their_own() {
-        let plane = config(Carrier::Tcp, "0.0.0.0/0,10.77.0.0/24,192.0.2.0/24,::/0").plane(directory()).unwrap();
+        let plane =
+            config(TransportMode::Tcp, "0.0.0.0/0,10.77.0.0/24,192.0.2.0/24,::/0").bonded_config(directory()).unwrap();
         let routes: Vec<_> = plane.network_routes.iter().map(ToString::to_string).collect();
         let expected = "ip -4 rule add priority 27489 to 192.0.2.0/24 table main suppress_prefixlength 24\n\
             ip -4 rule add priority 27489 not to 192.0.2.1 table 27489\n\
@@ -351,19 +359,19 @@ mod tests {
             ip -6 rule add priority 27491 table 27491\n\
             ip -6 route add ::/0 dev tunnel table 27491";
         assert_eq!(routes.join("\n"), expected);
-        assert_eq!(config(Carrier::Tcp, "10.77.0.0/24").plane(directory()).unwrap().network_routes, []);
+        assert_eq!(config(TransportMode::Tcp, "10.77.0.0/24").bonded_config(directory()).unwrap().network_routes, []);
     }
 
     #[test]
     fn what_cannot_be_is_refused_with_what_to_do() {
-        let refused = |config: TunnelConfig| config.plane(directory()).unwrap_err().to_string();
-        assert!(refused(config(Carrier::Rake(17), "10.77.0.0/24")).contains("give 1 to 16"));
+        let refused = |config: TunnelConfig| config.bonded_config(directory()).unwrap_err().to_string();
+        assert!(refused(config(TransportMode::Rake(17), "10.77.0.0/24")).contains("give 1 to 16"));
         let timeouts = |min, max| {
             let tuning = ConnectionTuning { rto: RtoLimits { min, max }, ..ConnectionTuning::default() };
-            refused(TunnelConfig { tuning, ..config(Carrier::Tcp, "10.0.0.1") })
+            refused(TunnelConfig { tuning, ..config(TransportMode::Tcp, "10.0.0.1") })
         };
         assert!(timeouts(Some(Span::from_secs(3)), None).contains("sysctl net.ipv4.tcp_rto_min_us"));
         assert!(timeouts(None, Some(Span::from_millis(20))).contains("give 1 s to 120 s"));
-        assert!(refused(TunnelConfig { peers: vec![], ..config(Carrier::Tcp, "10.0.0.1") }).contains("no peer"));
+        assert!(refused(TunnelConfig { peers: vec![], ..config(TransportMode::Tcp, "10.0.0.1") }).contains("no peer"));
     }
 }

@@ -32,10 +32,10 @@ pub mod prometheus;
 pub mod status;
 mod tunnel;
 
-pub use config::{Carrier, DEFAULT_PORT, End, Relayed, TunnelConfig, TunnelConfigError};
-pub use kumade_multipath::CarrierKind;
+pub use config::{DEFAULT_PORT, RelayedConfig, TransportMode, TunnelConfig, TunnelConfigError, TunnelEnd};
+pub use kumade_multipath::OuterTransport;
 pub use kumade_net::tcp::RtoLimits;
 pub use kumade_overlay_io::ConnectionTuning;
 pub use kumade_relay::{Allowed, Forward, Refusal, RelayStatus, Report};
-pub use peer::{Peer, PeerError};
+pub use peer::{PeerConfig, PeerConfigError};
 pub use tunnel::{Tunnel, TunnelError};

@@ -7,7 +7,7 @@ use thiserror::Error;
 /// The other end of a tunnel, and which addresses are there: `KEY=10.77.0.2` or `KEY=10.77.0.2,10.2.0.0/16`; or `KEY`, if it
 /// sends no packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
+pub struct PeerConfig {
     /// Its public key.
     pub key: PublicKey,
     /// Packets to these go there, and from these may come from there.
@@ -16,7 +16,7 @@ pub struct Peer {
 
 /// Text that is no [`Peer`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum PeerError {
+pub enum PeerConfigError {
     /// The key is none.
     #[error(
         "the key of peer `{text}`: {cause}; write its public key, =, and its addresses or networks, like \
@@ -33,27 +33,27 @@ pub enum PeerError {
     Network(String),
 }
 
-impl FromStr for Peer {
-    type Err = PeerError;
+impl FromStr for PeerConfig {
+    type Err = PeerConfigError;
 
-    fn from_str(text: &str) -> Result<Self, PeerError> {
+    fn from_str(text: &str) -> Result<Self, PeerConfigError> {
         let (key, networks) = text.split_once('=').map_or((text, None), |(key, networks)| (key, Some(networks)));
         let networks = networks.into_iter().flat_map(|networks| networks.split(','));
-        let networks: Vec<_> = networks.map(network).collect::<Result<_, _>>()?;
+        let networks: Vec<_> = networks.map(parse_network).collect::<Result<_, _>>()?;
         let key = key.trim();
         let key = key.parse::<PublicKey>();
-        let key = key.map_err(|cause| PeerError::Key { text: text.to_owned(), cause: cause.to_string() })?;
-        Ok(Peer { key, networks })
+        let key = key.map_err(|cause| PeerConfigError::Key { text: text.to_owned(), cause: cause.to_string() })?;
+        Ok(PeerConfig { key, networks })
     }
 }
 
-fn network(text: &str) -> Result<IpNet, PeerError> {
+fn parse_network(text: &str) -> Result<IpNet, PeerConfigError> {
     let text = text.trim();
     let address = || text.parse::<IpAddr>().map(IpNet::from);
     text.parse()
         .or_else(|_| address())
         .map(|network: IpNet| network.trunc())
-        .map_err(|_| PeerError::Network(text.into()))
+        .map_err(|_| PeerConfigError::Network(text.into()))
 }
 
 #[cfg(test)]
@@ -64,14 +64,14 @@ mod tests {
     #[test]
     fn a_peer_is_a_key_and_its_networks() {
         let key = PrivateKey::from_bytes([7; 32]).public();
-        let peer: Peer = format!("{key}=10.77.0.2, fd77::/64").parse().unwrap();
+        let peer: PeerConfig = format!("{key}=10.77.0.2, fd77::/64").parse().unwrap();
         assert_eq!(peer.key, key);
         assert_eq!(peer.networks, ["10.77.0.2/32", "fd77::/64"].map(|network| network.parse().unwrap()));
-        assert_eq!(key.to_string().parse::<Peer>().unwrap().networks, []);
+        assert_eq!(key.to_string().parse::<PeerConfig>().unwrap().networks, []);
         for (text, part) in
             [("none".to_owned(), "like KEY="), (format!("{key}=x"), "`x`"), ("ab=10.0.0.1".into(), "key")]
         {
-            let error = text.parse::<Peer>().unwrap_err().to_string();
+            let error = text.parse::<PeerConfig>().unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
     }

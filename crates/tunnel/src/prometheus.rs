@@ -1,32 +1,32 @@
 //! The status of one end of a tunnel in Prometheus' text format (OpenMetrics).
 
-use crate::status::{CarrierKind, Packets, Relayed, Status, Tunnel};
-use ::kumade_overlay_status::metrics::{Counter, Encoder, Gauge, text, truth};
+use crate::status::{OuterTransport, Packets, RelayedConnections, Status, Tunnel};
+use ::kumade_overlay_status::metrics::{Counter, Encoder, Gauge, bool_as_f64, encode_text};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
 
 /// The metrics of one end of a tunnel. Their names begin with `kumade_tunnel_`.
-pub fn metrics(status: Status) -> String {
-    text("kumade_tunnel", Metrics(status))
+pub fn encode_metrics(status: Status) -> String {
+    encode_text("kumade_tunnel", Metrics(status))
 }
 
 #[derive(Debug)]
 struct Metrics(Status);
 
-const TUNNEL: [Gauge<Status>; 1] =
+const TUNNEL_GAUGES: [Gauge<Status>; 1] =
     [("uptime_seconds", "For how long the end has run", |status| Some(status.duration_seconds))];
-const PACKETS: [Counter<Packets>; 1] = [(
+const PACKET_COUNTERS: [Counter<Packets>; 1] = [(
     "repeated_packets",
     "Packets that were not sent, since TCP connections that carry still had their data",
     |packets| packets.repeated_packets,
 )];
-const CARRIER: [Gauge<Packets>; 1] = [("over_udp", "Whether UDP carries packets, and not TCP", |packets| {
-    Some(truth(packets.carrier? == CarrierKind::Udp))
+const TRANSPORT_GAUGES: [Gauge<Packets>; 1] = [("over_udp", "Whether UDP carries packets, and not TCP", |packets| {
+    Some(bool_as_f64(packets.carrier? == OuterTransport::Udp))
 })];
-const RELAYED: [Gauge<Relayed>; 1] =
+const RELAYED_GAUGES: [Gauge<RelayedConnections>; 1] =
     [("relayed_connections", "TCP connections that are relayed now", |relayed| Some(relayed.connections as f64))];
-const RELAYED_COUNTERS: [Counter<Relayed>; 4] = [
+const RELAYED_COUNTERS: [Counter<RelayedConnections>; 4] = [
     ("relayed_opened_connections", "TCP connections that were relayed", |relayed| relayed.opened),
     ("relayed_refused_connections", "Those that were not: to what is not allowed, or not reached", |relayed| {
         relayed.refused
@@ -44,15 +44,15 @@ impl Collector for Metrics {
         });
         let peers: Vec<_> = peers.collect();
         let tunnels: Vec<_> = peers.iter().map(|(labels, packets)| (labels.clone(), &packets.tunnel)).collect();
-        Tunnel::encode(&mut descriptors, "", &tunnels)?;
+        Tunnel::encode_metrics(&mut descriptors, "", &tunnels)?;
         let mut encoder = Encoder::new(&mut descriptors, "");
-        encoder.gauges(&peers, &CARRIER)?;
-        encoder.counters(&peers, &PACKETS)?;
-        encoder.gauges(&[(vec![tunnel], &self.0)], &TUNNEL)?;
+        encoder.encode_gauges(&peers, &TRANSPORT_GAUGES)?;
+        encoder.encode_counters(&peers, &PACKET_COUNTERS)?;
+        encoder.encode_gauges(&[(vec![tunnel], &self.0)], &TUNNEL_GAUGES)?;
         let relayed: Vec<_> = self.0.relayed.iter().map(|relayed| (vec![tunnel], relayed)).collect();
-        encoder.gauges(&relayed, &RELAYED)?;
-        encoder.counters(&relayed, &RELAYED_COUNTERS)?;
-        self.0.refused.iter().try_for_each(|refused| encoder.refusals(tunnel, refused))
+        encoder.encode_gauges(&relayed, &RELAYED_GAUGES)?;
+        encoder.encode_counters(&relayed, &RELAYED_COUNTERS)?;
+        self.0.refused.iter().try_for_each(|refused| encoder.encode_refused(tunnel, refused))
     }
 }
 
@@ -63,6 +63,6 @@ mod tests {
     #[test]
     fn metrics_are_as_prometheus_wants_them() {
         let status = serde_json::from_str(include_str!("../tests/statuses/rake.json")).unwrap();
-        insta::assert_snapshot!("rake", metrics(status));
+        insta::assert_snapshot!("rake", encode_metrics(status));
     }
 }

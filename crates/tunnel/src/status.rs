@@ -7,9 +7,11 @@ mod fill;
 mod interval;
 mod text;
 
-use crate::config::{End, TunnelConfig};
+use crate::config::{TunnelConfig, TunnelEnd};
 use ::kumade_overlay_status::Recorder;
-pub use ::kumade_overlay_status::{CarrierKind, PathState, Refused, Resequencing, Traffic, Tunnel, TunnelPath};
+pub use ::kumade_overlay_status::{
+    OuterTransport, PathState, RefusedTraffic, Resequencing, Traffic, Tunnel, TunnelPath,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,11 +40,11 @@ pub struct Status {
     /// What carries packets, as set: `auto`, `udp`, `tcp`, `rake` or `relay`.
     pub carrier: String,
     /// The other ends, in their order.
-    pub peers: Vec<Peer>,
+    pub peers: Vec<PeerStatus>,
     /// TCP connections that are carried as streams; null where none can be.
-    pub relayed: Option<Relayed>,
+    pub relayed: Option<RelayedConnections>,
     /// Packets that were not carried; null where none can be.
-    pub refused: Option<Refused>,
+    pub refused: Option<RefusedTraffic>,
 }
 
 /// Which end of a tunnel.
@@ -58,7 +60,8 @@ pub enum EndKind {
 /// Another end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Peer {
+#[serde(rename = "Peer")]
+pub struct PeerStatus {
     /// Its public key.
     pub public_key: String,
     /// The networks that are reached there.
@@ -74,7 +77,7 @@ pub struct Packets {
     /// Its address, as its paths have it; null while it is not there.
     pub address: Option<String>,
     /// What carries them now; null while no path is up.
-    pub carrier: Option<CarrierKind>,
+    pub carrier: Option<OuterTransport>,
     /// Paths that are up: TCP connections, and the one by UDP.
     pub paths_up: u64,
     /// The minimum smoothed round-trip time of these.
@@ -94,7 +97,8 @@ pub struct Packets {
 /// TCP connections that are ended at both ends of a tunnel and carried as streams.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Relayed {
+#[serde(rename = "Relayed")]
+pub struct RelayedConnections {
     /// Those that are carried now.
     pub connections: u64,
     /// Those that were opened since the start.
@@ -117,15 +121,15 @@ impl Status {
 
     /// Renews the status of an end that starts now, under this name. Until then, nobody is there.
     pub fn recorder(config: &TunnelConfig, name: &str) -> Recorder<Status> {
-        Recorder::new(Status::blank(config, name))
+        Recorder::new(Status::initial(config, name))
     }
 
-    fn blank(config: &TunnelConfig, name: &str) -> Self {
+    fn initial(config: &TunnelConfig, name: &str) -> Self {
         let (end, address) = match config.end {
-            End::Listen(address) => (EndKind::Listens, address),
-            End::Connect(address) => (EndKind::Connects, address),
+            TunnelEnd::Listen(address) => (EndKind::Listens, address),
+            TunnelEnd::Connect(address) => (EndKind::Connects, address),
         };
-        let peers = config.peers.iter().map(|peer| Peer {
+        let peers = config.peers.iter().map(|peer| PeerStatus {
             public_key: peer.key.to_string(),
             networks: peer.networks.iter().map(ToString::to_string).collect(),
             packets: None,
@@ -133,13 +137,13 @@ impl Status {
         Status {
             schema: Status::SCHEMA.to_owned(),
             name: name.to_owned(),
-            time: ::kumade_overlay_status::now(),
+            time: ::kumade_overlay_status::utc_timestamp(),
             duration_seconds: 0.0,
             interval_seconds: None,
             end,
             address: address.to_string(),
             device: config.has_device().then(|| config.device.clone()),
-            carrier: config.carrier.name().to_owned(),
+            carrier: config.transport.name().to_owned(),
             peers: peers.collect(),
             relayed: None,
             refused: None,
@@ -152,9 +156,9 @@ impl Status {
     }
 }
 
-impl Peer {
+impl PeerStatus {
     /// The key's first digits, enough to tell peers apart.
-    pub fn name(&self) -> &str {
+    pub fn short_key(&self) -> &str {
         self.public_key.get(..8).unwrap_or(&self.public_key)
     }
 }

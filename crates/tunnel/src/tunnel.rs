@@ -36,11 +36,11 @@ impl Tunnel {
     /// # Errors
     /// Settings that contradict each other, or the system refuses a device, a socket or a route.
     pub fn start(config: TunnelConfig, directory: RuntimeDir) -> Result<Self, TunnelError> {
-        config.check()?;
-        let relay = config.relay().map(Relay::start).transpose()?;
+        config.validate()?;
+        let relay = config.relay_config().map(Relay::start).transpose()?;
         let has_device = config.has_device();
-        let mut plane = has_device.then(|| config.plane(directory)).transpose()?;
-        if let (Some(relay), Some(handover)) = (&relay, plane.as_mut().and_then(handover)) {
+        let mut plane = has_device.then(|| config.bonded_config(directory)).transpose()?;
+        if let (Some(relay), Some(handover)) = (&relay, plane.as_mut().and_then(handover_slot)) {
             *handover = Some(Handover::new(relay.acceptor()));
         }
         Ok(Tunnel { plane: plane.map(BondedPlane::start).transpose()?, relay })
@@ -50,7 +50,7 @@ impl Tunnel {
     ///
     /// # Errors
     /// It has ended.
-    pub fn packets(&self) -> Result<Option<BondedStatus>, Ended> {
+    pub fn packet_status(&self) -> Result<Option<BondedStatus>, Ended> {
         self.plane.as_ref().map(BondedPlane::status).transpose()
     }
 
@@ -58,7 +58,7 @@ impl Tunnel {
     ///
     /// # Errors
     /// It has ended.
-    pub fn relayed(&self) -> Result<Option<RelayStatus>, Ended> {
+    pub fn relay_status(&self) -> Result<Option<RelayStatus>, Ended> {
         self.relay.as_ref().map(Relay::status).transpose()
     }
 
@@ -86,8 +86,8 @@ impl Tunnel {
 }
 
 /// Who takes what comes to a listening end besides packets.
-fn handover(plane: &mut BondedConfig) -> Option<&mut Option<Handover>> {
-    match plane.carriers.connections_mut() {
+fn handover_slot(plane: &mut BondedConfig) -> Option<&mut Option<Handover>> {
+    match plane.transports.connections_mut() {
         Some(ConnectionConfig { role: ConnectionRole::Listen { handover, .. }, .. }) => Some(handover),
         _ => None,
     }

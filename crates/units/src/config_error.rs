@@ -13,7 +13,7 @@ pub struct ConfigError {
 
 impl ConfigError {
     /// Makes errors about one `part`: called with the setting's name, value, problem and remedy.
-    pub fn of(part: &'static str) -> impl Fn(&'static str, String, &'static str, &'static str) -> ConfigError {
+    pub fn for_part(part: &'static str) -> impl Fn(&'static str, String, &'static str, &'static str) -> ConfigError {
         move |name, value, problem, remedy| ConfigError { part, name, value, problem, remedy }
     }
 
@@ -25,6 +25,6 @@ impl ConfigError {
         if (0.0..=1.0).contains(&value) {
             return Ok(());
         }
-        Err(Self::of(part)(name, value.to_string(), "which is no probability", "give a part from 0 to 1"))
+        Err(Self::for_part(part)(name, value.to_string(), "which is no probability", "give a part from 0 to 1"))
     }
 }

@@ -38,7 +38,7 @@ const RATIO_UNITS: &[(&str, f64)] = &[("%", 0.01), ("", 1.0)];
 pub fn rate(text: &str) -> Result<Rate, ParseError> {
     const EXAMPLE: &str = "100mbit or 1.5 Gbit/s";
     let known = "bit/s, kbit/s, Mbit/s, Gbit/s (also bit, kbit, mbit, gbit, or kbps, Mbps, Gbps) or MB/s for bytes";
-    quantity(text, "rate", rate_factor, known, EXAMPLE).map(Rate::from_f64)
+    parse_quantity(text, "rate", rate_factor, known, EXAMPLE).map(Rate::from_f64)
 }
 
 /// A time such as `20ms`, `1.5s`, `300us`, `2 min`.
@@ -46,8 +46,8 @@ pub fn rate(text: &str) -> Result<Rate, ParseError> {
 /// # Errors
 /// Says what is wrong with the text, with an example.
 pub fn span(text: &str) -> Result<Span, ParseError> {
-    let factor = |unit: &str| listed(SPAN_UNITS, unit);
-    let value = quantity(text, "time", factor, "s, ms, us, ns, min, h", "20ms or 1.5s")?;
+    let factor = |unit: &str| list_units(SPAN_UNITS, unit);
+    let value = parse_quantity(text, "time", factor, "s, ms, us, ns, min, h", "20ms or 1.5s")?;
     Ok(Span::from_nanos(value.round() as i64))
 }
 
@@ -58,7 +58,7 @@ pub fn span(text: &str) -> Result<Span, ParseError> {
 /// Says what is wrong with the text, with an example.
 pub fn bytes(text: &str) -> Result<u64, ParseError> {
     let known = "b, kb, mb, gb (powers of 1024, as KiB, MiB, GiB), kB, MB, GB (powers of 1000)";
-    quantity(text, "size", size_factor, known, "64kb or 1500b").map(|bytes| bytes.round() as u64)
+    parse_quantity(text, "size", size_factor, known, "64kb or 1500b").map(|bytes| bytes.round() as u64)
 }
 
 /// A number of bytes where nothing else can be meant, such as the length of a packet: a size, or just `1500`.
@@ -74,9 +74,9 @@ pub fn byte_count(text: &str) -> Result<u64, ParseError> {
 /// # Errors
 /// Says what is wrong with the text, with an example.
 pub fn ratio(text: &str) -> Result<f64, ParseError> {
-    let factor = |unit: &str| listed(RATIO_UNITS, unit);
-    let value = quantity(text, "ratio", factor, "%", "0.1% or 0.001")?;
-    if value <= 1.0 { Ok(value) } else { Err(error(text, "ratio", "it is more than the whole", "0.1% or 0.001")) }
+    let factor = |unit: &str| list_units(RATIO_UNITS, unit);
+    let value = parse_quantity(text, "ratio", factor, "%", "0.1% or 0.001")?;
+    if value <= 1.0 { Ok(value) } else { Err(parse_error(text, "ratio", "it is more than the whole", "0.1% or 0.001")) }
 }
 
 /// A whole number such as `20`, as large as its type holds.
@@ -84,7 +84,9 @@ pub fn ratio(text: &str) -> Result<f64, ParseError> {
 /// # Errors
 /// Says what is wrong with the text, with an example.
 pub fn number<N: FromStr>(text: &str) -> Result<N, ParseError> {
-    text.trim().parse().map_err(|_| error(text, "whole number", "it has other than digits, or is too large", "20"))
+    text.trim()
+        .parse()
+        .map_err(|_| parse_error(text, "whole number", "it has other than digits, or is too large", "20"))
 }
 
 /// Parameters and their values, as text.
@@ -97,12 +99,12 @@ pub type Parameters<'a> = Vec<(&'a str, &'a str)>;
 pub fn named(text: &str) -> Result<(&str, Parameters<'_>), ParseError> {
     let mut parts = text.trim().split(':');
     let name = parts.next().unwrap_or_default();
-    let parameter = |part: &str| error(part, "parameter", "it has no `=`", "interval=5ms");
+    let parameter = |part: &str| parse_error(part, "parameter", "it has no `=`", "interval=5ms");
     let split = |part| str::split_once(part, '=').ok_or_else(|| parameter(part));
     Ok((name, parts.map(split).collect::<Result<_, _>>()?))
 }
 
-fn quantity(
+fn parse_quantity(
     text: &str,
     kind: &'static str,
     factor: impl Fn(&str) -> Option<f64>,
@@ -112,26 +114,27 @@ fn quantity(
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(split);
-    let number = f64::from_str(number).map_err(|_| error(text, kind, "it does not begin with a number", example))?;
+    let number =
+        f64::from_str(number).map_err(|_| parse_error(text, kind, "it does not begin with a number", example))?;
     let factor = match (number, unit.trim()) {
         (0.0, "") => 1.0,
         (_, unit) => factor(unit).ok_or_else(|| {
             let problem = if unit.is_empty() { "it has no unit" } else { "the unit is unknown" };
-            error(text, kind, &format!("{problem}; the units are {known}"), example)
+            parse_error(text, kind, &format!("{problem}; the units are {known}"), example)
         })?,
     };
     let value = number * factor;
-    if value < 9e18 { Ok(value) } else { Err(error(text, kind, "it is too large", example)) }
+    if value < 9e18 { Ok(value) } else { Err(parse_error(text, kind, "it is too large", example)) }
 }
 
-fn listed(units: &[(&str, f64)], unit: &str) -> Option<f64> {
+fn list_units(units: &[(&str, f64)], unit: &str) -> Option<f64> {
     let unit = unit.to_lowercase();
     units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
 }
 
 /// Bits per second of a unit of rates.
 fn rate_factor(unit: &str) -> Option<f64> {
-    let (prefix, unit) = without_prefix(unit, 1000.0);
+    let (prefix, unit) = split_prefix(unit, 1000.0);
     let bits = match unit {
         "" if prefix > 1.0 => 1.0,
         "B/s" | "Bps" | "byte/s" | "bytes/s" => 8.0,
@@ -146,7 +149,7 @@ fn rate_factor(unit: &str) -> Option<f64> {
 /// Bytes of a unit of sizes.
 fn size_factor(unit: &str) -> Option<f64> {
     let is_si = ["kB", "MB", "GB", "TB"].contains(&unit);
-    let (prefix, unit) = without_prefix(unit, if is_si { 1000.0 } else { 1024.0 });
+    let (prefix, unit) = split_prefix(unit, if is_si { 1000.0 } else { 1024.0 });
     match unit.to_lowercase().as_str() {
         "" if prefix > 1.0 => Some(prefix),
         "b" | "byte" | "bytes" => Some(prefix),
@@ -155,7 +158,7 @@ fn size_factor(unit: &str) -> Option<f64> {
 }
 
 /// What the prefix of a unit stands for, its steps being powers of `base`, or of 1024 with an `i`; and what follows it.
-fn without_prefix(unit: &str, base: f64) -> (f64, &str) {
+fn split_prefix(unit: &str, base: f64) -> (f64, &str) {
     let power = match unit.chars().next().map(|prefix| prefix.to_ascii_lowercase()) {
         Some('k') => 1,
         Some('m') => 2,
@@ -169,7 +172,7 @@ fn without_prefix(unit: &str, base: f64) -> (f64, &str) {
     }
 }
 
-fn error(text: &str, kind: &'static str, problem: &str, example: &'static str) -> ParseError {
+fn parse_error(text: &str, kind: &'static str, problem: &str, example: &'static str) -> ParseError {
     ParseError { text: text.to_owned(), kind, problem: problem.to_owned(), example }
 }
 

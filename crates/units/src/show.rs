@@ -5,17 +5,17 @@ use crate::{Rate, Span, parse};
 
 /// A rate with the largest unit of which it is a whole number.
 pub fn rate(rate: Rate) -> String {
-    whole(rate.bits_per_second(), &[("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)])
+    show_whole(rate.bits_per_second(), &[("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)])
 }
 
 /// The length of a time with the largest unit of which it is a whole number.
 pub fn span(span: Span) -> String {
-    whole(span.as_nanos().unsigned_abs(), &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)])
+    show_whole(span.as_nanos().unsigned_abs(), &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)])
 }
 
 /// A size with the largest unit of which it is a whole number.
 pub fn bytes(bytes: u64) -> String {
-    whole(bytes, &[("mb", 1 << 20), ("kb", 1 << 10), ("b", 1)])
+    show_whole(bytes, &[("mb", 1 << 20), ("kb", 1 << 10), ("b", 1)])
 }
 
 /// A part of the whole in percent, where that reads as the same again.
@@ -27,7 +27,7 @@ pub fn ratio(ratio: f64) -> String {
     [short, percent].into_iter().find(same).unwrap_or_else(|| ratio.to_string())
 }
 
-fn whole(value: u64, units: &[(&str, u64)]) -> String {
+fn show_whole(value: u64, units: &[(&str, u64)]) -> String {
     let fits = units.iter().find(|(_, factor)| value > 0 && value.is_multiple_of(*factor));
     let (unit, factor) = fits.or(units.last()).copied().unwrap_or(("", 1));
     format!("{}{unit}", value / factor)

@@ -46,7 +46,7 @@ impl Version {
     pub const AUTHENTICATED: Version = Version(4);
     /// The first in which servers fill the path with TCP transfers ([`Load`](crate::ClientMessage::Load)).
     pub const LOAD: Version = Version(5);
-    /// The first in which trains have packets of more than [`Train::MAX_ETHERNET_PACKET`](kumade_probe_train::Train::MAX_ETHERNET_PACKET) bytes.
+    /// The first in which trains have packets of more than [`Train::MAX_ETHERNET_PACKET_BYTES`](kumade_probe_train::Train::MAX_ETHERNET_PACKET_BYTES) bytes.
     pub const JUMBO: Version = Version(6);
 
     /// The version of this number; none if this crate does not speak it.

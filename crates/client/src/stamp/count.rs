@@ -15,7 +15,7 @@ pub(super) struct Counts {
 
 /// Counts of `sent` test packets, from the replies in order of arrival; a reply after `late_after` counts as late.
 pub(super) fn count(sent: u32, late_after: Span, returns: &[Return]) -> Counts {
-    let round_trip = Deliveries::of(sent, returns.iter().map(|back| (back.probe, back.took > late_after)));
+    let round_trip = Deliveries::from_arrivals(sent, returns.iter().map(|back| (back.probe, back.took > late_after)));
     Counts { round_trip, directions: each_direction(sent, late_after, returns, round_trip) }
 }
 
@@ -43,13 +43,13 @@ fn each_direction(
     let mut arrived: Vec<(u32, u32)> = returns.iter().map(|back| (place(back), back.probe)).collect();
     arrived.sort_unstable();
     arrived.dedup_by_key(|(answer, _)| *answer);
-    let mut up = Deliveries::of(sent, arrived.iter().map(|&(_, probe)| (probe, false)));
+    let mut up = Deliveries::from_arrivals(sent, arrived.iter().map(|&(_, probe)| (probe, false)));
     // Replies that were lost answered test packets that had arrived. Packets lost after the last reply may have been lost
     // in either direction: they are counted as lost in direction up.
     let unseen = (answered - arrived.len() as u32).min(up.lost);
     up.arrived += unseen;
     up.lost -= unseen;
-    let down = Deliveries::of(answered, returns.iter().map(|back| (place(back), back.took > late_after)));
+    let down = Deliveries::from_arrivals(answered, returns.iter().map(|back| (place(back), back.took > late_after)));
     Some((up, down))
 }
 

@@ -53,7 +53,7 @@ fn far_clock(exchange: &Exchange) -> Option<ClockError> {
     let replies = || exchange.probes().iter().filter_map(|probe| probe.reply);
     let follows_utc = replies().all(|reply| reply.clock.synchronised && reply.clock.error() >= MIN_CLOCK_ERROR);
     let worst = replies().map(|reply| reply.clock.error()).max()?;
-    follows_utc.then(|| ClockError::within(worst))
+    follows_utc.then(|| ClockError::within_error(worst))
 }
 
 fn report(config: &StampConfig, exchange: &Exchange, clocks: &Clocks) -> DelayReport {

@@ -3,7 +3,7 @@
 
 use kumade_dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
 use kumade_link::Label;
-use kumade_multipath::{BondConfig, CarrierKind, Class, PathChoice, PathConfig, ResequencerConfig};
+use kumade_multipath::{BondConfig, OuterTransport, PathConfig, PathPolicy, ResequencerConfig, TrafficClass};
 use kumade_noise_session::{Policy, PresharedKey, PrivateKey, Route};
 use kumade_packet::{Classification, Ecn};
 use kumade_units::{Rate, Span, Time};
@@ -123,7 +123,7 @@ impl World {
         let classification = Classification::of(packet.bytes());
         let label = Label { size: packet.len() as u32, flow: 7, host: 7, ecn: classification.ecn };
         let destination = classification.selector.map(|selector| selector.destination);
-        self.nodes[own].send(packet, destination, label, Class::Ordered, self.now);
+        self.nodes[own].send(packet, destination, label, TrafficClass::Ordered, self.now);
     }
 
     /// Bytes that nobody has sealed arrive at this node by the first path, as from the other node.
@@ -144,7 +144,7 @@ impl World {
     }
 
     pub fn is_connected(&self) -> bool {
-        self.nodes.iter().all(|node| node.remotes()[0].is_connected)
+        self.nodes.iter().all(|node| node.remote_statuses()[0].is_connected)
     }
 
     /// Drains both nodes, and goes on to the next event, at the latest to `latest`.
@@ -154,7 +154,7 @@ impl World {
             let wall = self.now + WALL + self.clock_offsets[own];
             self.nodes[own].drain(self.now, wall, &mut output);
             for outbound in output.datagrams {
-                self.carry(own, outbound.to, outbound.datagram.bytes().to_vec());
+                self.carry(own, outbound.route, outbound.datagram.bytes().to_vec());
             }
             self.received[own].extend(output.packets.iter().map(|packet| packet.bytes().to_vec()));
         }
@@ -168,8 +168,13 @@ impl World {
             }
             let (to, from, mut datagram) = entry.remove();
             let size = (datagram.len() + OUTER_BYTES) as u32;
-            let outer =
-                OuterHeaders { from, carrier: CarrierKind::Datagrams, ecn: Ecn::NotEct, size, arrived: self.now };
+            let outer = OuterHeaders {
+                route: from,
+                transport: OuterTransport::Udp,
+                ecn: Ecn::NotEct,
+                packet_bytes: size,
+                arrival: self.now,
+            };
             self.nodes[to].receive(&mut datagram, outer, self.now);
         }
     }
@@ -233,9 +238,9 @@ fn node(
         ],
         routes: (0..paths as u8).map(|path| Some(Route { path, address: far(path) })).collect(),
         interface_mtus: vec![Some(INTERFACE_MTU); paths],
-        max_packet,
+        max_packet_bytes: max_packet,
         bond: BondConfig {
-            choice: PathChoice::Weighted,
+            policy: PathPolicy::Weighted,
             queue: BondConfig::managed_queue(),
             paths: vec![config; paths],
             seed: 1,

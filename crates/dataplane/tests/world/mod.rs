@@ -4,7 +4,7 @@
 use kumade_dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig, ShardMessage};
 use kumade_link::Label;
 use kumade_link::queue::{FqCoDelConfig, Limit, QueueConfig};
-use kumade_multipath::{BondConfig, CarrierKind, Class, PathChoice, PathConfig, ResequencerConfig};
+use kumade_multipath::{BondConfig, OuterTransport, PathConfig, PathPolicy, ResequencerConfig, TrafficClass};
 use kumade_noise_session::{Policy, PresharedKey, PrivateKey, Route};
 use kumade_packet::{Classification, Ecn};
 use kumade_units::{Rate, Span, Time};
@@ -59,7 +59,7 @@ pub struct World {
     /// What shards tell each other, with when, of which node, and to which.
     told: Vec<(Time, usize, usize, ShardMessage)>,
     keys: [PrivateKey; 2],
-    choice: PathChoice,
+    choice: PathPolicy,
     pub paths: Vec<PathModel>,
     /// For each direction and path: when the bottleneck is free.
     free: [Vec<Time>; 2],
@@ -79,7 +79,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(seed: u64, choice: PathChoice, paths: Vec<PathModel>) -> Self {
+    pub fn new(seed: u64, choice: PathPolicy, paths: Vec<PathModel>) -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let keys = [0, 1].map(|_| PrivateKey::from_bytes(random.random()));
         let nodes = [0, 1].map(|own| node(own, &keys, &choice, &paths, 1, random.random(), Time::ZERO));
@@ -106,7 +106,7 @@ impl World {
     }
 
     /// The same with nodes of several shards. Flow number *n* is that of shard *n* modulo their number.
-    pub fn with_shards(seed: u64, choice: PathChoice, paths: Vec<PathModel>, shards: [usize; 2]) -> Self {
+    pub fn with_shards(seed: u64, choice: PathPolicy, paths: Vec<PathModel>, shards: [usize; 2]) -> Self {
         let mut world = World::new(seed, choice, paths);
         (0..2).for_each(|own| world.restart_with(own, shards[own]));
         world
@@ -121,7 +121,7 @@ impl World {
     pub fn restart_with(&mut self, own: usize, shards: usize) {
         let seed = self.random.random();
         self.nodes[own] = node(own, &self.keys, &self.choice, &self.paths, shards, seed, self.now);
-        let other = |shard| Node::of_seed(self.nodes[own].seed(shard), Box::new(buffer), self.now).unwrap();
+        let other = |shard| Node::from_seed(self.nodes[own].shard_seed(shard), Box::new(buffer), self.now).unwrap();
         self.others[own] = (1..shards).map(other).collect();
         self.told.retain(|(_, of, ..)| *of != own);
     }
@@ -156,7 +156,7 @@ impl World {
         let label = Label { size: PACKET_BYTES as u32, flow, host: flow, ecn: classification.ecn };
         let destination = classification.selector.map(|selector| selector.destination);
         let (shard, now) = ((self.offered[from] % self.flows) as usize % (self.others[from].len() + 1), self.now);
-        self.shard(from, shard).unwrap().send(packet, destination, label, Class::Ordered, now);
+        self.shard(from, shard).unwrap().send(packet, destination, label, TrafficClass::Ordered, now);
         self.offered[from] += 1;
     }
 
@@ -172,7 +172,7 @@ impl World {
             let messages = node.take_messages().into_iter();
             self.told.extend(messages.map(|(to, message)| (now + TELLING, own, to, message)));
             for outbound in output.datagrams {
-                self.carry((own, shard), outbound.to, outbound.ecn, outbound.datagram.bytes().to_vec());
+                self.carry((own, shard), outbound.route, outbound.ecn, outbound.datagram.bytes().to_vec());
             }
             for packet in output.packets {
                 let number = u32::from_be_bytes(packet.bytes()[20..24].try_into().unwrap());
@@ -197,7 +197,13 @@ impl World {
             }
             let ((to, shard), from, ecn, mut datagram) = entry.remove();
             let size = (datagram.len() + OUTER_BYTES) as u32;
-            let outer = OuterHeaders { from, carrier: CarrierKind::Datagrams, ecn, size, arrived: self.now };
+            let outer = OuterHeaders {
+                route: from,
+                transport: OuterTransport::Udp,
+                ecn,
+                packet_bytes: size,
+                arrival: self.now,
+            };
             let now = self.now;
             if let Some(node) = self.shard(to, shard) {
                 node.receive(&mut datagram, outer, now);
@@ -209,7 +215,7 @@ impl World {
         let now = self.now;
         for (_, own, shard, message) in self.told.extract_if(.., |(time, ..)| *time <= now).collect::<Vec<_>>() {
             if let Some(node) = self.shard(own, shard) {
-                node.tell(message, now);
+                node.receive_message(message, now);
             }
         }
     }
@@ -249,7 +255,7 @@ fn address(node: usize, path: usize) -> SocketAddr {
 fn node(
     own: usize,
     keys: &[PrivateKey; 2],
-    choice: &PathChoice,
+    choice: &PathPolicy,
     paths: &[PathModel],
     shards: usize,
     seed: u64,
@@ -263,7 +269,7 @@ fn node(
     };
     let routes = (0..paths.len()).map(|path| Some(Route { path: path as u8, address: address(1 - own, path) }));
     let bond = BondConfig {
-        choice: choice.clone(),
+        policy: choice.clone(),
         queue: QueueConfig { limit: Limit::Bytes(4_000_000), discipline: FqCoDelConfig::default().into() },
         paths: paths.iter().map(config).collect(),
         seed,
@@ -274,13 +280,13 @@ fn node(
         networks: vec![format!("10.0.{}.0/24", 1 - own).parse().unwrap()],
         routes: routes.collect(),
         interface_mtus: Vec::new(),
-        max_packet: u32::MAX,
+        max_packet_bytes: u32::MAX,
         bond,
         resequencer: ResequencerConfig::default(),
     };
     let config = NodeConfig { identity: keys[own].clone(), policy: Policy::default(), remotes: vec![remote] };
     let random = Box::new(rand::rngs::StdRng::seed_from_u64(seed));
-    Node::first_of(shards, config, random, Box::new(buffer), now).unwrap()
+    Node::first_shard(shards, config, random, Box::new(buffer), now).unwrap()
 }
 
 fn buffer(bytes: usize) -> Buffer {

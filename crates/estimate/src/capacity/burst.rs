@@ -1,21 +1,21 @@
 //! The record of one burst.
 
-use super::shape::{MIN_RATE, Shape, WAKING_PACKETS};
+use super::shape::{BurstShape, MIN_BITS_PER_SECOND, WAKE_UP_PACKETS};
 use crate::stats::median;
 use kumade_probe_train::{PacketRecord, TrainRecord};
 use kumade_units::{Span, Time};
 
 /// The first packet that has both stamps: what all times are counted from, so that seconds are exact enough.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Epoch {
+pub(super) struct StampEpoch {
     sent: Time,
     delay: Span,
 }
 
 /// A burst of which all packets arrived in order. Times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Burst {
-    pub(super) shape: Shape,
+pub(super) struct BurstSample {
+    pub(super) shape: BurstShape,
     /// When the first packet left, after the epoch.
     pub(super) sent: f64,
     /// From the first sending to the first arrival, up to a constant.
@@ -36,9 +36,9 @@ pub(super) struct Burst {
     pub(super) unevenness: f64,
 }
 
-impl Epoch {
-    pub(super) fn of(record: &TrainRecord) -> Option<Self> {
-        record.packets.iter().find_map(|p| Some(Epoch { sent: p.sent?, delay: p.received? - p.sent? }))
+impl StampEpoch {
+    pub(super) fn first_arrival(record: &TrainRecord) -> Option<Self> {
+        record.packets.iter().find_map(|p| Some(StampEpoch { sent: p.sent?, delay: p.received? - p.sent? }))
     }
 
     pub(super) fn delay(&self) -> Span {
@@ -46,12 +46,17 @@ impl Epoch {
     }
 }
 
-impl Burst {
+impl BurstSample {
     /// None where a packet is missing or out of order. Dispersion counts from the packet at the place `first_paced` at the earliest.
-    pub(super) fn read(shape: Shape, packets: &[PacketRecord], epoch: Epoch, first_paced: usize) -> Option<Self> {
+    pub(super) fn from_packets(
+        shape: BurstShape,
+        packets: &[PacketRecord],
+        epoch: StampEpoch,
+        first_paced: usize,
+    ) -> Option<Self> {
         let stamps: Option<Vec<(Time, Time)>> = packets.iter().map(|p| Some((p.sent?, p.received?))).collect();
         let stamps = stamps.filter(|stamps| stamps.len() == shape.packets as usize)?;
-        let from = usize::from(shape.packets >= WAKING_PACKETS).max(first_paced);
+        let from = usize::from(shape.packets >= WAKE_UP_PACKETS).max(first_paced);
         let (Some(&(sent, head)), Some(&(sent_first, received))) = (stamps.first(), stamps.get(from)) else {
             return None;
         };
@@ -60,7 +65,7 @@ impl Burst {
         let gaps: Vec<f64> = stamps.windows(2).map(|pair| (pair[1].1 - pair[0].1).as_secs_f64()).collect();
         let counted = || gaps[from..].iter().copied();
         let (shortest_gap, longest_gap) = (counted().fold(f64::INFINITY, f64::min), counted().fold(0.0, f64::max));
-        in_order.then(|| Burst {
+        in_order.then(|| BurstSample {
             shape,
             sent: (sent - epoch.sent).as_secs_f64(),
             head: ((head - sent) - epoch.delay).as_secs_f64(),
@@ -81,7 +86,7 @@ impl Burst {
 }
 
 /// The time between packets sent back to back, in seconds.
-pub(super) fn sending_pace(packets: &[PacketRecord]) -> f64 {
+pub(super) fn sending_seconds_per_bit(packets: &[PacketRecord]) -> f64 {
     let sent: Vec<Time> = packets.iter().filter_map(|packet| packet.sent).collect();
     let gaps: Vec<f64> = sent.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
     median(&gaps).unwrap_or(0.0).max(0.0)
@@ -90,11 +95,11 @@ pub(super) fn sending_pace(packets: &[PacketRecord]) -> f64 {
 /// The rate at which packets arrived, in bit/s: at most the capacity, or the peak rate of a shaper. Packets that arrived
 /// all at once show only that the path is fast.
 pub(super) fn scouted_rate(packets: &[PacketRecord]) -> Option<f64> {
-    const FAST: f64 = 1e9;
+    const FAST_BITS_PER_SECOND: f64 = 1e9;
     let arrived: Vec<(Time, u32)> = packets.iter().filter_map(|p| Some((p.received?, p.size))).collect();
     let [(first, _), rest @ ..] = &arrived[..] else { return None };
     let last = rest.iter().map(|(at, _)| *at).max()?;
     let bits: f64 = rest.iter().map(|(_, size)| f64::from(*size) * 8.0).sum();
     let took = (last - *first).as_secs_f64();
-    Some(if took > 0.0 { (bits / took).clamp(MIN_RATE, FAST) } else { FAST })
+    Some(if took > 0.0 { (bits / took).clamp(MIN_BITS_PER_SECOND, FAST_BITS_PER_SECOND) } else { FAST_BITS_PER_SECOND })
 }

@@ -1,8 +1,8 @@
 //! What cross traffic gets between the packets of all bursts, where no burst shows it.
 
-use super::burst::Burst;
+use super::burst::BurstSample;
 use super::plan::NEGLIGIBLE_PART;
-use super::sample::{REPLICATES, STAMP_SCATTER_SECONDS, Sample, resampled};
+use super::sample::{REPLICATES, STAMP_SCATTER_SECONDS, SizeSample, resample};
 use crate::stats::quantile;
 
 /// Packets that are sent in so small a part of the time that the link needs for one are queued.
@@ -21,26 +21,26 @@ pub(super) struct CrossTraffic {
 
 impl CrossTraffic {
     /// From packets sent back to back, and from such sent farther apart.
-    pub(super) fn of(close: &[Sample], stretched: &[Sample], state: &mut u64) -> Self {
+    pub(super) fn from_samples(close: &[SizeSample], stretched: &[SizeSample], state: &mut u64) -> Self {
         let size = close.iter().map(|sample| sample.shape.size).max();
         let full = || close.iter().filter(|sample| Some(sample.shape.size) == size);
-        let step = full().map(Sample::step).fold(f64::INFINITY, f64::min);
-        let queued = |burst: &Burst| burst.sending < MAX_QUEUED_PART * step * f64::from(burst.gaps);
-        let near: Vec<Burst> = full().flat_map(Sample::plausible).collect();
-        let far: Vec<Burst> = stretched.iter().flat_map(Sample::plausible).filter(queued).collect();
-        let Some(steps) = Steps::mean(&near) else { return CrossTraffic { part: 1.0, rate: None } };
-        let told = Steps::mean(&far).is_some_and(|far| far.sending - steps.sending > STAMP_SCATTER_SECONDS);
-        told.then(|| Self::told(&near, &far, state)).flatten().unwrap_or_else(|| {
+        let step = full().map(SizeSample::mean_step_seconds).fold(f64::INFINITY, f64::min);
+        let queued = |burst: &BurstSample| burst.sending < MAX_QUEUED_PART * step * f64::from(burst.gaps);
+        let near: Vec<BurstSample> = full().flat_map(SizeSample::plausible_bursts).collect();
+        let far: Vec<BurstSample> = stretched.iter().flat_map(SizeSample::plausible_bursts).filter(queued).collect();
+        let Some(steps) = QueueSteps::mean_steps(&near) else { return CrossTraffic { part: 1.0, rate: None } };
+        let told = QueueSteps::mean_steps(&far).is_some_and(|far| far.sending - steps.sending > STAMP_SCATTER_SECONDS);
+        told.then(|| Self::estimate(&near, &far, state)).flatten().unwrap_or_else(|| {
             // Twice, since the first packets tell the pace only roughly by which bursts were planned.
             let matters = steps.sending > 2.0 * NEGLIGIBLE_PART * steps.arriving;
             CrossTraffic { part: if matters { 1.0 } else { 0.0 }, rate: None }
         })
     }
 
-    fn told(near: &[Burst], far: &[Burst], state: &mut u64) -> Option<Self> {
+    fn estimate(near: &[BurstSample], far: &[BurstSample], state: &mut u64) -> Option<Self> {
         let mut replicates = Vec::with_capacity(REPLICATES);
         for _ in 0..REPLICATES {
-            let [near, far] = [near, far].map(|bursts| Steps::mean(&resampled(bursts, state)));
+            let [near, far] = [near, far].map(|bursts| QueueSteps::mean_steps(&resample(bursts, state)));
             let (near, far) = (near?, far?);
             let stretch = far.sending - near.sending;
             let part = if stretch > 0.0 { ((far.arriving - near.arriving) / stretch).clamp(0.0, 1.0) } else { 1.0 };
@@ -55,18 +55,22 @@ impl CrossTraffic {
 }
 
 /// From one packet of a burst to the next in the mean, in seconds and bits.
-struct Steps {
+struct QueueSteps {
     sending: f64,
     arriving: f64,
     bits: f64,
 }
 
-impl Steps {
+impl QueueSteps {
     /// None where there are no bursts.
-    fn mean(bursts: &[Burst]) -> Option<Self> {
+    fn mean_steps(bursts: &[BurstSample]) -> Option<Self> {
         let gaps: f64 = bursts.iter().map(|burst| f64::from(burst.gaps)).sum();
-        let mean = |of: fn(&Burst) -> f64| bursts.iter().map(of).sum::<f64>() / gaps;
-        let steps = Steps { sending: mean(|b| b.sending), arriving: mean(Burst::dispersion), bits: mean(|b| b.bits) };
+        let mean = |of: fn(&BurstSample) -> f64| bursts.iter().map(of).sum::<f64>() / gaps;
+        let steps = QueueSteps {
+            sending: mean(|b| b.sending),
+            arriving: mean(BurstSample::dispersion),
+            bits: mean(|b| b.bits),
+        };
         (gaps > 0.0 && steps.bits > 0.0).then_some(steps)
     }
 }

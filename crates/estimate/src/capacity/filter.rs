@@ -1,35 +1,37 @@
 //! The rate on which the undelayed bursts of all shapes agree.
 
-use super::burst::Burst;
+use super::burst::BurstSample;
 use super::cross_traffic::CrossTraffic;
 use super::long_train::LongRate;
-use super::sample::{MIN_DISPERSION_RATIO, REPLICATES, STAMP_SCATTER_SECONDS, Sample, Undelayed, resampled, samples};
-use super::shape::Shape;
-use crate::cross::CROSS_PACKET_BITS;
+use super::sample::{
+    MIN_DISPERSION_RATIO, REPLICATES, STAMP_SCATTER_SECONDS, SizeSample, UndelayedBursts, resample, samples,
+};
+use super::shape::BurstShape;
+use crate::cross_traffic::CROSS_PACKET_BITS;
 use crate::stats::{median, quantile};
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span};
 use thiserror::Error;
 
 /// Shapes whose rates differ by less than this part agree, however exact each seems.
-const AGREEMENT: f64 = 0.02;
+const MAX_RELATIVE_DISAGREEMENT: f64 = 0.02;
 /// What lower layers may add to each packet, in bits: smaller packets are slower by it.
 const MAX_OVERHEAD_BITS: f64 = 60.0 * 8.0;
 /// A burst whose dispersion is at most this many times its sending time shows the sender's rate, not the path's.
-const MAX_SENDER_LIMITED: f64 = 1.1;
+const MAX_SENDER_LIMITED_RATIO: f64 = 1.1;
 /// A long train is no slower than this part of the capacity, even with cross traffic between its packets.
 const MIN_LONG_TRAIN_RATIO: f64 = 0.5;
 /// A long train may seem faster than the link by this factor.
 const MAX_LONG_TRAIN_RATIO: f64 = 1.03;
 /// One that seems faster by this factor was held back by a host and delivered at once.
 const STALLED_RATIO: f64 = 1.5;
-const CONFIDENCE: f64 = 0.95;
+const CONFIDENCE_LEVEL: f64 = 0.95;
 /// No value is given where half the interval's width is more than this part of it.
-const MAX_HALF_WIDTH: f64 = 0.1;
+const MAX_RELATIVE_HALF_WIDTH: f64 = 0.1;
 
 /// The result of all bursts, in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Reading {
+pub(super) struct CapacityEstimate {
     value: f64,
     low: f64,
     high: f64,
@@ -60,7 +62,7 @@ pub(super) enum Refusal {
 
 impl Refusal {
     /// What the capacity is at least nevertheless.
-    pub(super) fn at_least(&self) -> Option<Rate> {
+    pub(super) fn lower_bound(&self) -> Option<Rate> {
         match *self {
             Refusal::SendingSlower(rate) | Refusal::Busy(rate, _) => Some(rate).filter(|rate| *rate > Rate::ZERO),
             _ => None,
@@ -75,8 +77,8 @@ impl Refusal {
 
 /// The result of the undelayed bursts of one shape.
 #[derive(Debug, Clone)]
-struct Rating {
-    shape: Shape,
+struct SizeEstimate {
+    shape: BurstShape,
     /// In bit/s.
     rate: f64,
     /// What as many bursts, chosen at random from these, tell.
@@ -91,43 +93,50 @@ struct Rating {
 ///
 /// # Errors
 /// Why there is no result.
-pub(super) fn read(bursts: &[Burst], long: &[LongRate], seed: u64) -> Result<Reading, Refusal> {
-    let (samples, stretched): (Vec<Sample>, Vec<Sample>) =
+pub(super) fn estimate_capacity(
+    bursts: &[BurstSample],
+    long: &[LongRate],
+    seed: u64,
+) -> Result<CapacityEstimate, Refusal> {
+    let (samples, stretched): (Vec<SizeSample>, Vec<SizeSample>) =
         samples(bursts).into_iter().partition(|sample| sample.shape.interval == Span::ZERO);
     if samples.len() < 2 {
         return Err(Refusal::Lost);
     }
     check_batches(&samples)?;
-    check_sending(&samples, long)?;
+    check_sending_rate(&samples, long)?;
     let mut state = seed;
     let least = |size| {
         let firsts = samples.iter().filter(|s| s.shape.size == size).flat_map(|s| &s.bursts).map(|burst| burst.head);
         firsts.fold(f64::INFINITY, f64::min)
     };
-    let cross = CrossTraffic::of(&samples, &stretched, &mut state);
-    let rate = |sample: &Sample| Rating::of(sample, least(sample.shape.size), cross.part, &mut state);
-    let mut ratings: Vec<Rating> = samples.iter().map(rate).collect();
+    let cross = CrossTraffic::from_samples(&samples, &stretched, &mut state);
+    let rate =
+        |sample: &SizeSample| SizeEstimate::from_sample(sample, least(sample.shape.size), cross.part, &mut state);
+    let mut ratings: Vec<SizeEstimate> = samples.iter().map(rate).collect();
     ratings.sort_by(|a, b| a.rate.total_cmp(&b.rate));
-    let agreed = agreement(&ratings).ok_or_else(|| disagreement(&ratings))?;
-    let undelayed = combine(agreed);
-    let reading = undelayed.raised(&cross);
-    if reading.half_width() > MAX_HALF_WIDTH || undelayed.uncrossed > undelayed.value * (1.0 + MAX_HALF_WIDTH) {
+    let agreed = agreeing_estimates(&ratings).ok_or_else(|| disagreement_reason(&ratings))?;
+    let undelayed = combine_estimates(agreed);
+    let reading = undelayed.raised_by_cross_traffic(&cross);
+    if reading.half_width() > MAX_RELATIVE_HALF_WIDTH
+        || undelayed.uncrossed > undelayed.value * (1.0 + MAX_RELATIVE_HALF_WIDTH)
+    {
         return Err(Refusal::Busy(Rate::from_f64(reading.low), Rate::from_f64(reading.high)));
     }
-    if !samples.iter().all(Sample::settled) {
+    if !samples.iter().all(SizeSample::has_settled) {
         return Err(Refusal::TooFew);
     }
-    check_long(reading.value, reading.high, long)?;
+    check_long_trains(reading.value, reading.high, long)?;
     Ok(reading)
 }
 
-impl Reading {
+impl CapacityEstimate {
     /// Where all bursts together show a faster link than those that seem undelayed, cross traffic was in all of these, in
     /// packets too small to be seen. Then the value is the least that all bursts together allow, and the interval reaches
     /// from the rate of the seemingly undelayed ones to the most.
-    fn raised(self, cross: &CrossTraffic) -> Self {
+    fn raised_by_cross_traffic(self, cross: &CrossTraffic) -> Self {
         let Some((least, most)) = cross.rate.filter(|(least, _)| *least > self.value) else { return self };
-        Reading { value: least, high: self.high.max(most), ..self }
+        CapacityEstimate { value: least, high: self.high.max(most), ..self }
     }
 
     /// In bit/s.
@@ -137,7 +146,7 @@ impl Reading {
 
     pub(super) fn estimate(&self) -> Estimate<Rate> {
         let [value, low, high] = [self.value, self.low, self.high].map(Rate::from_f64);
-        Estimate { value, low, high, confidence: CONFIDENCE }
+        Estimate { value, low, high, confidence: CONFIDENCE_LEVEL }
     }
 
     /// As a part of the value.
@@ -146,10 +155,10 @@ impl Reading {
     }
 }
 
-fn check_sending(samples: &[Sample], long: &[LongRate]) -> Result<(), Refusal> {
-    let slower = |sample: &&Sample| {
-        let Undelayed { dispersion, sending, .. } = sample.undelayed;
-        (MIN_DISPERSION_RATIO * sending..MAX_SENDER_LIMITED * sending).contains(&dispersion)
+fn check_sending_rate(samples: &[SizeSample], long: &[LongRate]) -> Result<(), Refusal> {
+    let slower = |sample: &&SizeSample| {
+        let UndelayedBursts { dispersion, sending, .. } = sample.undelayed;
+        (MIN_DISPERSION_RATIO * sending..MAX_SENDER_LIMITED_RATIO * sending).contains(&dispersion)
     };
     if samples.iter().filter(slower).count() * 2 <= samples.len() {
         return Ok(());
@@ -157,13 +166,13 @@ fn check_sending(samples: &[Sample], long: &[LongRate]) -> Result<(), Refusal> {
     let rates = samples.iter().flat_map(|sample| &sample.bursts).filter(|burst| burst.sending > 0.0);
     let rates: Vec<f64> = rates.map(|burst| burst.bits / burst.sending).collect();
     let rate = median(&rates).unwrap_or(0.0);
-    check_long(rate, rate, long)?;
-    Err(Refusal::SendingSlower(Rate::from_f64(rate / MAX_SENDER_LIMITED)))
+    check_long_trains(rate, rate, long)?;
+    Err(Refusal::SendingSlower(Rate::from_f64(rate / MAX_SENDER_LIMITED_RATIO)))
 }
 
 /// Bursts that show `value`, at most `high`, are refused where a long train was much slower, as behind a shaper that cross
 /// traffic hides, or slightly faster, which is impossible.
-fn check_long(value: f64, high: f64, long: &[LongRate]) -> Result<(), Refusal> {
+fn check_long_trains(value: f64, high: f64, long: &[LongRate]) -> Result<(), Refusal> {
     let faster = |rate: f64| (MAX_LONG_TRAIN_RATIO * high..STALLED_RATIO * high).contains(&rate);
     let contradicts = |rate: &&LongRate| rate.seen < MIN_LONG_TRAIN_RATIO * value || faster(rate.undelayed);
     let Some(rate) = long.iter().find(contradicts) else { return Ok(()) };
@@ -175,20 +184,20 @@ fn check_long(value: f64, high: f64, long: &[LongRate]) -> Result<(), Refusal> {
 
 /// A link takes its transmission time for each packet: where many bursts have packets that arrived at once, the receiving
 /// device reports them in batches.
-pub(super) fn check_batches(samples: &[Sample]) -> Result<(), Refusal> {
+pub(super) fn check_batches(samples: &[SizeSample]) -> Result<(), Refusal> {
     let bursts = || samples.iter().flat_map(|sample| &sample.bursts);
-    let pace = |burst: &Burst| burst.dispersion() / f64::from(burst.gaps);
+    let pace = |burst: &BurstSample| burst.dispersion() / f64::from(burst.gaps);
     let at_once = bursts().filter(|burst| burst.shape.packets > 2 && burst.shortest_gap <= 0.05 * pace(burst));
     let all = bursts().filter(|burst| burst.shape.packets > 2).count();
     if all > 0 && at_once.count() * 3 > all { Err(Refusal::Batches) } else { Ok(()) }
 }
 
-impl Rating {
+impl SizeEstimate {
     /// `least` is how long the path takes at least, and `cross` which part of the link cross traffic takes at most.
-    fn of(sample: &Sample, least: f64, cross: f64, state: &mut u64) -> Self {
-        let Undelayed { rate, dispersion, delay, sending, even } = sample.undelayed;
+    fn from_sample(sample: &SizeSample, least: f64, cross: f64, state: &mut u64) -> Self {
+        let UndelayedBursts { rate, dispersion, delay, sending, even } = sample.undelayed;
         let replicates: Vec<f64> =
-            (0..REPLICATES).map(|_| Undelayed::of(&resampled(&sample.bursts, state)).rate).collect();
+            (0..REPLICATES).map(|_| UndelayedBursts::select(&resample(&sample.bursts, state)).rate).collect();
         let spread = quantile(&replicates, 0.975).unwrap_or(rate) - quantile(&replicates, 0.025).unwrap_or(rate);
         let stamps = STAMP_SCATTER_SECONDS / dispersion / (sample.bursts.len() as f64).sqrt();
         // The last packet may have been delayed by as much as the first was (CapProbe's condition of convergence).
@@ -197,19 +206,19 @@ impl Rating {
         let steps = if even { sample.bursts[0].gaps } else { 1 };
         let between = cross * sending / f64::from(steps) * rate / CROSS_PACKET_BITS;
         let crossed = cross * (sending / dispersion).min(0.9) * between.min(1.0).powi(steps as i32);
-        Rating { shape: sample.shape, rate, replicates, doubt, crossed }
+        SizeEstimate { shape: sample.shape, rate, replicates, doubt, crossed }
     }
 }
 
 /// The most shapes next to each other in order of rate that agree: more than half of them, and the fastest of the full-sized
 /// ones, since cross traffic makes a shape slow.
-fn agreement(ratings: &[Rating]) -> Option<&[Rating]> {
+fn agreeing_estimates(ratings: &[SizeEstimate]) -> Option<&[SizeEstimate]> {
     let full = ratings.iter().map(|rating| rating.shape.size).max()?;
-    let agree = |slow: &Rating, fast: &Rating| {
+    let agree = |slow: &SizeEstimate, fast: &SizeEstimate| {
         let overhead =
             if slow.shape.size < full { MAX_OVERHEAD_BITS / (8.0 * f64::from(slow.shape.size)) } else { 0.0 };
         let doubt = (slow.doubt.powi(2) + fast.doubt.powi(2)).sqrt();
-        fast.rate / slow.rate - 1.0 <= AGREEMENT + overhead + doubt.max(slow.crossed)
+        fast.rate / slow.rate - 1.0 <= MAX_RELATIVE_DISAGREEMENT + overhead + doubt.max(slow.crossed)
     };
     let least = (ratings.len() / 2 + 1).max(2);
     let fastest = ratings.iter().rposition(|rating| rating.shape.size == full)? + 1;
@@ -219,9 +228,9 @@ fn agreement(ratings: &[Rating]) -> Option<&[Rating]> {
     runs.max_by_key(|(from, to)| to - from).map(|(from, to)| &ratings[from..to])
 }
 
-fn disagreement(ratings: &[Rating]) -> Refusal {
-    let show = |rating: &Rating| {
-        let Shape { packets, size, .. } = rating.shape;
+fn disagreement_reason(ratings: &[SizeEstimate]) -> Refusal {
+    let show = |rating: &SizeEstimate| {
+        let BurstShape { packets, size, .. } = rating.shape;
         format!("{packets} × {size} bytes show {}", Rate::from_f64(rating.rate))
     };
     Refusal::Disagreement(format!("bursts disagree: {}", ratings.iter().map(show).collect::<Vec<_>>().join(", ")))
@@ -229,13 +238,13 @@ fn disagreement(ratings: &[Rating]) -> Refusal {
 
 /// The mean of the full-sized shapes, the surer ones counting for more. Cross traffic that gets into all bursts of a long
 /// shape makes it slow and sure of itself, and shorter ones unsure: up to the fastest of all, the capacity may be anywhere.
-fn combine(agreed: &[Rating]) -> Reading {
+fn combine_estimates(agreed: &[SizeEstimate]) -> CapacityEstimate {
     let full = agreed.iter().map(|rating| rating.shape.size).max().unwrap_or(0);
-    let used: Vec<&Rating> = agreed.iter().filter(|rating| rating.shape.size == full).collect();
+    let used: Vec<&SizeEstimate> = agreed.iter().filter(|rating| rating.shape.size == full).collect();
     let sureness = |doubt: f64| 1.0 / (doubt.powi(2) + 1e-6);
     let weights: Vec<f64> = used.iter().map(|rating| sureness(rating.doubt.max(rating.crossed))).collect();
     let total: f64 = weights.iter().sum();
-    let weighted = |of: &dyn Fn(&Rating) -> f64| {
+    let weighted = |of: &dyn Fn(&SizeEstimate) -> f64| {
         used.iter().zip(&weights).map(|(rating, weight)| weight * of(rating)).sum::<f64>() / total
     };
     let value = weighted(&|rating| rating.rate);
@@ -247,7 +256,7 @@ fn combine(agreed: &[Rating]) -> Reading {
     let fastest = used.iter().map(|rating| rating.rate).fold(value, f64::max);
     let uncrossed = value / (1.0 - weighted(&|rating| rating.crossed));
     let high = (quantile(&replicates, 0.975).unwrap_or(value).max(value) + margin).max(fastest).max(uncrossed);
-    Reading { value, low, high, uncrossed }
+    CapacityEstimate { value, low, high, uncrossed }
 }
 
 #[cfg(test)]
@@ -256,18 +265,18 @@ mod tests {
 
     /// A burst on a path of 100 Mbit/s whose first and last packets were delayed by so many µs, on clocks that drift
     /// apart by 50 ppm.
-    fn burst(packets: u32, number: u32, first: f64, last: f64) -> Burst {
+    fn burst(packets: u32, number: u32, first: f64, last: f64) -> BurstSample {
         let bits = f64::from(packets - 1) * 12e3;
         let sent = f64::from(number) * 0.01;
         let first = first * 1e-6 + 50e-6 * sent;
         let last = last * 1e-6 + 50e-6 * sent + bits / 100e6;
-        let shape = Shape { packets, size: 1500, interval: Span::ZERO };
+        let shape = BurstShape { packets, size: 1500, interval: Span::ZERO };
         let (sending, gaps) = (f64::from(packets) * 5e-6, packets - 1);
-        Burst { shape, sent, head: first, first, last, sending, bits, gaps, shortest_gap: 1e-4, unevenness: 0.0 }
+        BurstSample { shape, sent, head: first, first, last, sending, bits, gaps, shortest_gap: 1e-4, unevenness: 0.0 }
     }
 
     /// Three shapes, 20 bursts of each; of five, one is delayed by neither end.
-    fn bursts() -> Vec<Burst> {
+    fn bursts() -> Vec<BurstSample> {
         let delays = [(90.0, 10.0), (0.0, 70.0), (0.0, 0.0), (40.0, 130.0), (60.0, 0.0)];
         let all = (0..20).flat_map(|round| [2, 4, 8].map(move |packets| (round, packets)));
         all.map(|(round, packets)| {
@@ -284,7 +293,7 @@ mod tests {
 
     #[test]
     fn no_bound_is_zero() {
-        let busy = |low| Refusal::Busy(low, Rate::from_mbit(9)).at_least();
+        let busy = |low| Refusal::Busy(low, Rate::from_mbit(9)).lower_bound();
         assert_eq!((busy(Rate::ZERO), busy(Rate::from_mbit(2))), (None, Some(Rate::from_mbit(2))));
     }
 
@@ -297,30 +306,34 @@ mod tests {
 
     #[test]
     fn only_what_nothing_delayed_is_read() {
-        let reading = read(&bursts(), &[], 1).unwrap();
+        let reading = estimate_capacity(&bursts(), &[], 1).unwrap();
         assert!((reading.value / 100e6 - 1.0).abs() < 0.002, "{reading:?}");
         assert!(reading.low <= 100e6 && reading.high >= 100e6, "{reading:?}");
-        assert_eq!(read(&bursts(), &[], 1), read(&bursts(), &[], 1), "the same seed gives the same interval");
+        assert_eq!(
+            estimate_capacity(&bursts(), &[], 1),
+            estimate_capacity(&bursts(), &[], 1),
+            "the same seed gives the same interval"
+        );
     }
 
     #[test]
     fn bursts_that_something_got_between_are_passed_over_where_there_are_even_ones() {
-        let crossed = |packets, number| Burst { unevenness: 30e-6, ..burst(packets, number, 0.0, 30.0) };
+        let crossed = |packets, number| BurstSample { unevenness: 30e-6, ..burst(packets, number, 0.0, 30.0) };
         let both = |number| [2, 4, 8].map(|packets| [crossed(packets, number), burst(packets, number, 20.0, 20.0)]);
-        let bursts: Vec<Burst> = (0..20).flat_map(both).flatten().collect();
-        let reading = read(&bursts, &[], 1).unwrap();
+        let bursts: Vec<BurstSample> = (0..20).flat_map(both).flatten().collect();
+        let reading = estimate_capacity(&bursts, &[], 1).unwrap();
         assert!((reading.value / 100e6 - 1.0).abs() < 0.002, "{reading:?}");
     }
 
     #[test]
     fn a_burst_that_the_sender_stamped_late_is_passed_over() {
-        let late = |burst: Burst| {
+        let late = |burst: BurstSample| {
             let [head, first, last] = [burst.head, burst.first, burst.last].map(|at| at - 500e-6);
-            Burst { head, first, last: last + 40e-6, ..burst }
+            BurstSample { head, first, last: last + 40e-6, ..burst }
         };
         let mut bursts = bursts();
         bursts[4] = late(bursts[4]);
-        let reading = read(&bursts, &[], 1).unwrap();
+        let reading = estimate_capacity(&bursts, &[], 1).unwrap();
         assert!((reading.value / 100e6 - 1.0).abs() < 0.002, "{reading:?}");
     }
 
@@ -328,20 +341,20 @@ mod tests {
     fn there_is_no_value_where_the_shapes_disagree() {
         let stretched = [(2, 0.0), (4, 30.0), (8, 200.0)];
         let bursts_of = |round| stretched.map(|(packets, late)| burst(packets, round, 0.0, late));
-        let refusal = read(&(0..10).flat_map(bursts_of).collect::<Vec<_>>(), &[], 1).unwrap_err();
+        let refusal = estimate_capacity(&(0..10).flat_map(bursts_of).collect::<Vec<_>>(), &[], 1).unwrap_err();
         assert!(refusal.to_string().starts_with("bursts disagree: 8 × 1500 bytes show"), "{refusal}");
-        let refusal = read(&bursts(), &long(&[120e6]), 1).unwrap_err();
+        let refusal = estimate_capacity(&bursts(), &long(&[120e6]), 1).unwrap_err();
         assert!(refusal.to_string().contains("a long train arrived at 120 Mbit/s"), "{refusal}");
-        let refusal = read(&bursts(), &long(&[95e6, 20e6]), 1).unwrap_err();
+        let refusal = estimate_capacity(&bursts(), &long(&[95e6, 20e6]), 1).unwrap_err();
         assert!(refusal.to_string().contains("a long train arrived at 20 Mbit/s"), "{refusal}");
-        assert!(read(&bursts(), &long(&[95e6, 1e9]), 1).is_ok(), "a machine that stalled");
+        assert!(estimate_capacity(&bursts(), &long(&[95e6, 1e9]), 1).is_ok(), "a machine that stalled");
     }
 
     #[test]
     fn a_path_faster_than_sending_is_out_of_range() {
-        let slow = |burst: Burst| Burst { sending: burst.bits / 100e6, ..burst };
-        let refusal = read(&bursts().into_iter().map(slow).collect::<Vec<_>>(), &[], 1).unwrap_err();
-        assert_eq!(refusal, Refusal::SendingSlower(Rate::from_f64(100e6 / MAX_SENDER_LIMITED)));
-        assert_eq!(read(&[], &[], 1), Err(Refusal::Lost));
+        let slow = |burst: BurstSample| BurstSample { sending: burst.bits / 100e6, ..burst };
+        let refusal = estimate_capacity(&bursts().into_iter().map(slow).collect::<Vec<_>>(), &[], 1).unwrap_err();
+        assert_eq!(refusal, Refusal::SendingSlower(Rate::from_f64(100e6 / MAX_SENDER_LIMITED_RATIO)));
+        assert_eq!(estimate_capacity(&[], &[], 1), Err(Refusal::Lost));
     }
 }

@@ -1,10 +1,10 @@
 //! The rate of a long train as a whole.
 
-use super::at_once::AtOnce;
+use super::small_bucket::SmallBucket;
 use kumade_probe_train::PacketRecord;
 
 /// So many gaps between packets must be known.
-const MIN_GAPS: usize = 5;
+const MIN_GAP_COUNT: usize = 5;
 /// Consecutive packets that arrived; what passed between those around a lost one is not known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LongTrain {
@@ -27,7 +27,7 @@ pub(crate) struct LongRate {
 impl LongTrain {
     /// Packets in the order in which they arrived: behind flow queueing those of many connections overtake each other. Of those that
     /// passed `at_once` it tells nothing but the delay.
-    pub(super) fn read(packets: &[PacketRecord], at_once: AtOnce) -> Option<Self> {
+    pub(super) fn from_packets(packets: &[PacketRecord], at_once: SmallBucket) -> Option<Self> {
         let came = |pair: &[PacketRecord]| {
             let received = (pair[1].received? - pair[0].received?).as_secs_f64();
             (received >= 0.0 && pair[1].size > 0).then_some((f64::from(pair[1].size) * 8.0, received))
@@ -37,7 +37,7 @@ impl LongTrain {
         let gaps: Vec<(f64, f64)> = counted.windows(2).filter_map(came).collect();
         let (bits, seconds) = gaps.iter().fold((0.0, 0.0), |sum, gap| (sum.0 + gap.0, sum.1 + gap.1));
         let delay = first_delay(packets)?;
-        (gaps.len() >= MIN_GAPS && seconds > 0.0).then_some(LongTrain { bits, seconds, delay })
+        (gaps.len() >= MIN_GAP_COUNT && seconds > 0.0).then_some(LongTrain { bits, seconds, delay })
     }
 
     /// Of the first packet, in seconds, plus the clocks' unknown offset.
@@ -51,7 +51,7 @@ impl LongTrain {
     }
 
     /// On a path that takes `least` seconds.
-    pub(super) fn rates(&self, least: f64) -> LongRate {
+    pub(super) fn rate_range(&self, least: f64) -> LongRate {
         let late = (self.delay - least).max(0.0);
         LongRate { seen: self.rate(), undelayed: self.bits / (self.seconds + late) }
     }

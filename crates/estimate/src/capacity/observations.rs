@@ -1,44 +1,44 @@
 //! What the trains have shown so far.
 
-use super::at_once::AtOnce;
-use super::burst::{self, Burst, Epoch};
-use super::filter::{self, Reading, Refusal};
+use super::burst::{self, BurstSample, StampEpoch};
+use super::filter::{self, CapacityEstimate, Refusal};
 use super::long_train::{LongRate, LongTrain};
 use super::sample::samples;
-use super::shape::{MIN_RATE, Shape};
-use super::shaping::{self, Change};
+use super::shape::{BurstShape, MIN_BITS_PER_SECOND};
+use super::shaping::{self, RateChange};
+use super::small_bucket::SmallBucket;
 use crate::method::Rejection;
 use crate::stats::quantile;
 use kumade_probe_train::{PacketRecord, TrainRecord};
 use kumade_units::{Rate, Span};
 
 /// A first packet waited for another one if it was late by a part of a packet's time between these, …
-const MIN_WAIT: f64 = 0.2;
-const MAX_WAIT: f64 = 1.2;
+const MIN_WAIT_PACKETS: f64 = 0.2;
+const MAX_WAIT_PACKETS: f64 = 1.2;
 /// … which fewer do by chance, …
-const MIN_WAITS: usize = 3;
+const MIN_WAIT_COUNT: usize = 3;
 /// … and on no faster links, since hosts delay packets as well.
 const MIN_SERVICE_SECONDS: f64 = 50e-6;
 
 /// Most bursts find the link idle if so many …
-const MANY: f64 = 0.85;
+const MANY_WAITS_PART: f64 = 0.85;
 /// … of at least these …
-const MIN_HEADS: usize = 8;
+const MIN_FIRST_PACKETS: usize = 8;
 /// … wait for a smaller part of a packet's time than this, or no longer than hosts delay packets, in seconds.
-const MAX_IDLE_WAIT: f64 = 0.1;
+const MAX_IDLE_WAIT_PACKETS: f64 = 0.1;
 const HOST_DELAY_SECONDS: f64 = 5e-6;
 /// A long train that cross traffic shares the queue with arrives at less than this part of the capacity.
-const MAX_SHARED: f64 = 0.9;
+const MAX_SHARED_PART: f64 = 0.9;
 
 /// What a train was sent for.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Purpose {
+pub(super) enum TrainPurpose {
     /// The order of magnitude, from a few packets.
     Scout,
     /// Whether the rate falls for good: a token bucket.
     Long,
     /// Dispersion, by bursts of these shapes, in this order.
-    Bursts(Vec<Shape>),
+    Bursts(Vec<BurstShape>),
 }
 
 #[derive(Debug, Default)]
@@ -49,25 +49,25 @@ pub(super) struct Observations {
     pub(super) scouted: Option<f64>,
     /// The time between packets sent back to back, in seconds.
     pub(super) sending: f64,
-    epoch: Option<Epoch>,
+    epoch: Option<StampEpoch>,
     /// The change of rate in each long train, where there was one.
-    changes: Vec<Option<Change>>,
+    changes: Vec<Option<RateChange>>,
     /// Long trains as they arrived, …
     long_packets: Vec<Vec<PacketRecord>>,
     /// … and what they tell, behind what passed at once.
     pub(super) long_trains: Vec<LongTrain>,
     /// How many packets passed a small bucket at once, by every train of full-sized packets that tells, …
-    passed_at_once: Vec<AtOnce>,
+    passed_at_once: Vec<SmallBucket>,
     /// … and by enough of these.
-    pub(super) at_once: AtOnce,
+    pub(super) at_once: SmallBucket,
     /// Whether many packets of a long train overtook others.
     pub(super) is_disordered: bool,
     /// Bits of the last long train.
     pub(super) last_long: f64,
     /// Bursts as they arrived, …
-    burst_packets: Vec<(Shape, Vec<PacketRecord>)>,
+    burst_packets: Vec<(BurstShape, Vec<PacketRecord>)>,
     /// … and what they tell, behind what passed at once.
-    pub(super) bursts: Vec<Burst>,
+    pub(super) bursts: Vec<BurstSample>,
     pub(super) bursts_sent: usize,
     pub(super) burst_trains: u32,
 }
@@ -82,21 +82,21 @@ impl Observations {
     ///
     /// # Errors
     /// Too many of its packets or stamps are missing.
-    pub(super) fn add(&mut self, record: &TrainRecord, purpose: Purpose) -> Result<(), Rejection> {
+    pub(super) fn add_train(&mut self, record: &TrainRecord, purpose: TrainPurpose) -> Result<(), Rejection> {
         let epoch = match self.epoch {
             Some(epoch) => epoch,
-            None => *self.epoch.insert(Epoch::of(record).ok_or(Rejection::PacketsMissing)?),
+            None => *self.epoch.insert(StampEpoch::first_arrival(record).ok_or(Rejection::PacketsMissing)?),
         };
         match purpose {
-            Purpose::Scout => {
+            TrainPurpose::Scout => {
                 self.scouted = Some(burst::scouted_rate(&record.packets).ok_or(Rejection::PacketsMissing)?);
-                self.sending = burst::sending_pace(&record.packets);
+                self.sending = burst::sending_seconds_per_bit(&record.packets);
             }
-            Purpose::Long => self.add_long(record),
-            Purpose::Bursts(order) => self.add_bursts(record, order),
+            TrainPurpose::Long => self.add_long_train(record),
+            TrainPurpose::Bursts(order) => self.add_burst_train(record, order),
         }
         let known = self.long_trains.len() + self.bursts.len();
-        self.read_again(epoch);
+        self.reinterpret_bursts(epoch);
         let is_scout = self.long_packets.is_empty() && self.burst_packets.is_empty();
         if is_scout || self.long_trains.len() + self.bursts.len() > known {
             Ok(())
@@ -105,16 +105,16 @@ impl Observations {
         }
     }
 
-    fn add_long(&mut self, record: &TrainRecord) {
+    fn add_long_train(&mut self, record: &TrainRecord) {
         self.last_long = record.packets.iter().map(|packet| f64::from(packet.size) * 8.0).sum();
         let is_disordered = record.is_disordered();
         self.is_disordered |= is_disordered;
         // A scheduler that has flows wait for each other is no token bucket.
-        let change = shaping::change(&record.packets).filter(|_| !is_disordered);
+        let change = shaping::find_rate_change(&record.packets).filter(|_| !is_disordered);
         self.passed_at_once.push(match &change {
-            Some(change) if change.is_of_few_packets() => AtOnce::packets(change.packets),
-            Some(_) => AtOnce::NONE,
-            None => AtOnce::of(&record.packets),
+            Some(change) if change.is_small_bucket() => SmallBucket::from_packets(change.packets),
+            Some(_) => SmallBucket::NO_BUCKET,
+            None => SmallBucket::from_train(&record.packets),
         });
         self.changes.push(change);
         let mut packets = record.packets.clone();
@@ -124,14 +124,14 @@ impl Observations {
         self.long_packets.push(packets);
     }
 
-    fn add_bursts(&mut self, record: &TrainRecord, order: Vec<Shape>) {
+    fn add_burst_train(&mut self, record: &TrainRecord, order: Vec<BurstShape>) {
         self.burst_trains += 1;
         self.bursts_sent += order.len();
         let mut rest: &[PacketRecord] = &record.packets;
         for shape in order {
             let (packets, others) = rest.split_at((shape.packets as usize).min(rest.len()));
-            if shape.tells_at_once(self.max_packet) {
-                self.passed_at_once.push(AtOnce::of(packets));
+            if shape.shows_small_bucket(self.max_packet) {
+                self.passed_at_once.push(SmallBucket::from_train(packets));
             }
             self.burst_packets.push((shape, packets.to_vec()));
             rest = others;
@@ -139,12 +139,13 @@ impl Observations {
     }
 
     /// Reads all trains in the light of how many packets pass at once, which the last one may have shown.
-    fn read_again(&mut self, epoch: Epoch) {
-        let (at_once, full) = (AtOnce::of_most(&self.passed_at_once), self.max_packet);
+    fn reinterpret_bursts(&mut self, epoch: StampEpoch) {
+        let (at_once, full) = (SmallBucket::from_most_trains(&self.passed_at_once), self.max_packet);
         self.at_once = at_once;
-        self.long_trains = self.long_packets.iter().filter_map(|packets| LongTrain::read(packets, at_once)).collect();
-        let read = |(shape, packets): &(Shape, Vec<PacketRecord>)| {
-            Burst::read(*shape, packets, epoch, at_once.first_paced(shape.size, full))
+        self.long_trains =
+            self.long_packets.iter().filter_map(|packets| LongTrain::from_packets(packets, at_once)).collect();
+        let read = |(shape, packets): &(BurstShape, Vec<PacketRecord>)| {
+            BurstSample::from_packets(*shape, packets, epoch, at_once.first_paced(shape.size, full))
         };
         self.bursts = self.burst_packets.iter().filter_map(read).collect();
     }
@@ -152,20 +153,20 @@ impl Observations {
     /// A rough figure of the rate that the path sustains.
     pub(super) fn rough_rate(&self) -> Option<Rate> {
         let shaped = self.changes.iter().flatten().map(|change| change.rate).reduce(f64::min);
-        shaped.or_else(|| self.rate()).map(Rate::from_f64)
+        shaped.or_else(|| self.bits_per_second()).map(Rate::from_f64)
     }
 
     /// The rate to plan for, in bit/s: that of the first packets, unless long trains were slow without a bucket. Then these
     /// packets arrived too close together, because the receiver had been idle.
-    pub(super) fn rate(&self) -> Option<f64> {
-        let paced = self.long_trains.last().map(LongTrain::rate).filter(|_| self.at_once.is_some());
-        let slow = paced.or(self.slow().filter(|_| self.fullest().is_none()));
-        Some(slow.unwrap_or(self.scouted?).max(MIN_RATE))
+    pub(super) fn bits_per_second(&self) -> Option<f64> {
+        let paced = self.long_trains.last().map(LongTrain::rate).filter(|_| self.at_once.is_present());
+        let slow = paced.or(self.slowest_rate().filter(|_| self.fullest_change().is_none()));
+        Some(slow.unwrap_or(self.scouted?).max(MIN_BITS_PER_SECOND))
     }
 
     /// The rate of the last long train, if that is far below the one at which the first packets arrived.
-    pub(super) fn slow(&self) -> Option<f64> {
-        let last = self.long_trains.last().filter(|_| !self.at_once.is_some());
+    pub(super) fn slowest_rate(&self) -> Option<f64> {
+        let last = self.long_trains.last().filter(|_| !self.at_once.is_present());
         last.map(LongTrain::rate).filter(|&rate| self.scouted.is_some_and(|few| rate < few / 2.0))
     }
 
@@ -178,55 +179,55 @@ impl Observations {
     }
 
     /// Which part of the bursts found a packet of cross traffic on the link, by how long their first packets waited.
-    pub(super) fn waiting(&self) -> Option<f64> {
+    pub(super) fn waiting_fraction(&self) -> Option<f64> {
         let service = f64::from(self.max_packet) * 8.0 / self.fastest_burst()?;
         let samples = samples(&self.bursts);
         let heads =
             samples.iter().filter(|sample| sample.shape.size == self.max_packet).flat_map(|sample| &sample.bursts);
         let heads: Vec<f64> = heads.map(|burst| burst.head).collect();
         let least = quantile(&heads, 0.02)?;
-        let waited = |head: &&f64| (MIN_WAIT * service..MAX_WAIT * service).contains(&(**head - least));
+        let waited = |head: &&f64| (MIN_WAIT_PACKETS * service..MAX_WAIT_PACKETS * service).contains(&(**head - least));
         let count = heads.iter().filter(waited).count();
-        let part = if count < MIN_WAITS { 0.0 } else { count as f64 / heads.len() as f64 };
+        let part = if count < MIN_WAIT_COUNT { 0.0 } else { count as f64 / heads.len() as f64 };
         (service > MIN_SERVICE_SECONDS).then_some(part)
     }
 
     /// How many long trains were sent to look for a change.
-    pub(super) fn changes_sought(&self) -> usize {
+    pub(super) fn rate_changes_looked_for(&self) -> usize {
         self.changes.len()
     }
 
     /// How many long trains did not show this change again.
-    pub(super) fn failures_since(&self, change: Change) -> usize {
+    pub(super) fn failures_since(&self, change: RateChange) -> usize {
         self.changes.iter().rev().take_while(|&&other| other != Some(change)).count()
     }
 
     /// The change that showed the bucket at its fullest.
-    pub(super) fn fullest(&self) -> Option<Change> {
-        shaping::fullest(&self.believed())
+    pub(super) fn fullest_change(&self) -> Option<RateChange> {
+        shaping::fullest_change(&self.credible_changes())
     }
 
     /// The change that was seen again.
-    pub(super) fn reproduced(&self) -> Option<Change> {
-        shaping::reproduced(&self.believed())
+    pub(super) fn reproduced_change(&self) -> Option<RateChange> {
+        shaping::reproduced_change(&self.credible_changes())
     }
 
     /// The change that the outcome is to state, though it may have been seen only once.
-    pub(super) fn stated(&self) -> Option<Change> {
-        self.reproduced().or_else(|| shaping::confirmed(&self.believed(), &self.long_trains))
+    pub(super) fn confirmed_change(&self) -> Option<RateChange> {
+        self.reproduced_change().or_else(|| shaping::confirmed_change(&self.credible_changes(), &self.long_trains))
     }
 
     /// The changes, without those that the receiver caused.
-    pub(super) fn believed(&self) -> Vec<Option<Change>> {
-        let least = self.least_delay();
-        let late = |change: &Change| least.is_some_and(|least| change.is_lateness(least));
+    pub(super) fn credible_changes(&self) -> Vec<Option<RateChange>> {
+        let least = self.min_delay();
+        let late = |change: &RateChange| least.is_some_and(|least| change.is_lateness(least));
         self.changes.iter().map(|change| change.filter(|change| !late(change))).collect()
     }
 
     /// The least delay of the first packets of bursts of the largest packets, in seconds, plus the clocks' unknown offset; a
     /// few may have been stamped late.
-    fn least_delay(&self) -> Option<f64> {
-        let heads = self.heads();
+    fn min_delay(&self) -> Option<f64> {
+        let heads = self.first_packet_waits();
         Some(self.epoch?.delay().as_secs_f64() + quantile(&heads, 0.05)?)
     }
 
@@ -234,45 +235,45 @@ impl Observations {
     ///
     /// # Errors
     /// Why there is no result.
-    pub(super) fn read(&self, seed: u64) -> Result<Reading, Refusal> {
-        let trains: &[LongTrain] = if self.reproduced().is_some() { &[] } else { &self.long_trains };
-        let least = self.least_delay().unwrap_or(f64::INFINITY);
-        let long: Vec<LongRate> = trains.iter().map(|train| train.rates(least)).collect();
-        let reading = filter::read(&self.bursts, &long, seed)?;
-        match self.at_once.is_some() && self.may_take_turns(reading.value()) {
-            true if self.tells_turns() => Err(Refusal::FewAtOnce),
+    pub(super) fn estimate_capacity(&self, seed: u64) -> Result<CapacityEstimate, Refusal> {
+        let trains: &[LongTrain] = if self.reproduced_change().is_some() { &[] } else { &self.long_trains };
+        let least = self.min_delay().unwrap_or(f64::INFINITY);
+        let long: Vec<LongRate> = trains.iter().map(|train| train.rate_range(least)).collect();
+        let reading = filter::estimate_capacity(&self.bursts, &long, seed)?;
+        match self.at_once.is_present() && self.may_be_round_robin(reading.value()) {
+            true if self.shows_round_robin() => Err(Refusal::FewAtOnce),
             true => Err(Refusal::TooFew),
             false => Ok(reading),
         }
     }
 
     /// Whether there are enough bursts to see if others' packets are there all the time.
-    pub(super) fn tells_turns(&self) -> bool {
-        self.all_heads().len() >= MIN_HEADS
+    pub(super) fn shows_round_robin(&self) -> bool {
+        self.all_first_packet_waits().len() >= MIN_FIRST_PACKETS
     }
 
     /// How long the first packets of bursts of full packets took, in seconds up to a constant.
-    fn heads(&self) -> Vec<f64> {
+    fn first_packet_waits(&self) -> Vec<f64> {
         let full = self.bursts.iter().filter(|burst| burst.shape.size == self.max_packet);
         full.map(|burst| burst.head).collect()
     }
 
     /// The same of the long trains, too.
-    fn all_heads(&self) -> Vec<f64> {
+    fn all_first_packet_waits(&self) -> Vec<f64> {
         let epoch = self.epoch.map_or(0.0, |epoch| epoch.delay().as_secs_f64());
         let long = self.long_trains.iter().map(|train| train.delay() - epoch);
-        self.heads().into_iter().chain(long).collect()
+        self.first_packet_waits().into_iter().chain(long).collect()
     }
 
     /// Whether packets behind the first few may come at this rate because they are served in turn with those of other flows that are
     /// there all the time, and not because of a small bucket. These would have the bursts' first packets wait, and leave a long train
     /// no less than a burst.
-    pub(super) fn may_take_turns(&self, rate: f64) -> bool {
-        let heads = self.all_heads();
-        let wait = quantile(&heads, MANY).zip(quantile(&heads, 0.02)).map(|(many, least)| many - least);
+    pub(super) fn may_be_round_robin(&self, rate: f64) -> bool {
+        let heads = self.all_first_packet_waits();
+        let wait = quantile(&heads, MANY_WAITS_PART).zip(quantile(&heads, 0.02)).map(|(many, least)| many - least);
         let service = f64::from(self.max_packet) * 8.0 / rate;
-        let is_idle =
-            self.tells_turns() && wait.is_some_and(|wait| wait < (MAX_IDLE_WAIT * service).max(HOST_DELAY_SECONDS));
-        !is_idle && self.long_trains.iter().all(|train| train.rate() > MAX_SHARED * rate)
+        let is_idle = self.shows_round_robin()
+            && wait.is_some_and(|wait| wait < (MAX_IDLE_WAIT_PACKETS * service).max(HOST_DELAY_SECONDS));
+        !is_idle && self.long_trains.iter().all(|train| train.rate() > MAX_SHARED_PART * rate)
     }
 }

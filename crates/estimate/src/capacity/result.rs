@@ -1,6 +1,6 @@
 //! What was found of a path's capacity, and of a token bucket on it.
 
-use crate::bound::{Bound, Limit};
+use crate::bound::{Bound, BoundKind};
 use crate::method::{Outcome, Rejection};
 use kumade_probe_train::Estimate;
 use kumade_units::Rate;
@@ -77,11 +77,11 @@ impl Shaping {
 }
 
 /// A value above this part of what a sender can send at most is not believed on a faster path.
-const MAX_OF_SENDER: f64 = 0.5;
+const MAX_PART_OF_SENDING_RATE: f64 = 0.5;
 /// The same where trains were sent in bursts, whose preload shows how queues grow.
-const MAX_OF_BURSTS: f64 = 0.8;
+const MAX_PART_OF_BURST_RATE: f64 = 0.8;
 /// Two ways to look at one link may differ by this part.
-const TOLERANCE: f64 = 0.03;
+const TOLERANCE_PART: f64 = 0.03;
 
 impl Capacity {
     /// What is known of a token bucket: nothing where there is no value.
@@ -98,22 +98,22 @@ impl Capacity {
     /// lower bound in place of a value that is not far below what the sender can send, where the path is faster than that: trains
     /// then do not show how queues grow. `bursts` is how fast the sender could send packets in bursts, if it did: then the lower bound,
     /// which is of packets sent one by one, says nothing of what it can send.
-    pub fn refute(&self, outcome: Outcome, bursts: Option<Rate>) -> Outcome {
-        let is_below = |found: Estimate<Rate>, rate: Rate| found.high.as_f64() < MAX_OF_BURSTS * rate.as_f64();
+    pub fn refuse_above_capacity(&self, outcome: Outcome, bursts: Option<Rate>) -> Outcome {
+        let is_below = |found: Estimate<Rate>, rate: Rate| found.high.as_f64() < MAX_PART_OF_BURST_RATE * rate.as_f64();
         let is_in_reach = outcome.available.zip(bursts).is_some_and(|(found, rate)| is_below(found, rate));
         let fastest = self.at_least.filter(|_| self.is_sender_limited && !is_in_reach);
         if let Some((fastest, found)) = fastest.zip(outcome.available)
-            && found.high.as_f64() > MAX_OF_SENDER * fastest.as_f64()
+            && found.high.as_f64() > MAX_PART_OF_SENDING_RATE * fastest.as_f64()
         {
             let reason =
                 format!("sender-limited: the path is faster than this host sends, and carries {fastest} at least");
-            let bound = Some(Bound::AtLeast(found.low, Limit::Sender));
+            let bound = Some(Bound::AtLeast(found.low, BoundKind::Sender));
             return Outcome { available: None, bound, reason: Some(reason.into()), spread: None, ..outcome };
         }
         let found = outcome.available.map(|found| (found.low, found.value));
-        let bound = outcome.bound.and_then(|bound| bound.at_least()).map(|rate| (rate, rate));
+        let bound = outcome.bound.and_then(|bound| bound.lower_bound()).map(|rate| (rate, rate));
         match (&self.bottleneck, found.or(bound)) {
-            (Some(capacity), Some((low, found))) if low.as_f64() > capacity.high.as_f64() * (1.0 + TOLERANCE) => {
+            (Some(capacity), Some((low, found))) if low.as_f64() > capacity.high.as_f64() * (1.0 + TOLERANCE_PART) => {
                 let capacity = capacity.value;
                 let reason = format!("{found} seemed available, though the narrow link carries {capacity} at most");
                 Outcome { available: None, bound: None, reason: Some(reason.into()), spread: None, ..outcome }
@@ -168,26 +168,26 @@ mod tests {
             trains_rejected: BTreeMap::new(),
         };
         for possible in [outcome(rates(20, 30)), outcome(rates(50, 80)), outcome(rates(53, 55))] {
-            assert_eq!(capacity.refute(possible.clone(), None), possible);
+            assert_eq!(capacity.refuse_above_capacity(possible.clone(), None), possible);
         }
-        let refuted = capacity.refute(outcome(rates(56, 64)), None);
+        let refuted = capacity.refuse_above_capacity(outcome(rates(56, 64)), None);
         assert_eq!((refuted.available, refuted.spread), (None, None));
         let reason = "60 Mbit/s seemed available, though the narrow link carries 50 Mbit/s at most";
         assert_eq!(refuted.reason.as_deref(), Some(reason));
         let bounded = |rate| Outcome {
             available: None,
-            bound: Some(Bound::AtLeast(Rate::from_mbit(rate), Limit::Sender)),
+            bound: Some(Bound::AtLeast(Rate::from_mbit(rate), BoundKind::Sender)),
             ..outcome(rates(1, 2))
         };
-        assert_eq!(capacity.refute(bounded(50), None), bounded(50));
-        assert_eq!(capacity.refute(bounded(60), None).bound, None);
+        assert_eq!(capacity.refuse_above_capacity(bounded(50), None), bounded(50));
+        assert_eq!(capacity.refuse_above_capacity(bounded(60), None).bound, None);
         let unknown = Capacity { bottleneck: None, reason: Some("lost".into()), ..capacity };
-        assert!(unknown.refute(outcome(rates(56, 64)), None).available.is_some());
+        assert!(unknown.refuse_above_capacity(outcome(rates(56, 64)), None).available.is_some());
         let at_least = Some(Rate::from_mbit(100));
         let faster = Capacity { at_least, is_sender_limited: true, ..unknown };
-        let refuted = faster.refute(outcome(rates(56, 64)), None);
-        assert_eq!(refuted.bound, Some(Bound::AtLeast(Rate::from_mbit(56), Limit::Sender)));
+        let refuted = faster.refuse_above_capacity(outcome(rates(56, 64)), None);
+        assert_eq!(refuted.bound, Some(Bound::AtLeast(Rate::from_mbit(56), BoundKind::Sender)));
         assert!(refuted.available.is_none() && refuted.reason.unwrap().contains("carries 100 Mbit/s at least"));
-        assert!(faster.refute(outcome(rates(40, 48)), None).available.is_some());
+        assert!(faster.refuse_above_capacity(outcome(rates(40, 48)), None).available.is_some());
     }
 }

@@ -1,7 +1,7 @@
 //! Bursts of one shape, and those of them that were not delayed.
 
-use super::burst::Burst;
-use super::shape::Shape;
+use super::burst::BurstSample;
+use super::shape::BurstShape;
 use crate::fit::lower_hull;
 use crate::stats::{mean, quantile, random};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,32 +31,32 @@ const MIN_BURSTS_PER_LATE_ONE: usize = 12;
 const MIN_SETTLED_BURSTS: usize = 8;
 
 /// One shape's bursts, with what the clocks gained removed.
-pub(super) struct Sample {
-    pub(super) shape: Shape,
-    pub(super) bursts: Vec<Burst>,
-    pub(super) undelayed: Undelayed,
+pub(super) struct SizeSample {
+    pub(super) shape: BurstShape,
+    pub(super) bursts: Vec<BurstSample>,
+    pub(super) undelayed: UndelayedBursts,
 }
 
 /// Bursts by their shape; shapes of which there is only one burst are left out.
-pub(super) fn samples(bursts: &[Burst]) -> Vec<Sample> {
+pub(super) fn samples(bursts: &[BurstSample]) -> Vec<SizeSample> {
     let bursts = without_late_stamps(bursts);
     let skew = skew(&bursts);
-    let mut shapes: BTreeMap<Shape, Vec<Burst>> = BTreeMap::new();
+    let mut shapes: BTreeMap<BurstShape, Vec<BurstSample>> = BTreeMap::new();
     for burst in bursts {
         let gained = skew * burst.sent;
         let burst =
-            Burst { head: burst.head - gained, first: burst.first - gained, last: burst.last - gained, ..burst };
+            BurstSample { head: burst.head - gained, first: burst.first - gained, last: burst.last - gained, ..burst };
         shapes.entry(burst.shape).or_default().push(burst);
     }
-    let sample = |(shape, bursts): (Shape, Vec<Burst>)| {
-        (bursts.len() >= 2).then(|| Sample { shape, undelayed: Undelayed::of(&bursts), bursts })
+    let sample = |(shape, bursts): (BurstShape, Vec<BurstSample>)| {
+        (bursts.len() >= 2).then(|| SizeSample { shape, undelayed: UndelayedBursts::select(&bursts), bursts })
     };
     shapes.into_iter().filter_map(sample).collect()
 }
 
 /// Without the few whose first packet seems to have arrived far sooner than nearly all: a host scheduling delay of the
 /// sender, which stamped it late.
-fn without_late_stamps(bursts: &[Burst]) -> Vec<Burst> {
+fn without_late_stamps(bursts: &[BurstSample]) -> Vec<BurstSample> {
     let sizes: BTreeSet<u32> = bursts.iter().map(|burst| burst.shape.size).collect();
     let kept = |size| {
         let of_size = || bursts.iter().filter(move |burst| burst.shape.size == size);
@@ -72,7 +72,7 @@ fn without_late_stamps(bursts: &[Burst]) -> Vec<Burst> {
 
 /// How much faster the receiver's clock runs: the slope, in the middle of the time, of the line below all first packets'
 /// delays (Moon, Skelly, Towsley).
-fn skew(bursts: &[Burst]) -> f64 {
+fn skew(bursts: &[BurstSample]) -> f64 {
     let Some(largest) = bursts.iter().map(|burst| burst.shape.size).max() else { return 0.0 };
     let firsts = bursts.iter().filter(|burst| burst.shape.size == largest);
     let mut points: Vec<(f64, f64)> = firsts.map(|burst| (burst.sent, burst.head)).collect();
@@ -86,13 +86,13 @@ fn skew(bursts: &[Burst]) -> f64 {
 }
 
 /// As many of the bursts, chosen at random.
-pub(super) fn resampled(bursts: &[Burst], state: &mut u64) -> Vec<Burst> {
+pub(super) fn resample(bursts: &[BurstSample], state: &mut u64) -> Vec<BurstSample> {
     (0..bursts.len()).map(|_| bursts[(random(state) * bursts.len() as f64) as usize]).collect()
 }
 
 /// Means over the bursts that nothing delayed, in seconds.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Undelayed {
+pub(super) struct UndelayedBursts {
     /// In bit/s.
     pub(super) rate: f64,
     pub(super) dispersion: f64,
@@ -104,12 +104,12 @@ pub(super) struct Undelayed {
     pub(super) even: bool,
 }
 
-impl Undelayed {
-    pub(super) fn of(bursts: &[Burst]) -> Self {
-        let undelayed = undelayed(bursts);
-        let mean_of = |of: fn(&Burst) -> f64| mean(&undelayed.iter().map(of).collect::<Vec<_>>());
-        let dispersion = mean_of(Burst::dispersion).max(1e-9);
-        Undelayed {
+impl UndelayedBursts {
+    pub(super) fn select(bursts: &[BurstSample]) -> Self {
+        let undelayed = undelayed_bursts(bursts);
+        let mean_of = |of: fn(&BurstSample) -> f64| mean(&undelayed.iter().map(of).collect::<Vec<_>>());
+        let dispersion = mean_of(BurstSample::dispersion).max(1e-9);
+        UndelayedBursts {
             rate: mean_of(|burst| burst.bits) / dispersion,
             dispersion,
             delay: mean_of(|burst| burst.head),
@@ -121,10 +121,10 @@ impl Undelayed {
 
 /// Those whose packets arrived at even intervals, or all where that is rare; and of these the ones with the least sum of
 /// the first and last packets' delays, to within the accuracy of the stamps.
-fn undelayed(bursts: &[Burst]) -> Vec<Burst> {
+fn undelayed_bursts(bursts: &[BurstSample]) -> Vec<BurstSample> {
     let even = bursts.iter().filter(|burst| is_even(burst)).count() * MAX_BURSTS_PER_EVEN_ONE >= bursts.len();
     let candidates = || bursts.iter().filter(|burst| is_even(burst) || !even);
-    let sum = |burst: &Burst| burst.first + burst.last;
+    let sum = |burst: &BurstSample| burst.first + burst.last;
     let Some(least) = candidates().min_by(|a, b| sum(a).total_cmp(&sum(b))) else { return Vec::new() };
     let most = sum(least) + STAMP_SCATTER_SECONDS.max(MAX_EQUAL_DIFFERENCE * least.dispersion());
     candidates().filter(|burst| sum(burst) <= most).copied().collect()
@@ -132,29 +132,29 @@ fn undelayed(bursts: &[Burst]) -> Vec<Burst> {
 
 /// Whether packets arrived at intervals as even as without cross traffic, and not closer together than they were sent, as
 /// they do when the receiving host was idle.
-fn is_even(burst: &Burst) -> bool {
+fn is_even(burst: &BurstSample) -> bool {
     let even =
         burst.unevenness < STAMP_SCATTER_SECONDS.max(MAX_EVEN_DIFFERENCE * burst.dispersion() / f64::from(burst.gaps));
     even && burst.dispersion() > MIN_DISPERSION_RATIO * burst.sending
 }
 
-impl Sample {
+impl SizeSample {
     /// From one arrival to the next where nothing delayed them, in seconds.
-    pub(super) fn step(&self) -> f64 {
+    pub(super) fn mean_step_seconds(&self) -> f64 {
         self.undelayed.dispersion / self.bursts.first().map_or(1.0, |burst| f64::from(burst.gaps))
     }
 
     /// Whether there are many bursts, or most of them were as long as those that were undelayed.
-    pub(super) fn settled(&self) -> bool {
+    pub(super) fn has_settled(&self) -> bool {
         let dispersion = self.undelayed.dispersion;
-        let equal = |burst: &&Burst| {
+        let equal = |burst: &&BurstSample| {
             (burst.dispersion() - dispersion).abs() < STAMP_SCATTER_SECONDS.max(MAX_EQUAL_DIFFERENCE * dispersion)
         };
         self.bursts.len() >= MIN_SETTLED_BURSTS || self.bursts.iter().filter(equal).count() * 3 >= self.bursts.len() * 2
     }
 
     /// Without those that a host held back for long.
-    pub(super) fn plausible(&self) -> impl Iterator<Item = Burst> {
+    pub(super) fn plausible_bursts(&self) -> impl Iterator<Item = BurstSample> {
         let usual = self.undelayed.dispersion;
         self.bursts
             .iter()

@@ -11,33 +11,33 @@ const MIN_GAPS_BEFORE: usize = 2;
 /// … and behind it.
 const MIN_GAPS_AFTER: usize = 5;
 /// The rate must fall by at least this factor.
-const MIN_FALL: f64 = 1.3;
+const MIN_RATE_DROP_RATIO: f64 = 1.3;
 /// By a smaller factor it may also fall behind a link that is hardly faster than the one before it, which cross traffic
 /// fills.
-const SLIGHT_FALL: f64 = 1.9;
+const SLIGHT_RATE_DROP_RATIO: f64 = 1.9;
 /// By a larger factor it falls behind a token bucket only.
-const DEEP_FALL: f64 = 5.0;
+const DEEP_RATE_DROP_RATIO: f64 = 5.0;
 /// A first packet that is late by this part of the time in which the bucket fills looks like a bucket.
-const MAX_LATENESS: f64 = 0.5;
+const MAX_LATENESS_PART: f64 = 0.5;
 /// The gaps before and behind must differ by this many standard errors.
 const MIN_STANDARD_ERRORS: f64 = 6.0;
 /// Two trains show the same bucket if the bursts differ by less than this part …
-const SAME_BURST: f64 = 0.15;
+const SAME_BURST_PART: f64 = 0.15;
 /// … or by this many bits, which cross traffic may have used …
 const CROSS_TRAFFIC_BITS: f64 = 24_000.0;
 /// … if the rate differs by less than this, and by less than this otherwise.
-const NEARLY_SAME_RATE: f64 = 0.01;
+const NEARLY_SAME_RATE_PART: f64 = 0.01;
 /// … and the rate by less than this.
-const SAME_RATE: f64 = 0.05;
+const SAME_RATE_PART: f64 = 0.05;
 
 /// A smaller burst may also be that of a flow which waits for its turn from the second or third packet on, in bits.
-const FEW_PACKETS_BITS: f64 = 42_000.0;
+const SMALL_BUCKET_BITS: f64 = 42_000.0;
 /// Where the rate falls by a smaller factor, two or three flows may be served in turn, whose packets others often miss by chance.
-const MIN_FALL_OF_FEW: f64 = 4.0;
+const MIN_SMALL_BUCKET_RATE_DROP_RATIO: f64 = 4.0;
 
 /// A change of the rate within a train.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Change {
+pub(crate) struct RateChange {
     /// Packets before it.
     pub(crate) packets: u32,
     /// From there on, in bit/s.
@@ -50,48 +50,48 @@ pub(crate) struct Change {
     delay: f64,
 }
 
-impl Change {
+impl RateChange {
     /// Whether cross traffic may be the cause.
     pub(crate) fn is_slight(&self) -> bool {
-        self.fall < SLIGHT_FALL
+        self.fall < SLIGHT_RATE_DROP_RATIO
     }
 
     /// Whether it looks like a bucket of a few packets, or a queue in which many flows are served in turn.
-    pub(super) fn is_of_few_packets(&self) -> bool {
-        self.burst < FEW_PACKETS_BITS && self.fall > MIN_FALL_OF_FEW
+    pub(super) fn is_small_bucket(&self) -> bool {
+        self.burst < SMALL_BUCKET_BITS && self.fall > MIN_SMALL_BUCKET_RATE_DROP_RATIO
     }
 
     /// Whether the train's first packet was so much later than the path's least delay of `least` seconds that the packets
     /// which look like a bucket's burst arrived while the receiving host was idle, and were stamped all at once.
     pub(super) fn is_lateness(&self, least: f64) -> bool {
-        self.delay - least > MAX_LATENESS * self.burst / self.rate
+        self.delay - least > MAX_LATENESS_PART * self.burst / self.rate
     }
 }
 
 /// From one packet to the next; times in seconds per bit of the second.
 #[derive(Debug, Clone, Copy)]
-struct Gap {
+struct ArrivalGap {
     bits: f64,
     sent: f64,
     received: f64,
 }
 
 /// The change in this train, if there is a clear one.
-pub(crate) fn change(packets: &[PacketRecord]) -> Option<Change> {
-    let gaps = gaps(packets);
-    let split = split(&gaps)?;
+pub(crate) fn find_rate_change(packets: &[PacketRecord]) -> Option<RateChange> {
+    let gaps = arrival_gaps(packets);
+    let split = split_gaps(&gaps)?;
     let (before, after) = gaps.split_at(split);
-    let pace = |part: &[Gap]| part.iter().map(|gap| gap.received / gap.bits).collect::<Vec<_>>();
+    let pace = |part: &[ArrivalGap]| part.iter().map(|gap| gap.received / gap.bits).collect::<Vec<_>>();
     let (early, late) = (pace(before), pace(after));
     let error = |part: &[f64]| standard_deviation(part).powi(2) / part.len() as f64;
     let clear = mean(&late) - mean(&early) > MIN_STANDARD_ERRORS * (error(&early) + error(&late)).sqrt();
     let fall = median(&late)? / median(&early)?.max(1e-12);
     // The packet at the change waited for a part of its tokens only.
-    let total = |of: fn(&Gap) -> f64| after[1..].iter().map(of).sum::<f64>();
+    let total = |of: fn(&ArrivalGap) -> f64| after[1..].iter().map(of).sum::<f64>();
     let received = total(|gap| gap.received);
     // Else it was the sender that became slower.
     let queued = received > 1.1 * total(|gap| gap.sent);
-    if !(clear && fall > MIN_FALL && queued && received > 0.0) {
+    if !(clear && fall > MIN_RATE_DROP_RATIO && queued && received > 0.0) {
         return None;
     }
     let rate = sustained_rate(&after[1..]);
@@ -104,21 +104,21 @@ pub(crate) fn change(packets: &[PacketRecord]) -> Option<Change> {
     }
     let burst = median(&beyond[split..])?;
     let delay = first_delay(packets)?;
-    (burst > first).then_some(Change { packets: split as u32 + 1, rate, fall, burst, delay })
+    (burst > first).then_some(RateChange { packets: split as u32 + 1, rate, fall, burst, delay })
 }
 
 /// The rate of these gaps: of those that are about as long as most of them, if there are such, since the rest may contain
 /// cross traffic.
-fn sustained_rate(gaps: &[Gap]) -> f64 {
-    let pace = |gap: &Gap| gap.received / gap.bits;
+fn sustained_rate(gaps: &[ArrivalGap]) -> f64 {
+    let pace = |gap: &ArrivalGap| gap.received / gap.bits;
     let usual = median(&gaps.iter().map(pace).collect::<Vec<_>>()).unwrap_or(0.0);
-    let alike: Vec<&Gap> = gaps.iter().filter(|gap| (0.8..1.25).contains(&(pace(gap) / usual))).collect();
+    let alike: Vec<&ArrivalGap> = gaps.iter().filter(|gap| (0.8..1.25).contains(&(pace(gap) / usual))).collect();
     let counted = if alike.len() * 2 > gaps.len() { alike } else { gaps.iter().collect() };
     counted.iter().map(|gap| gap.bits).sum::<f64>() / counted.iter().map(|gap| gap.received).sum::<f64>()
 }
 
 /// Where the gaps' paces are best told apart by two means.
-fn split(gaps: &[Gap]) -> Option<usize> {
+fn split_gaps(gaps: &[ArrivalGap]) -> Option<usize> {
     let pace: Vec<f64> = gaps.iter().map(|gap| gap.received / gap.bits).collect();
     let total: f64 = pace.iter().sum();
     let last = pace.len().checked_sub(MIN_GAPS_AFTER)?;
@@ -136,11 +136,11 @@ fn split(gaps: &[Gap]) -> Option<usize> {
 }
 
 /// Between packets of which none is missing: of those around a lost one it is not known what passed between them.
-fn gaps(packets: &[PacketRecord]) -> Vec<Gap> {
+fn arrival_gaps(packets: &[PacketRecord]) -> Vec<ArrivalGap> {
     let between = |pair: &[PacketRecord]| {
         let (sent, received) = (pair[1].sent? - pair[0].sent?, pair[1].received? - pair[0].received?);
         let (sent, received) = (sent.as_secs_f64(), received.as_secs_f64());
-        let gap = Gap { bits: f64::from(pair[1].size) * 8.0, sent, received };
+        let gap = ArrivalGap { bits: f64::from(pair[1].size) * 8.0, sent, received };
         (sent >= 0.0 && received >= 0.0 && pair[1].size > 0).then_some(gap)
     };
     packets.windows(2).filter_map(between).collect()
@@ -148,10 +148,10 @@ fn gaps(packets: &[PacketRecord]) -> Vec<Gap> {
 
 /// The mean of the changes that are the same, if there are two or more, or three where the rate falls by little; a queue
 /// filled by cross traffic does not empty at the same byte again.
-pub(crate) fn reproduced(changes: &[Option<Change>]) -> Option<Change> {
-    let same = alike(changes);
-    let mean_of = |of: fn(&Change) -> f64| mean(&same.iter().map(of).collect::<Vec<_>>());
-    let mean_change = Change {
+pub(crate) fn reproduced_change(changes: &[Option<RateChange>]) -> Option<RateChange> {
+    let same = similar_changes(changes);
+    let mean_of = |of: fn(&RateChange) -> f64| mean(&same.iter().map(of).collect::<Vec<_>>());
+    let mean_change = RateChange {
         packets: same.iter().map(|change| change.packets).min().unwrap_or(0),
         rate: mean_of(|change| change.rate),
         fall: mean_of(|change| change.fall),
@@ -163,28 +163,29 @@ pub(crate) fn reproduced(changes: &[Option<Change>]) -> Option<Change> {
 
 /// The change by which the rate fell so far, if a later train arrived at that rate as a whole: the bucket was still empty. For
 /// where nothing better can be had, since the bucket may be larger than it was full.
-pub(super) fn confirmed(changes: &[Option<Change>], long: &[LongTrain]) -> Option<Change> {
-    let fullest = fullest(changes)?;
-    let whole = long.iter().any(|train| close(train.rate(), fullest.rate, SAME_RATE));
-    (fullest.fall > DEEP_FALL && whole).then_some(fullest)
+pub(super) fn confirmed_change(changes: &[Option<RateChange>], long: &[LongTrain]) -> Option<RateChange> {
+    let fullest = fullest_change(changes)?;
+    let whole = long.iter().any(|train| are_close(train.rate(), fullest.rate, SAME_RATE_PART));
+    (fullest.fall > DEEP_RATE_DROP_RATIO && whole).then_some(fullest)
 }
 
 /// The change that showed the bucket at its fullest: cross traffic may have used part of it before.
-pub(super) fn fullest(changes: &[Option<Change>]) -> Option<Change> {
+pub(super) fn fullest_change(changes: &[Option<RateChange>]) -> Option<RateChange> {
     changes.iter().flatten().max_by(|a, b| a.burst.total_cmp(&b.burst)).copied()
 }
 
-fn close(a: f64, b: f64, part: f64) -> bool {
+fn are_close(a: f64, b: f64, part: f64) -> bool {
     (a - b).abs() <= part * a.max(b)
 }
 
-fn alike(changes: &[Option<Change>]) -> Vec<Change> {
+fn similar_changes(changes: &[Option<RateChange>]) -> Vec<RateChange> {
     let found = || changes.iter().flatten();
-    let like = |one: &Change| {
-        let same = |other: &&Change| {
-            let near =
-                (one.burst - other.burst).abs() <= CROSS_TRAFFIC_BITS && close(one.rate, other.rate, NEARLY_SAME_RATE);
-            close(one.rate, other.rate, SAME_RATE) && (near || close(one.burst, other.burst, SAME_BURST))
+    let like = |one: &RateChange| {
+        let same = |other: &&RateChange| {
+            let near = (one.burst - other.burst).abs() <= CROSS_TRAFFIC_BITS
+                && are_close(one.rate, other.rate, NEARLY_SAME_RATE_PART);
+            are_close(one.rate, other.rate, SAME_RATE_PART)
+                && (near || are_close(one.burst, other.burst, SAME_BURST_PART))
         };
         found().filter(same).copied().collect::<Vec<_>>()
     };
@@ -192,12 +193,16 @@ fn alike(changes: &[Option<Change>]) -> Vec<Change> {
 }
 
 /// In the words of the result.
-pub(crate) fn shaper(mean_change: &Change, changes: &[Option<Change>], peak_rate: Option<Estimate<Rate>>) -> Shaper {
-    let same = alike(changes);
+pub(crate) fn shaper_estimate(
+    mean_change: &RateChange,
+    changes: &[Option<RateChange>],
+    peak_rate: Option<Estimate<Rate>>,
+) -> Shaper {
+    let same = similar_changes(changes);
     let same = if same.len() < 2 { vec![*mean_change] } else { same };
     let [rate_margin, burst_margin] = [
-        margin(&same.iter().map(|change| change.rate).collect::<Vec<_>>(), 0.002 * mean_change.rate),
-        margin(&same.iter().map(|change| change.burst).collect::<Vec<_>>(), 0.01 * mean_change.burst),
+        confidence_margin(&same.iter().map(|change| change.rate).collect::<Vec<_>>(), 0.002 * mean_change.rate),
+        confidence_margin(&same.iter().map(|change| change.burst).collect::<Vec<_>>(), 0.01 * mean_change.burst),
     ];
     let rate = [0.0, -1.0, 1.0].map(|sign| Rate::from_f64(mean_change.rate + sign * rate_margin));
     let burst = [0.0, -1.0, 1.0].map(|sign| ((mean_change.burst + sign * burst_margin) / 8.0).round().max(0.0) as u64);
@@ -209,7 +214,7 @@ pub(crate) fn shaper(mean_change: &Change, changes: &[Option<Change>], peak_rate
 }
 
 /// Half of the 95 % interval of the mean, at least this.
-fn margin(values: &[f64], least: f64) -> f64 {
+fn confidence_margin(values: &[f64], least: f64) -> f64 {
     let widest = quantile(values, 1.0).unwrap_or(0.0) - quantile(values, 0.0).unwrap_or(0.0);
     let scatter = student_t_95(values.len()) * standard_deviation(values) / (values.len() as f64).sqrt();
     scatter.min(widest.max(least)).max(least)
@@ -241,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_bucket_is_what_passed_in_excess_of_the_sustained_rate() {
-        let change = change(&shaped()).unwrap();
+        let change = find_rate_change(&shaped()).unwrap();
         assert_eq!(change.packets, 7);
         assert!((change.rate - 10e6).abs() < 1e3, "{change:?}");
         // The eighth came 1.2 ms after the first, as if the bucket had been empty at the seventh.
@@ -253,7 +258,7 @@ mod tests {
         let mut packets = shaped();
         packets[15].received = None;
         packets[22].received = None;
-        assert!((change(&packets).unwrap().rate - 10e6).abs() < 1e3);
+        assert!((find_rate_change(&packets).unwrap().rate - 10e6).abs() < 1e3);
     }
 
     #[test]
@@ -264,18 +269,18 @@ mod tests {
             came += if n % 3 == 0 || (n > 30 && n % 2 == 0) { 240.0 } else { 120.0 };
             came
         });
-        assert_eq!(change(&train(busy)), None);
+        assert_eq!(find_rate_change(&train(busy)), None);
         let mut slow = shaped();
         slow.iter_mut().for_each(|packet| packet.sent = packet.received);
-        assert_eq!(change(&slow), None);
+        assert_eq!(find_rate_change(&slow), None);
     }
 
     #[test]
     fn a_change_counts_when_it_comes_back_at_the_same_byte() {
-        let change = |burst, rate| Some(Change { packets: 7, rate, fall: 100.0, burst, delay: 0.0 });
-        assert_eq!(reproduced(&[change(80e3, 10e6)]), None);
-        assert_eq!(reproduced(&[change(80e3, 10e6), change(30e3, 10e6), change(80e3, 7e6)]), None);
-        let found = reproduced(&[change(30e3, 10e6), change(80e3, 10e6), None, change(84e3, 10.1e6)]).unwrap();
+        let change = |burst, rate| Some(RateChange { packets: 7, rate, fall: 100.0, burst, delay: 0.0 });
+        assert_eq!(reproduced_change(&[change(80e3, 10e6)]), None);
+        assert_eq!(reproduced_change(&[change(80e3, 10e6), change(30e3, 10e6), change(80e3, 7e6)]), None);
+        let found = reproduced_change(&[change(30e3, 10e6), change(80e3, 10e6), None, change(84e3, 10.1e6)]).unwrap();
         assert_eq!((found.burst, found.rate), (82e3, 10.05e6));
     }
 }

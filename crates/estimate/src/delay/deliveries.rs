@@ -22,7 +22,7 @@ pub struct Deliveries {
 impl Deliveries {
     /// Of a stream of `sent` packets, numbered from zero, and its arrivals in the order in which they came: each with
     /// its number and whether it came after the deadline. Numbers that were never sent are passed over.
-    pub fn of(sent: u32, arrivals: impl IntoIterator<Item = (u32, bool)>) -> Self {
+    pub fn from_arrivals(sent: u32, arrivals: impl IntoIterator<Item = (u32, bool)>) -> Self {
         let mut counts = Deliveries { sent, ..Deliveries::default() };
         let mut seen = vec![false; sent as usize];
         // The packets that came later than all before them, by place of arrival and number: both grow.
@@ -54,7 +54,7 @@ impl Deliveries {
     }
 
     /// Takes in what became of another stream in the same direction.
-    pub fn add(&mut self, other: Deliveries) {
+    pub fn add_counts(&mut self, other: Deliveries) {
         self.sent += other.sent;
         self.arrived += other.arrived;
         self.late += other.late;
@@ -67,11 +67,11 @@ impl Deliveries {
     /// Packets that never arrived, as a part of those sent, with Wilson's 95 % interval of what the path loses in the long
     /// run (JASA 22, 1927): as if each packet were lost by itself; anything from 0 to 1 where none was sent.
     pub fn loss_ratio(&self) -> Estimate<f64> {
-        const DEVIATIONS: f64 = 1.959_964;
-        let square = DEVIATIONS * DEVIATIONS;
+        const CONFIDENCE_95_DEVIATIONS: f64 = 1.959_964;
+        let square = CONFIDENCE_95_DEVIATIONS * CONFIDENCE_95_DEVIATIONS;
         let (sent, value) = (f64::from(self.sent), ratio(self.lost, self.sent));
         let middle = (f64::from(self.lost) + square / 2.0) / (sent + square);
-        let spread = (sent * value * (1.0 - value) + square / 4.0).sqrt() * DEVIATIONS / (sent + square);
+        let spread = (sent * value * (1.0 - value) + square / 4.0).sqrt() * CONFIDENCE_95_DEVIATIONS / (sent + square);
         let (low, high) = ((middle - spread).clamp(0.0, value), (middle + spread).clamp(value, 1.0));
         Estimate { value, low, high, confidence: 0.95 }
     }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     fn of(sent: u32, numbers: &[u32]) -> Deliveries {
-        Deliveries::of(sent, numbers.iter().map(|&number| (number, false)))
+        Deliveries::from_arrivals(sent, numbers.iter().map(|&number| (number, false)))
     }
 
     #[test]
@@ -121,14 +121,15 @@ mod tests {
     #[test]
     fn streams_add_up() {
         let mut both = of(10, &[0, 1, 2, 6, 7, 8, 9, 3, 4, 5]);
-        both.add(of(10, &[0, 1, 2, 3, 5, 6, 4, 7]));
+        both.add_counts(of(10, &[0, 1, 2, 3, 5, 6, 4, 7]));
         assert_eq!((both.sent, both.arrived, both.lost), (20, 18, 2));
         assert_eq!((both.reordered, both.reordering_extent), (4, 6));
     }
 
     #[test]
     fn late_is_not_lost_and_copies_count_once() {
-        let counts = Deliveries::of(5, [(0, false), (0, false), (2, false), (1, true), (1, false), (9, false)]);
+        let counts =
+            Deliveries::from_arrivals(5, [(0, false), (0, false), (2, false), (1, true), (1, false), (9, false)]);
         let expected =
             Deliveries { sent: 5, arrived: 2, late: 1, lost: 2, duplicates: 2, reordered: 1, reordering_extent: 1 };
         assert_eq!(counts, expected);

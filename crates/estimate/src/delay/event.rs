@@ -6,14 +6,14 @@ use kumade_units::{Direction, Span, Time};
 /// The origin of time at either end: seconds count from here, so that a double holds them to less than a nanosecond. The
 /// origins are the stamps of the first packet, whose delay and offset are therefore zero.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Axes {
+pub(super) struct ClockAxes {
     pub(super) near: Time,
     pub(super) far: Time,
 }
 
 /// The stamps of one packet, in seconds from the origins.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Event {
+pub(super) struct TransitEvent {
     pub(super) direction: Direction,
     /// When it was at the near end, by the near clock.
     pub(super) near: f64,
@@ -25,23 +25,23 @@ pub(super) struct Event {
     pub(super) stamped_late: f64,
 }
 
-impl Event {
+impl TransitEvent {
     /// The most that its delay can have been, and when it was at the far end then.
-    pub(super) fn at_most(&self) -> (f64, f64) {
+    pub(super) fn upper_limit(&self) -> (f64, f64) {
         let far = if self.direction == Direction::Up { self.far } else { self.far - self.stamped_late };
         (far, self.delay + self.stamped_late)
     }
 }
 
-impl Axes {
-    pub(super) fn event(&self, sample: &OneWaySample) -> Event {
+impl ClockAxes {
+    pub(super) fn to_event(&self, sample: &OneWaySample) -> TransitEvent {
         let (near, far) = match sample.direction {
             Direction::Up => (sample.sent, sample.received),
             Direction::Down => (sample.received, sample.sent),
         };
         let (near, far) = (near - self.near, far - self.far);
         let delay = if sample.direction == Direction::Up { far - near } else { near - far };
-        Event {
+        TransitEvent {
             direction: sample.direction,
             near: near.as_secs_f64(),
             far: far.as_secs_f64(),

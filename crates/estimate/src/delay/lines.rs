@@ -1,36 +1,36 @@
 //! All the straight lines that pass below some points and above others: a convex polygon of (height, slope).
 
-use super::courses::MAX_SKEW;
+use super::feasible_lines::MAX_SKEW;
 
 /// Stamps are of whole nanoseconds.
 const ROUNDING: f64 = 1e-9;
 
 /// A set of lines `y = height + slope · x`, as the corners of a convex polygon; never empty.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Lines {
+pub(super) struct LineSet {
     corners: Vec<(f64, f64)>,
 }
 
-impl Lines {
+impl LineSet {
     /// Every line whose slope two clocks can have, and whose height at zero is within these.
-    pub(super) fn between(lowest: f64, highest: f64) -> Self {
+    pub(super) fn through_offsets(lowest: f64, highest: f64) -> Self {
         let corners = vec![(lowest, -MAX_SKEW), (highest, -MAX_SKEW), (highest, MAX_SKEW), (lowest, MAX_SKEW)];
-        Lines { corners }
+        LineSet { corners }
     }
 
     /// Those that pass below the point, or through it; none where there is none.
-    pub(super) fn below(&self, (x, y): (f64, f64)) -> Option<Self> {
-        self.keep(|(height, slope)| y + ROUNDING - height - slope * x)
+    pub(super) fn below_point(&self, (x, y): (f64, f64)) -> Option<Self> {
+        self.keep_half(|(height, slope)| y + ROUNDING - height - slope * x)
     }
 
     /// Those that pass above the point, or through it; none where there is none.
-    pub(super) fn above(&self, (x, y): (f64, f64)) -> Option<Self> {
-        self.keep(|(height, slope)| height + slope * x - y + ROUNDING)
+    pub(super) fn above_point(&self, (x, y): (f64, f64)) -> Option<Self> {
+        self.keep_half(|(height, slope)| height + slope * x - y + ROUNDING)
     }
 
     /// The corners for which `room` is not negative, and the places on the edges where it becomes so (Sutherland and
     /// Hodgman, 1974).
-    fn keep(&self, room: impl Fn((f64, f64)) -> f64) -> Option<Self> {
+    fn keep_half(&self, room: impl Fn((f64, f64)) -> f64) -> Option<Self> {
         let mut corners = Vec::with_capacity(self.corners.len() + 1);
         for (i, &to) in self.corners.iter().enumerate() {
             let from = self.corners[(i + self.corners.len() - 1) % self.corners.len()];
@@ -43,18 +43,18 @@ impl Lines {
                 corners.push(to);
             }
         }
-        (!corners.is_empty()).then_some(Lines { corners })
+        (!corners.is_empty()).then_some(LineSet { corners })
     }
 
     /// The least and the greatest slope of any of them.
-    pub(super) fn slopes(&self) -> (f64, f64) {
+    pub(super) fn slope_range(&self) -> (f64, f64) {
         let slopes = self.corners.iter().map(|&(_, slope)| slope);
         slopes.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), slope| (least.min(slope), most.max(slope)))
     }
 
     /// The line of this slope (or of the nearest that any of them has) in the middle between the highest and the lowest.
-    pub(super) fn middle(&self, slope: f64) -> (f64, f64) {
-        let (least, most) = self.slopes();
+    pub(super) fn middle_offset(&self, slope: f64) -> (f64, f64) {
+        let (least, most) = self.slope_range();
         let slope = slope.clamp(least, most);
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for (i, &to) in self.corners.iter().enumerate() {
@@ -76,21 +76,21 @@ mod tests {
 
     #[test]
     fn points_leave_the_lines_between_them() {
-        let lines = Lines::between(-10.0, 10.0);
-        let lines = lines.below((0.0, 3.0)).unwrap().below((1000.0, 3.5)).unwrap();
-        let lines = lines.above((0.0, 1.0)).unwrap().above((1000.0, 2.5)).unwrap();
-        let (height, slope) = lines.middle(0.0005);
+        let lines = LineSet::through_offsets(-10.0, 10.0);
+        let lines = lines.below_point((0.0, 3.0)).unwrap().below_point((1000.0, 3.5)).unwrap();
+        let lines = lines.above_point((0.0, 1.0)).unwrap().above_point((1000.0, 2.5)).unwrap();
+        let (height, slope) = lines.middle_offset(0.0005);
         assert!((slope - 0.0005).abs() < 1e-12 && (height - 2.5).abs() < 1e-6, "{height} {slope}");
         // Not steeper than the clocks can differ.
-        let (least, most) = lines.slopes();
+        let (least, most) = lines.slope_range();
         assert!((least + 0.0005).abs() < 1e-9 && (most - MAX_SKEW).abs() < 1e-12, "{least} … {most}");
-        assert_eq!(lines.above((500.0, 4.0)), None);
+        assert_eq!(lines.above_point((500.0, 4.0)), None);
     }
 
     #[test]
     fn a_slope_beyond_all_is_replaced_by_the_nearest() {
-        let lines = Lines::between(0.0, 1.0);
-        let (height, slope) = lines.middle(1.0);
+        let lines = LineSet::through_offsets(0.0, 1.0);
+        let (height, slope) = lines.middle_offset(1.0);
         assert!((height - 0.5).abs() < 1e-12 && slope == MAX_SKEW);
     }
 }

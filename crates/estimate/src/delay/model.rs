@@ -1,6 +1,6 @@
-use super::courses::MAX_SKEW;
-use super::event::{Axes, Event};
-use super::pieces::{Piece, pieces};
+use super::event::{ClockAxes, TransitEvent};
+use super::feasible_lines::MAX_SKEW;
+use super::pieces::{ClockPiece, fit_pieces};
 use super::sample::{ClockReference, OneWaySample};
 use super::steps;
 use kumade_probe_train::Estimate;
@@ -36,17 +36,17 @@ pub struct ClockStep {
 /// slewed meanwhile. Where both run evenly, values are more accurate. A step that the delays' own variation hides goes unnoticed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClockModel {
-    axes: Axes,
-    events: Vec<Event>,
+    axes: ClockAxes,
+    events: Vec<TransitEvent>,
     /// In the order of time; never empty.
-    pieces: Vec<Piece>,
+    pieces: Vec<ClockPiece>,
     steps: Vec<ClockStep>,
     contradicted: bool,
 }
 
 /// A packet's delay, and its place.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Placed {
+pub(super) struct DelayRange {
     /// Tells the times without a step apart.
     pub(super) piece: usize,
     /// When it was at the far end, in seconds from the origin.
@@ -68,30 +68,30 @@ impl ClockModel {
         let first = |direction| samples.iter().find(|sample| sample.direction == direction);
         let origin = first(Direction::Up).ok_or(ClockModelError::NothingUp)?;
         first(Direction::Down).ok_or(ClockModelError::NothingDown)?;
-        let axes = Axes { near: origin.sent, far: origin.received };
-        let events: Vec<Event> = samples.iter().map(|sample| axes.event(sample)).collect();
-        let mut cuts = steps::find(&events);
-        let pieces = pieces(&events, &mut cuts).ok_or(ClockModelError::Unsteady)?;
+        let axes = ClockAxes { near: origin.sent, far: origin.received };
+        let events: Vec<TransitEvent> = samples.iter().map(|sample| axes.to_event(sample)).collect();
+        let mut cuts = steps::find_steps(&events);
+        let pieces = fit_pieces(&events, &mut cuts).ok_or(ClockModelError::Unsteady)?;
         let at = |cut: usize| axes.near + Span::from_secs_f64(events[cut].near);
-        let size = |cut| Span::from_secs_f64(steps::size(&events, cut));
+        let size = |cut| Span::from_secs_f64(steps::step_size(&events, cut));
         let steps = cuts.iter().map(|&cut| ClockStep { at: at(cut), size: size(cut) }).collect();
         let mut model = ClockModel { axes, events, pieces, steps, contradicted: false };
-        references.iter().for_each(|reference| model.narrow(reference));
+        references.iter().for_each(|reference| model.narrow_by_reference(reference));
         Ok(model)
     }
 
     /// How much faster the far clock runs than the near one, as a part (1e-6 is 1 ppm), over the longest time without
     /// a step, if both ran evenly then.
     pub fn skew(&self) -> Estimate<f64> {
-        let straight = self.longest().straight.as_ref();
-        let known = straight.map(|(lines, (_, slope))| (*slope, lines.slopes()));
+        let straight = self.longest_piece().straight.as_ref();
+        let known = straight.map(|(lines, (_, slope))| (*slope, lines.slope_range()));
         let (value, (low, high)) = known.unwrap_or((0.0, (-MAX_SKEW, MAX_SKEW)));
         Estimate { value, low, high, confidence: 1.0 }
     }
 
     /// What the far clock is ahead of the near one in the middle of the longest time without a step.
     pub fn offset(&self) -> Estimate<Span> {
-        let piece = self.longest();
+        let piece = self.longest_piece();
         let middle = self.events[piece.events.start.midpoint(piece.events.end)].far;
         let [value, low, high] =
             piece.offset_at(middle).map(|beyond| (self.axes.far - self.axes.near) + Span::from_secs_f64(beyond));
@@ -110,37 +110,37 @@ impl ClockModel {
 
     /// Those packets of one direction that `choose` takes, by their places in what the model was made from. Packets around a
     /// step have no place.
-    pub(super) fn placed(&self, direction: Direction, choose: impl Fn(usize) -> bool) -> Vec<Placed> {
-        let of = |piece: &Piece| {
+    pub(super) fn delay_ranges(&self, direction: Direction, choose: impl Fn(usize) -> bool) -> Vec<DelayRange> {
+        let of = |piece: &ClockPiece| {
             let chosen =
                 piece.events.clone().filter(|&place| self.events[place].direction == direction && choose(place));
             let placed = chosen.map(|place| {
                 let event = self.events[place];
                 let [likely, low, high] = piece.offset_at(event.far);
-                let ((far, most), late) = (event.at_most(), event.stamped_late);
+                let ((far, most), late) = (event.upper_limit(), event.stamped_late);
                 let [_, earliest, latest] = piece.offset_at(far);
                 let delays = match direction {
                     Direction::Up => [event.delay - likely, event.delay - high, most - earliest],
                     Direction::Down => [event.delay + likely, event.delay + low, most + latest],
                 };
-                Placed { piece: piece.events.start, far: event.far, offset: likely, late, delays }
+                DelayRange { piece: piece.events.start, far: event.far, offset: likely, late, delays }
             });
             placed.collect::<Vec<_>>()
         };
         self.pieces.iter().flat_map(of).collect()
     }
 
-    fn longest(&self) -> &Piece {
+    fn longest_piece(&self) -> &ClockPiece {
         // There is always one; the first stands in for a proof.
         self.pieces.iter().max_by_key(|piece| piece.events.len()).unwrap_or(&self.pieces[0])
     }
 
-    fn narrow(&mut self, reference: &ClockReference) {
+    fn narrow_by_reference(&mut self, reference: &ClockReference) {
         let moment = (reference.at - self.axes.near).as_secs_f64();
         let base = self.axes.far - self.axes.near;
         let [low, high] = [reference.low, reference.high].map(|offset| (offset - base).as_secs_f64());
-        let starts = |piece: &Piece| self.events[piece.events.start].near;
+        let starts = |piece: &ClockPiece| self.events[piece.events.start].near;
         let last = self.pieces.iter().rposition(|piece| starts(piece) <= moment).unwrap_or(0);
-        self.contradicted |= !self.pieces[last].narrow(moment, low, high);
+        self.contradicted |= !self.pieces[last].narrow_at(moment, low, high);
     }
 }

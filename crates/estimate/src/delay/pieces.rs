@@ -1,8 +1,8 @@
 //! What the offset may have been between two steps of a clock.
 
-use super::courses::{Courses, MAX_SKEW};
-use super::event::Event;
-use super::lines::Lines;
+use super::event::TransitEvent;
+use super::feasible_lines::{FeasibleLines, MAX_SKEW};
+use super::lines::LineSet;
 use super::steps;
 use crate::fit::lower_hull;
 use kumade_units::Direction;
@@ -16,16 +16,16 @@ const MAX_HULL_CORNERS: usize = 256;
 
 /// The events between two steps, without those that may belong beyond either.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Piece {
+pub(super) struct ClockPiece {
     pub(super) events: Range<usize>,
     /// Every course that the offset may have taken.
-    pub(super) courses: Courses,
+    pub(super) courses: FeasibleLines,
     /// The straight ones, and the likeliest of them, under which packets left when they were stamped if that can be: its height
     /// and slope. None if there is none.
-    pub(super) straight: Option<(Lines, (f64, f64))>,
+    pub(super) straight: Option<(LineSet, (f64, f64))>,
 }
 
-impl Piece {
+impl ClockPiece {
     /// Most likely, least, greatest.
     pub(super) fn offset_at(&self, far: f64) -> [f64; 3] {
         let (low, high) = self.courses.range_at(far);
@@ -34,15 +34,15 @@ impl Piece {
     }
 
     /// Leaves those courses that the bounds at this moment allow. Returns whether there are any; if not, nothing changes.
-    pub(super) fn narrow(&mut self, moment: f64, low: f64, high: f64) -> bool {
+    pub(super) fn narrow_at(&mut self, moment: f64, low: f64, high: f64) -> bool {
         // What the far clock shows then depends on its offset, too: between the two it changes by less than the clocks differ.
         let shown = moment + low.midpoint(high);
         let slack = (high - low) / 2.0 * MAX_SKEW;
-        let Some(courses) = self.courses.through(shown, low - slack, high + slack) else { return false };
+        let Some(courses) = self.courses.through_range(shown, low - slack, high + slack) else { return false };
         self.courses = courses;
         self.straight = self.straight.take().and_then(|(lines, (_, slope))| {
-            let lines = lines.below((moment + high, high))?.above((moment + low, low))?;
-            let likely = lines.middle(slope);
+            let lines = lines.below_point((moment + high, high))?.above_point((moment + low, low))?;
+            let likely = lines.middle_offset(slope);
             Some((lines, likely))
         });
         true
@@ -51,16 +51,16 @@ impl Piece {
 
 /// Fits each piece between the cuts, and cuts further where no line passes between the packets of both directions; none
 /// where too many cuts would be needed.
-pub(super) fn pieces(events: &[Event], cuts: &mut Vec<usize>) -> Option<Vec<Piece>> {
+pub(super) fn fit_pieces(events: &[TransitEvent], cuts: &mut Vec<usize>) -> Option<Vec<ClockPiece>> {
     loop {
         let mut pieces = Vec::new();
         let mut further = None;
-        for range in ranges(cuts, events.len()) {
-            let range = steps::certain(events, range);
-            match fit(range.clone(), events) {
+        for range in cut_ranges(cuts, events.len()) {
+            let range = steps::certain_range(events, range);
+            match fit_piece(range.clone(), events) {
                 Some(piece) => pieces.push(piece),
                 None if has_both_directions(&events[range.clone()]) => {
-                    further = Some(range.start + longest_fit(&events[range]))
+                    further = Some(range.start + longest_fitting_events(&events[range]))
                 }
                 // Too little is left between two steps: nothing is said of it.
                 None => {}
@@ -76,18 +76,18 @@ pub(super) fn pieces(events: &[Event], cuts: &mut Vec<usize>) -> Option<Vec<Piec
     }
 }
 
-fn ranges(cuts: &[usize], end: usize) -> impl Iterator<Item = Range<usize>> + '_ {
+fn cut_ranges(cuts: &[usize], end: usize) -> impl Iterator<Item = Range<usize>> + '_ {
     let starts = std::iter::once(0).chain(cuts.iter().copied());
     starts.zip(cuts.iter().copied().chain(std::iter::once(end))).map(|(from, to)| from..to)
 }
 
-fn has_both_directions(events: &[Event]) -> bool {
+fn has_both_directions(events: &[TransitEvent]) -> bool {
     Direction::BOTH.iter().all(|direction| events.iter().any(|event| event.direction == *direction))
 }
 
 /// How many of the events, from the first, still have a line between both directions; at least one, and not all.
-fn longest_fit(events: &[Event]) -> usize {
-    let fails_with = |count: usize| has_both_directions(&events[..count]) && fit(0..count, events).is_none();
+fn longest_fitting_events(events: &[TransitEvent]) -> usize {
+    let fails_with = |count: usize| has_both_directions(&events[..count]) && fit_piece(0..count, events).is_none();
     let (mut fits, mut fails) = (1, events.len());
     while fails - fits > 1 {
         let middle = fits.midpoint(fails);
@@ -97,31 +97,34 @@ fn longest_fit(events: &[Event]) -> usize {
 }
 
 /// The courses of the offset under which no packet is early; none where there is none, or packets went in one direction only.
-fn fit(events: Range<usize>, all: &[Event]) -> Option<Piece> {
+fn fit_piece(events: Range<usize>, all: &[TransitEvent]) -> Option<ClockPiece> {
     let within = &all[events.clone()];
     if !has_both_directions(within) {
         return None;
     }
-    let latest = |direction| within.iter().filter(move |event| event.direction == direction).map(Event::at_most);
-    let courses =
-        Courses::between(latest(Direction::Up).collect(), latest(Direction::Down).map(|(far, most)| (far, -most)))?;
-    let stamped = Hulls::of(within, |event| (event.far, event.delay));
-    let straight = Hulls::of(within, Event::at_most).lines().map(|lines| {
-        let likely = stamped.lines().as_ref().unwrap_or(&lines).middle(stamped.widest_gap());
+    let latest =
+        |direction| within.iter().filter(move |event| event.direction == direction).map(TransitEvent::upper_limit);
+    let courses = FeasibleLines::between_points(
+        latest(Direction::Up).collect(),
+        latest(Direction::Down).map(|(far, most)| (far, -most)),
+    )?;
+    let stamped = DelayHulls::from_events(within, |event| (event.far, event.delay));
+    let straight = DelayHulls::from_events(within, TransitEvent::upper_limit).lines().map(|lines| {
+        let likely = stamped.lines().as_ref().unwrap_or(&lines).middle_offset(stamped.widest_gap());
         (lines, likely)
     });
-    Some(Piece { events, courses, straight })
+    Some(ClockPiece { events, courses, straight })
 }
 
 /// The least delays of both directions over time.
-struct Hulls {
+struct DelayHulls {
     forward: Vec<(f64, f64)>,
     backward: Vec<(f64, f64)>,
 }
 
-impl Hulls {
+impl DelayHulls {
     /// Of these points of the events: the time at the far end, and the delay.
-    fn of(events: &[Event], point: impl Fn(&Event) -> (f64, f64)) -> Self {
+    fn from_events(events: &[TransitEvent], point: impl Fn(&TransitEvent) -> (f64, f64)) -> Self {
         let hull = |direction: Direction| {
             let mut points: Vec<_> = events.iter().filter(|e| e.direction == direction).map(&point).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
@@ -129,19 +132,19 @@ impl Hulls {
             let step = corners.len().div_ceil(MAX_HULL_CORNERS).max(1);
             corners.into_iter().step_by(step).collect::<Vec<_>>()
         };
-        Hulls { forward: hull(Direction::Up), backward: hull(Direction::Down) }
+        DelayHulls { forward: hull(Direction::Up), backward: hull(Direction::Down) }
     }
 
     /// All that pass between both.
-    fn lines(&self) -> Option<Lines> {
-        let Hulls { forward, backward } = self;
+    fn lines(&self) -> Option<LineSet> {
+        let DelayHulls { forward, backward } = self;
         let reach = forward.iter().chain(backward).map(|&(x, y)| y.abs() + MAX_SKEW * x.abs()).fold(1.0, f64::max);
-        let mut lines = Lines::between(-2.0 * reach, 2.0 * reach);
+        let mut lines = LineSet::through_offsets(-2.0 * reach, 2.0 * reach);
         for &corner in forward {
-            lines = lines.below(corner)?;
+            lines = lines.below_point(corner)?;
         }
         for &(far, delay) in backward {
-            lines = lines.above((far, -delay))?;
+            lines = lines.above_point((far, -delay))?;
         }
         Some(lines)
     }

@@ -29,7 +29,7 @@ pub struct ClockReference {
 
 impl ClockReference {
     /// From the errors of both clocks at one moment.
-    pub fn between(at: Time, near: ClockError, far: ClockError) -> Self {
+    pub fn at_time(at: Time, near: ClockError, far: ClockError) -> Self {
         ClockReference { at, low: far.low - near.high, high: far.high - near.low }
     }
 }

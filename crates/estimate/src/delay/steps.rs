@@ -1,7 +1,7 @@
 //! Where a clock was set: both directions' delays jump at once, one up and one down by the same.
 
-use super::courses::MAX_SKEW;
-use super::event::Event;
+use super::event::TransitEvent;
+use super::feasible_lines::MAX_SKEW;
 use crate::stats::median;
 use kumade_units::Direction;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use std::ops::Range;
 /// The least delay of so many packets of each direction stands for the empty path before and after a moment …
 const WINDOW_PACKETS: usize = 4;
 /// … if they are found among so many events.
-const REACH_EVENTS: usize = 64;
+const SEARCH_RADIUS_EVENTS: usize = 64;
 /// A step is located to within so many events.
 const UNCERTAINTY_EVENTS: usize = 2;
 const MAX_STEPS: usize = 8;
@@ -18,7 +18,7 @@ const MIN_STEP_SECONDS: f64 = 100e-6;
 
 /// Half the difference of both directions' least delays (the offset, if the path is symmetric), and their sum.
 #[derive(Debug, Clone, Copy)]
-struct Level {
+struct OffsetLevel {
     difference: f64,
     round_trip: f64,
     from: f64,
@@ -29,17 +29,17 @@ struct Level {
 ///
 /// A queue moves the level by half of what it adds to the round trip at most; whatever moves more is a step. Two queues
 /// that change places are taken for one: that only leaves wider bounds.
-pub(super) fn find(events: &[Event]) -> Vec<usize> {
-    let moves: Vec<(usize, Level, Level)> = (1..events.len())
+pub(super) fn find_steps(events: &[TransitEvent]) -> Vec<usize> {
+    let moves: Vec<(usize, OffsetLevel, OffsetLevel)> = (1..events.len())
         .filter_map(|cut| {
-            let (before, after) = levels(events, cut, WINDOW_PACKETS)?;
+            let (before, after) = levels_around(events, cut, WINDOW_PACKETS)?;
             Some((cut, before, after))
         })
         .collect();
     let shifts: Vec<f64> = moves.iter().map(|(_, a, b)| (b.difference - a.difference).abs()).collect();
     // A window with a step in it shows less than the shortest round trip: only direct answers tell that.
-    let shortest = answers(events).fold(f64::INFINITY, f64::min);
-    let queue = |level: &Level| (level.round_trip - shortest).max(0.0);
+    let shortest = answer_offsets(events).fold(f64::INFINITY, f64::min);
+    let queue = |level: &OffsetLevel| (level.round_trip - shortest).max(0.0);
     let noise = median(&shifts).unwrap_or(0.0) * 6.0 + MIN_STEP_SECONDS;
     let excess: Vec<(usize, f64)> = moves
         .iter()
@@ -50,14 +50,14 @@ pub(super) fn find(events: &[Event]) -> Vec<usize> {
         })
         .collect();
     let mut cuts = Vec::new();
-    split(&excess, 0..events.len(), &mut cuts);
+    split_range(&excess, 0..events.len(), &mut cuts);
     cuts.sort_unstable();
     cuts
 }
 
 /// The round trips that packets show which were answered at once: the least of the last few that went, and of the first
 /// few that came back.
-fn answers(events: &[Event]) -> impl Iterator<Item = f64> + '_ {
+fn answer_offsets(events: &[TransitEvent]) -> impl Iterator<Item = f64> + '_ {
     let turns = (1..events.len())
         .filter(|&place| events[place - 1].direction == Direction::Up && events[place].direction == Direction::Down);
     turns.map(|turn| {
@@ -69,7 +69,7 @@ fn answers(events: &[Event]) -> impl Iterator<Item = f64> + '_ {
 }
 
 /// The clearest step, then those on both sides of it, as long as their windows hold no part of it.
-fn split(excess: &[(usize, f64)], within: Range<usize>, cuts: &mut Vec<usize>) {
+fn split_range(excess: &[(usize, f64)], within: Range<usize>, cuts: &mut Vec<usize>) {
     if cuts.len() >= MAX_STEPS {
         return;
     }
@@ -77,31 +77,31 @@ fn split(excess: &[(usize, f64)], within: Range<usize>, cuts: &mut Vec<usize>) {
     let Some(&(cut, most)) = inside.max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
     if most > 0.0 {
         cuts.push(cut);
-        split(excess, within.start..cut.saturating_sub(REACH_EVENTS / 4), cuts);
-        split(excess, cut + REACH_EVENTS / 4..within.end, cuts);
+        split_range(excess, within.start..cut.saturating_sub(SEARCH_RADIUS_EVENTS / 4), cuts);
+        split_range(excess, cut + SEARCH_RADIUS_EVENTS / 4..within.end, cuts);
     }
 }
 
 /// By how much the far clock jumps ahead before this event; zero where too little is around it to tell.
-pub(super) fn size(events: &[Event], cut: usize) -> f64 {
-    let both = levels(events, cut, WINDOW_PACKETS).or_else(|| levels(events, cut, 1));
+pub(super) fn step_size(events: &[TransitEvent], cut: usize) -> f64 {
+    let both = levels_around(events, cut, WINDOW_PACKETS).or_else(|| levels_around(events, cut, 1));
     both.map_or(0.0, |(before, after)| after.difference - before.difference)
 }
 
 /// What of the events between two steps (or the ends) surely belongs between them: the order at the far end is that of
 /// the list but for the packets that overtook others.
-pub(super) fn certain(events: &[Event], range: Range<usize>) -> Range<usize> {
+pub(super) fn certain_range(events: &[TransitEvent], range: Range<usize>) -> Range<usize> {
     // Packets of one direction, so that their times at this end compare.
     let forward = |places: Range<usize>| places.filter(|&place| events[place].direction == Direction::Up);
     let (mut from, mut until) = (range.start, range.end);
     if range.start > 0 {
-        let guard = spread(&events[range.start..(range.start + REACH_EVENTS).min(range.end)]);
+        let guard = offset_spread(&events[range.start..(range.start + SEARCH_RADIUS_EVENTS).min(range.end)]);
         let first = forward(range.clone()).next().map_or(0.0, |place| events[place].near);
         from = forward(range.clone()).find(|&place| events[place].near - first > guard).unwrap_or(range.end);
         from = (from + UNCERTAINTY_EVENTS).min(range.end);
     }
     if range.end < events.len() {
-        let guard = spread(&events[range.end.saturating_sub(REACH_EVENTS).max(range.start)..range.end]);
+        let guard = offset_spread(&events[range.end.saturating_sub(SEARCH_RADIUS_EVENTS).max(range.start)..range.end]);
         let last = forward(range.clone()).next_back().map_or(0.0, |place| events[place].near);
         until = forward(range.clone()).rfind(|&place| last - events[place].near > guard).unwrap_or(range.start);
         until = until.saturating_sub(UNCERTAINTY_EVENTS);
@@ -110,7 +110,7 @@ pub(super) fn certain(events: &[Event], range: Range<usize>) -> Range<usize> {
 }
 
 /// How much later than the quickest a packet comes, both directions together.
-fn spread(events: &[Event]) -> f64 {
+fn offset_spread(events: &[TransitEvent]) -> f64 {
     let of = |direction: Direction| {
         let delays = events.iter().filter(|event| event.direction == direction).map(|event| event.delay);
         let (least, most) = delays.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), d| (l.min(d), m.max(d)));
@@ -119,13 +119,13 @@ fn spread(events: &[Event]) -> f64 {
     of(Direction::Up) + of(Direction::Down)
 }
 
-fn levels(events: &[Event], cut: usize, window: usize) -> Option<(Level, Level)> {
-    let before = level(events[cut.saturating_sub(REACH_EVENTS)..cut].iter().rev(), window)?;
-    let after = level(events[cut..(cut + REACH_EVENTS).min(events.len())].iter(), window)?;
+fn levels_around(events: &[TransitEvent], cut: usize, window: usize) -> Option<(OffsetLevel, OffsetLevel)> {
+    let before = mean_level(events[cut.saturating_sub(SEARCH_RADIUS_EVENTS)..cut].iter().rev(), window)?;
+    let after = mean_level(events[cut..(cut + SEARCH_RADIUS_EVENTS).min(events.len())].iter(), window)?;
     Some((before, after))
 }
 
-fn level<'e>(events: impl Iterator<Item = &'e Event>, window: usize) -> Option<Level> {
+fn mean_level<'e>(events: impl Iterator<Item = &'e TransitEvent>, window: usize) -> Option<OffsetLevel> {
     let (mut forward, mut backward) = ((0, f64::INFINITY), (0, f64::INFINITY));
     let (mut from, mut until) = (f64::INFINITY, f64::NEG_INFINITY);
     for event in events {
@@ -136,7 +136,7 @@ fn level<'e>(events: impl Iterator<Item = &'e Event>, window: usize) -> Option<L
         }
         if forward.0 == window && backward.0 == window {
             let difference = (forward.1 - backward.1) / 2.0;
-            return Some(Level { difference, round_trip: forward.1 + backward.1, from, until });
+            return Some(OffsetLevel { difference, round_trip: forward.1 + backward.1, from, until });
         }
     }
     None

@@ -1,5 +1,5 @@
-use super::courses::MAX_SKEW;
-use super::model::{ClockModel, Placed};
+use super::feasible_lines::MAX_SKEW;
+use super::model::{ClockModel, DelayRange};
 use crate::stats::quantile;
 use kumade_probe_train::Estimate;
 use kumade_units::{Direction, Span};
@@ -28,7 +28,7 @@ impl ClockModel {
     /// The delays of those packets of one direction that `choose` takes, by their places in what the model was made from;
     /// none where none has a place between the clocks' steps.
     pub fn delays(&self, direction: Direction, choose: impl Fn(usize) -> bool) -> Option<Delays> {
-        summarise(self.placed(direction, choose).into_iter().map(|placed| placed.delays))
+        summarise(self.delay_ranges(direction, choose).into_iter().map(|placed| placed.delays))
     }
 }
 
@@ -36,23 +36,26 @@ impl ClockModel {
     /// Round trips of a packet that `up` chooses and one that `down` chooses, each with each: as if the peer had answered at
     /// once. Other than one-way delays they do not depend on the clocks' offset, only on how it changed between the two.
     pub fn round_trips(&self, up: impl Fn(usize) -> bool, down: impl Fn(usize) -> bool) -> Option<Delays> {
-        let [up, down] = [some(self.placed(Direction::Up, up)), some(self.placed(Direction::Down, down))];
-        summarise(up.iter().flat_map(|up| down.iter().map(|down| together(up, down))))
+        let [up, down] = [
+            sample_evenly(self.delay_ranges(Direction::Up, up)),
+            sample_evenly(self.delay_ranges(Direction::Down, down)),
+        ];
+        summarise(up.iter().flat_map(|up| down.iter().map(|down| round_trip_range(up, down))))
     }
 }
 
 /// Delays as quantiles, so that there are not too many.
-fn some(mut placed: Vec<Placed>) -> Vec<Placed> {
-    if placed.len() <= MAX_PAIRED {
+fn sample_evenly(mut placed: Vec<DelayRange>) -> Vec<DelayRange> {
+    if placed.len() <= MAX_PAIRED_PACKETS {
         return placed;
     }
     placed.sort_by(|one, other| one.delays[0].total_cmp(&other.delays[0]));
-    let at = |i: usize| placed[i * (placed.len() - 1) / (MAX_PAIRED - 1)];
-    (0..MAX_PAIRED).map(at).collect()
+    let at = |i: usize| placed[i * (placed.len() - 1) / (MAX_PAIRED_PACKETS - 1)];
+    (0..MAX_PAIRED_PACKETS).map(at).collect()
 }
 
 /// The round trip of two packets: most likely, least, greatest.
-fn together(up: &Placed, down: &Placed) -> [f64; 3] {
+fn round_trip_range(up: &DelayRange, down: &DelayRange) -> [f64; 3] {
     let likely = up.delays[0] + down.delays[0];
     if up.piece != down.piece {
         return [likely, up.delays[1] + down.delays[1], up.delays[2] + down.delays[2]];
@@ -64,7 +67,7 @@ fn together(up: &Placed, down: &Placed) -> [f64; 3] {
 }
 
 /// Maximum number of delays of one direction that are joined with those of the other.
-const MAX_PAIRED: usize = 256;
+const MAX_PAIRED_PACKETS: usize = 256;
 
 /// A round trip by one clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,23 +12,23 @@ mod fleet;
 mod search;
 mod trend;
 
-use crate::bound::{Bound, Limit};
+use crate::bound::{Bound, BoundKind};
 use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
-use crate::published::{Account, Flight};
-use fleet::{Fleet, STREAM, Shape};
+use crate::published::{Flight, ProbeAccount};
+use fleet::{Fleet, FleetShape, STREAM_PACKETS};
 use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
-use search::Search;
+use search::RateSearch;
 
 /// The shortest interval between packets of a stream, as long as packets can grow instead.
 const MIN_INTERVAL_SECONDS: f64 = 100e-6;
 /// The smallest packet of a stream.
 const MIN_PACKET_BYTES: u32 = 200;
 /// Above this no path is measured.
-const MAX_RATE: f64 = 10e9;
+const MAX_BITS_PER_SECOND: f64 = 10e9;
 /// Streams of a lower rate would last longer than a train may.
-const MIN_RATE: f64 = 10e3;
+const MIN_BITS_PER_SECOND: f64 = 10e3;
 /// Packets of the scout.
 const SCOUT_PACKETS: u32 = 10;
 
@@ -58,7 +58,7 @@ impl MethodConfig for PathloadConfig {
     const BUDGET: Option<Budget> = Some(BUDGET);
 
     fn max_packets(&self) -> u32 {
-        STREAM
+        STREAM_PACKETS
     }
 
     fn build(&self, conditions: &Conditions) -> Box<dyn Method> {
@@ -85,7 +85,7 @@ pub struct Pathload {
     config: PathloadConfig,
     max_packet: u32,
     budget: Budget,
-    search: Option<Search>,
+    search: Option<RateSearch>,
     fleet: Option<Fleet>,
     /// The silence before the next train.
     silence: Span,
@@ -95,7 +95,7 @@ pub struct Pathload {
     turnaround: Option<Span>,
     /// Whether any fleet was less than the published one.
     shortened: bool,
-    account: Account,
+    account: ProbeAccount,
 }
 
 impl Pathload {
@@ -104,19 +104,19 @@ impl Pathload {
         Pathload {
             config,
             max_packet: conditions.max_packet,
-            budget: BUDGET.or(conditions.budget),
+            budget: BUDGET.or_requested(conditions.budget),
             search: None,
             fleet: None,
             silence: Span::ZERO,
             scouted_at: Time::ZERO,
             turnaround: None,
             shortened: false,
-            account: Account::default(),
+            account: ProbeAccount::default(),
         }
     }
 
     /// The next train; none when the search is over.
-    fn plan(&mut self, now: Time) -> Option<Train> {
+    fn plan_stream(&mut self, now: Time) -> Option<Train> {
         let max_packet = self.max_packet;
         let Some(search) = &self.search else {
             self.scouted_at = now;
@@ -126,25 +126,25 @@ impl Pathload {
         let on_the_way = || Span::from_secs_f64(f64::from(SCOUT_PACKETS * max_packet) * 8.0 / search.first);
         let turnaround = *self.turnaround.get_or_insert_with(|| (now - self.scouted_at - on_the_way()).max(Span::ZERO));
         if self.fleet.is_none() {
-            let rate = search.next().filter(|rate| (MIN_RATE..=MAX_RATE).contains(rate))?;
+            let rate = search.next_rate().filter(|rate| (MIN_BITS_PER_SECOND..=MAX_BITS_PER_SECOND).contains(rate))?;
             let room = (self.budget.time - self.account.elapsed(now)) / search.fleets_to_come();
-            let shape = Shape::within(room, stream(rate, max_packet).interval, turnaround);
+            let shape = FleetShape::fit_into(room, stream_segment(rate, max_packet).interval, turnaround);
             self.fleet = Some(Fleet::new(rate, shape));
         }
         let Fleet { rate, shape, .. } = self.fleet?;
-        let stream = Train { segments: vec![Segment { count: shape.packets, ..stream(rate, max_packet) }] };
+        let stream = Train { segments: vec![Segment { count: shape.packets, ..stream_segment(rate, max_packet) }] };
         self.silence = Span::from_secs_f64(stream.duration().as_secs_f64() * shape.silence);
-        self.shortened |= shape != Shape::PUBLISHED;
+        self.shortened |= shape != FleetShape::PUBLISHED;
         Some(stream)
     }
 
-    fn scouted(&mut self, flight: &Flight) {
-        let Some(rate) = flight.receiving_rate().filter(|_| flight.loss() < 0.5) else {
+    fn record_scout(&mut self, flight: &Flight) {
+        let Some(rate) = flight.receiving_rate().filter(|_| flight.loss_fraction() < 0.5) else {
             return self.account.reject(Rejection::PacketsMissing);
         };
-        let first = rate.clamp(MIN_RATE, MAX_RATE);
+        let first = rate.clamp(MIN_BITS_PER_SECOND, MAX_BITS_PER_SECOND);
         let Pathload { config: PathloadConfig { resolution, grey_resolution, .. }, .. } = *self;
-        self.search = Some(Search::new(first, resolution * first, grey_resolution * first));
+        self.search = Some(RateSearch::new(first, resolution * first, grey_resolution * first));
         self.account.accept();
     }
 
@@ -155,17 +155,17 @@ impl Pathload {
                 .to_owned(),
         ];
         let found = match self.search {
-            Some(Search { low, high: Some(high), .. }) => {
+            Some(RateSearch { low, high: Some(high), .. }) => {
                 let [value, low, high] = [(low + high) / 2.0, low, high].map(Rate::from_f64);
                 Ok(Estimate { value, low, high, confidence: 0.0 })
             }
-            Some(Search { low, .. }) if low > 0.0 => Err(format!(
+            Some(RateSearch { low, .. }) if low > 0.0 => Err(format!(
                 "no rate up to {} exceeded the available bandwidth, and there was no budget left or no higher rate to try",
                 Rate::from_f64(low)
             )),
             _ => Err("the budget was spent before the first fleet was complete".to_owned()),
         };
-        if found.is_ok() && self.search.is_some_and(|search| search.next().is_some()) {
+        if found.is_ok() && self.search.is_some_and(|search| search.next_rate().is_some()) {
             warnings.push(
                 "the budget was spent, or the lowest rate reached, before the range was as narrow as intended"
                     .to_owned(),
@@ -182,8 +182,8 @@ impl Pathload {
 
     /// What is known where no rate exceeded the available bandwidth.
     fn bound(&self) -> Option<Bound> {
-        let Search { low, high, .. } = self.search?;
-        (high.is_none() && low > 0.0).then(|| Bound::AtLeast(Rate::from_f64(low), Limit::Range))
+        let RateSearch { low, high, .. } = self.search?;
+        (high.is_none() && low > 0.0).then(|| Bound::AtLeast(Rate::from_f64(low), BoundKind::Range))
     }
 }
 
@@ -191,24 +191,24 @@ impl Method for Pathload {
     fn next(&mut self, now: Time) -> Step {
         self.account.begin(now);
         let wait = self.silence.max(Span::from_millis(10));
-        let Some(train) = self.plan(now) else { return Step::Done(self.outcome()) };
+        let Some(train) = self.plan_stream(now) else { return Step::Done(self.outcome()) };
         let step = self.account.send(now, wait, train, &self.budget);
         step.unwrap_or_else(|| Step::Done(self.outcome()))
     }
 
     fn record(&mut self, record: &TrainRecord) {
-        let Some(flight) = self.account.read(record) else { return };
+        let Some(flight) = self.account.read_record(record) else { return };
         let (Some(fleet), Some(search)) = (&mut self.fleet, &mut self.search) else {
-            return self.scouted(&flight);
+            return self.record_scout(&flight);
         };
         self.account.accept();
-        if let Some(verdict) = fleet.take(&flight) {
-            search.learn(fleet.rate, verdict);
+        if let Some(verdict) = fleet.take_stream(&flight) {
+            search.record_fleet(fleet.rate, verdict);
             self.fleet = None;
         }
     }
 
-    fn so_far(&self) -> Option<Rate> {
+    fn current_estimate(&self) -> Option<Rate> {
         let search = self.search?;
         search.high.map(|high| Rate::from_f64((search.low + high) / 2.0))
     }
@@ -216,10 +216,10 @@ impl Method for Pathload {
 
 /// A stream of this rate: the shortest interval and the size that fits, or else the smallest or largest size and the
 /// interval that fits.
-fn stream(rate: f64, max_packet: u32) -> Segment {
+fn stream_segment(rate: f64, max_packet: u32) -> Segment {
     let size = ((rate * MIN_INTERVAL_SECONDS / 8.0) as u32).clamp(MIN_PACKET_BYTES.min(max_packet), max_packet);
     let interval = Span::from_secs_f64(f64::from(size) * 8.0 / rate);
-    Segment { count: STREAM, interval, first_size: size, size_step: 0 }
+    Segment { count: STREAM_PACKETS, interval, first_size: size, size_step: 0 }
 }
 
 #[cfg(test)]
@@ -242,20 +242,20 @@ mod tests {
             let [low, high] = [found.low, found.high].map(Rate::as_f64);
             assert!(low <= available * 1.001 && available <= high * 1.001, "{available}: {found:?}");
             assert!(high - low <= 0.051 * capacity, "{available}: {found:?}");
-            assert!(trains[1..].iter().all(|t| t.count() == 100));
+            assert!(trains[1..].iter().all(|t| t.packet_count() == 100));
         }
     }
 
     #[test]
     fn streams_keep_the_papers_sizes_and_intervals() {
         let of = |rate| {
-            let segment = stream(rate, 1500);
+            let segment = stream_segment(rate, 1500);
             (segment.first_size, segment.interval)
         };
         assert_eq!(of(40e6), (500, Span::from_micros(100)));
         assert_eq!(of(1e6), (200, Span::from_micros(1600)));
         assert_eq!(of(240e6), (1500, Span::from_micros(50)));
-        assert!(Train { segments: vec![stream(MIN_RATE, 1500)] }.check(1500).is_ok());
+        assert!(Train { segments: vec![stream_segment(MIN_BITS_PER_SECOND, 1500)] }.check(1500).is_ok());
     }
 
     #[test]
@@ -280,7 +280,9 @@ mod tests {
         let (outcome, _) = measure(&mut method, |wait, train| {
             let mut record = path.send(wait, train);
             // As a short queue would: what exceeds 20 Mbit/s loses one in eight.
-            if train.count() == STREAM && train.bytes() as f64 * 8.0 > 20e6 * train.duration().as_secs_f64() {
+            if train.packet_count() == STREAM_PACKETS
+                && train.bytes() as f64 * 8.0 > 20e6 * train.duration().as_secs_f64()
+            {
                 record.packets.iter_mut().step_by(8).for_each(|p| p.received = None);
             }
             record

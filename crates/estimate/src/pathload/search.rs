@@ -2,7 +2,7 @@
 
 /// What a fleet says of its rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum FleetResult {
     /// The rate is above the available bandwidth.
     Above,
     /// Below.
@@ -13,7 +13,7 @@ pub(super) enum Verdict {
 
 /// What is known, in bit/s. The available bandwidth varies in the grey region, which lies between the bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Search {
+pub(super) struct RateSearch {
     /// Highest rate that was below.
     pub(super) low: f64,
     /// Lowest rate that was above; none yet while the rate doubles.
@@ -24,15 +24,15 @@ pub(super) struct Search {
     grey_resolution: f64,
 }
 
-impl Search {
+impl RateSearch {
     /// Begins with the rate `first`; ends when the bounds are `resolution` from each other, or both
     /// `grey_resolution` from the grey region.
     pub(super) fn new(first: f64, resolution: f64, grey_resolution: f64) -> Self {
-        Search { low: 0.0, high: None, grey: None, first, resolution, grey_resolution }
+        RateSearch { low: 0.0, high: None, grey: None, first, resolution, grey_resolution }
     }
 
     /// The next rate; none when the bounds are near enough.
-    pub(super) fn next(&self) -> Option<f64> {
+    pub(super) fn next_rate(&self) -> Option<f64> {
         let Some(high) = self.high else {
             let reached = self.grey.map_or(self.low, |(_, top)| top.max(self.low));
             return Some(if reached > 0.0 { 2.0 * reached } else { self.first });
@@ -55,17 +55,17 @@ impl Search {
     }
 
     /// Takes in what a fleet of this rate said. Newer fleets overrule the grey region of older ones.
-    pub(super) fn learn(&mut self, rate: f64, verdict: Verdict) {
+    pub(super) fn record_fleet(&mut self, rate: f64, verdict: FleetResult) {
         match verdict {
-            Verdict::Above => {
+            FleetResult::Above => {
                 self.high = Some(rate);
                 self.grey = self.grey.and_then(|(bottom, top)| (bottom < rate).then_some((bottom, top.min(rate))));
             }
-            Verdict::Below => {
+            FleetResult::Below => {
                 self.low = rate;
                 self.grey = self.grey.and_then(|(bottom, top)| (top > rate).then_some((bottom.max(rate), top)));
             }
-            Verdict::Grey => {
+            FleetResult::Grey => {
                 let (bottom, top) = self.grey.unwrap_or((rate, rate));
                 self.grey = Some((bottom.min(rate), top.max(rate)));
             }
@@ -78,16 +78,16 @@ mod tests {
     use super::*;
 
     /// The bounds, and how many fleets it took, where rates within `varies` are grey.
-    fn search(first: f64, varies: (f64, f64)) -> (Search, u32) {
-        let mut search = Search::new(first, 1.0, 1.5);
+    fn search(first: f64, varies: (f64, f64)) -> (RateSearch, u32) {
+        let mut search = RateSearch::new(first, 1.0, 1.5);
         let mut fleets = 0;
-        while let Some(rate) = search.next() {
+        while let Some(rate) = search.next_rate() {
             let verdict = match rate {
-                r if r > varies.1 => Verdict::Above,
-                r if r < varies.0 => Verdict::Below,
-                _ => Verdict::Grey,
+                r if r > varies.1 => FleetResult::Above,
+                r if r < varies.0 => FleetResult::Below,
+                _ => FleetResult::Grey,
             };
-            search.learn(rate, verdict);
+            search.record_fleet(rate, verdict);
             fleets += 1;
             assert!(fleets < 30, "{search:?}");
         }

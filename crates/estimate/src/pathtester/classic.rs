@@ -1,10 +1,10 @@
 //! PathTester before the improvement: every wait of a range of powers of two, one train each.
 
-use super::trains::{MAX_PACKETS, MIN_RATE_RATIO, pause, rates, train};
-use crate::bound::{Bound, Limit};
-use crate::config::{Budget, Conditions, MethodConfig, Parameter, put};
+use super::trains::{MAX_PACKETS, MIN_RATE_RATIO, pause_after, plan_train, sending_and_receiving_rates};
+use crate::bound::{Bound, BoundKind};
+use crate::config::{Budget, Conditions, MethodConfig, Parameter, set_parameter};
 use crate::method::{Method, Outcome, Rejection, Step};
-use crate::published::Account;
+use crate::published::ProbeAccount;
 use kumade_probe_train::{Estimate, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 
@@ -43,7 +43,7 @@ impl MethodConfig for PathTesterClassicConfig {
         value: "FIRST-LAST",
         default: "0-15",
         help: "exponents of the intervals between packets, which are 2^N µs",
-        set: |config, text| put(config, iunit_range(text)),
+        set: |config, text| set_parameter(config, iunit_range(text)),
         get: |config| format!("{}-{}", config.first_iunit, config.last_iunit),
     }];
 
@@ -76,20 +76,20 @@ pub struct PathTesterClassic {
     next_iunit: u32,
     /// Sending and receiving rate of each train.
     rates: Vec<(f64, f64)>,
-    account: Account,
+    account: ProbeAccount,
 }
 
 impl PathTesterClassic {
     /// Scans the range once.
     pub fn new(config: PathTesterClassicConfig, conditions: &Conditions) -> Self {
-        let (max_packet, budget) = (conditions.max_packet, BUDGET.or(conditions.budget));
+        let (max_packet, budget) = (conditions.max_packet, BUDGET.or_requested(conditions.budget));
         PathTesterClassic {
             config,
             max_packet,
             budget,
             next_iunit: config.first_iunit,
             rates: Vec::new(),
-            account: Account::default(),
+            account: ProbeAccount::default(),
         }
     }
 
@@ -98,7 +98,7 @@ impl PathTesterClassic {
     }
 
     /// The fastest train that was not slowed down.
-    fn fitting(&self) -> Option<f64> {
+    fn last_fitting_rate(&self) -> Option<f64> {
         let fitting = self.rates.iter().filter(|(sending, receiving)| *receiving >= MIN_RATE_RATIO * sending);
         fitting.map(|&(sending, _)| sending).max_by(f64::total_cmp)
     }
@@ -111,7 +111,7 @@ impl PathTesterClassic {
         if self.next_iunit <= self.last_iunit() {
             warnings.push("the budget was spent before every interval of the range had been tried".to_owned());
         }
-        let Some(fitting) = self.fitting() else {
+        let Some(fitting) = self.last_fitting_rate() else {
             let slowest = self.rates.iter().map(|(sending, _)| *sending).fold(f64::INFINITY, f64::min);
             let reason = if slowest.is_finite() {
                 format!(
@@ -121,13 +121,13 @@ impl PathTesterClassic {
             } else {
                 "no train arrived".to_owned()
             };
-            let bound = slowest.is_finite().then(|| Bound::AtMost(Rate::from_f64(slowest), Limit::Range));
+            let bound = slowest.is_finite().then(|| Bound::AtMost(Rate::from_f64(slowest), BoundKind::Range));
             return Outcome { bound, ..self.account.outcome(Err(reason), warnings) };
         };
         let faster = self.rates.iter().map(|(sending, _)| *sending).filter(|sending| *sending > fitting);
         let high = faster.min_by(f64::total_cmp);
         let value = Rate::from_f64(fitting);
-        let bound = high.is_none().then_some(Bound::AtLeast(value, Limit::Range));
+        let bound = high.is_none().then_some(Bound::AtLeast(value, BoundKind::Range));
         let high = Rate::from_f64(high.unwrap_or(fitting));
         Outcome { bound, ..self.account.outcome(Ok(Estimate { value, low: value, high, confidence: 0.0 }), warnings) }
     }
@@ -140,17 +140,17 @@ impl Method for PathTesterClassic {
             return Step::Done(self.outcome());
         }
         let wait = Span::from_micros(1 << self.next_iunit);
-        let train = train(wait, self.max_packet);
+        let train = plan_train(wait, self.max_packet);
         let receiving: Vec<f64> = self.rates.iter().map(|(_, receiving)| *receiving).collect();
-        let pause = pause(&train, &receiving);
+        let pause = pause_after(&train, &receiving);
         let step = self.account.send(now, pause, train, &self.budget);
         self.next_iunit += u32::from(step.is_some());
         step.unwrap_or_else(|| Step::Done(self.outcome()))
     }
 
     fn record(&mut self, record: &TrainRecord) {
-        let Some(flight) = self.account.read(record) else { return };
-        match rates(&flight) {
+        let Some(flight) = self.account.read_record(record) else { return };
+        match sending_and_receiving_rates(&flight) {
             Some(both) => {
                 self.account.accept();
                 self.rates.push(both);
@@ -159,8 +159,8 @@ impl Method for PathTesterClassic {
         }
     }
 
-    fn so_far(&self) -> Option<Rate> {
-        self.fitting().map(Rate::from_f64)
+    fn current_estimate(&self) -> Option<Rate> {
+        self.last_fitting_rate().map(Rate::from_f64)
     }
 }
 

@@ -1,17 +1,17 @@
 //! PathTester, improved: the receiving rate of each train decides the wait in the next one.
 
-use super::trains::{MAX_PACKETS, MIN_RATE_RATIO, PACKET_BYTES, pause, rates, train};
+use super::trains::{MAX_PACKETS, MIN_RATE_RATIO, PACKET_BYTES, pause_after, plan_train, sending_and_receiving_rates};
 use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
-use crate::published::Account;
+use crate::published::ProbeAccount;
 use crate::stats::{mean, median, standard_deviation};
 use kumade_probe_train::{Estimate, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 
 /// "Begins with an endlessly small value (in fact 10 microseconds)" (3.1).
-const FIRST_WAIT: Span = Span::from_micros(10);
+const FIRST_PACKET_INTERVAL: Span = Span::from_micros(10);
 /// So much of the samples lies within three standard deviations of the mean (3.1).
-const CONFIDENCE: f64 = 0.9973;
+const CONFIDENCE_LEVEL: f64 = 0.9973;
 
 /// How the improved tool measures. The default has the paper's numbers, which suit 100 kbit/s and more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,14 +55,14 @@ pub struct PathTester {
     config: PathTesterConfig,
     max_packet: u32,
     budget: Budget,
-    steering: Steering,
+    steering: IntervalSearch,
     rates: Vec<f64>,
-    account: Account,
+    account: ProbeAccount,
 }
 
 /// The waits, in seconds, that the next train is chosen from.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Steering {
+enum IntervalSearch {
     /// Every train so far was slowed down: this wait next, after one that was too short.
     Slower { wait: f64, short: f64 },
     /// This wait next, between one that was too short and one that was long enough.
@@ -72,10 +72,10 @@ enum Steering {
 impl PathTester {
     /// Starts with the shortest wait.
     pub fn new(config: PathTesterConfig, conditions: &Conditions) -> Self {
-        let wait = FIRST_WAIT.as_secs_f64();
-        let steering = Steering::Slower { wait, short: wait };
-        let (max_packet, budget) = (conditions.max_packet, BUDGET.or(conditions.budget));
-        PathTester { config, max_packet, budget, steering, rates: Vec::new(), account: Account::default() }
+        let wait = FIRST_PACKET_INTERVAL.as_secs_f64();
+        let steering = IntervalSearch::Slower { wait, short: wait };
+        let (max_packet, budget) = (conditions.max_packet, BUDGET.or_requested(conditions.budget));
+        PathTester { config, max_packet, budget, steering, rates: Vec::new(), account: ProbeAccount::default() }
     }
 
     fn outcome(&self) -> Outcome {
@@ -97,7 +97,7 @@ impl PathTester {
             Err("fewer than three trains arrived before the budget was spent".to_owned())
         } else {
             let [value, low, high] = [value, value - 3.0 * deviation, value + 3.0 * deviation].map(Rate::from_f64);
-            Ok(Estimate { value, low, high, confidence: CONFIDENCE })
+            Ok(Estimate { value, low, high, confidence: CONFIDENCE_LEVEL })
         };
         let spread = found.is_ok().then(|| Rate::from_f64(deviation));
         Outcome { spread, ..self.account.outcome(found, warnings) }
@@ -110,54 +110,57 @@ impl Method for PathTester {
         if self.rates.len() >= self.config.trains as usize {
             return Step::Done(self.outcome());
         }
-        let train = train(self.steering.wait(), self.max_packet);
-        let pause = pause(&train, &self.rates);
+        let train = plan_train(self.steering.packet_interval(), self.max_packet);
+        let pause = pause_after(&train, &self.rates);
         let step = self.account.send(now, pause, train, &self.budget);
         step.unwrap_or_else(|| Step::Done(self.outcome()))
     }
 
     fn record(&mut self, record: &TrainRecord) {
-        let Some(flight) = self.account.read(record) else { return };
-        match rates(&flight) {
+        let Some(flight) = self.account.read_record(record) else { return };
+        match sending_and_receiving_rates(&flight) {
             Some((sending, receiving)) => {
                 self.account.accept();
                 self.rates.push(receiving);
                 let packet_bits = f64::from(PACKET_BYTES.min(self.max_packet)) * 8.0;
-                self.steering = self.steering.after(receiving >= MIN_RATE_RATIO * sending, packet_bits / receiving);
+                self.steering =
+                    self.steering.after_train(receiving >= MIN_RATE_RATIO * sending, packet_bits / receiving);
             }
             None => self.account.reject(Rejection::PacketsMissing),
         }
     }
 
-    fn so_far(&self) -> Option<Rate> {
+    fn current_estimate(&self) -> Option<Rate> {
         let kept = without_outliers(&self.rates);
         (!kept.is_empty()).then(|| Rate::from_f64(mean(&kept)))
     }
 }
 
-impl Steering {
-    fn wait(self) -> Span {
-        let (Steering::Slower { wait, .. } | Steering::Between { wait, .. }) = self;
+impl IntervalSearch {
+    fn packet_interval(self) -> Span {
+        let (IntervalSearch::Slower { wait, .. } | IntervalSearch::Between { wait, .. }) = self;
         // Six such waits are as long as any train may last.
         Span::from_secs_f64(wait.min(5.0))
     }
 
     /// The next wait; `received` is the mean interval between arrivals.
-    fn after(self, as_sent: bool, received: f64) -> Self {
+    fn after_train(self, as_sent: bool, received: f64) -> Self {
         match self {
-            Steering::Slower { wait, .. } if !as_sent => Steering::Slower { wait: received.max(wait), short: wait },
-            Steering::Slower { wait, short } => Steering::between(short, wait),
-            Steering::Between { wait, short, .. } if as_sent => Steering::between(short, wait),
-            // There was room at this rate, and now there is none.
-            Steering::Between { wait, long, .. } if wait > MIN_RATE_RATIO * long => {
-                Steering::Slower { wait: received.max(wait), short: wait }
+            IntervalSearch::Slower { wait, .. } if !as_sent => {
+                IntervalSearch::Slower { wait: received.max(wait), short: wait }
             }
-            Steering::Between { wait, long, .. } => Steering::between(wait, long),
+            IntervalSearch::Slower { wait, short } => IntervalSearch::bisect(short, wait),
+            IntervalSearch::Between { wait, short, .. } if as_sent => IntervalSearch::bisect(short, wait),
+            // There was room at this rate, and now there is none.
+            IntervalSearch::Between { wait, long, .. } if wait > MIN_RATE_RATIO * long => {
+                IntervalSearch::Slower { wait: received.max(wait), short: wait }
+            }
+            IntervalSearch::Between { wait, long, .. } => IntervalSearch::bisect(wait, long),
         }
     }
 
-    fn between(short: f64, long: f64) -> Self {
-        Steering::Between { wait: (short + long) / 2.0, short, long }
+    fn bisect(short: f64, long: f64) -> Self {
+        IntervalSearch::Between { wait: (short + long) / 2.0, short, long }
     }
 }
 
@@ -202,15 +205,15 @@ mod tests {
 
     #[test]
     fn the_wait_follows_the_receiving_rate_and_then_closes_in() {
-        let first = Steering::Slower { wait: 1.0, short: 1.0 };
-        let slower = first.after(false, 4.0);
-        assert_eq!(slower, Steering::Slower { wait: 4.0, short: 1.0 });
-        let fitted = slower.after(true, 4.0);
-        assert_eq!(fitted, Steering::Between { wait: 2.5, short: 1.0, long: 4.0 });
-        assert_eq!(fitted.after(false, 3.0), Steering::Between { wait: 3.25, short: 2.5, long: 4.0 });
-        assert_eq!(fitted.after(true, 2.5), Steering::Between { wait: 1.75, short: 1.0, long: 2.5 });
-        let closed = Steering::Between { wait: 3.95, short: 3.9, long: 4.0 };
-        assert_eq!(closed.after(false, 8.0), Steering::Slower { wait: 8.0, short: 3.95 });
+        let first = IntervalSearch::Slower { wait: 1.0, short: 1.0 };
+        let slower = first.after_train(false, 4.0);
+        assert_eq!(slower, IntervalSearch::Slower { wait: 4.0, short: 1.0 });
+        let fitted = slower.after_train(true, 4.0);
+        assert_eq!(fitted, IntervalSearch::Between { wait: 2.5, short: 1.0, long: 4.0 });
+        assert_eq!(fitted.after_train(false, 3.0), IntervalSearch::Between { wait: 3.25, short: 2.5, long: 4.0 });
+        assert_eq!(fitted.after_train(true, 2.5), IntervalSearch::Between { wait: 1.75, short: 1.0, long: 2.5 });
+        let closed = IntervalSearch::Between { wait: 3.95, short: 3.9, long: 4.0 };
+        assert_eq!(closed.after_train(false, 8.0), IntervalSearch::Slower { wait: 8.0, short: 3.95 });
     }
 
     #[test]

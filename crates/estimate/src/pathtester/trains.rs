@@ -14,20 +14,20 @@ pub(super) const MIN_RATE_RATIO: f64 = 0.95;
 pub(super) const MAX_PACKETS: u32 = 20;
 const MIN_PAUSE: Span = Span::from_millis(10);
 
-pub(super) fn train(wait: Span, max_packet: u32) -> Train {
+pub(super) fn plan_train(wait: Span, max_packet: u32) -> Train {
     let size = PACKET_BYTES.min(max_packet).max(1);
     let count = (TRAIN_BYTES / size).clamp(2, MAX_PACKETS);
     Train { segments: vec![Segment { count, interval: wait, first_size: size, size_step: 0 }] }
 }
 
 /// Sending and receiving rate in bit/s; none where too few packets arrived.
-pub(super) fn rates(flight: &Flight) -> Option<(f64, f64)> {
-    (flight.loss() < 0.5).then_some(())?;
+pub(super) fn sending_and_receiving_rates(flight: &Flight) -> Option<(f64, f64)> {
+    (flight.loss_fraction() < 0.5).then_some(())?;
     Some((flight.sending_rate()?, flight.receiving_rate()?))
 }
 
 /// Until the next train: a little more than this one would take at the lowest rate seen, so that queues drain.
-pub(super) fn pause(train: &Train, receiving_rates: &[f64]) -> Span {
+pub(super) fn pause_after(train: &Train, receiving_rates: &[f64]) -> Span {
     let slowest = receiving_rates.iter().copied().fold(f64::INFINITY, f64::min);
     Span::from_secs_f64(train.bytes() as f64 * 10.0 / slowest).max(MIN_PAUSE)
 }

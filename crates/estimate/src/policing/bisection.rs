@@ -1,13 +1,13 @@
 //! What a policer leaves where it is nearly as fast as what was tried: no rates are far enough apart for a line then, but one that passes
 //! the empty bucket whole is available, and no more is than arrived of the one that fell.
 
-use super::fit::Line;
-use super::reading::Rates;
+use super::fit::ShareLine;
+use super::train_rates::PartRates;
 use kumade_probe_train::Estimate;
 use kumade_units::Rate;
 
 /// A rate passes if no more than this part of it is lost, or one packet.
-const MAX_LOST: f64 = 0.01;
+const MAX_LOST_FRACTION: f64 = 0.01;
 /// The first rate, as a part of what arrived of the one that fell: without cross traffic, nearly as much is available.
 const FIRST_PART: f64 = 0.94;
 /// The second where that does not pass.
@@ -24,7 +24,7 @@ const MAX_HALF_WIDTH: f64 = 0.25;
 
 /// A search for what is available; all rates in bit/s.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bracket {
+pub(super) struct RateBisection {
     /// The fastest that passed, less what may have been lost of cross traffic, and what chance may have done.
     low: Option<f64>,
     /// No more is available, but for the same.
@@ -39,30 +39,30 @@ pub(super) struct Bracket {
     cross: f64,
 }
 
-impl Bracket {
+impl RateBisection {
     /// So much arrived behind the fall, with this doubt.
     pub(super) fn new(arrived: f64, doubt: f64, cross: f64) -> Self {
         let first = Some(FIRST_PART * arrived);
         let (low, high) = (None, arrived + doubt);
-        Bracket { low, high, passed: 0.0, not_passed: arrived, first, tries_left: MAX_TRIES, cross }
+        RateBisection { low, high, passed: 0.0, not_passed: arrived, first, tries_left: MAX_TRIES, cross }
     }
 
     /// A line tells this, less closely than a search does; none where it does not.
-    pub(super) fn around(line: &Line, cross: f64) -> Option<Self> {
+    pub(super) fn around_line(line: &ShareLine, cross: f64) -> Option<Self> {
         let [low, value, high] = [line.available.low, line.available.value, line.available.high].map(Rate::as_f64);
         let (first, tries_left) = (Some(FIRST_PART * value), MAX_TRIES_AROUND);
         let cross = cross.max(line.cross);
-        let bracket = Bracket { low: None, high, passed: 0.0, not_passed: high, first, tries_left, cross };
+        let bracket = RateBisection { low: None, high, passed: 0.0, not_passed: high, first, tries_left, cross };
         (low < CLOSE_PART * value).then_some(bracket)
     }
 
     /// How much cross traffic there may be, in bit/s.
-    pub(super) fn cross(&self) -> f64 {
+    pub(super) fn cross_traffic_rate(&self) -> f64 {
         self.cross
     }
 
     /// The next rate; none if they tell enough, or no more.
-    pub(super) fn next(&self) -> Option<f64> {
+    pub(super) fn next_rate(&self) -> Option<f64> {
         let is_enough = self.passed > ENOUGH_PART * self.not_passed;
         (self.tries_left > 0 && !is_enough).then(|| match (self.first, self.low) {
             (Some(first), _) => first,
@@ -72,25 +72,25 @@ impl Bracket {
     }
 
     /// A rate was tried with the bucket empty.
-    pub(super) fn add(self, rates: &Rates, doubt: f64) -> Self {
-        let tried = self.missed();
+    pub(super) fn add_train(self, rates: &PartRates, doubt: f64) -> Self {
+        let tried = self.train_missed();
         let sent_packets = rates.packets as f64 / (1.0 - rates.lost);
-        if rates.lost * sent_packets > (MAX_LOST * sent_packets).max(1.0) {
-            return Bracket { not_passed: rates.sent.min(self.not_passed), ..tried };
+        if rates.lost * sent_packets > (MAX_LOST_FRACTION * sent_packets).max(1.0) {
+            return RateBisection { not_passed: rates.sent.min(self.not_passed), ..tried };
         }
-        let low = rates.sent - 2.0 * MAX_LOST * (rates.sent + self.cross) - doubt;
+        let low = rates.sent - 2.0 * MAX_LOST_FRACTION * (rates.sent + self.cross) - doubt;
         let low = Some(self.low.map_or(low, |before| before.max(low)));
-        Bracket { low, passed: rates.sent.max(self.passed), ..tried }
+        RateBisection { low, passed: rates.sent.max(self.passed), ..tried }
     }
 
     /// A try told nothing.
-    pub(super) fn missed(self) -> Self {
-        Bracket { first: None, tries_left: self.tries_left.saturating_sub(1), ..self }
+    pub(super) fn train_missed(self) -> Self {
+        RateBisection { first: None, tries_left: self.tries_left.saturating_sub(1), ..self }
     }
 
     /// What a line tells, but no less than passed. (Where cross traffic comes in bursts and the bucket is small, packets are lost at rates that are
     /// available, so that these tell nothing.)
-    pub(super) fn narrow(&self, line: Estimate<Rate>) -> Estimate<Rate> {
+    pub(super) fn narrow_estimate(&self, line: Estimate<Rate>) -> Estimate<Rate> {
         let low = self.low.map_or(line.low, |low| line.low.max(Rate::from_f64(low.max(0.0))));
         if low > line.high { line } else { Estimate { value: line.value.max(low), low, ..line } }
     }
@@ -111,10 +111,10 @@ mod tests {
     use super::*;
 
     /// What a policer does that leaves so much, with this part of its packets lost besides.
-    fn found(tried: f64, available: f64, cross: f64, lost: f64) -> (Bracket, usize) {
+    fn found(tried: f64, available: f64, cross: f64, lost: f64) -> (RateBisection, usize) {
         let rates = |sent: f64| {
             let passed = ((available + cross) / (sent + cross)).min(1.0) * (1.0 - lost);
-            Rates {
+            PartRates {
                 sent,
                 arrived: sent * passed,
                 packets: (200.0 * passed) as usize,
@@ -123,10 +123,10 @@ mod tests {
                 wander: 0.0,
             }
         };
-        let mut bracket = Bracket::new(rates(tried).arrived, 2e5, cross);
+        let mut bracket = RateBisection::new(rates(tried).arrived, 2e5, cross);
         let mut tries = 0;
-        while let Some(rate) = bracket.next() {
-            bracket = bracket.add(&rates(rate), 2e5);
+        while let Some(rate) = bracket.next_rate() {
+            bracket = bracket.add_train(&rates(rate), 2e5);
             tries += 1;
         }
         (bracket, tries)

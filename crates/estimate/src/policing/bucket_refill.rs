@@ -1,28 +1,28 @@
 //! The trains that follow one of which the rate fell: at what rates, when, and what they tell.
 
-use super::bracket::Bracket;
-use super::config::SustainedConfig;
-use super::fallen::{Course, Fallen, MAX_FALL, Part, doubt};
-use super::plan::{self, Section};
-use super::queueing::{Queue, Seen};
-use super::reading::{self, delays, is_cut_short};
+use super::bisection::RateBisection;
+use super::config::PolicingConfig;
+use super::plan::{self, TrainSection};
+use super::queueing::{QueueSample, ShaperQueue};
+use super::rate_drop::{DropCourse, MAX_DROP_PART, RateDropState, TrainPart, rate_uncertainty};
 use super::result::{Limiter, Policing};
-use crate::passage::{Passage, passages};
+use super::train_rates::{self, delays, is_cut_short};
+use crate::packet_timing::{PacketTiming, packet_timings};
 use kumade_probe_train::{Estimate, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 
 /// A train that uses up a bucket is sent by this part of its rate faster than the bucket fills at least, for all that is known.
-const MIN_EXCESS: f64 = 0.2;
+const MIN_EXCESS_PART: f64 = 0.2;
 /// Over connections, so many trains in all that use up less than was in the bucket are sent again.
 const MAX_REFILLS: u32 = 6;
 /// Where several trains do not tell a value, they are sent so many times more; where they wait in a queue, …
-const MORE_ROUNDS: u32 = 3;
+const EXTRA_ROUNDS: u32 = 3;
 /// … until half the interval is no wider than this part of the value.
-const WANTED_HALF_WIDTH: f64 = 0.05;
+const TARGET_RELATIVE_HALF_WIDTH: f64 = 0.05;
 /// Where a line tells, no more packets are sent just to use up the bucket again for a closer look.
-const MAX_CLOSER_BURST: u32 = 250;
+const MAX_CLOSER_BURST_PACKETS: u32 = 250;
 /// So many of them are on a line.
-const MIN_TOLD_PARTS: usize = 4;
+const MIN_INFORMATIVE_PARTS: usize = 4;
 /// A queue grows from the first packets of a train on, but for this part of them.
 const MAX_PASSED_PART: f64 = 0.05;
 /// A train leaves so long after the queue of the one before has drained, …
@@ -32,15 +32,15 @@ const MAX_PAUSE: Span = Span::from_secs(2);
 
 /// Later trains, until they tell what limits the rate.
 #[derive(Debug)]
-pub(super) struct LaterTrains {
-    fallen: Fallen,
+pub(super) struct BucketRefill {
+    fallen: RateDropState,
     /// Of the train on its way.
-    sections: Vec<Section>,
-    way: Way,
+    sections: Vec<TrainSection>,
+    way: TrainStrategy,
     /// Sections of the trains that are left.
-    left: Vec<Section>,
+    left: Vec<TrainSection>,
     /// What earlier ones tell.
-    parts: Vec<Part>,
+    parts: Vec<TrainPart>,
     /// So often they are sent again.
     rounds_left: u32,
     /// So often one may be sent again because it did not use up the bucket.
@@ -49,20 +49,20 @@ pub(super) struct LaterTrains {
 
 /// How they are sent.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum TrainStrategy {
     /// All rates in one train.
     Together,
     /// One train for each rate, right behind the other: packets are dropped.
     Apart,
     /// The same, of rates that are looked for one by one: the policer is nearly as fast as what was tried.
-    Bracketed(Bracket),
+    Bracketed(RateBisection),
     /// One train for each rate, after this queue has drained.
-    Queued(Queue),
+    Queued(ShaperQueue),
 }
 
 /// What they have told so far.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum RefillResult {
     /// Nothing yet: another one is to be sent.
     Open,
     /// A token bucket limits the rate.
@@ -71,43 +71,44 @@ pub(super) enum Verdict {
     Lasts,
 }
 
-impl LaterTrains {
+impl BucketRefill {
     /// Those that follow this one.
-    pub(super) fn new(fallen: Fallen, config: &SustainedConfig) -> Self {
+    pub(super) fn new(fallen: RateDropState, config: &PolicingConfig) -> Self {
         let (sections, left, parts) = (Vec::new(), Vec::new(), Vec::new());
-        let (rounds_left, refills_left) = (MORE_ROUNDS, MAX_REFILLS);
-        let mut later = LaterTrains { fallen, sections, way: Way::Together, left, parts, rounds_left, refills_left };
-        later.begin(config);
+        let (rounds_left, refills_left) = (EXTRA_ROUNDS, MAX_REFILLS);
+        let mut later =
+            BucketRefill { fallen, sections, way: TrainStrategy::Together, left, parts, rounds_left, refills_left };
+        later.begin_rounds(config);
         later
     }
 
-    fn begin(&mut self, config: &SustainedConfig) {
+    fn begin_rounds(&mut self, config: &PolicingConfig) {
         let fallen = &self.fallen;
         // A train over connections has few more packets than use up a large bucket.
         let has_room = config.connections.is_none() || fallen.used_up <= config.max_packets / 2;
         self.way = match fallen.queue {
-            Some(queue) => Way::Queued(queue),
+            Some(queue) => TrainStrategy::Queued(queue),
             None if fallen.policing() == Some(Policing::Drops) && has_room => {
-                if plan::has_line(fallen.look, fallen.arrived()) {
-                    Way::Apart
+                if plan::has_rate_range(fallen.look, fallen.arrived_rate()) {
+                    TrainStrategy::Apart
                 } else {
-                    Way::Bracketed(fallen.bracket(config))
+                    TrainStrategy::Bracketed(fallen.new_bisection(config))
                 }
             }
-            None => Way::Together,
+            None => TrainStrategy::Together,
         };
         self.parts.clear();
-        self.rounds_left = MORE_ROUNDS;
-        self.left = self.round(config);
+        self.rounds_left = EXTRA_ROUNDS;
+        self.left = self.plan_round(config);
     }
 
     /// The rate that fell, in bit/s.
-    pub(super) fn rate(&self) -> f64 {
+    pub(super) fn tried_rate(&self) -> f64 {
         self.fallen.look.rate
     }
 
     /// The train that fell, and when the newest one ended.
-    pub(super) fn look(&self) -> (Section, &[Passage], Time) {
+    pub(super) fn first_train(&self) -> (TrainSection, &[PacketTiming], Time) {
         (self.fallen.look, &self.fallen.train, self.fallen.ended)
     }
 
@@ -117,221 +118,238 @@ impl LaterTrains {
     }
 
     /// What limits the rate.
-    pub(super) fn limited(&self, config: &SustainedConfig) -> Limiter {
-        let bracket = if let Way::Bracketed(bracket) = &self.way { Some(bracket) } else { None };
-        self.fallen.limited(&self.parts, bracket, config)
+    pub(super) fn to_limiter(&self, config: &PolicingConfig) -> Limiter {
+        let bracket = if let TrainStrategy::Bracketed(bracket) = &self.way { Some(bracket) } else { None };
+        self.fallen.to_limiter(&self.parts, bracket, config)
     }
 
     /// The sections of a round of trains, each of which will be behind what uses up the burst.
-    fn round(&self, config: &SustainedConfig) -> Vec<Section> {
-        let Fallen { look, used_up, .. } = self.fallen;
+    fn plan_round(&self, config: &PolicingConfig) -> Vec<TrainSection> {
+        let RateDropState { look, used_up, .. } = self.fallen;
         match self.way {
-            Way::Together => Vec::new(),
-            Way::Apart => plan::apart(look, used_up, self.fallen.arrived(), config),
-            Way::Bracketed(bracket) => bracket.next().map(|rate| plan::alone(rate, config)).into_iter().collect(),
-            Way::Queued(queue) => queue.sections(look, config),
+            TrainStrategy::Together => Vec::new(),
+            TrainStrategy::Apart => plan::sections_apart(look, used_up, self.fallen.arrived_rate(), config),
+            TrainStrategy::Bracketed(bracket) => {
+                bracket.next_rate().map(|rate| plan::single_section(rate, config)).into_iter().collect()
+            }
+            TrainStrategy::Queued(queue) => queue.sections(look, config),
         }
     }
 
     /// How long to wait for the next train, and its sections; none where there is no other.
-    pub(super) fn next(&mut self, now: Time, config: &SustainedConfig) -> (Span, Vec<Section>) {
+    pub(super) fn next_train(&mut self, now: Time, config: &PolicingConfig) -> (Span, Vec<TrainSection>) {
         let fallen = &self.fallen;
-        if let Way::Together = self.way {
+        if let TrainStrategy::Together = self.way {
             // Over connections, what follows a loss is not seen to arrive, so that a train of several rates does not tell them.
             if config.connections.is_some() && fallen.policing() != Some(Policing::Delays) {
                 return (Span::ZERO, Vec::new());
             }
-            let used_up = used_up(fallen, now, config);
-            let sections = plan::together(fallen.look, used_up, fallen.arrived(), config);
+            let used_up = used_up_packets(fallen, now, config);
+            let sections = plan::sections_together(fallen.look, used_up, fallen.arrived_rate(), config);
             let uses_up = sections.first().is_some_and(|section| section.packets > used_up);
             return (Span::ZERO, if uses_up { sections } else { Vec::new() });
         }
         let Some(section) = self.left.first().copied() else { return (Span::ZERO, Vec::new()) };
         self.left.remove(0);
         match self.way {
-            Way::Queued(queue) => {
-                let drained = fallen.ended + queue.drain(fallen.queued) + DRAIN_PAUSE;
+            TrainStrategy::Queued(queue) => {
+                let drained = fallen.ended + queue.drain_time(fallen.queued) + DRAIN_PAUSE;
                 let wait = (drained - now).clamp(Span::ZERO, MAX_PAUSE);
                 let since = (now + wait - fallen.ended - fallen.queued).max(Span::ZERO);
                 let full = f64::from(fallen.used_up) * f64::from(config.max_packet) * 8.0;
-                let tokens = queue.tokens(full, fallen.is_emptied.then(|| since.as_secs_f64()));
+                let tokens = queue.tokens_at(full, fallen.is_emptied.then(|| since.as_secs_f64()));
                 (wait, queue.behind_burst(fallen.look, section, tokens, config).to_vec())
             }
-            Way::Together | Way::Apart | Way::Bracketed(_) => {
-                let used_up = used_up(fallen, now, config);
-                let burst = plan::burst(fallen.look, used_up, config.connections);
+            TrainStrategy::Together | TrainStrategy::Apart | TrainStrategy::Bracketed(_) => {
+                let used_up = used_up_packets(fallen, now, config);
+                let burst = plan::burst_section(fallen.look, used_up, config.connections);
                 (Span::ZERO, vec![burst, section])
             }
         }
     }
 
     /// A train of these sections will have been sent then.
-    pub(super) fn leaves(&mut self, sections: Vec<Section>, ended: Time) {
+    pub(super) fn train_sent(&mut self, sections: Vec<TrainSection>, ended: Time) {
         self.sections = sections;
         (self.fallen.ended, self.fallen.queued) = (ended, Span::ZERO);
     }
 
     /// What became of it.
-    pub(super) fn record(&mut self, record: &TrainRecord, config: &SustainedConfig) -> Verdict {
-        let train = &passages(record);
+    pub(super) fn record_train(&mut self, record: &TrainRecord, config: &PolicingConfig) -> RefillResult {
+        let train = &packet_timings(record);
         let burst = self.sections.first().map_or(0, |burst| burst.packets) as usize;
-        if let Way::Queued(queue) = self.way {
-            self.fallen.queued = delays(record).last().map_or(Span::ZERO, |last| queue.waited(last));
-            return self.queued(queue, queue.seen(train, record, burst), config);
+        if let TrainStrategy::Queued(queue) = self.way {
+            self.fallen.queued = delays(record).last().map_or(Span::ZERO, |last| queue.waiting_time(last));
+            return self.record_queued(queue, queue.sample_train(train, record, burst), config);
         }
         let is_whole = !is_cut_short(train, self.sections.iter().map(|section| section.packets).sum());
-        if !is_whole && (config.connections.is_none() || matches!(self.way, Way::Together)) {
-            return Verdict::Limited;
+        if !is_whole && (config.connections.is_none() || matches!(self.way, TrainStrategy::Together)) {
+            return RefillResult::Limited;
         }
-        if let Way::Together = self.way {
-            self.parts = self.fallen.parts(&self.sections, train);
-            return self.told(config);
+        if let TrainStrategy::Together = self.way {
+            self.parts = self.fallen.train_parts(&self.sections, train);
+            return self.finish(config);
         }
         let begin = train.partition_point(|passage| passage.index < burst);
         let part = match config.connections {
             Some(connections) => {
-                let losing = reading::begins_to_lose(train);
-                if losing.is_none() && self.refills_left > 0 && matches!(self.way, Way::Apart) {
+                let losing = train_rates::begins_to_lose(train);
+                if losing.is_none() && self.refills_left > 0 && matches!(self.way, TrainStrategy::Apart) {
                     return self.use_up_more();
                 }
                 if let Some(place) = losing {
-                    self.fallen.uses_up(train[place].index as u32, burst as u32);
+                    self.fallen.record_used_up(train[place].index as u32, burst as u32);
                 }
-                reading::rates_over(connections, train, begin.max(losing.map_or(0, |place| place + 1)))
+                train_rates::part_rates_over_connections(
+                    connections,
+                    train,
+                    begin.max(losing.map_or(0, |place| place + 1)),
+                )
             }
-            None => reading::rates(&train[begin..]),
+            None => train_rates::part_rates(&train[begin..]),
         };
         match self.way {
-            Way::Bracketed(bracket) => {
+            TrainStrategy::Bracketed(bracket) => {
                 let is_emptied = train[..begin].iter().any(|passage| passage.came.is_none());
-                let part = part.map(|rates| Part { rates, is_random: false });
-                self.bracketed(bracket, part.filter(|_| is_emptied), config)
+                let part = part.map(|rates| TrainPart { rates, is_random: false });
+                self.record_bisection(bracket, part.filter(|_| is_emptied), config)
             }
-            _ => self.apart(part.map(|rates| Part { rates, is_random: true }), config),
+            _ => self.record_apart(part.map(|rates| TrainPart { rates, is_random: true }), config),
         }
     }
 
     /// A train of one rate that waited in a queue shows this.
-    fn queued(&mut self, mut queue: Queue, seen: Seen, config: &SustainedConfig) -> Verdict {
+    fn record_queued(&mut self, mut queue: ShaperQueue, seen: QueueSample, config: &PolicingConfig) -> RefillResult {
         match seen {
-            Seen::Rates(rates) => {
-                self.parts.push(Part { rates, is_random: false });
+            QueueSample::Rates(rates) => {
+                self.parts.push(TrainPart { rates, is_random: false });
                 self.fallen.is_emptied = true;
             }
-            Seen::Overflow => queue = queue.overflowed(),
-            Seen::NoQueue if self.parts.is_empty() => return self.passed_again(config),
-            Seen::NoQueue => queue = queue.unfilled(),
-            Seen::Emptied => {}
+            QueueSample::Overflow => queue = queue.after_overflow(),
+            QueueSample::NoQueue if self.parts.is_empty() => return self.record_passed(config),
+            QueueSample::NoQueue => queue = queue.after_unfilled(),
+            QueueSample::Emptied => {}
         }
-        self.way = Way::Queued(queue);
+        self.way = TrainStrategy::Queued(queue);
         if !self.left.is_empty() {
-            return Verdict::Open;
+            return RefillResult::Open;
         }
-        if let (false, Course::Passed) = (self.parts.is_empty(), self.fallen.course(&self.parts)) {
-            return self.passed_again(config);
+        if let (false, DropCourse::Passed) = (self.parts.is_empty(), self.fallen.drop_course(&self.parts)) {
+            return self.record_passed(config);
         }
-        let line = self.fallen.line(&self.parts, config);
-        if line.is_some_and(|line| line.available.value.as_f64() > self.rate()) {
-            return Verdict::Lasts;
+        let line = self.fallen.fit_line(&self.parts, config);
+        if line.is_some_and(|line| line.available.value.as_f64() > self.tried_rate()) {
+            return RefillResult::Lasts;
         }
-        let is_narrow = line.is_some_and(|line| half_width(&line.available) < WANTED_HALF_WIDTH);
+        let is_narrow = line.is_some_and(|line| relative_half_width(&line.available) < TARGET_RELATIVE_HALF_WIDTH);
         // Where the trains of a whole round are on no line, it is no shaper's queue.
-        let is_open = line.is_some() || self.parts.len() < MIN_TOLD_PARTS;
+        let is_open = line.is_some() || self.parts.len() < MIN_INFORMATIVE_PARTS;
         if is_narrow || !is_open {
-            return Verdict::Limited;
+            return RefillResult::Limited;
         }
-        self.way = Way::Queued(line.map_or(queue, |line| queue.told(line.committed.value, line.available.value)));
-        self.again(config)
+        self.way = TrainStrategy::Queued(
+            line.map_or(queue, |line| queue.with_rates(line.committed.value, line.available.value)),
+        );
+        self.repeat_train(config)
     }
 
     /// One that was dropped in part shows this.
-    fn apart(&mut self, part: Option<Part>, config: &SustainedConfig) -> Verdict {
+    fn record_apart(&mut self, part: Option<TrainPart>, config: &PolicingConfig) -> RefillResult {
         self.parts.extend(part);
         let is_last = self.left.is_empty();
-        if !is_last && part.is_some_and(|part| part.rates.ratio() < 1.0 + MAX_FALL) {
-            return self.passed_again(config);
+        if !is_last && part.is_some_and(|part| part.rates.ratio() < 1.0 + MAX_DROP_PART) {
+            return self.record_passed(config);
         }
-        if !is_last || self.limited(config).available.is_none() && matches!(self.again(config), Verdict::Open) {
-            return Verdict::Open;
+        if !is_last
+            || self.to_limiter(config).available.is_none() && matches!(self.repeat_train(config), RefillResult::Open)
+        {
+            return RefillResult::Open;
         }
-        match self.told(config) {
-            Verdict::Limited => self.look_closer(config),
+        match self.finish(config) {
+            RefillResult::Limited => self.look_closer(config),
             verdict => verdict,
         }
     }
 
     /// Where a line tells what is available, but not closely, rates about that are tried, unless the bucket takes too much to use up.
-    fn look_closer(&mut self, config: &SustainedConfig) -> Verdict {
-        let is_small = self.fallen.used_up <= MAX_CLOSER_BURST;
-        let line = self.fallen.telling_line(&self.parts, config).filter(|_| is_small);
-        let Some(bracket) = line.as_ref().and_then(|line| Bracket::around(line, config.cross.as_f64())) else {
-            return Verdict::Limited;
+    fn look_closer(&mut self, config: &PolicingConfig) -> RefillResult {
+        let is_small = self.fallen.used_up <= MAX_CLOSER_BURST_PACKETS;
+        let line = self.fallen.informative_line(&self.parts, config).filter(|_| is_small);
+        let Some(bracket) = line.as_ref().and_then(|line| RateBisection::around_line(line, config.cross.as_f64()))
+        else {
+            return RefillResult::Limited;
         };
-        self.way = Way::Bracketed(bracket);
-        self.left = self.round(config);
-        Verdict::Open
+        self.way = TrainStrategy::Bracketed(bracket);
+        self.left = self.plan_round(config);
+        RefillResult::Open
     }
 
     /// Nothing was lost: the same train is sent again behind a longer burst.
-    fn use_up_more(&mut self) -> Verdict {
+    fn use_up_more(&mut self) -> RefillResult {
         self.refills_left -= 1;
         if let [burst, section] = self.sections[..] {
             self.fallen.used_up = burst.packets * 3 / 2;
             self.left.insert(0, section);
         }
-        Verdict::Open
+        RefillResult::Open
     }
 
     /// What became of a rate that was looked for; none where the burst was not used up before.
-    fn bracketed(&mut self, bracket: Bracket, part: Option<Part>, config: &SustainedConfig) -> Verdict {
+    fn record_bisection(
+        &mut self,
+        bracket: RateBisection,
+        part: Option<TrainPart>,
+        config: &PolicingConfig,
+    ) -> RefillResult {
         if part.is_none() && self.parts.is_empty() {
-            return self.passed_again(config);
+            return self.record_passed(config);
         }
         self.parts.extend(part);
         if part.is_none() {
             // There is more in the bucket than was known.
             self.fallen.used_up *= 2;
         }
-        let found = part
-            .map_or(bracket.missed(), |Part { rates, .. }| bracket.add(&rates, doubt(&rates, bracket.cross(), config)));
-        self.way = Way::Bracketed(found);
-        self.left = self.round(config);
+        let found = part.map_or(bracket.train_missed(), |TrainPart { rates, .. }| {
+            bracket.add_train(&rates, rate_uncertainty(&rates, bracket.cross_traffic_rate(), config))
+        });
+        self.way = TrainStrategy::Bracketed(found);
+        self.left = self.plan_round(config);
         match (self.left.is_empty(), found.available()) {
-            (false, _) => Verdict::Open,
-            (true, None) if self.fallen.is_random(&self.parts) => Verdict::Lasts,
-            (true, _) => Verdict::Limited,
+            (false, _) => RefillResult::Open,
+            (true, None) if self.fallen.is_random(&self.parts) => RefillResult::Lasts,
+            (true, _) => RefillResult::Limited,
         }
     }
 
     /// Another round, if one is left.
-    fn again(&mut self, config: &SustainedConfig) -> Verdict {
+    fn repeat_train(&mut self, config: &PolicingConfig) -> RefillResult {
         if self.rounds_left > 0 {
             self.rounds_left -= 1;
-            self.left = self.round(config);
+            self.left = self.plan_round(config);
         }
-        if self.left.is_empty() { Verdict::Limited } else { Verdict::Open }
+        if self.left.is_empty() { RefillResult::Limited } else { RefillResult::Open }
     }
 
     /// What the rates of all sections tell.
-    fn told(&mut self, config: &SustainedConfig) -> Verdict {
-        match self.fallen.course(&self.parts) {
-            Course::Limited => Verdict::Limited,
-            Course::Passed => self.passed_again(config),
+    fn finish(&mut self, config: &PolicingConfig) -> RefillResult {
+        match self.fallen.drop_course(&self.parts) {
+            DropCourse::Limited => RefillResult::Limited,
+            DropCourse::Passed => self.record_passed(config),
             // Not at random, then: later trains do not tell.
-            Course::Alike if self.fallen.is_clear() => {
+            DropCourse::Alike if self.fallen.is_clear() => {
                 self.parts.clear();
-                Verdict::Limited
+                RefillResult::Limited
             }
-            Course::Alike => Verdict::Lasts,
+            DropCourse::Alike => RefillResult::Lasts,
         }
     }
 
     /// What fell before has passed: the bucket is to be used up again if it may have held more than was known.
-    fn passed_again(&mut self, config: &SustainedConfig) -> Verdict {
+    fn record_passed(&mut self, config: &PolicingConfig) -> RefillResult {
         let fallen = &mut self.fallen;
         let had_filled = fallen.is_emptied && !config.is_bucket_hinted;
         if !had_filled && !fallen.is_clear() {
-            return Verdict::Lasts;
+            return RefillResult::Lasts;
         }
         if !had_filled {
             // It was not full before, and now more so.
@@ -339,29 +357,29 @@ impl LaterTrains {
             fallen.used_up = (fallen.used_up * 2).max(sent);
         }
         fallen.is_emptied = false;
-        self.begin(config);
-        Verdict::Open
+        self.begin_rounds(config);
+        RefillResult::Open
     }
 }
 
 /// Packets that use up what is in the bucket.
-fn used_up(fallen: &Fallen, now: Time, config: &SustainedConfig) -> u32 {
-    if fallen.is_emptied { refilled(fallen, now, config) } else { fallen.used_up }
+fn used_up_packets(fallen: &RateDropState, now: Time, config: &PolicingConfig) -> u32 {
+    if fallen.is_emptied { refilled_packets(fallen, now, config) } else { fallen.used_up }
 }
 
 /// Packets that use up what has come into the bucket from the end of the train that used it up until now: tokens that its queue does
 /// not need, of which cross traffic takes its part.
-fn refilled(fallen: &Fallen, now: Time, config: &SustainedConfig) -> u32 {
+fn refilled_packets(fallen: &RateDropState, now: Time, config: &PolicingConfig) -> u32 {
     let seconds = (now - fallen.ended - fallen.queued).max(Span::ZERO).as_secs_f64();
-    let packets = fallen.arrived() * seconds / (f64::from(config.max_packet) * 8.0);
-    let meanwhile = (1.0 - fallen.arrived() / fallen.look.rate).max(MIN_EXCESS);
+    let packets = fallen.arrived_rate() * seconds / (f64::from(config.max_packet) * 8.0);
+    let meanwhile = (1.0 - fallen.arrived_rate() / fallen.look.rate).max(MIN_EXCESS_PART);
     // Of a bucket that was not full before, it is not known how much more it holds.
     let most = if config.is_bucket_hinted { u32::MAX } else { fallen.used_up };
     ((packets / meanwhile) as u32).min(most)
 }
 
 /// Of an interval, as a part of the value.
-fn half_width(found: &Estimate<Rate>) -> f64 {
+fn relative_half_width(found: &Estimate<Rate>) -> f64 {
     let [low, value, high] = [found.low, found.value, found.high].map(Rate::as_f64);
     (high - low) / 2.0 / value.max(1.0)
 }

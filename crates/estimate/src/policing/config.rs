@@ -2,7 +2,7 @@ use kumade_units::{Rate, Span};
 
 /// What is to be tried, and what it may cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SustainedConfig {
+pub struct PolicingConfig {
     /// The rate that short trains showed.
     pub rate: Rate,
     /// A faster one that is tried after it, where other trains lost packets: if it falls as behind a policer, that is what limits. No queue

@@ -1,33 +1,33 @@
 //! The loop: a look at the rate, and where it does not last, later trains at several rates.
 
-use super::config::SustainedConfig;
-use super::fallen::{Fallen, MAX_FALL, Passed, cross_deviation, deviation};
-use super::later_trains::{LaterTrains, Verdict};
-use super::plan::{self, Section};
-use super::queueing::Queue;
-use super::reading::{self, Fall, delays, is_cut_short};
-use super::result::{Policing, Sustained};
-use super::slower_trains::SlowerTrains;
-use super::trend::Trend;
+use super::bucket_refill::{BucketRefill, RefillResult};
+use super::config::PolicingConfig;
+use super::growth_search::GrowthSearch;
+use super::plan::{self, TrainSection};
+use super::queueing::ShaperQueue;
+use super::rate_drop::{MAX_DROP_PART, PassedTrain, RateDropState, cross_deviation, rate_deviation};
+use super::result::{Policing, PolicingResult};
+use super::train_rates::{self, RateDrop, delays, is_cut_short};
+use super::trend::QueueTrend;
 use crate::method::Step;
-use crate::passage::{Passage, passages};
+use crate::packet_timing::{PacketTiming, packet_timings};
 use crate::stats::random;
 use kumade_probe_train::{Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 use std::mem;
 
-/// A rate lasts if what arrives falls by less than [`MAX_FALL`], or so many times what cross traffic's packets make it vary by.
+/// A rate lasts if what arrives falls by less than [`MAX_DROP_PART`], or so many times what cross traffic's packets make it vary by.
 const STANDARD_DEVIATIONS: f64 = 4.0;
 /// No part of a train leaves so many times as fast as planned unless the sender was held up before.
-const MAX_CATCH_UP: f64 = 1.2;
+const MAX_CATCH_UP_RATIO: f64 = 1.2;
 /// A queue in which every packet of a train waits for longer than this is no chance, nor a clock's drift.
 const MIN_QUEUE: Span = Span::from_millis(3);
 /// A train that hosts held up is sent again so often: …
 const MAX_REPEATS: u32 = 2;
 /// … one of which the growth varies by more than this and what cross traffic explains, …
-const MIN_DISTURBANCE: f64 = 1e-3;
+const MIN_DISTURBANCE_SECONDS: f64 = 1e-3;
 /// … so many of its standard deviations.
-const MAX_EXPLAINED: f64 = 2.0;
+const MAX_EXPLAINED_RATIO: f64 = 2.0;
 /// From fewer packets it is not told which part of them passes.
 const MIN_PART_PACKETS: usize = 50;
 /// No later train lasts longer.
@@ -35,84 +35,84 @@ const MAX_DURATION: Span = Span::from_secs(5);
 
 /// Finds whether a rate lasts. The loop is that of a [`Method`](crate::Method): see the crate's contract.
 #[derive(Debug)]
-pub struct SustainedProbe {
-    config: SustainedConfig,
-    state: State,
+pub struct PolicingProbe {
+    config: PolicingConfig,
+    state: ProbeState,
     bytes: u64,
     started: Option<Time>,
     random: u64,
 }
 
 #[derive(Debug)]
-enum State {
+enum ProbeState {
     Begin,
     /// A train of the look is next.
-    Look(Look),
-    Looking(Look),
+    Look(FirstTrain),
+    Looking(FirstTrain),
     /// It fell, and another train is next.
-    Follow(LaterTrains),
-    Following(LaterTrains),
+    Follow(BucketRefill),
+    Following(BucketRefill),
     /// The trains that followed tell what they can.
-    Told(LaterTrains),
+    Told(BucketRefill),
     /// A queue grew, and a slower train is next.
-    Slow(SlowerTrains),
-    Slowing(SlowerTrains),
-    Done(Sustained),
+    Slow(GrowthSearch),
+    Slowing(GrowthSearch),
+    Done(PolicingResult),
 }
 
 /// The trains that show whether the rate lasts, one as soon as the other has arrived.
 #[derive(Debug)]
-struct Look {
+struct FirstTrain {
     /// Each of them.
-    section: Section,
+    section: TrainSection,
     /// So many are left, the one on its way included.
     left: u32,
     /// Of those that have passed.
-    passed: Passed,
+    passed: PassedTrain,
     /// When the one on its way was to begin.
     began: Time,
     /// By how much the delay grew in the last ones, as far as it was no host's work.
-    trend: Option<Trend>,
+    trend: Option<QueueTrend>,
     /// So often one is sent again, if hosts held it up.
     repeats_left: u32,
-    /// Whether it is at [`SustainedConfig::faster`].
+    /// Whether it is at [`PolicingConfig::faster`].
     is_faster: bool,
     /// What is known if the others tell nothing.
-    so_far: Option<Sustained>,
+    so_far: Option<PolicingResult>,
 }
 
-impl SustainedProbe {
+impl PolicingProbe {
     /// Starts knowing nothing but the rate.
-    pub fn new(config: SustainedConfig) -> Self {
-        SustainedProbe { config, state: State::Begin, bytes: 0, started: None, random: config.seed }
+    pub fn new(config: PolicingConfig) -> Self {
+        PolicingProbe { config, state: ProbeState::Begin, bytes: 0, started: None, random: config.seed }
     }
 
     /// Whether it may have another train sent.
     pub fn sends_more(&self) -> bool {
-        !matches!(self.state, State::Told(_) | State::Done(_))
+        !matches!(self.state, ProbeState::Told(_) | ProbeState::Done(_))
     }
 
-    /// On how many connections packets are in turn, see [`SustainedConfig::connections`]: they may be opened anew, and be more or fewer then.
+    /// On how many connections packets are in turn, see [`PolicingConfig::connections`]: they may be opened anew, and be more or fewer then.
     pub fn connections_mut(&mut self) -> Option<&mut u32> {
         self.config.connections.as_mut()
     }
 
     /// What to do now. `now` may come from any clock that runs steadily.
-    pub fn next(&mut self, now: Time) -> Step<Sustained> {
+    pub fn next(&mut self, now: Time) -> Step<PolicingResult> {
         self.started.get_or_insert(now);
-        let (state, step) = match mem::replace(&mut self.state, State::Begin) {
-            State::Begin => self.begin(now),
-            State::Look(look) => self.look(look, now),
+        let (state, step) = match mem::replace(&mut self.state, ProbeState::Begin) {
+            ProbeState::Begin => self.begin_probe(now),
+            ProbeState::Look(look) => self.send_first_train(look, now),
             // No record came.
-            State::Looking(look) => {
-                self.end(look.so_far.unwrap_or(Sustained::Untried("no packet of the longer train arrived")))
+            ProbeState::Looking(look) => {
+                self.end_probe(look.so_far.unwrap_or(PolicingResult::Untried("no packet of the longer train arrived")))
             }
-            State::Follow(later) => self.follow(later, now),
-            State::Following(later) => self.limited(later, now),
-            State::Told(later) => self.limited(later, now),
-            State::Slow(slower) => self.slow_down(slower, now),
-            State::Slowing(slower) => self.slow_down(slower, now),
-            State::Done(found) => self.end(found),
+            ProbeState::Follow(later) => self.continue_refill(later, now),
+            ProbeState::Following(later) => self.finish_limited(later, now),
+            ProbeState::Told(later) => self.finish_limited(later, now),
+            ProbeState::Slow(slower) => self.continue_growth_search(slower, now),
+            ProbeState::Slowing(slower) => self.continue_growth_search(slower, now),
+            ProbeState::Done(found) => self.end_probe(found),
         };
         self.state = state;
         step
@@ -120,54 +120,60 @@ impl SustainedProbe {
 
     /// What became of the train that [`next`](Self::next) last asked for.
     pub fn record(&mut self, record: &TrainRecord) {
-        self.state = match mem::replace(&mut self.state, State::Begin) {
-            State::Looking(look) => match reading::undisturbed(passages(record), look.section.rate) {
-                Some(train) => self.looked(look, train, record),
-                None => State::Done(look.so_far.unwrap_or(Sustained::Untried("a host held up the longer train"))),
-            },
-            State::Following(later) => self.followed(later, record),
-            State::Slowing(mut slower) => {
-                if let Some(train) = reading::undisturbed(passages(record), slower.newest().rate) {
-                    slower.add(&train);
+        self.state = match mem::replace(&mut self.state, ProbeState::Begin) {
+            ProbeState::Looking(look) => match train_rates::undisturbed_part(packet_timings(record), look.section.rate)
+            {
+                Some(train) => self.record_first_train(look, train, record),
+                None => {
+                    ProbeState::Done(look.so_far.unwrap_or(PolicingResult::Untried("a host held up the longer train")))
                 }
-                State::Slow(slower)
+            },
+            ProbeState::Following(later) => self.record_refill(later, record),
+            ProbeState::Slowing(mut slower) => {
+                if let Some(train) = train_rates::undisturbed_part(packet_timings(record), slower.newest_section().rate)
+                {
+                    slower.add_train(&train);
+                }
+                ProbeState::Slow(slower)
             }
             other => other,
         };
     }
 
     /// The train that [`next`](Self::next) last asked for was carried, but its record is of no use: too few stamps are known.
-    pub fn spoiled(&mut self) {
-        if let State::Looking(look) = &mut self.state {
-            let untried = Sustained::Untried("the receiver did not stamp the packets of the longer train");
-            self.state = State::Done(look.so_far.take().unwrap_or(untried));
+    pub fn train_spoiled(&mut self) {
+        if let ProbeState::Looking(look) = &mut self.state {
+            let untried = PolicingResult::Untried("the receiver did not stamp the packets of the longer train");
+            self.state = ProbeState::Done(look.so_far.take().unwrap_or(untried));
         }
     }
 
-    fn begin(&mut self, now: Time) -> (State, Step<Sustained>) {
-        match plan::look(&self.config) {
+    fn begin_probe(&mut self, now: Time) -> (ProbeState, Step<PolicingResult>) {
+        match plan::plan_first_train(&self.config) {
             Some((left, section)) => {
-                let look = Look {
+                let look = FirstTrain {
                     section,
                     left,
-                    passed: Passed::default(),
+                    passed: PassedTrain::default(),
                     began: now,
                     trend: None,
                     repeats_left: MAX_REPEATS,
                     is_faster: false,
                     so_far: None,
                 };
-                self.look(look, now)
+                self.send_first_train(look, now)
             }
-            None => self.end(Sustained::Untried("the path is too slow, or the budget too small, for a longer train")),
+            None => self.end_probe(PolicingResult::Untried(
+                "the path is too slow, or the budget too small, for a longer train",
+            )),
         }
     }
 
-    fn look(&mut self, look: Look, now: Time) -> (State, Step<Sustained>) {
-        let train = plan::train(&[look.section], self.config.max_packet, &mut self.random);
+    fn send_first_train(&mut self, look: FirstTrain, now: Time) -> (ProbeState, Step<PolicingResult>) {
+        let train = plan::to_train(&[look.section], self.config.max_packet, &mut self.random);
         let elapsed = look.passed.elapsed + (now - look.began);
-        let step = self.send(Span::ZERO, train);
-        (State::Looking(Look { passed: Passed { elapsed, ..look.passed }, began: now, ..look }), step)
+        let step = self.send_train(Span::ZERO, train);
+        (ProbeState::Looking(FirstTrain { passed: PassedTrain { elapsed, ..look.passed }, began: now, ..look }), step)
     }
 
     /// Whether every packet of the train waited, as where a queue was full before, or where others' packets are dropped to make
@@ -180,90 +186,106 @@ impl SustainedProbe {
         !self.config.is_bucket_hinted && delays(record).min().zip(self.config.least_delay).is_some_and(is_long)
     }
 
-    fn looked(&self, look: Look, train: Vec<Passage>, record: &TrainRecord) -> State {
+    fn record_first_train(&self, look: FirstTrain, train: Vec<PacketTiming>, record: &TrainRecord) -> ProbeState {
         let finds_queue = self.finds_queue(record);
         let section = look.section;
         let fall = match self.config.connections {
-            Some(connections) => reading::fall_over(connections, &train),
-            None => reading::fall(&train),
+            Some(connections) => train_rates::find_rate_drop_over_connections(connections, &train),
+            None => train_rates::find_rate_drop(&train),
         };
         let fallen = fall.filter(|fall| {
-            self.is_fall(&train[fall.index..], fall, section.rate) || reading::drops_suddenly(&train, fall)
+            self.is_rate_drop(&train[fall.index..], fall, section.rate) || train_rates::drops_suddenly(&train, fall)
         });
         let whole = || {
-            let fall = Fall { index: 0, rates: reading::rates(&train)?, after: 0.0 };
-            self.is_fall(&train, &fall, section.rate).then_some(fall)
+            let fall = RateDrop { index: 0, rates: train_rates::part_rates(&train)?, after: 0.0 };
+            self.is_rate_drop(&train, &fall, section.rate).then_some(fall)
         };
         match fallen.or_else(whole) {
-            fall if look.is_faster => match fall.map(|fall| self.fell(&look, train, fall, record)) {
+            fall if look.is_faster => match fall.map(|fall| self.record_rate_drop(&look, train, fall, record)) {
                 Some(fallen) if fallen.policing() == Some(Policing::Drops) => {
-                    State::Follow(LaterTrains::new(fallen, &self.config))
+                    ProbeState::Follow(BucketRefill::new(fallen, &self.config))
                 }
-                _ => State::Done(look.so_far.unwrap_or_else(|| overloads(section.rate))),
+                _ => ProbeState::Done(look.so_far.unwrap_or_else(|| overload_result(section.rate))),
             },
-            _ if finds_queue => State::Done(overloads(section.rate)),
-            certain if self.config.is_lossy => self.passed_in_part(look, &train, certain.or(fall)),
-            Some(fall) => State::Follow(LaterTrains::new(self.fell(&look, train, fall, record), &self.config)),
-            None if is_cut_short(&train, section.packets) => self.look_faster(look, overloads(section.rate)),
-            None if train.len() < 4 => {
-                State::Done(look.so_far.unwrap_or(Sustained::Untried("no packet of the longer train arrived")))
+            _ if finds_queue => ProbeState::Done(overload_result(section.rate)),
+            certain if self.config.is_lossy => self.record_partly_passed(look, &train, certain.or(fall)),
+            Some(fall) => {
+                ProbeState::Follow(BucketRefill::new(self.record_rate_drop(&look, train, fall, record), &self.config))
             }
-            None => self.passed(look, &train),
+            None if is_cut_short(&train, section.packets) => {
+                self.send_faster_train(look, overload_result(section.rate))
+            }
+            None if train.len() < 4 => ProbeState::Done(
+                look.so_far.unwrap_or(PolicingResult::Untried("no packet of the longer train arrived")),
+            ),
+            None => self.record_passed(look, &train),
         }
     }
 
-    fn fell(&self, look: &Look, train: Vec<Passage>, fall: Fall, record: &TrainRecord) -> Fallen {
-        let Look { section, passed, began, .. } = *look;
+    fn record_rate_drop(
+        &self,
+        look: &FirstTrain,
+        train: Vec<PacketTiming>,
+        fall: RateDrop,
+        record: &TrainRecord,
+    ) -> RateDropState {
+        let FirstTrain { section, passed, began, .. } = *look;
         let least = delays(record).chain(self.config.least_delay).min();
         let queued = delays(record).last().zip(least).map_or(Span::ZERO, |(last, least)| last - least);
-        let seen = self.config.connections.filter(|_| reading::policing(&train, &fall) == Some(Policing::Drops));
+        let seen =
+            self.config.connections.filter(|_| train_rates::classify_policing(&train, &fall) == Some(Policing::Drops));
         let used_up = passed.packets + fall.index as u32;
-        let seen = seen.and_then(|connections| reading::rates_over(connections, &train, fall.index));
-        let fall = Fall { rates: seen.unwrap_or(fall.rates), ..fall };
+        let seen =
+            seen.and_then(|connections| train_rates::part_rates_over_connections(connections, &train, fall.index));
+        let fall = RateDrop { rates: seen.unwrap_or(fall.rates), ..fall };
         let ended = began + section.duration(self.config.max_packet);
         let fallen =
-            Fallen { look: section, passed, train, fall, used_up, ended, queued, queue: None, is_emptied: true };
+            RateDropState { look: section, passed, train, fall, used_up, ended, queued, queue: None, is_emptied: true };
         let is_queued = fallen.policing() == Some(Policing::Delays);
-        let queue = if is_queued { Queue::of(record, fallen.arrived(), self.config.least_delay) } else { None };
-        Fallen { queue, ..fallen }
+        let queue = if is_queued {
+            ShaperQueue::from_train(record, fallen.arrived_rate(), self.config.least_delay)
+        } else {
+            None
+        };
+        RateDropState { queue, ..fallen }
     }
 
     /// One train of the look has passed.
-    fn passed(&self, mut look: Look, train: &[Passage]) -> State {
+    fn record_passed(&self, mut look: FirstTrain, train: &[PacketTiming]) -> ProbeState {
         let section = look.section;
         let duration = section.duration(self.config.max_packet);
-        let trend = Trend::of(train);
+        let trend = QueueTrend::from_train(train);
         if trend.is_some_and(|trend| trend.grows(self.config.is_one_by_one)) {
-            return self.grown(section, train, look.began + duration);
+            return self.record_growth(section, train, look.began + duration);
         }
         let is_disturbed = self.config.is_one_by_one
-            && trend.is_some_and(|trend| trend.error() > self.explained(duration.as_secs_f64()));
-        let trend = [trend, look.trend].into_iter().flatten().reduce(Trend::with);
+            && trend.is_some_and(|trend| trend.error() > self.explained_wait(duration.as_secs_f64()));
+        let trend = [trend, look.trend].into_iter().flatten().reduce(QueueTrend::combined_with);
         look.trend = trend.filter(|_| is_disturbed);
-        let waiting = reading::waiting(train, self.passing_seconds());
+        let waiting = train_rates::waiting_fraction(train, self.passing_seconds());
         // A host that is too slow for the rate shows that less lasts.
-        let sent = reading::rates(train).map_or(section.rate, |rates| rates.sent.min(section.rate));
-        let lasts = self.lasts(sent, trend.map_or(0.0, |trend| trend.most()), waiting);
+        let sent = train_rates::part_rates(train).map_or(section.rate, |rates| rates.sent.min(section.rate));
+        let lasts = self.sustained_result(sent, trend.map_or(0.0, |trend| trend.max_growth()), waiting);
         let bytes = u64::from(section.packets * self.config.max_packet);
         match (look.left, look.repeats_left) {
             (2.., _) => look.left -= 1,
             (_, 1..) if is_disturbed && self.bytes + bytes <= self.config.budget_bytes => look.repeats_left -= 1,
-            _ => return self.look_faster(look, lasts),
+            _ => return self.send_faster_train(look, lasts),
         }
-        let Passed { packets, sending, .. } = look.passed;
-        let passed = Passed { packets: packets + section.packets, sending: sending + duration, ..look.passed };
-        State::Look(Look { passed, so_far: Some(lasts), ..look })
+        let PassedTrain { packets, sending, .. } = look.passed;
+        let passed = PassedTrain { packets: packets + section.packets, sending: sending + duration, ..look.passed };
+        ProbeState::Look(FirstTrain { passed, so_far: Some(lasts), ..look })
     }
 
     /// The look at a rate has shown this, and no limit: a faster one may be tried.
-    fn look_faster(&self, look: Look, so_far: Sustained) -> State {
+    fn send_faster_train(&self, look: FirstTrain, so_far: PolicingResult) -> ProbeState {
         let faster = self.config.faster.filter(|faster| faster.as_f64() > look.section.rate && !look.is_faster);
-        let section = faster.map(|faster| Section { rate: faster.as_f64(), ..look.section });
-        let is_affordable = |section: &Section| {
+        let section = faster.map(|faster| TrainSection { rate: faster.as_f64(), ..look.section });
+        let is_affordable = |section: &TrainSection| {
             self.bytes + u64::from(section.packets * self.config.max_packet) <= self.config.budget_bytes
         };
         match section.filter(is_affordable) {
-            Some(section) => State::Look(Look {
+            Some(section) => ProbeState::Look(FirstTrain {
                 section,
                 left: 1,
                 trend: None,
@@ -272,118 +294,123 @@ impl SustainedProbe {
                 so_far: Some(so_far),
                 ..look
             }),
-            None => State::Done(so_far),
+            None => ProbeState::Done(so_far),
         }
     }
 
     /// A train of the look has passed, of which packets may be lost at any rate, but for what is behind the fall.
-    fn passed_in_part(&self, look: Look, train: &[Passage], fall: Option<Fall>) -> State {
+    fn record_partly_passed(&self, look: FirstTrain, train: &[PacketTiming], fall: Option<RateDrop>) -> ProbeState {
         // A few packets at the end tell nothing.
         let index = fall.map_or(0, |fall| fall.index).min(train.len().saturating_sub(MIN_PART_PACKETS));
-        let seen = self.config.connections.and_then(|connections| reading::rates_over(connections, train, index));
-        let Some(rates) = seen.or_else(|| reading::rates(&train[index..])) else {
-            return State::Done(Sustained::Untried("no packet of the longer train arrived"));
+        let seen = self
+            .config
+            .connections
+            .and_then(|connections| train_rates::part_rates_over_connections(connections, train, index));
+        let Some(rates) = seen.or_else(|| train_rates::part_rates(&train[index..])) else {
+            return ProbeState::Done(PolicingResult::Untried("no packet of the longer train arrived"));
         };
         // A queue may have grown first, and then overflowed.
-        let growth = rates.growth.max(reading::grown(&train[index..]));
+        let growth = rates.growth.max(train_rates::delay_growth(&train[index..]));
         let arrived = Rate::from_f64(look.section.rate * (1.0 - rates.lost) / (1.0 + growth));
         let least = match look.so_far {
-            Some(Sustained::Passes { arrived: before, .. }) => arrived.min(before),
+            Some(PolicingResult::Passes { arrived: before, .. }) => arrived.min(before),
             _ => arrived,
         };
-        let found = Sustained::Passes { bytes: self.bytes, rate: Rate::from_f64(look.section.rate), arrived: least };
+        let found =
+            PolicingResult::Passes { bytes: self.bytes, rate: Rate::from_f64(look.section.rate), arrived: least };
         match look.left {
-            2.. => State::Look(Look { left: look.left - 1, so_far: Some(found), ..look }),
-            _ => State::Done(found),
+            2.. => ProbeState::Look(FirstTrain { left: look.left - 1, so_far: Some(found), ..look }),
+            _ => ProbeState::Done(found),
         }
     }
 
     /// A queue grew in a train of the look, which ended then: slower ones follow, if delays tell how fast queues grow.
-    fn grown(&self, section: Section, train: &[Passage], ended: Time) -> State {
-        let overloads = overloads(section.rate);
+    fn record_growth(&self, section: TrainSection, train: &[PacketTiming], ended: Time) -> ProbeState {
+        let overloads = overload_result(section.rate);
         match self.config.is_one_by_one {
-            true => State::Slow(SlowerTrains::new(section, train, ended, overloads)),
-            false => State::Done(overloads),
+            true => ProbeState::Slow(GrowthSearch::new(section, train, ended, overloads)),
+            false => ProbeState::Done(overloads),
         }
     }
 
     /// Whether so much less arrived, for so long, that cross traffic is not the cause, nor a sender that makes up for having been held up.
-    fn is_fall(&self, part: &[Passage], fall: &Fall, planned: f64) -> bool {
-        if fall.rates.sent > MAX_CATCH_UP * planned {
+    fn is_rate_drop(&self, part: &[PacketTiming], fall: &RateDrop, planned: f64) -> bool {
+        if fall.rates.sent > MAX_CATCH_UP_RATIO * planned {
             return false;
         }
         let (Some(first), Some(last)) = (part.first(), part.last()) else { return false };
         let seconds = last.sent - first.sent;
         let bits = fall.rates.sent * seconds;
-        let allowed = MAX_FALL.max(STANDARD_DEVIATIONS * cross_deviation(&self.config, seconds) / bits.max(1.0));
+        let allowed = MAX_DROP_PART.max(STANDARD_DEVIATIONS * cross_deviation(&self.config, seconds) / bits.max(1.0));
         let by_loss = fall.rates.lost > allowed / 2.0;
-        1.0 - 1.0 / fall.rates.ratio() > allowed && (by_loss || reading::grows(part))
+        1.0 - 1.0 / fall.rates.ratio() > allowed && (by_loss || train_rates::queue_grows(part))
     }
 
     /// The next train behind one that fell; none where a budget does not allow it.
-    fn follow(&mut self, mut later: LaterTrains, now: Time) -> (State, Step<Sustained>) {
-        let (wait, sections) = later.next(now, &self.config);
-        match self.train_of(&sections, now + wait) {
+    fn continue_refill(&mut self, mut later: BucketRefill, now: Time) -> (ProbeState, Step<PolicingResult>) {
+        let (wait, sections) = later.next_train(now, &self.config);
+        match self.train_from_sections(&sections, now + wait) {
             Some(train) => {
-                later.leaves(sections, now + wait + train.duration());
-                let step = self.send(wait, train);
-                (State::Following(later), step)
+                later.train_sent(sections, now + wait + train.duration());
+                let step = self.send_train(wait, train);
+                (ProbeState::Following(later), step)
             }
-            None => self.limited(later, now),
+            None => self.finish_limited(later, now),
         }
     }
 
     /// The train of these sections, if there are any and it may be sent then.
-    fn train_of(&mut self, sections: &[Section], at: Time) -> Option<Train> {
-        let SustainedConfig { max_packet, max_packets, budget_bytes, budget_time, .. } = self.config;
-        let train = plan::train(sections, max_packet, &mut self.random);
+    fn train_from_sections(&mut self, sections: &[TrainSection], at: Time) -> Option<Train> {
+        let PolicingConfig { max_packet, max_packets, budget_bytes, budget_time, .. } = self.config;
+        let train = plan::to_train(sections, max_packet, &mut self.random);
         let is_in_time = self.started.is_none_or(|started| at + train.duration() - started <= budget_time);
         let is_affordable =
             self.bytes + train.bytes() <= budget_bytes && train.duration() <= MAX_DURATION && is_in_time;
-        (is_affordable && train.count() <= max_packets && train.check(max_packet).is_ok()).then_some(train)
+        (is_affordable && train.packet_count() <= max_packets && train.check(max_packet).is_ok()).then_some(train)
     }
 
     /// The end of trains that followed one that fell, unless it is a queue that grows, and they do not tell what is available.
-    fn limited(&mut self, later: LaterTrains, now: Time) -> (State, Step<Sustained>) {
-        let limiter = later.limited(&self.config);
+    fn finish_limited(&mut self, later: BucketRefill, now: Time) -> (ProbeState, Step<PolicingResult>) {
+        let limiter = later.to_limiter(&self.config);
         let is_queue = limiter.policing == Some(Policing::Delays) && !later.has_burst() && limiter.available.is_none();
         if !is_queue || !self.config.is_one_by_one {
-            return self.end(Sustained::Limited(limiter));
+            return self.end_probe(PolicingResult::Limited(limiter));
         }
-        let (look, train, ended) = later.look();
-        self.slow_down(SlowerTrains::new(look, train, ended, Sustained::Limited(limiter)), now)
+        let (look, train, ended) = later.first_train();
+        self.continue_growth_search(GrowthSearch::new(look, train, ended, PolicingResult::Limited(limiter)), now)
     }
 
     /// The next slower train, if it tells more and a budget allows it.
-    fn slow_down(&mut self, mut slower: SlowerTrains, now: Time) -> (State, Step<Sustained>) {
+    fn continue_growth_search(&mut self, mut slower: GrowthSearch, now: Time) -> (ProbeState, Step<PolicingResult>) {
         let random = random(&mut self.random);
-        let next = slower.next(now, &self.config, random);
-        match next.and_then(|(wait, section)| Some((wait, self.train_of(&[section], now + wait)?))) {
+        let next = slower.next_train(now, &self.config, random);
+        match next.and_then(|(wait, section)| Some((wait, self.train_from_sections(&[section], now + wait)?))) {
             Some((wait, train)) => {
-                let step = self.send(wait, train);
-                (State::Slowing(slower), step)
+                let step = self.send_train(wait, train);
+                (ProbeState::Slowing(slower), step)
             }
-            None => self.end(slower.found(&self.config)),
+            None => self.end_probe(slower.into_result(&self.config)),
         }
     }
 
-    fn followed(&self, mut later: LaterTrains, record: &TrainRecord) -> State {
-        match later.record(record, &self.config) {
-            Verdict::Open => State::Follow(later),
-            Verdict::Limited => State::Told(later),
-            Verdict::Lasts => State::Done(self.lasts(later.rate(), 0.0, None)),
+    fn record_refill(&self, mut later: BucketRefill, record: &TrainRecord) -> ProbeState {
+        match later.record_train(record, &self.config) {
+            RefillResult::Open => ProbeState::Follow(later),
+            RefillResult::Limited => ProbeState::Told(later),
+            RefillResult::Lasts => ProbeState::Done(self.sustained_result(later.tried_rate(), 0.0, None)),
         }
     }
 
-    fn lasts(&self, rate: f64, max_growth: f64, waiting: Option<f64>) -> Sustained {
-        Sustained::Lasts { bytes: self.bytes, rate: Rate::from_f64(rate), max_growth, waiting }
+    fn sustained_result(&self, rate: f64, max_growth: f64, waiting: Option<f64>) -> PolicingResult {
+        PolicingResult::Lasts { bytes: self.bytes, rate: Rate::from_f64(rate), max_growth, waiting }
     }
 
     /// By how much the growth of a train of so many seconds varies where cross traffic is the cause, and hosts are not.
-    fn explained(&self, seconds: f64) -> f64 {
+    fn explained_wait(&self, seconds: f64) -> f64 {
         let narrow = self.config.rate.as_f64() + self.config.cross.as_f64();
-        MIN_DISTURBANCE
-            + MAX_EXPLAINED * deviation(self.config.expected_cross, &self.config, seconds) / (narrow * seconds)
+        MIN_DISTURBANCE_SECONDS
+            + MAX_EXPLAINED_RATIO * rate_deviation(self.config.expected_cross, &self.config, seconds)
+                / (narrow * seconds)
     }
 
     /// How long the narrow link takes for a packet.
@@ -391,17 +418,17 @@ impl SustainedProbe {
         f64::from(self.config.max_packet) * 8.0 / (self.config.rate.as_f64() + self.config.cross.as_f64())
     }
 
-    fn send(&mut self, wait: Span, train: Train) -> Step<Sustained> {
+    fn send_train(&mut self, wait: Span, train: Train) -> Step<PolicingResult> {
         self.bytes += train.bytes();
         Step::Send { wait, train }
     }
 
-    fn end(&self, found: Sustained) -> (State, Step<Sustained>) {
-        (State::Done(found.clone()), Step::Done(found))
+    fn end_probe(&self, found: PolicingResult) -> (ProbeState, Step<PolicingResult>) {
+        (ProbeState::Done(found.clone()), Step::Done(found))
     }
 }
 
 /// More than is available, of which nothing else is known.
-fn overloads(rate: f64) -> Sustained {
-    Sustained::Overloads { rate: Rate::from_f64(rate), available: None }
+fn overload_result(rate: f64) -> PolicingResult {
+    PolicingResult::Overloads { rate: Rate::from_f64(rate), available: None }
 }

@@ -1,20 +1,20 @@
 //! A shaper's queue: trains of one rate each, behind what uses up the bucket, and so short that the queue does not overflow. Their packets wait
 //! behind cross traffic as on any link, which tells more than what a full queue drops.
 
-use super::config::SustainedConfig;
-use super::plan::{Section, Spacing};
-use super::reading::{self, Rates, delays};
-use crate::fit::robust_line;
-use crate::passage::Passage;
+use super::config::PolicingConfig;
+use super::plan::{PacketSpacing, TrainSection};
+use super::train_rates::{self, PartRates, delays};
+use crate::fit::fit_robust_line;
+use crate::packet_timing::PacketTiming;
 use crate::stats::mean;
 use kumade_probe_train::TrainRecord;
 use kumade_units::{Rate, Span};
 
 /// By how many seconds a second the delay is to grow, in the trains of one round.
-const FIRST_GROWTHS: [f64; 4] = [1.2, 0.45, 0.9, 0.65];
-const LATER_GROWTHS: [f64; 4] = [0.8, 0.3, 0.55, 0.4];
+const FIRST_GROWTH_RATIOS: [f64; 4] = [1.2, 0.45, 0.9, 0.65];
+const LATER_GROWTH_RATIOS: [f64; 4] = [0.8, 0.3, 0.55, 0.4];
 /// At less growth, cross traffic lets the queue run empty by turns.
-pub(super) const MIN_GROWTH: f64 = 0.12;
+pub(super) const MIN_GROWTH_RATIO: f64 = 0.12;
 /// No section is faster than this part of the train that showed the queue.
 const FASTEST_PART: f64 = 0.95;
 /// A section fills this part of what the queue is known to hold at most, …
@@ -25,7 +25,7 @@ const SECTION_SECONDS: f64 = 0.15;
 const MIN_PACKETS: u32 = 30;
 const MAX_PACKETS: u32 = 150;
 /// The bucket may hold this part more than is expected.
-const MORE_TOKENS: f64 = 0.25;
+const ADDITIONAL_TOKENS_PART: f64 = 0.25;
 /// Ahead of a section, so many packets are to wait.
 const STANDING_PACKETS: f64 = 8.0;
 /// One waits in the queue if it does for so many times as long as a packet takes to leave it, and found it empty below half of that.
@@ -41,7 +41,7 @@ const MAX_DRAIN_FACTOR: f64 = 8.0;
 
 /// The queue, as far as known.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Queue {
+pub(super) struct ShaperQueue {
     /// Bits that it holds at least.
     room: f64,
     /// What the bucket passes, and what it leaves, in bit/s.
@@ -59,9 +59,9 @@ pub(super) struct Queue {
 
 /// What a train shows of it.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Seen {
+pub(super) enum QueueSample {
     /// The rates of packets that waited in it.
-    Rates(Rates),
+    Rates(PartRates),
     /// It overflowed before enough packets had waited.
     Overflow,
     /// No packet waited: the bucket was not empty.
@@ -70,12 +70,12 @@ pub(super) enum Seen {
     Emptied,
 }
 
-impl Queue {
+impl ShaperQueue {
     /// As a train shows it that has used up the bucket, and of which the rest arrived at this rate in bit/s.
-    pub(super) fn of(record: &TrainRecord, arrived: f64, least_delay: Option<Span>) -> Option<Self> {
+    pub(super) fn from_train(record: &TrainRecord, arrived: f64, least_delay: Option<Span>) -> Option<Self> {
         let least_delay = delays(record).chain(least_delay).min()?;
         let waited = (delays(record).max()? - least_delay).as_secs_f64();
-        Some(Queue {
+        Some(ShaperQueue {
             room: waited * arrived,
             committed: arrived,
             available: arrived,
@@ -87,16 +87,16 @@ impl Queue {
     }
 
     /// In the light of what the bucket passes, and leaves, as trains have told.
-    pub(super) fn told(self, committed: Rate, available: Rate) -> Self {
+    pub(super) fn with_rates(self, committed: Rate, available: Rate) -> Self {
         let [committed, available] = [committed, available].map(Rate::as_f64);
         let available = available.min(committed);
         let drain_factor = (committed / available.max(1.0)).clamp(MIN_DRAIN_FACTOR, MAX_DRAIN_FACTOR);
-        Queue { committed, available, drain_factor: drain_factor.max(self.drain_factor), is_told: true, ..self }
+        ShaperQueue { committed, available, drain_factor: drain_factor.max(self.drain_factor), is_told: true, ..self }
     }
 
     /// After a train has overflowed it.
-    pub(super) fn overflowed(self) -> Self {
-        Queue {
+    pub(super) fn after_overflow(self) -> Self {
+        ShaperQueue {
             room: self.room / 2.0,
             spent_part: self.spent_part / 2.0,
             drain_factor: (2.0 * self.drain_factor).min(MAX_DRAIN_FACTOR),
@@ -105,104 +105,108 @@ impl Queue {
     }
 
     /// After a train that did not use up the bucket.
-    pub(super) fn unfilled(self) -> Self {
-        Queue { spent_part: (self.spent_part * 2.0).min(MAX_SPENT_PART), ..self }
+    pub(super) fn after_unfilled(self) -> Self {
+        ShaperQueue { spent_part: (self.spent_part * 2.0).min(MAX_SPENT_PART), ..self }
     }
 
     /// What is to use up a bucket that holds so many bits and has filled for so many seconds if it was empty before.
-    pub(super) fn tokens(&self, full: f64, filled: Option<f64>) -> f64 {
+    pub(super) fn tokens_at(&self, full: f64, filled: Option<f64>) -> f64 {
         self.spent_part * filled.map_or(full, |seconds| full.min(self.available * seconds))
     }
 
     /// How long a packet waited in it that took so long to arrive.
-    pub(super) fn waited(&self, delay: Span) -> Span {
+    pub(super) fn waiting_time(&self, delay: Span) -> Span {
         (delay - self.least_delay).max(Span::ZERO)
     }
 
     /// How long it takes to drain from when a train has been sent whose last packet waited for so long.
-    pub(super) fn drain(&self, waited: Span) -> Span {
+    pub(super) fn drain_time(&self, waited: Span) -> Span {
         Span::from_secs_f64(waited.as_secs_f64() * self.drain_factor)
     }
 
     /// The sections of a round, each for a train of its own.
-    pub(super) fn sections(&self, look: Section, config: &SustainedConfig) -> Vec<Section> {
+    pub(super) fn sections(&self, look: TrainSection, config: &PolicingConfig) -> Vec<TrainSection> {
         let fastest = (FASTEST_PART * look.rate - self.available) / self.committed;
-        let growths = if self.is_told { LATER_GROWTHS } else { FIRST_GROWTHS };
+        let growths = if self.is_told { LATER_GROWTH_RATIOS } else { FIRST_GROWTH_RATIOS };
         let shrunk = (fastest / growths[0]).min(1.0);
-        let grown = growths.into_iter().map(|growth| growth * shrunk).filter(|growth| *growth > MIN_GROWTH);
-        grown.map(|growth| self.section(growth, config)).collect()
+        let grown = growths.into_iter().map(|growth| growth * shrunk).filter(|growth| *growth > MIN_GROWTH_RATIO);
+        grown.map(|growth| self.growth_section(growth, config)).collect()
     }
 
-    fn section(&self, growth: f64, config: &SustainedConfig) -> Section {
+    fn growth_section(&self, growth: f64, config: &PolicingConfig) -> TrainSection {
         let bits = f64::from(config.max_packet) * 8.0;
         let rate = self.available + growth * self.committed;
         let seconds = SECTION_SECONDS.min(MAX_FILLED_PART * self.room / (growth * self.committed));
         let packets = ((seconds * rate / bits) as u32).clamp(MIN_PACKETS, MAX_PACKETS);
-        Section { packets, rate, spacing: Spacing::Even }
+        TrainSection { packets, rate, spacing: PacketSpacing::Even }
     }
 
     /// The same section behind a burst that uses up so many bits of tokens.
     pub(super) fn behind_burst(
         &self,
-        look: Section,
-        section: Section,
+        look: TrainSection,
+        section: TrainSection,
         tokens: f64,
-        config: &SustainedConfig,
-    ) -> [Section; 2] {
+        config: &PolicingConfig,
+    ) -> [TrainSection; 2] {
         let bits = f64::from(config.max_packet) * 8.0;
         let spent = tokens / (1.0 - self.available / look.rate).max(0.2);
         let burst = (spent / bits + STANDING_PACKETS) as u32;
         // What is left of them lasts for a part of the section.
         let excess = 1.0 - self.available / section.rate;
-        let more = (MORE_TOKENS * tokens / excess.max(0.1) / bits) as u32;
-        [Section { packets: burst, ..look }, Section { packets: section.packets + more, ..section }]
+        let more = (ADDITIONAL_TOKENS_PART * tokens / excess.max(0.1) / bits) as u32;
+        [TrainSection { packets: burst, ..look }, TrainSection { packets: section.packets + more, ..section }]
     }
 
     /// What a train shows whose section begins at that place.
-    pub(super) fn seen(&self, train: &[Passage], record: &TrainRecord, from: usize) -> Seen {
+    pub(super) fn sample_train(&self, train: &[PacketTiming], record: &TrainRecord, from: usize) -> QueueSample {
         let offset = delays(record).next().map_or(0.0, |delay| (delay - self.least_delay).as_secs_f64());
-        let waited = |passage: &Passage| passage.arrived.map(|arrived| arrived - passage.sent + offset);
+        let waited = |passage: &PacketTiming| passage.arrived.map(|arrived| arrived - passage.sent + offset);
         let section = &train[train.partition_point(|passage| passage.index < from)..];
         let service = section.first().map_or(0.0, |passage| passage.bits / self.committed);
-        let waits = |passage: &Passage| waited(passage).is_some_and(|waited| waited > MIN_WAIT_PACKETS * service);
+        let waits = |passage: &PacketTiming| waited(passage).is_some_and(|waited| waited > MIN_WAIT_PACKETS * service);
         let is_cut_short = (section.len() as u32) < MIN_PACKETS / 2;
         let Some(begin) = section.iter().position(waits) else {
             let lost = section.iter().filter(|passage| passage.came.is_none()).count();
             return if is_cut_short || lost as f64 > MAX_LOST_PART * section.len() as f64 {
-                Seen::Overflow
+                QueueSample::Overflow
             } else {
-                Seen::NoQueue
+                QueueSample::NoQueue
             };
         };
         let behind = before_overflow(&section[begin..]);
-        let idle = |passage: &&Passage| waited(passage).is_some_and(|waited| waited < MIN_WAIT_PACKETS / 2.0 * service);
-        match reading::rates(behind) {
-            _ if behind.len() < MIN_PART_PACKETS && behind.len() < section.len() - begin => Seen::Overflow,
-            _ if behind.len() < MIN_PART_PACKETS => Seen::NoQueue,
+        let idle =
+            |passage: &&PacketTiming| waited(passage).is_some_and(|waited| waited < MIN_WAIT_PACKETS / 2.0 * service);
+        match train_rates::part_rates(behind) {
+            _ if behind.len() < MIN_PART_PACKETS && behind.len() < section.len() - begin => QueueSample::Overflow,
+            _ if behind.len() < MIN_PART_PACKETS => QueueSample::NoQueue,
             Some(rates) if behind.iter().filter(idle).count() * 10 < behind.len() => {
                 // Those that were lost did not wait.
                 let sent = rates.sent * (1.0 - rates.lost);
-                Seen::Rates(Rates { sent, lost: 0.0, wander: wander(behind, service), ..rates })
+                QueueSample::Rates(PartRates { sent, lost: 0.0, wander: delay_wander(behind, service), ..rates })
             }
-            _ => Seen::Emptied,
+            _ => QueueSample::Emptied,
         }
     }
 }
 
 /// All of it where few packets were lost, else those ahead of the first that was.
-fn before_overflow(part: &[Passage]) -> &[Passage] {
-    let is_lost = |passage: &Passage| passage.came.is_none();
+fn before_overflow(part: &[PacketTiming]) -> &[PacketTiming] {
+    let is_lost = |passage: &PacketTiming| passage.came.is_none();
     let lost = part.iter().filter(|passage| is_lost(passage)).count();
     let end = part.iter().position(is_lost).filter(|_| lost as f64 > MAX_LOST_PART * part.len() as f64);
     &part[..end.unwrap_or(part.len())]
 }
 
-/// See [`Rates::wander`]: of the packets that were ahead in the queue. From its line of least squares, a random walk deviates less than from
+/// See [`PartRates::wander`]: of the packets that were ahead in the queue. From its line of least squares, a random walk deviates less than from
 /// the one through its ends, by the factor 2.5, while the slope's error is larger, by 1.2.
-fn wander(part: &[Passage], service: f64) -> f64 {
+fn delay_wander(part: &[PacketTiming], service: f64) -> f64 {
     let delays: Vec<(f64, f64)> =
         part.iter().filter_map(|passage| Some((passage.sent, passage.arrived? - passage.sent))).collect();
-    let Some(line) = robust_line(&delays) else { return 0.0 };
-    const FACTOR: f64 = 2.5 * 1.2;
-    FACTOR * mean(&delays.iter().map(|&(sent, delay)| ((delay - line.at(sent)) / service).powi(2)).collect::<Vec<_>>())
+    let Some(line) = fit_robust_line(&delays) else { return 0.0 };
+    const WANDER_FACTOR: f64 = 2.5 * 1.2;
+    WANDER_FACTOR
+        * mean(
+            &delays.iter().map(|&(sent, delay)| ((delay - line.value_at(sent)) / service).powi(2)).collect::<Vec<_>>(),
+        )
 }

@@ -1,37 +1,37 @@
 //! A train of which the rate fell, and what it and those that follow tell.
 
-use super::bracket::Bracket;
-use super::config::SustainedConfig;
+use super::bisection::RateBisection;
+use super::config::PolicingConfig;
 use super::fit;
-use super::plan::{self, Section, Spacing};
-use super::queueing::Queue;
-use super::reading::{self, Fall, Rates};
+use super::plan::{self, PacketSpacing, TrainSection};
+use super::queueing::ShaperQueue;
 use super::result::{Limiter, Policing};
-use crate::cross::CROSS_PACKET_BITS;
-use crate::passage::Passage;
+use super::train_rates::{self, PartRates, RateDrop};
+use crate::cross_traffic::CROSS_PACKET_BITS;
+use crate::packet_timing::PacketTiming;
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span, Time};
 
 /// A rate lasts if what arrives falls by less than this part.
-pub(super) const MAX_FALL: f64 = 0.1;
+pub(super) const MAX_DROP_PART: f64 = 0.1;
 /// The bound of what lasts allows for this many.
-const DOUBTED_DEVIATIONS: f64 = 2.0;
+const DOUBTED_STANDARD_DEVIATIONS: f64 = 2.0;
 /// The first train's fall is there again if the ratio exceeds 1 by this part of what it did then.
 const REPRODUCED_PART: f64 = 0.5;
 /// At this ratio of sending to arrival rate, a fall has no other cause than a token bucket.
 const CLEAR_RATIO: f64 = 1.4;
 /// Losses are random where at all rates as much is lost as this part of the most at any.
-const ALIKE_PART: f64 = 0.7;
+const SIMILAR_PART: f64 = 0.7;
 /// Of the packets that arrive behind a fall, so many more or less may be counted, whatever the rate.
-const PACKETS_OFF: f64 = 2.0;
+const MAX_PACKETS_OFF: f64 = 2.0;
 /// No value is given where half the interval's width is more than this part of the committed rate.
-const MAX_HALF_WIDTH: f64 = 0.5;
+const MAX_RELATIVE_HALF_WIDTH: f64 = 0.5;
 /// Less than this part of the committed rate is not told from nothing.
-const MIN_VALUE: f64 = 0.05;
+const MIN_VALUE_PART: f64 = 0.05;
 
 /// What trains before the one in question have used of a burst.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Passed {
+pub(super) struct PassedTrain {
     pub(super) packets: u32,
     /// How long they lasted.
     pub(super) sending: Span,
@@ -41,11 +41,11 @@ pub(super) struct Passed {
 
 /// A train of the look of which the rate fell.
 #[derive(Debug)]
-pub(super) struct Fallen {
-    pub(super) look: Section,
-    pub(super) passed: Passed,
-    pub(super) train: Vec<Passage>,
-    pub(super) fall: Fall,
+pub(super) struct RateDropState {
+    pub(super) look: TrainSection,
+    pub(super) passed: PassedTrain,
+    pub(super) train: Vec<PacketTiming>,
+    pub(super) fall: RateDrop,
     /// Packets that use up the burst, as far as known.
     pub(super) used_up: u32,
     /// When the train had been sent, …
@@ -53,21 +53,21 @@ pub(super) struct Fallen {
     /// … how long its last packets waited, …
     pub(super) queued: Span,
     /// … in which queue, where what exceeds is delayed, …
-    pub(super) queue: Option<Queue>,
+    pub(super) queue: Option<ShaperQueue>,
     /// … and whether the bucket has hardly filled since, as far as known.
     pub(super) is_emptied: bool,
 }
 
 /// What a section of a later train tells.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
-    pub(super) rates: Rates,
-    /// Whether its packets came at [random](Spacing::Random).
+pub(super) struct TrainPart {
+    pub(super) rates: PartRates,
+    /// Whether its packets came at [random](PacketSpacing::Random).
     pub(super) is_random: bool,
 }
 
 /// What became of a train of several rates.
-pub(super) enum Course {
+pub(super) enum DropCourse {
     /// The more was sent, the smaller a part arrived.
     Limited,
     /// All arrived.
@@ -76,63 +76,63 @@ pub(super) enum Course {
     Alike,
 }
 
-impl Fallen {
+impl RateDropState {
     /// The rate of arrivals behind the fall in bit/s.
-    pub(super) fn arrived(&self) -> f64 {
-        reading::arrived(&self.train[self.fall.index..], &self.fall.rates)
+    pub(super) fn arrived_rate(&self) -> f64 {
+        train_rates::arrived_rate(&self.train[self.fall.index..], &self.fall.rates)
     }
 
     /// Of a train that was to use up the bucket with this many packets, so many passed before others were lost.
-    pub(super) fn uses_up(&mut self, passed: u32, burst: u32) {
+    pub(super) fn record_used_up(&mut self, passed: u32, burst: u32) {
         let was_full = burst >= self.used_up;
         self.used_up = if was_full { passed } else { passed.max(self.used_up) };
     }
 
     fn arrival_rate(&self) -> f64 {
-        reading::arrival_rate(&self.train[self.fall.index..])
+        train_rates::arrival_rate(&self.train[self.fall.index..])
     }
 
     /// What becomes of packets behind the fall.
     pub(super) fn policing(&self) -> Option<Policing> {
-        reading::policing(&self.train, &self.fall)
+        train_rates::classify_policing(&self.train, &self.fall)
     }
 
     /// The rates of each section of a later train behind the burst.
-    pub(super) fn parts(&self, sections: &[Section], train: &[Passage]) -> Vec<Part> {
+    pub(super) fn train_parts(&self, sections: &[TrainSection], train: &[PacketTiming]) -> Vec<TrainPart> {
         let place = |index: usize| train.partition_point(|passage| passage.index < index);
         let mut parts = Vec::new();
         let mut from = 0;
         for (number, section) in sections.iter().enumerate() {
             let packets = section.packets as usize;
             // The first one begins with the burst; the others, with what the one before left in queues.
-            let behind = plan::behind_burst(self.look.rate / self.arrived()) as usize;
+            let behind = plan::behind_burst(self.look.rate / self.arrived_rate()) as usize;
             let skipped = if number == 0 { packets.saturating_sub(behind) } else { 4 };
             let (first, end) = (place(from + skipped), place(from + packets));
-            let rates = train.get(first..end).and_then(reading::rates);
-            parts.extend(rates.map(|rates| Part { rates, is_random: section.spacing == Spacing::Random }));
+            let rates = train.get(first..end).and_then(train_rates::part_rates);
+            parts.extend(rates.map(|rates| TrainPart { rates, is_random: section.spacing == PacketSpacing::Random }));
             from += packets;
         }
         parts
     }
 
     /// What became of these.
-    pub(super) fn course(&self, parts: &[Part]) -> Course {
+    pub(super) fn drop_course(&self, parts: &[TrainPart]) -> DropCourse {
         let before = self.fall.rates.ratio();
         let ratios = || parts.iter().map(|part| part.rates.ratio());
         let (most, least) = (ratios().fold(1.0, f64::max), ratios().fold(f64::INFINITY, f64::min));
-        if most < 1.0 + REPRODUCED_PART * (before - 1.0).min(2.0 * MAX_FALL / REPRODUCED_PART) {
-            Course::Passed
-        } else if least > 1.0 + ALIKE_PART * (most - 1.0) {
-            Course::Alike
+        if most < 1.0 + REPRODUCED_PART * (before - 1.0).min(2.0 * MAX_DROP_PART / REPRODUCED_PART) {
+            DropCourse::Passed
+        } else if least > 1.0 + SIMILAR_PART * (most - 1.0) {
+            DropCourse::Alike
         } else {
-            Course::Limited
+            DropCourse::Limited
         }
     }
 
     /// Where a policer is nearly as fast as what was tried, a search for what it leaves.
-    pub(super) fn bracket(&self, config: &SustainedConfig) -> Bracket {
+    pub(super) fn new_bisection(&self, config: &PolicingConfig) -> RateBisection {
         let cross = config.cross.as_f64();
-        Bracket::new(self.arrived(), doubt(&self.fall.rates, cross, config), cross)
+        RateBisection::new(self.arrived_rate(), rate_uncertainty(&self.fall.rates, cross, config), cross)
     }
 
     /// Whether so much less arrives that nothing but a token bucket is the cause.
@@ -141,25 +141,30 @@ impl Fallen {
     }
 
     /// Whether slower ones lose as large a part, as where losses are random.
-    pub(super) fn is_random(&self, slower: &[Part]) -> bool {
-        let least = 1.0 + ALIKE_PART * (self.fall.rates.ratio() - 1.0);
+    pub(super) fn is_random(&self, slower: &[TrainPart]) -> bool {
+        let least = 1.0 + SIMILAR_PART * (self.fall.rates.ratio() - 1.0);
         !self.is_clear() && slower.iter().all(|part| part.rates.ratio() > least)
     }
 
     /// What limits the rate, by the fall and by these.
-    pub(super) fn limited(&self, parts: &[Part], bracket: Option<&Bracket>, config: &SustainedConfig) -> Limiter {
+    pub(super) fn to_limiter(
+        &self,
+        parts: &[TrainPart],
+        bracket: Option<&RateBisection>,
+        config: &PolicingConfig,
+    ) -> Limiter {
         let policing = self.policing();
-        let line = self.telling_line(parts, config);
-        let told = line.map(|line| bracket.map_or(line.available, |bracket| bracket.narrow(line.available)));
+        let line = self.informative_line(parts, config);
+        let told = line.map(|line| bracket.map_or(line.available, |bracket| bracket.narrow_estimate(line.available)));
         let rest = &self.train[self.fall.index..];
         let seconds = rest.first().zip(rest.last()).map_or(0.0, |(first, last)| last.sent - first.sent);
         Limiter {
             policing,
-            delivered: Rate::from_f64(self.delivered(parts, config)),
+            delivered: Rate::from_f64(self.delivered_rate(parts, config)),
             sent: Rate::from_f64(self.look.rate),
-            doubt: Rate::from_f64(doubt_in(seconds, config.cross.as_f64(), config)),
-            excess_bytes: self.excess_bytes(self.arrived()),
-            available: told.or(bracket.and_then(Bracket::available)),
+            doubt: Rate::from_f64(rate_uncertainty_over(seconds, config.cross.as_f64(), config)),
+            excess_bytes: self.excess_bytes(self.arrived_rate()),
+            available: told.or(bracket.and_then(RateBisection::available)),
             committed_rate: line.map(|line| line.committed),
             // One that other trains have used up was not full.
             burst_bytes: line.filter(|_| !config.is_bucket_hinted).map(|line| self.burst_bytes(&line, config)),
@@ -167,29 +172,32 @@ impl Fallen {
     }
 
     /// The line through these, where it tells what is available.
-    pub(super) fn telling_line(&self, parts: &[Part], config: &SustainedConfig) -> Option<fit::Line> {
-        self.line(parts, config).filter(|line| {
+    pub(super) fn informative_line(&self, parts: &[TrainPart], config: &PolicingConfig) -> Option<fit::ShareLine> {
+        self.fit_line(parts, config).filter(|line| {
             let [low, high, committed] =
                 [line.available.low, line.available.high, line.committed.value].map(Rate::as_f64);
-            (high - low) / 2.0 <= MAX_HALF_WIDTH * committed && line.available.value.as_f64() > MIN_VALUE * committed
+            (high - low) / 2.0 <= MAX_RELATIVE_HALF_WIDTH * committed
+                && line.available.value.as_f64() > MIN_VALUE_PART * committed
         })
     }
 
     /// Through what these tell.
-    pub(super) fn line(&self, parts: &[Part], config: &SustainedConfig) -> Option<fit::Line> {
+    pub(super) fn fit_line(&self, parts: &[TrainPart], config: &PolicingConfig) -> Option<fit::ShareLine> {
         let queued = self.queue.is_some();
         // Even spaces between packets matter where these are dropped.
-        let counted: Vec<Rates> = parts.iter().filter(|part| queued || part.is_random).map(|part| part.rates).collect();
-        fit::line(&counted, queued, config.seed)
+        let counted: Vec<PartRates> =
+            parts.iter().filter(|part| queued || part.is_random).map(|part| part.rates).collect();
+        fit::fit_share_line(&counted, queued, config.seed)
     }
 
     /// No part of any train arrives at more than lasts, but for chance: the most at which one did, in bit/s.
-    fn delivered(&self, parts: &[Part], config: &SustainedConfig) -> f64 {
+    fn delivered_rate(&self, parts: &[TrainPart], config: &PolicingConfig) -> f64 {
         let rates = &self.fall.rates;
         match (config.connections, self.policing()) {
             (Some(_), Some(Policing::Drops)) => {
                 let seen = rates.packets as f64 / (1.0 - rates.lost);
-                let doubt = DOUBTED_DEVIATIONS * ((rates.packets as f64 * rates.lost).sqrt() + PACKETS_OFF);
+                let doubt =
+                    DOUBTED_STANDARD_DEVIATIONS * ((rates.packets as f64 * rates.lost).sqrt() + MAX_PACKETS_OFF);
                 (rates.arrived + rates.sent * doubt / seen).min(self.look.rate)
             }
             // What is behind losses is not seen to arrive.
@@ -201,13 +209,13 @@ impl Fallen {
     /// What passed of own bytes before the rate fell, where so much is available: all that the bucket holds if it was full when the train
     /// began.
     fn excess_bytes(&self, available: f64) -> u64 {
-        let Fallen { fall, passed, .. } = self;
+        let RateDropState { fall, passed, .. } = self;
         let (sending, elapsed) = (passed.sending.as_secs_f64(), passed.elapsed.as_secs_f64());
         let bits = fall.rates.sent * (fall.after + sending) - available * (fall.after + elapsed);
         (bits.max(0.0) / 8.0).round() as u64
     }
 
-    fn burst_bytes(&self, line: &fit::Line, config: &SustainedConfig) -> Estimate<u64> {
+    fn burst_bytes(&self, line: &fit::ShareLine, config: &PolicingConfig) -> Estimate<u64> {
         let bytes = self.excess_bytes(line.committed.value.as_f64() - line.cross) as f64;
         let doubt = 0.15 * bytes + 3.0 * 1500.0;
         let high = bytes + doubt + config.spent_bytes as f64;
@@ -218,30 +226,31 @@ impl Fallen {
 
 /// By how much more or less than the rate of a part of a train may be available beside so much cross traffic in bit/s, of which there may have
 /// been more or less than usual, and single packets count.
-pub(super) fn doubt(rates: &Rates, cross: f64, config: &SustainedConfig) -> f64 {
+pub(super) fn rate_uncertainty(rates: &PartRates, cross: f64, config: &PolicingConfig) -> f64 {
     let packets = rates.packets as f64 / (1.0 - rates.lost);
-    let chance = if config.connections.is_some() { DOUBTED_DEVIATIONS * (packets * rates.lost).sqrt() } else { 0.0 };
+    let chance =
+        if config.connections.is_some() { DOUBTED_STANDARD_DEVIATIONS * (packets * rates.lost).sqrt() } else { 0.0 };
     let seconds = packets * f64::from(config.max_packet) * 8.0 / rates.sent;
-    doubt_in(seconds, cross, config).max(rates.sent * chance / packets)
+    rate_uncertainty_over(seconds, cross, config).max(rates.sent * chance / packets)
 }
 
 /// The same of so many seconds.
-fn doubt_in(seconds: f64, cross: f64, config: &SustainedConfig) -> f64 {
-    let deviation = deviation(Rate::from_f64(cross), config, seconds) + 2.0 * cross_packet(config);
-    let packets = PACKETS_OFF * f64::from(config.max_packet) * 8.0;
-    (DOUBTED_DEVIATIONS * deviation / seconds.max(1e-6)).min(cross).max(packets / seconds.max(1e-6))
+fn rate_uncertainty_over(seconds: f64, cross: f64, config: &PolicingConfig) -> f64 {
+    let deviation = rate_deviation(Rate::from_f64(cross), config, seconds) + 2.0 * cross_packet_bits(config);
+    let packets = MAX_PACKETS_OFF * f64::from(config.max_packet) * 8.0;
+    (DOUBTED_STANDARD_DEVIATIONS * deviation / seconds.max(1e-6)).min(cross).max(packets / seconds.max(1e-6))
 }
 
 /// The standard deviation of the bits of cross traffic in so many seconds, if its packets come at random times.
-pub(super) fn cross_deviation(config: &SustainedConfig, seconds: f64) -> f64 {
-    deviation(config.cross, config, seconds) + 2.0 * cross_packet(config)
+pub(super) fn cross_deviation(config: &PolicingConfig, seconds: f64) -> f64 {
+    rate_deviation(config.cross, config, seconds) + 2.0 * cross_packet_bits(config)
 }
 
 /// The same of packets at this rate, without what single ones count.
-pub(super) fn deviation(cross: Rate, config: &SustainedConfig, seconds: f64) -> f64 {
-    (cross.as_f64() * seconds.max(0.0) * cross_packet(config)).sqrt()
+pub(super) fn rate_deviation(cross: Rate, config: &PolicingConfig, seconds: f64) -> f64 {
+    (cross.as_f64() * seconds.max(0.0) * cross_packet_bits(config)).sqrt()
 }
 
-fn cross_packet(config: &SustainedConfig) -> f64 {
+fn cross_packet_bits(config: &PolicingConfig) -> f64 {
     CROSS_PACKET_BITS.max(f64::from(config.max_packet) * 8.0)
 }

@@ -3,7 +3,7 @@ use kumade_units::Rate;
 
 /// What became of a rate in a longer train.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Sustained {
+pub enum PolicingResult {
     /// It was not tried, for this reason.
     Untried(&'static str),
     /// So many bytes passed at it as short trains did: only a token bucket with a larger burst may be overlooked.

@@ -54,8 +54,8 @@ impl Bucket {
     }
 }
 
-fn config(mbit: u64) -> SustainedConfig {
-    SustainedConfig {
+fn config(mbit: u64) -> PolicingConfig {
+    PolicingConfig {
         rate: Rate::from_mbit(mbit),
         faster: None,
         cross: Rate::ZERO,
@@ -76,12 +76,12 @@ fn config(mbit: u64) -> SustainedConfig {
     }
 }
 
-fn found(mbit: u64, path: impl FnMut(Span, &Train) -> TrainRecord) -> Sustained {
+fn found(mbit: u64, path: impl FnMut(Span, &Train) -> TrainRecord) -> PolicingResult {
     found_of(config(mbit), path)
 }
 
-fn found_of(config: SustainedConfig, mut path: impl FnMut(Span, &Train) -> TrainRecord) -> Sustained {
-    let mut probe = SustainedProbe::new(config);
+fn found_of(config: PolicingConfig, mut path: impl FnMut(Span, &Train) -> TrainRecord) -> PolicingResult {
+    let mut probe = PolicingProbe::new(config);
     let mut now = Time::ZERO;
     loop {
         match probe.next(now) {
@@ -100,7 +100,7 @@ fn a_policer_and_a_shaper_are_told_with_their_rates_and_bursts() {
     for (drops, policing) in [(true, Policing::Drops), (false, Policing::Delays)] {
         for bytes in [30e3, 300e3] {
             let mut path = Bucket::of(20e6, bytes, drops);
-            let Sustained::Limited(limiter) = found(200, |wait, train| path.send(wait, train)) else {
+            let PolicingResult::Limited(limiter) = found(200, |wait, train| path.send(wait, train)) else {
                 panic!("a bucket of {bytes} bytes was overlooked");
             };
             assert_eq!(limiter.policing, Some(policing), "{limiter:?}");
@@ -118,7 +118,7 @@ fn a_policer_nearly_as_fast_as_what_was_tried_is_told() {
     for connections in [None, Some(120)] {
         for (policed, tried) in [(40e6, 48), (40e6, 60), (20e6, 23)] {
             let mut path = Bucket::of(policed, 20e3, true);
-            let config = SustainedConfig { connections, max_packets: 2400, ..config(tried) };
+            let config = PolicingConfig { connections, max_packets: 2400, ..config(tried) };
             let limiter = limiter(found_of(config, |wait, train| path.send(wait, train)));
             assert_eq!(limiter.policing, Some(Policing::Drops), "{limiter:?}");
             let available = limiter.available.unwrap_or_else(|| panic!("no value: {limiter:?}"));
@@ -127,9 +127,9 @@ fn a_policer_nearly_as_fast_as_what_was_tried_is_told() {
     }
 }
 
-fn limiter(found: Sustained) -> Limiter {
+fn limiter(found: PolicingResult) -> Limiter {
     match found {
-        Sustained::Limited(limiter) => limiter,
+        PolicingResult::Limited(limiter) => limiter,
         other => panic!("the bucket was overlooked: {other:?}"),
     }
 }
@@ -139,7 +139,7 @@ fn limiter(found: Sustained) -> Limiter {
 fn a_bucket_of_a_second_is_used_up_in_one_train_or_in_two() {
     for max_packets in [10_000, 1200] {
         let mut path = Bucket::of(20e6, 2.6e6, true);
-        let config = SustainedConfig { max_packets, ..config(190) };
+        let config = PolicingConfig { max_packets, ..config(190) };
         let limiter = limiter(found_of(config, |wait, train| path.send(wait, train)));
         let available = limiter.available.unwrap_or_else(|| panic!("no value: {limiter:?}"));
         assert_eq!(available.covers(Rate::from_mbit(20)), Some(true), "{limiter:?}");
@@ -152,7 +152,7 @@ fn a_bucket_of_a_second_is_used_up_in_one_train_or_in_two() {
 #[test]
 fn a_large_bucket_that_other_trains_hint_at_is_used_up() {
     let mut path = Bucket::of(100e6, 7e6, false);
-    let config = SustainedConfig { is_bucket_hinted: true, ..config(500) };
+    let config = PolicingConfig { is_bucket_hinted: true, ..config(500) };
     let limiter = limiter(found_of(config, |wait, train| path.send(wait, train)));
     assert_eq!(limiter.available.and_then(|found| found.covers(Rate::from_mbit(100))), Some(true), "{limiter:?}");
     assert_eq!(limiter.burst_bytes, None);
@@ -173,7 +173,7 @@ fn hide_behind_losses(connections: usize, mut record: TrainRecord) -> TrainRecor
 fn over_connections_a_policer_is_told_by_what_is_not_behind_losses() {
     let found_over = |rate: f64, bytes: f64, budget_bytes| {
         let mut path = Bucket::of(rate, bytes, true);
-        let config = SustainedConfig { connections: Some(120), max_packets: 1200, budget_bytes, ..config(200) };
+        let config = PolicingConfig { connections: Some(120), max_packets: 1200, budget_bytes, ..config(200) };
         limiter(found_of(config, |wait, train| hide_behind_losses(120, path.send(wait, train))))
     };
     for (rate, bytes) in [(20e6, 30e3), (20e6, 300e3), (80e6, 100e3), (5e6, 60e3)] {
@@ -195,7 +195,7 @@ fn a_shaper_with_a_short_queue_is_told_by_trains_that_do_not_overflow_it() {
     for connections in [None, Some(120)] {
         for (rate, bytes, room) in [(20e6, 300e3, 120e3), (6e6, 100e3, 60e3), (100e6, 1e6, 500e3)] {
             let mut path = Bucket { room: room * 8.0, ..Bucket::of(rate, bytes, false) };
-            let config = SustainedConfig { connections, max_packets: 1200, ..config(200) };
+            let config = PolicingConfig { connections, max_packets: 1200, ..config(200) };
             let limiter = limiter(found_of(config, |wait, train| {
                 let record = path.send(wait, train);
                 connections.map_or(record.clone(), |connections| hide_behind_losses(connections as usize, record))
@@ -211,7 +211,7 @@ fn a_shaper_with_a_short_queue_is_told_by_trains_that_do_not_overflow_it() {
 fn what_passes_lasts() {
     let mut path = Bucket::of(220e6, 3000.0, true);
     let rate = Rate::from_mbit(200);
-    let lasts = Sustained::Lasts { bytes: 3_750_000, rate, max_growth: 0.0, waiting: None };
+    let lasts = PolicingResult::Lasts { bytes: 3_750_000, rate, max_growth: 0.0, waiting: None };
     assert_eq!(found(200, |wait, train| path.send(wait, train)), lasts);
 }
 
@@ -248,7 +248,7 @@ fn where_a_queue_grows_slowly_slower_trains_tell_what_is_available() {
     for seed in 1..=20 {
         let mut path = Tight::of(20e6, 200e6, 100e-6, seed);
         let found = found(30, |wait, train| path.send(wait, train));
-        let Sustained::Overloads { rate, available: Some(available) } = found else { panic!("{seed}: {found:?}") };
+        let PolicingResult::Overloads { rate, available: Some(available) } = found else { panic!("{seed}: {found:?}") };
         assert_eq!(
             (rate, available.covers(Rate::from_mbit(20))),
             (Rate::from_mbit(30), Some(true)),
@@ -262,8 +262,8 @@ fn where_a_queue_grows_slowly_slower_trains_tell_what_is_available() {
 #[test]
 fn no_slower_trains_are_sent_where_packets_catch_up() {
     let mut path = Tight::of(20e6, 200e6, 0.0, 1);
-    let config = SustainedConfig { is_one_by_one: false, ..config(30) };
-    let overloads = Sustained::Overloads { rate: Rate::from_mbit(30), available: None };
+    let config = PolicingConfig { is_one_by_one: false, ..config(30) };
+    let overloads = PolicingResult::Overloads { rate: Rate::from_mbit(30), available: None };
     assert_eq!(found_of(config, |wait, train| path.send(wait, train)), overloads);
 }
 
@@ -271,8 +271,8 @@ fn no_slower_trains_are_sent_where_packets_catch_up() {
 #[test]
 fn little_is_not_told_from_what_others_give_up() {
     let mut path = Tight::of(20e6, 200e6, 0.0, 1);
-    let config = SustainedConfig { cross: Rate::from_mbit(70), ..config(30) };
-    let overloads = Sustained::Overloads { rate: Rate::from_mbit(30), available: None };
+    let config = PolicingConfig { cross: Rate::from_mbit(70), ..config(30) };
+    let overloads = PolicingResult::Overloads { rate: Rate::from_mbit(30), available: None };
     assert_eq!(found_of(config, |wait, train| path.send(wait, train)), overloads);
 }
 
@@ -294,7 +294,7 @@ fn in_series(mut near: Tight, mut far: Tight) -> impl FnMut(Span, &Train) -> Tra
 fn the_last_one_is_a_little_slower_than_what_the_others_show() {
     for seed in 1..=20 {
         let both = in_series(Tight::of(35e6, 482e6, 2e-5, seed), Tight::of(44e6, 180e6, 0.0, 1));
-        let Sustained::Overloads { available, .. } = found_of(SustainedConfig { seed, ..config(52) }, both) else {
+        let PolicingResult::Overloads { available, .. } = found_of(PolicingConfig { seed, ..config(52) }, both) else {
             panic!("{seed}: no queue grew");
         };
         let is_wrong = available.is_some_and(|found| found.low.as_f64() > 1.05 * 35e6);
@@ -317,7 +317,7 @@ fn a_queue_that_never_empties_tells_that_others_make_room() {
         record.packets.iter_mut().for_each(|p| p.received = p.received.map(|at| at + Span::from_millis(8)));
         record
     };
-    assert_eq!(found(200, waiting), Sustained::Overloads { rate: Rate::from_mbit(200), available: None });
+    assert_eq!(found(200, waiting), PolicingResult::Overloads { rate: Rate::from_mbit(200), available: None });
 }
 
 /// Beside busy loops, the last packets of a train left all at once: what was left of an idle link was said to be a token bucket's.
@@ -339,7 +339,7 @@ fn a_sender_that_makes_up_for_having_been_held_up_is_no_token_bucket() {
         });
         TrainRecord { packets: packets.collect() }
     };
-    assert!(matches!(found(200, held_up), Sustained::Lasts { .. }));
+    assert!(matches!(found(200, held_up), PolicingResult::Lasts { .. }));
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn random_loss_is_no_policer() {
         }
         record
     };
-    assert!(matches!(found(200, lossy), Sustained::Lasts { .. }));
+    assert!(matches!(found(200, lossy), PolicingResult::Lasts { .. }));
 }
 
 #[test]
@@ -366,17 +366,17 @@ fn what_nothing_comes_back_of_is_not_judged() {
             .map(|p| PacketRecord { size: p.size, sent: None, submitted: None, received: None })
             .collect(),
     };
-    assert!(matches!(found(200, lost), Sustained::Untried(_)));
+    assert!(matches!(found(200, lost), PolicingResult::Untried(_)));
 }
 
 /// Behind a bucket of three packets, whose queue grew first and then overflowed, hardly anything seemed lost.
 #[test]
 fn where_packets_may_be_lost_at_any_rate_it_is_told_what_passes() {
     let passed = |path: &mut dyn FnMut(Span, &Train) -> TrainRecord| match found_of(
-        SustainedConfig { is_lossy: true, ..config(30) },
+        PolicingConfig { is_lossy: true, ..config(30) },
         path,
     ) {
-        Sustained::Passes { rate, arrived, .. } => arrived.as_f64() / rate.as_f64(),
+        PolicingResult::Passes { rate, arrived, .. } => arrived.as_f64() / rate.as_f64(),
         other => panic!("{other:?}"),
     };
     let mut policer = Bucket::of(20e6, 30e3, true);
@@ -397,7 +397,7 @@ fn where_delays_vary_without_queues_packets_that_wait_as_long_are_no_queue() {
     let found = |idle_variation: i64| {
         let idle_variation = Span::from_millis(idle_variation);
         let mut link = Bucket::of(40e6, 3e3, false);
-        found_of(SustainedConfig { idle_variation, is_one_by_one: false, ..config(30) }, |wait, train| {
+        found_of(PolicingConfig { idle_variation, is_one_by_one: false, ..config(30) }, |wait, train| {
             let mut record = link.send(wait, train);
             for packet in &mut record.packets {
                 packet.received = packet.received.map(|at| at + Span::from_millis(7));
@@ -405,6 +405,6 @@ fn where_delays_vary_without_queues_packets_that_wait_as_long_are_no_queue() {
             record
         })
     };
-    assert!(matches!(found(0), Sustained::Overloads { .. }));
-    assert!(matches!(found(6), Sustained::Lasts { .. }));
+    assert!(matches!(found(0), PolicingResult::Overloads { .. }));
+    assert!(matches!(found(6), PolicingResult::Lasts { .. }));
 }

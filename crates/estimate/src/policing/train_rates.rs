@@ -1,8 +1,8 @@
 //! Rates of sending and of arrival, and where in a train the latter falls.
 
 use super::result::Policing;
-use crate::fit::robust_line;
-use crate::passage::Passage;
+use crate::fit::fit_robust_line;
+use crate::packet_timing::PacketTiming;
 use crate::stats::{median, quantile};
 use kumade_probe_train::TrainRecord;
 use kumade_units::Span;
@@ -11,13 +11,13 @@ use std::collections::BTreeSet;
 /// From fewer packets it cannot be told whether the delay grew.
 const MIN_LINE_PACKETS: usize = 4;
 /// A delay grows by more than this many times what it varies by besides.
-const MIN_GROWTH: f64 = 4.0;
+const MIN_GROWTH_PACKETS: f64 = 4.0;
 /// Points on either side of a fall.
-const MIN_POINTS: usize = 12;
+const MIN_HULL_POINTS: usize = 12;
 
 /// The rates of a part of a train, in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Rates {
+pub(super) struct PartRates {
     pub(super) sent: f64,
     pub(super) arrived: f64,
     /// Packets that arrived.
@@ -30,7 +30,7 @@ pub(super) struct Rates {
     pub(super) wander: f64,
 }
 
-impl Rates {
+impl PartRates {
     /// The ratio of the sending to the arrival rate.
     pub(super) fn ratio(&self) -> f64 {
         self.sent / self.arrived
@@ -39,17 +39,17 @@ impl Rates {
 
 /// Where the rate of arrivals fell.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Fall {
+pub(super) struct RateDrop {
     /// The first packet behind it.
     pub(super) index: usize,
     /// From there on.
-    pub(super) rates: Rates,
+    pub(super) rates: PartRates,
     /// When that packet left, from the first one on, in seconds.
     pub(super) after: f64,
 }
 
 /// The rates of a part of a train; none where too little arrived.
-pub(super) fn rates(part: &[Passage]) -> Option<Rates> {
+pub(super) fn part_rates(part: &[PacketTiming]) -> Option<PartRates> {
     let (first, last) = (part.first()?, part.last()?);
     let sent_bits: f64 = part[1..].iter().map(|passage| passage.bits).sum();
     let arrivals: Vec<(f64, f64)> = part.iter().filter_map(|passage| Some((passage.sent, passage.arrived?))).collect();
@@ -57,71 +57,71 @@ pub(super) fn rates(part: &[Passage]) -> Option<Rates> {
         return None;
     }
     let delay = |&(sent, arrived): &(f64, f64)| (sent, arrived - sent);
-    let line = robust_line(&arrivals.iter().map(delay).collect::<Vec<_>>());
+    let line = fit_robust_line(&arrivals.iter().map(delay).collect::<Vec<_>>());
     let growth = line.filter(|_| arrivals.len() >= MIN_LINE_PACKETS).map_or(0.0, |line| line.slope);
     let lost = 1.0 - arrivals.len() as f64 / part.len() as f64;
     let sent = sent_bits / (last.sent - first.sent);
     let arrived = sent * (1.0 - lost) / (1.0 + growth).max(0.1);
     let passed: Vec<(f64, f64)> =
         part.iter().map(|passage| (passage.sent, f64::from(u8::from(passage.arrived.is_some())))).collect();
-    let wander = wander(&passed);
-    Some(Rates { sent, arrived, packets: arrivals.len(), lost, growth, wander })
+    let wander = delay_wander(&passed);
+    Some(PartRates { sent, arrived, packets: arrivals.len(), lost, growth, wander })
 }
 
 /// The same of the part of a train from that place on, over so many connections in turn that send again what is lost. Packets behind a loss
 /// on their connection are passed over, since it is not seen whether they arrived; those before it tell as much as if there had been no
 /// others. Only the first packet of each connection counts: where packets are dropped at a steady rate, all of a connection may have the
 /// same fate.
-pub(super) fn rates_over(connections: u32, train: &[Passage], from: usize) -> Option<Rates> {
-    let seen = seen(connections, train);
+pub(super) fn part_rates_over_connections(connections: u32, train: &[PacketTiming], from: usize) -> Option<PartRates> {
+    let seen = not_behind_losses(connections, train);
     let end = train.len().min(from.saturating_add(connections as usize));
     let (part, seen) = (train.get(from..end)?, seen.get(from..end)?);
     let count = |came: bool| part.iter().zip(seen).filter(|(p, is_seen)| **is_seen && p.came.is_some() == came).count();
     let (packets, missing) = (count(true), count(false));
     let lost = missing as f64 / (missing + packets) as f64;
-    let all = rates(part)?;
+    let all = part_rates(part)?;
     // Those that are not seen count as what they may be expected to be.
     let passed = part.iter().zip(seen).map(|(passage, is_seen)| match (is_seen, passage.came) {
         (false, _) => (passage.sent, 1.0 - lost),
         (true, came) => (passage.sent, f64::from(u8::from(came.is_some()))),
     });
-    let wander = wander(&passed.collect::<Vec<_>>());
-    (packets > 0).then_some(Rates { arrived: all.sent * (1.0 - lost), packets, lost, wander, ..all })
+    let wander = delay_wander(&passed.collect::<Vec<_>>());
+    (packets > 0).then_some(PartRates { arrived: all.sent * (1.0 - lost), packets, lost, wander, ..all })
 }
 
 /// Whether hardly any packet was lost for long and then many, none of which had waited: no queue does that, however much cross traffic comes,
 /// but a policer of which the bucket is empty.
-pub(super) fn drops_suddenly(train: &[Passage], fall: &Fall) -> bool {
-    const MIN_PASSED: usize = 100;
-    const MIN_LOST: usize = 15;
+pub(super) fn drops_suddenly(train: &[PacketTiming], fall: &RateDrop) -> bool {
+    const MIN_PASSED_PACKETS: usize = 100;
+    const MIN_LOST_PACKETS: usize = 15;
     const MIN_LOST_PART: f64 = 0.2;
-    const MAX_LOST_BEFORE: f64 = 0.01;
+    const MAX_LOST_BEFORE_PART: f64 = 0.01;
     let (before, behind) = train.split_at(fall.index);
-    let lost = |part: &[Passage]| part.iter().filter(|passage| passage.came.is_none()).count();
+    let lost = |part: &[PacketTiming]| part.iter().filter(|passage| passage.came.is_none()).count();
     let (lost_before, lost_behind) = (lost(before) as f64, lost(behind));
-    before.len() >= MIN_PASSED
-        && lost_before <= MAX_LOST_BEFORE * before.len() as f64
-        && lost_behind >= MIN_LOST
+    before.len() >= MIN_PASSED_PACKETS
+        && lost_before <= MAX_LOST_BEFORE_PART * before.len() as f64
+        && lost_behind >= MIN_LOST_PACKETS
         && lost_behind as f64 >= MIN_LOST_PART * behind.len() as f64
-        && policing(train, fall) == Some(Policing::Drops)
+        && classify_policing(train, fall) == Some(Policing::Drops)
 }
 
 /// The first packet of a train that was lost where others are lost soon, as where a bucket is empty.
-pub(super) fn begins_to_lose(train: &[Passage]) -> Option<usize> {
-    const WINDOW: usize = 12;
-    const MIN_LOST: usize = 3;
-    let is_lost = |passage: &Passage| passage.came.is_none();
+pub(super) fn begins_to_lose(train: &[PacketTiming]) -> Option<usize> {
+    const WINDOW_PACKETS: usize = 12;
+    const MIN_LOST_PACKETS: usize = 3;
+    let is_lost = |passage: &PacketTiming| passage.came.is_none();
     let begins = |place: &usize| {
-        let window = &train[*place..train.len().min(place + WINDOW)];
-        is_lost(&window[0]) && window.iter().filter(|passage| is_lost(passage)).count() >= MIN_LOST
+        let window = &train[*place..train.len().min(place + WINDOW_PACKETS)];
+        is_lost(&window[0]) && window.iter().filter(|passage| is_lost(passage)).count() >= MIN_LOST_PACKETS
     };
     (0..train.len()).find(begins)
 }
 
 /// Which packets of a train over connections are not behind one that was lost on their own.
-fn seen(connections: u32, train: &[Passage]) -> Vec<bool> {
+fn not_behind_losses(connections: u32, train: &[PacketTiming]) -> Vec<bool> {
     let mut has_lost = BTreeSet::new();
-    let is_seen = |passage: &Passage| {
+    let is_seen = |passage: &PacketTiming| {
         let connection = passage.index % connections.max(1) as usize;
         let is_seen = !has_lost.contains(&connection);
         has_lost.extend(passage.came.is_none().then_some(connection));
@@ -131,11 +131,11 @@ fn seen(connections: u32, train: &[Passage]) -> Vec<bool> {
 }
 
 /// By how many seconds a second the delay is longer at the end than at the beginning, if it is.
-pub(super) fn grown(part: &[Passage]) -> f64 {
-    const END_PART: usize = 10;
+pub(super) fn delay_growth(part: &[PacketTiming]) -> f64 {
+    const END_PART_DIVISOR: usize = 10;
     let delays: Vec<(f64, f64)> =
         part.iter().filter_map(|passage| Some((passage.sent, passage.arrived? - passage.sent))).collect();
-    let count = delays.len().div_ceil(END_PART);
+    let count = delays.len().div_ceil(END_PART_DIVISOR);
     let [first, last] = [&delays[..count], &delays[delays.len() - count..]].map(|end| {
         let middle = |of: fn(&(f64, f64)) -> f64| median(&end.iter().map(of).collect::<Vec<_>>());
         middle(|delay| delay.0).zip(middle(|delay| delay.1))
@@ -144,7 +144,7 @@ pub(super) fn grown(part: &[Passage]) -> f64 {
 }
 
 /// The part of the packets that waited, where the narrow link takes so many seconds for one. None where stamps are not exact enough to tell.
-pub(super) fn waiting(train: &[Passage], passing: f64) -> Option<f64> {
+pub(super) fn waiting_fraction(train: &[PacketTiming], passing: f64) -> Option<f64> {
     const MIN_PART: f64 = 0.3;
     const STAMP_SCATTER_SECONDS: f64 = 40e-6;
     let delays: Vec<f64> = train.iter().filter_map(|passage| Some(passage.arrived? - passage.sent)).collect();
@@ -155,7 +155,7 @@ pub(super) fn waiting(train: &[Passage], passing: f64) -> Option<f64> {
 
 /// The rate at which packets came, from the first to the last one, in bit/s: right also where a queue grew first and then overflowed,
 /// and where many are reordered because flows have queues of their own.
-pub(super) fn arrival_rate(part: &[Passage]) -> f64 {
+pub(super) fn arrival_rate(part: &[PacketTiming]) -> f64 {
     let mut arrivals: Vec<(f64, f64)> = part.iter().filter_map(|passage| Some((passage.came?, passage.bits))).collect();
     arrivals.sort_by(|one, other| one.0.total_cmp(&other.0));
     let [(first, _), rest @ .., (last, bits)] = &arrivals[..] else { return 0.0 };
@@ -163,14 +163,14 @@ pub(super) fn arrival_rate(part: &[Passage]) -> f64 {
 }
 
 /// The rate of arrivals of a part with these rates, in bit/s. Where a queue grew first and then overflowed, losses and growth do not add up.
-pub(super) fn arrived(part: &[Passage], rates: &Rates) -> f64 {
-    const MIN_QUEUE_GROWTH: f64 = 0.1;
-    let overflowed = rates.lost > 0.0 && rates.growth > MIN_QUEUE_GROWTH;
+pub(super) fn arrived_rate(part: &[PacketTiming], rates: &PartRates) -> f64 {
+    const MIN_QUEUE_GROWTH_PART: f64 = 0.1;
+    let overflowed = rates.lost > 0.0 && rates.growth > MIN_QUEUE_GROWTH_PART;
     if overflowed { rates.arrived.max(arrival_rate(part)) } else { rates.arrived }
 }
 
-/// See [`Rates::wander`]: of when packets were sent, and how many of each have passed.
-fn wander(passed: &[(f64, f64)]) -> f64 {
+/// See [`PartRates::wander`]: of when packets were sent, and how many of each have passed.
+fn delay_wander(passed: &[(f64, f64)]) -> f64 {
     let [(begin, _), .., (end, _)] = passed else { return 0.0 };
     let total: f64 = passed.iter().map(|packet| packet.1).sum();
     let mut before = 0.0;
@@ -188,7 +188,7 @@ pub(super) fn delays(record: &TrainRecord) -> impl Iterator<Item = Span> + '_ {
 }
 
 /// Whether losses kept the sender from sending all of a train, as they do over TCP: what was sent does not show what all of it would have met.
-pub(super) fn is_cut_short(train: &[Passage], planned: u32) -> bool {
+pub(super) fn is_cut_short(train: &[PacketTiming], planned: u32) -> bool {
     const MIN_SENT_PART: f64 = 0.8;
     const MIN_LOST_PART: f64 = 0.03;
     let lost = train.iter().filter(|passage| passage.arrived.is_none()).count();
@@ -197,7 +197,7 @@ pub(super) fn is_cut_short(train: &[Passage], planned: u32) -> bool {
 
 /// Where the rate of arrival falls for the rest of the train, by the two parts that explain most of what was lost or
 /// delayed: none where it does not fall.
-pub(super) fn fall(train: &[Passage]) -> Option<Fall> {
+pub(super) fn find_rate_drop(train: &[PacketTiming]) -> Option<RateDrop> {
     // What each packet brought less than it should have, counted in packets: all of it if it was lost.
     let step = (train.last()?.sent - train.first()?.sent) / (train.len() - 1).max(1) as f64;
     let mut before = 0.0;
@@ -215,8 +215,8 @@ pub(super) fn fall(train: &[Passage]) -> Option<Fall> {
         .collect();
     let total: f64 = missing.iter().sum();
     let (mut sum, mut best) = (0.0, None::<(f64, usize)>);
-    for split in 0..=missing.len().saturating_sub(MIN_POINTS) {
-        if split == 0 || split >= MIN_POINTS / 2 {
+    for split in 0..=missing.len().saturating_sub(MIN_HULL_POINTS) {
+        if split == 0 || split >= MIN_HULL_POINTS / 2 {
             let (early, late) = (split as f64, (missing.len() - split) as f64);
             let explained = if split == 0 { 0.0 } else { (sum / early - (total - sum) / late).powi(2) * early * late };
             let falls = split == 0 || (total - sum) / late > sum / early;
@@ -227,55 +227,55 @@ pub(super) fn fall(train: &[Passage]) -> Option<Fall> {
         sum += missing[split];
     }
     let (_, index) = best?;
-    let rates = rates(&train[index..])?;
-    Some(Fall { index, rates, after: train[index].sent - train[0].sent })
+    let rates = part_rates(&train[index..])?;
+    Some(RateDrop { index, rates, after: train[index].sent - train[0].sent })
 }
 
 /// The same of a train over so many connections in turn, by the packets that are [seen](rates_over): where connections have lost some, what is
 /// behind them seems to be lost, too. It falls where these begin to be lost in numbers, though the fall that explains most may come later: more
 /// are lost when connections send again what was lost before.
-pub(super) fn fall_over(connections: u32, train: &[Passage]) -> Option<Fall> {
-    const WINDOW: usize = 60;
-    const MIN_LOST: f64 = 0.08;
-    let is_seen = seen(connections, train);
-    let seen: Vec<Passage> =
+pub(super) fn find_rate_drop_over_connections(connections: u32, train: &[PacketTiming]) -> Option<RateDrop> {
+    const WINDOW_PACKETS: usize = 60;
+    const MIN_LOST_FRACTION: f64 = 0.08;
+    let is_seen = not_behind_losses(connections, train);
+    let seen: Vec<PacketTiming> =
         train.iter().zip(is_seen).filter_map(|(passage, is_seen)| is_seen.then_some(*passage)).collect();
-    let found = fall(&seen)?;
-    let is_lost = |passage: &Passage| passage.came.is_none();
-    let begins = |window: &[Passage]| {
+    let found = find_rate_drop(&seen)?;
+    let is_lost = |passage: &PacketTiming| passage.came.is_none();
+    let begins = |window: &[PacketTiming]| {
         let lost = window.iter().filter(|passage| is_lost(passage)).count();
-        is_lost(&window[0]) && lost as f64 > MIN_LOST * window.len() as f64
+        is_lost(&window[0]) && lost as f64 > MIN_LOST_FRACTION * window.len() as f64
     };
-    let place = seen.windows(WINDOW).take(found.index).position(begins).unwrap_or(found.index);
+    let place = seen.windows(WINDOW_PACKETS).take(found.index).position(begins).unwrap_or(found.index);
     let first = seen.get(place)?;
     let index = train.partition_point(|passage| passage.index < first.index);
-    Some(Fall { index, rates: rates(&train[index..])?, after: train[index].sent - train[0].sent })
+    Some(RateDrop { index, rates: part_rates(&train[index..])?, after: train[index].sent - train[0].sent })
 }
 
 /// Whether the delay grows steadily, and does not only vary by as much: by its median deviation from the line.
-pub(super) fn grows(part: &[Passage]) -> bool {
+pub(super) fn queue_grows(part: &[PacketTiming]) -> bool {
     let delays: Vec<(f64, f64)> =
         part.iter().filter_map(|passage| Some((passage.sent, passage.arrived? - passage.sent))).collect();
-    let (Some(line), Some(first), Some(last)) = (robust_line(&delays), delays.first(), delays.last()) else {
+    let (Some(line), Some(first), Some(last)) = (fit_robust_line(&delays), delays.first(), delays.last()) else {
         return false;
     };
-    let deviations: Vec<f64> = delays.iter().map(|&(sent, delay)| (delay - line.at(sent)).abs()).collect();
+    let deviations: Vec<f64> = delays.iter().map(|&(sent, delay)| (delay - line.value_at(sent)).abs()).collect();
     let grown = line.slope * (last.0 - first.0);
-    median(&deviations).is_some_and(|deviation| grown > MIN_GROWTH * deviation)
+    median(&deviations).is_some_and(|deviation| grown > MIN_GROWTH_PACKETS * deviation)
 }
 
 /// Whether what exceeds is dropped or delayed, by what becomes of packets behind the fall: those that a policer lets pass
 /// were not delayed.
-pub(super) fn policing(train: &[Passage], fall: &Fall) -> Option<Policing> {
+pub(super) fn classify_policing(train: &[PacketTiming], fall: &RateDrop) -> Option<Policing> {
     let (before, after) = train.split_at(fall.index);
-    let delays = |part: &[Passage]| {
+    let delays = |part: &[PacketTiming]| {
         median(&part.iter().filter_map(|passage| Some(passage.arrived? - passage.sent)).collect::<Vec<_>>())
     };
     let missing = 1.0 - 1.0 / fall.rates.ratio();
     let by_loss = fall.rates.lost / missing.max(1e-6);
     // Of a shaper, the queue may overflow, but not before it has filled.
     let waited = delays(after)? - delays(before).unwrap_or(0.0);
-    let service = after.first()?.bits / arrived(after, &fall.rates);
+    let service = after.first()?.bits / arrived_rate(after, &fall.rates);
     match by_loss {
         0.7.. if waited < 0.8 * service => Some(Policing::Drops),
         ..0.3 => Some(Policing::Delays),
@@ -287,9 +287,9 @@ pub(super) fn policing(train: &[Passage], fall: &Fall) -> Option<Policing> {
 /// From one burst to the next, the queue does not grow by more than so many bursts take to be sent.
 const MAX_WAIT_BURSTS: f64 = 2.0;
 /// A burst that is so many times as far behind the one before was held up at the sender, …
-const MAX_GAPS: f64 = 4.0;
+const MAX_UNDISTURBED_GAPS: f64 = 4.0;
 /// … which makes up for it, and then sends faster than planned.
-const MAX_CATCH_UP: f64 = 1.05;
+const MAX_CATCH_UP_RATIO: f64 = 1.05;
 /// Where more of the bursts than this part wait so long, the path does not carry them as fast: hosts hold up single ones.
 const MAX_HELD_UP_PART: f64 = 0.1;
 /// Less of a train than this part is not enough.
@@ -297,31 +297,32 @@ const MIN_UNDISTURBED_PART: f64 = 0.5;
 
 /// The longest part of a train of bursts between two that were held up by a host; none where that is not enough, and all of a train
 /// whose packets were sent one by one.
-pub(super) fn undisturbed(train: Vec<Passage>, rate: f64) -> Option<Vec<Passage>> {
-    let bursts = heads(&train);
+pub(super) fn undisturbed_part(train: Vec<PacketTiming>, rate: f64) -> Option<Vec<PacketTiming>> {
+    let bursts = first_of_batches(&train);
     if bursts.len() == train.len() {
         return Some(train);
     }
     let gaps: Vec<f64> = bursts.windows(2).map(|pair| pair[1].sent - pair[0].sent).collect();
     let usual = median(&gaps)?;
-    let delay = |passage: &Passage| passage.arrived.map(|at| at - passage.sent);
-    let is_held_up = |one: &Passage, next: &Passage| {
+    let delay = |passage: &PacketTiming| passage.arrived.map(|at| at - passage.sent);
+    let is_held_up = |one: &PacketTiming, next: &PacketTiming| {
         delay(one).zip(delay(next)).is_some_and(|(one, next)| next - one > MAX_WAIT_BURSTS * usual)
     };
     let held_up = bursts.windows(2).filter(|pair| is_held_up(&pair[0], &pair[1])).count();
     let is_path = held_up as f64 > MAX_HELD_UP_PART * bursts.len() as f64;
-    let is_together =
-        |one: &Passage, next: &Passage| next.sent - one.sent < MAX_GAPS * usual && (is_path || !is_held_up(one, next));
+    let is_together = |one: &PacketTiming, next: &PacketTiming| {
+        next.sent - one.sent < MAX_UNDISTURBED_GAPS * usual && (is_path || !is_held_up(one, next))
+    };
     let longest = bursts.chunk_by(is_together).max_by_key(|part| part.len())?;
     let (first, last) = (longest.first()?.sent, longest.last()?.sent);
     let is_enough = longest.len() as f64 >= MIN_UNDISTURBED_PART * bursts.len() as f64;
     let part: Vec<_> = train.into_iter().filter(|passage| (first..=last).contains(&passage.sent)).collect();
-    let is_planned = rates(&part).is_none_or(|rates| rates.sent < MAX_CATCH_UP * rate);
+    let is_planned = part_rates(&part).is_none_or(|rates| rates.sent < MAX_CATCH_UP_RATIO * rate);
     (is_enough && is_planned).then_some(part)
 }
 
 /// The first packet of each burst, and those that were sent by themselves.
-pub(super) fn heads(train: &[Passage]) -> Vec<Passage> {
+pub(super) fn first_of_batches(train: &[PacketTiming]) -> Vec<PacketTiming> {
     train.chunk_by(|one, next| one.sent == next.sent).filter_map(|burst| burst.first().copied()).collect()
 }
 
@@ -330,11 +331,11 @@ mod tests {
     use super::*;
 
     /// A packet every 100 µs, which takes 5 ms and this many microseconds more, if it is not lost.
-    fn train(count: usize, delay: impl Fn(usize) -> Option<f64>) -> Vec<Passage> {
+    fn train(count: usize, delay: impl Fn(usize) -> Option<f64>) -> Vec<PacketTiming> {
         let passage = |index: usize| {
             let sent = index as f64 * 1e-4;
             let came = delay(index).map(|micros| sent + 0.005 + micros * 1e-6);
-            Passage { index, sent, arrived: came, came, bits: 12_000.0 }
+            PacketTiming { index, sent, arrived: came, came, bits: 12_000.0 }
         };
         (0..count).map(passage).collect()
     }
@@ -344,7 +345,7 @@ mod tests {
     fn many_losses_after_none_and_without_a_queue_are_a_policers() {
         let drops = |delay: &dyn Fn(usize) -> Option<f64>| {
             let train = train(880, delay);
-            drops_suddenly(&train, &fall(&train).unwrap())
+            drops_suddenly(&train, &find_rate_drop(&train).unwrap())
         };
         let passes = |index: usize| index < 810 || index % 5 > 1;
         assert!(drops(&|index| passes(index).then_some(3.0)));

@@ -11,18 +11,18 @@ pub(super) struct Bottleneck {
 
 impl Bottleneck {
     /// A link of this rate.
-    pub(super) fn link(capacity: f64) -> Self {
+    pub(super) fn from_capacity(capacity: f64) -> Self {
         Bottleneck { capacity, line: capacity }
     }
 
     /// A token bucket, and the line behind it, which is as good as endless where its rate is not known.
-    pub(super) fn behind(shaper: &Shaper) -> Self {
+    pub(super) fn behind_shaper(shaper: &Shaper) -> Self {
         let line = shaper.peak_rate.map_or(f64::INFINITY, |peak| peak.value.as_f64());
         Bottleneck { capacity: shaper.committed_rate.value.as_f64(), line }
     }
 
     /// Whether packets pass faster for a while than in the long run.
-    pub(super) fn lends(&self) -> bool {
+    pub(super) fn has_token_bucket(&self) -> bool {
         self.line > self.capacity
     }
 }

@@ -1,12 +1,12 @@
 //! Which train to send next.
 
 use super::bottleneck::Bottleneck;
-use super::knowledge::{Knowledge, MIN_TRAINS};
-use super::packets::Packets;
-use super::reading::Reading;
-use super::state::State;
+use super::packets::PrimedTrain;
+use super::path_model::{MIN_VALUE_TRAINS, PathModel};
+use super::sample::TrainSample;
+use super::state::PrimedState;
 use crate::capacity::{Shaper, Shaping};
-use crate::cross::CROSS_PACKET_BITS;
+use crate::cross_traffic::CROSS_PACKET_BITS;
 use crate::stats::{mean, median, quantile};
 use kumade_probe_train::{Segment, Train, TrainRecord};
 use kumade_units::{Rate, Span};
@@ -28,24 +28,24 @@ const MIN_PRIME_BURSTS: u32 = 4;
 /// No body or prime has more packets then, or more bytes than so many full packets of Ethernet.
 const MAX_FAST_PACKETS: u32 = 3600;
 /// Full packets of this rate, in bit/s, and more are sent in bursts.
-const LEAST_BURST_RATE: f64 = 800e6;
+const MIN_BURST_BITS_PER_SECOND: f64 = 800e6;
 /// A train that verifies a value lasts about so long then.
 pub(super) const VERIFICATION_SECONDS: f64 = 0.005;
 
 /// One that is sent packet by packet has so many times as many as a train of the tight link's search, and so many at least.
-pub(super) const VERIFICATION_LENGTH: f64 = 1.6;
+pub(super) const VERIFICATION_LENGTH_RATIO: f64 = 1.6;
 pub(super) const MIN_VERIFICATION_PACKETS: u32 = 48;
 
 /// Trains start at times that differ at random by up to so many packets of cross traffic. Where single packets show, on slow links,
 /// none then keeps step with periodic cross traffic that takes an eighth of the link or more.
-const PHASE_PACKETS: f64 = 8.0;
+const MAX_PHASE_SHIFT_PACKETS: f64 = 8.0;
 
 /// No train of this method has more packets, unless they are sent in bursts.
 pub(super) const MAX_PACKETS: u32 = MAX_PRIME_PACKETS + MAX_BODY_PACKETS;
 
 /// What kind of train is on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum TrainShape {
     /// A few small packets back to back: the order of magnitude.
     Scout,
     /// A prime of so many packets, then the body.
@@ -55,39 +55,41 @@ pub(super) enum Shape {
 }
 
 /// The rate of the next train's body; none where nothing is known to choose it by.
-pub(super) fn rate(state: &mut State) -> Option<f64> {
+pub(super) fn next_rate(state: &mut PrimedState) -> Option<f64> {
     let scouted = state.scouted?;
     if is_sending_too_slow(state) {
-        return Some(LEAST_BURST_RATE * (1.01 + 0.06 * state.random()));
+        return Some(MIN_BURST_BITS_PER_SECOND * (1.01 + 0.06 * state.random()));
     }
     // The rate varies a little from train to train, so that none keeps step with periodic traffic.
-    Some(aim(&state.knowledge).unwrap_or(scouted) * (1.01 + 0.06 * state.random()))
+    Some(target_rate(&state.knowledge).unwrap_or(scouted) * (1.01 + 0.06 * state.random()))
 }
 
 /// Whether this host is too slow to send packets one by one at the rate that is looked for, while bursts may be faster.
-fn is_sending_too_slow(state: &State) -> bool {
-    let sent = state.trains.last().map_or(0.0, Packets::body_rate);
-    let is_slower = sent > LEAST_BURST_RATE / 4.0 && sent < 0.8 * state.newest_planned;
-    let is_one_by_one = state.newest_planned < LEAST_BURST_RATE && !state.trains.iter().any(|train| train.is_in_bursts);
+fn is_sending_too_slow(state: &PrimedState) -> bool {
+    let sent = state.trains.last().map_or(0.0, PrimedTrain::body_rate);
+    let is_slower = sent > MIN_BURST_BITS_PER_SECOND / 4.0 && sent < 0.8 * state.newest_planned;
+    let is_one_by_one =
+        state.newest_planned < MIN_BURST_BITS_PER_SECOND && !state.trains.iter().any(|train| train.is_in_bursts);
     state.bursts && !state.knowledge.saturated && state.trains.len() >= 2 && is_slower && is_one_by_one
 }
 
 /// The next train; `quiet` will have passed since the last one when it leaves.
-pub(super) fn plan(state: &State, rate: Option<f64>, quiet: Option<Span>) -> (Shape, Train) {
+pub(super) fn plan_train(state: &PrimedState, rate: Option<f64>, quiet: Option<Span>) -> (TrainShape, Train) {
     let max_packet = state.max_packet;
     let (Some(rate), Some(scouted)) = (rate, state.scouted) else {
         let first_size = 300.min(max_packet);
         let scout = Segment { count: 5, interval: Span::ZERO, first_size, size_step: 0 };
-        return (Shape::Scout, Train { segments: vec![scout] });
+        return (TrainShape::Scout, Train { segments: vec![scout] });
     };
-    let emptying = |shaper| emptying_packets(state, Bottleneck::behind(shaper), credit(state, shaper, quiet));
-    if let Some(burst) = burst(state, rate) {
+    let emptying =
+        |shaper| emptying_packets(state, Bottleneck::behind_shaper(shaper), token_credit(state, shaper, quiet));
+    if let Some(burst) = burst_pacing(state, rate) {
         return fast_train(state, rate, burst, state.shaping.shaper().map_or(0, emptying));
     }
     let size = packet_size(rate, max_packet);
     let service = f64::from(size) * 8.0 / state.knowledge.capacity.unwrap_or(scouted);
     // A small token bucket that is not known of shows in the first primes.
-    let looks_for_bucket = state.shaping == Shaping::Unknown && state.trains.len() <= MIN_TRAINS;
+    let looks_for_bucket = state.shaping == Shaping::Unknown && state.trains.len() <= MIN_VALUE_TRAINS;
     let fill = prime_packets(&state.knowledge, service, looks_for_bucket);
     match state.shaping.shaper() {
         None => primed_train(&state.knowledge, rate, size, (fill, size)),
@@ -105,13 +107,13 @@ pub(super) fn plan(state: &State, rate: Option<f64>, quiet: Option<Span>) -> (Sh
 
 /// The rate that keeps the queue from running empty in nearly all trains without filling it: what most readings had to
 /// give, and a margin as long as there are few. None before the first reading.
-pub(super) fn aim(knowledge: &Knowledge) -> Option<f64> {
+pub(super) fn target_rate(knowledge: &PathModel) -> Option<f64> {
     let capacity = knowledge.capacity?;
     if !knowledge.saturated {
         // Nothing has filled the path: look higher.
         return Some(capacity * 2.0);
     }
-    let wanted = |r: &Reading| if r.emptied { r.rate.max(r.available) * 2.0 } else { r.available };
+    let wanted = |r: &TrainSample| if r.emptied { r.rate.max(r.available) * 2.0 } else { r.available };
     let rates: Vec<f64> = knowledge.readings.iter().map(wanted).collect();
     let Some(high) = quantile(&rates, 0.85) else { return Some(capacity) };
     let margin = capacity * 0.08 / (rates.len() * rates.len()) as f64;
@@ -124,7 +126,7 @@ fn packet_size(rate: f64, max_packet: u32) -> u32 {
 }
 
 /// How many packets the body is to have, at this interval.
-fn body_packets(knowledge: &Knowledge, interval: f64) -> u32 {
+fn body_packets(knowledge: &PathModel, interval: f64) -> u32 {
     // The first rate is a guess, often far too high: no longer than it takes to make a better one.
     let (duration, least): (f64, f64) = if knowledge.readings.is_empty() { (0.002, 16.0) } else { (0.0035, 30.0) };
     let least = if interval > 0.006 { least.min(24.0) } else { least };
@@ -132,8 +134,8 @@ fn body_packets(knowledge: &Knowledge, interval: f64) -> u32 {
 }
 
 /// How many packets the prime is to have: at most 20 ms of queue, and half as many each time that a queue overflowed.
-fn prime_packets(knowledge: &Knowledge, service: f64, looks_for_bucket: bool) -> u32 {
-    let overflows = knowledge.readings.iter().filter(|r| r.overflowed() || r.prime_overflowed).count();
+fn prime_packets(knowledge: &PathModel, service: f64, looks_for_bucket: bool) -> u32 {
+    let overflows = knowledge.readings.iter().filter(|r| r.has_overflowed() || r.prime_overflowed).count();
     let most = match looks_for_bucket {
         true => MAX_LONG_FILLING_PACKETS,
         false => ((SHORT_FILLING_SECONDS / service) as u32).clamp(MAX_FILLING_PACKETS, MAX_LONG_FILLING_PACKETS),
@@ -144,21 +146,21 @@ fn prime_packets(knowledge: &Knowledge, service: f64, looks_for_bucket: bool) ->
 
 /// How much a token bucket may hold when the next train comes, in bits: the tokens since the last one, less what cross traffic
 /// must be expected to use.
-fn credit(state: &State, shaper: &Shaper, quiet: Option<Span>) -> f64 {
+fn token_credit(state: &PrimedState, shaper: &Shaper, quiet: Option<Span>) -> f64 {
     let full = shaper.burst_bytes.high as f64 * 8.0;
     let capacity = shaper.committed_rate.value.as_f64();
     let (Some(quiet), Some(last)) = (quiet, state.knowledge.readings.last()) else { return full };
     if state.knowledge.newest_short || state.failures_in_row > 0 {
         return full;
     }
-    let available = aim(&state.knowledge).unwrap_or(capacity).min(capacity);
+    let available = target_rate(&state.knowledge).unwrap_or(capacity).min(capacity);
     (1.2 * available * quiet.as_secs_f64() - last.backlog).clamp(0.0, full)
 }
 
 /// How many of the largest packets use up so much credit: more than it is worth, since the bucket fills meanwhile. Each
 /// prime that was too short makes the later ones longer.
-fn emptying_packets(state: &State, bottleneck: Bottleneck, credit: f64) -> u32 {
-    let sending: Vec<f64> = state.trains.iter().map(Packets::prime_sending_rate).collect();
+fn emptying_packets(state: &PrimedState, bottleneck: Bottleneck, credit: f64) -> u32 {
+    let sending: Vec<f64> = state.trains.iter().map(PrimedTrain::prime_sending_rate).collect();
     let sending = median(&sending).unwrap_or(f64::INFINITY);
     let filling = (bottleneck.capacity / bottleneck.line.min(sending)).min(0.8);
     let doubt = 1.25f64.powi(state.knowledge.short_primes.min(8) as i32);
@@ -167,7 +169,7 @@ fn emptying_packets(state: &State, bottleneck: Bottleneck, credit: f64) -> u32 {
 
 /// Packets that are sent at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Burst {
+pub(super) struct BurstPacing {
     packets: u32,
     /// Bytes of each.
     size: u32,
@@ -175,46 +177,46 @@ pub(super) struct Burst {
 
 /// What is sent at once at this rate, if packets are not sent one by one: jumbo frames where they, too, would be too close together for
 /// that. At lower rates they are large against the queues of the path.
-pub(super) fn burst(state: &State, rate: f64) -> Option<Burst> {
+pub(super) fn burst_pacing(state: &PrimedState, rate: f64) -> Option<BurstPacing> {
     let of_size = |size| {
         let interval = Span::from_secs_f64((f64::from(size) * 8.0 / rate.max(1.0)).min(1.0));
-        Train::packets_per_burst(interval, size).map(|packets| Burst { packets, size })
+        Train::packets_per_burst(interval, size).map(|packets| BurstPacing { packets, size })
     };
     let sizes = [state.max_burst_packet, packet_size(rate, state.max_packet)];
     sizes.into_iter().filter(|_| state.bursts).find_map(of_size)
 }
 
 /// A primed train of bursts, which lasts as long as on slower paths; its prime empties a bucket by so many packets first.
-fn fast_train(state: &State, rate: f64, burst: Burst, emptying: u32) -> (Shape, Train) {
-    let Knowledge { readings, capacity, .. } = &state.knowledge;
+fn fast_train(state: &PrimedState, rate: f64, burst: BurstPacing, emptying: u32) -> (TrainShape, Train) {
+    let PathModel { readings, capacity, .. } = &state.knowledge;
     let bits = f64::from(burst.size) * 8.0;
     let emptying = f64::from(emptying) * f64::from(state.max_packet) / f64::from(burst.size);
-    let overflows = readings.iter().filter(|r| r.overflowed() || r.prime_overflowed).count();
+    let overflows = readings.iter().filter(|r| r.has_overflowed() || r.prime_overflowed).count();
     let filling = FAST_PRIME_SECONDS * capacity.unwrap_or(rate) / bits / f64::from(1 << overflows.min(8));
-    let prime = whole_bursts(filling + emptying, burst, MIN_PRIME_BURSTS);
+    let prime = round_to_bursts(filling + emptying, burst, MIN_PRIME_BURSTS);
     let duration = if readings.is_empty() { 0.002 } else { 0.0035 };
-    let body = whole_bursts(duration * rate / bits, burst, Train::MIN_BURST_TRAIN.div_ceil(burst.packets));
+    let body = round_to_bursts(duration * rate / bits, burst, Train::MIN_BURST_TRAIN_PACKETS.div_ceil(burst.packets));
     let segment = |count, interval| Segment { count, interval, first_size: burst.size, size_step: 0 };
     let segments = vec![segment(prime, Span::ZERO), segment(body, Span::from_secs_f64(bits / rate))];
-    (Shape::Primed { prime }, Train { segments })
+    (TrainShape::Primed { prime }, Train { segments })
 }
 
 /// About so many packets, in whole bursts, and at least `least` of these.
-fn whole_bursts(packets: f64, burst: Burst, least: u32) -> u32 {
-    let most = MAX_FAST_PACKETS.min(MAX_FAST_PACKETS * Train::MAX_ETHERNET_PACKET / burst.size) / burst.packets;
+fn round_to_bursts(packets: f64, burst: BurstPacing, least: u32) -> u32 {
+    let most = MAX_FAST_PACKETS.min(MAX_FAST_PACKETS * Train::MAX_ETHERNET_PACKET_BYTES / burst.size) / burst.packets;
     ((packets / f64::from(burst.packets)) as u32).max(least).min(most) * burst.packets
 }
 
 /// A train of one rate whose packets are sent in bursts.
-fn fast_paced(rate: f64, burst: Burst, seconds: f64) -> Train {
+fn fast_paced(rate: f64, burst: BurstPacing, seconds: f64) -> Train {
     let bits = f64::from(burst.size) * 8.0;
-    let count = whole_bursts(seconds * rate / bits, burst, Train::MIN_BURST_TRAIN.div_ceil(burst.packets));
+    let count = round_to_bursts(seconds * rate / bits, burst, Train::MIN_BURST_TRAIN_PACKETS.div_ceil(burst.packets));
     let interval = Span::from_secs_f64(bits / rate);
     Train { segments: vec![Segment { count, interval, first_size: burst.size, size_step: 0 }] }
 }
 
 /// A prime of so many packets of that size, and the body.
-fn primed_train(knowledge: &Knowledge, rate: f64, size: u32, (prime, prime_size): (u32, u32)) -> (Shape, Train) {
+fn primed_train(knowledge: &PathModel, rate: f64, size: u32, (prime, prime_size): (u32, u32)) -> (TrainShape, Train) {
     let interval = f64::from(size) * 8.0 / rate;
     let segment = |count, interval, first_size| Segment { count, interval, first_size, size_step: 0 };
     // A long prime is worth a long body.
@@ -222,35 +224,35 @@ fn primed_train(knowledge: &Knowledge, rate: f64, size: u32, (prime, prime_size)
     // A peer's stamps may tell of any rate; the budget then ends what would take too long.
     let apart = Span::from_secs_f64(interval).clamp(Span::ZERO, Train::MAX_DURATION);
     let segments = vec![segment(prime - 1, Span::ZERO, prime_size), segment(body, apart, size)];
-    (Shape::Primed { prime }, Train { segments })
+    (TrainShape::Primed { prime }, Train { segments })
 }
 
 /// A train of one rate.
-pub(super) fn paced(state: &State, rate: f64) -> (Shape, Train) {
+pub(super) fn plan_paced_train(state: &PrimedState, rate: f64) -> (TrainShape, Train) {
     let long = if state.search.tight.is_some_and(|tight| tight.trains > 6 && tight.error > 0.1 * tight.available) {
         2
     } else {
         1
     };
-    let train = match burst(state, rate) {
+    let train = match burst_pacing(state, rate) {
         Some(burst) => fast_paced(rate, burst, 0.0035),
-        None => one_rate(rate, state.max_packet, |body| body * long),
+        None => constant_rate_train(rate, state.max_packet, |body| body * long),
     };
-    (Shape::Paced { verifies: false }, train)
+    (TrainShape::Paced { verifies: false }, train)
 }
 
 /// A long one, to see whether its rate is available.
-pub(super) fn verification(state: &State, rate: f64) -> (Shape, Train) {
-    let train = match burst(state, rate) {
+pub(super) fn plan_verification(state: &PrimedState, rate: f64) -> (TrainShape, Train) {
+    let train = match burst_pacing(state, rate) {
         Some(burst) => fast_paced(rate, burst, VERIFICATION_SECONDS),
-        None => one_rate(rate, state.max_packet, |body| {
-            ((VERIFICATION_LENGTH * f64::from(body)) as u32).max(MIN_VERIFICATION_PACKETS)
+        None => constant_rate_train(rate, state.max_packet, |body| {
+            ((VERIFICATION_LENGTH_RATIO * f64::from(body)) as u32).max(MIN_VERIFICATION_PACKETS)
         }),
     };
-    (Shape::Paced { verifies: true }, train)
+    (TrainShape::Paced { verifies: true }, train)
 }
 
-fn one_rate(rate: f64, max_packet: u32, count: impl Fn(u32) -> u32) -> Train {
+fn constant_rate_train(rate: f64, max_packet: u32, count: impl Fn(u32) -> u32) -> Train {
     let first_size = packet_size(rate, max_packet);
     let interval = f64::from(first_size) * 8.0 / rate;
     let body = (0.0035 / interval).clamp(30.0, f64::from(MAX_BODY_PACKETS)) as u32;
@@ -259,7 +261,7 @@ fn one_rate(rate: f64, max_packet: u32, count: impl Fn(u32) -> u32) -> Train {
 }
 
 /// Before the first train of one rate: the queue of the tight link may hold what many trains have left.
-pub(super) fn emptying(state: &State) -> Span {
+pub(super) fn emptying_time(state: &PrimedState) -> Span {
     if state.is_newest_paced {
         return Span::ZERO;
     }
@@ -269,7 +271,7 @@ pub(super) fn emptying(state: &State) -> Span {
 }
 
 /// How long the queue of a train of one rate takes to drain: its length in bits is not known, only in seconds.
-fn drain(state: &State, newest: &Packets) -> Span {
+fn drain_time(state: &PrimedState, newest: &PrimedTrain) -> Span {
     let (Some(first), Some(last)) = (newest.points.first(), newest.points.last()) else { return Span::ZERO };
     let rate = newest.body_rate();
     let link = state.search.tight.map_or(4.0 * rate, |tight| 1.0 / tight.slope.max(0.1 / rate));
@@ -280,10 +282,10 @@ fn drain(state: &State, newest: &Packets) -> Span {
 /// From the last train's end to the next one's start. Trains keep a cycle in which nearly all of them drain: were each
 /// sent as soon as the one before it had drained, times with little bandwidth would be followed by long waits and
 /// counted too little.
-pub(super) fn wait(state: &mut State) -> Span {
+pub(super) fn wait_before_train(state: &mut PrimedState) -> Span {
     let random = state.random();
-    if let Some(newest) = state.search.newest().filter(|_| state.is_newest_paced) {
-        return drain(state, newest);
+    if let Some(newest) = state.search.newest_train().filter(|_| state.is_newest_paced) {
+        return drain_time(state, newest);
     }
     let readings = &state.knowledge.readings;
     let Some(capacity) = state.knowledge.capacity else {
@@ -292,24 +294,24 @@ pub(super) fn wait(state: &mut State) -> Span {
         return state.shaping.shaper().map_or(Span::from_millis(10), fills).min(Span::from_secs(2));
     };
     let Some(last) = readings.last() else {
-        let queued = state.trains.last().map_or(0.0, Packets::bits);
+        let queued = state.trains.last().map_or(0.0, PrimedTrain::bits);
         return Span::from_secs_f64((queued / capacity).clamp(0.0, 2.0));
     };
     let usual = mean(&readings.iter().map(|r| r.available).collect::<Vec<_>>());
     // What a train found may last or may have been chance.
-    let need = |r: &Reading| r.duration + 1.1 * r.backlog / ((r.available + usual) / 2.0).max(capacity * 0.02);
+    let need = |r: &TrainSample| r.duration + 1.1 * r.backlog / ((r.available + usual) / 2.0).max(capacity * 0.02);
     let needs: Vec<f64> = readings.iter().rev().take(10).map(need).collect();
     let cycle = quantile(&needs, 0.75).unwrap_or(0.0).max(0.0);
     let next = need(last).clamp(cycle, 1.5 * cycle) - last.duration;
     let duration = last.duration.max(0.0);
-    let phase = duration.min(PHASE_PACKETS * CROSS_PACKET_BITS / capacity).max(0.5 * duration.min(0.02));
+    let phase = duration.min(MAX_PHASE_SHIFT_PACKETS * CROSS_PACKET_BITS / capacity).max(0.5 * duration.min(0.02));
     Span::from_secs_f64((next + random * phase).clamp(0.0, 2.0))
 }
 
 /// The rate at which the scout arrived: roughly between the available bandwidth and the capacity. A scout that arrived all
 /// at once shows only that the path is fast.
 pub(super) fn scouted_rate(record: &TrainRecord) -> Option<f64> {
-    const FAST: f64 = 1e9;
+    const FAST_BITS_PER_SECOND: f64 = 1e9;
     let mut received = record.packets.iter().filter_map(|p| Some((p.received?, p.size)));
     let (first, _) = received.next()?;
     let (mut last, mut bytes) = (first, 0);
@@ -320,7 +322,7 @@ pub(super) fn scouted_rate(record: &TrainRecord) -> Option<f64> {
         return None;
     }
     let rate = Rate::from_bytes_over(bytes, last - first).as_f64();
-    Some(if rate > 0.0 { rate.min(FAST) } else { FAST })
+    Some(if rate > 0.0 { rate.min(FAST_BITS_PER_SECOND) } else { FAST_BITS_PER_SECOND })
 }
 
 #[cfg(test)]
@@ -332,15 +334,15 @@ mod tests {
     #[test]
     fn jumbo_frames_are_for_rates_at_which_they_are_sent_in_bursts() {
         let state = |max_packet| {
-            State::new(PrimedConfig::default(), &Conditions { bursts: true, ..Conditions::new(max_packet) })
+            PrimedState::new(PrimedConfig::default(), &Conditions { bursts: true, ..Conditions::new(max_packet) })
         };
-        let burst_at = |mbit: u32, max_packet| burst(&state(max_packet), f64::from(mbit) * 1e6);
-        let of = |packets, size| Some(Burst { packets, size });
+        let burst_at = |mbit: u32, max_packet| burst_pacing(&state(max_packet), f64::from(mbit) * 1e6);
+        let of = |packets, size| Some(BurstPacing { packets, size });
         assert_eq!([1, 100, 700].map(|mbit| burst_at(mbit, 9000)), [None; 3]);
         assert_eq!([1000, 4000, 10_000].map(|mbit| burst_at(mbit, 9000)), [of(4, 1500), of(16, 1500), of(6, 9000)]);
         assert_eq!([1000, 10_000].map(|mbit| burst_at(mbit, 1500)), [of(4, 1500), of(41, 1500)]);
         // No larger trains for that.
-        let [jumbo, ethernet] = [9000, 1500].map(|max_packet| paced(&state(max_packet), 40e9).1.bytes());
+        let [jumbo, ethernet] = [9000, 1500].map(|max_packet| plan_paced_train(&state(max_packet), 40e9).1.bytes());
         assert!(jumbo <= ethernet && jumbo * 10 > ethernet * 9, "{jumbo}, {ethernet}");
     }
 }

@@ -1,8 +1,8 @@
 //! The mean of the trains' readings, and its interval.
 
-use super::knowledge::Knowledge;
-use super::reading::Reading;
-use crate::cross::CROSS_PACKET_BITS;
+use super::path_model::PathModel;
+use super::sample::TrainSample;
+use crate::cross_traffic::CROSS_PACKET_BITS;
 use crate::stats::student_t_95;
 use kumade_probe_train::Estimate;
 use kumade_units::Rate;
@@ -11,7 +11,7 @@ use kumade_units::Rate;
 const MISSED_PACKETS: f64 = 3.0;
 
 /// In bit/s.
-pub(super) struct Interval {
+pub(super) struct RateInterval {
     pub(super) value: f64,
     /// Half the interval's width.
     pub(super) half: f64,
@@ -21,7 +21,7 @@ pub(super) struct Interval {
     pub(super) spread: f64,
 }
 
-impl Interval {
+impl RateInterval {
     pub(super) fn estimate(&self) -> Estimate<Rate> {
         let [value, low, high] = [self.value, self.low, self.value + self.half].map(Rate::from_f64);
         Estimate { value, low, high, confidence: 0.95 }
@@ -29,13 +29,13 @@ impl Interval {
 }
 
 /// The mean of what the trains found.
-pub(super) fn value(used: &[Reading], capacity: f64) -> f64 {
-    weighted(used, capacity).iter().map(|(value, weight)| value * weight).sum()
+pub(super) fn weighted_value(used: &[TrainSample], capacity: f64) -> f64 {
+    weighted_samples(used, capacity).iter().map(|(value, weight)| value * weight).sum()
 }
 
 /// Values with weights that add up to one. Where the queue ran empty, only a lower bound is known: its weight goes, in
 /// equal parts, to all that found more (Efron's redistribution to the right, which gives the Kaplan-Meier estimate).
-fn weighted(used: &[Reading], capacity: f64) -> Vec<(f64, f64)> {
+fn weighted_samples(used: &[TrainSample], capacity: f64) -> Vec<(f64, f64)> {
     let mut sorted = used.to_vec();
     sorted.sort_by(|a, b| a.available.total_cmp(&b.available));
     let mut out: Vec<(f64, f64)> = Vec::with_capacity(sorted.len());
@@ -53,19 +53,19 @@ fn weighted(used: &[Reading], capacity: f64) -> Vec<(f64, f64)> {
 
 /// Whether a reading tells no more than the least that was available. At the capacity's own rate an empty queue tells
 /// all: nobody else was there.
-fn is_bound(reading: &Reading, capacity: f64) -> bool {
+fn is_bound(reading: &TrainSample, capacity: f64) -> bool {
     reading.emptied && reading.rate < 0.9 * capacity
 }
 
 /// Trains that tell how much was available, not only how much at least.
-pub(super) fn telling(used: &[Reading], capacity: f64) -> usize {
+pub(super) fn informative_trains(used: &[TrainSample], capacity: f64) -> usize {
     used.iter().filter(|r| !is_bound(r, capacity)).count()
 }
 
 /// The mean of the readings, and its 95 % interval; `elapsed` is the measurement's time in seconds.
-pub(super) fn interval(used: &[Reading], elapsed: f64, knowledge: &Knowledge) -> Interval {
+pub(super) fn estimate_interval(used: &[TrainSample], elapsed: f64, knowledge: &PathModel) -> RateInterval {
     let capacity = knowledge.capacity.unwrap_or(0.0);
-    let weighted = weighted(used, capacity);
+    let weighted = weighted_samples(used, capacity);
     let n = weighted.len() as f64;
     let value: f64 = weighted.iter().map(|(v, w)| v * w).sum();
     let variance: f64 = weighted.iter().map(|(v, w)| w * (v - value).powi(2)).sum::<f64>() * n / (n - 1.0).max(0.5);
@@ -95,5 +95,5 @@ pub(super) fn interval(used: &[Reading], elapsed: f64, knowledge: &Knowledge) ->
     // Where no packet was met, three more may have been missed (the rule of three: Hanley and Lippman-Hand, 1983).
     let met = (capacity - value) * watched_seconds / CROSS_PACKET_BITS;
     let missed = if met < 0.5 { MISSED_PACKETS * unseen } else { 0.0 };
-    Interval { value, half, low: value - half.max(missed), spread }
+    RateInterval { value, half, low: value - half.max(missed), spread }
 }

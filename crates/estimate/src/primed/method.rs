@@ -1,23 +1,23 @@
 //! The method's loop.
 
-use super::control::{self, Shape};
+use super::control::{self, TrainShape};
 use super::interval;
-use super::knowledge::Knowledge;
-use super::packets::{Epoch, Packets};
-use super::state::{BUDGET, PrimedConfig, State};
+use super::packets::{PrimedTrain, StampEpoch};
+use super::path_model::PathModel;
+use super::state::{BUDGET, PrimedConfig, PrimedState};
 use super::summary;
 use crate::capacity::Shaping;
-use crate::capacity::shaping::{self, Change};
+use crate::capacity::shaping::{self, RateChange};
 use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
 use kumade_probe_train::{PacketRecord, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 
 /// Primes are short: by less than this the rate may fall within them for other causes than a token bucket.
-const MIN_FALL: f64 = 3.0;
+const MIN_RATE_DROP_RATIO: f64 = 3.0;
 
 /// A body that left at so many times the rate at which it arrived shows that of a link or a bucket.
-const MIN_SLOWDOWN: f64 = 1.25;
+const MIN_SLOWDOWN_RATIO: f64 = 1.25;
 
 impl MethodConfig for PrimedConfig {
     const NAME: &'static str = "primed";
@@ -37,15 +37,15 @@ impl MethodConfig for PrimedConfig {
 /// Measures available bandwidth by primed trains: see the module's introduction.
 #[derive(Debug)]
 pub struct Primed {
-    state: State,
+    state: PrimedState,
     started: Option<Time>,
     /// The train on its way.
-    sent: Option<Shape>,
+    sent: Option<TrainShape>,
     /// Where the rate fell within primes, as long as no token bucket is known.
-    changes: Vec<Option<Change>>,
+    changes: Vec<Option<RateChange>>,
     /// When the last packet left, by the clock of `next`.
     quiet_since: Option<Time>,
-    epoch: Option<Epoch>,
+    epoch: Option<StampEpoch>,
     /// Sent so far.
     bytes: u64,
 }
@@ -54,7 +54,7 @@ impl Primed {
     /// Starts with nothing known of the path but its conditions.
     pub fn new(config: PrimedConfig, conditions: &Conditions) -> Self {
         Primed {
-            state: State::new(config, conditions),
+            state: PrimedState::new(config, conditions),
             started: None,
             sent: None,
             changes: Vec::new(),
@@ -64,34 +64,36 @@ impl Primed {
         }
     }
 
-    fn take(&mut self, record: &TrainRecord, shape: Shape) -> Result<(), Rejection> {
+    fn take_train(&mut self, record: &TrainRecord, shape: TrainShape) -> Result<(), Rejection> {
         let epoch = match self.epoch {
             Some(epoch) => epoch,
-            None => *self.epoch.insert(Epoch::of(record).ok_or(Rejection::PacketsMissing)?),
+            None => *self.epoch.insert(StampEpoch::from_record(record).ok_or(Rejection::PacketsMissing)?),
         };
         match shape {
-            Shape::Scout => self.state.scouted = Some(control::scouted_rate(record).ok_or(Rejection::PacketsMissing)?),
-            Shape::Primed { prime } => {
+            TrainShape::Scout => {
+                self.state.scouted = Some(control::scouted_rate(record).ok_or(Rejection::PacketsMissing)?)
+            }
+            TrainShape::Primed { prime } => {
                 let prime = prime as usize;
-                let train = Packets::with_bursts_joined(record, prime, epoch)?;
+                let train = PrimedTrain::with_bursts_joined(record, prime, epoch)?;
                 let joined = record.with_bursts_joined();
                 let is_in_bursts = train.is_in_bursts;
                 // The prime of a train of bursts is shorter than many buckets last. But a body that arrives about as fast as it left shows
                 // its own rate.
-                let is_whole = is_in_bursts && train.slowdown() > MIN_SLOWDOWN;
+                let is_whole = is_in_bursts && train.slowdown() > MIN_SLOWDOWN_RATIO;
                 self.state.trains.push(train);
-                let end = if is_whole { joined.record.packets.len() } else { joined.within(prime) };
+                let end = if is_whole { joined.record.packets.len() } else { joined.burst_end(prime) };
                 if self.look_for_shaper(&joined.record.packets[..end]) && is_in_bursts {
                     self.begin_behind_shaper();
                 }
                 self.state.knowledge =
-                    Knowledge::of(&self.state.trains, self.state.scouted.unwrap_or(0.0), &self.state.shaping);
+                    PathModel::from_trains(&self.state.trains, self.state.scouted.unwrap_or(0.0), &self.state.shaping);
             }
-            Shape::Paced { verifies } => {
-                let train = Packets::with_bursts_joined(record, record.packets.len() / 4, epoch)?;
+            TrainShape::Paced { verifies } => {
+                let train = PrimedTrain::with_bursts_joined(record, record.packets.len() / 4, epoch)?;
                 let scatter = summary::growth_scatter(&self.state);
                 let narrow = self.state.knowledge.capacity.unwrap_or(0.0);
-                self.state.search.add(train, verifies, (scatter, narrow));
+                self.state.search.add_train(train, verifies, (scatter, narrow));
             }
         }
         Ok(())
@@ -99,7 +101,7 @@ impl Primed {
 
     /// After a train that lost too many packets to be read, before any was read: it was far too fast. At least half of that is too much,
     /// and at most what arrived is available.
-    fn slow_down(&mut self, record: &TrainRecord) {
+    fn record_slowdown(&mut self, record: &TrainRecord) {
         let Some(scouted) = self.state.scouted.filter(|_| self.state.trains.is_empty()) else { return };
         let arrived = control::scouted_rate(record).unwrap_or(scouted);
         self.state.scouted = Some(arrived.min(scouted / 2.0));
@@ -111,9 +113,9 @@ impl Primed {
         if self.state.shaping != Shaping::Unknown {
             return false;
         }
-        self.changes.push(shaping::change(packets));
-        let change = shaping::reproduced(&self.changes).filter(|change| change.fall > MIN_FALL);
-        let found = change.map(|change| shaping::shaper(&change, &self.changes, None));
+        self.changes.push(shaping::find_rate_change(packets));
+        let change = shaping::reproduced_change(&self.changes).filter(|change| change.fall > MIN_RATE_DROP_RATIO);
+        let found = change.map(|change| shaping::shaper_estimate(&change, &self.changes, None));
         self.state.shaping = found.map_or(Shaping::Unknown, Shaping::Shaped);
         found.is_some()
     }
@@ -127,34 +129,34 @@ impl Primed {
     }
 
     /// The next train, and how long to wait before.
-    fn plan(&mut self, now: Time) -> (Span, Shape, Train) {
+    fn plan_next(&mut self, now: Time) -> (Span, TrainShape, Train) {
         let state = &mut self.state;
-        if state.search.ceiling().is_some() {
+        if state.search.ceiling_rate().is_some() {
             let random = state.random();
-            let wait = control::wait(state);
-            let (shape, train) = control::paced(state, state.search.rate(random).unwrap_or(0.0));
+            let wait = control::wait_before_train(state);
+            let (shape, train) = control::plan_paced_train(state, state.search.next_rate(random).unwrap_or(0.0));
             return (wait, shape, train);
         }
-        let least = summary::least_wait(state, now - self.started.unwrap_or(now));
-        let rate = control::rate(state);
-        if let Some(rate) = rate.filter(|rate| control::burst(state, *rate).is_some()) {
+        let least = summary::min_wait(state, now - self.started.unwrap_or(now));
+        let rate = control::next_rate(state);
+        if let Some(rate) = rate.filter(|rate| control::burst_pacing(state, *rate).is_some()) {
             state.planned = state.planned.max(rate);
         }
         state.newest_planned = rate.unwrap_or(0.0);
-        let wait = control::wait(state).max(least);
+        let wait = control::wait_before_train(state).max(least);
         let quiet = self.quiet_since.map(|since| now - since + wait);
-        let (shape, train) = control::plan(state, rate, quiet);
+        let (shape, train) = control::plan_train(state, rate, quiet);
         (wait, shape, train)
     }
 
-    fn plan_verification(&mut self, rate: f64) -> (Span, Shape, Train) {
-        let wait = control::wait(&mut self.state).max(control::emptying(&self.state));
-        let (shape, train) = control::verification(&self.state, rate);
+    fn plan_verification(&mut self, rate: f64) -> (Span, TrainShape, Train) {
+        let wait = control::wait_before_train(&mut self.state).max(control::emptying_time(&self.state));
+        let (shape, train) = control::plan_verification(&self.state, rate);
         (wait, shape, train)
     }
 
     /// Whether the train would take more than so many bytes, or so long.
-    fn exceeds(&self, (wait, _, train): &(Span, Shape, Train), elapsed: Span, (bytes, time): (u64, Span)) -> bool {
+    fn exceeds(&self, (wait, _, train): &(Span, TrainShape, Train), elapsed: Span, (bytes, time): (u64, Span)) -> bool {
         // A budget of a minute and more would allow trains that every server refuses.
         self.bytes + train.bytes() > bytes
             || elapsed + *wait + train.duration() > time
@@ -171,10 +173,10 @@ impl Method for Primed {
     fn next(&mut self, now: Time) -> Step {
         let started = *self.started.get_or_insert(now);
         if self.sent.take().is_some() {
-            self.state.reject(Rejection::PacketsMissing);
+            self.state.count_rejection(Rejection::PacketsMissing);
         }
         let elapsed = now - started;
-        let mut next = if summary::enough(&self.state, elapsed) { None } else { Some(self.plan(now)) };
+        let mut next = if summary::has_enough_trains(&self.state, elapsed) { None } else { Some(self.plan_next(now)) };
         let limit = (summary::byte_limit(&self.state), summary::time_limit(&self.state, elapsed));
         if next.as_ref().is_none_or(|planned| self.exceeds(planned, elapsed, limit)) {
             next = summary::rate_to_verify(&self.state, elapsed).map(|rate| self.plan_verification(rate));
@@ -188,27 +190,28 @@ impl Method for Primed {
         self.bytes = spent;
         self.quiet_since = Some(now + wait + train.duration());
         self.sent = Some(shape);
-        self.state.is_newest_paced = matches!(shape, Shape::Paced { .. });
+        self.state.is_newest_paced = matches!(shape, TrainShape::Paced { .. });
         Step::Send { wait, train }
     }
 
     fn record(&mut self, record: &TrainRecord) {
         let Some(shape) = self.sent.take() else { return };
-        match self.take(record, shape) {
+        match self.take_train(record, shape) {
             Ok(()) if self.state.knowledge.newest_stalled || self.state.knowledge.newest_short => {
                 self.state.failures_in_row += 1
             }
             Ok(()) => self.state.failures_in_row = 0,
             Err(why) => {
-                self.state.reject(why);
-                self.slow_down(record);
+                self.state.count_rejection(why);
+                self.record_slowdown(record);
             }
         }
     }
 
-    fn so_far(&self) -> Option<Rate> {
-        let used = summary::used(&self.state);
-        (!used.is_empty()).then(|| Rate::from_f64(interval::value(&used, self.state.knowledge.capacity.unwrap_or(0.0))))
+    fn current_estimate(&self) -> Option<Rate> {
+        let used = summary::used_samples(&self.state);
+        (!used.is_empty())
+            .then(|| Rate::from_f64(interval::weighted_value(&used, self.state.knowledge.capacity.unwrap_or(0.0))))
     }
 }
 
@@ -216,7 +219,7 @@ impl Method for Primed {
 mod tests {
     use super::*;
     use crate::Shaper;
-    use crate::bound::{Bound, Limit};
+    use crate::bound::{Bound, BoundKind};
     use kumade_probe_train::Estimate;
 
     /// A fluid path: a bucket of `bucket` bits that fills at `rate`, then a queue of that rate, on a line so fast that
@@ -400,7 +403,7 @@ mod tests {
         let mut path = Bucket::new(1e12, 0.0, 0.0, 1e12);
         let outcome = measure(|wait, train| path.send(wait, train));
         assert!(outcome.available.is_none());
-        let Some(Bound::AtLeast(rate, Limit::Sender)) = outcome.bound else { panic!("{outcome:?}") };
+        let Some(Bound::AtLeast(rate, BoundKind::Sender)) = outcome.bound else { panic!("{outcome:?}") };
         assert!(rate > Rate::from_mbit(100) && outcome.reason.unwrap().contains("sender-limited"));
     }
 

@@ -21,13 +21,13 @@ mod bottleneck;
 mod control;
 mod floor;
 mod interval;
-mod knowledge;
 mod method;
 mod packets;
-mod reading;
+mod path_model;
+mod sample;
 mod state;
 mod summary;
-mod tight;
+mod tight_link;
 mod verification;
 
 pub use method::Primed;

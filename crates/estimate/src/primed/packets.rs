@@ -9,18 +9,18 @@ use kumade_units::{Span, Time};
 pub(super) const PRIME_END: usize = 4;
 
 /// Packets that arrive together are stamped in any order within this time.
-const BATCH: Span = Span::from_micros(50);
+const MAX_BATCH_GAP: Span = Span::from_micros(50);
 
 /// Stamps count from here: the first train's first packet, so that seconds fit a double with all their digits.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Epoch {
+pub(super) struct StampEpoch {
     sent: Time,
     received: Time,
 }
 
 /// One packet that has both stamps.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Point {
+pub(super) struct PacketPoint {
     /// Seconds from the epoch to its sending.
     pub(super) sent: f64,
     /// One-way delay in seconds, up to a constant that is the same for all trains.
@@ -35,24 +35,24 @@ pub(super) struct Point {
     pub(super) index: usize,
 }
 
-impl Point {
+impl PacketPoint {
     /// Seconds from the epoch to its arrival.
-    fn arrived(&self) -> f64 {
+    fn arrival_seconds(&self) -> f64 {
         self.sent + self.delay
     }
 }
 
 /// A packet that was sent and did not come.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Loss {
+pub(super) struct PacketLoss {
     pub(super) index: usize,
     /// When the packet before it was sent, and what delay it had.
     pub(super) before: (f64, f64),
 }
 
 /// A sender that is so many times as late as usual between two packets, and by so much, was held up: a busy host lets other programs run.
-const MAX_LATE_GAPS: f64 = 4.0;
-const MAX_LATE_SECONDS: f64 = 300e-6;
+const MAX_LATENESS_GAPS: f64 = 4.0;
+const MAX_LATENESS_SECONDS: f64 = 300e-6;
 
 /// From one packet to the next, at the sender.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ pub(super) struct SendingGap {
 impl SendingGap {
     /// The median one of these packets; none of fewer than two. A host that was held up for most of a train makes up for it in most of
     /// the gaps: those that are so much shorter than the mean do not count.
-    pub(super) fn of<'p>(points: impl Iterator<Item = &'p Point> + Clone) -> Option<Self> {
+    pub(super) fn usual_gap<'p>(points: impl Iterator<Item = &'p PacketPoint> + Clone) -> Option<Self> {
         const MIN_PART: f64 = 0.125;
         let gaps: Vec<f64> = points.clone().zip(points.skip(1)).map(|(one, next)| next.sent - one.sent).collect();
         let least = MIN_PART * mean(&gaps);
@@ -73,29 +73,29 @@ impl SendingGap {
     }
 
     /// Whether the sender was held up between these two.
-    pub(super) fn is_held_up(&self, one: &Point, next: &Point) -> bool {
+    pub(super) fn is_held_up(&self, one: &PacketPoint, next: &PacketPoint) -> bool {
         let lost = (next.index - one.index).saturating_sub(1) as f64;
-        next.sent - one.sent - lost * self.usual > f64::max(MAX_LATE_GAPS * self.usual, MAX_LATE_SECONDS)
+        next.sent - one.sent - lost * self.usual > f64::max(MAX_LATENESS_GAPS * self.usual, MAX_LATENESS_SECONDS)
     }
 
     /// Whether it makes up for having been held up, and sends as fast as it can.
-    pub(super) fn catches_up(&self, one: &Point, next: &Point) -> bool {
-        const MIN_TOLD_SECONDS: f64 = 50e-6;
-        self.usual > MIN_TOLD_SECONDS && next.sent - one.sent < self.usual / MAX_LATE_GAPS
+    pub(super) fn catches_up(&self, one: &PacketPoint, next: &PacketPoint) -> bool {
+        const MIN_CATCH_UP_SECONDS: f64 = 50e-6;
+        self.usual > MIN_CATCH_UP_SECONDS && next.sent - one.sent < self.usual / MAX_LATENESS_GAPS
     }
 }
 
 /// The rate at which these arrived, in bit/s.
-pub(super) fn arrival_rate(points: &[&Point]) -> f64 {
+pub(super) fn arrival_rate(points: &[&PacketPoint]) -> f64 {
     let [first, .., last] = points else { return 0.0 };
-    (last.carried - first.carried) / (last.arrived() - first.arrived()).max(1e-9)
+    (last.carried - first.carried) / (last.arrival_seconds() - first.arrival_seconds()).max(1e-9)
 }
 
 /// The packets of one train, ready to be read as soon as capacity and floor are known.
 #[derive(Debug, Clone)]
-pub(super) struct Packets {
-    pub(super) points: Vec<Point>,
-    pub(super) losses: Vec<Loss>,
+pub(super) struct PrimedTrain {
+    pub(super) points: Vec<PacketPoint>,
+    pub(super) losses: Vec<PacketLoss>,
     /// Of a packet of the body, or of a burst of these.
     pub(super) size_bits: f64,
     /// Of a packet of the body that was sent by itself, or of the first one of a burst.
@@ -123,20 +123,20 @@ impl Dispersion {
     }
 }
 
-impl Epoch {
+impl StampEpoch {
     /// Of the first packet with both stamps.
-    pub(super) fn of(record: &TrainRecord) -> Option<Self> {
-        record.packets.iter().find_map(|p| Some(Epoch { sent: p.sent?, received: p.received? }))
+    pub(super) fn from_record(record: &TrainRecord) -> Option<Self> {
+        record.packets.iter().find_map(|p| Some(StampEpoch { sent: p.sent?, received: p.received? }))
     }
 }
 
-impl Packets {
+impl PrimedTrain {
     /// Takes a record apart; its first `prime` packets were sent back to back.
-    fn new(record: &TrainRecord, prime: usize, epoch: Epoch) -> Result<Self, Rejection> {
+    fn new(record: &TrainRecord, prime: usize, epoch: StampEpoch) -> Result<Self, Rejection> {
         let (mut carried, mut lost) = (0.0, 0.0);
-        let mut points: Vec<Point> = Vec::with_capacity(record.packets.len());
+        let mut points: Vec<PacketPoint> = Vec::with_capacity(record.packets.len());
         let mut losses = Vec::new();
-        let reordered = record.reordered(BATCH);
+        let reordered = record.reordered_packets(MAX_BATCH_GAP);
         for (index, packet) in record.packets.iter().enumerate() {
             let bits = f64::from(packet.size) * 8.0;
             // What shows neither stamp was never sent.
@@ -148,12 +148,12 @@ impl Packets {
                 (Some(sent), Some(received)) => {
                     let (sent, received) = (sent - epoch.sent, received - epoch.received);
                     let delay = (received - sent).as_secs_f64();
-                    points.push(Point { sent: sent.as_secs_f64(), delay, head: delay, carried, lost, index });
+                    points.push(PacketPoint { sent: sent.as_secs_f64(), delay, head: delay, carried, lost, index });
                 }
                 (Some(_), None) => {
                     lost += bits;
                     let before = points.last().map_or((0.0, f64::NEG_INFINITY), |p| (p.sent, p.delay));
-                    losses.push(Loss { index, before });
+                    losses.push(PacketLoss { index, before });
                 }
                 (None, _) => {}
             }
@@ -166,14 +166,14 @@ impl Packets {
         let largest = |packets: &[PacketRecord]| packets.iter().map(|p| f64::from(p.size) * 8.0).fold(0.0, f64::max);
         let (first, body) = record.packets.split_at(prime.clamp(1, record.packets.len()));
         let (size_bits, prime_bits) = (largest(body), largest(first));
-        Ok(Packets { points, losses, size_bits, packet_bits: size_bits, prime_bits, prime, is_in_bursts: false })
+        Ok(PrimedTrain { points, losses, size_bits, packet_bits: size_bits, prime_bits, prime, is_in_bursts: false })
     }
 
     /// Takes a record apart, with each burst as one packet; its first `prime` packets were sent back to back.
-    pub(super) fn with_bursts_joined(record: &TrainRecord, prime: usize, epoch: Epoch) -> Result<Self, Rejection> {
+    pub(super) fn with_bursts_joined(record: &TrainRecord, prime: usize, epoch: StampEpoch) -> Result<Self, Rejection> {
         let joined = record.with_bursts_joined();
         let is_in_bursts = joined.record.packets.len() < record.packets.len();
-        let mut packets = Packets::new(&joined.record, joined.within(prime), epoch)?;
+        let mut packets = PrimedTrain::new(&joined.record, joined.burst_end(prime), epoch)?;
         if is_in_bursts {
             packets.is_in_bursts = true;
             packets.packet_bits = record.packets.last().map_or(0.0, |packet| f64::from(packet.size) * 8.0);
@@ -210,11 +210,11 @@ impl Packets {
 
     /// The rate of arrivals of the first packets, and that of the last ones, if those were sent much faster than they arrived: behind a
     /// token bucket, it falls. `least_delay` is that of any train's first packet.
-    pub(super) fn ends(&self, least_delay: f64) -> Option<[f64; 2]> {
+    pub(super) fn end_delays(&self, least_delay: f64) -> Option<[f64; 2]> {
         // By the mean and the median gap: a host scheduling delay makes one gap long, a device that reports packets in
         // batches makes most short.
-        let rates = |points: &[Point]| {
-            let gap = |pair: &[Point]| {
+        let rates = |points: &[PacketPoint]| {
+            let gap = |pair: &[PacketPoint]| {
                 let (bits, sent) = (pair[1].carried - pair[0].carried, pair[1].sent - pair[0].sent);
                 (sent / bits, (sent + pair[1].delay - pair[0].delay) / bits)
             };
@@ -227,13 +227,13 @@ impl Packets {
             Some((1.0 / mean(&sent), 1.0 / received))
         };
         let count = if self.is_in_bursts { 2 * PRIME_END } else { PRIME_END };
-        let ends = [last(self.prime_points(), count), last(&self.points, 2 * count)];
+        let ends = [last_points(self.prime_points(), count), last_points(&self.points, 2 * count)];
         let start = self.points.get(..count).and_then(rates)?;
         // Packets that arrive closer together than they left were held back by a host.
         let credible = start.1 > 0.0 && start.1 < 1.25 * start.0;
         let slower = ends.into_iter().filter_map(rates).filter(|end| credible && end.0 > 2.5 * end.1);
         let end = slower.map(|end| end.1).reduce(f64::min)?;
-        (!came_late(&self.points[..count], least_delay, self.size_bits / end)).then_some([start.1, end])
+        (!arrived_late(&self.points[..count], least_delay, self.size_bits / end)).then_some([start.1, end])
     }
 
     /// Of the first packet that arrived.
@@ -241,7 +241,7 @@ impl Packets {
         self.points.first().map(|first| first.head)
     }
 
-    pub(super) fn prime_points(&self) -> &[Point] {
+    pub(super) fn prime_points(&self) -> &[PacketPoint] {
         &self.points[..self.points.partition_point(|p| p.index < self.prime)]
     }
 
@@ -261,10 +261,10 @@ impl Packets {
     }
 
     /// The rate at which the body arrived, in bit/s, if none of it was lost, and it did not come all at once from a host that held it up.
-    pub(super) fn carried_whole(&self) -> Option<f64> {
-        let body: Vec<&Point> = self.body().collect();
+    pub(super) fn carried_rate(&self) -> Option<f64> {
+        let body: Vec<&PacketPoint> = self.body().collect();
         let [first, .., last] = body[..] else { return None };
-        (last.lost == first.lost && last.arrived() > first.arrived()).then(|| arrival_rate(&body))
+        (last.lost == first.lost && last.arrival_seconds() > first.arrival_seconds()).then(|| arrival_rate(&body))
     }
 
     /// The rate at which the body left, divided by that at which it arrived.
@@ -278,7 +278,7 @@ impl Packets {
     }
 
     /// The body without its first eighth: by then the prime has left all queues but the one that limits the path.
-    pub(super) fn body(&self) -> impl Iterator<Item = &Point> + '_ {
+    pub(super) fn body(&self) -> impl Iterator<Item = &PacketPoint> + '_ {
         let end = self.points.last().map_or(0, |p| p.index + 1);
         let first = self.prime + end.saturating_sub(self.prime) / 8;
         self.points.iter().filter(move |p| p.index >= first)
@@ -287,11 +287,11 @@ impl Packets {
 
 /// Whether one of these came so late that a host which held it up, and let the next ones go with it, explains that they arrived faster than
 /// one in so many seconds. A token bucket that has tokens lets all of them pass at once.
-fn came_late(points: &[Point], least_delay: f64, seconds: f64) -> bool {
+fn arrived_late(points: &[PacketPoint], least_delay: f64, seconds: f64) -> bool {
     const MAX_LATE_PACKETS: f64 = 1.5;
     points.iter().any(|point| point.head - least_delay > MAX_LATE_PACKETS * seconds)
 }
 
-pub(super) fn last(points: &[Point], count: usize) -> &[Point] {
+pub(super) fn last_points(points: &[PacketPoint], count: usize) -> &[PacketPoint] {
     &points[points.len().saturating_sub(count)..]
 }

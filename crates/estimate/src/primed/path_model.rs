@@ -2,19 +2,19 @@
 
 use super::bottleneck::Bottleneck;
 use super::floor::delay_floor;
-use super::packets::{Dispersion, Packets};
-use super::reading::Reading;
+use super::packets::{Dispersion, PrimedTrain};
+use super::sample::TrainSample;
 use crate::capacity::{Shaper, Shaping};
-use crate::cross::AtOnce;
+use crate::cross_traffic::CrossTrafficUnit;
 use crate::stats::{mean, median, standard_deviation};
 
 /// No value is given from fewer trains.
-pub(super) const MIN_TRAINS: usize = 3;
+pub(super) const MIN_VALUE_TRAINS: usize = 3;
 
 /// All trains read with what is now known of the path. Made anew whenever a train is added, since capacity and floor
 /// are known better then: a train that was misread by a wrong capacity is put right.
 #[derive(Debug, Default)]
-pub(super) struct Knowledge {
+pub(super) struct PathModel {
     /// Of the link that limits the path, in bit/s; where no train was faster than the path, the fastest train's rate.
     pub(super) capacity: Option<f64>,
     /// How far the capacities that single primes showed lie apart: their standard deviation.
@@ -26,7 +26,7 @@ pub(super) struct Knowledge {
     /// Trains were faster than the path: primes arrived at a lower rate than they were sent, or bodies built a queue.
     pub(super) saturated: bool,
     /// Of all trains that tell something.
-    pub(super) readings: Vec<Reading>,
+    pub(super) readings: Vec<TrainSample>,
     /// Trains that the receiving host held back.
     pub(super) receiver_stalls: u32,
     /// The newest train is one of them.
@@ -43,22 +43,22 @@ pub(super) struct Knowledge {
     pub(super) hidden_bucket: Option<f64>,
 }
 
-impl Knowledge {
+impl PathModel {
     /// From all trains so far, at least one; the scout arrived at the rate `scouted`. `shaping` is what was known before.
-    pub(super) fn of(trains: &[Packets], scouted: f64, shaping: &Shaping) -> Self {
+    pub(super) fn from_trains(trains: &[PrimedTrain], scouted: f64, shaping: &Shaping) -> Self {
         let shaper = shaping.shaper();
-        let primes: Vec<Dispersion> = trains.iter().filter_map(Packets::dispersion).collect();
+        let primes: Vec<Dispersion> = trains.iter().filter_map(PrimedTrain::dispersion).collect();
         let shown: Vec<Dispersion> = primes.iter().copied().filter(Dispersion::shows_capacity).collect();
         let rates: Vec<f64> = shown.iter().map(|d| d.rate).collect();
         let found = match shaper {
-            Some(shaper) => Found::behind(shaper, trains),
+            Some(shaper) => ModelFit::fit_behind_shaper(shaper, trains),
             None => {
-                let fastest = trains.iter().map(Packets::body_rate).fold(scouted, f64::max);
-                Found::at(median(&rates).unwrap_or(fastest), standard_deviation(&rates), trains)
+                let fastest = trains.iter().map(PrimedTrain::body_rate).fold(scouted, f64::max);
+                ModelFit::fit_at(median(&rates).unwrap_or(fastest), standard_deviation(&rates), trains)
             }
         };
-        let Found { capacity, capacity_scatter, mut readings } = found;
-        let unexplained = |reading: &Reading| if reading.overflowed() { 0.0 } else { reading.lost };
+        let ModelFit { capacity, capacity_scatter, mut readings } = found;
+        let unexplained = |reading: &TrainSample| if reading.has_overflowed() { 0.0 } else { reading.lost };
         let unexplained_loss = mean(&readings.iter().map(unexplained).collect::<Vec<_>>());
         let filled = readings.iter().filter(|r| !r.emptied).count();
         let saturated = shaper.is_some() || shown.len() * 4 > trains.len() || filled * 2 > readings.len();
@@ -67,7 +67,7 @@ impl Knowledge {
         let short_primes = readings.iter().filter(|r| r.credit_left).count() as u32;
         let newest_short = readings.last().is_some_and(|r| r.credit_left);
         // A path that nothing has filled may well be faster than any packets seen.
-        let stalled = |reading: &Reading| saturated && reading.compressed && !reading.credit_left;
+        let stalled = |reading: &TrainSample| saturated && reading.compressed && !reading.credit_left;
         let receiver_stalls = readings.iter().filter(|r| stalled(r)).count() as u32;
         let newest_stalled = readings.last().is_some_and(stalled);
         // A train far faster than the link shows the link's capacity only.
@@ -78,8 +78,8 @@ impl Knowledge {
             Shaping::Unshaped => hides_bucket_often(trains),
             Shaping::Shaped(_) => false,
         };
-        let is_hidden = hides || shaper.is_none() && burst_rate.is_some() && trains.len() >= MIN_TRAINS;
-        Knowledge {
+        let is_hidden = hides || shaper.is_none() && burst_rate.is_some() && trains.len() >= MIN_VALUE_TRAINS;
+        PathModel {
             capacity: Some(capacity),
             capacity_scatter,
             prime_gap_ratio: if shaper.is_some() { 0.0 } else { shown.iter().map(|d| d.gap_ratio).fold(0.0, f64::max) },
@@ -92,92 +92,96 @@ impl Knowledge {
             short_primes,
             newest_short,
             unexplained_loss,
-            hidden_bucket: is_hidden.then(|| slowest(trains).unwrap_or(capacity)),
+            hidden_bucket: is_hidden.then(|| slowest_rate(trains).unwrap_or(capacity)),
         }
     }
 }
 
 /// What limits the path, and the trains in its light.
-struct Found {
+struct ModelFit {
     capacity: f64,
     capacity_scatter: f64,
-    readings: Vec<Reading>,
+    readings: Vec<TrainSample>,
 }
 
-impl Found {
+impl ModelFit {
     /// Where most primes arrived at this rate, unless queues grew as they do before a slower link.
-    fn at(prime_rate: f64, scatter: f64, trains: &[Packets]) -> Self {
-        let prime_rate = prime_rate.max(carried(trains).filter(|rate| *rate > MIN_CARRIED * prime_rate).unwrap_or(0.0));
-        let readings = read(trains, Bottleneck::link(prime_rate));
-        let bound = bound(&readings);
+    fn fit_at(prime_rate: f64, scatter: f64, trains: &[PrimedTrain]) -> Self {
+        let prime_rate =
+            prime_rate.max(carried_rate(trains).filter(|rate| *rate > MIN_CARRIED_RATIO * prime_rate).unwrap_or(0.0));
+        let readings = read_trains(trains, Bottleneck::from_capacity(prime_rate));
+        let bound = available_bound(&readings);
         let slower = bound < 0.5 * prime_rate;
-        let (capacity, readings) =
-            if slower { (bound, read(trains, Bottleneck::link(bound))) } else { (prime_rate, readings) };
-        Found { capacity, capacity_scatter: scatter.min(bound), readings }
+        let (capacity, readings) = if slower {
+            (bound, read_trains(trains, Bottleneck::from_capacity(bound)))
+        } else {
+            (prime_rate, readings)
+        };
+        ModelFit { capacity, capacity_scatter: scatter.min(bound), readings }
     }
 
     /// Behind a token bucket primes arrive at the peak rate, which does not show the sustained one.
-    fn behind(shaper: &Shaper, trains: &[Packets]) -> Self {
-        let bottleneck = Bottleneck::behind(shaper);
+    fn fit_behind_shaper(shaper: &Shaper, trains: &[PrimedTrain]) -> Self {
+        let bottleneck = Bottleneck::behind_shaper(shaper);
         let half = (shaper.committed_rate.high.as_f64() - shaper.committed_rate.low.as_f64()) / 2.0;
-        let readings = read(trains, bottleneck);
-        Found { capacity: bottleneck.capacity, capacity_scatter: half / 2.0, readings }
+        let readings = read_trains(trains, bottleneck);
+        ModelFit { capacity: bottleneck.capacity, capacity_scatter: half / 2.0, readings }
     }
 }
 
 /// Bodies that arrive at so many times the rate of the primes, and faster, show that those do not show the capacity.
-const MIN_CARRIED: f64 = 1.25;
+const MIN_CARRIED_RATIO: f64 = 1.25;
 
 /// The rate at which the third fastest of the bodies that arrived whole did: a host that held some up, or delays that vary, may let single ones
 /// arrive faster than the link carries them.
-fn carried(trains: &[Packets]) -> Option<f64> {
+fn carried_rate(trains: &[PrimedTrain]) -> Option<f64> {
     let mut rates: Vec<f64> =
-        trains.iter().filter(|train| !train.is_in_bursts).filter_map(Packets::carried_whole).collect();
+        trains.iter().filter(|train| !train.is_in_bursts).filter_map(PrimedTrain::carried_rate).collect();
     rates.sort_by(|a, b| b.total_cmp(a));
     rates.get(2).copied()
 }
 
 /// Cross traffic does not slow a train down by this factor from its start to its end, and a host scheduling delay seldom …
-const MIN_SLOWDOWN: f64 = 3.0;
+const MIN_SLOWDOWN_RATIO: f64 = 3.0;
 /// … and never by so many.
-const MAX_STALL_SLOWDOWN: f64 = 20.0;
+const MAX_STALL_SLOWDOWN_RATIO: f64 = 20.0;
 
 /// Whether trains became so much slower on their way: once by very much, or twice.
-fn hides_bucket(trains: &[Packets]) -> bool {
+fn hides_bucket(trains: &[PrimedTrain]) -> bool {
     let slowdowns = slowdowns(trains);
-    slowdowns.iter().any(|slowdown| *slowdown > MAX_STALL_SLOWDOWN) || slowdowns.len() >= 2
+    slowdowns.iter().any(|slowdown| *slowdown > MAX_STALL_SLOWDOWN_RATIO) || slowdowns.len() >= 2
 }
 
 /// The same where a bucket was looked for, and none seen: then only many trains tell that it was overlooked.
-fn hides_bucket_often(trains: &[Packets]) -> bool {
-    trains.len() >= MIN_TRAINS && slowdowns(trains).len() * 4 > trains.len()
+fn hides_bucket_often(trains: &[PrimedTrain]) -> bool {
+    trains.len() >= MIN_VALUE_TRAINS && slowdowns(trains).len() * 4 > trains.len()
 }
 
 /// By what factors trains slowed down, of those that did.
-fn slowdowns(trains: &[Packets]) -> Vec<f64> {
-    slowed_down(trains).into_iter().map(|[start, end]| start / end).collect()
+fn slowdowns(trains: &[PrimedTrain]) -> Vec<f64> {
+    slowed_down_rates(trains).into_iter().map(|[start, end]| start / end).collect()
 }
 
 /// The rate at which the last packets of trains that slowed down arrived.
-fn slowest(trains: &[Packets]) -> Option<f64> {
-    median(&slowed_down(trains).into_iter().map(|[_, end]| end).collect::<Vec<_>>())
+fn slowest_rate(trains: &[PrimedTrain]) -> Option<f64> {
+    median(&slowed_down_rates(trains).into_iter().map(|[_, end]| end).collect::<Vec<_>>())
 }
 
 /// The rates at which the first packets and the last ones of trains that slowed down arrived.
-fn slowed_down(trains: &[Packets]) -> Vec<[f64; 2]> {
-    let least_delay = trains.iter().filter_map(Packets::first_delay).fold(f64::INFINITY, f64::min);
+fn slowed_down_rates(trains: &[PrimedTrain]) -> Vec<[f64; 2]> {
+    let least_delay = trains.iter().filter_map(PrimedTrain::first_delay).fold(f64::INFINITY, f64::min);
     trains
         .iter()
-        .filter_map(|train| train.ends(least_delay))
-        .filter(|[start, end]| *start > MIN_SLOWDOWN * end)
+        .filter_map(|train| train.end_delays(least_delay))
+        .filter(|[start, end]| *start > MIN_SLOWDOWN_RATIO * end)
         .collect()
 }
 
 /// Nothing available is the least there can be, which bounds what the queue's growth lets the capacity be. Over a short
 /// time cross traffic may exceed what the link carries, which shows the more the slower a train is: a train counts only
 /// together with all that were faster.
-fn bound(readings: &[Reading]) -> f64 {
-    let mut steady: Vec<&Reading> = readings.iter().filter(|r| !r.jumped && !r.disturbed).collect();
+fn available_bound(readings: &[TrainSample]) -> f64 {
+    let mut steady: Vec<&TrainSample> = readings.iter().filter(|r| !r.jumped && !r.disturbed).collect();
     steady.sort_by(|a, b| b.rate.total_cmp(&a.rate));
     let (mut sent, mut grown) = (0.0, 0.0);
     let bounds = steady.iter().map(|r| {
@@ -188,19 +192,19 @@ fn bound(readings: &[Reading]) -> f64 {
     bounds.fold(f64::INFINITY, f64::min)
 }
 
-/// See [`Knowledge::burst_rate`]. Primes that came closer together than they left were held up and let go by a machine
+/// See [`PathModel::burst_rate`]. Primes that came closer together than they left were held up and let go by a machine
 /// that stalled, not by a bucket.
 fn burst_rate(primes: &[Dispersion], capacity: f64) -> Option<f64> {
     let rates: Vec<f64> = primes.iter().filter(|d| d.gap_ratio < 1.25).map(|d| d.rate).collect();
     median(&rates).filter(|&rate| rates.len() * 2 > primes.len() && rate > 3.0 * capacity)
 }
 
-fn read(trains: &[Packets], bottleneck: Bottleneck) -> Vec<Reading> {
+fn read_trains(trains: &[PrimedTrain], bottleneck: Bottleneck) -> Vec<TrainSample> {
     let floor = delay_floor(trains, bottleneck);
     let full = trains.iter().map(|train| train.longest_wait(bottleneck, floor)).fold(0.0, f64::max);
     let in_bursts = trains.iter().filter(|train| train.is_in_bursts).count();
-    let waiting = trains.iter().filter(|train| train.waits_for_bursts(bottleneck.capacity)).count();
+    let waiting = trains.iter().filter(|train| train.is_behind_bursts(bottleneck.capacity)).count();
     // As long as they are rare, long waits are pauses of a host.
-    let cross = if waiting * 4 > in_bursts { AtOnce::Burst } else { AtOnce::Packet };
-    trains.iter().filter_map(|train| train.reading(bottleneck, floor, full, cross)).collect()
+    let cross = if waiting * 4 > in_bursts { CrossTrafficUnit::Burst } else { CrossTrafficUnit::Packet };
+    trains.iter().filter_map(|train| train.sample(bottleneck, floor, full, cross)).collect()
 }

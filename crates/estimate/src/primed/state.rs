@@ -1,6 +1,6 @@
-use super::knowledge::Knowledge;
-use super::packets::Packets;
-use super::tight::Search;
+use super::packets::PrimedTrain;
+use super::path_model::PathModel;
+use super::tight_link::TightLinkSearch;
 use crate::capacity::Shaping;
 use crate::config::{Budget, Conditions};
 use crate::method::Rejection;
@@ -27,7 +27,7 @@ pub(super) const BUDGET: Budget = Budget { bytes: 1_670_000, time: Span::from_se
 
 /// What a measurement is to keep to, and what it has found.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct PrimedState {
     pub(super) config: PrimedConfig,
     /// The largest packet that is sent by itself, in bytes.
     pub(super) max_packet: u32,
@@ -44,10 +44,10 @@ pub(super) struct State {
     pub(super) shaping: Shaping,
     /// The rate at which the scout arrived, in bit/s.
     pub(super) scouted: Option<f64>,
-    pub(super) trains: Vec<Packets>,
-    pub(super) knowledge: Knowledge,
+    pub(super) trains: Vec<PrimedTrain>,
+    pub(super) knowledge: PathModel,
     /// Beside the primed trains, which make the assumption that it tests.
-    pub(super) search: Search,
+    pub(super) search: TightLinkSearch,
     /// The train sent last was one of the search.
     pub(super) is_newest_paced: bool,
     pub(super) rejected: BTreeMap<Rejection, u32>,
@@ -59,23 +59,23 @@ pub(super) struct State {
     random: u64,
 }
 
-impl State {
+impl PrimedState {
     /// Nothing known of the path but its conditions.
     pub(super) fn new(config: PrimedConfig, conditions: &Conditions) -> Self {
-        State {
+        PrimedState {
             config,
-            max_packet: conditions.max_packet.min(Train::MAX_ETHERNET_PACKET),
+            max_packet: conditions.max_packet.min(Train::MAX_ETHERNET_PACKET_BYTES),
             max_burst_packet: conditions.max_packet,
             bursts: conditions.bursts,
             limits_bytes: conditions.budget.bytes.is_some(),
             bytes_before_shaper: 0,
-            budget: BUDGET.or(conditions.budget),
+            budget: BUDGET.or_requested(conditions.budget),
             shaping: conditions.shaping,
             // Where a token bucket's rate is known, no scout is needed.
             scouted: conditions.shaping.shaper().map(|shaper| shaper.committed_rate.value.as_f64()),
             trains: Vec::new(),
-            knowledge: Knowledge::default(),
-            search: Search::default(),
+            knowledge: PathModel::default(),
+            search: TightLinkSearch::default(),
             is_newest_paced: false,
             rejected: BTreeMap::new(),
             failures_in_row: 0,
@@ -90,7 +90,7 @@ impl State {
         crate::stats::random(&mut self.random)
     }
 
-    pub(super) fn reject(&mut self, why: Rejection) {
+    pub(super) fn count_rejection(&mut self, why: Rejection) {
         *self.rejected.entry(why).or_default() += 1;
         self.failures_in_row += 1;
     }

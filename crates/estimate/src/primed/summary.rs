@@ -1,14 +1,14 @@
 //! When the value is accurate enough, and the outcome.
 
 use super::control;
-use super::interval::{Interval, interval, telling};
-use super::knowledge::MIN_TRAINS;
-use super::reading::Reading;
-use super::state::State;
-use super::tight::{MAX_LITTLE, Tight};
+use super::interval::{RateInterval, estimate_interval, informative_trains};
+use super::path_model::MIN_VALUE_TRAINS;
+use super::sample::TrainSample;
+use super::state::PrimedState;
+use super::tight_link::{MAX_LOW_RATE_PART, TightLink};
 use super::verification;
-use crate::bound::{Bound, Limit};
-use crate::cross::CROSS_PACKET_BITS;
+use crate::bound::{Bound, BoundKind};
+use crate::cross_traffic::CROSS_PACKET_BITS;
 use crate::method::{Outcome, Rejection};
 use crate::reason::{Cause, Reason};
 use crate::stats::{mean, median, standard_deviation, student_t_95};
@@ -25,10 +25,10 @@ const SPREAD_SECONDS: f64 = 0.02;
 const MIN_TIGHT_TRAINS: usize = 7;
 
 /// Half the interval's width at which the tight link is known well enough, as a part of the value.
-const TIGHT_PRECISION: f64 = 0.03;
+const TIGHT_RELATIVE_PRECISION: f64 = 0.03;
 
 /// The byte budget where the tight link is looked for.
-const TIGHT_BYTES: u64 = 2_270_000;
+const TIGHT_BUDGET_BYTES: u64 = 2_270_000;
 
 /// So many trains in a row that tell nothing end the measurement.
 const MAX_FAILURES: u32 = 8;
@@ -36,15 +36,15 @@ const MAX_FAILURES: u32 = 8;
 /// A time budget that is shorter than this many packets of cross traffic is stretched where half the interval's width is
 /// more than this part of the value.
 const SHORT_BUDGET_PACKETS: f64 = 100.0;
-const MAX_SHORT_HALF_WIDTH: f64 = 0.04;
+const MAX_SHORT_RELATIVE_HALF_WIDTH: f64 = 0.04;
 
 /// A path that loses a larger part of the packets by more than chance, though no queue overflows, does not lose them at random.
-const MAX_RANDOM_LOSS: f64 = 0.07;
+const MAX_RANDOM_LOSS_FRACTION: f64 = 0.07;
 
 /// Where little is left, fewer trains do not settle how much …
-const MIN_TRAINS_OF_LITTLE: usize = 7;
+const MIN_TRAINS_AT_LOW_RATE: usize = 7;
 /// … if half the interval's width is more than this part of the value.
-const MAX_VAGUENESS: f64 = 0.2;
+const MAX_RELATIVE_UNCERTAINTY: f64 = 0.2;
 
 /// The byte budget where packets are sent in bursts: as much as the path carries in this time, but no more than this, which leaves 6 MB of
 /// the 60 that a measurement takes at most to see whether the value lasts.
@@ -52,46 +52,47 @@ const FAST_BUDGET_SECONDS: f64 = 0.048;
 const MAX_FAST_BYTES: u64 = 54_000_000;
 
 /// Trains of bursts tell something from this part of the rate on that is aimed for.
-const MIN_RATE_OF_BURSTS: f64 = 0.5;
+const MIN_PART_OF_BURST_RATE: f64 = 0.5;
 
 /// Bursts were held up at the sender if they left at less than this part of the rate that was planned.
-const MAX_HELD_UP: f64 = 0.8;
+const MAX_HELD_UP_PART: f64 = 0.8;
 
 /// A train is nearly as fast as another at this part of its rate.
-const NEARLY_FASTEST: f64 = 0.6;
+const NEARLY_FASTEST_PART: f64 = 0.6;
 
 /// No value is given where half the interval's width is more than this many times the capacity.
-const MAX_HALF_WIDTH: f64 = 3.0;
+const MAX_RELATIVE_HALF_WIDTH: f64 = 3.0;
 
 /// Where queues overflow, trains push packets of others out of them: if half the interval's width is more than this part of the value, it may
 /// be that nothing is available.
-const MAX_HALF_WIDTH_OF_LOSSY: f64 = 0.5;
+const MAX_LOSSY_RELATIVE_HALF_WIDTH: f64 = 0.5;
 
 /// Whether nothing more need be sent.
-pub(super) fn enough(state: &State, elapsed: Span) -> bool {
-    if state.failures_in_row >= MAX_FAILURES || out_of_reach(state) || state.search.is_full() {
+pub(super) fn has_enough_trains(state: &PrimedState, elapsed: Span) -> bool {
+    if state.failures_in_row >= MAX_FAILURES || is_out_of_reach(state) || state.search.is_full() {
         return true;
     }
-    if state.search.ceiling().is_some() {
-        let is_precise =
-            |tight: &Tight| tight.near >= MIN_TIGHT_TRAINS && tight.half() <= TIGHT_PRECISION * tight.available;
+    if state.search.ceiling_rate().is_some() {
+        let is_precise = |tight: &TightLink| {
+            tight.near >= MIN_TIGHT_TRAINS && tight.half_width() <= TIGHT_RELATIVE_PRECISION * tight.available
+        };
         return state.search.tight.as_ref().is_some_and(is_precise);
     }
-    let verifying = if state.shaping.shaper().is_some() { 0 } else { verification::MIN_TRAINS };
-    used(state).len() + verifying >= MIN_SETTLED_TRAINS && is_precise(state, elapsed)
+    let verifying = if state.shaping.shaper().is_some() { 0 } else { verification::MIN_VERIFICATION_TRAINS };
+    used_samples(state).len() + verifying >= MIN_SETTLED_TRAINS && is_precise(state, elapsed)
 }
 
 /// Whether the interval is as narrow as asked for.
-fn is_precise(state: &State, elapsed: Span) -> bool {
-    let used = used(state);
+fn is_precise(state: &PrimedState, elapsed: Span) -> bool {
+    let used = used_samples(state);
     let capacity = state.knowledge.capacity.unwrap_or(0.0);
-    let interval = interval(&used, elapsed.as_secs_f64(), &state.knowledge);
-    telling(&used, capacity) >= MIN_TRAINS
+    let interval = estimate_interval(&used, elapsed.as_secs_f64(), &state.knowledge);
+    informative_trains(&used, capacity) >= MIN_VALUE_TRAINS
         && interval.half <= (interval.value * state.config.precision).max(capacity * 0.0025)
 }
 
 /// How long to wait at least before the next train.
-pub(super) fn least_wait(state: &mut State, elapsed: Span) -> Span {
+pub(super) fn min_wait(state: &mut PrimedState, elapsed: Span) -> Span {
     if !is_precise(state, elapsed) {
         return Span::ZERO;
     }
@@ -99,169 +100,173 @@ pub(super) fn least_wait(state: &mut State, elapsed: Span) -> Span {
 }
 
 /// So many bytes may be sent before there is a value to verify.
-pub(super) fn byte_limit(state: &State) -> u64 {
+pub(super) fn byte_limit(state: &PrimedState) -> u64 {
     let verification = if is_verifiable(state) { verification_bytes(state) } else { 0 };
     max_bytes(state).saturating_sub(verification)
 }
 
 /// So many bytes may be sent in all. Where packets are sent in bursts, trains last as long as on slower paths, and have the more
 /// bytes the faster the path is. What was sent before a token bucket was found comes on top, but no more than a fast path takes.
-pub(super) fn max_bytes(state: &State) -> u64 {
+pub(super) fn max_bytes(state: &PrimedState) -> u64 {
     let bytes = state.budget.bytes;
     if state.limits_bytes {
         return bytes;
     }
-    let searched = if state.search.ceiling().is_some() { TIGHT_BYTES } else { 0 };
+    let searched = if state.search.ceiling_rate().is_some() { TIGHT_BUDGET_BYTES } else { 0 };
     let in_bursts = (fast_rate(state) * FAST_BUDGET_SECONDS / 8.0) as u64;
     (state.bytes_before_shaper + bytes.max(searched).max(in_bursts)).min(MAX_FAST_BYTES)
 }
 
 /// The rate of trains where those are sent in bursts, else zero.
-fn fast_rate(state: &State) -> f64 {
+fn fast_rate(state: &PrimedState) -> f64 {
     let rate = state.knowledge.capacity.unwrap_or(0.0);
-    if control::burst(state, rate).is_some() { rate } else { 0.0 }
+    if control::burst_pacing(state, rate).is_some() { rate } else { 0.0 }
 }
 
-fn verification_bytes(state: &State) -> u64 {
+fn verification_bytes(state: &PrimedState) -> u64 {
     let trains = 4 * u64::from(control::MIN_VERIFICATION_PACKETS * state.max_packet);
     trains.max((2.0 * control::VERIFICATION_SECONDS * fast_rate(state) / 8.0) as u64)
 }
 
 /// Behind a token bucket, a train that follows the committed rate says nothing as long as the bucket holds credit.
-fn is_verifiable(state: &State) -> bool {
+fn is_verifiable(state: &PrimedState) -> bool {
     let is_undecided = !state.search.is_verified() && !state.search.is_full();
     state.shaping.shaper().is_none() && state.knowledge.saturated && is_undecided
 }
 
 /// By how many seconds a second the growth of the delay differs between verifying trains, as primed ones show, which are
 /// shorter.
-pub(super) fn growth_scatter(state: &State) -> f64 {
+pub(super) fn growth_scatter(state: &PrimedState) -> f64 {
     // Where the path is fast, the first trains leave it idle: what they found is no more than a lower bound.
-    let is_counted = |r: &&Reading| !(r.emptied && sends_in_bursts(state));
-    let values: Vec<f64> = used(state).iter().filter(is_counted).map(|r| r.available).collect();
-    (1.0 / control::VERIFICATION_LENGTH).sqrt() * standard_deviation(&values)
+    let is_counted = |r: &&TrainSample| !(r.emptied && sends_in_bursts(state));
+    let values: Vec<f64> = used_samples(state).iter().filter(is_counted).map(|r| r.available).collect();
+    (1.0 / control::VERIFICATION_LENGTH_RATIO).sqrt() * standard_deviation(&values)
         / state.knowledge.capacity.unwrap_or(f64::INFINITY)
 }
 
 /// The rate that is to be verified; none where there is no value, or it has been.
-pub(super) fn rate_to_verify(state: &State, elapsed: Span) -> Option<f64> {
+pub(super) fn rate_to_verify(state: &PrimedState, elapsed: Span) -> Option<f64> {
     let is_possible = is_verifiable(state) && state.failures_in_row < MAX_FAILURES;
-    let interval = candidate(state, &used(state), elapsed).ok().filter(|_| is_possible)?;
-    let rate = verification::RATE * (interval.value - interval.half);
+    let interval = candidate_interval(state, &used_samples(state), elapsed).ok().filter(|_| is_possible)?;
+    let rate = verification::VERIFIED_RATE_PART * (interval.value - interval.half);
     (rate > 0.02 * state.knowledge.capacity?).then_some(rate)
 }
 
 /// Whether the path carried the highest rate that could be sent.
-fn out_of_reach(state: &State) -> bool {
+fn is_out_of_reach(state: &PrimedState) -> bool {
     let readings = &state.knowledge.readings;
     let fastest = highest_rate(readings);
     // As long as the rate can be doubled, few trains are nearly as fast as the fastest.
-    let near = readings.iter().filter(|r| r.rate > NEARLY_FASTEST * fastest).count();
-    let is_fastest = !sends_in_bursts(state) || near > MIN_TRAINS;
-    !state.knowledge.saturated && readings.len() >= 2 * MIN_TRAINS && is_fastest
+    let near = readings.iter().filter(|r| r.rate > NEARLY_FASTEST_PART * fastest).count();
+    let is_fastest = !sends_in_bursts(state) || near > MIN_VALUE_TRAINS;
+    !state.knowledge.saturated && readings.len() >= 2 * MIN_VALUE_TRAINS && is_fastest
 }
 
 /// Whether trains were so fast that they were sent in bursts.
-fn sends_in_bursts(state: &State) -> bool {
+fn sends_in_bursts(state: &PrimedState) -> bool {
     state.trains.iter().any(|train| train.is_in_bursts)
 }
 
 /// The time budget, stretched where the tight link is looked for, or where the path is so slow that it would not give a value, or only a coarse one.
-pub(super) fn time_limit(state: &State, elapsed: Span) -> Span {
-    let used = used(state);
-    if state.search.ceiling().is_some() {
+pub(super) fn time_limit(state: &PrimedState, elapsed: Span) -> Span {
+    let used = used_samples(state);
+    if state.search.ceiling_rate().is_some() {
         return state.budget.time * 3;
     }
-    let stretched = used.len() < MIN_TRAINS + 2 || coarse(state, &used, elapsed);
+    let stretched = used.len() < MIN_VALUE_TRAINS + 2 || is_coarse(state, &used, elapsed);
     state.budget.time * if stretched { 6 } else { 1 }
 }
 
 /// Whether the time budget is so few packets long on this path that a single packet of cross traffic shows in the value,
 /// and the interval is accordingly wide.
-fn coarse(state: &State, used: &[Reading], elapsed: Span) -> bool {
+fn is_coarse(state: &PrimedState, used: &[TrainSample], elapsed: Span) -> bool {
     let capacity = state.knowledge.capacity.unwrap_or(0.0);
     let packets = capacity * state.budget.time.as_secs_f64() / CROSS_PACKET_BITS;
-    let interval = interval(used, elapsed.as_secs_f64(), &state.knowledge);
+    let interval = estimate_interval(used, elapsed.as_secs_f64(), &state.knowledge);
     // Behind a token bucket trains are longer, and fewer.
     let few = if state.shaping.shaper().is_some() { 2.0 * SHORT_BUDGET_PACKETS } else { SHORT_BUDGET_PACKETS };
-    packets < few && interval.half > MAX_SHORT_HALF_WIDTH * interval.value
+    packets < few && interval.half > MAX_SHORT_RELATIVE_HALF_WIDTH * interval.value
 }
 
 /// The readings that count: not those of trains sent so much too fast that an error of the capacity would show, and not
 /// those whose delay jumped or whose queue overflowed, unless so many did that this is how the traffic or the path is.
-pub(super) fn used(state: &State) -> Vec<Reading> {
+pub(super) fn used_samples(state: &PrimedState) -> Vec<TrainSample> {
     let readings = &state.knowledge.readings;
-    let Some(aim) = control::aim(&state.knowledge) else { return Vec::new() };
+    let Some(aim) = control::target_rate(&state.knowledge) else { return Vec::new() };
     // Where the path is fast, the first trains are far slower, and tell nothing.
-    let least = if sends_in_bursts(state) { MIN_RATE_OF_BURSTS * aim } else { 0.0 };
-    let readings: Vec<Reading> = readings.iter().filter(|r| r.rate >= least).copied().collect();
-    let near: Vec<Reading> = readings.iter().filter(|r| r.rate <= 1.3 * aim).copied().collect();
+    let least = if sends_in_bursts(state) { MIN_PART_OF_BURST_RATE * aim } else { 0.0 };
+    let readings: Vec<TrainSample> = readings.iter().filter(|r| r.rate >= least).copied().collect();
+    let near: Vec<TrainSample> = readings.iter().filter(|r| r.rate <= 1.3 * aim).copied().collect();
     let capacity = state.knowledge.capacity.unwrap_or(0.0);
-    let mut used = if telling(&near, capacity) >= MIN_TRAINS { near } else { readings };
-    if stalls(&used) > 0 {
+    let mut used = if informative_trains(&near, capacity) >= MIN_VALUE_TRAINS { near } else { readings };
+    if stalled_trains(&used) > 0 {
         used.retain(|r| !r.jumped);
     }
-    if !short_queue(&used) {
-        used.retain(|r| !r.overflowed());
+    if !has_short_queue(&used) {
+        used.retain(|r| !r.has_overflowed());
     }
     used
 }
 
 /// Whether many of these overflowed a queue, though trains were made gentler each time.
-fn short_queue(readings: &[Reading]) -> bool {
-    readings.iter().filter(|r| r.overflowed()).count() * 6 > readings.len()
+fn has_short_queue(readings: &[TrainSample]) -> bool {
+    readings.iter().filter(|r| r.has_overflowed()).count() * 6 > readings.len()
 }
 
 /// How many of these met a stall: jumps are stalls as long as they are rare.
-fn stalls(readings: &[Reading]) -> usize {
+fn stalled_trains(readings: &[TrainSample]) -> usize {
     let jumped = readings.iter().filter(|r| r.jumped).count();
     if jumped * 4 <= readings.len() { jumped } else { 0 }
 }
 
 /// Where little is left and few trains say so, or a queue grew at that rate, what is left may be what connections gave up to the trains
 /// themselves: only that it is not more is known.
-fn nearly_full(state: &State, used: &[Reading], interval: &Interval) -> Option<Rate> {
+fn nearly_full_rate(state: &PrimedState, used: &[TrainSample], interval: &RateInterval) -> Option<Rate> {
     let high = interval.value + interval.half;
-    let is_little = high < MAX_LITTLE * state.knowledge.capacity.unwrap_or(0.0);
-    let is_vague = used.len() < MIN_TRAINS_OF_LITTLE && interval.half > MAX_VAGUENESS * interval.value;
-    let is_full = state.search.is_full() || is_little && is_vague && state.search.ceiling().is_none();
+    let is_little = high < MAX_LOW_RATE_PART * state.knowledge.capacity.unwrap_or(0.0);
+    let is_vague = used.len() < MIN_TRAINS_AT_LOW_RATE && interval.half > MAX_RELATIVE_UNCERTAINTY * interval.value;
+    let is_full = state.search.is_full() || is_little && is_vague && state.search.ceiling_rate().is_none();
     is_full.then(|| Rate::from_f64(high))
 }
 
 /// The outcome so far.
-pub(super) fn outcome(state: &State, elapsed: Span) -> Outcome {
-    let used = used(state);
-    let found = find(state, &used, elapsed);
+pub(super) fn outcome(state: &PrimedState, elapsed: Span) -> Outcome {
+    let used = used_samples(state);
+    let found = find_interval(state, &used, elapsed);
     let (reason, bound) = found.as_ref().err().cloned().unzip();
     Outcome {
-        available: found.as_ref().ok().map(Interval::estimate),
+        available: found.as_ref().ok().map(RateInterval::estimate),
         spread: found.as_ref().ok().map(|interval| Rate::from_f64(interval.spread)),
         bound: bound.flatten(),
         reason,
         capacity: state.knowledge.capacity.map(Rate::from_f64),
         tight_link: tight_link(state),
-        hidden_bucket: hidden_bucket(state).filter(|_| found.is_err()).map(Rate::from_f64),
+        hidden_bucket: hidden_bucket_rate(state).filter(|_| found.is_err()).map(Rate::from_f64),
         trains_used: used.len() as u32,
-        trains_rejected: rejected(state),
-        warnings: warnings(state, &used),
+        trains_rejected: rejection_counts(state),
+        warnings: outcome_warnings(state, &used),
     }
 }
 
 /// The value; or the reason why there is none, and what is known instead.
-fn find(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval, (Reason, Option<Bound>)> {
-    let no_value = |reason: Reason| (reason, bound(state, used));
-    if state.search.ceiling().is_some() && !state.search.is_verified() {
+fn find_interval(
+    state: &PrimedState,
+    used: &[TrainSample],
+    elapsed: Span,
+) -> Result<RateInterval, (Reason, Option<Bound>)> {
+    let no_value = |reason: Reason| (reason, outcome_bound(state, used));
+    if state.search.ceiling_rate().is_some() && !state.search.is_verified() {
         return Err(no_value(format!("the tight link is not the narrow link, {TIGHT_UNKNOWN}").into()));
     }
-    let mut interval = candidate(state, used, elapsed).map_err(no_value)?;
-    if let Some(high) = nearly_full(state, used, &interval) {
+    let mut interval = candidate_interval(state, used, elapsed).map_err(no_value)?;
+    if let Some(high) = nearly_full_rate(state, used, &interval) {
         let reason = "the path is nearly full, and too few trains say what it leaves";
-        return Err((reason.into(), Some(Bound::AtMost(high, Limit::NearlyFull))));
+        return Err((reason.into(), Some(Bound::AtMost(high, BoundKind::NearlyFull))));
     }
-    if let Some(low) = state.search.low() {
+    if let Some(low) = state.search.low_rate() {
         interval.low = interval.low.min(low.max(0.0));
     }
-    if short_queue(used) && interval.half > MAX_HALF_WIDTH_OF_LOSSY * interval.value {
+    if has_short_queue(used) && interval.half > MAX_LOSSY_RELATIVE_HALF_WIDTH * interval.value {
         interval.low = 0.0;
     }
     Ok(interval)
@@ -270,22 +275,25 @@ fn find(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval, (Rea
 const TIGHT_UNKNOWN: &str = "and its cross traffic varies too much to tell what it leaves";
 
 /// What has been found, whether or not it has been verified; or the reason why nothing has.
-fn candidate(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval, Reason> {
-    if state.search.ceiling().is_some() {
-        let interval = state.search.tight.as_ref().and_then(Tight::interval);
+fn candidate_interval(state: &PrimedState, used: &[TrainSample], elapsed: Span) -> Result<RateInterval, Reason> {
+    if state.search.ceiling_rate().is_some() {
+        let interval = state.search.tight.as_ref().and_then(TightLink::interval);
         return interval.ok_or_else(|| format!("the tight link is not the narrow link, {TIGHT_UNKNOWN}").into());
     }
     let capacity = state.knowledge.capacity.unwrap_or(0.0);
-    if telling(used, capacity) < MIN_TRAINS || out_of_reach(state) || hidden_bucket(state).is_some() {
-        return Err(no_value(state, used).into());
+    if informative_trains(used, capacity) < MIN_VALUE_TRAINS
+        || is_out_of_reach(state)
+        || hidden_bucket_rate(state).is_some()
+    {
+        return Err(no_value_reason(state, used).into());
     }
-    if state.knowledge.unexplained_loss > MAX_RANDOM_LOSS + loss_error(state) {
+    if state.knowledge.unexplained_loss > MAX_RANDOM_LOSS_FRACTION + loss_error(state) {
         let percent = state.knowledge.unexplained_loss * 100.0;
         let text = format!("{percent:.0} % of the packets were lost without a queue: a policer or a very short queue");
-        return Err(Reason::of(Cause::LossWithoutQueue, text));
+        return Err(Reason::with_cause(Cause::LossWithoutQueue, text));
     }
-    let interval = interval(used, elapsed.as_secs_f64(), &state.knowledge);
-    if interval.half > MAX_HALF_WIDTH * capacity {
+    let interval = estimate_interval(used, elapsed.as_secs_f64(), &state.knowledge);
+    if interval.half > MAX_RELATIVE_HALF_WIDTH * capacity {
         let high = interval.estimate().high;
         return Err(format!("the trains disagree: up to {high} may be available").into());
     }
@@ -293,18 +301,18 @@ fn candidate(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval,
 }
 
 /// The standard error of the part that is lost at random, where that is as large as can be.
-fn loss_error(state: &State) -> f64 {
+fn loss_error(state: &PrimedState) -> f64 {
     let packets: usize = state.trains.iter().map(|train| train.body().count()).sum();
-    (MAX_RANDOM_LOSS * (1.0 - MAX_RANDOM_LOSS) / packets.max(1) as f64).sqrt()
+    (MAX_RANDOM_LOSS_FRACTION * (1.0 - MAX_RANDOM_LOSS_FRACTION) / packets.max(1) as f64).sqrt()
 }
 
-fn tight_link(state: &State) -> Option<Rate> {
+fn tight_link(state: &PrimedState) -> Option<Rate> {
     state.search.tight.as_ref().map(|tight| Rate::from_f64(1.0 / tight.slope.max(1e-12)))
 }
 
-fn warnings(state: &State, used: &[Reading]) -> Vec<String> {
+fn outcome_warnings(state: &PrimedState, used: &[TrainSample]) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Some(burst) = state.knowledge.burst_rate.filter(|_| !out_of_reach(state)) {
+    if let Some(burst) = state.knowledge.burst_rate.filter(|_| !is_out_of_reach(state)) {
         let burst = Rate::from_f64(burst);
         warnings.push(format!("bursts pass at {burst}, far above the sustained rate: a token bucket shapes the path"));
     }
@@ -314,17 +322,17 @@ fn warnings(state: &State, used: &[Reading]) -> Vec<String> {
             "the tight link is not the narrow link: queues grow as on a link of {tight}, and packets sent at once arrive at {narrow}"
         ));
     }
-    if short_queue(used) {
+    if has_short_queue(used) {
         warnings
             .push("the queue at the bottleneck is too short for a whole train: the value is less accurate".to_owned());
     }
     warnings
 }
 
-fn rejected(state: &State) -> BTreeMap<Rejection, u32> {
+fn rejection_counts(state: &PrimedState) -> BTreeMap<Rejection, u32> {
     let mut rejected = state.rejected.clone();
     let stalls = [
-        (Rejection::PathStalled, stalls(&state.knowledge.readings) as u32),
+        (Rejection::PathStalled, stalled_trains(&state.knowledge.readings) as u32),
         (Rejection::ReceiverStalled, state.knowledge.receiver_stalls),
         (Rejection::SendingDisturbed, state.knowledge.disturbed),
     ];
@@ -333,17 +341,19 @@ fn rejected(state: &State) -> BTreeMap<Rejection, u32> {
 }
 
 /// What is known where there is no value since nothing filled the path.
-fn bound(state: &State, used: &[Reading]) -> Option<Bound> {
-    let is_misled = hidden_bucket(state).is_some() || state.search.ceiling().is_some();
+fn outcome_bound(state: &PrimedState, used: &[TrainSample]) -> Option<Bound> {
+    let is_misled = hidden_bucket_rate(state).is_some() || state.search.ceiling_rate().is_some();
     // A bucket that is used up in a train of bursts looks like a path that stalls.
     let most_are_disturbed = state.knowledge.disturbed as usize > used.len();
     if is_misled || most_are_disturbed || state.knowledge.short_primes as usize > used.len() {
         None
-    } else if out_of_reach(state) {
-        Some(Bound::AtLeast(Rate::from_f64(carried(state)), Limit::Sender))
-    } else if used.len() >= MIN_TRAINS && telling(used, state.knowledge.capacity.unwrap_or(0.0)) < MIN_TRAINS {
+    } else if is_out_of_reach(state) {
+        Some(Bound::AtLeast(Rate::from_f64(carried_rate(state)), BoundKind::Sender))
+    } else if used.len() >= MIN_VALUE_TRAINS
+        && informative_trains(used, state.knowledge.capacity.unwrap_or(0.0)) < MIN_VALUE_TRAINS
+    {
         let available: Vec<f64> = used.iter().map(|r| r.available).collect();
-        let limit = if held_up(state).is_some() { Limit::Sender } else { Limit::Budget };
+        let limit = if held_up_rates(state).is_some() { BoundKind::Sender } else { BoundKind::Budget };
         let error = standard_deviation(&available) / (available.len() as f64).sqrt();
         let least = mean(&available) - student_t_95(available.len()) * error;
         (least > 0.0).then(|| Bound::AtLeast(Rate::from_f64(least), limit))
@@ -354,43 +364,43 @@ fn bound(state: &State, used: &[Reading]) -> Option<Bound> {
 
 /// The rate at which trains arrived in the end behind a token bucket that was not known before. There is one, too, where the fastest trains
 /// seem not to have filled the path, though the delay grew so fast in them that nothing can be said to be available.
-fn hidden_bucket(state: &State) -> Option<f64> {
+fn hidden_bucket_rate(state: &PrimedState) -> Option<f64> {
     let slowest = || state.knowledge.readings.iter().map(|r| r.arrived).reduce(f64::min);
-    let nothing_lasts = out_of_reach(state) && carried(state) <= 0.0;
+    let nothing_lasts = is_out_of_reach(state) && carried_rate(state) <= 0.0;
     state.knowledge.hidden_bucket.or_else(|| slowest().filter(|_| nothing_lasts))
 }
 
 /// The highest rate that was sent, less what a queue that grew slowly tells: at a link of C, growth by g seconds a second means that
 /// g · C of it was too much. C is not known, but is taken for no more than four times what was sent. What was sent in bursts must
 /// also have arrived at its rate as a whole: a bucket may pass a part of it faster.
-fn carried(state: &State) -> f64 {
-    const MOST_CAPACITY: f64 = 4.0;
-    const NEAR: f64 = 0.95;
+fn carried_rate(state: &PrimedState) -> f64 {
+    const MAX_CAPACITY_RATIO: f64 = 4.0;
+    const NEAR_CAPACITY_PART: f64 = 0.95;
     let readings = &state.knowledge.readings;
     let fastest = highest_rate(readings);
-    let near: Vec<f64> = readings.iter().filter(|r| r.rate >= NEAR * fastest).map(|r| r.growth).collect();
+    let near: Vec<f64> = readings.iter().filter(|r| r.rate >= NEAR_CAPACITY_PART * fastest).map(|r| r.growth).collect();
     let growth = median(&near).unwrap_or(0.0).max(0.0);
     let whole = readings.iter().map(|r| r.rate.min(r.arrived)).fold(0.0, f64::max);
     let most = if sends_in_bursts(state) { whole } else { fastest };
-    most.min(fastest * (1.0 - MOST_CAPACITY * growth).max(0.0))
+    most.min(fastest * (1.0 - MAX_CAPACITY_RATIO * growth).max(0.0))
 }
 
-fn highest_rate(readings: &[Reading]) -> f64 {
+fn highest_rate(readings: &[TrainSample]) -> f64 {
     readings.iter().map(|r| r.rate).fold(0.0, f64::max)
 }
 
 /// The highest rate that was planned for bursts, and the highest at which they left, where that is far less.
-fn held_up(state: &State) -> Option<[Rate; 2]> {
+fn held_up_rates(state: &PrimedState) -> Option<[Rate; 2]> {
     let sent = highest_rate(&state.knowledge.readings);
-    (sent < MAX_HELD_UP * state.planned).then(|| [state.planned, sent].map(Rate::from_f64))
+    (sent < MAX_HELD_UP_PART * state.planned).then(|| [state.planned, sent].map(Rate::from_f64))
 }
 
-fn no_value(state: &State, used: &[Reading]) -> String {
-    if hidden_bucket(state).is_some() && sends_in_bursts(state) {
+fn no_value_reason(state: &PrimedState, used: &[TrainSample]) -> String {
+    if hidden_bucket_rate(state).is_some() && sends_in_bursts(state) {
         return "trains arrived ever more slowly: a token bucket passes bursts far above its committed rate, or hosts held up the trains"
             .to_owned();
     }
-    if hidden_bucket(state).is_some() {
+    if hidden_bucket_rate(state).is_some() {
         return "a token bucket passes bursts far above its committed rate, which was not known before the measurement"
             .to_owned();
     }
@@ -398,15 +408,15 @@ fn no_value(state: &State, used: &[Reading]) -> String {
         return "no train was long enough to empty the token bucket on the path, which hides the available bandwidth"
             .to_owned();
     }
-    match bound(state, used) {
-        Some(Bound::AtLeast(rate, Limit::Sender)) if held_up(state).is_some() => {
-            let [planned, sent] = held_up(state).unwrap_or_default();
+    match outcome_bound(state, used) {
+        Some(Bound::AtLeast(rate, BoundKind::Sender)) if held_up_rates(state).is_some() => {
+            let [planned, sent] = held_up_rates(state).unwrap_or_default();
             return format!(
                 "sender-limited: this host was held up between bursts, and sent at {sent} what was to leave at {planned}; at least \
                  {rate} is available"
             );
         }
-        Some(Bound::AtLeast(_, Limit::Sender)) => {
+        Some(Bound::AtLeast(_, BoundKind::Sender)) => {
             let rate = Rate::from_f64(highest_rate(&state.knowledge.readings));
             return format!("sender-limited: the path carried the highest rate that could be sent, {rate}");
         }
@@ -417,11 +427,11 @@ fn no_value(state: &State, used: &[Reading]) -> String {
         }
         _ => {}
     }
-    let causes = rejected(state);
+    let causes = rejection_counts(state);
     let rejected: u32 = causes.values().sum();
     match causes.iter().max_by_key(|(_, count)| **count) {
         _ if state.scouted.is_none() => "no packet of any train arrived".to_owned(),
         Some((why, _)) => format!("{rejected} trains could not be used, most of them because {why}"),
-        None => format!("the budget was spent before {MIN_TRAINS} trains could be used"),
+        None => format!("the budget was spent before {MIN_VALUE_TRAINS} trains could be used"),
     }
 }

@@ -5,27 +5,27 @@
 //! 1 / C. What a prime shows is the rate of the narrow link, and what it leaves queued there hides what happens at the tight
 //! link: these trains are paced from the first packet on.
 
-use super::interval::Interval;
-use super::packets::{Packets, Point};
-use super::verification::{self, Verdict, Verification};
-use crate::fit::robust_line;
+use super::interval::RateInterval;
+use super::packets::{PacketPoint, PrimedTrain};
+use super::verification::{self, Verification, VerificationResult};
+use crate::fit::fit_robust_line;
 use crate::stats::{standard_deviation, student_t_95};
 
 /// Fewer stepped trains do not tell the slope.
 const MIN_PACED_TRAINS: usize = 4;
 
 /// By how much more of the narrow link's rate the tight link may be faster, in what a verification leaves possible …
-const DECIDED_RATIO: f64 = 1.0;
+const DECIDED_ERROR_RATIO: f64 = 1.0;
 /// … and where it stayed undecided.
-const UNDECIDED_RATIO: f64 = 4.0;
+const UNDECIDED_ERROR_RATIO: f64 = 4.0;
 
 /// Little is left below this part of the narrow link's rate.
-pub(super) const MAX_LITTLE: f64 = 0.25;
+pub(super) const MAX_LOW_RATE_PART: f64 = 0.25;
 
 /// The search for the tight link, and the verification of what was found.
 #[derive(Debug, Default)]
-pub(super) struct Search {
-    trains: Vec<Packets>,
+pub(super) struct TightLinkSearch {
+    trains: Vec<PrimedTrain>,
     verifications: Vec<Verification>,
     /// The lowest rate at which the queue was seen to grow although it seemed available, in bit/s.
     ceiling: Option<f64>,
@@ -34,35 +34,37 @@ pub(super) struct Search {
     is_full: bool,
     low: Option<f64>,
     /// What was found below the ceiling.
-    pub(super) tight: Option<Tight>,
+    pub(super) tight: Option<TightLink>,
 }
 
-impl Search {
+impl TightLinkSearch {
     /// Takes in a train of one rate; `verifies` tells whether it was to verify a value. For `scatter`, see
     /// [`verification::verdict`].
-    pub(super) fn add(&mut self, train: Packets, verifies: bool, (scatter, narrow): (f64, f64)) {
+    pub(super) fn add_train(&mut self, train: PrimedTrain, verifies: bool, (scatter, narrow): (f64, f64)) {
         if verifies {
-            self.verifications.extend(Verification::of(&train));
+            self.verifications.extend(Verification::from_train(&train));
         }
         self.trains.push(train);
-        let (verdict, growth) = verification::verdict(&self.verifications, scatter, narrow);
+        let (verdict, growth) = verification::evaluate_verifications(&self.verifications, scatter, narrow);
         let rate = self.verifications.iter().map(|v| v.rate).fold(f64::INFINITY, f64::min);
-        let slower = growth * narrow * if verdict == Verdict::Undecided { UNDECIDED_RATIO } else { DECIDED_RATIO };
-        self.low = (self.verifications.len() >= verification::MIN_TRAINS).then_some(rate - slower);
+        let slower = growth
+            * narrow
+            * if verdict == VerificationResult::Undecided { UNDECIDED_ERROR_RATIO } else { DECIDED_ERROR_RATIO };
+        self.low = (self.verifications.len() >= verification::MIN_VERIFICATION_TRAINS).then_some(rate - slower);
         match verdict {
-            Verdict::Undecided => {}
-            Verdict::Available => self.is_verified = true,
-            Verdict::Grew if rate < MAX_LITTLE * narrow => self.is_full = true,
-            Verdict::Grew => {
+            VerificationResult::Undecided => {}
+            VerificationResult::Available => self.is_verified = true,
+            VerificationResult::Grew if rate < MAX_LOW_RATE_PART * narrow => self.is_full = true,
+            VerificationResult::Grew => {
                 self.ceiling = Some(rate);
                 self.verifications.clear();
             }
         }
-        self.tight = self.ceiling.and_then(|ceiling| Tight::of(&self.trains, ceiling));
+        self.tight = self.ceiling.and_then(|ceiling| TightLink::from_trains(&self.trains, ceiling));
     }
 
     /// The lowest rate at which the queue was seen to grow although it seemed available, in bit/s.
-    pub(super) fn ceiling(&self) -> Option<f64> {
+    pub(super) fn ceiling_rate(&self) -> Option<f64> {
         self.ceiling
     }
 
@@ -78,17 +80,17 @@ impl Search {
     }
 
     /// The least that may be available for all that the verification says.
-    pub(super) fn low(&self) -> Option<f64> {
+    pub(super) fn low_rate(&self) -> Option<f64> {
         self.low
     }
 
     /// The newest train.
-    pub(super) fn newest(&self) -> Option<&Packets> {
+    pub(super) fn newest_train(&self) -> Option<&PrimedTrain> {
         self.trains.last()
     }
 
     /// The rate of the next train, given a random number from 0 to 1; none where there is nothing to search.
-    pub(super) fn rate(&self, random: f64) -> Option<f64> {
+    pub(super) fn next_rate(&self, random: f64) -> Option<f64> {
         let ceiling = self.ceiling?;
         let between = |from: f64, to: f64| from + (to - from) * random;
         Some(match self.tight {
@@ -103,7 +105,7 @@ impl Search {
 
 /// What paced trains show of the link at which the queue grows.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tight {
+pub(super) struct TightLink {
     /// The rate above which it grows, in bit/s.
     pub(super) available: f64,
     /// Its standard error.
@@ -119,58 +121,70 @@ pub(super) struct Tight {
 
 /// One rate, and how the delay grew.
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct GrowthStep {
     rate: f64,
     growth: f64,
     weight: f64,
 }
 
-impl Tight {
+impl TightLink {
     /// From trains no faster than `ceiling`. None from too few of them, or from rates all alike.
-    pub(super) fn of(trains: &[Packets], ceiling: f64) -> Option<Self> {
-        let steps: Vec<Step> = trains.iter().filter_map(step).collect();
-        let steps: Vec<Step> = steps.into_iter().filter(|s| s.rate <= 1.02 * ceiling).collect();
+    pub(super) fn from_trains(trains: &[PrimedTrain], ceiling: f64) -> Option<Self> {
+        let steps: Vec<GrowthStep> = trains.iter().filter_map(growth_step).collect();
+        let steps: Vec<GrowthStep> = steps.into_iter().filter(|s| s.rate <= 1.02 * ceiling).collect();
         let n = steps.len();
         if steps.len() < MIN_PACED_TRAINS {
             return None;
         }
-        let hinge = Hinge::through(&steps)?;
+        let hinge = HingeFit::fit_steps(&steps)?;
         // The jackknife needs no assumption on how traffic varies.
-        let without = |i: usize| Hinge::through(&[&steps[..i], &steps[i + 1..]].concat());
-        let others: Vec<Hinge> = (0..n).map(without).collect::<Option<_>>()?;
-        let error = |of: fn(&Hinge) -> f64| {
+        let without = |i: usize| HingeFit::fit_steps(&[&steps[..i], &steps[i + 1..]].concat());
+        let others: Vec<HingeFit> = (0..n).map(without).collect::<Option<_>>()?;
+        let error = |of: fn(&HingeFit) -> f64| {
             standard_deviation(&others.iter().map(of).collect::<Vec<_>>()) * (n as f64 - 1.0) / (n as f64).sqrt()
         };
         let (available, slope) = (hinge.start, hinge.slope);
         let near = steps.iter().filter(|s| (0.85 * available..1.25 * available).contains(&s.rate)).count();
-        Some(Tight { available, error: error(|h| h.start), slope, slope_error: error(|h| h.slope), trains: n, near })
+        Some(TightLink {
+            available,
+            error: error(|h| h.start),
+            slope,
+            slope_error: error(|h| h.slope),
+            trains: n,
+            near,
+        })
     }
 
     /// Half the interval's width.
-    pub(super) fn half(&self) -> f64 {
+    pub(super) fn half_width(&self) -> f64 {
         // The jackknife of few trains finds too small an error.
         let few = 1.0 + 9.0 / self.trains as f64;
         (few * student_t_95(self.trains) * self.error).hypot(self.available * 0.01)
     }
 
     /// None where the slope may as well be zero, or hardly anything is known.
-    pub(super) fn interval(&self) -> Option<Interval> {
-        let told = self.slope > 2.0 * self.slope_error && self.half() < self.available;
+    pub(super) fn interval(&self) -> Option<RateInterval> {
+        let told = self.slope > 2.0 * self.slope_error && self.half_width() < self.available;
         let spread = self.error * (self.trains as f64).sqrt();
-        told.then(|| Interval { value: self.available, half: self.half(), low: self.available - self.half(), spread })
+        told.then(|| RateInterval {
+            value: self.available,
+            half: self.half_width(),
+            low: self.available - self.half_width(),
+            spread,
+        })
     }
 }
 
 /// No growth up to a rate, and from there on growth in proportion to what is above.
 #[derive(Debug, Clone, Copy)]
-struct Hinge {
+struct HingeFit {
     start: f64,
     slope: f64,
 }
 
-impl Hinge {
+impl HingeFit {
     /// The one of least squares. None where all steps have one rate.
-    fn through(steps: &[Step]) -> Option<Self> {
+    fn fit_steps(steps: &[GrowthStep]) -> Option<Self> {
         let lowest = steps.iter().map(|s| s.rate).fold(f64::INFINITY, f64::min);
         let highest = steps.iter().map(|s| s.rate).fold(0.0, f64::max);
         let at = |start: f64| {
@@ -181,18 +195,18 @@ impl Hinge {
                 product += s.weight * excess * s.growth;
             }
             let slope = if above > 0.0 { product / above } else { 0.0 };
-            let rest = |s: &Step| s.weight * (s.growth - slope * (s.rate - start).max(0.0)).powi(2);
-            (steps.iter().map(rest).sum::<f64>(), Hinge { start, slope })
+            let rest = |s: &GrowthStep| s.weight * (s.growth - slope * (s.rate - start).max(0.0)).powi(2);
+            (steps.iter().map(rest).sum::<f64>(), HingeFit { start, slope })
         };
-        const PLACES: u32 = 400;
-        let places = (0..PLACES).map(|i| highest * f64::from(i) / f64::from(PLACES));
+        const GRID_POINTS: u32 = 400;
+        let places = (0..GRID_POINTS).map(|i| highest * f64::from(i) / f64::from(GRID_POINTS));
         let best = places.map(at).min_by(|a, b| a.0.total_cmp(&b.0))?;
         (highest > lowest).then_some(best.1)
     }
 }
 
-fn step(train: &Packets) -> Option<Step> {
-    let points: Vec<&Point> = train.body().collect();
+fn growth_step(train: &PrimedTrain) -> Option<GrowthStep> {
+    let points: Vec<&PacketPoint> = train.body().collect();
     let (start, end) = (points.first()?, points.last()?);
     let duration = end.sent - start.sent;
     if points.len() < 4 || duration <= 0.0 {
@@ -200,5 +214,5 @@ fn step(train: &Packets) -> Option<Step> {
     }
     let rate = (end.carried - start.carried) / duration;
     let delays: Vec<(f64, f64)> = points.iter().map(|p| (p.sent, p.delay)).collect();
-    Some(Step { rate, growth: robust_line(&delays)?.slope, weight: duration })
+    Some(GrowthStep { rate, growth: fit_robust_line(&delays)?.slope, weight: duration })
 }

@@ -7,7 +7,7 @@ use kumade_units::{Span, Time};
 
 /// One packet.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sample {
+pub(super) struct WaitSample {
     pub(super) sent: Time,
     /// The clocks' offset included.
     pub(super) delay: Span,
@@ -15,7 +15,7 @@ pub(super) struct Sample {
 
 /// What the waits say. Parts are from 0 to 1.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Read {
+pub(super) struct WaitStatistics {
     pub(super) busy: Estimate<f64>,
     pub(super) queued: f64,
     pub(super) mean_wait: f64,
@@ -23,33 +23,33 @@ pub(super) struct Read {
 }
 
 /// Clocks differ in rate by less than this.
-const MAX_DRIFT: f64 = 500e-6;
+const MAX_DRIFT_SECONDS: f64 = 500e-6;
 /// Shorter waits than this are never told from none.
-const MIN_THRESHOLD: f64 = 4e-6;
+const MIN_THRESHOLD_SECONDS: f64 = 4e-6;
 /// So many of all packets may seem to be early, …
-const MAX_EARLY: f64 = 0.02;
+const MAX_EARLY_PART: f64 = 0.02;
 /// … unless this part of each half lies as close to the line below them all as noise does.
-const MIN_ON_FLOOR: f64 = 0.02;
+const MIN_ON_FLOOR_PART: f64 = 0.02;
 /// A wait must be told from none at this part of the time that a full packet takes.
 const MAX_THRESHOLD_PART: f64 = 0.35;
 /// Noise ends below this part of it.
 const MAX_NOISE_PART: f64 = 0.125;
 /// Waits are as dense above a threshold as further above, but for this factor and for chance.
-const MAX_DENSER: f64 = 1.3;
+const MAX_DENSITY_RATIO: f64 = 1.3;
 /// Logarithm of the ratio of likelihoods from which on the link was busy all the time at first.
 const MIN_LIKELIHOOD_RATIO: f64 = 4.0;
 /// So many packets may be expected to have waited where none has, with 95 % confidence.
-const MAX_UNSEEN: f64 = 3.0;
+const MAX_UNSEEN_PACKETS: f64 = 3.0;
 /// Batches of packets, one after the other, whose means are compared.
-const BATCHES: usize = 20;
+const ERROR_BATCHES: usize = 20;
 
 /// Whether a full packet takes long enough.
 pub(super) fn is_possible(service: Span) -> bool {
-    service.as_secs_f64() * MAX_THRESHOLD_PART >= 2.0 * MIN_THRESHOLD
+    service.as_secs_f64() * MAX_THRESHOLD_PART >= 2.0 * MIN_THRESHOLD_SECONDS
 }
 
 /// None where waits cannot be told from noise. `service` is the time that the link takes for a full packet.
-pub(super) fn read(samples: &[Sample], service: Span) -> Option<Read> {
+pub(super) fn interpret_waits(samples: &[WaitSample], service: Span) -> Option<WaitStatistics> {
     let waits = waits(samples)?;
     let service = service.as_secs_f64();
     let threshold = threshold(&waits, service)?;
@@ -62,11 +62,11 @@ pub(super) fn read(samples: &[Sample], service: Span) -> Option<Read> {
     let part = mean(&waited);
     let error = standard_error(&waited).hypot(missed / 2.0);
     let value = (part + missed).min(1.0);
-    let margin = student_t_95(BATCHES) * error;
+    let margin = student_t_95(ERROR_BATCHES) * error;
     // None of so many may be as many as three of them by chance (the rule of three).
-    let (low, high) = ((value - margin).max(0.0), (value + margin).max(MAX_UNSEEN / count).min(1.0));
+    let (low, high) = ((value - margin).max(0.0), (value + margin).max(MAX_UNSEEN_PACKETS / count).min(1.0));
     let short: Vec<f64> = waits.iter().copied().filter(|wait| (threshold..service * 1.1).contains(wait)).collect();
-    Some(Read {
+    Some(WaitStatistics {
         busy: Estimate { value, low, high, confidence: 0.95 },
         queued: within(service * 1.1, f64::INFINITY) / (part * count).max(1.0),
         mean_wait: if short.is_empty() { 0.0 } else { mean(&short) / service },
@@ -75,36 +75,36 @@ pub(super) fn read(samples: &[Sample], service: Span) -> Option<Read> {
 }
 
 /// In seconds, in the order of sending: delays above those of packets that did not wait.
-fn waits(samples: &[Sample]) -> Option<Vec<f64>> {
+fn waits(samples: &[WaitSample]) -> Option<Vec<f64>> {
     let first = samples.first()?;
-    let points: Vec<Point> = samples
+    let points: Vec<DelayPoint> = samples
         .iter()
         .map(|sample| ((sample.sent - first.sent).as_secs_f64(), (sample.delay - first.delay).as_secs_f64()))
         .collect();
-    let floor = Floor::of(points.clone());
+    let floor = DelayFloor::fit_points(points.clone());
     Some(points.iter().map(|point| floor.wait(point).max(0.0)).collect())
 }
 
 /// When a packet was sent, and its delay, in seconds.
-type Point = (f64, f64);
+type DelayPoint = (f64, f64);
 
 /// The delay of packets that do not wait, which changes at the rate by which clocks differ.
 #[derive(Debug, Clone, Copy)]
-struct Floor {
+struct DelayFloor {
     least: f64,
     drift: f64,
 }
 
-impl Floor {
+impl DelayFloor {
     /// The line close to which several packets lie, and next to none below: single packets seem to be early where the stamp of their
     /// departure is late.
-    fn of(mut points: Vec<Point>) -> Self {
-        let least_left = points.len() - (points.len() as f64 * MAX_EARLY) as usize;
+    fn fit_points(mut points: Vec<DelayPoint>) -> Self {
+        let least_left = points.len() - (points.len() as f64 * MAX_EARLY_PART) as usize;
         loop {
-            let (floor, edge) = Floor::below(&points);
-            let is_floor_of = |half: &[Point]| {
-                let on_floor = half.iter().filter(|point| floor.wait(point) <= MIN_THRESHOLD).count();
-                on_floor as f64 >= (half.len() as f64 * MIN_ON_FLOOR).max(2.0)
+            let (floor, edge) = DelayFloor::split_below(&points);
+            let is_floor_of = |half: &[DelayPoint]| {
+                let on_floor = half.iter().filter(|point| floor.wait(point) <= MIN_THRESHOLD_SECONDS).count();
+                on_floor as f64 >= (half.len() as f64 * MIN_ON_FLOOR_PART).max(2.0)
             };
             let (first, second) = points.split_at(points.len() / 2);
             let is_floor = is_floor_of(first) && is_floor_of(second);
@@ -116,17 +116,17 @@ impl Floor {
     }
 
     /// The line below all points that is closest to them, and those on it: the edge of their lower hull in the middle.
-    fn below(points: &[Point]) -> (Self, Vec<Point>) {
+    fn split_below(points: &[DelayPoint]) -> (Self, Vec<DelayPoint>) {
         let hull = lower_hull(points.iter().copied());
         let middle = mean(&points.iter().map(|(at, _)| *at).collect::<Vec<_>>());
         let edge = hull.windows(2).find(|edge| edge[1].0 >= middle).unwrap_or(&hull);
-        let slope = |edge: &[Point]| (edge[1].1 - edge[0].1) / (edge[1].0 - edge[0].0).max(1e-9);
-        let drift = if edge.len() == 2 { slope(edge).clamp(-MAX_DRIFT, MAX_DRIFT) } else { 0.0 };
+        let slope = |edge: &[DelayPoint]| (edge[1].1 - edge[0].1) / (edge[1].0 - edge[0].0).max(1e-9);
+        let drift = if edge.len() == 2 { slope(edge).clamp(-MAX_DRIFT_SECONDS, MAX_DRIFT_SECONDS) } else { 0.0 };
         let least = hull.iter().map(|(at, delay)| delay - drift * at).fold(f64::INFINITY, f64::min);
-        (Floor { least, drift }, edge.to_vec())
+        (DelayFloor { least, drift }, edge.to_vec())
     }
 
-    fn wait(&self, (at, delay): &Point) -> f64 {
+    fn wait(&self, (at, delay): &DelayPoint) -> f64 {
         delay - self.drift * at - self.least
     }
 }
@@ -137,10 +137,10 @@ fn threshold(waits: &[f64], service: f64) -> Option<f64> {
     let is_noise = |threshold: f64, deviations: f64| {
         let near = within(threshold, 2.0 * threshold);
         let further = within(2.0 * threshold, 4.0 * threshold) / 2.0;
-        near > MAX_DENSER * further + deviations * near.sqrt().max(1.0)
+        near > MAX_DENSITY_RATIO * further + deviations * near.sqrt().max(1.0)
     };
     let most = service * MAX_THRESHOLD_PART;
-    let thresholds: Vec<f64> = std::iter::successors(Some(MIN_THRESHOLD), |threshold| Some(threshold * 1.5))
+    let thresholds: Vec<f64> = std::iter::successors(Some(MIN_THRESHOLD_SECONDS), |threshold| Some(threshold * 1.5))
         .take_while(|threshold| *threshold <= most)
         .collect();
     // Noise of hosts may be evenly dense up to where it ends: far below the longest wait, which ends as suddenly.
@@ -155,8 +155,8 @@ fn threshold(waits: &[f64], service: f64) -> Option<f64> {
 fn since_idle(waits: &[f64], threshold: f64, service: f64) -> &[f64] {
     let waited: Vec<bool> = waits.iter().map(|wait| *wait >= threshold).collect();
     let (count, all) = (waits.len(), waited.iter().filter(|waited| **waited).count());
-    let busy = |waited: usize, of: usize| likelihood(waited, of, 1.0 - threshold / service);
-    let steady = |waited: usize, of: usize| likelihood(waited, of, waited as f64 / of.max(1) as f64);
+    let busy = |waited: usize, of: usize| log_likelihood(waited, of, 1.0 - threshold / service);
+    let steady = |waited: usize, of: usize| log_likelihood(waited, of, waited as f64 / of.max(1) as f64);
     let mut before = 0;
     let mut best = (steady(all, count) + MIN_LIKELIHOOD_RATIO, 0);
     for first in 1..=count / 2 {
@@ -170,7 +170,7 @@ fn since_idle(waits: &[f64], threshold: f64, service: f64) -> &[f64] {
 }
 
 /// Logarithm of the likelihood that so many of them wait, each with this probability.
-fn likelihood(waited: usize, of: usize, probability: f64) -> f64 {
+fn log_likelihood(waited: usize, of: usize, probability: f64) -> f64 {
     let term = |count: usize, probability: f64| count as f64 * probability.max(1e-3).ln();
     term(waited, probability) + term(of - waited, 1.0 - probability)
 }
@@ -185,7 +185,7 @@ fn correlation(waits: &[f64]) -> f64 {
 
 /// Of the mean of parts that depend on their neighbours: from means of batches, and not less than if they were independent.
 fn standard_error(waited: &[f64]) -> f64 {
-    let batches: Vec<f64> = waited.chunks(waited.len().div_ceil(BATCHES)).map(mean).collect();
+    let batches: Vec<f64> = waited.chunks(waited.len().div_ceil(ERROR_BATCHES)).map(mean).collect();
     let part = mean(waited);
     let between = batches.iter().map(|batch| (batch - part).powi(2)).sum::<f64>();
     let count = batches.len() as f64;
@@ -200,19 +200,19 @@ mod tests {
 
     /// Packets at random times at a link that is busy for this part of the time with full packets of 120 µs one by one, behind
     /// which stamps are late by up to `noise`.
-    fn samples(busy: f64, noise: f64, drift: f64, seed: u64) -> Vec<Sample> {
+    fn samples(busy: f64, noise: f64, drift: f64, seed: u64) -> Vec<WaitSample> {
         samples_of(120e-6, busy, noise, drift, seed)
     }
 
     /// The same with packets that take `service` seconds each.
-    fn samples_of(service: f64, busy: f64, noise: f64, drift: f64, seed: u64) -> Vec<Sample> {
+    fn samples_of(service: f64, busy: f64, noise: f64, drift: f64, seed: u64) -> Vec<WaitSample> {
         let mut state = seed;
         let mut sent = 0.0;
         let mut one = |_| {
             sent += -2e-3 * (1.0 - random(&mut state)).ln();
             let wait = if random(&mut state) < busy { service * random(&mut state) } else { 0.0 };
             let delay = 0.5 + wait + noise * random(&mut state) + drift * sent;
-            Sample { sent: Time::ZERO + Span::from_secs_f64(sent), delay: Span::from_secs_f64(delay) }
+            WaitSample { sent: Time::ZERO + Span::from_secs_f64(sent), delay: Span::from_secs_f64(delay) }
         };
         (0..1000).map(&mut one).collect()
     }
@@ -224,7 +224,7 @@ mod tests {
             for (busy, noise, drift) in
                 [(0.0, 3e-6, 0.0), (0.3, 3e-6, 50e-6), (0.7, 10e-6, -50e-6), (0.95, 3e-6, 20e-6)]
             {
-                let read = read(&samples(busy, noise, drift, seed), service).unwrap();
+                let read = interpret_waits(&samples(busy, noise, drift, seed), service).unwrap();
                 let found = read.busy;
                 let is_close = (found.value - busy).abs() < 0.1;
                 assert!(is_close && found.low - 0.03 <= busy && busy <= found.high + 0.03, "{seed}: {busy} {read:?}");
@@ -242,7 +242,7 @@ mod tests {
             for (place, early) in [(170, 110), (400, 18), (401, 60)] {
                 samples[place].delay -= Span::from_micros(early);
             }
-            let found = read(&samples, service).unwrap().busy;
+            let found = interpret_waits(&samples, service).unwrap().busy;
             assert!(found.low - 0.03 <= 0.4 && 0.4 <= found.high + 0.03, "{seed}: {found:?}");
         }
     }
@@ -254,7 +254,7 @@ mod tests {
         for seed in 1..=20 {
             for busy in [0.2, 0.5] {
                 let samples = samples_of(service.as_secs_f64(), busy, 30e-6, 0.0, seed);
-                let found = read(&samples, service).unwrap().busy;
+                let found = interpret_waits(&samples, service).unwrap().busy;
                 assert!(found.low - 0.05 <= busy && busy <= found.high + 0.05, "{seed}: {found:?}");
             }
         }
@@ -263,7 +263,7 @@ mod tests {
     /// A link that no packet found busy was said to be idle without any doubt.
     #[test]
     fn none_of_so_many_may_be_a_few_by_chance() {
-        let found = read(&samples(0.0, 3e-6, 0.0, 1), Span::from_micros(120)).unwrap().busy;
+        let found = interpret_waits(&samples(0.0, 3e-6, 0.0, 1), Span::from_micros(120)).unwrap().busy;
         assert_eq!((found.low, found.value, found.high), (0.0, 0.0, 0.003));
     }
 
@@ -275,15 +275,18 @@ mod tests {
             let at_first = samples(1.0, 3e-6, 0.0, seed).into_iter().take(400);
             let then = samples(0.5, 3e-6, 0.0, seed + 100).into_iter();
             let after = Span::from_secs(1);
-            let then = then.map(|sample| Sample { sent: sample.sent + after, ..sample });
-            let found = read(&at_first.chain(then).collect::<Vec<_>>(), service).unwrap().busy;
+            let then = then.map(|sample| WaitSample { sent: sample.sent + after, ..sample });
+            let found = interpret_waits(&at_first.chain(then).collect::<Vec<_>>(), service).unwrap().busy;
             assert!(found.low - 0.03 <= 0.5 && 0.5 <= found.high + 0.03, "{seed}: {found:?}");
         }
     }
 
     #[test]
     fn what_noise_hides_is_not_told() {
-        assert!(read(&samples(0.3, 300e-6, 0.0, 1), Span::from_micros(120)).is_none_or(|read| read.busy.value > 0.8));
+        assert!(
+            interpret_waits(&samples(0.3, 300e-6, 0.0, 1), Span::from_micros(120))
+                .is_none_or(|read| read.busy.value > 0.8)
+        );
         assert!(!is_possible(Span::from_micros(10)));
     }
 }

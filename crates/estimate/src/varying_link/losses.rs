@@ -3,8 +3,8 @@
 //! Where a queue overflows, the packets next to those that are lost waited as long as packets of such trains can. Behind a policer, whose
 //! bucket is used up in one train and holds enough for the next, they waited no longer than those of trains of which nothing was lost.
 
-use super::reading::least_delay;
-use crate::passage::Passage;
+use super::sample::min_delay;
+use crate::packet_timing::PacketTiming;
 use crate::stats::{median, quantile};
 
 /// A train of which this part was lost, or more, …
@@ -14,7 +14,7 @@ const MAX_CLEAN_PART: f64 = 0.01;
 /// … where there are so many of either.
 const MIN_TRAINS: usize = 3;
 /// Of a train of which nothing was lost, the longest wait, but for single packets that were late for other reasons.
-const LONGEST: f64 = 0.95;
+const LONGEST_WAIT_QUANTILE: f64 = 0.95;
 /// Next to packets that a policer drops, the wait is at most this part of that, in the median train.
 const MAX_WAIT_PART: f64 = 0.8;
 
@@ -27,8 +27,8 @@ pub(super) struct Losses {
 
 impl Losses {
     /// Another train.
-    pub(super) fn add(&mut self, passages: &[Passage]) {
-        let least = least_delay(passages);
+    pub(super) fn add_train(&mut self, passages: &[PacketTiming]) {
+        let least = min_delay(passages);
         let waits: Vec<Option<f64>> =
             passages.iter().map(|passage| passage.came.map(|came| came - passage.sent - least)).collect();
         let lost = waits.iter().filter(|wait| wait.is_none()).count() as f64;
@@ -36,7 +36,7 @@ impl Losses {
             self.at_losses.extend(median(&before_losses(&waits)));
         } else if lost <= 1.0 + MAX_CLEAN_PART * waits.len() as f64 {
             let arrived: Vec<f64> = waits.into_iter().flatten().collect();
-            self.longest.extend(quantile(&arrived, LONGEST));
+            self.longest.extend(quantile(&arrived, LONGEST_WAIT_QUANTILE));
         }
     }
 
@@ -66,20 +66,20 @@ mod tests {
     use super::*;
 
     /// A train of 100 packets, a millisecond apart, that waited as long as that in seconds, or were lost.
-    fn train(waited: impl Fn(usize) -> Option<f64>) -> Vec<Passage> {
+    fn train(waited: impl Fn(usize) -> Option<f64>) -> Vec<PacketTiming> {
         let passage = |index: usize| {
             let sent = index as f64 * 1e-3;
             let came = waited(index).map(|waited| sent + 0.02 + waited);
-            Passage { index, sent, arrived: came, came, bits: 12e3 }
+            PacketTiming { index, sent, arrived: came, came, bits: 12e3 }
         };
         (0..100).map(passage).collect()
     }
 
     /// Of so many pairs of these trains.
-    fn of(one: &[Passage], other: &[Passage], pairs: usize) -> Losses {
+    fn of(one: &[PacketTiming], other: &[PacketTiming], pairs: usize) -> Losses {
         let mut losses = Losses::default();
         for train in [one, other].repeat(pairs) {
-            losses.add(train);
+            losses.add_train(train);
         }
         losses
     }

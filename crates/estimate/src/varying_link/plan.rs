@@ -1,57 +1,57 @@
 //! Which packets to send.
 
-use super::reading::{Reading, Unread};
+use super::sample::{UnusableTrain, VaryingTrainSample};
 use kumade_probe_train::{Segment, Train};
 use kumade_units::{Rate, Span};
 
 /// The rate of the fast part, by what arrives of it: most of its time, the queue grows.
-const FAST: f64 = 4.0;
+const FAST_RATE_RATIO: f64 = 4.0;
 /// The rate of the slow part, by what is available: the queue is to be short again at the end.
-const SLOW: f64 = 0.85;
+const SLOW_RATE_RATIO: f64 = 0.85;
 /// By what the link carries, it is no slower: packets must not be further apart than turns.
-const MIN_SLOW: f64 = 0.1;
+const MIN_SLOW_RATE_RATIO: f64 = 0.1;
 /// What is available by what arrived of trains, before the first reading.
-const USUAL_AVAILABLE: f64 = 0.7;
+const USUAL_AVAILABLE_PART: f64 = 0.7;
 /// The slow part spans so many turns, …
-const TURNS: f64 = 20.0;
+const TRAIN_PERIODS: f64 = 20.0;
 /// … as many packets as that, …
-const PACKETS: f64 = 60.0;
+const TRAIN_PACKETS: f64 = 60.0;
 /// … and this time in seconds at least, …
-const MIN_SECONDS: f64 = 0.02;
+const MIN_TRAIN_SECONDS: f64 = 0.02;
 /// … and no longer than that.
-const MAX_SECONDS: f64 = 0.5;
+const MAX_TRAIN_SECONDS: f64 = 0.5;
 /// Shorter ones, where the budget is small, still span so many turns.
-const MIN_TURNS: f64 = 6.0;
+const MIN_TRAIN_PERIODS: f64 = 6.0;
 /// The fast part makes packets wait for this part of the slow one's time, …
-const PRELOAD: f64 = 0.4;
+const PRELOAD_PART: f64 = 0.4;
 /// … without more bits in the queue than that: queues of access links hold more.
 const QUEUE_BITS: f64 = 8.0 * 300e3;
 /// Either part has so many packets at least.
 const MIN_PART_PACKETS: f64 = 20.0;
 /// The budget is enough for so many trains.
-const MIN_TRAINS: f64 = 10.0;
+const MIN_TRAIN_COUNT: f64 = 10.0;
 /// As much is sent as the link carries in this time, in seconds, …
 const BUDGET_SECONDS: f64 = 0.4;
 /// … or these bytes.
 const BUDGET_BYTES: u64 = 4_000_000;
 
 /// After a train that found no queue, the rates of the next one are so many times as high.
-const FASTER: f64 = 1.5;
-const SLOW_FASTER: f64 = 1.3;
+const FASTER_RATIO: f64 = 1.5;
+const SLOW_FASTER_RATIO: f64 = 1.3;
 /// After one whose fast part was too short to be read, that is so many times as long, and no more than this many times as usual.
-const LONGER: f64 = 1.4;
-const MAX_LONGER: f64 = 3.0;
+const LENGTHENING_RATIO: f64 = 1.4;
+const MAX_LENGTHENING_RATIO: f64 = 3.0;
 /// After one that overflowed the queue, trains are so much shorter: where it could be read, and where not. They are never shorter
 /// than this part of the usual.
-const SHORTER: f64 = 0.8;
-const MUCH_SHORTER: f64 = 0.6;
-const MIN_LENGTH: f64 = 0.2;
+const SHORTENING_RATIO: f64 = 0.8;
+const STRONG_SHORTENING_RATIO: f64 = 0.6;
+const MIN_LENGTH_RATIO: f64 = 0.2;
 /// After one that did not, they are longer again.
-const LESS_SHORT: f64 = 1.1;
+const RELENGTHENING_RATIO: f64 = 1.1;
 
 /// What is known before.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LongTrainsConfig {
+pub struct VaryingLinkConfig {
     /// About what arrived of trains, or less.
     pub rate: Rate,
     /// From one turn of the link to the next.
@@ -70,7 +70,7 @@ pub struct LongTrainsConfig {
 
 /// What is known of the link, in bit/s, and in seconds from one turn to the next.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known {
+pub(super) struct VaryingLinkFacts {
     pub(super) available: Option<f64>,
     pub(super) carried: Option<f64>,
     pub(super) turn: f64,
@@ -78,7 +78,7 @@ pub(super) struct Known {
 
 /// How trains follow what became of those before.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Plan {
+pub(super) struct TrainPlan {
     /// Of the fast part, in bit/s.
     fast_rate: f64,
     /// By how much faster than usual the slow part is.
@@ -90,57 +90,65 @@ pub(super) struct Plan {
 }
 
 /// How many bytes to send in all.
-pub(super) fn budget(known: &Known, config: &LongTrainsConfig) -> u64 {
+pub(super) fn byte_budget(known: &VaryingLinkFacts, config: &VaryingLinkConfig) -> u64 {
     let carried = known.carried.unwrap_or(config.rate.as_f64());
     ((BUDGET_SECONDS * carried / 8.0) as u64).max(BUDGET_BYTES).min(config.budget_bytes)
 }
 
-impl Plan {
+impl TrainPlan {
     /// For a link of which so much, in bit/s, arrived of earlier trains.
     pub(super) fn new(arrived: f64) -> Self {
-        Plan { fast_rate: FAST * arrived, slow_faster: 1.0, fast_longer: 1.0, shorter: 1.0 }
+        TrainPlan { fast_rate: FAST_RATE_RATIO * arrived, slow_faster: 1.0, fast_longer: 1.0, shorter: 1.0 }
     }
 
     /// From what became of the last train, whether it overflowed the queue, and from the median of what arrived of fast parts, in bit/s.
-    pub(super) fn learn(&mut self, read: &Result<Reading, Unread>, has_overflowed: bool, fast: Option<f64>) {
+    pub(super) fn adapt(
+        &mut self,
+        read: &Result<VaryingTrainSample, UnusableTrain>,
+        has_overflowed: bool,
+        fast: Option<f64>,
+    ) {
         match read {
             Ok(reading) => {
                 let least = if fast.is_some() { 0.0 } else { self.fast_rate };
-                self.fast_rate = (FAST * fast.unwrap_or(reading.whole.rate())).max(least);
+                self.fast_rate = (FAST_RATE_RATIO * fast.unwrap_or(reading.whole.rate())).max(least);
                 self.slow_faster = 1.0;
                 if reading.parts.is_none() {
-                    self.fast_longer = (LONGER * self.fast_longer).min(MAX_LONGER);
+                    self.fast_longer = (LENGTHENING_RATIO * self.fast_longer).min(MAX_LENGTHENING_RATIO);
                 }
-                self.shorter *= if has_overflowed { SHORTER } else { LESS_SHORT };
+                self.shorter *= if has_overflowed { SHORTENING_RATIO } else { RELENGTHENING_RATIO };
             }
-            Err(Unread::Lost) => self.shorter *= MUCH_SHORTER,
-            Err(Unread::Empty) => {
-                self.fast_rate *= FASTER;
-                self.slow_faster *= SLOW_FASTER;
+            Err(UnusableTrain::Lost) => self.shorter *= STRONG_SHORTENING_RATIO,
+            Err(UnusableTrain::Empty) => {
+                self.fast_rate *= FASTER_RATIO;
+                self.slow_faster *= SLOW_FASTER_RATIO;
             }
         }
-        self.shorter = self.shorter.clamp(MIN_LENGTH, 1.0);
+        self.shorter = self.shorter.clamp(MIN_LENGTH_RATIO, 1.0);
     }
 
     /// The next train, and how many packets its fast part has.
-    pub(super) fn train(&self, known: &Known, config: &LongTrainsConfig) -> (Train, u32) {
+    pub(super) fn plan_train(&self, known: &VaryingLinkFacts, config: &VaryingLinkConfig) -> (Train, u32) {
         let bits = f64::from(config.max_packet) * 8.0;
-        let arriving = self.fast_rate / FAST;
+        let arriving = self.fast_rate / FAST_RATE_RATIO;
         let carried = known.carried.unwrap_or(arriving);
-        let available = known.available.unwrap_or(USUAL_AVAILABLE * arriving);
-        let slow_rate = (SLOW * available * self.slow_faster).max(MIN_SLOW * carried);
-        let usual = (TURNS * known.turn).max(PACKETS * bits / slow_rate).clamp(MIN_SECONDS, MAX_SECONDS);
-        let bits_per_second = slow_rate + PRELOAD * arriving;
-        let affordable = budget(known, config) as f64 * 8.0 / MIN_TRAINS / bits_per_second;
-        let seconds = usual.min(affordable.max(MIN_TURNS * known.turn)) * self.shorter;
-        let waiting = (PRELOAD * seconds * self.fast_longer).min(QUEUE_BITS * self.shorter / carried);
+        let available = known.available.unwrap_or(USUAL_AVAILABLE_PART * arriving);
+        let slow_rate = (SLOW_RATE_RATIO * available * self.slow_faster).max(MIN_SLOW_RATE_RATIO * carried);
+        let usual = (TRAIN_PERIODS * known.turn)
+            .max(TRAIN_PACKETS * bits / slow_rate)
+            .clamp(MIN_TRAIN_SECONDS, MAX_TRAIN_SECONDS);
+        let bits_per_second = slow_rate + PRELOAD_PART * arriving;
+        let affordable = byte_budget(known, config) as f64 * 8.0 / MIN_TRAIN_COUNT / bits_per_second;
+        let seconds = usual.min(affordable.max(MIN_TRAIN_PERIODS * known.turn)) * self.shorter;
+        let waiting = (PRELOAD_PART * seconds * self.fast_longer).min(QUEUE_BITS * self.shorter / carried);
         let segment = |seconds: f64, rate: f64| Segment {
             count: (seconds * rate / bits).max(MIN_PART_PACKETS) as u32,
             interval: Span::from_secs_f64(bits / rate).clamp(Span::ZERO, Span::from_secs(1)),
             first_size: config.max_packet,
             size_step: 0,
         };
-        let (mut fast, mut slow) = (segment(waiting / (FAST - 1.0), self.fast_rate), segment(seconds, slow_rate));
+        let (mut fast, mut slow) =
+            (segment(waiting / (FAST_RATE_RATIO - 1.0), self.fast_rate), segment(seconds, slow_rate));
         let most = config.max_packets.min(Train::MAX_PACKETS);
         fast.count = fast.count.min(most / 2);
         slow.count = slow.count.min(most - fast.count);

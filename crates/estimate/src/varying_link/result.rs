@@ -1,6 +1,6 @@
 //! What many trains say together.
 
-use super::reading::{Part, Reading};
+use super::sample::{TrainPart, VaryingTrainSample};
 use crate::stats::{self, quantile, random, standard_deviation, student_t_95};
 use kumade_probe_train::Estimate;
 use kumade_units::Rate;
@@ -8,18 +8,18 @@ use kumade_units::Rate;
 /// Of the bootstrap (Efron, 1979).
 const REPLICATES: usize = 400;
 /// By this part of what the link carries at least, values are uncertain to either side: trains span so many turns only.
-const MIN_HALF_WIDTH: f64 = 0.02;
+const MIN_RELATIVE_HALF_WIDTH: f64 = 0.02;
 /// Cross traffic gives way if the link seems to carry this part more at the end of trains, …
-const MIN_GIVEN_WAY: f64 = 0.1;
+const MIN_YIELDED_PART: f64 = 0.1;
 /// … of so many at least.
-const MIN_HALVES: usize = 6;
+const MIN_HALF_TRAINS: usize = 6;
 
 /// A reading, and how many seconds it stands for.
-pub(super) type Weighted = (f64, Reading);
+pub(super) type WeightedSample = (f64, VaryingTrainSample);
 
 /// What many trains say, in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Fit {
+pub(super) struct VaryingLinkFit {
     /// Mean of what the link carried.
     pub(super) carried: f64,
     /// Rate of the cross traffic.
@@ -47,37 +47,37 @@ pub struct VaryingLink {
     pub is_policed: bool,
 }
 
-impl Fit {
+impl VaryingLinkFit {
     /// None where the trains do not tell of cross traffic.
-    pub(super) fn of(readings: &[Weighted]) -> Option<Self> {
+    pub(super) fn fit_samples(readings: &[WeightedSample]) -> Option<Self> {
         // What the link carried is the same for both parts of a train, but for chance.
-        let rates = mean(readings, |reading| reading.parts.map(|(fast, slow)| fast.rate() - slow.rate()))?;
-        let ratios = mean(readings, |reading| reading.parts.map(|(fast, slow)| slow.ratio() - fast.ratio()))?;
-        let rate = mean(readings, |reading| Some(reading.whole.rate()))?;
-        let ratio = mean(readings, |reading| Some(reading.whole.ratio()))?;
+        let rates = weighted_mean(readings, |reading| reading.parts.map(|(fast, slow)| fast.rate() - slow.rate()))?;
+        let ratios = weighted_mean(readings, |reading| reading.parts.map(|(fast, slow)| slow.ratio() - fast.ratio()))?;
+        let rate = weighted_mean(readings, |reading| Some(reading.whole.rate()))?;
+        let ratio = weighted_mean(readings, |reading| Some(reading.whole.ratio()))?;
         (ratios > 0.0).then(|| {
             let cross = (rates / ratios).max(0.0);
             let carried = rate + cross * ratio;
-            Fit { carried, cross, available: carried - cross }
+            VaryingLinkFit { carried, cross, available: carried - cross }
         })
     }
 }
 
 impl VaryingLink {
-    pub(super) fn of(readings: &[Weighted], is_policed: bool, seed: u64) -> Option<Self> {
-        let fit = Fit::of(readings).filter(|fit| fit.available > 0.0)?;
+    pub(super) fn from_samples(readings: &[WeightedSample], is_policed: bool, seed: u64) -> Option<Self> {
+        let fit = VaryingLinkFit::fit_samples(readings).filter(|fit| fit.available > 0.0)?;
         let (mut state, count) = (seed, readings.len());
         let mut drawn = || readings[(random(&mut state) * count as f64) as usize];
         let replicates: Vec<f64> = (0..REPLICATES)
-            .filter_map(|_| Fit::of(&(0..count).map(|_| drawn()).collect::<Vec<_>>()))
+            .filter_map(|_| VaryingLinkFit::fit_samples(&(0..count).map(|_| drawn()).collect::<Vec<_>>()))
             .map(|fit| fit.available)
             .collect();
         // Few trains know their own scatter badly.
         let wider = (count as f64 / (count as f64 - 1.0)).sqrt() * student_t_95(count) / 1.96;
-        let least = MIN_HALF_WIDTH * fit.carried;
+        let least = MIN_RELATIVE_HALF_WIDTH * fit.carried;
         let away = |part: f64| quantile(&replicates, part).map(|end| (end - fit.available) * wider);
         let (low, high) = (fit.available + away(0.025)?.min(-least), fit.available + away(0.975)?.max(least));
-        let carried = |(_, reading): &Weighted| reading.whole.rate() + fit.cross * reading.whole.ratio();
+        let carried = |(_, reading): &WeightedSample| reading.whole.rate() + fit.cross * reading.whole.ratio();
         let carried: Vec<f64> = readings.iter().map(carried).collect();
         let rate = |rate: f64| Rate::from_f64(rate.max(0.0));
         let (slowest, fastest) = (quantile(&carried, 0.0)?, quantile(&carried, 1.0)?);
@@ -87,7 +87,7 @@ impl VaryingLink {
             carried: (rate(slowest), rate(fastest)),
             cross: rate(fit.cross),
             trains: count as u32,
-            gives_way: gives_way(readings, &fit),
+            gives_way: cross_traffic_yields(readings, &fit),
             is_policed,
         })
     }
@@ -95,19 +95,19 @@ impl VaryingLink {
 
 /// Whether the link seems to have carried more in the second half of slow parts than in the first one, by the same cross traffic: then there
 /// was less of it.
-fn gives_way(readings: &[Weighted], fit: &Fit) -> bool {
-    let carried = |part: Part| part.rate() + fit.cross * part.ratio();
+fn cross_traffic_yields(readings: &[WeightedSample], fit: &VaryingLinkFit) -> bool {
+    let carried = |part: TrainPart| part.rate() + fit.cross * part.ratio();
     let more: Vec<f64> = readings
         .iter()
         .filter_map(|(_, reading)| reading.halves.map(|(first, second)| carried(second) - carried(first)))
         .map(|more| more / fit.carried)
         .collect();
     let error = standard_deviation(&more) / (more.len().max(1) as f64).sqrt();
-    more.len() >= MIN_HALVES && stats::mean(&more) > MIN_GIVEN_WAY.max(student_t_95(more.len()) * error)
+    more.len() >= MIN_HALF_TRAINS && stats::mean(&more) > MIN_YIELDED_PART.max(student_t_95(more.len()) * error)
 }
 
 /// Of a value over the time that its readings stand for; none where no reading has one.
-fn mean(readings: &[Weighted], value: impl Fn(&Reading) -> Option<f64>) -> Option<f64> {
+fn weighted_mean(readings: &[WeightedSample], value: impl Fn(&VaryingTrainSample) -> Option<f64>) -> Option<f64> {
     let valued = readings.iter().filter_map(|(weight, reading)| Some((weight, value(reading)?)));
     let (sum, weights) =
         valued.fold((0.0, 0.0), |(sum, weights), (weight, value)| (sum + weight * value, weights + weight));

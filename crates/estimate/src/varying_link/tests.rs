@@ -1,4 +1,4 @@
-use super::reading::Part;
+use super::sample::TrainPart;
 use super::*;
 use crate::stats::random;
 use kumade_probe_train::{PacketRecord, Train};
@@ -99,7 +99,7 @@ impl Link {
 
 /// The result, and what was true meanwhile.
 fn measure(link: &mut Link, rate: f64, seed: u64) -> (Option<VaryingLink>, f64) {
-    let mut trains = LongTrains::new(LongTrainsConfig {
+    let mut trains = LongTrains::new(VaryingLinkConfig {
         rate: Rate::from_f64(rate),
         turn: Span::from_millis(1),
         max_packet: PACKET,
@@ -149,7 +149,7 @@ fn a_link_that_does_not_vary_is_measured_closely() {
 
 #[test]
 fn nothing_is_found_where_all_is_lost_or_no_queue_grows() {
-    let config = LongTrainsConfig {
+    let config = VaryingLinkConfig {
         rate: Rate::from_mbit(40),
         turn: Span::from_millis(1),
         max_packet: PACKET,
@@ -180,22 +180,23 @@ fn nothing_is_found_where_all_is_lost_or_no_queue_grows() {
 }
 
 /// Of a link of 70 Mbit/s and so much cross traffic in the halves of the slow part, in Mbit/s.
-fn reading(cross: [f64; 2], chance: f64) -> Reading {
-    let part = |cross: f64, ratio: f64| Part { bits: (70.0 + chance - cross * ratio) * 1e6, sent: ratio, arrived: 1.0 };
+fn reading(cross: [f64; 2], chance: f64) -> VaryingTrainSample {
+    let part =
+        |cross: f64, ratio: f64| TrainPart { bits: (70.0 + chance - cross * ratio) * 1e6, sent: ratio, arrived: 1.0 };
     let [first, second] = cross.map(|cross| part(cross, 1.1));
-    let slow = Part { bits: first.bits + second.bits, sent: 2.2, arrived: 2.0 };
+    let slow = TrainPart { bits: first.bits + second.bits, sent: 2.2, arrived: 2.0 };
     let fast = part(cross[0], 0.25);
-    let whole = Part { bits: fast.bits + slow.bits, sent: 2.45, arrived: 3.0 };
-    Reading { whole, parts: Some((fast, slow)), halves: Some((first, second)), turn: 1e-3 }
+    let whole = TrainPart { bits: fast.bits + slow.bits, sent: 2.45, arrived: 3.0 };
+    VaryingTrainSample { whole, parts: Some((fast, slow)), halves: Some((first, second)), turn: 1e-3 }
 }
 
 /// A TCP connection that took 37 Mbit/s took the less the longer the queue was: 42 Mbit/s were said to be available of 70, instead of 33.
 #[test]
 fn cross_traffic_that_gives_way_shows_at_the_end_of_trains() {
     let link = |cross: [f64; 2]| {
-        let readings: Vec<Weighted> =
+        let readings: Vec<WeightedSample> =
             (0..24).map(|number| (0.1, reading(cross, f64::from(number % 5) - 2.0))).collect();
-        VaryingLink::of(&readings, false, 1).unwrap()
+        VaryingLink::from_samples(&readings, false, 1).unwrap()
     };
     assert!(link([37.0, 22.0]).gives_way);
     let steady = link([37.0, 37.0]);

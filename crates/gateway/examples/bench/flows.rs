@@ -80,14 +80,14 @@ fn tell_losses(lines: &Lines, [near, far]: &[BondedPlane; 2]) -> Outcome<()> {
         "  lost before the gateway's device was read: {}; by the queue of the paths: {}; on the paths: {on_paths}; \
          refused by the system: {} + {}",
         dropped_by_device(&lines.hosts[0])?,
-        sending.dropped,
-        near.refused,
-        far.refused,
+        sending.dropped_packets,
+        near.refused_packets,
+        far.refused_packets,
     );
     for path in &sending.paths {
         println!("  a path carries {}, sent {} packets", path.status.rate, path.status.sent_packets);
     }
-    println!("  delivered {}, {:?}", far.node.delivered, receiving.resequencing);
+    println!("  delivered {}, {:?}", far.node.delivered_packets, receiving.resequencing);
     Ok(())
 }
 

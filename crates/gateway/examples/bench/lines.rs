@@ -2,15 +2,15 @@
 
 use crate::outcome::Outcome;
 use kumade_daemon::RuntimeDir;
-use kumade_multipath::{PathChoice, UnorderedFlows};
+use kumade_multipath::{PathPolicy, UnorderedFlows};
 use kumade_net::Binding;
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::ip;
 use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
 use kumade_overlay_io::{
-    BondedConfig, BondedPlane, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, ConnectionTuning,
-    DatagramConfig,
+    BondedConfig, BondedPlane, BondedRemote, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig,
+    OuterTransportConfig,
 };
 use std::net::SocketAddr;
 use std::thread;
@@ -84,8 +84,8 @@ impl Lines {
             own += 1;
             let tuning = ConnectionTuning::default();
             let carriers =
-                CarrierConfig::Connections(ConnectionConfig { role, congestion_control: Some("cubic".into()), tuning });
-            BondedConfig { mtu: Some(1500), carriers, choice: PathChoice::Available, ..config }
+                OuterTransportConfig::Tcp(ConnectionConfig { role, congestion_control: Some("cubic".into()), tuning });
+            BondedConfig { mtu: Some(1500), transports: carriers, policy: PathPolicy::LeastSent, ..config }
         });
         self.start(configs)
     }
@@ -117,14 +117,14 @@ impl Lines {
             mtu: Some(TUNNEL_MTU),
             addresses: vec![format!("10.2.0.{}/32", own + 1).parse().expect("an address")],
             identity: Lines::keys()[own].clone(),
-            carriers: CarrierConfig::Datagrams(DatagramConfig {
+            transports: OuterTransportConfig::Udp(DatagramConfig {
                 port: PORT,
                 threads: self.threads,
                 paths: (1..=self.counts[own]).map(|line| (binding(line), None)).collect(),
                 routes: Vec::new(),
             }),
-            choice: PathChoice::EarliestArrival,
-            unordered: UnorderedFlows::default(),
+            policy: PathPolicy::EarliestArrival,
+            unordered_flows: UnorderedFlows::default(),
             remotes: vec![BondedRemote {
                 key: far,
                 psk: PresharedKey::default(),
@@ -133,7 +133,7 @@ impl Lines {
             }],
             network_routes: Vec::new(),
             // Nothing is written down where there are no routes.
-            directory: RuntimeDir::only(std::env::temp_dir()),
+            directory: RuntimeDir::from_path(std::env::temp_dir()),
         }
     }
 }

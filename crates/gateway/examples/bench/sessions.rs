@@ -119,7 +119,7 @@ impl<'a> Gateway<'a> {
         let interfaces = [Sites::LAN.to_owned(), Sites::path(0), Sites::path(1)];
         let config = Config::from_toml(&configuration(number), "the benchmark's configuration", &interfaces)?;
         let settings = config.sessions.as_ref().ok_or("no sessions")?;
-        let plane = namespace.run(|| DirectPlane::start(&config, RuntimeDir::only(directory)))??;
+        let plane = namespace.run(|| DirectPlane::start(&config, RuntimeDir::from_path(directory)))??;
         let psks = vec![PresharedKey::default()];
         let sessions = namespace.run(|| SessionPlane::start(&plane, settings, key(number), psks))??;
         Ok(Gateway { namespace, sessions: Some(sessions), plane: Some(plane), config })

@@ -4,7 +4,7 @@ use kumade_net::Binding;
 use kumade_net::interface::Family;
 use kumade_net::policy::MarkedRoute;
 use kumade_noise_session::{PresharedKey, PrivateKey};
-use kumade_overlay_io::{BondedConfig, BondedRemote, CarrierConfig, DatagramConfig};
+use kumade_overlay_io::{BondedConfig, BondedRemote, DatagramConfig, OuterTransportConfig};
 
 /// What a valid configuration comes to. `identity` is the key of its key file, `psks` are those of the remotes' files, or
 /// the default one. In `directory` routes are written down, so that they can be removed after a crash.
@@ -28,14 +28,14 @@ pub fn plane_config(
         mtu: bonded.mtu,
         addresses: bonded.addresses.clone(),
         identity,
-        carriers: CarrierConfig::Datagrams(DatagramConfig {
+        transports: OuterTransportConfig::Udp(DatagramConfig {
             port: bonded.port,
             threads: bonded.threads,
             paths: config.paths.iter().enumerate().map(path).collect(),
             routes: config.paths.iter().enumerate().flat_map(|(place, path)| routes(place, path)).collect(),
         }),
-        choice: bonded.choice.clone(),
-        unordered: bonded.unordered.clone(),
+        policy: bonded.choice.clone(),
+        unordered_flows: bonded.unordered.clone(),
         remotes: remotes.collect(),
         network_routes: Vec::new(),
         directory,

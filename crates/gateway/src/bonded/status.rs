@@ -1,13 +1,13 @@
-use crate::status::{Path, PathState, Refused, Status, Tunnel, TunnelPath};
+use crate::status::{Path, PathState, RefusedTraffic, Status, Tunnel, TunnelPath};
 use kumade_overlay_io::BondedStatus;
 use kumade_units::Time;
 
 /// Enters what the plane knows into the status of the gateway, which has the names. `now` is the monotonic clock's time.
 pub fn fill(plane: &BondedStatus, status: &mut Status, now: Time) {
-    status.refused = Some(Refused::new(plane));
+    status.refused = Some(RefusedTraffic::new(plane));
     let names: Vec<_> = status.paths.iter().map(|path| path.name.clone()).collect();
     for (remote, known) in status.remotes.iter_mut().zip(&plane.remotes) {
-        let threads = (plane.threads > 1).then_some(known.shards);
+        let threads = (plane.threads > 1).then_some(known.reaching_shards);
         remote.tunnel = Some(Tunnel { threads, ..Tunnel::new(known, &names, now) });
     }
     let tunnels: Vec<_> = status.remotes.iter().filter_map(|remote| remote.tunnel.as_ref()).collect();
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
     use crate::status::Traffic;
     use kumade_dataplane::{NodeStatistics, RemotePath, RemoteStatus};
-    use kumade_multipath::{CarrierKind, FlowControl, PathState as State, PathStatus, ResequencerStatistics};
+    use kumade_multipath::{FlowControl, OuterTransport, PathState as State, PathStatus, ResequencerStatistics};
     use kumade_noise_session::PrivateKey;
     use kumade_units::{Rate, Span};
 
@@ -47,14 +47,14 @@ mod tests {
         let status = PathStatus {
             flow_control: FlowControl::Pacing,
             state,
-            since: at(since),
+            state_since: at(since),
             rate: Rate::from_mbit(8),
-            pace: Rate::from_mbit(8),
+            pacing_rate: Rate::from_mbit(8),
             round_trip: Some(Span::from_millis(20)),
             min_round_trip: None,
             base_delay: None,
-            queue: Span::from_millis(1),
-            loss: 0.01,
+            queue_delay: Span::from_millis(1),
+            loss_ratio: 0.01,
             sent_packets: 10,
             sent_bytes,
             lost_packets: 1,
@@ -68,18 +68,18 @@ mod tests {
         RemoteStatus {
             key: PrivateKey::from_bytes([7; 32]).public(),
             is_connected: true,
-            since: at(1),
+            state_since: at(1),
             handshakes: 3,
             restarts: 0,
             paths,
-            carrier: Some(CarrierKind::Datagrams),
+            outer_transport: Some(OuterTransport::Udp),
             mtu: Some(1428),
-            queued: 2,
-            dropped: 1,
-            repeated: 0,
+            queued_packets: 2,
+            dropped_packets: 1,
+            suppressed_retransmissions: 0,
             resequencing: ResequencerStatistics::default(),
-            waiting: 5,
-            shards: 2,
+            waiting_packets: 5,
+            reaching_shards: 2,
         }
     }
 
@@ -91,8 +91,8 @@ mod tests {
             remote(vec![path(down, 2, 500), path(State::Probing, 8, 20)]),
         ];
         let known = BondedStatus {
-            node: NodeStatistics { unroutable: 4, ..Default::default() },
-            refused: 6,
+            node: NodeStatistics { unroutable_packets: 4, ..Default::default() },
+            refused_packets: 6,
             threads: 1,
             remotes,
         };

@@ -6,7 +6,7 @@ use super::file::{BondedSection, ChoiceName, ConfigFile, RemoteSection};
 use super::peer::{peer, port};
 use super::types::{Bonded, Path, Peer};
 use ipnet::IpNet;
-use kumade_multipath::{PathChoice, PathId, ShareUnit, UnorderedFlows};
+use kumade_multipath::{PathId, PathPolicy, ShareUnit, UnorderedFlows};
 use kumade_overlay_io::MAX_THREADS;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -75,16 +75,16 @@ fn threads(section: &BondedSection, port: u16) -> Result<usize, Fault> {
     Ok(count)
 }
 
-fn choice(section: &BondedSection, paths: &[Path]) -> PathChoice {
+fn choice(section: &BondedSection, paths: &[Path]) -> PathPolicy {
     match section.choice {
         ChoiceName::Ratio => {
             let shares = paths.iter().map(|path| path.weight).collect();
-            PathChoice::Ratio { shares, unit: ShareUnit::Packets }
+            PathPolicy::Ratio { shares, unit: ShareUnit::Packets }
         }
-        ChoiceName::Weighted => PathChoice::Weighted,
-        ChoiceName::EarliestArrival => PathChoice::EarliestArrival,
-        ChoiceName::Redundant => PathChoice::Redundant,
-        ChoiceName::Pinned => PathChoice::Pinned,
+        ChoiceName::Weighted => PathPolicy::Weighted,
+        ChoiceName::EarliestArrival => PathPolicy::EarliestArrival,
+        ChoiceName::Redundant => PathPolicy::Redundant,
+        ChoiceName::Pinned => PathPolicy::Pinned,
     }
 }
 

@@ -54,7 +54,7 @@ fn limits(section: &SessionsSection) -> Result<NatConfig, Fault> {
         if idle < MIN_IDLE {
             return Err(Fault::new(text.span(), "the idle time must be at least 3 s"));
         }
-        limits.idle = idle;
+        limits.idle_timeout = idle;
     }
     if let Some(max) = &section.max_sessions {
         if !MAX_SESSIONS.contains(max.get_ref()) {

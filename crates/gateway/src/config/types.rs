@@ -1,7 +1,7 @@
 use crate::ratio::Ratio;
 use ipnet::IpNet;
 use kumade_multipath::nat_session::NatConfig;
-use kumade_multipath::{PathChoice, UnorderedFlows};
+use kumade_multipath::{PathPolicy, UnorderedFlows};
 use kumade_net::interface::Family;
 use kumade_noise_session::PublicKey;
 use kumade_units::Rate;
@@ -67,7 +67,7 @@ pub struct Bonded {
     /// Addresses of the TUN device.
     pub addresses: Vec<IpNet>,
     /// Which path takes the next packet.
-    pub choice: PathChoice,
+    pub choice: PathPolicy,
     /// Which flows prefer speed to order.
     pub unordered: UnorderedFlows,
     /// The remote gateways, in the order of [`Config::remotes`].

@@ -44,11 +44,11 @@ impl BatchGuard {
 impl Drop for BatchGuard {
     fn drop(&mut self) {
         // An interface that has vanished took its limits with it.
-        if self.found.is_there()
+        if self.found.exists()
             && let Err(error) = self.found.undo()
         {
             tracing::warn!("the batch limits of {} stay changed until a gateway starts: {error}", self.found.interface);
-            self.record.take().into_iter().for_each(Record::leave);
+            self.record.take().into_iter().for_each(Record::keep);
         }
     }
 }
@@ -57,7 +57,7 @@ impl Leftover for Bounded {
     const KIND: &'static str = "gateway-batches";
     type Error = SetupError;
 
-    fn is_there(&self) -> bool {
+    fn exists(&self) -> bool {
         interface::index(&self.interface).is_ok_and(|index| index == self.index)
     }
 

@@ -5,7 +5,7 @@ use super::sessions::FlowLists;
 use crate::config::{Config, Remote};
 use crate::ratio::{Ratio, RatioError};
 use crate::status::{Status, Traffic};
-use kumade_daemon::{ClaimError, InstalledRoutes, Journal, NamespaceClaim, RuntimeDir};
+use kumade_daemon::{InstalledRoutes, Journal, NameLockError, NamespaceLock, RuntimeDir};
 use kumade_net::nftables::{Count, InstalledTable};
 use kumade_net::policy::MarkedRoute;
 use kumade_net::{SetupError, clock, interface};
@@ -32,7 +32,7 @@ pub struct DirectPlane {
     table: Arc<InstalledTable>,
     _batches: Vec<BatchGuard>,
     _routes: InstalledRoutes<MarkedRoute>,
-    _claim: NamespaceClaim,
+    _claim: NamespaceLock,
 }
 
 /// Packets of hosts that were given to a path. Some may be dropped by this host's own rules on their way to it.
@@ -67,7 +67,7 @@ pub enum DirectError {
     },
     /// The system refuses the name that stands for it.
     #[error(transparent)]
-    Claim(ClaimError),
+    Claim(NameLockError),
     /// What is to be undone cannot be written down.
     #[error("cannot write down which routes are added, so that they could be removed after a crash: {0}")]
     Record(io::Error),
@@ -80,8 +80,8 @@ impl DirectPlane {
     /// The host does not forward, another gateway runs, or the system refuses something; nothing is left behind then.
     pub fn start(config: &Config, directory: RuntimeDir) -> Result<Self, DirectError> {
         let plan = Plan::new(config);
-        let claim = NamespaceClaim::new("gateway").map_err(|error| match error {
-            ClaimError::Taken { process, .. } => DirectError::Taken { process },
+        let claim = NamespaceLock::new("gateway").map_err(|error| match error {
+            NameLockError::Taken { process, .. } => DirectError::Taken { process },
             error => DirectError::Claim(error),
         })?;
         let journal = Journal::new(directory);
@@ -92,7 +92,7 @@ impl DirectPlane {
         }
         // From here on, dropped where something fails.
         let routes = InstalledRoutes::record(plan.routes.clone(), &journal).map_err(DirectError::Record)?;
-        routes.add()?;
+        routes.install()?;
         let batches = bound_batches(&plan, &journal)?;
         let table = Arc::new(InstalledTable::install(&plan.table)?);
         Ok(DirectPlane {

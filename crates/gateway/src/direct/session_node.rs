@@ -3,7 +3,7 @@ use super::session_status::{RemoteSessions, SessionsStatus};
 use super::sessions::FlowLists;
 use crate::config::{Config, Peer, Sessions};
 use kumade_multipath::message::Message;
-use kumade_multipath::nat_session::{Life, NatAction, NatMessage, NatPeer};
+use kumade_multipath::nat_session::{Incarnation, NatAction, NatMessage, NatPeer};
 use kumade_net::SetupError;
 use kumade_noise_session::{
     Endpoint, Event, HEADER, Kind, PeerError, PeerId, Policy, PresharedKey, PrivateKey, Route, SessionTable, TAG,
@@ -56,7 +56,7 @@ impl SessionNode {
         now: Time,
     ) -> Result<Self, PeerError> {
         let mut random = StdRng::from_seed(seed);
-        let life = Life::new(random.random()).unwrap_or(Life::MIN);
+        let life = Incarnation::new(random.random()).unwrap_or(Incarnation::MIN);
         let mut endpoint = Endpoint::new(identity, Policy::default(), Box::new(random));
         let (mut remotes, mut by_peer) = (Vec::new(), BTreeMap::new());
         for (place, peer) in sessions.peers.iter().enumerate() {
@@ -117,7 +117,7 @@ impl SessionNode {
                 let place = remote.place;
                 remote.nat.receive(message, |rule| permits(config, sessions, place, rule), now);
             }
-            None => remote.nat.malformed(),
+            None => remote.nat.count_malformed(),
         }
         self.act(number, Some(from), now);
     }
@@ -150,7 +150,7 @@ impl SessionNode {
         self.remotes[number].learn(route);
         // The responder of a handshake waits for the first message.
         if self.table.has_session(peer, now) {
-            self.remotes[number].nat.connected(now);
+            self.remotes[number].nat.peer_connected(now);
         }
     }
 
@@ -175,7 +175,7 @@ impl SessionNode {
             for flow in self.lists.seen(*place)? {
                 // Only where the flow is new are they put together.
                 let rules = std::iter::once(()).flat_map(|()| candidates(&self.config, *place, flow));
-                nat.seen(flow, rules, now);
+                nat.flow_seen(flow, rules, now);
             }
             self.act(number, None, now);
         }
@@ -189,13 +189,13 @@ impl SessionNode {
         for number in 0..self.remotes.len() {
             let RemoteGateway { place, nat, .. } = &mut self.remotes[number];
             for (flow, count) in self.lists.divided(*place)? {
-                nat.used(&flow, count.packets, count.bytes, now);
+                nat.flow_used(&flow, count.packets, count.bytes, now);
             }
-            restored.iter().for_each(|(flow, count)| nat.arrived(flow, count.packets, count.bytes, now));
-            nat.counted(now);
+            restored.iter().for_each(|(flow, count)| nat.packets_arrived(flow, count.packets, count.bytes, now));
+            nat.counters_read(now);
             self.act(number, None, now);
         }
-        Ok(self.remotes.iter().filter_map(|remote| remote.nat.next_idle()).min())
+        Ok(self.remotes.iter().filter_map(|remote| remote.nat.next_idle_check()).min())
     }
 
     /// Tells all remote gateways that this one ends.
@@ -243,13 +243,13 @@ impl SessionNode {
                         nat.divide_failed(id, now);
                     }
                 }
-                NatAction::Leave(rule) => report(self.lists.leave(*place, &rule)),
+                NatAction::StopDividing(rule) => report(self.lists.leave(*place, &rule)),
                 NatAction::Restore { id, rule } => {
                     let result = self.lists.restore(&rule);
-                    nat.restored(id, result.is_ok());
+                    nat.rule_restored(id, result.is_ok());
                     report(result);
                 }
-                NatAction::Forget(rule) => report(self.lists.forget(&rule)),
+                NatAction::StopRestoring(rule) => report(self.lists.forget(&rule)),
                 NatAction::Reconnect => {
                     if self.remotes[number].route(0).is_some() {
                         self.endpoint.connect(peer, now);

@@ -36,7 +36,7 @@ pub(super) fn permits(config: &Config, sessions: &Sessions, remote: usize, rule:
         && remote_of(config, source) == Some(remote)
         && !is_local(source)
         && is_local(destination)
-        && rule.flows().all(|arriving| {
+        && rule.arriving_flows().all(|arriving| {
             is_known(source, arriving.source.ip(), Side::Remote)
                 && is_known(destination, arriving.destination.ip(), Side::Local)
                 && !is_own(sessions, &arriving)
@@ -203,7 +203,7 @@ path = "two"
         for rule in rules {
             assert_eq!(rule.aliases[0], (0, flow.addresses()));
             assert_eq!(rule.aliases[1].1.destination, "203.0.113.9".parse::<IpAddr>().unwrap());
-            assert!(permits(&right, right.sessions.as_ref().unwrap(), 0, &rule.restored()));
+            assert!(permits(&right, right.sessions.as_ref().unwrap(), 0, &rule.restored_rule()));
         }
     }
 

@@ -70,7 +70,7 @@ impl SessionShard {
             receivers: sockets.iter().map(BatchReceiver::new).collect(),
             sockets,
             node,
-            idle: sessions.limits.idle,
+            idle: sessions.limits.idle_timeout,
             next_look: Time::ZERO,
             next_read: Time::ZERO,
         })

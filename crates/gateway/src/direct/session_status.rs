@@ -1,4 +1,4 @@
-use crate::status::{self, PhaseCounts, Refused, Session, SessionCounters, SessionRole, Status, Traffic};
+use crate::status::{self, PhaseCounts, RefusedTraffic, Session, SessionCounters, SessionRole, Status, Traffic};
 use kumade_multipath::nat_session::{NatRole, NatStatistics, SessionPhase, SessionStatus};
 use kumade_packet::{Addresses, FlowKey, protocol};
 use kumade_units::Time;
@@ -42,10 +42,10 @@ impl SessionsStatus {
         status.session_count = sessions.clone().count() as u64;
         let described = sessions.take(Status::MAX_SESSIONS);
         status.sessions = described.map(|(remote, session)| self.describe(&remote.remote, session)).collect();
-        status.refused = Some(Refused {
+        status.refused = Some(RefusedTraffic {
             datagrams: self.refused_datagrams,
             handshakes: self.refused_handshakes,
-            ..Refused::default()
+            ..RefusedTraffic::default()
         });
     }
 
@@ -111,11 +111,11 @@ fn counters(statistics: &NatStatistics) -> SessionCounters {
         begun: statistics.begun,
         accepted: statistics.accepted,
         refused: statistics.refused,
-        idle: statistics.idle,
+        idle: statistics.ended_idle,
         unanswered: statistics.unanswered,
         asked_again: statistics.asked_again,
         no_alias: statistics.no_alias,
-        full: statistics.full,
+        full: statistics.at_limit,
         failed: statistics.failed,
         granted: statistics.granted,
         denied: statistics.denied,

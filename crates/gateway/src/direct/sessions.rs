@@ -43,7 +43,7 @@ impl FlowLists {
         let mut changes: Vec<_> = self.translations(rule).map(translation).collect();
         let errors = errors_name(family_of(&rule.flow));
         let back = |leaving| FlowChange::Add(errors.clone(), leaving, Some(rule.flow.addresses()));
-        changes.extend(rule.restored().flows().map(back));
+        changes.extend(rule.restored_rule().arriving_flows().map(back));
         changes.push(FlowChange::Add(self.division(remote, rule), rule.flow, None));
         self.table.change_flows(&changes)
     }
@@ -56,7 +56,8 @@ impl FlowLists {
         let mut changes = vec![FlowChange::Remove(self.division(remote, rule), rule.flow)];
         changes.extend(self.translations(rule).map(|(list, _)| FlowChange::Remove(list, rule.flow)));
         let errors = errors_name(family_of(&rule.flow));
-        changes.extend(rule.restored().flows().map(|leaving| FlowChange::Remove(errors.clone(), leaving)));
+        changes
+            .extend(rule.restored_rule().arriving_flows().map(|leaving| FlowChange::Remove(errors.clone(), leaving)));
         self.table.change_flows(&changes)
     }
 
@@ -78,7 +79,7 @@ impl FlowLists {
     pub fn restore(&self, rule: &RestoredRule) -> Result<(), SetupError> {
         let list = restored_name(family_of(&rule.flow));
         let add = |flow: FlowKey| FlowChange::Add(list.clone(), flow, Some(rule.flow.addresses()));
-        self.change(rule.flows().map(add).collect())
+        self.change(rule.arriving_flows().map(add).collect())
     }
 
     /// Leaves a flow as it arrives from now on: the opposite of [`restore`](Self::restore).
@@ -87,7 +88,7 @@ impl FlowLists {
     /// Its addresses are not given back.
     pub fn forget(&self, rule: &RestoredRule) -> Result<(), SetupError> {
         let list = restored_name(family_of(&rule.flow));
-        self.change(rule.flows().map(|flow| FlowChange::Remove(list.clone(), flow)).collect())
+        self.change(rule.arriving_flows().map(|flow| FlowChange::Remove(list.clone(), flow)).collect())
     }
 
     /// What has arrived of flows whose addresses are given back, as they arrive.

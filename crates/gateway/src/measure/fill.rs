@@ -23,7 +23,7 @@ fn measured(known: &MeasuredPathStatus) -> Measured {
     let Some(LastMeasurement { found, loss, age }) = known.last else { return blank };
     Measured {
         available_bits_per_second: Some(found.available.map(Rate::as_f64)),
-        carried_bits_per_second: Some(found.carried.as_f64()),
+        carried_bits_per_second: Some(found.own_traffic.as_f64()),
         loss_ratio: loss,
         age_seconds: Some(age.as_secs_f64()),
         ..blank

@@ -80,7 +80,11 @@ impl PathMeasurer {
         let measured: Vec<_> = config.remotes.iter().enumerate().filter(is_measured).collect();
         let max_share = MAX_SHARE / measured.len() as f64;
         let remote = |(place, remote): &(usize, &Remote)| {
-            let schedule = ScheduleConfig { max_share, seed: seed ^ *place as u64, ..ScheduleConfig::default() };
+            let schedule = ScheduleConfig {
+                max_rate_fraction: max_share,
+                seed: seed ^ *place as u64,
+                ..ScheduleConfig::default()
+            };
             let paths = remote.paths.iter().zip(&remote.measured_to);
             MeasuredRemote {
                 place: *place,
@@ -136,7 +140,7 @@ impl PathMeasurer {
     pub(super) fn told(&mut self, remote: usize, path: usize, now: Time) {
         for remote in self.remotes.iter_mut().filter(|measured| measured.place == remote) {
             let place = remote.paths.iter().position(|measured| measured.place == path);
-            place.into_iter().for_each(|place| remote.known.told(place, now));
+            place.into_iter().for_each(|place| remote.known.measure_soon(place, now));
         }
     }
 
@@ -148,7 +152,7 @@ impl PathMeasurer {
     fn begin(&mut self, sent: &[u64], carried: &[Rate], now: Time) {
         for (place, remote) in self.remotes.iter_mut().enumerate() {
             let carried: Vec<Rate> = remote.paths.iter().map(|path| carried[path.place]).collect();
-            let Some(path) = remote.known.start(&carried, now) else { continue };
+            let Some(path) = remote.known.start_measurement(&carried, now) else { continue };
             let measured = &mut remote.paths[path];
             let sent = sent[measured.place];
             match RunningMeasurement::start(measured.binding.clone(), measured.to, self.key.clone()) {
@@ -183,7 +187,7 @@ impl MeasuredRemote {
         let measured = &mut self.paths[path];
         measured.last = Some((found, loss, now));
         measured.error = None;
-        let changed = self.known.measured(path, &found, now);
+        let changed = self.known.record_measurement(path, &found, now);
         tracing::debug!("path {} to {}: {found:?}", measured.name, self.name);
         Finding {
             remote: self.place,
@@ -194,7 +198,7 @@ impl MeasuredRemote {
     }
 
     fn failed(&mut self, path: usize, failure: NotMeasured, now: Time) {
-        self.known.failed(path, failure.bytes, now);
+        self.known.record_failure(path, failure.bytes, now);
         let measured = &mut self.paths[path];
         // Each further one in a row is no news.
         if measured.error.is_none() {

@@ -69,8 +69,8 @@ pub(super) fn result(report: &Report, sent: u64, took: Span) -> Result<PathMeasu
     let delay = report.delay.as_ref().and_then(|delay| delay.up.as_ref());
     Ok(PathMeasurement {
         available: up.available_bits_per_second.ok_or_else(reason)?,
-        carried: Rate::from_bytes_over(sent.saturating_sub(bytes), took),
+        own_traffic: Rate::from_bytes_over(sent.saturating_sub(bytes), took),
         delay: delay.map(|figures| Span::from_secs_f64(figures.minimum_seconds.value)),
-        bytes,
+        cost_bytes: bytes,
     })
 }

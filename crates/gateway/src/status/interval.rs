@@ -15,11 +15,11 @@ impl Status {
         for (path, before) in self.paths.iter_mut().zip(&earlier.paths) {
             let Path { sent, share_ratio, .. } = path;
             *share_ratio = sent.share_since(&before.sent, total);
-            sent.rate_since(&before.sent, seconds);
+            sent.set_rate_since(&before.sent, seconds);
         }
         let tunnels = self.remotes.iter_mut().zip(&earlier.remotes);
         let tunnels = tunnels.filter_map(|(now, before)| Some((now.tunnel.as_mut()?, before.tunnel.as_ref()?)));
-        tunnels.for_each(|(tunnel, before)| tunnel.rates_since(before, seconds));
+        tunnels.for_each(|(tunnel, before)| tunnel.set_rates_since(before, seconds));
         self
     }
 }

@@ -1,19 +1,19 @@
 use super::{Path, PlaneKind, Remote, RemotePath, Status};
 use crate::config::{self, Config, Plane};
-use ::kumade_overlay_status::{Document, Recorder};
-use kumade_multipath::PathChoice;
+use ::kumade_overlay_status::{Recorder, StatusDocument};
+use kumade_multipath::PathPolicy;
 
 /// Renews the status of a gateway that starts now. Until then, nothing is up.
 pub fn recorder(config: &Config) -> Recorder<Status> {
     Recorder::new(blank(config))
 }
 
-impl Document for Status {
-    fn at(self, time: String, duration_seconds: f64) -> Self {
+impl StatusDocument for Status {
+    fn with_time(self, time: String, duration_seconds: f64) -> Self {
         Status { time, duration_seconds, ..self }
     }
 
-    fn since(self, earlier: &Self) -> Self {
+    fn with_rates_since(self, earlier: &Self) -> Self {
         Status::since(self, earlier)
     }
 }
@@ -22,7 +22,7 @@ impl Document for Status {
 fn blank(config: &Config) -> Status {
     let (plane, by_weight) = match &config.plane {
         Plane::Direct => (PlaneKind::Direct, true),
-        Plane::Bonded(bonded) => (PlaneKind::Bonded, matches!(bonded.choice, PathChoice::Ratio { .. })),
+        Plane::Bonded(bonded) => (PlaneKind::Bonded, matches!(bonded.choice, PathPolicy::Ratio { .. })),
     };
     let paths = config.paths.iter().map(|path| Path {
         name: path.name.clone(),
@@ -46,7 +46,7 @@ fn blank(config: &Config) -> Status {
         schema: Status::SCHEMA.to_owned(),
         name: config.name.clone(),
         plane,
-        time: ::kumade_overlay_status::now(),
+        time: ::kumade_overlay_status::utc_timestamp(),
         duration_seconds: 0.0,
         interval_seconds: None,
         paths: paths.collect(),

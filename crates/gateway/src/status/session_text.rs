@@ -1,5 +1,5 @@
 use super::sessions::{PhaseCounts, RemoteSessions, Session, SessionCounters, SessionPhase, SessionRole};
-use ::kumade_overlay_status::{NONE, age, show_table};
+use ::kumade_overlay_status::{UNKNOWN_VALUE, format_age, write_table};
 use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
 
@@ -78,11 +78,11 @@ impl Session {
     /// The time left to its timer, for people; a dash where none runs.
     pub fn timer(&self) -> String {
         match self.deadline_seconds {
-            None => NONE.to_owned(),
+            None => UNKNOWN_VALUE.to_owned(),
             Some(seconds) if seconds < PRECISE_BELOW_SECONDS => {
                 Span::from_millis((seconds * 1e3).round() as i64).to_string()
             }
-            Some(seconds) => age(seconds),
+            Some(seconds) => format_age(seconds),
         }
     }
 }
@@ -94,7 +94,7 @@ pub(super) fn show_sessions(f: &mut Formatter<'_>, sessions: &[Session], count: 
     }
     write!(f, "\n\nsessions: {count}")?;
     let heads = ["flow", "remote", "role", "phase", "for", "timer", "tries", "packets", "bytes", "idle"];
-    show_table(f, "  ", heads, sessions.iter().take(MAX_SESSIONS).map(row))?;
+    write_table(f, "  ", heads, sessions.iter().take(MAX_SESSIONS).map(row))?;
     let reasons = sessions.iter().take(MAX_SESSIONS).filter_map(|session| Some((session, session.reason.as_ref()?)));
     for (session, reason) in reasons {
         write!(f, "\n  {} is not divided: {reason}", session.flow)?;
@@ -108,12 +108,12 @@ fn row(session: &Session) -> [String; 10] {
         session.remote.clone(),
         session.role.to_string(),
         session.phase.to_string(),
-        age(session.duration_seconds),
+        format_age(session.duration_seconds),
         session.timer(),
         session.tries.to_string(),
         session.traffic.packets.to_string(),
         session.traffic.bytes.to_string(),
-        age(session.idle_seconds),
+        format_age(session.idle_seconds),
     ]
 }
 

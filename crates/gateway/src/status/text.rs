@@ -1,6 +1,6 @@
 use super::session_text::show_sessions;
 use super::{Path, PlaneKind, Remote, RemotePath, Status};
-use ::kumade_overlay_status::{NONE, age, percent, rate, show_table};
+use ::kumade_overlay_status::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Status {
@@ -10,7 +10,7 @@ impl Display for Status {
             PlaneKind::Direct => "direct",
             PlaneKind::Bonded => "bonded",
         };
-        write!(f, "{} ({plane}), running for {}", self.name, age(self.duration_seconds))?;
+        write!(f, "{} ({plane}), running for {}", self.name, format_age(self.duration_seconds))?;
         if self.plane == PlaneKind::Direct {
             show_paths(f, &self.paths)?;
         }
@@ -25,12 +25,20 @@ impl Display for Status {
 fn show_paths(f: &mut Formatter<'_>, paths: &[Path]) -> fmt::Result {
     let heads = ["path", "interface", "state", "sent", "share", "packets", "bytes"];
     let row = |path: &Path| {
-        let state = format!("{} {}", if path.up { "up" } else { "down" }, age(path.state_seconds));
+        let state = format!("{} {}", if path.up { "up" } else { "down" }, format_age(path.state_seconds));
         let Path { name, interface, sent, share_ratio, .. } = path;
         let (packets, bytes) = (sent.packets.to_string(), sent.bytes.to_string());
-        [name.clone(), interface.clone(), state, rate(sent.bits_per_second), percent(*share_ratio), packets, bytes]
+        [
+            name.clone(),
+            interface.clone(),
+            state,
+            format_rate(sent.bits_per_second),
+            format_percent(*share_ratio),
+            packets,
+            bytes,
+        ]
     };
-    show_table(f, "", heads, paths.iter().map(row))
+    write_table(f, "", heads, paths.iter().map(row))
 }
 
 fn show_remote(f: &mut Formatter<'_>, remote: &Remote) -> fmt::Result {
@@ -45,7 +53,7 @@ fn show_remote(f: &mut Formatter<'_>, remote: &Remote) -> fmt::Result {
         return Ok(());
     }
     let heads = ["path", "weight", "measured rate", "available", "loss", "measured"];
-    show_table(f, "  ", heads, rows.into_iter())?;
+    write_table(f, "  ", heads, rows.into_iter())?;
     for (path, error) in remote.paths.iter().filter_map(|path| Some((path, path.measured.as_ref()?.error.as_ref()?))) {
         write!(f, "\n  {} cannot be measured: {error}", path.name)?;
     }
@@ -53,14 +61,14 @@ fn show_remote(f: &mut Formatter<'_>, remote: &Remote) -> fmt::Result {
 }
 
 fn remote_row(path: &RemotePath) -> [String; 6] {
-    let weight = path.weight.map_or_else(|| NONE.to_owned(), |weight| weight.to_string());
+    let weight = path.weight.map_or_else(|| UNKNOWN_VALUE.to_owned(), |weight| weight.to_string());
     let measured = path.measured.clone().unwrap_or_default();
     [
         path.name.clone(),
         weight,
-        rate(measured.rate_bits_per_second),
-        rate(measured.available_bits_per_second.map(|available| available.value)),
-        percent(measured.loss_ratio.map(|loss| loss.value)),
-        measured.age_seconds.map_or_else(|| NONE.to_owned(), |seconds| format!("{} ago", age(seconds))),
+        format_rate(measured.rate_bits_per_second),
+        format_rate(measured.available_bits_per_second.map(|available| available.value)),
+        format_percent(measured.loss_ratio.map(|loss| loss.value)),
+        measured.age_seconds.map_or_else(|| UNKNOWN_VALUE.to_owned(), |seconds| format!("{} ago", format_age(seconds))),
     ]
 }

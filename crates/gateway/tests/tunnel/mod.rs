@@ -2,12 +2,12 @@
 
 use crate::sites::{PATHS, Sites};
 use kumade_daemon::RuntimeDir;
-use kumade_multipath::{PathChoice, UnorderedFlows};
+use kumade_multipath::{PathPolicy, UnorderedFlows};
 use kumade_net::Binding;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::ip;
 use kumade_noise_session::{PresharedKey, PrivateKey};
-use kumade_overlay_io::{BondedConfig, BondedPlane, BondedRemote, CarrierConfig, DatagramConfig};
+use kumade_overlay_io::{BondedConfig, BondedPlane, BondedRemote, DatagramConfig, OuterTransportConfig};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -22,14 +22,14 @@ pub fn config(own: u8, keys: &[PrivateKey; 2], knows_far: bool) -> BondedConfig 
         mtu: None,
         addresses: Vec::new(),
         identity: keys[usize::from(own) - 1].clone(),
-        carriers: CarrierConfig::Datagrams(DatagramConfig {
+        transports: OuterTransportConfig::Udp(DatagramConfig {
             port: PORT,
             threads: 1,
             paths: PATHS.iter().map(|path| (binding(path), None)).collect(),
             routes: Vec::new(),
         }),
-        choice: PathChoice::Weighted,
-        unordered: UnorderedFlows::default(),
+        policy: PathPolicy::Weighted,
+        unordered_flows: UnorderedFlows::default(),
         remotes: vec![BondedRemote {
             key: keys[usize::from(far) - 1].public(),
             psk: PresharedKey::default(),
@@ -47,7 +47,7 @@ pub fn keys(seeds: [u8; 2]) -> [PrivateKey; 2] {
 
 /// Of this test program.
 pub fn directory() -> RuntimeDir {
-    RuntimeDir::only(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("bonded-{}", std::process::id())))
+    RuntimeDir::from_path(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("bonded-{}", std::process::id())))
 }
 
 pub fn start(inside: &Namespace, config: BondedConfig) -> BondedPlane {

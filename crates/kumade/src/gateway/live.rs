@@ -3,7 +3,7 @@
 use crate::live::history::{History, Snapshot};
 use crate::live::panel::{self, bad, doubtful, good, is_narrow, line, paragraph, spacing, take};
 use kumade_gateway::status::{
-    PathState, Remote, Session, SessionPhase, Status, Traffic, Tunnel, TunnelPath, age, percent,
+    PathState, Remote, Session, SessionPhase, Status, Traffic, Tunnel, TunnelPath, format_age, format_percent,
 };
 use kumade_units::Rate;
 use ratatui::Frame;
@@ -52,10 +52,10 @@ const ROUND_TRIP: Column = Column {
 const LOSS: Column = Column {
     head: "loss",
     value: |status, place| Some(tunnel_path(status, place)?.loss_ratio),
-    text: |ratio| percent(Some(ratio)),
+    text: |ratio| format_percent(Some(ratio)),
     min_scale: 0.01,
 };
-const SHARE: Column = Column { head: "share", value: share, text: |ratio| percent(Some(ratio)), min_scale: 1.0 };
+const SHARE: Column = Column { head: "share", value: share, text: |ratio| format_percent(Some(ratio)), min_scale: 1.0 };
 
 /// Draws the latest status, with sparklines of the earlier ones: the newest value is at their right end. What does not fit is
 /// left out below.
@@ -63,7 +63,7 @@ pub fn draw(frame: &mut Frame<'_>, history: &History<Status>) {
     let [mut area, footer] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
     frame.render_widget(Line::from("q ends it").dim(), footer);
     let status = history.latest();
-    let age = age(status.duration_seconds);
+    let age = format_age(status.duration_seconds);
     line(frame, &mut area, Line::from(format!("{}, running for {age}", status.name)).bold());
     if let Some(problem) = history.problem() {
         paragraph(frame, &mut area, "The gateway does not answer; below is its last status.", bad());
@@ -91,7 +91,7 @@ fn draw_tunnel(
 ) {
     line(frame, area, Line::default());
     let (state, style) = if tunnel.connected { ("connected", good()) } else { ("not connected", bad()) };
-    let since = format!(" for {}, key changes: {}", age(tunnel.state_seconds), tunnel.key_changes);
+    let since = format!(" for {}, key changes: {}", format_age(tunnel.state_seconds), tunnel.key_changes);
     let heading = [Span::from(format!("{name}: ")), Span::styled(state, style), Span::from(since)];
     line(frame, area, Line::from_iter(heading));
     let places = (0..tunnel.paths.len()).map(|path| Place { remote: Some(place), path });
@@ -130,7 +130,7 @@ fn draw_sessions(frame: &mut Frame<'_>, area: &mut Rect, status: &Status) {
     let sessions = status.sessions.iter().take(area.height.into());
     let rows = sessions.map(|session| {
         let Session { flow, role, phase, idle_seconds, traffic, .. } = session;
-        let values = [role.to_string(), phase.to_string(), session.timer(), age(*idle_seconds)];
+        let values = [role.to_string(), phase.to_string(), session.timer(), format_age(*idle_seconds)];
         let cells = [vec![flow.clone()], values.to_vec(), vec![traffic.packets.to_string()]].concat();
         Row::new(cells).style(phase_style(*phase))
     });
@@ -181,7 +181,11 @@ fn draw_name(frame: &mut Frame<'_>, mut cell: Rect, status: &Status, place: Plac
         None => (PathState::Down.to_string(), bad(), path.state_seconds),
     };
     line(frame, &mut cell, Line::from(path.name.as_str()));
-    line(frame, &mut cell, Line::from_iter([Span::styled(state, style), Span::from(format!(" {}", age(seconds)))]));
+    line(
+        frame,
+        &mut cell,
+        Line::from_iter([Span::styled(state, style), Span::from(format!(" {}", format_age(seconds)))]),
+    );
 }
 
 fn draw_value(frame: &mut Frame<'_>, cell: Rect, history: &History<Status>, column: &Column, place: Place, scale: f64) {

@@ -4,9 +4,9 @@ use super::registry::{explained, gateways};
 use crate::confinement::Confinement;
 use crate::key;
 use crate::output::note;
-use ::kumade_overlay_status::Latest;
+use ::kumade_overlay_status::LatestStatus;
 use anyhow::Context;
-use kumade_daemon::{ControlServer, Exporter, NamedClaim, RuntimeDir, signals};
+use kumade_daemon::{ClaimedName, ControlServer, Exporter, RuntimeDir, signals};
 use kumade_gateway::config::{Bonded, Peer, Plane, Sessions};
 use kumade_gateway::control::{GatewayProtocol, Reply, Request};
 use kumade_gateway::direct::{DirectPlane, SessionPlane};
@@ -33,8 +33,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// # Errors
 /// If its name is taken, its keys cannot be read, or the system refuses something.
 pub fn run(config: &Config, keeps_privileges: bool) -> anyhow::Result<ExitCode> {
-    let stop = signals::termination().context("cannot listen for Ctrl-C")?;
-    let claim = gateways().claim(&config.name).map_err(explained)?;
+    let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
+    let claim = gateways().lock_name(&config.name).map_err(explained)?;
     let mut confinement = Confinement::unless(keeps_privileges);
     if let Some(confinement) = &mut confinement {
         confinement.network_capabilities(ports(config));
@@ -49,7 +49,7 @@ pub fn run(config: &Config, keeps_privileges: bool) -> anyhow::Result<ExitCode> 
 
 /// What every gateway has before it starts.
 struct Begun<'s> {
-    claim: NamedClaim<GatewayProtocol>,
+    claim: ClaimedName<GatewayProtocol>,
     stop: &'s AtomicBool,
     confinement: Option<Confinement>,
 }
@@ -147,9 +147,14 @@ fn run_bonded(config: &Config, bonded: &Bonded, begun: Begun) -> anyhow::Result<
             }
         }
         for ((remote, known), told) in config.remotes.iter().zip(&known.remotes).zip(&mut threads) {
-            let is_settled = known.is_connected && clock::monotonic() - known.since > THREADS_SETTLE;
-            if bonded.threads > 1 && is_settled && known.shards > 0 && *told != Some(known.shards) {
-                tell_threads(&remote.name, known.shards, bonded.threads, told.replace(known.shards).is_some());
+            let is_settled = known.is_connected && clock::monotonic() - known.state_since > THREADS_SETTLE;
+            if bonded.threads > 1 && is_settled && known.reaching_shards > 0 && *told != Some(known.reaching_shards) {
+                tell_threads(
+                    &remote.name,
+                    known.reaching_shards,
+                    bonded.threads,
+                    told.replace(known.reaching_shards).is_some(),
+                );
             }
         }
         if let Some(measurer) = &mut measurer {
@@ -181,8 +186,8 @@ fn tell_threads(remote: &str, threads: u32, all: usize, was_told: bool) {
 /// Lets others ask for the status, and Prometheus fetch it, until the result is dropped.
 fn answer(
     config: &Config,
-    claim: NamedClaim<GatewayProtocol>,
-    status: &Latest<Status>,
+    claim: ClaimedName<GatewayProtocol>,
+    status: &LatestStatus<Status>,
 ) -> anyhow::Result<(ControlServer, Option<Exporter>)> {
     let asked = status.clone();
     let control = claim.serve(move |request| match request {

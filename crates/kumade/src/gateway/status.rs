@@ -68,11 +68,11 @@ fn name_in(file: &Path) -> anyhow::Result<Result<String, kumade_gateway::ConfigE
 
 /// That of the one gateway that runs.
 fn default_name() -> String {
-    let mut running = gateways().running();
+    let mut running = gateways().running_names();
     if running.len() == 1 { running.remove(0) } else { DEFAULT_NAME.to_owned() }
 }
 
 fn ask(name: &str) -> anyhow::Result<Status> {
-    let Reply::Status { status } = gateways().ask(name, &Request::Status).map_err(explained)?;
+    let Reply::Status { status } = gateways().send_request(name, &Request::Status).map_err(explained)?;
     Ok(*status)
 }

@@ -3,7 +3,7 @@
 use crate::live::history::{History, Snapshot};
 use crate::live::panel::{self, bad, doubtful, good, is_narrow, line, paragraph, spacing, take};
 use crate::text::wrap;
-use ::kumade_overlay_status::{age, percent};
+use ::kumade_overlay_status::{format_age, format_percent};
 use kumade_emulator::report::{Direction, Document, Flow, LATE_ABOVE};
 use kumade_units::Rate;
 use ratatui::Frame;
@@ -97,7 +97,7 @@ pub fn draw(frame: &mut Frame<'_>, history: &History<Seen>, warning: Option<&str
     let height = Constraint::Length(ending.len() as u16 + 1);
     let [mut area, mut bottom] = Layout::vertical([Constraint::Fill(1), height]).areas(frame.area());
     let (name, interval) = (&recent.name, kumade_units::Span::from_secs_f64(recent.duration_seconds));
-    let heading = format!("{name}, running for {}; below are the last {interval}", age(total.duration_seconds));
+    let heading = format!("{name}, running for {}; below are the last {interval}", format_age(total.duration_seconds));
     paragraph(frame, &mut area, &heading, Style::new().bold());
     for problem in [warning, history.problem()].into_iter().flatten() {
         paragraph(frame, &mut area, problem, bad());
@@ -151,7 +151,7 @@ fn draw_flow(frame: &mut Frame<'_>, row: Rect, flow: &Flow, direction: &Directio
     let ratio = delivered.bytes as f64 / direction.delivered.bytes.max(1) as f64;
     frame.render_widget(Line::from(flow.name.as_deref().unwrap_or("without addresses")), name);
     frame.render_widget(Line::from(rate_text(delivered.bits_per_second)), rate);
-    frame.render_widget(Line::from(percent(Some(ratio))), share);
+    frame.render_widget(Line::from(format_percent(Some(ratio))), share);
     let length = (ratio.min(1.0) * f64::from(bar.width)).round() as usize;
     frame.render_widget(Line::from("█".repeat(length)).cyan(), bar);
 }

@@ -1,7 +1,7 @@
 //! The running links of this user, and their names.
 
 use anyhow::anyhow;
-use kumade_daemon::{ClaimError, ControlError, Registry, RuntimeDir, check_name};
+use kumade_daemon::{ControlError, NameLockError, Registry, RuntimeDir, check_name};
 use kumade_emulator::control::LinkProtocol;
 
 /// Default name of a link.
@@ -28,6 +28,6 @@ pub fn explained(error: ControlError) -> anyhow::Error {
 ///
 /// # Errors
 /// It may not.
-pub fn link_name(text: &str) -> Result<String, ClaimError> {
+pub fn link_name(text: &str) -> Result<String, NameLockError> {
     check_name(text).map(|()| text.to_owned())
 }

@@ -58,7 +58,7 @@ pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
 
 /// Prints a line for each interval of a running link, until it ends or a signal comes.
 fn show_lines(name: &str) -> anyhow::Result<()> {
-    let stop = signals::termination().context("cannot listen for Ctrl-C")?;
+    let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
     let mut last = None;
     while !stop.load(Ordering::Relaxed) {
         let recent = ask(name, &Request::Recent)?;
@@ -77,7 +77,7 @@ fn seen(name: &str) -> anyhow::Result<Seen> {
 }
 
 fn ask(name: &str, request: &Request) -> anyhow::Result<Document> {
-    match links().ask(name, request).map_err(explained)? {
+    match links().send_request(name, request).map_err(explained)? {
         Reply::Shown { document } => {
             serde_json::from_value(document).context("the running link belongs to another version of kumade")
         }

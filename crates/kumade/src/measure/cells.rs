@@ -83,7 +83,7 @@ pub fn loaded_round_trip(delay: &DelayReport, direction: Direction) -> Option<&D
 /// By how much a filled path delays, and its grade: `C (+122 ms)`.
 pub fn bufferbloat(found: &DirectionReport) -> String {
     let Some(load) = &found.load else { return "–".to_owned() };
-    match (load.grade(), load.added_delay_seconds) {
+    match (load.describe_grade(), load.added_delay_seconds) {
         (Some(grade), Some(added)) if added.value < 1e-3 => format!("{grade} (+ < 1 ms)"),
         (Some(grade), Some(added)) => format!("{grade} (+{})", Span::from_secs_f64(added.value)),
         _ => "unknown".to_owned(),

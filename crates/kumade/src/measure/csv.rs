@@ -37,7 +37,7 @@ const COLUMNS: &[Column] = &[
         bits(line.found()?.capacity.as_ref()?.shaper.map(|shaper| shaper.committed_rate.value))
     }),
     ("shaper_burst_bytes", |line| {
-        Some(Burst(line.found()?.capacity.as_ref()?.shaper?.burst_bytes).known()?.to_string())
+        Some(Burst(line.found()?.capacity.as_ref()?.shaper?.burst_bytes).known_bytes()?.to_string())
     }),
     ("round_trip_seconds", |line| number(line.delay()?.round_trip.as_ref()?.median_seconds.value)),
     ("loaded_round_trip_seconds", |line| {
@@ -50,7 +50,7 @@ const COLUMNS: &[Column] = &[
     ("fair_share_bits_per_second", |line| bits(line.found()?.fair_share_bits_per_second.map(|rate| rate.value))),
     ("goodput_bits_per_second", |line| bits(line.found()?.load.as_ref()?.goodput_bits_per_second)),
     ("added_delay_seconds", |line| number(line.found()?.load.as_ref()?.added_delay_seconds?.value)),
-    ("bufferbloat_grade", |line| line.found()?.load.as_ref()?.grade()),
+    ("bufferbloat_grade", |line| line.found()?.load.as_ref()?.describe_grade()),
     ("error", |line| line.report.error.as_ref().map(|error| error.kind.clone())),
 ];
 

@@ -63,7 +63,7 @@ const METRICS: &[Metric] = &[
     Metric {
         name: "shaper_burst_bytes",
         help: "Burst of the token bucket on the path",
-        of: |found| Some(Burst(found.capacity.as_ref()?.shaper?.burst_bytes).known()? as f64),
+        of: |found| Some(Burst(found.capacity.as_ref()?.shaper?.burst_bytes).known_bytes()? as f64),
     },
 ];
 

@@ -97,7 +97,7 @@ fn measured(shown: &Shown, measuring: &Measuring<'_>) -> anyhow::Result<(Report,
     let mut written = Ok(());
     let result = measuring(&mut |event| match shown.output {
         Output::Stream => {
-            if let Err(error) = print_line(&StreamLine::of(event)) {
+            if let Err(error) = print_line(&StreamLine::from_event(event)) {
                 written = Err(error);
             }
         }

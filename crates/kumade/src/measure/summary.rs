@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn what_one_flow_can_have_stands_beside_what_nobody_uses() {
         let [value, low, high] = [25, 24, 26].map(Rate::from_mbit);
-        let outcome = Outcome::refused("flows have queues of their own".to_owned());
+        let outcome = Outcome::without_value("flows have queues of their own".to_owned());
         let up = DirectionReport::new(Transport::Udp, 0, "primed", outcome, None, &Cost::default());
         let share = Some(Estimate { value, low, high, confidence: 0.95 });
         let report = Report {

@@ -37,7 +37,7 @@ fn bufferbloat(report: &Report) -> Option<String> {
         return Some(worst.to_string());
     }
     let grades: Vec<String> =
-        loads().filter_map(|(direction, load)| Some(format!("{} {direction}", load.grade()?))).collect();
+        loads().filter_map(|(direction, load)| Some(format!("{} {direction}", load.describe_grade()?))).collect();
     (!grades.is_empty()).then(|| grades.join(", "))
 }
 

@@ -4,17 +4,17 @@ use super::registry::{explained, tunnels};
 use crate::confinement::Confinement;
 use crate::descriptors::raise_descriptor_limit;
 use crate::output::note;
-use ::kumade_overlay_status::Latest;
+use ::kumade_overlay_status::LatestStatus;
 use anyhow::Context;
 use clap::Args;
 use kumade_daemon::{
-    ClaimError, ControlError, ControlServer, Exporter, NamedClaim, RuntimeDir, check_name, metrics_address, signals,
+    ClaimedName, ControlError, ControlServer, Exporter, NameLockError, RuntimeDir, check_name, metrics_address, signals,
 };
 use kumade_noise_session::PublicKey;
 use kumade_overlay_io::BondedStatus;
 use kumade_tunnel::control::{Reply, Request, TunnelProtocol};
 use kumade_tunnel::status::Status;
-use kumade_tunnel::{CarrierKind, End, Refusal, RelayStatus, Report, Tunnel, TunnelConfig, prometheus};
+use kumade_tunnel::{OuterTransport, Refusal, RelayStatus, Report, Tunnel, TunnelConfig, TunnelEnd, prometheus};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ pub struct Visibility {
 #[derive(Debug, Clone, Default)]
 struct Seen {
     is_connected: bool,
-    carrier: Option<CarrierKind>,
+    carrier: Option<OuterTransport>,
 }
 
 /// Maximum time until a signal or a change is noticed.
@@ -53,7 +53,7 @@ const MAX_NUMBER: u32 = 1000;
 /// # Errors
 /// Its name is taken, or the system refuses something.
 pub fn run(config: TunnelConfig, visibility: &Visibility) -> anyhow::Result<ExitCode> {
-    let stop = signals::termination().context("cannot listen for Ctrl-C")?;
+    let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
     let (end, names) = (config.end, config.peers.iter().map(|peer| name(&peer.key)).collect::<Vec<_>>());
     let what = what(&config);
     let (own_name, claim) = claim(visibility, &config)?;
@@ -66,8 +66,8 @@ pub fn run(config: TunnelConfig, visibility: &Visibility) -> anyhow::Result<Exit
     let tunnel = Tunnel::start(config, RuntimeDir::standard("kumade"))?;
     let _answering = answer(visibility, claim, &recorder.latest())?;
     match end {
-        End::Listen(address) => note!("{what}: waiting at {address}; Ctrl-C ends it"),
-        End::Connect(address) => note!("{what}: connecting to {address}; Ctrl-C ends it"),
+        TunnelEnd::Listen(address) => note!("{what}: waiting at {address}; Ctrl-C ends it"),
+        TunnelEnd::Connect(address) => note!("{what}: connecting to {address}; Ctrl-C ends it"),
     }
     if let Some(mut confinement) = confinement {
         confinement.calls();
@@ -77,7 +77,8 @@ pub fn run(config: TunnelConfig, visibility: &Visibility) -> anyhow::Result<Exit
     let mut last = (None, None);
     while !stop.load(Ordering::Relaxed) && tunnel.is_running() {
         // One that has ended says why when it is stopped.
-        let (Ok(packets), Ok(relayed), Ok(reports)) = (tunnel.packets(), tunnel.relayed(), tunnel.take_reports())
+        let (Ok(packets), Ok(relayed), Ok(reports)) =
+            (tunnel.packet_status(), tunnel.relay_status(), tunnel.take_reports())
         else {
             break;
         };
@@ -98,14 +99,14 @@ pub fn run(config: TunnelConfig, visibility: &Visibility) -> anyhow::Result<Exit
 /// Those that are bound.
 fn ports(config: &TunnelConfig, visibility: &Visibility) -> Vec<u16> {
     let own = match config.end {
-        End::Listen(address) => Some(address),
-        End::Connect(_) => None,
+        TunnelEnd::Listen(address) => Some(address),
+        TunnelEnd::Connect(_) => None,
     };
-    let forwards = config.relayed.forwards.iter().map(|forward| forward.listen);
+    let forwards = config.relayed_connections.forwards.iter().map(|forward| forward.listen);
     own.into_iter().chain(visibility.prometheus).chain(forwards).map(|address| address.port()).collect()
 }
 
-fn name_of_an_end(text: &str) -> Result<String, ClaimError> {
+fn name_of_an_end(text: &str) -> Result<String, NameLockError> {
     check_name(text).map(|()| text.to_owned())
 }
 
@@ -113,16 +114,16 @@ fn name_of_an_end(text: &str) -> Result<String, ClaimError> {
 fn claim(
     visibility: &Visibility,
     config: &TunnelConfig,
-) -> anyhow::Result<(String, Option<NamedClaim<TunnelProtocol>>)> {
+) -> anyhow::Result<(String, Option<ClaimedName<TunnelProtocol>>)> {
     if let Some(name) = &visibility.name {
-        let claim = tunnels().claim(name).map_err(explained)?;
+        let claim = tunnels().lock_name(name).map_err(explained)?;
         return Ok((name.clone(), Some(claim)));
     }
     let device = Some(config.device.as_str()).filter(|device| config.has_device() && check_name(device).is_ok());
     let first = device.unwrap_or("tunnel").to_owned();
     for number in 1..=MAX_NUMBER {
         let name = if number == 1 { first.clone() } else { format!("{first}-{number}") };
-        match tunnels().claim(&name) {
+        match tunnels().lock_name(&name) {
             Ok(claim) => return Ok((name, Some(claim))),
             Err(ControlError::Taken { .. }) => {}
             Err(error) => {
@@ -137,8 +138,8 @@ fn claim(
 /// Lets others ask for the status, and Prometheus fetch it, until the result is dropped.
 fn answer(
     visibility: &Visibility,
-    claim: Option<NamedClaim<TunnelProtocol>>,
-    status: &Latest<Status>,
+    claim: Option<ClaimedName<TunnelProtocol>>,
+    status: &LatestStatus<Status>,
 ) -> anyhow::Result<(Option<ControlServer>, Option<Exporter>)> {
     let asked = status.clone();
     let reply = move |request| match request {
@@ -146,8 +147,9 @@ fn answer(
     };
     let control = claim.map(|claim| claim.serve(reply)).transpose()?;
     let fetched = status.clone();
-    let exporter =
-        visibility.prometheus.map(|address| Exporter::start(address, move || prometheus::metrics(fetched.get())));
+    let exporter = visibility
+        .prometheus
+        .map(|address| Exporter::start(address, move || prometheus::encode_metrics(fetched.get())));
     let exporter = exporter.transpose()?;
     if let Some(exporter) = &exporter {
         note!("metrics: http://{}/metrics", exporter.address());
@@ -157,7 +159,7 @@ fn answer(
 
 /// What is carried, in few words.
 fn what(config: &TunnelConfig) -> String {
-    let forwards = config.relayed.forwards.iter().map(ToString::to_string);
+    let forwards = config.relayed_connections.forwards.iter().map(ToString::to_string);
     let device = config.has_device().then(|| config.device.clone());
     let what: Vec<_> = device.into_iter().chain(forwards).collect();
     if what.is_empty() { "TCP connections".into() } else { what.join(", ") }
@@ -194,7 +196,7 @@ fn say_changes(names: &[String], status: &BondedStatus, seen: &mut [Seen]) {
             seen.is_connected = now.is_connected;
             note!("{name}: {}", if now.is_connected { "connected" } else { "not connected" });
         }
-        if let Some(carrier) = now.carrier.filter(|carrier| seen.carrier != Some(*carrier)) {
+        if let Some(carrier) = now.outer_transport.filter(|carrier| seen.carrier != Some(*carrier)) {
             seen.carrier = Some(carrier);
             note!("{name}: over {}", carrier);
         }

@@ -30,7 +30,7 @@ const DEFAULT_NAME: &str = "kumade0";
 /// If no tunnel can be asked, or its answer is not understood.
 pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let name = args.name.clone().unwrap_or_else(default_name);
-    let Reply::Status { status } = tunnels().ask(&name, &Request::Status).map_err(explained)?;
+    let Reply::Status { status } = tunnels().send_request(&name, &Request::Status).map_err(explained)?;
     let text = if args.json { serde_json::to_string(&status)? } else { terminal::fitted(&status.to_string()) };
     writeln!(StandardOutput, "{text}")?;
     Ok(ExitCode::SUCCESS)
@@ -38,6 +38,6 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 
 /// That of the one that runs.
 fn default_name() -> String {
-    let mut running = tunnels().running();
+    let mut running = tunnels().running_names();
     if running.len() == 1 { running.remove(0) } else { DEFAULT_NAME.to_owned() }
 }

@@ -55,7 +55,7 @@ pub(crate) fn measurement(scenario: &Scenario, point: &Point, directions: Direct
             Transport::Single => TransportChoice::Fixed(kumade_probe_train::Transport::Single),
         },
         method: method(scenario, point),
-        connections: MeasurementPlan::CONNECTIONS,
+        connections: MeasurementPlan::DEFAULT_CONNECTIONS,
         budget: RequestedBudget::default(),
         capacity: scenario.full,
         idle_delay: scenario.full,
@@ -66,7 +66,7 @@ pub(crate) fn measurement(scenario: &Scenario, point: &Point, directions: Direct
 
 /// The estimator, adapted to the bottleneck's rate.
 fn method(scenario: &Scenario, point: &Point) -> MethodSettings {
-    point.method.fitted(scenario.bottleneck.rate_of(point.direction))
+    point.method.adapted_to_rate(scenario.bottleneck.rate_of(point.direction))
 }
 
 /// The pattern of the cross traffic; none where the kernel's TCP decides it. Each run has another phase and seed; the

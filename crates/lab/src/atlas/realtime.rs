@@ -119,7 +119,7 @@ fn spec(hop: &Hop, back: &LinkConfig) -> NetworkSpec {
 
 /// The report of a measurement that ended without one.
 fn nothing(transport: Transport, reason: String) -> DirectionReport {
-    DirectionReport::new(transport, 0, "primed", Outcome::refused(reason), None, &Cost::default())
+    DirectionReport::new(transport, 0, "primed", Outcome::without_value(reason), None, &Cost::default())
 }
 
 fn failed<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError {

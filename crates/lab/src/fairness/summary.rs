@@ -123,7 +123,7 @@ impl PointSummary {
         };
         let groups = first.groups.iter().enumerate().map(|(index, GroupShare { group, .. })| GroupSummary {
             group: group.clone(),
-            goodput_bits_per_second: Estimate::of_mean(&all(&|row| {
+            goodput_bits_per_second: Estimate::from_mean(&all(&|row| {
                 row.groups.get(index).map(|group| group.mean_goodput_bits_per_second)
             })),
         });
@@ -136,10 +136,10 @@ impl PointSummary {
             added_delay_seconds: first.added_delay_seconds,
             discipline: first.discipline.clone(),
             runs: rows.len() as u32,
-            jain_index: Estimate::of_mean(&all(&|row| row.jain_index)),
+            jain_index: Estimate::from_mean(&all(&|row| row.jain_index)),
             min_jain_index: range(&all(&|row| row.jain_index)).map(|(min, _)| min),
-            utilisation_ratio: Estimate::of_mean(&all(&|row| Some(row.utilisation_ratio))),
-            goodput_bits_per_second: Estimate::of_mean(&all(&|row| Some(row.goodput_bits_per_second))),
+            utilisation_ratio: Estimate::from_mean(&all(&|row| Some(row.utilisation_ratio))),
+            goodput_bits_per_second: Estimate::from_mean(&all(&|row| Some(row.goodput_bits_per_second))),
             groups: groups.collect(),
             queueing_median_seconds: mean(&all(&|row| row.queueing.map(|delays| delays.median_seconds))),
             queueing_p95_seconds: mean(&all(&|row| row.queueing.map(|delays| delays.p95_seconds))),

@@ -256,7 +256,7 @@ mod tests {
         let path = FastLinkPath { rate, mtu: 1500 };
         let row = |(found, run): (&Result<u64, u64>, u32)| {
             let point = FastLinkPoint { path, cross: Rate::ZERO, transport: crate::accuracy::Transport::Udp, run };
-            let refused = Outcome::refused("sender-limited: it sent 7.5 Gbit/s");
+            let refused = Outcome::without_value("sender-limited: it sent 7.5 Gbit/s");
             let report = DirectionReport::new(Transport::Udp, 0, "primed", refused, None, &Cost::default());
             let of = |mbit| Estimate { value: mbit, low: mbit - 100, high: mbit + 100, confidence: 0.95 };
             let report = match *found {

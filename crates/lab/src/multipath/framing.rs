@@ -1,6 +1,6 @@
 //! What headers take of a path.
 
-use kumade_multipath::MAX_LARGE_PACKET;
+use kumade_multipath::MAX_LARGE_PACKET_BYTES;
 
 /// The longest packet on a path, in bytes.
 pub(super) const PATH_MTU: u32 = 1500;
@@ -11,7 +11,7 @@ pub(super) const TCP_HEADER_BYTES: u32 = 52;
 /// may be merged, and is carried in such segments itself.
 pub(super) fn connection_overhead() -> u32 {
     let payload = PATH_MTU - TCP_HEADER_BYTES;
-    let segments = MAX_LARGE_PACKET as u32 / payload;
+    let segments = MAX_LARGE_PACKET_BYTES as u32 / payload;
     let record = segments * payload
         + TCP_HEADER_BYTES
         + kumade_noise_session::stream::PREFIX as u32

@@ -16,7 +16,9 @@ use kumade_net::clock;
 use kumade_netns_testbed::{Sites, ip};
 use kumade_noise_session::PresharedKey;
 use kumade_overlay_io::{BondedConfig, BondedPlane, BondedStatus};
-use kumade_tunnel::{Allowed, Carrier, ConnectionTuning, End, Peer, Relayed, Tunnel, TunnelConfig};
+use kumade_tunnel::{
+    Allowed, ConnectionTuning, PeerConfig, RelayedConfig, TransportMode, Tunnel, TunnelConfig, TunnelEnd,
+};
 use std::fmt::Write;
 use std::thread;
 use std::time::Duration;
@@ -81,7 +83,7 @@ impl<'a> Gateways<'a> {
     fn start_direct(&mut self, sides: &[Side], point: &MultipathPoint<'_>) -> anyhow::Result<()> {
         for side in sides {
             let config = read_config(&direct_config(*side, point), point.case.paths.len())?;
-            let directory = RuntimeDir::only(self.directory.path());
+            let directory = RuntimeDir::from_path(self.directory.path());
             let plane = side.gateway(self.sites).run(|| DirectPlane::start(&config, directory))??;
             self.direct.push((*side, plane));
         }
@@ -104,7 +106,7 @@ impl<'a> Gateways<'a> {
         let (carrier, control) = point.contender.plane.carrier().context("no carrier")?;
         // With `auto`, packets have the length that suits datagrams.
         self.overhead = match carrier {
-            Carrier::Auto(_) => OUTER_BYTES + kumade_dataplane::OVERHEAD,
+            TransportMode::Auto(_) => OUTER_BYTES + kumade_dataplane::OVERHEAD,
             _ => framing::connection_overhead(),
         };
         let tuning = point.contender.tuning.as_ref();
@@ -115,10 +117,11 @@ impl<'a> Gateways<'a> {
         for side in [Side::Right, Side::Left] {
             self.remove_route(side)?;
             let config = tunnel_config(side, carrier, control, tuning);
-            let directory = RuntimeDir::only(self.directory.path());
+            let directory = RuntimeDir::from_path(self.directory.path());
             self.tunnels.push(side.gateway(self.sites).run(|| Tunnel::start(config, directory))??);
         }
-        let packets = |tunnel: &Tunnel| tunnel.packets().ok().flatten().is_some_and(|status| is_connected(&status));
+        let packets =
+            |tunnel: &Tunnel| tunnel.packet_status().ok().flatten().is_some_and(|status| is_connected(&status));
         meet(|| self.tunnels.iter().all(packets))
     }
 
@@ -227,23 +230,23 @@ fn bonded_config(side: Side, point: &MultipathPoint<'_>) -> String {
 }
 
 /// The left side connects to the right one, over the first path.
-fn tunnel_config(side: Side, carrier: Carrier, control: &str, tuning: ConnectionTuning) -> TunnelConfig {
+fn tunnel_config(side: Side, carrier: TransportMode, control: &str, tuning: ConnectionTuning) -> TunnelConfig {
     let address = (Sites::gateway(0, Side::Right.number()), TUNNEL_PORT).into();
     let far = side.far();
     let network = |side: Side| format!("10.{}.0.0/24", side.number()).parse().expect("a network");
     let own = network(side);
     TunnelConfig {
-        end: if side == Side::Left { End::Connect(address) } else { End::Listen(address) },
-        carrier,
+        end: if side == Side::Left { TunnelEnd::Connect(address) } else { TunnelEnd::Listen(address) },
+        transport: carrier,
         device: "tunnel".into(),
         mtu: None,
         addresses: vec![format!("10.88.0.{}/24", side.number()).parse().expect("an address")],
         identity: side.key(),
         psk: PresharedKey::default(),
-        peers: vec![Peer { key: far.key().public(), networks: vec![network(far)] }],
+        peers: vec![PeerConfig { key: far.key().public(), networks: vec![network(far)] }],
         congestion_control: Some(control.to_owned()),
         tuning,
-        relayed: Relayed { allowed: vec![Allowed::network(own)], ..Relayed::default() },
+        relayed_connections: RelayedConfig { allowed: vec![Allowed::network(own)], ..RelayedConfig::default() },
     }
 }
 

@@ -1,5 +1,5 @@
 use super::peer::{FORWARDED_PORT, Peer};
-use kumade_tunnel::Carrier;
+use kumade_tunnel::TransportMode;
 use serde::Deserialize;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -88,13 +88,13 @@ impl Plane {
     }
 
     /// What carries the packets of a tunnel, and with which congestion control.
-    pub fn carrier(self) -> Option<(Carrier, &'static str)> {
-        let connections = Carrier::DEFAULT_CONNECTIONS;
-        let (rake, relay) = (Carrier::Rake(connections), Carrier::Relay(connections));
+    pub fn carrier(self) -> Option<(TransportMode, &'static str)> {
+        let connections = TransportMode::DEFAULT_CONNECTIONS;
+        let (rake, relay) = (TransportMode::Rake(connections), TransportMode::Relay(connections));
         match self {
-            Plane::TunnelAuto => Some((Carrier::Auto(connections), "cubic")),
-            Plane::TunnelTcp => Some((Carrier::Tcp, "cubic")),
-            Plane::TunnelTcpBbr => Some((Carrier::Tcp, "bbr")),
+            Plane::TunnelAuto => Some((TransportMode::Auto(connections), "cubic")),
+            Plane::TunnelTcp => Some((TransportMode::Tcp, "cubic")),
+            Plane::TunnelTcpBbr => Some((TransportMode::Tcp, "bbr")),
             Plane::TunnelRake => Some((rake, "cubic")),
             Plane::TunnelRakeBbr => Some((rake, "bbr")),
             Plane::TunnelRelay => Some((relay, "cubic")),

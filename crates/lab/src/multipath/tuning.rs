@@ -64,19 +64,19 @@ const UNBOUNDED_UNSENT: u32 = 256 << 10;
 impl Tuning {
     /// What is set on each connection.
     pub(crate) fn connections(&self) -> ConnectionTuning {
-        let mut tuning = ConnectionTuning { no_delay: !self.nagle, ..ConnectionTuning::default() };
+        let mut tuning = ConnectionTuning { has_no_delay: !self.nagle, ..ConnectionTuning::default() };
         for part in &self.without {
             match part {
                 Part::MinRto => tuning.rto.min = None,
                 Part::MaxRto => tuning.rto.max = None,
                 Part::OpenBound => {
-                    tuning.adaptation.bounds_open = false;
+                    tuning.tcp_over_tcp.limits_in_flight = false;
                     tuning.unsent_bytes = Some(UNBOUNDED_UNSENT);
                 }
-                Part::Aqm => tuning.aqm = false,
-                Part::SparseCopies => tuning.adaptation.sparse_twice = false,
-                Part::RepeatedData => tuning.adaptation.drops_repeated = false,
-                Part::StaleDatagrams => tuning.adaptation.drops_stale = false,
+                Part::Aqm => tuning.has_aqm = false,
+                Part::SparseCopies => tuning.tcp_over_tcp.duplicates_sparse_flows = false,
+                Part::RepeatedData => tuning.tcp_over_tcp.drops_retransmissions = false,
+                Part::StaleDatagrams => tuning.tcp_over_tcp.drops_stale_datagrams = false,
             }
         }
         if let Some(least) = self.min_rto {
@@ -85,7 +85,7 @@ impl Tuning {
         if self.max_rto.is_some() {
             tuning.rto.max = None;
         }
-        tuning.send_buffer = self.send_buffer.map(|bytes| bytes as u32);
+        tuning.send_buffer_bytes = self.send_buffer.map(|bytes| bytes as u32);
         tuning.unsent_bytes = self.unsent.map(|bytes| bytes as u32).or(tuning.unsent_bytes);
         tuning
     }
@@ -124,10 +124,13 @@ mod tests {
         let without = |part: &str| tuning(&format!("without = [\"{part}\"]")).connections();
         assert_eq!(without("min-rto"), ConnectionTuning { rto: RtoLimits { min: None, ..all.rto }, ..all });
         assert_eq!(without("max-rto"), ConnectionTuning { rto: RtoLimits { max: None, ..all.rto }, ..all });
-        assert_eq!(without("aqm"), ConnectionTuning { aqm: false, ..all });
-        assert!(!without("sparse-copies").adaptation.sparse_twice && !without("open-bound").adaptation.bounds_open);
-        assert!(!without("repeated-data").adaptation.drops_repeated);
-        assert!(!without("stale-datagrams").adaptation.drops_stale);
+        assert_eq!(without("aqm"), ConnectionTuning { has_aqm: false, ..all });
+        assert!(
+            !without("sparse-copies").tcp_over_tcp.duplicates_sparse_flows
+                && !without("open-bound").tcp_over_tcp.limits_in_flight
+        );
+        assert!(!without("repeated-data").tcp_over_tcp.drops_retransmissions);
+        assert!(!without("stale-datagrams").tcp_over_tcp.drops_stale_datagrams);
         assert_eq!(without("open-bound").unsent_bytes, Some(UNBOUNDED_UNSENT));
     }
 }

@@ -12,7 +12,7 @@ use super::testbed::{Attempt, MultipathTestbed};
 use super::virtual_tunnel::{self, MEETING};
 use crate::delays::{Delays, EchoDelays};
 use crate::error::RunError;
-use kumade_multipath::{PathChoice, ShareUnit};
+use kumade_multipath::{PathPolicy, ShareUnit};
 use kumade_sim::network::TcpConfig;
 use kumade_sim::sites::{Change, FlowConfig, FlowReport, PathModel, Sites, SitesConfig};
 use kumade_sim::tcp::RecoveryConfig;
@@ -77,10 +77,10 @@ fn plane(point: &MultipathPoint<'_>) -> anyhow::Result<kumade_sim::sites::Plane>
             let shares_back = (0..paths).map(|place| u32::from(place == 0)).collect();
             return Ok(kumade_sim::sites::Plane::Direct { shares, shares_back });
         }
-        Plane::Bonded => PathChoice::EarliestArrival,
-        Plane::BondedRatio => PathChoice::Ratio { shares, unit: ShareUnit::Packets },
-        Plane::BondedWeighted => PathChoice::Weighted,
-        Plane::BondedRedundant => PathChoice::Redundant,
+        Plane::Bonded => PathPolicy::EarliestArrival,
+        Plane::BondedRatio => PathPolicy::Ratio { shares, unit: ShareUnit::Packets },
+        Plane::BondedWeighted => PathPolicy::Weighted,
+        Plane::BondedRedundant => PathPolicy::Redundant,
     };
     Ok(kumade_sim::sites::Plane::Bonded { choice })
 }

@@ -8,7 +8,7 @@ use kumade_sim::network::TcpConfig;
 use kumade_sim::sites::TunnelModel;
 use kumade_sim::tcp::congestion::Control;
 use kumade_sim::tcp::{LossDetection, RecoveryConfig};
-use kumade_tunnel::Carrier;
+use kumade_tunnel::TransportMode;
 use kumade_units::Span;
 
 /// The connections of a point's tunnel; none where its plane has none.
@@ -17,13 +17,15 @@ pub(super) fn model(point: &MultipathPoint<'_>) -> anyhow::Result<Option<TunnelM
     let tuning = point.contender.tuning.as_ref();
     let connection = tuning.map(Tuning::connections).unwrap_or_default();
     anyhow::ensure!(
-        connection.send_buffer.is_none() && connection.no_delay,
+        connection.send_buffer_bytes.is_none() && connection.has_no_delay,
         "the simulator's TCP has neither a send buffer's limit nor the Nagle algorithm"
     );
     let connections = match carrier {
-        Carrier::Rake(connections) | Carrier::Relay(connections) => connections,
-        Carrier::Tcp => 1,
-        Carrier::Udp | Carrier::Auto(_) => anyhow::bail!("tunnels that use datagrams, too, are not simulated"),
+        TransportMode::Rake(connections) | TransportMode::Relay(connections) => connections,
+        TransportMode::Tcp => 1,
+        TransportMode::Udp | TransportMode::Auto(_) => {
+            anyhow::bail!("tunnels that use datagrams, too, are not simulated")
+        }
     };
     let usual = recovery(point.case.stack);
     let least = tuning.and_then(|tuning| tuning.min_rto).or(connection.rto.min);
@@ -37,8 +39,8 @@ pub(super) fn model(point: &MultipathPoint<'_>) -> anyhow::Result<Option<TunnelM
     Ok(Some(TunnelModel {
         connections,
         tcp: TcpConfig { recovery, ..TcpConfig::new(control) },
-        adaptation: connection.adaptation,
-        aqm: connection.aqm,
+        adaptation: connection.tcp_over_tcp,
+        aqm: connection.has_aqm,
         unsent_bytes: connection.unsent_bytes,
     }))
 }

@@ -66,7 +66,7 @@ impl<'a> Gateways<'a> {
         let config = read_config(&config_text(which, paths, self.experiment.idle), paths)?;
         let settings = config.sessions.as_ref().context("a configuration without sessions")?;
         let start = || -> anyhow::Result<Running> {
-            let plane = DirectPlane::start(&config, RuntimeDir::only(self.directory.path()))?;
+            let plane = DirectPlane::start(&config, RuntimeDir::from_path(self.directory.path()))?;
             let sessions = SessionPlane::start(&plane, settings, side(which).key(), vec![PresharedKey::default()])?;
             Ok(Running { sessions, plane })
         };

@@ -114,7 +114,7 @@ impl NatSessions {
 
     /// What gateways are told to allow.
     pub(super) fn limits(&self) -> NatConfig {
-        NatConfig { idle: self.idle, ..NatConfig::default() }
+        NatConfig { idle_timeout: self.idle, ..NatConfig::default() }
     }
 
     /// When packets of a flow are sent, counted from the first packet of all flows.

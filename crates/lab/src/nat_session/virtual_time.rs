@@ -7,7 +7,9 @@ use super::row::NatSessionRow;
 use super::scenario::{Gateway, NatPoint, NatSessions, PAYLOAD_BYTES, alias_on};
 use super::traffic::FlowTraffic;
 use kumade_gateway::direct::SessionPlane;
-use kumade_multipath::nat_session::{DividedRule, Life, NatAction, NatMessage, NatPeer, RestoredRule, SessionStatus};
+use kumade_multipath::nat_session::{
+    DividedRule, Incarnation, NatAction, NatMessage, NatPeer, RestoredRule, SessionStatus,
+};
 use kumade_packet::{Addresses, FlowKey};
 use kumade_units::{Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -37,9 +39,9 @@ enum Event {
     /// A message reaches that gateway by that path.
     Message(usize, usize, NatMessage),
     /// A gateway looks for flows that have begun.
-    Look(usize, Life),
+    Look(usize, Incarnation),
     /// A gateway reads its kernel's counters.
-    Read(usize, Life),
+    Read(usize, Incarnation),
     Kill(usize),
     Start(usize),
     /// Both have keys again.
@@ -49,7 +51,7 @@ enum Event {
 /// A gateway's process, and the rules in its kernel.
 struct Node {
     peer: NatPeer,
-    life: Life,
+    life: Incarnation,
     /// Packets divided of each flow.
     divided: BTreeMap<FlowKey, (DividedRule, u64)>,
     /// By flow as it arrives: as its host sent it, and packets.
@@ -163,14 +165,14 @@ impl<'a> World<'a> {
             }
             Event::Connected => {
                 self.have_keys = true;
-                self.nodes.iter_mut().flatten().for_each(|node| node.peer.connected(self.now));
+                self.nodes.iter_mut().flatten().for_each(|node| node.peer.peer_connected(self.now));
             }
         }
     }
 
     fn start(&mut self, place: usize) {
         self.serial += 1;
-        let life = Life::new(self.serial as u32).unwrap_or(Life::MIN);
+        let life = Incarnation::new(self.serial as u32).unwrap_or(Incarnation::MIN);
         let peer = NatPeer::new(self.experiment.limits(), life, self.now);
         let (divided, restored, noted) = Default::default();
         self.nodes[place] = Some(Node { peer, life, divided, restored, noted, turn: 0 });
@@ -179,33 +181,33 @@ impl<'a> World<'a> {
     }
 
     /// The node, if it is still that life.
-    fn alive(&mut self, place: usize, life: Life) -> Option<&mut Node> {
+    fn alive(&mut self, place: usize, life: Incarnation) -> Option<&mut Node> {
         self.nodes[place].as_mut().filter(|node| node.life == life)
     }
 
-    fn look(&mut self, place: usize, life: Life) {
+    fn look(&mut self, place: usize, life: Incarnation) {
         let (now, paths) = (self.now, self.experiment.paths.len());
         let Some(node) = self.alive(place, life) else { return };
         node.noted.retain(|_, until| *until > now);
         for flow in node.noted.keys() {
-            node.peer.seen(*flow, [rule(*flow, paths)], now);
+            node.peer.flow_seen(*flow, [rule(*flow, paths)], now);
         }
         self.act(place, None);
         self.schedule(now + SessionPlane::LOOK_INTERVAL, Event::Look(place, life));
     }
 
-    fn read(&mut self, place: usize, life: Life) {
+    fn read(&mut self, place: usize, life: Incarnation) {
         let now = self.now;
         let idle = self.experiment.idle;
         let Some(node) = self.alive(place, life) else { return };
         for (flow, (_, packets)) in &node.divided {
-            node.peer.used(flow, *packets, *packets * PAYLOAD_BYTES as u64, now);
+            node.peer.flow_used(flow, *packets, *packets * PAYLOAD_BYTES as u64, now);
         }
         for (arriving, (_, packets)) in &node.restored {
-            node.peer.arrived(arriving, *packets, *packets * PAYLOAD_BYTES as u64, now);
+            node.peer.packets_arrived(arriving, *packets, *packets * PAYLOAD_BYTES as u64, now);
         }
-        node.peer.counted(now);
-        let next = SessionPlane::next_read(idle, node.peer.next_idle(), now);
+        node.peer.counters_read(now);
+        let next = SessionPlane::next_read(idle, node.peer.next_idle_check(), now);
         self.act(place, None);
         self.schedule(next, Event::Read(place, life));
     }
@@ -302,13 +304,15 @@ impl Node {
                 self.noted.remove(&rule.flow);
                 self.divided.insert(rule.flow, (rule, 0));
             }
-            NatAction::Leave(rule) => drop(self.divided.remove(&rule.flow)),
+            NatAction::StopDividing(rule) => drop(self.divided.remove(&rule.flow)),
             NatAction::Restore { id, rule } => {
                 let RestoredRule { flow, .. } = rule;
-                self.restored.extend(rule.flows().map(|arriving| (arriving, (flow, 0))));
-                self.peer.restored(id, true);
+                self.restored.extend(rule.arriving_flows().map(|arriving| (arriving, (flow, 0))));
+                self.peer.rule_restored(id, true);
             }
-            NatAction::Forget(rule) => self.restored.retain(|arriving, _| rule.flows().all(|flow| flow != *arriving)),
+            NatAction::StopRestoring(rule) => {
+                self.restored.retain(|arriving, _| rule.arriving_flows().all(|flow| flow != *arriving))
+            }
             NatAction::Transmit { .. } | NatAction::Reconnect => {}
         }
     }

@@ -52,7 +52,7 @@ impl RateSchedule {
     }
 
     fn build(steps: &[(Span, Rate)], period: Option<Span>) -> Result<Self, ConfigError> {
-        let error = ConfigError::of("rate schedule");
+        let error = ConfigError::for_part("rate schedule");
         let times: Vec<_> = steps.iter().map(|(time, _)| *time).chain(period).collect();
         if steps.first().is_none_or(|(time, _)| *time != Span::ZERO) {
             let first = steps.first().map_or("missing".into(), |(time, _)| time.to_string());

@@ -49,7 +49,7 @@ const WORK_PER_BYTE: i128 = 8_000_000_000;
 
 impl TokenBucket {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        let error = ConfigError::of("token bucket");
+        let error = ConfigError::for_part("token bucket");
         if self.rate == Rate::ZERO {
             let remedy = "give a rate of at least 1 bit/s";
             return Err(error("rate", self.rate.to_string(), "which lets nothing pass once it is empty", remedy));

@@ -77,7 +77,7 @@ impl Wireless {
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        let error = ConfigError::of("wireless medium");
+        let error = ConfigError::for_part("wireless medium");
         if self.slowest > self.fastest || self.fastest >= VHT80_TWO_STREAMS.len() {
             let value = format!("{} to {}", self.slowest, self.fastest);
             return Err(error("range of schemes", value, "out of range", "give two of 0 to 9, the slower first"));

@@ -183,7 +183,7 @@ pub(super) fn check(heavy: &Heavy, preference: Preference) -> Result<(), ConfigE
 
 impl History {
     fn check(&self) -> Result<(), ConfigError> {
-        let error = ConfigError::of("history of a queue");
+        let error = ConfigError::for_part("history of a queue");
         for (name, value) in [("rec-int", self.rec_int), ("stat-int", self.stat_int), ("hist-len", self.hist_len)] {
             if value == 0 {
                 return Err(error(name, "0".into(), "which finds no flow", "give 1 or more"));

@@ -1,6 +1,6 @@
 //! Which connections have which least delay.
 
-use super::Member;
+use super::EcmpLink;
 use kumade_probe_train::{Segment, Train, TrainRecord};
 use kumade_units::Span;
 use rand::{RngExt, SeedableRng};
@@ -11,23 +11,23 @@ const FIRST_CONNECTIONS: usize = 24;
 const FIRST_ROUNDS: u32 = 2;
 const MAX_FIRST_ROUNDS: u32 = 6;
 /// It is busy if a smaller part of them has shown a least delay twice.
-const MIN_CONSISTENT: f64 = 0.6;
+const MIN_CONSISTENT_SHARE: f64 = 0.6;
 /// Where these differ, all are looked at, at least so often …
 const MIN_ROUNDS: u32 = 4;
 /// … and at most, until this part of them has shown a least delay twice.
 const MAX_ROUNDS: u32 = 16;
-const ENOUGH_CONSISTENT: f64 = 0.95;
+const SUFFICIENT_CONSISTENT_SHARE: f64 = 0.95;
 
 /// A connection has shown its least delay twice if these differ by no more.
-const MAX_DIFFERENCE: Span = Span::from_micros(50);
+const MAX_DELAY_DIFFERENCE: Span = Span::from_micros(50);
 /// Links less than this apart are not told from one.
-const MIN_GAP: Span = Span::from_micros(100);
+const MIN_DELAY_GAP: Span = Span::from_micros(100);
 /// A group has at least so many connections, …
-const MIN_GROUP: usize = 2;
+const MIN_GROUP_CONNECTIONS: usize = 2;
 /// … and this part of all whose delay is known.
 const MIN_GROUP_PART: f64 = 0.03;
 /// Groups alternate along the connections' numbers as by chance, but for so many standard deviations.
-const MAX_DEVIATIONS: f64 = 3.0;
+const MAX_STANDARD_DEVIATIONS: f64 = 3.0;
 
 /// Small packets are sent so far apart on average, and at random: traffic that keeps step with them would tell connections apart.
 const MEAN_INTERVAL: Span = Span::from_millis(3);
@@ -35,110 +35,113 @@ const PACKET_BYTES: u32 = 64;
 
 /// A search for links side by side: send [`train`](Self::train), then [`add`](Self::add) what became of it.
 #[derive(Debug)]
-pub(crate) struct Sounding {
+pub(crate) struct EcmpProbe {
     /// Connections in all.
     connections: usize,
     /// Of each that is looked at, the least delay in even and in odd rounds, beyond the least of each round.
-    floors: Vec<[Option<Span>; 2]>,
+    min_delays: Vec<[Option<Span>; 2]>,
     rounds: u32,
     random: Pcg64Mcg,
 }
 
 /// How a search goes on.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Sounded {
+pub(crate) enum EcmpProbeResult {
     /// It needs another train.
     Unfinished,
     /// The links found: two and more, the fastest first; or none.
-    Members(Vec<Member>),
+    Links(Vec<EcmpLink>),
 }
 
-impl Sounding {
+impl EcmpProbe {
     /// Of so many connections; `seed` draws the intervals.
     pub(crate) fn new(connections: u32, seed: u64) -> Self {
         let connections = connections as usize;
         let floors = vec![[None; 2]; connections.min(FIRST_CONNECTIONS)];
-        Sounding { connections, floors, rounds: 0, random: Pcg64Mcg::seed_from_u64(seed) }
+        EcmpProbe { connections, min_delays: floors, rounds: 0, random: Pcg64Mcg::seed_from_u64(seed) }
     }
 
     /// One small packet on each connection.
-    pub(crate) fn train(&mut self) -> Train {
+    pub(crate) fn next_train(&mut self) -> Train {
         let segment = |random: &mut Pcg64Mcg| {
             let interval = Span::from_secs_f64(MEAN_INTERVAL.as_secs_f64() * random.random_range(0.5..1.5));
             Segment { count: 1, interval, first_size: PACKET_BYTES, size_step: 0 }
         };
-        Train { segments: (0..self.floors.len()).map(|_| segment(&mut self.random)).collect() }
+        Train { segments: (0..self.min_delays.len()).map(|_| segment(&mut self.random)).collect() }
     }
 
     /// Takes in what became of the train.
-    pub(crate) fn add(&mut self, record: &TrainRecord) -> Sounded {
+    pub(crate) fn record_train(&mut self, record: &TrainRecord) -> EcmpProbeResult {
         let half = self.rounds as usize % 2;
         self.rounds += 1;
         let delay = |packet: &kumade_probe_train::PacketRecord| Some(packet.received? - packet.sent?);
         // The clocks drift from round to round.
-        let Some(least) = record.packets.iter().filter_map(delay).min() else { return Sounded::Members(Vec::new()) };
-        for (floors, packet) in self.floors.iter_mut().zip(&record.packets) {
+        let Some(least) = record.packets.iter().filter_map(delay).min() else {
+            return EcmpProbeResult::Links(Vec::new());
+        };
+        for (floors, packet) in self.min_delays.iter_mut().zip(&record.packets) {
             let beyond = delay(packet).map(|delay| delay - least);
             floors[half] = floors[half].into_iter().chain(beyond).min();
         }
-        self.judge()
+        self.detect_links()
     }
 
-    fn judge(&mut self) -> Sounded {
-        let is_first = self.floors.len() < self.connections && self.floors.len() == FIRST_CONNECTIONS;
-        let consistent = self.floors.iter().filter_map(consistent).count() as f64 / self.floors.len().max(1) as f64;
+    fn detect_links(&mut self) -> EcmpProbeResult {
+        let is_first = self.min_delays.len() < self.connections && self.min_delays.len() == FIRST_CONNECTIONS;
+        let consistent =
+            self.min_delays.iter().filter_map(consistent_delay).count() as f64 / self.min_delays.len().max(1) as f64;
         let (least, most, enough) = match is_first {
-            true => (FIRST_ROUNDS, MAX_FIRST_ROUNDS, MIN_CONSISTENT),
-            false => (MIN_ROUNDS, MAX_ROUNDS, ENOUGH_CONSISTENT),
+            true => (FIRST_ROUNDS, MAX_FIRST_ROUNDS, MIN_CONSISTENT_SHARE),
+            false => (MIN_ROUNDS, MAX_ROUNDS, SUFFICIENT_CONSISTENT_SHARE),
         };
-        let groups = groups(&self.floors);
+        let groups = group_by_delay(&self.min_delays);
         let is_clear = consistent >= enough || is_first && groups.len() > 1;
         if self.rounds % 2 == 1 || self.rounds < least || self.rounds < most && !is_clear {
-            return Sounded::Unfinished;
+            return EcmpProbeResult::Unfinished;
         }
         if is_first && groups.len() > 1 {
-            self.floors = vec![[None; 2]; self.connections];
+            self.min_delays = vec![[None; 2]; self.connections];
             self.rounds = 0;
-            return Sounded::Unfinished;
+            return EcmpProbeResult::Unfinished;
         }
-        let member = |group: &Group| {
+        let member = |group: &DelayGroup| {
             let takes_it = |number: usize| group.numbers.contains(&number);
-            Member { connections: (0..self.connections).map(takes_it).collect(), delay: group.delay }
+            EcmpLink { connections: (0..self.connections).map(takes_it).collect(), extra_delay: group.delay }
         };
-        Sounded::Members(if groups.len() < 2 { Vec::new() } else { groups.iter().map(member).collect() })
+        EcmpProbeResult::Links(if groups.len() < 2 { Vec::new() } else { groups.iter().map(member).collect() })
     }
 }
 
 /// Connections of one least delay.
 #[derive(Debug)]
-struct Group {
+struct DelayGroup {
     numbers: Vec<usize>,
     delay: Span,
 }
 
 /// The groups that connections fall into; none where they do not alternate as by chance.
-fn groups(floors: &[[Option<Span>; 2]]) -> Vec<Group> {
+fn group_by_delay(floors: &[[Option<Span>; 2]]) -> Vec<DelayGroup> {
     let known = floors.iter().enumerate();
     let mut known: Vec<(Span, usize)> =
-        known.filter_map(|(number, halves)| Some((consistent(halves)?, number))).collect();
+        known.filter_map(|(number, halves)| Some((consistent_delay(halves)?, number))).collect();
     known.sort_unstable();
-    let least = MIN_GROUP.max((known.len() as f64 * MIN_GROUP_PART).ceil() as usize);
-    let parts = known.chunk_by(|one, next| next.0 - one.0 < MIN_GAP).filter(|part| part.len() >= least);
-    let groups: Vec<Group> = parts
-        .map(|part| Group { numbers: part.iter().map(|(_, number)| *number).collect(), delay: part[0].0 })
+    let least = MIN_GROUP_CONNECTIONS.max((known.len() as f64 * MIN_GROUP_PART).ceil() as usize);
+    let parts = known.chunk_by(|one, next| next.0 - one.0 < MIN_DELAY_GAP).filter(|part| part.len() >= least);
+    let groups: Vec<DelayGroup> = parts
+        .map(|part| DelayGroup { numbers: part.iter().map(|(_, number)| *number).collect(), delay: part[0].0 })
         .collect();
-    if alternate(&groups) { groups } else { Vec::new() }
+    if groups_alternate(&groups) { groups } else { Vec::new() }
 }
 
 /// The least delay of a connection that has shown it twice.
-fn consistent(halves: &[Option<Span>; 2]) -> Option<Span> {
+fn consistent_delay(halves: &[Option<Span>; 2]) -> Option<Span> {
     let (one, other) = (halves[0]?, halves[1]?);
-    ((one - other).max(other - one) <= MAX_DIFFERENCE).then(|| one.min(other))
+    ((one - other).max(other - one) <= MAX_DELAY_DIFFERENCE).then(|| one.min(other))
 }
 
 /// Whether the fastest group and the others alternate along the connections' numbers as often as by chance (Wald and Wolfowitz: On
 /// a Test Whether Two Samples are from the Same Population, 1940): not so where a queue grows from packet to packet.
-fn alternate(groups: &[Group]) -> bool {
+fn groups_alternate(groups: &[DelayGroup]) -> bool {
     let Some((first, others)) = groups.split_first() else { return false };
     let mut order: Vec<(usize, bool)> = first.numbers.iter().map(|number| (*number, true)).collect();
     order.extend(others.iter().flat_map(|group| group.numbers.iter().map(|number| (*number, false))));
@@ -147,7 +150,7 @@ fn alternate(groups: &[Group]) -> bool {
     let (one, all) = (first.numbers.len() as f64, order.len() as f64);
     let expected = 1.0 + 2.0 * one * (all - one) / all;
     let variance = (expected - 1.0) * (expected - 2.0) / (all - 1.0).max(1.0);
-    !others.is_empty() && runs as f64 > (expected - MAX_DEVIATIONS * variance.max(0.0).sqrt()).max(2.0)
+    !others.is_empty() && runs as f64 > (expected - MAX_STANDARD_DEVIATIONS * variance.max(0.0).sqrt()).max(2.0)
 }
 
 #[cfg(test)]
@@ -157,10 +160,10 @@ mod tests {
     use kumade_units::Time;
 
     /// The links found where each connection's packet takes so long, given round and number.
-    fn found(delay: impl Fn(u32, usize) -> Span) -> Vec<Member> {
-        let mut sounding = Sounding::new(120, 1);
+    fn found(delay: impl Fn(u32, usize) -> Span) -> Vec<EcmpLink> {
+        let mut sounding = EcmpProbe::new(120, 1);
         for round in 0..100 {
-            let train = sounding.train();
+            let train = sounding.next_train();
             let packet = |(number, planned): (usize, kumade_probe_train::PlannedPacket)| {
                 let sent = Time::ZERO + Span::from_secs(i64::from(round)) + planned.offset;
                 PacketRecord {
@@ -171,7 +174,7 @@ mod tests {
                 }
             };
             let packets = train.packets().enumerate().map(packet).collect();
-            if let Sounded::Members(members) = sounding.add(&TrainRecord { packets }) {
+            if let EcmpProbeResult::Links(members) = sounding.record_train(&TrainRecord { packets }) {
                 return members;
             }
         }
@@ -193,7 +196,7 @@ mod tests {
         let members = found(|round, number| Span::from_micros(500 * link(number)) + waits(round, number));
         assert_eq!(members.len(), 3);
         for (place, member) in members.iter().enumerate() {
-            assert!(member.count() > 20, "{member:?}");
+            assert!(member.connection_count() > 20, "{member:?}");
             let of_link = |number: usize| link(number) == place as i64;
             assert!((0..120).filter(|number| member.connections[*number]).all(of_link));
         }

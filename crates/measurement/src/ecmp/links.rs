@@ -1,6 +1,6 @@
 //! The measurement of several links side by side, one after the other.
 
-use super::{Layout, Member};
+use super::{EcmpLink, EcmpTrainLayout};
 use crate::report::{DirectionReport, LoadBalancingReport};
 use kumade_probe_train::{Estimate, Train, TrainRecord};
 use kumade_units::{Rate, Span};
@@ -10,12 +10,12 @@ const MAX_LINKS: usize = 8;
 /// A link has at least so many connections: fewer carry no train that tells what is available.
 const MIN_CONNECTIONS: u32 = 6;
 /// Links of equal delays are taken for one: of more links, there may be such, …
-const MAX_TOLD_LINKS: usize = 4;
+const MAX_DISTINGUISHED_LINKS: usize = 4;
 /// … and where one has so many times the connections of the others on average: the probabilities of so many from a Poisson distribution of
 /// their mean, and of twice that, are then equal.
-const MAX_OF_OTHERS: f64 = 1.0 / std::f64::consts::LN_2;
+const MAX_RATIO_TO_OTHER_LINKS: f64 = 1.0 / std::f64::consts::LN_2;
 /// If the link of a larger part of all connections is not known, there may be one more link.
-const MAX_UNKNOWN: f64 = 0.1;
+const MAX_UNKNOWN_SHARE: f64 = 0.1;
 /// A longer train takes the packets of more connections than this, and more segments than a train may have.
 const MAX_CONNECTIONS: u32 = 25;
 
@@ -24,93 +24,95 @@ pub(crate) const TOO_FEW_CONNECTIONS: &str = "flows take one of several links si
 
 /// The links, and what was measured of them so far.
 #[derive(Debug)]
-pub(crate) struct Balanced {
-    members: Vec<Member>,
+pub(crate) struct EcmpLinks {
+    links: Vec<EcmpLink>,
     reports: Vec<DirectionReport>,
     /// The least difference between receive and send stamps on the link that is being measured.
-    least_delay: Option<Span>,
+    min_delay: Option<Span>,
     /// How often the transport had been replaced when the links were found: other connections may take others.
     replacements: u32,
 }
 
-impl Balanced {
+impl EcmpLinks {
     /// None where there are not several.
-    pub(crate) fn new(members: Vec<Member>, replacements: u32) -> Option<Self> {
-        let balanced = Balanced { members, reports: Vec::new(), least_delay: None, replacements };
-        (balanced.members.len() > 1).then_some(balanced)
+    pub(crate) fn new(members: Vec<EcmpLink>, replacements: u32) -> Option<Self> {
+        let balanced = EcmpLinks { links: members, reports: Vec::new(), min_delay: None, replacements };
+        (balanced.links.len() > 1).then_some(balanced)
     }
 
-    pub(crate) fn links(&self) -> u32 {
-        self.members.len() as u32
+    pub(crate) fn link_count(&self) -> u32 {
+        self.links.len() as u32
     }
 
     /// Why the links are not measured; none if they can be.
-    pub(crate) fn unmeasurable(&self) -> Option<String> {
-        let links = self.members.len();
+    pub(crate) fn unmeasurable_reason(&self) -> Option<String> {
+        let links = self.links.len();
         if links > MAX_LINKS {
             return Some(format!(
                 "flows take one of {links} links side by side (load balancing), too many to measure each: what one flow can \
                  have depends on the link it takes"
             ));
         }
-        let known: u32 = self.members.iter().map(Member::count).sum();
-        let all = self.members.first().map_or(0, |member| member.connections.len());
-        if f64::from(known) < (1.0 - MAX_UNKNOWN) * all as f64 {
+        let known: u32 = self.links.iter().map(EcmpLink::connection_count).sum();
+        let all = self.links.first().map_or(0, |member| member.connections.len());
+        if f64::from(known) < (1.0 - MAX_UNKNOWN_SHARE) * all as f64 {
             let reason = "flows take one of several links side by side (load balancing), which are too busy to tell which one \
                 each connection takes";
             return Some(reason.to_owned());
         }
-        let is_too_few = self.members.iter().any(|member| member.count() < MIN_CONNECTIONS);
+        let is_too_few = self.links.iter().any(|member| member.connection_count() < MIN_CONNECTIONS);
         is_too_few.then(|| TOO_FEW_CONNECTIONS.to_owned())
     }
 
     /// The connections of the link that is being measured, as far as they serve longer trains.
     pub(crate) fn connections(&self) -> u32 {
-        self.member().map_or(0, |member| member.count().min(MAX_CONNECTIONS))
+        self.current_link().map_or(0, |member| member.connection_count().min(MAX_CONNECTIONS))
     }
 
     /// All connections of the link that is being measured.
-    pub(crate) fn members_connections(&self) -> u32 {
-        self.member().map_or(0, Member::count)
+    pub(crate) fn measured_connections(&self) -> u32 {
+        self.current_link().map_or(0, EcmpLink::connection_count)
     }
 
     /// A train for the link that is being measured; none where its connections may not carry it.
-    pub(crate) fn layout(&self, train: &Train) -> Option<Layout> {
-        Layout::new(train, self.member()?)
+    pub(crate) fn lay_out_train(&self, train: &Train) -> Option<EcmpTrainLayout> {
+        EcmpTrainLayout::new(train, self.current_link()?)
     }
 
     /// Takes in what became of a train for that link.
-    pub(crate) fn learn(&mut self, record: &TrainRecord) {
+    pub(crate) fn record_delay(&mut self, record: &TrainRecord) {
         let delays = record.packets.iter().filter_map(|packet| Some(packet.received? - packet.sent?));
-        self.least_delay = self.least_delay.into_iter().chain(delays).min();
+        self.min_delay = self.min_delay.into_iter().chain(delays).min();
     }
 
-    pub(crate) fn least_delay(&self) -> Option<Span> {
-        self.least_delay
+    pub(crate) fn min_delay(&self) -> Option<Span> {
+        self.min_delay
     }
 
     /// Takes in the result on that link. Returns whether the next one is to be measured: not after one without a value.
-    pub(crate) fn add(&mut self, report: DirectionReport) -> bool {
+    pub(crate) fn add_link_report(&mut self, report: DirectionReport) -> bool {
         let has_value = report.available_bits_per_second.is_some();
         self.reports.push(report);
-        self.least_delay = None;
-        has_value && self.reports.len() < self.members.len()
+        self.min_delay = None;
+        has_value && self.reports.len() < self.links.len()
     }
 
     /// All results as one; none before the first. `replacements` is how often the transport has been replaced by now.
-    pub(crate) fn report(self, replacements: u32) -> Option<DirectionReport> {
+    pub(crate) fn combined_report(self, replacements: u32) -> Option<DirectionReport> {
         let values: Option<Vec<Estimate<Rate>>> =
             self.reports.iter().map(|report| report.available_bits_per_second).collect();
-        let values = values.filter(|values| values.len() == self.members.len() && replacements == self.replacements);
+        let values = values.filter(|values| values.len() == self.links.len() && replacements == self.replacements);
         let links = LoadBalancingReport {
-            delays_seconds: self.members.iter().map(|member| member.delay.as_secs_f64()).collect(),
-            many_flows_bits_per_second: values.as_deref().and_then(|links| of_many_flows(links, self.may_hide_links())),
+            delays_seconds: self.links.iter().map(|member| member.extra_delay.as_secs_f64()).collect(),
+            many_flows_bits_per_second: values
+                .as_deref()
+                .and_then(|links| many_flows_estimate(links, self.may_hide_links())),
         };
-        let count = self.members.len();
+        let count = self.links.len();
         let mut reports = self.reports.into_iter();
         let first = reports.next()?;
-        let mut all = reports.fold(first, add);
-        all.available_bits_per_second = values.as_deref().and_then(of_one_flow);
+        let mut all = reports.fold(first, combine_reports);
+        all.available_bits_per_second = values.as_deref().and_then(one_flow_estimate);
         all.load_balancing = Some(links);
         if all.available_bits_per_second.is_none() {
             let reason = match all.reason {
@@ -129,19 +131,19 @@ impl Balanced {
 
     /// Whether one of the links may be two, so that there are more than are known.
     fn may_hide_links(&self) -> bool {
-        let known: u32 = self.members.iter().map(Member::count).sum();
-        let others = f64::from(self.links().saturating_sub(1).max(1));
-        let is_large = |count: u32| f64::from(count) > MAX_OF_OTHERS * f64::from(known - count) / others;
-        self.members.len() > MAX_TOLD_LINKS || self.members.iter().map(Member::count).any(is_large)
+        let known: u32 = self.links.iter().map(EcmpLink::connection_count).sum();
+        let others = f64::from(self.link_count().saturating_sub(1).max(1));
+        let is_large = |count: u32| f64::from(count) > MAX_RATIO_TO_OTHER_LINKS * f64::from(known - count) / others;
+        self.links.len() > MAX_DISTINGUISHED_LINKS || self.links.iter().map(EcmpLink::connection_count).any(is_large)
     }
 
-    fn member(&self) -> Option<&Member> {
-        self.members.get(self.reports.len())
+    fn current_link(&self) -> Option<&EcmpLink> {
+        self.links.get(self.reports.len())
     }
 }
 
 /// The mean of the links, and all that their intervals hold possible.
-fn of_one_flow(links: &[Estimate<Rate>]) -> Option<Estimate<Rate>> {
+fn one_flow_estimate(links: &[Estimate<Rate>]) -> Option<Estimate<Rate>> {
     let mean = links.iter().map(|link| link.value.as_f64()).sum::<f64>() / links.len() as f64;
     let (low, high) = (links.iter().map(|link| link.low).min()?, links.iter().map(|link| link.high).max()?);
     let confidence = links.iter().map(|link| link.confidence).fold(1.0, f64::min);
@@ -149,7 +151,7 @@ fn of_one_flow(links: &[Estimate<Rate>]) -> Option<Estimate<Rate>> {
 }
 
 /// The sum over the links; there may be one more than is known.
-fn of_many_flows(links: &[Estimate<Rate>], may_hide: bool) -> Option<Estimate<Rate>> {
+fn many_flows_estimate(links: &[Estimate<Rate>], may_hide: bool) -> Option<Estimate<Rate>> {
     let sum = |of: fn(&Estimate<Rate>) -> Rate| Rate::from_f64(links.iter().map(|link| of(link).as_f64()).sum());
     let confidence = links.iter().map(|link| link.confidence).fold(1.0, f64::min);
     let hidden = links.iter().map(|link| link.high).max().filter(|_| may_hide).unwrap_or_default();
@@ -158,7 +160,7 @@ fn of_many_flows(links: &[Estimate<Rate>], may_hide: bool) -> Option<Estimate<Ra
 }
 
 /// A result and that of the next link: what they cost, and why there is no value.
-fn add(mut all: DirectionReport, next: DirectionReport) -> DirectionReport {
+fn combine_reports(mut all: DirectionReport, next: DirectionReport) -> DirectionReport {
     all.packets_sent += next.packets_sent;
     all.bytes_sent += next.bytes_sent;
     all.duration_seconds += next.duration_seconds;
@@ -188,21 +190,21 @@ mod tests {
             Estimate { value, low, high, confidence: 0.95 }
         };
         let links = [link(20), link(40)];
-        let one = of_one_flow(&links).unwrap();
+        let one = one_flow_estimate(&links).unwrap();
         assert_eq!([one.low, one.value, one.high], [19, 30, 41].map(Rate::from_mbit));
         for (may_hide, high) in [(false, 62), (true, 103)] {
-            let many = of_many_flows(&links, may_hide).unwrap();
+            let many = many_flows_estimate(&links, may_hide).unwrap();
             assert_eq!([many.low, many.value, many.high], [58, 60, high].map(Rate::from_mbit));
         }
-        assert_eq!(of_one_flow(&[]), None);
+        assert_eq!(one_flow_estimate(&[]), None);
     }
 
     /// Of eight links, two had the same delay, and the sum over the seven that were known was said to be what many flows have: 15 % less.
     #[test]
     fn links_of_one_delay_may_hide_among_many_and_behind_one_that_many_connections_take() {
         let hides = |counts: &[usize]| {
-            let member = |count: &usize| Member { connections: vec![true; *count], delay: Span::ZERO };
-            Balanced::new(counts.iter().map(member).collect(), 0).unwrap().may_hide_links()
+            let member = |count: &usize| EcmpLink { connections: vec![true; *count], extra_delay: Span::ZERO };
+            EcmpLinks::new(counts.iter().map(member).collect(), 0).unwrap().may_hide_links()
         };
         assert!(hides(&[16, 14, 31, 15, 13, 16, 15]) && hides(&[80, 40]));
         assert!(hides(&[20, 24, 22, 26, 28]) && !hides(&[30, 27, 33, 30]) && !hides(&[65, 55]));

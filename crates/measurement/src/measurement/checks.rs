@@ -2,39 +2,34 @@
 
 use super::Measurement;
 use super::phase::{
-    AvailablePhase, FoundCapacity, FullnessPhase, Judged, LongTrainsPhase, Phase, ServiceOrderPhase, SustainedPhase,
-    UtilizationPhase,
+    AvailablePhase, CapacityResult, FlowQueueingPhase, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase,
+    UtilizationPhase, VaryingLinkPhase,
 };
+use crate::aggregation::AggregationCycle;
+use crate::ecmp::EcmpLinks;
+use crate::flow_queueing_test::{FlowQueueingTrain, ServiceOrder, ServiceOrderResult};
 use crate::jitter;
-use crate::long_trains;
-use crate::members::Balanced;
+use crate::policing;
 use crate::series::Cost;
-use crate::service_cycle::Cycle;
-use crate::service_order::{OrderSoFar, OrderTrain, ServiceOrder};
 use crate::step::{Purpose, Step};
-use crate::sustained;
 use crate::utilization;
+use crate::varying_link;
 use kumade_estimate::{
-    Capacity, LongTrains, Outcome, RequestedBudget, Sustained, SustainedProbe, UtilizationConfig, UtilizationProbe,
+    Capacity, LongTrains, Outcome, PolicingProbe, PolicingResult, RequestedBudget, UtilizationConfig, UtilizationProbe,
 };
 use kumade_probe_train::{Estimate, Transport};
 use kumade_units::{Rate, Span, Time};
 
 impl Measurement {
     /// Looks at whether the rate lasts, in a full measurement by a method that claims to know token buckets; none otherwise.
-    pub(super) fn sustained_probe(
-        &self,
-        phase: &AvailablePhase,
-        outcome: &Outcome,
-        now: Time,
-    ) -> Option<SustainedProbe> {
+    pub(super) fn policing_probe(&self, phase: &AvailablePhase, outcome: &Outcome, now: Time) -> Option<PolicingProbe> {
         let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
-        sustained::probe(&found.capacity, outcome, &self.plan, &self.limits(phase, found, now))
+        policing::plan_probe(&found.capacity, outcome, &self.plan, &self.policing_limits(phase, found, now))
     }
 
     /// What longer trains are subject to, after what was spent on this capacity and this phase.
-    fn limits(&self, phase: &AvailablePhase, found: &FoundCapacity, now: Time) -> sustained::Limits {
-        let connections = match (&self.balanced, self.transport.kind()) {
+    fn policing_limits(&self, phase: &AvailablePhase, found: &CapacityResult, now: Time) -> policing::PolicingLimits {
+        let connections = match (&self.ecmp_links, self.transport.kind()) {
             (Some(balanced), _) => Some(balanced.connections()),
             (None, Transport::Udp) => None,
             (None, _) => Some(self.transport.connections()),
@@ -45,14 +40,14 @@ impl Measurement {
             ..Cost::default()
         };
         // Packets on other links may have been faster.
-        let least_delay = match &self.balanced {
-            Some(balanced) => balanced.least_delay(),
-            None => self.delays.least(phase.series.direction()),
+        let least_delay = match &self.ecmp_links {
+            Some(balanced) => balanced.min_delay(),
+            None => self.delays.min_delay(phase.series.direction()),
         };
         let max_packet = self.transport.max_ethernet_packet();
-        let cycle = phase.series.service_cycle();
+        let cycle = phase.series.aggregation();
         let (is_batched, is_catching_up) = (cycle.is_batched(), cycle.is_catching_up());
-        sustained::Limits {
+        policing::PolicingLimits {
             max_packet,
             connections,
             spent,
@@ -61,15 +56,15 @@ impl Measurement {
             is_catching_up,
             idle_variation: self.variation_without_queues(phase, connections),
             is_lossy: false,
-            has_lost: phase.series.has_lost(),
+            has_lost: phase.series.has_lost_packets(),
         }
     }
 
     /// By so much delays vary without queues, where packets of trains catch up with those before; none over connections, which
     /// seem to be served as they are sent where delays vary so, though they may be served in turn: a train meets others' queues then.
     fn variation_without_queues(&self, phase: &AvailablePhase, connections: Option<u32>) -> Span {
-        let (cycle, direction) = (phase.series.service_cycle(), phase.series.direction());
-        let is_of_packets = jitter::is_of_packets(self.delays.idle_change(direction), cycle.arrived());
+        let (cycle, direction) = (phase.series.aggregation(), phase.series.direction());
+        let is_of_packets = jitter::is_explained_by_packets(self.delays.idle_change(direction), cycle.arrival_rate());
         let variation = self.delays.idle_variation(direction);
         variation.filter(|_| cycle.is_catching_up() && connections.is_none() && is_of_packets).unwrap_or_default()
     }
@@ -82,11 +77,11 @@ impl Measurement {
         now: Time,
     ) -> Option<(Estimate<Rate>, UtilizationProbe)> {
         let capacity = &phase.capacity.as_ref()?.capacity;
-        let (link, time) = utilization::needed_before_long_train(capacity, outcome)?;
-        Some((link, self.probe_of_utilization(phase, link.value, time, now)?))
+        let (link, time) = utilization::needed_probe_before_long_train(capacity, outcome)?;
+        Some((link, self.new_utilization_probe(phase, link.value, time, now)?))
     }
 
-    pub(super) fn fullness(&mut self, mut phase: Box<FullnessPhase>, now: Time) -> (Phase, Option<Step>) {
+    pub(super) fn next_fullness(&mut self, mut phase: Box<FullnessPhase>, now: Time) -> (Phase, Option<Step>) {
         if self.renew_connections(now) {
             return (Phase::Fullness(phase), None);
         }
@@ -97,50 +92,56 @@ impl Measurement {
                 (Phase::Fullness(phase), Some(step))
             }
             kumade_estimate::Step::Done(Some(found)) if utilization::is_full(&found) => {
-                let SustainedPhase { available, outcome, .. } = phase.next;
-                let outcome = utilization::judge(&found, &phase.link, false, outcome, None);
+                let PolicingPhase { available, outcome, .. } = phase.next;
+                let outcome = utilization::interpret_utilization(&found, &phase.link, false, outcome, None);
                 (self.end_direction(available, outcome, None, now), None)
             }
             kumade_estimate::Step::Done(_) => (Phase::Sustained(Box::new(phase.next)), None),
         }
     }
 
-    pub(super) fn sustained(&mut self, mut phase: Box<SustainedPhase>, now: Time) -> (Phase, Option<Step>) {
+    pub(super) fn next_policing(&mut self, mut phase: Box<PolicingPhase>, now: Time) -> (Phase, Option<Step>) {
         if phase.probe.sends_more() && self.renew_connections(now) {
             return (Phase::Sustained(phase), None);
         }
-        if let Some(connections) = phase.probe.connections_mut().filter(|_| self.balanced.is_none()) {
+        if let Some(connections) = phase.probe.connections_mut().filter(|_| self.ecmp_links.is_none()) {
             *connections = self.transport.opened_connections();
         }
         // No train leaves before connections have recovered.
-        let earliest = now + phase.available.series.wait(self.recovery, now);
+        let earliest = now + phase.available.series.time_until_gap(self.recovery_time, now);
         match phase.probe.next(earliest) {
-            kumade_estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
+            kumade_estimate::Step::Send { train, .. } if self.exceeds_connections(&train) => {
                 (self.end_direction(phase.available, phase.outcome, None, now), None)
             }
             kumade_estimate::Step::Send { wait, train } => {
                 let so_far = phase.outcome.available.map(|estimate| estimate.value);
-                let step = self.send_next(&phase.available.series, Purpose::SustainedRate, wait, train, so_far, now);
+                let step = self.send_next(&phase.available.series, Purpose::Policing, wait, train, so_far, now);
                 (Phase::Sustained(phase), Some(step))
             }
-            kumade_estimate::Step::Done(found) => (self.end_sustained(*phase, found, now), None),
+            kumade_estimate::Step::Done(found) => (self.end_policing(*phase, found, now), None),
         }
     }
 
     /// Tries whether what was found beside the method's own trains lasts, where it is to and the budget allows it; else reports the direction.
-    fn tried_or_reported(
+    fn policing_or_report(
         &mut self,
         available: AvailablePhase,
-        judged: Judged,
-        sustained: Option<Sustained>,
+        judged: InterpretedOutcome,
+        sustained: Option<PolicingResult>,
         is_to_last: bool,
         now: Time,
     ) -> Phase {
         let outcome = judged.outcome.clone();
-        match self.sustained_probe(&available, &outcome, now).filter(|_| is_to_last) {
+        match self.policing_probe(&available, &outcome, now).filter(|_| is_to_last) {
             Some(probe) => {
                 let (judged, earlier) = (Some(judged), sustained);
-                Phase::Sustained(Box::new(SustainedPhase { available, outcome, probe, judged, earlier }))
+                Phase::Sustained(Box::new(PolicingPhase {
+                    available,
+                    outcome,
+                    probe,
+                    interpreted: judged,
+                    earlier_policing: earlier,
+                }))
             }
             None => self.report_direction(available, judged, sustained.as_ref(), now),
         }
@@ -148,44 +149,51 @@ impl Measurement {
 
     /// Tries whether as much passes as sparse packets found idle where trains lose packets; reports the direction without it where the
     /// budget does not allow that.
-    fn tried_despite_losses(
+    fn policing_despite_losses(
         &mut self,
         available: AvailablePhase,
-        judged: Judged,
+        judged: InterpretedOutcome,
         outcome: Outcome,
-        sustained: Option<Sustained>,
+        sustained: Option<PolicingResult>,
         now: Time,
     ) -> Phase {
         let found = available.capacity.as_ref();
-        let limits = found.map(|found| sustained::Limits { is_lossy: true, ..self.limits(&available, found, now) });
+        let limits = found
+            .map(|found| policing::PolicingLimits { is_lossy: true, ..self.policing_limits(&available, found, now) });
         let probe = found
             .zip(limits)
-            .and_then(|(found, limits)| sustained::probe(&found.capacity, &outcome, &self.plan, &limits));
+            .and_then(|(found, limits)| policing::plan_probe(&found.capacity, &outcome, &self.plan, &limits));
         match probe {
             Some(probe) => {
                 let (judged, earlier) = (Some(judged), sustained);
-                Phase::Sustained(Box::new(SustainedPhase { available, outcome, probe, judged, earlier }))
+                Phase::Sustained(Box::new(PolicingPhase {
+                    available,
+                    outcome,
+                    probe,
+                    interpreted: judged,
+                    earlier_policing: earlier,
+                }))
             }
             None => self.report_direction(available, judged, sustained.as_ref(), now),
         }
     }
 
     /// What follows a train that tried whether a rate lasts.
-    fn end_sustained(&mut self, phase: SustainedPhase, found: Sustained, now: Time) -> Phase {
-        let SustainedPhase { available, outcome, judged, earlier, .. } = phase;
+    fn end_policing(&mut self, phase: PolicingPhase, found: PolicingResult, now: Time) -> Phase {
+        let PolicingPhase { available, outcome, interpreted: judged, earlier_policing: earlier, .. } = phase;
         match judged {
             Some(judged) if judged.outcome.available.is_none() => {
-                let passed = utilization::passed(&found, outcome);
+                let passed = utilization::outcome_of_passed_rate(&found, outcome);
                 let shown = if passed.is_some() { Some(&found) } else { earlier.as_ref() };
                 let outcome = passed.unwrap_or_else(|| judged.outcome.clone());
-                self.report_direction(available, Judged { outcome, ..judged }, shown, now)
+                self.report_direction(available, InterpretedOutcome { outcome, ..judged }, shown, now)
             }
             Some(judged) => {
-                let judged = Judged { outcome: sustained::judge_mean(&found, outcome), ..judged };
+                let judged = InterpretedOutcome { outcome: policing::interpret_mean_rate(&found, outcome), ..judged };
                 self.report_direction(available, judged, Some(&found), now)
             }
             None => {
-                let outcome = sustained::judge(&found, outcome);
+                let outcome = policing::interpret_policing(&found, outcome);
                 self.end_direction(available, outcome, Some(found), now)
             }
         }
@@ -197,20 +205,26 @@ impl Measurement {
         &mut self,
         phase: AvailablePhase,
         outcome: Outcome,
-        sustained: Option<Sustained>,
+        sustained: Option<PolicingResult>,
         now: Time,
     ) -> Phase {
-        let judged = self.known().judge(&phase, outcome.clone(), sustained.as_ref());
-        if let Some(train) = self.order_train(&phase, &judged, now) {
-            let (available, order) = (phase, OrderSoFar::default());
-            return Phase::ServiceOrder(Box::new(ServiceOrderPhase { available, outcome, sustained, train, order }));
+        let judged = self.context().interpret_outcome(&phase, outcome.clone(), sustained.as_ref());
+        if let Some(train) = self.flow_queueing_train(&phase, &judged, now) {
+            let (available, order) = (phase, ServiceOrderResult::default());
+            return Phase::ServiceOrder(Box::new(FlowQueueingPhase {
+                available,
+                outcome,
+                sustained,
+                train,
+                order_so_far: order,
+            }));
         }
-        if let Some((cycle, probe)) = self.long_trains_probe(&phase, &judged, now) {
-            return Phase::LongTrains(Box::new(LongTrainsPhase { available: phase, sustained, judged, cycle, probe }));
+        if let Some((cycle, probe)) = self.varying_link_probe(&phase, &judged, now) {
+            return Phase::LongTrains(Box::new(VaryingLinkPhase { available: phase, sustained, judged, cycle, probe }));
         }
         let probe = match &sustained {
-            Some(Sustained::Limited(limiter))
-                if sustained::has_bucket(limiter) || !utilization::may_tell_of_losses(&judged.outcome) =>
+            Some(PolicingResult::Limited(limiter))
+                if policing::has_bucket(limiter) || !utilization::may_explain_losses(&judged.outcome) =>
             {
                 None
             }
@@ -226,68 +240,81 @@ impl Measurement {
 
     /// In a full measurement of one link by a method that is not bound to its own trains, where these leave open whether connections are
     /// served in turn; none otherwise.
-    fn order_train(&self, phase: &AvailablePhase, judged: &Judged, now: Time) -> Option<OrderTrain> {
-        let found =
-            phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket() && judged.is_order_open)?;
+    fn flow_queueing_train(
+        &self,
+        phase: &AvailablePhase,
+        judged: &InterpretedOutcome,
+        now: Time,
+    ) -> Option<FlowQueueingTrain> {
+        let found = phase
+            .capacity
+            .as_ref()
+            .filter(|_| self.plan.method.handles_token_bucket() && judged.is_flow_queueing_undecided)?;
         let Capacity { bottleneck, fastest_burst, .. } = &found.capacity;
-        let arrived = phase.series.service_cycle().arrived();
+        let arrived = phase.series.aggregation().arrival_rate();
         let rates = [bottleneck.map(|link| link.value), *fastest_burst, judged.outcome.capacity, arrived];
         let (all, max_packet) = (self.transport.opened_connections(), self.transport.max_ethernet_packet());
-        let connections = self.balanced.as_ref().map_or(all, Balanced::members_connections);
-        let train = OrderTrain::new(connections, all, rates.into_iter().flatten().max()?, max_packet)?;
-        let spent = self.limits(phase, found, now).spent;
+        let connections = self.ecmp_links.as_ref().map_or(all, EcmpLinks::measured_connections);
+        let train = FlowQueueingTrain::new(connections, all, rates.into_iter().flatten().max()?, max_packet)?;
+        let spent = self.policing_limits(phase, found, now).spent;
         let RequestedBudget { bytes, time } = self.plan.budget;
-        let most_bytes = train.train().bytes() * u64::from(OrderSoFar::MAX_TRAINS);
-        let most_time = OrderTrain::MAX_TIME * i64::from(OrderSoFar::MAX_TRAINS);
-        let is_within = !self.is_too_long(&train.train())
+        let most_bytes = train.to_train().bytes() * u64::from(ServiceOrderResult::MAX_TRAINS);
+        let most_time = FlowQueueingTrain::MAX_DURATION * i64::from(ServiceOrderResult::MAX_TRAINS);
+        let is_within = !self.exceeds_connections(&train.to_train())
             && bytes.is_none_or(|max| spent.bytes + most_bytes <= max)
             && time.is_none_or(|max| spent.duration + most_time <= max);
         is_within.then_some(train)
     }
 
-    pub(super) fn service_order(&mut self, phase: Box<ServiceOrderPhase>, now: Time) -> (Phase, Option<Step>) {
-        if let Some(order) = phase.order.found() {
-            let ServiceOrderPhase { available, outcome, sustained, .. } = *phase;
-            let available = AvailablePhase { order: Some(order), ..available };
+    pub(super) fn next_flow_queueing(&mut self, phase: Box<FlowQueueingPhase>, now: Time) -> (Phase, Option<Step>) {
+        if let Some(order) = phase.order_so_far.decided_order() {
+            let FlowQueueingPhase { available, outcome, sustained, .. } = *phase;
+            let available = AvailablePhase { service_order: Some(order), ..available };
             return (self.end_direction(available, outcome, sustained, now), None);
         }
         let so_far = phase.outcome.available.map(|estimate| estimate.value);
-        let train = phase.train.train();
-        let pause = OrderTrain::PAUSE;
-        let step = self.send_next(&phase.available.series, Purpose::ServiceOrder, pause, train, so_far, now);
-        let order = phase.order.after_another();
-        (Phase::ServiceOrder(Box::new(ServiceOrderPhase { order, ..*phase })), Some(step))
+        let train = phase.train.to_train();
+        let pause = FlowQueueingTrain::PAUSE;
+        let step = self.send_next(&phase.available.series, Purpose::FlowQueueing, pause, train, so_far, now);
+        let order = phase.order_so_far.after_train_sent();
+        (Phase::ServiceOrder(Box::new(FlowQueueingPhase { order_so_far: order, ..*phase })), Some(step))
     }
 
     /// In a full measurement of one link by a method that is not bound to its own trains, where these do not tell because of how packets
     /// arrive; none otherwise. With what that is.
-    fn long_trains_probe(&self, phase: &AvailablePhase, judged: &Judged, now: Time) -> Option<(Cycle, LongTrains)> {
+    fn varying_link_probe(
+        &self,
+        phase: &AvailablePhase,
+        judged: &InterpretedOutcome,
+        now: Time,
+    ) -> Option<(AggregationCycle, LongTrains)> {
         let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
-        let is_one_link = self.balanced.is_none() && self.transport.kind() != Transport::Single;
-        let is_in_turn = phase.order == Some(ServiceOrder::InTurn);
+        let is_one_link = self.ecmp_links.is_none() && self.transport.kind() != Transport::Single;
+        let is_in_turn = phase.service_order == Some(ServiceOrder::RoundRobin);
         let cycle = judged.cycle.as_ref().filter(|_| is_one_link && !is_in_turn)?;
-        let arrived = phase.series.service_cycle().arrived()?;
-        let probe = long_trains::probe(cycle, arrived, &self.plan, &self.limits(phase, found, now))?;
+        let arrived = phase.series.aggregation().arrival_rate()?;
+        let probe = varying_link::plan_probe(cycle, arrived, &self.plan, &self.policing_limits(phase, found, now))?;
         Some((cycle.clone(), probe))
     }
 
-    pub(super) fn long_trains(&mut self, mut phase: Box<LongTrainsPhase>, now: Time) -> (Phase, Option<Step>) {
+    pub(super) fn next_varying_link(&mut self, mut phase: Box<VaryingLinkPhase>, now: Time) -> (Phase, Option<Step>) {
         match phase.probe.next(now) {
             kumade_estimate::Step::Send { wait, train } => {
                 let so_far = phase.probe.so_far();
-                let step = self.send_next(&phase.available.series, Purpose::LongTrains, wait, train, so_far, now);
+                let step = self.send_next(&phase.available.series, Purpose::VaryingLink, wait, train, so_far, now);
                 (Phase::LongTrains(phase), Some(step))
             }
             kumade_estimate::Step::Done(found) => {
-                let LongTrainsPhase { available, sustained, judged, cycle, .. } = *phase;
-                let (order, outcome) = (available.order, judged.outcome.clone());
-                let outcome = long_trains::judge(found.as_ref(), &cycle, sustained.as_ref(), order, outcome);
+                let VaryingLinkPhase { available, sustained, judged, cycle, .. } = *phase;
+                let (order, outcome) = (available.service_order, judged.outcome.clone());
+                let outcome =
+                    varying_link::interpret_varying_link(found.as_ref(), &cycle, sustained.as_ref(), order, outcome);
                 // What looked like a token bucket was the cycle.
                 let sustained = sustained.filter(|_| outcome.available.is_none());
                 // An even longer train passes at the mean of a link that does not vary itself.
-                let is_to_last = outcome.available.is_some() && !cycle.is_of_link;
-                let judged = Judged { outcome, ..judged };
-                (self.tried_or_reported(available, judged, sustained, is_to_last, now), None)
+                let is_to_last = outcome.available.is_some() && !cycle.is_due_to_link;
+                let judged = InterpretedOutcome { outcome, ..judged };
+                (self.policing_or_report(available, judged, sustained, is_to_last, now), None)
             }
         }
     }
@@ -297,8 +324,8 @@ impl Measurement {
     fn utilization_probe(
         &self,
         phase: &AvailablePhase,
-        judged: &Judged,
-        sustained: Option<&Sustained>,
+        judged: &InterpretedOutcome,
+        sustained: Option<&PolicingResult>,
         now: Time,
     ) -> Option<(Estimate<Rate>, UtilizationProbe)> {
         let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
@@ -307,17 +334,17 @@ impl Measurement {
             return None;
         }
         // TCP connections make room for slower trains, too, but not for sparse packets.
-        let is_of_slower_trains = matches!(sustained, Some(Sustained::Overloads { available: Some(_), .. }));
+        let is_of_slower_trains = matches!(sustained, Some(PolicingResult::Overloads { available: Some(_), .. }));
         let is_narrow = judged.outcome.tight_link.is_none();
-        if judged.varies || !(is_narrow || is_of_slower_trains) {
+        if judged.delays_vary || !(is_narrow || is_of_slower_trains) {
             return None;
         }
-        let (link, time) = utilization::needed(&found.capacity, &judged.outcome)?;
-        Some((link, self.probe_of_utilization(phase, link.value, time, now)?))
+        let (link, time) = utilization::needed_probe(&found.capacity, &judged.outcome)?;
+        Some((link, self.new_utilization_probe(phase, link.value, time, now)?))
     }
 
     /// A look at a link of this rate for so long, if the path allows for it, and the budget.
-    fn probe_of_utilization(
+    fn new_utilization_probe(
         &self,
         phase: &AvailablePhase,
         rate: Rate,
@@ -325,8 +352,8 @@ impl Measurement {
         now: Time,
     ) -> Option<UtilizationProbe> {
         let found = phase.capacity.as_ref()?;
-        let is_one_link = self.balanced.is_none() && self.transport.kind() != Transport::Single;
-        if !is_one_link || phase.series.service_cycle().is_batched() {
+        let is_one_link = self.ecmp_links.is_none() && self.transport.kind() != Transport::Single;
+        if !is_one_link || phase.series.aggregation().is_batched() {
             return None;
         }
         let config = UtilizationConfig { rate, time, seed: self.plan.seed };
@@ -337,7 +364,7 @@ impl Measurement {
         (is_within && config.is_possible()).then(|| UtilizationProbe::new(config))
     }
 
-    pub(super) fn utilization(&mut self, mut phase: Box<UtilizationPhase>, now: Time) -> (Phase, Option<Step>) {
+    pub(super) fn next_utilization(&mut self, mut phase: Box<UtilizationPhase>, now: Time) -> (Phase, Option<Step>) {
         if self.renew_connections(now) {
             return (Phase::Utilization(phase), None);
         }
@@ -349,18 +376,20 @@ impl Measurement {
             }
             kumade_estimate::Step::Done(found) => {
                 let UtilizationPhase { available, sustained, judged, link, .. } = *phase;
-                let lasts = matches!(sustained, Some(Sustained::Lasts { .. }));
+                let lasts = matches!(sustained, Some(PolicingResult::Lasts { .. }));
                 let idle = found.and_then(|found| utilization::idle_despite_losses(&found, &link, &judged.outcome));
                 if let Some(outcome) = idle {
-                    return (self.tried_despite_losses(available, judged, outcome, sustained, now), None);
+                    return (self.policing_despite_losses(available, judged, outcome, sustained, now), None);
                 }
                 let outcome = match found {
-                    Some(found) => utilization::judge(&found, &link, lasts, judged.outcome, judged.fair_share),
+                    Some(found) => {
+                        utilization::interpret_utilization(&found, &link, lasts, judged.outcome, judged.fair_share)
+                    }
                     None => judged.outcome,
                 };
-                let is_to_last = sustained::is_beyond_trial(&outcome, sustained.as_ref());
-                let judged = Judged { outcome, ..judged };
-                (self.tried_or_reported(available, judged, sustained, is_to_last, now), None)
+                let is_to_last = policing::is_beyond_tried_rate(&outcome, sustained.as_ref());
+                let judged = InterpretedOutcome { outcome, ..judged };
+                (self.policing_or_report(available, judged, sustained, is_to_last, now), None)
             }
         }
     }

@@ -1,154 +1,171 @@
 //! What the trains of a direction come to: the method's outcome in the light of everything else, and the report.
 
-use super::phase::{AvailablePhase, Judged};
-use crate::delay::DelayRecord;
-use crate::flow_queueing::{self, Signs};
-use crate::host_pace;
+use super::phase::{AvailablePhase, InterpretedOutcome};
+use crate::aggregation;
+use crate::delay::DelaySamples;
+use crate::flow_queueing::{self, FlowQueueingEvidence};
+use crate::flow_queueing_test::ServiceOrder;
+use crate::host_limit;
 use crate::jitter;
 use crate::plan::{Coalescing, MeasurementPlan, Session};
+use crate::policing;
 use crate::report::DirectionReport;
 use crate::series::TrainSeries;
-use crate::service_cycle;
-use crate::service_order::ServiceOrder;
-use crate::sustained;
 use crate::transport::TransportInUse;
-use kumade_estimate::{Outcome, Sustained};
+use kumade_estimate::{Outcome, PolicingResult};
 use kumade_probe_train::Transport;
 use kumade_units::{Direction, Rate, Time};
 
-const UNSEEN_SHAPER: &str = "a token bucket shapes the path, which this method does not model: the value may hold for a \
+const UNSEEN_SHAPER_WARNING: &str = "a token bucket shapes the path, which this method does not model: the value may hold for a \
     short burst only; use the method `primed`";
 
-const NO_KERNEL_STAMPS: &str = "no kernel time stamps at one end at least: user-space time stamps are less accurate";
+const NO_KERNEL_STAMPS_WARNING: &str =
+    "no kernel time stamps at one end at least: user-space time stamps are less accurate";
 
-const HELD_BACK: &str = "packets waited in the queue of the sender's own interface, which is part of the measured path: see \
+const HELD_BACK_WARNING: &str = "packets waited in the queue of the sender's own interface, which is part of the measured path: see \
     `tc qdisc`";
 
 /// What is known besides the direction's own trains.
-pub(super) struct Known<'m> {
+pub(super) struct MeasurementContext<'m> {
     pub(super) plan: &'m MeasurementPlan,
     pub(super) session: &'m Session,
     pub(super) transport: &'m TransportInUse,
-    pub(super) delays: &'m DelayRecord,
+    pub(super) delays: &'m DelaySamples,
     /// Whether connections take one link, not several side by side.
     pub(super) is_one_link: bool,
 }
 
-impl Known<'_> {
+impl MeasurementContext<'_> {
     /// The method's outcome in the light of the capacity, of longer trains, of delays and of how packets arrived.
-    pub(super) fn judge(&self, phase: &AvailablePhase, outcome: Outcome, sustained: Option<&Sustained>) -> Judged {
+    pub(super) fn interpret_outcome(
+        &self,
+        phase: &AvailablePhase,
+        outcome: Outcome,
+        sustained: Option<&PolicingResult>,
+    ) -> InterpretedOutcome {
         let direction = phase.series.direction();
         let capacity = phase.capacity.as_ref().map(|found| &found.capacity);
         let outcome = match &phase.capacity {
-            Some(found) => found.capacity.refute(outcome, phase.series.burst_rate()),
+            Some(found) => found.capacity.refuse_above_capacity(outcome, phase.series.burst_rate()),
             None => outcome,
         };
         let (outcome, fair_share) = match capacity {
             Some(capacity) if self.transport.kind() == Transport::Udp => {
                 let in_bursts = phase.series.burst_rate().is_some();
-                flow_queueing::judge(capacity, in_bursts, self.delays.idle_change(direction), outcome)
+                flow_queueing::interpret_one_flow(capacity, in_bursts, self.delays.idle_change(direction), outcome)
             }
             Some(capacity) => {
                 let disordered_trains = phase.series.disordered_trains();
-                let signs = Signs { sustained, disordered_trains, order: phase.order };
-                (flow_queueing::judge_many(capacity, signs, outcome), None)
+                let signs = FlowQueueingEvidence { sustained, disordered_trains, order: phase.service_order };
+                (flow_queueing::interpret_many_flows(capacity, signs, outcome), None)
             }
             None => (outcome, None),
         };
-        let is_open = flow_queueing::is_open(sustained, &outcome);
+        let is_open = flow_queueing::is_undecided(sustained, &outcome);
         let fastest = capacity.and_then(|capacity| capacity.fastest_burst);
-        let service_cycle = phase.series.service_cycle();
-        let narrow = [fastest, outcome.capacity, service_cycle.arrived()].into_iter().flatten().max();
+        let service_cycle = phase.series.aggregation();
+        let narrow = [fastest, outcome.capacity, service_cycle.arrival_rate()].into_iter().flatten().max();
         let is_catching_up = service_cycle.is_catching_up();
-        let notable = jitter::notable(self.delays.idle_variation(direction), is_catching_up, narrow);
+        let notable = jitter::notable_variation(self.delays.idle_variation(direction), is_catching_up, narrow);
         // Of several links, idle packets have as many delays.
-        let is_overtaking = flow_queueing::is_overtaking(&outcome);
+        let is_overtaking = flow_queueing::is_due_to_overtaking(&outcome);
         let outcome = if is_overtaking && notable.is_some() { Outcome { bound: None, ..outcome } } else { outcome };
         let notable = notable.filter(|_| self.is_one_link && !is_overtaking);
         let varies = notable.is_some();
         let hides_queues = is_catching_up || self.may_hide_queues(phase, sustained, narrow);
-        let (outcome, fair_share) = jitter::judge(notable, hides_queues, outcome, fair_share);
+        let (outcome, fair_share) = jitter::interpret_with_jitter(notable, hides_queues, outcome, fair_share);
         // What a policer leaves of bursts arrives in clumps.
-        let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(sustained::is_policed);
+        let is_policed = phase.series.burst_rate().is_some() && sustained.is_some_and(policing::is_policed);
         // Else it is queues, of more than one link perhaps.
         let is_jitter = !is_policed && outcome.bound.is_none() && is_catching_up;
         // Where flows have queues of their own, packets come in clumps as well.
-        let is_in_turn = phase.order == Some(ServiceOrder::InTurn) && !service_cycle.is_batched();
+        let is_in_turn = phase.service_order == Some(ServiceOrder::RoundRobin) && !service_cycle.is_batched();
         // Where they take several paths, most trains arrive in clumps, and show one of these.
-        let is_misled = is_in_turn && service_cycle::arrives_in_clumps(&outcome, false);
+        let is_misled = is_in_turn && aggregation::arrives_in_clumps(&outcome, false);
         let outcome = if is_misled { Outcome { bound: None, ..outcome } } else { outcome };
-        let (outcome, fair_share, cycle) = match is_policed
-            || is_in_turn
-            || (varies && outcome.available.is_none() && outcome.bound.is_none())
-        {
-            true => (outcome, fair_share, notable.filter(|_| is_jitter).map(|it| service_cycle.of_idle_variation(it))),
-            false => service_cycle.judge(outcome, fair_share, varies),
-        };
-        let is_order_open = phase.order.is_none() && (is_open || cycle.is_some());
-        Judged { outcome, fair_share, is_order_open, varies, cycle }
+        let (outcome, fair_share, cycle) =
+            match is_policed || is_in_turn || (varies && outcome.available.is_none() && outcome.bound.is_none()) {
+                true => {
+                    (outcome, fair_share, notable.filter(|_| is_jitter).map(|it| service_cycle.from_idle_variation(it)))
+                }
+                false => service_cycle.interpret_outcome(outcome, fair_share, varies),
+            };
+        let is_order_open = phase.service_order.is_none() && (is_open || cycle.is_some());
+        InterpretedOutcome {
+            outcome,
+            fair_share,
+            is_flow_queueing_undecided: is_order_open,
+            delays_vary: varies,
+            cycle,
+        }
     }
 
     /// Whether delays change so much from packet to packet that the method's trains may not show how queues grow, before a link of the rate
     /// `narrow`.
-    fn may_hide_queues(&self, phase: &AvailablePhase, sustained: Option<&Sustained>, narrow: Option<Rate>) -> bool {
+    fn may_hide_queues(
+        &self,
+        phase: &AvailablePhase,
+        sustained: Option<&PolicingResult>,
+        narrow: Option<Rate>,
+    ) -> bool {
         let direction = phase.series.direction();
         let capacity = phase.capacity.as_ref().map(|found| &found.capacity);
         // Trains over many connections do not tell whether flows have queues of their own. Connections that are served as they are sent share
         // one queue. It is what makes delays vary if bursts show the capacity all the same.
         let has_clear_bursts = capacity.is_some_and(|capacity| capacity.bottleneck.is_some());
-        let is_one_queue = phase.order == Some(ServiceOrder::AsSent) && has_clear_bursts;
+        let is_one_queue = phase.service_order == Some(ServiceOrder::Fifo) && has_clear_bursts;
         let is_told = self.transport.kind() == Transport::Udp || is_one_queue;
         // Where bursts tell nothing, the method's trains tell no more, unless later ones have found a token bucket.
-        let is_limited = matches!(sustained, Some(Sustained::Limited(_)));
+        let is_limited = matches!(sustained, Some(PolicingResult::Limited(_)));
         let is_indefinite = !is_limited && capacity.is_some_and(|capacity| capacity.is_indefinite);
         // No longer train tells whether as much lasts.
-        let is_untried = matches!(sustained, Some(Sustained::Untried(_)));
+        let is_untried = matches!(sustained, Some(PolicingResult::Untried(_)));
         // A queue that others fill at times does not hide the one that trains build.
-        let is_of_queue = || jitter::is_of_queue(&self.delays.idle(direction));
+        let is_of_queue = || jitter::is_explained_by_queue(&self.delays.idle_delays(direction));
         let is_doubtful = is_indefinite || (is_untried || !is_told) && !is_of_queue();
-        is_doubtful && jitter::is_of_packets(self.delays.idle_change(direction), narrow)
+        is_doubtful && jitter::is_explained_by_packets(self.delays.idle_change(direction), narrow)
     }
 
     /// The report of a direction.
-    pub(super) fn report(
+    pub(super) fn report_direction(
         &self,
         phase: AvailablePhase,
-        judged: Judged,
-        sustained: Option<&Sustained>,
+        judged: InterpretedOutcome,
+        sustained: Option<&PolicingResult>,
         now: Time,
     ) -> DirectionReport {
-        let Judged { outcome, fair_share, .. } = judged;
+        let InterpretedOutcome { outcome, fair_share, .. } = judged;
         // Several paths may carry more than these trains found.
-        let bound = outcome.bound.filter(|_| !flow_queueing::is_overtaking(&outcome));
+        let bound = outcome.bound.filter(|_| !flow_queueing::is_due_to_overtaking(&outcome));
         let outcome = Outcome { bound, ..outcome };
         let shaped = phase.shaped_rate().is_some();
         let cost = phase.series.cost(now);
         let mut capacity = phase.capacity.map(|found| found.report);
-        if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, sustained)
-            && !flow_queueing::is_overtaking(&outcome)
+        if let (Some(capacity), Some(PolicingResult::Limited(limiter))) = (&mut capacity, sustained)
+            && !flow_queueing::is_due_to_overtaking(&outcome)
         {
-            capacity.limit(limiter, phase.series.is_held_back());
+            capacity.set_limiter(limiter, phase.series.is_held_back());
         }
         if let (Some(capacity), Some(_)) = (&mut capacity, phase.series.burst_rate()) {
-            capacity.compare_with_bursts(&outcome);
+            capacity.warn_if_below_bursts(&outcome);
         }
         let mut warnings = self.transport.warnings();
-        warnings.extend((!phase.series.has_kernel_stamps()).then(|| NO_KERNEL_STAMPS.to_owned()));
+        warnings.extend((!phase.series.has_kernel_stamps()).then(|| NO_KERNEL_STAMPS_WARNING.to_owned()));
         let own_shaper = capacity.as_ref().and_then(|capacity| capacity.shaper.as_ref()).is_some_and(|s| s.at_sender);
-        warnings.extend((phase.series.is_held_back() && !own_shaper).then(|| HELD_BACK.to_owned()));
+        warnings.extend((phase.series.is_held_back() && !own_shaper).then(|| HELD_BACK_WARNING.to_owned()));
         warnings.extend(self.coalescing_warning(&phase.series));
         warnings.extend(outcome.warnings);
-        warnings.extend((shaped && !self.plan.method.handles_token_bucket()).then(|| UNSEEN_SHAPER.to_owned()));
+        warnings.extend((shaped && !self.plan.method.handles_token_bucket()).then(|| UNSEEN_SHAPER_WARNING.to_owned()));
         let outcome = Outcome { warnings, ..outcome };
         let outcome = match self.transport.kind() {
             Transport::Udp => outcome,
-            _ => host_pace::judge(self.transport.max_ethernet_packet(), outcome),
+            _ => host_limit::refuse_host_limited_rate(self.transport.max_ethernet_packet(), outcome),
         };
         let (transport, connections) = (self.transport.kind(), self.transport.connections());
         let report = DirectionReport::new(transport, connections, self.plan.method.name(), outcome, capacity, &cost);
         DirectionReport {
             fair_share_bits_per_second: fair_share,
-            sustained_bytes: sustained::bytes(sustained),
+            sustained_bytes: policing::bucket_bytes(sustained),
             ..report
         }
     }
@@ -156,7 +173,7 @@ impl Known<'_> {
     /// Names this host's own interface where it may be what made packets arrive in batches.
     fn coalescing_warning(&self, series: &TrainSeries) -> Option<String> {
         let Coalescing { interface, delay } = self.session.coalescing.as_ref()?;
-        let is_likely = series.direction() == Direction::Down && series.service_cycle().batch_period()? <= *delay * 2;
+        let is_likely = series.direction() == Direction::Down && series.aggregation().batch_period()? <= *delay * 2;
         is_likely.then(|| {
             format!(
                 "packets arrived in batches: the interface {interface} of this host coalesces receive interrupts for up to {delay}; \

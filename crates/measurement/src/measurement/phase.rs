@@ -1,12 +1,12 @@
 //! What is being measured, and what has been found by then.
 
-use crate::members::Sounding;
+use crate::aggregation::AggregationCycle;
+use crate::ecmp::EcmpProbe;
+use crate::flow_queueing_test::{FlowQueueingTrain, ServiceOrder, ServiceOrderResult};
 use crate::report::CapacityReport;
 use crate::series::{Cost, TrainSeries};
-use crate::service_cycle::Cycle;
-use crate::service_order::{OrderSoFar, OrderTrain, ServiceOrder};
 use kumade_estimate::{
-    Capacity, CapacityProbe, LongTrains, Method, Outcome, Sustained, SustainedProbe, UtilizationProbe,
+    Capacity, CapacityProbe, LongTrains, Method, Outcome, PolicingProbe, PolicingResult, UtilizationProbe,
 };
 use kumade_probe_train::Estimate;
 use kumade_units::{Direction, Rate, Span, Time};
@@ -20,17 +20,17 @@ pub(super) enum Phase {
     /// This direction is next, if it is part of the plan.
     Direction(Direction),
     /// Whether connections take several links in this direction.
-    LoadBalancing(Direction, Sounding),
+    LoadBalancing(Direction, EcmpProbe),
     /// That is known, and the next of them is to be measured.
     Link(Direction),
     Capacity(Box<CapacityPhase>),
     Available(AvailablePhase),
     /// Whether the path is full, before a longer train is sent.
     Fullness(Box<FullnessPhase>),
-    Sustained(Box<SustainedPhase>),
-    ServiceOrder(Box<ServiceOrderPhase>),
+    Sustained(Box<PolicingPhase>),
+    ServiceOrder(Box<FlowQueueingPhase>),
     Utilization(Box<UtilizationPhase>),
-    LongTrains(Box<LongTrainsPhase>),
+    LongTrains(Box<VaryingLinkPhase>),
     /// Both directions are done, and the path is to be filled in this one, if that is part of the plan.
     Load(Direction),
     /// It is being filled.
@@ -47,71 +47,71 @@ pub(super) struct AvailablePhase {
     pub(super) series: TrainSeries,
     pub(super) method: Box<dyn Method>,
     /// The method's estimate after the last train.
-    pub(super) so_far: Option<Rate>,
+    pub(super) current_estimate: Option<Rate>,
     /// The result of the capacity phase.
-    pub(super) capacity: Option<Box<FoundCapacity>>,
+    pub(super) capacity: Option<Box<CapacityResult>>,
     /// In which order connections are served; none where no train has been sent to tell.
-    pub(super) order: Option<ServiceOrder>,
+    pub(super) service_order: Option<ServiceOrder>,
 }
 
-pub(super) struct SustainedPhase {
+pub(super) struct PolicingPhase {
     pub(super) available: AvailablePhase,
     pub(super) outcome: Outcome,
-    pub(super) probe: SustainedProbe,
+    pub(super) probe: PolicingProbe,
     /// What was known before long trains, where the outcome is theirs.
-    pub(super) judged: Option<Judged>,
+    pub(super) interpreted: Option<InterpretedOutcome>,
     /// What longer trains have shown before.
-    pub(super) earlier: Option<Sustained>,
+    pub(super) earlier_policing: Option<PolicingResult>,
 }
 
 pub(super) struct FullnessPhase {
-    pub(super) next: SustainedPhase,
+    pub(super) next: PolicingPhase,
     /// The rate of the narrow link.
     pub(super) link: Estimate<Rate>,
     pub(super) probe: UtilizationProbe,
 }
 
-pub(super) struct ServiceOrderPhase {
+pub(super) struct FlowQueueingPhase {
     pub(super) available: AvailablePhase,
     pub(super) outcome: Outcome,
-    pub(super) sustained: Option<Sustained>,
-    pub(super) train: OrderTrain,
-    pub(super) order: OrderSoFar,
+    pub(super) sustained: Option<PolicingResult>,
+    pub(super) train: FlowQueueingTrain,
+    pub(super) order_so_far: ServiceOrderResult,
 }
 
 pub(super) struct UtilizationPhase {
     pub(super) available: AvailablePhase,
-    pub(super) sustained: Option<Sustained>,
-    pub(super) judged: Judged,
+    pub(super) sustained: Option<PolicingResult>,
+    pub(super) judged: InterpretedOutcome,
     /// The rate of the narrow link.
     pub(super) link: Estimate<Rate>,
     pub(super) probe: UtilizationProbe,
 }
 
-pub(super) struct LongTrainsPhase {
+pub(super) struct VaryingLinkPhase {
     pub(super) available: AvailablePhase,
-    pub(super) sustained: Option<Sustained>,
-    pub(super) judged: Judged,
+    pub(super) sustained: Option<PolicingResult>,
+    pub(super) judged: InterpretedOutcome,
     /// Why they are sent.
-    pub(super) cycle: Cycle,
+    pub(super) cycle: AggregationCycle,
     pub(super) probe: LongTrains,
 }
 
 /// A method's outcome in the light of everything else, with the fair share of one flow.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Judged {
+pub(super) struct InterpretedOutcome {
     pub(super) outcome: Outcome,
     pub(super) fair_share: Option<Estimate<Rate>>,
     /// Whether flows may have queues of their own, for all that is known.
-    pub(super) is_order_open: bool,
+    pub(super) is_flow_queueing_undecided: bool,
     /// Whether delays vary on the idle path.
-    pub(super) varies: bool,
+    pub(super) delays_vary: bool,
     /// What kept trains from telling the rate, if that is the reason.
-    pub(super) cycle: Option<Cycle>,
+    pub(super) cycle: Option<AggregationCycle>,
 }
 
 /// The result of a capacity phase, its report, and its cost.
-pub(super) struct FoundCapacity {
+pub(super) struct CapacityResult {
     pub(super) capacity: Capacity,
     pub(super) report: CapacityReport,
     pub(super) cost: Cost,

@@ -80,11 +80,11 @@ impl CapacityReport {
 
     /// Takes in what trains of bursts have shown, which are longer and faster than packets sent one by one can be: where they fill the
     /// path it is not faster than the sender, and where they do not they bound its capacity by what a whole train carried.
-    pub(crate) fn compare_with_bursts(&mut self, outcome: &Outcome) {
+    pub(crate) fn warn_if_below_bursts(&mut self, outcome: &Outcome) {
         if self.bottleneck_bits_per_second.is_some() {
             return;
         }
-        let carried = outcome.bound.and_then(|bound| bound.at_least());
+        let carried = outcome.bound.and_then(|bound| bound.lower_bound());
         self.at_least_bits_per_second = self.at_least_bits_per_second.and(carried);
         if let Some(rate) = outcome.capacity.filter(|_| outcome.available.is_some()) {
             self.reason =
@@ -95,7 +95,7 @@ impl CapacityReport {
     }
 
     /// Takes in what longer trains have shown: what seemed to be the capacity passes for a burst only.
-    pub(crate) fn limit(&mut self, limiter: &Limiter, at_sender: bool) {
+    pub(crate) fn set_limiter(&mut self, limiter: &Limiter, at_sender: bool) {
         let Limiter { policing, delivered, committed_rate, burst_bytes, .. } = *limiter;
         let of_link = mem::replace(&mut self.bottleneck_bits_per_second, committed_rate);
         if committed_rate.is_none() {

@@ -108,7 +108,7 @@ impl DelayReport {
 
 impl DelayFigures {
     /// Of the packets of one direction that `choose` selects by their index; none if there are none.
-    pub fn of(model: &ClockModel, direction: Direction, choose: impl Fn(usize) -> bool) -> Option<Self> {
+    pub fn from_model(model: &ClockModel, direction: Direction, choose: impl Fn(usize) -> bool) -> Option<Self> {
         model.delays(direction, choose).map(DelayFigures::from)
     }
 }

@@ -32,7 +32,7 @@ pub struct Burst(pub Estimate<u64>);
 
 impl Burst {
     /// The value, unless far more may pass: earlier trains may have used up a part.
-    pub fn known(&self) -> Option<u64> {
+    pub fn known_bytes(&self) -> Option<u64> {
         const MAX_RATIO: u64 = 2;
         Some(self.0.value).filter(|value| self.0.high <= value.saturating_mul(MAX_RATIO))
     }
@@ -40,7 +40,7 @@ impl Burst {
 
 impl fmt::Display for Burst {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.known() {
+        match self.known_bytes() {
             Some(value) => write!(f, "burst {}", Bytes(value)),
             None => write!(f, "burst {} … {}", Bytes(self.0.low), Bytes(self.0.high)),
         }

@@ -54,7 +54,7 @@ pub enum BufferbloatGrade {
 }
 
 impl BufferbloatGrade {
-    const ALL: [(Self, Span, &'static str); 6] = [
+    const GRADE_LIMITS: [(Self, Span, &'static str); 6] = [
         (Self::APlus, Span::from_millis(5), "A+"),
         (Self::A, Span::from_millis(30), "A"),
         (Self::B, Span::from_millis(60), "B"),
@@ -64,8 +64,8 @@ impl BufferbloatGrade {
     ];
 
     /// Of a delay that a filled path adds.
-    pub fn of(added: Span) -> Self {
-        Self::ALL.into_iter().find(|(_, limit, _)| added < *limit).map_or(Self::F, |(grade, ..)| grade)
+    pub fn from_added_delay(added: Span) -> Self {
+        Self::GRADE_LIMITS.into_iter().find(|(_, limit, _)| added < *limit).map_or(Self::F, |(grade, ..)| grade)
     }
 }
 
@@ -87,7 +87,7 @@ impl LoadReport {
     }
 
     /// The grades in short: `B`, `A to C`, `A or worse`; none if there is none.
-    pub fn grade(&self) -> Option<String> {
+    pub fn describe_grade(&self) -> Option<String> {
         let best = self.best_grade?;
         Some(match self.worst_grade {
             Some(worst) if worst == best => best.to_string(),
@@ -100,7 +100,7 @@ impl LoadReport {
 
 impl fmt::Display for BufferbloatGrade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::ALL.into_iter().find(|(grade, ..)| grade == self).map_or("", |(.., name)| name);
+        let name = Self::GRADE_LIMITS.into_iter().find(|(grade, ..)| grade == self).map_or("", |(.., name)| name);
         f.pad(name)
     }
 }
@@ -108,7 +108,7 @@ impl fmt::Display for BufferbloatGrade {
 impl fmt::Display for LoadReport {
     /// `bufferbloat grade C: 20.1 ms → 143 ms (+122 ms: 110 ms … 140 ms), 18.9 Mbit/s of payload over 4 TCP connections …`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.grade() {
+        match self.describe_grade() {
             Some(grade) => write!(f, "bufferbloat grade {grade}")?,
             None => f.write_str("no bufferbloat grade")?,
         }
@@ -139,10 +139,10 @@ mod tests {
 
     #[test]
     fn grades_are_those_that_people_know() {
-        let grade = |millis| BufferbloatGrade::of(Span::from_millis(millis)).to_string();
+        let grade = |millis| BufferbloatGrade::from_added_delay(Span::from_millis(millis)).to_string();
         let grades = [0, 4, 5, 29, 30, 59, 60, 199, 200, 399, 400, 60_000].map(grade);
         assert_eq!(grades, ["A+", "A+", "A", "A", "B", "B", "C", "C", "D", "D", "F", "F"]);
-        for (grade, _, name) in BufferbloatGrade::ALL {
+        for (grade, _, name) in BufferbloatGrade::GRADE_LIMITS {
             assert_eq!(serde_json::to_value(grade).unwrap(), name);
         }
     }
@@ -151,7 +151,7 @@ mod tests {
     fn what_is_not_sure_is_said() {
         use BufferbloatGrade::{A, C, F};
         let grade = |best_grade, worst_grade| {
-            LoadReport { best_grade, worst_grade, ..LoadReport::failed(String::new()) }.grade()
+            LoadReport { best_grade, worst_grade, ..LoadReport::failed(String::new()) }.describe_grade()
         };
         assert_eq!(grade(Some(C), Some(C)).unwrap(), "C");
         assert_eq!(grade(Some(A), Some(C)).unwrap(), "A to C");

@@ -31,7 +31,7 @@ pub struct PacketReport {
 
 impl PacketReport {
     /// Of trains, whose receivers ignore duplicates and do not wait for late packets.
-    pub fn of_trains(counts: Deliveries) -> Self {
+    pub fn from_trains(counts: Deliveries) -> Self {
         PacketReport { late: None, duplicates: None, ..counts.into() }
     }
 }

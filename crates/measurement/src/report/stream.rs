@@ -41,7 +41,7 @@ enum End<'l> {
 
 impl<'l> StreamLine<'l> {
     /// The line of an event.
-    pub fn of(event: &'l Event) -> Self {
+    pub fn from_event(event: &'l Event) -> Self {
         StreamLine { schema: STREAM_SCHEMA, content: Content::Event(event) }
     }
 

@@ -96,7 +96,7 @@ impl NatConfig {
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        let error = ConfigError::of("address translation");
+        let error = ConfigError::for_part("address translation");
         if self.first_port == 0 || self.first_port > self.last_port {
             let range = format!("{} to {}", self.first_port, self.last_port);
             return Err(error("port range", range, "which contains no usable port", "give for example 1024 to 65535"));
@@ -135,7 +135,7 @@ impl Timeouts {
             if value < minimum {
                 let problem = "which is less than the RFCs allow";
                 let remedy = "give at least 2 min, 2 h 4 min, 4 min, 60 s and 2 s, or allow short timeouts";
-                return Err(ConfigError::of("address translation")(name, value.to_string(), problem, remedy));
+                return Err(ConfigError::for_part("address translation")(name, value.to_string(), problem, remedy));
             }
         }
         Ok(())
@@ -153,7 +153,7 @@ impl Limits {
         for (name, value) in [("sessions", self.sessions), ("sessions per host", self.sessions_per_host)] {
             if value == 0 {
                 let remedy = "give at least 1, or refuse all packets by a rule";
-                return Err(ConfigError::of("address translation")(
+                return Err(ConfigError::for_part("address translation")(
                     name,
                     "0".into(),
                     "which lets nothing pass",

@@ -1,5 +1,5 @@
-use crate::choice::PathChoice;
-use crate::path_state::PathConfig;
+use crate::path::state::PathConfig;
+use crate::scheduler::policy::PathPolicy;
 use kumade_link::queue::{CoDelConfig, FqCoDelConfig, Limit, QueueConfig, TailDropConfig};
 use kumade_units::Span;
 
@@ -7,7 +7,7 @@ use kumade_units::Span;
 #[derive(Debug, Clone, PartialEq)]
 pub struct BondConfig {
     /// By which path packets go.
-    pub choice: PathChoice,
+    pub policy: PathPolicy,
     /// Where they wait until a path has room. The times of an FQ-CoDel follow the paths' round trips.
     pub queue: QueueConfig,
     /// The paths; their numbers are their places.
@@ -17,9 +17,9 @@ pub struct BondConfig {
 }
 
 /// For senders with short round trips, a long flow fills the paths after each drop with this target of CoDel, …
-const MIN_TARGET: Span = Span::from_millis(20);
+const MIN_CODEL_TARGET: Span = Span::from_millis(20);
 /// … and this interval.
-const MIN_INTERVAL: Span = Span::from_millis(200);
+const MIN_CODEL_INTERVAL: Span = Span::from_millis(200);
 /// Longer round trips are so many targets, …
 const TARGETS_PER_ROUND_TRIP: i64 = 8;
 /// … and the interval so many of them: until a sender has learned of a drop and the queue has become shorter by what it then
@@ -45,7 +45,7 @@ impl BondConfig {
 
     /// The target and the interval of CoDel where the longest round trip of the paths is this.
     pub(crate) fn codel_times(round_trip: Span) -> (Span, Span) {
-        let target = (round_trip / TARGETS_PER_ROUND_TRIP).max(MIN_TARGET);
-        (target, (round_trip * ROUND_TRIPS_PER_INTERVAL).max(MIN_INTERVAL))
+        let target = (round_trip / TARGETS_PER_ROUND_TRIP).max(MIN_CODEL_TARGET);
+        (target, (round_trip * ROUND_TRIPS_PER_INTERVAL).max(MIN_CODEL_INTERVAL))
     }
 }

@@ -1,7 +1,7 @@
-use crate::choice::Class;
 use crate::message::DataHeader;
-use crate::path_id::PathId;
+use crate::path::id::PathId;
 use crate::predecessor::Predecessor;
+use crate::scheduler::policy::TrafficClass;
 use crate::sequencer::Assignment;
 use kumade_units::Time;
 
@@ -13,25 +13,25 @@ pub struct Transmission<P> {
     /// … with this counter of it.
     pub counter: u64,
     /// Whether the far end is to report it at once ([`PathReceiver::receive`](crate::PathReceiver::receive)).
-    pub answer: bool,
+    pub requests_report: bool,
     /// The packet; a probe has none.
-    pub packet: Option<Outgoing<P>>,
+    pub packet: Option<OutgoingPacket<P>>,
 }
 
 /// A packet on its way out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outgoing<P> {
+pub struct OutgoingPacket<P> {
     /// As it was offered.
     pub content: P,
     /// Whether the queue has marked it: its ECN field has to say so (RFC 3168).
-    pub marked: bool,
+    pub is_ecn_marked: bool,
     /// What stands before it in its message.
     pub header: DataHeader,
     /// Where it has to be put in order.
     pub(crate) assignment: Option<Assignment>,
 }
 
-impl<P> Outgoing<P> {
+impl<P> OutgoingPacket<P> {
     /// What was sent before it over other paths than `path`, by which it leaves.
     pub fn predecessors(&self, path: PathId) -> impl Iterator<Item = Predecessor> + Clone + use<P> {
         self.assignment.into_iter().flat_map(move |assignment| assignment.predecessors(path))
@@ -40,19 +40,19 @@ impl<P> Outgoing<P> {
 
 /// A packet that waits until a path has room.
 #[derive(Debug, Clone)]
-pub(crate) struct Waiting<P> {
+pub(crate) struct WaitingPacket<P> {
     pub content: P,
-    pub marked: bool,
-    pub class: Class,
+    pub is_ecn_marked: bool,
+    pub delivery_order: TrafficClass,
     /// When it came.
-    pub since: Time,
+    pub queued_at: Time,
     /// Its place, where copies of it are sent: all have the same.
-    pub place: Option<Box<Place>>,
+    pub number: Option<Box<AssignedNumber>>,
 }
 
 /// A packet's place among those of its bucket.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct AssignedNumber {
     pub header: DataHeader,
     pub assignment: Option<Assignment>,
 }

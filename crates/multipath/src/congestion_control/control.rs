@@ -1,15 +1,15 @@
 //! At which rate a path is paced, so that its queue is ours and not the provider's.
 
-use crate::path_sent::Sent;
-use crate::rate_delay::QueueDelay;
-use crate::rate_loss::{LossFloor, Losses};
+use crate::congestion_control::background_loss::{BackgroundLoss, PacketLosses};
+use crate::congestion_control::queue_delay::QueueDelay;
+use crate::path::sent_log::AcknowledgedPackets;
 use kumade_units::{Rate, Span, Time};
 
 /// The rate of one path, found by the traffic that it carries.
 ///
 /// **Rule.** As long as packets wait in the path's own queue, the rate at which they arrive is its capacity (or what
 /// cross traffic leaves of it); the pace follows that, with a correction that keeps the wait near a small target
-/// ([`PathRate::target`]). While nothing waits and the path has always had something to send, the pace rises in steps
+/// ([`PathCongestionControl::target`]). While nothing waits and the path has always had something to send, the pace rises in steps
 /// that double, each of which must have come back before the next, and only where a queue would show by now if the path
 /// carried no more than is believed. While nothing is known of the path, it rises 2.5-fold each time, which keeps ahead of a
 /// sender in slow start. A queue that is longer than intended is drained at once: nothing is sent until it is empty, which
@@ -24,166 +24,167 @@ use kumade_units::{Rate, Span, Time};
 /// Wrong at the start by a factor of ten, it is right after a few round trips of a backlog. Nothing is concluded
 /// from a path with less to carry than it could, except that a queue on it must shrink.
 #[derive(Debug)]
-pub(crate) struct PathRate {
+pub(crate) struct PathCongestionControl {
     /// Bits per second that the path carries, as far as is known.
     capacity: f64,
-    max: Option<f64>,
+    max_capacity: Option<f64>,
     /// The pace is the capacity times this.
     gain: f64,
     /// It has been at its limit once.
-    found: bool,
+    is_capacity_known: bool,
     /// How often it has been raised in succession.
-    step: i32,
-    delays: QueueDelay,
-    loss_floor: LossFloor,
-    round: Option<Round>,
+    probe_step: i32,
+    delay_tracker: QueueDelay,
+    loss_floor: BackgroundLoss,
+    round: Option<RateRound>,
     /// Only packets sent from then on tell of the present pace.
-    from: Time,
+    valid_from: Time,
     /// The first of an unbroken series of samples that found a queue, and the last from which the rate was judged.
-    busy: Option<(Sample, Sample)>,
+    busy_period: Option<(DeliverySample, DeliverySample)>,
     /// Nothing is sent until then.
-    drained: Time,
+    drained_at: Time,
     /// For so long beyond that, in case that the queue is longer than believed.
-    margin: Span,
-    clear: Time,
+    drain_margin: Span,
+    bottleneck_clear_at: Time,
     /// How long the last packet waited that left while nothing of ours was queued.
-    waited_alone: Option<Span>,
-    quiet: Time,
-    hold: Span,
+    empty_path_wait: Option<Span>,
+    last_empty_path: Time,
+    hold_time: Span,
     hold_until: Time,
     /// What is lost until then was not lost for too high a pace.
     slowed_until: Time,
     /// A queue longer than this has overflowed.
-    shallow: Option<Span>,
+    shallow_buffer: Option<Span>,
     /// Delays vary by so much without a queue of ours.
-    noise: Span,
-    noise_at: Time,
+    delay_noise: Span,
+    noise_updated: Time,
     /// Drains in succession after which the queue was as long as before.
-    futile: u32,
+    futile_drains: u32,
 }
 
 /// What a report says of a packet and all before it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sample {
+pub(crate) struct DeliverySample {
     pub now: Time,
-    pub sent: Sent,
+    pub sent: AcknowledgedPackets,
     /// Its number among all packets that left the path.
     pub counter: u64,
     pub arrival: Time,
     pub round_trip: Span,
     /// Bytes that have arrived in all, …
-    pub received: u64,
+    pub received_bytes: u64,
     /// … as was concluded from a part of them: while many are lost, that may be too much.
-    pub is_estimate: bool,
+    pub is_received_estimated: bool,
     /// Packets lost in all, but for those while the path was down.
-    pub lost: i64,
+    pub lost_packets: i64,
     /// Bytes sent after it.
-    pub open: u64,
+    pub in_flight_bytes: u64,
 }
 
 /// What has been seen since a sample.
 #[derive(Debug, Clone, Copy)]
-struct Round {
-    start: Sample,
+struct RateRound {
+    start: DeliverySample,
     first_queue: Span,
     last_queue: Span,
-    least_queue: Span,
-    most_queue: Span,
+    min_queue: Span,
+    max_queue: Span,
 }
 
-impl Round {
-    fn new(start: &Sample, queue: Span) -> Self {
-        Round { start: *start, first_queue: queue, last_queue: queue, least_queue: queue, most_queue: queue }
+impl RateRound {
+    fn new(start: &DeliverySample, queue: Span) -> Self {
+        RateRound { start: *start, first_queue: queue, last_queue: queue, min_queue: queue, max_queue: queue }
     }
 
-    fn note(&mut self, queue: Span) {
+    fn record_queue(&mut self, queue: Span) {
         self.last_queue = queue;
-        self.least_queue = self.least_queue.min(queue);
-        self.most_queue = self.most_queue.max(queue);
+        self.min_queue = self.min_queue.min(queue);
+        self.max_queue = self.max_queue.max(queue);
     }
 
     /// By how much the queue has become longer.
-    fn growth(&self) -> Span {
+    fn queue_growth(&self) -> Span {
         self.last_queue - self.first_queue
     }
 }
 
 /// The first raise may lead to a queue of this length before that is known; each further one to twice that, …
-const OVERSHOOT: f64 = 0.003;
+const OVERSHOOT_FRACTION: f64 = 0.003;
 /// … up to this many times the rate.
-const MAX_GAIN: f64 = 2.5;
-const MAX_STEP: i32 = 12;
+const MAX_GAIN_FACTOR: f64 = 2.5;
+const MAX_SEARCH_STEPS: i32 = 12;
 /// After so many in succession what is believed is far off.
-const FEW_STEPS: i32 = 3;
-const UNKNOWN: f64 = 1e6;
-const MIN_CAPACITY: f64 = 16e3;
+const MIN_CREDIBLE_STEPS: i32 = 3;
+const INITIAL_BITS_PER_SECOND: f64 = 1e6;
+const MIN_BITS_PER_SECOND: f64 = 16e3;
 /// Of so many packets one is lost, where estimates of what has arrived are not relied on.
-const MAX_LOSS_OF_ESTIMATE: u64 = 50;
-const MIN_ROUND: Span = Span::from_millis(40);
-const MAX_ROUND: Span = Span::from_millis(500);
+const MAX_LOSS_PERCENT_OF_ESTIMATE: u64 = 50;
+const MIN_ROUND_DURATION: Span = Span::from_millis(40);
+const MAX_ROUND_DURATION: Span = Span::from_millis(500);
 const MIN_ROUND_PACKETS: u64 = 16;
-const MIN_BUSY: Span = Span::from_millis(10);
+const MIN_BUSY_PERIOD: Span = Span::from_millis(10);
 const MIN_BUSY_PACKETS: u64 = 6;
 /// By less, a path is not believed to be faster at once.
-const MIN_FASTER: f64 = 1.03;
+const MIN_FASTER_RATIO: f64 = 1.03;
 /// Less than this part of what is believed arrives because the path was away.
-const MIN_PASSED: f64 = 0.7;
+const MIN_PASSED_FRACTION: f64 = 0.7;
 const DRAIN_INTERVAL: Span = Span::from_secs(2);
 /// It must be empty even if the capacity is not exactly known.
 const DRAIN_MARGIN: Span = Span::from_millis(2);
 /// A path that is found to be shorter by more has not been drained before.
-const MIN_SHORTENED: Span = Span::from_micros(500);
+const MIN_DELAY_DECREASE: Span = Span::from_micros(500);
 /// A path that has become longer by less is not told from noise at once.
-const MIN_RAISE: Span = Span::from_millis(8);
-const MAX_DRAIN: Span = Span::from_millis(300);
-const NOISE_MEMORY: Span = Span::from_secs(3);
-const MIN_HOLD: Span = Span::from_secs(2);
-const SLOWED: Span = Span::from_secs(1);
-const MAX_HOLD: Span = Span::from_secs(8);
+const MIN_BASE_DELAY_RAISE: Span = Span::from_millis(8);
+const MAX_DRAIN_DURATION: Span = Span::from_millis(300);
+const NOISE_PERIOD: Span = Span::from_secs(3);
+const MIN_HOLD_DOWN: Span = Span::from_secs(2);
+const SLOWED_PERIOD: Span = Span::from_secs(1);
+const MAX_HOLD_DOWN: Span = Span::from_secs(8);
 /// A measurement that differs by less tells nothing new.
-const MIN_CORRECTION: f64 = 0.1;
-const TARGET: Span = Span::from_micros(1000);
+const MIN_CORRECTION_FACTOR: f64 = 0.1;
+const TARGET_QUEUE_DELAY: Span = Span::from_micros(1000);
 
-impl PathRate {
+impl PathCongestionControl {
     /// Begins with a rate that was measured, or searches from a low one. It never goes above `max`.
     pub fn new(measured: Option<Rate>, max: Option<Rate>, now: Time) -> Self {
-        let max = max.map(|rate| rate.as_f64().max(MIN_CAPACITY));
-        let capacity = measured.map_or(UNKNOWN, Rate::as_f64).clamp(MIN_CAPACITY, max.unwrap_or(f64::MAX));
-        PathRate {
+        let max = max.map(|rate| rate.as_f64().max(MIN_BITS_PER_SECOND));
+        let capacity =
+            measured.map_or(INITIAL_BITS_PER_SECOND, Rate::as_f64).clamp(MIN_BITS_PER_SECOND, max.unwrap_or(f64::MAX));
+        PathCongestionControl {
             capacity,
-            max,
+            max_capacity: max,
             gain: 1.0,
-            found: measured.is_some(),
-            step: if measured.is_some() { 0 } else { MAX_STEP },
-            delays: QueueDelay::new(now),
-            loss_floor: LossFloor::default(),
+            is_capacity_known: measured.is_some(),
+            probe_step: if measured.is_some() { 0 } else { MAX_SEARCH_STEPS },
+            delay_tracker: QueueDelay::new(now),
+            loss_floor: BackgroundLoss::default(),
             round: None,
-            from: now,
-            busy: None,
-            drained: now,
-            margin: DRAIN_MARGIN,
-            clear: now,
-            waited_alone: None,
-            quiet: now,
-            hold: MIN_HOLD,
+            valid_from: now,
+            busy_period: None,
+            drained_at: now,
+            drain_margin: DRAIN_MARGIN,
+            bottleneck_clear_at: now,
+            empty_path_wait: None,
+            last_empty_path: now,
+            hold_time: MIN_HOLD_DOWN,
             hold_until: now,
             slowed_until: now,
-            shallow: None,
-            noise: Span::ZERO,
-            noise_at: now,
-            futile: 0,
+            shallow_buffer: None,
+            delay_noise: Span::ZERO,
+            noise_updated: now,
+            futile_drains: 0,
         }
     }
 
     /// A measurement says what the path carries. It replaces what is believed where that differs clearly; the search begins
     /// there.
-    pub fn suggest(&mut self, measured: Rate, now: Time) {
-        if (measured.as_f64() / self.capacity - 1.0).abs() > MIN_CORRECTION {
+    pub fn suggest_capacity(&mut self, measured: Rate, now: Time) {
+        if (measured.as_f64() / self.capacity - 1.0).abs() > MIN_CORRECTION_FACTOR {
             self.set_capacity(measured.as_f64());
-            self.found = true;
-            self.step = 0;
+            self.is_capacity_known = true;
+            self.probe_step = 0;
             self.gain = 1.0;
-            self.restart(now);
+            self.restart_round(now);
         }
     }
 
@@ -193,191 +194,211 @@ impl PathRate {
     }
 
     /// The same, not rounded to whole bits.
-    pub fn exact_capacity(&self) -> f64 {
+    pub fn capacity_bits_per_second(&self) -> f64 {
         self.capacity
     }
 
     /// It never goes above this.
-    pub fn max(&self) -> f64 {
-        self.max.unwrap_or(f64::MAX)
+    pub fn max_bits_per_second(&self) -> f64 {
+        self.max_capacity.unwrap_or(f64::MAX)
     }
 
     /// Whether the path has been at its limit once.
-    pub fn is_found(&self) -> bool {
-        self.found
+    pub fn is_capacity_found(&self) -> bool {
+        self.is_capacity_known
     }
 
     /// The rate at which to send.
-    pub fn pace(&self) -> Rate {
-        Rate::from_f64((self.capacity * self.gain).min(self.max()))
+    pub fn pacing_rate(&self) -> Rate {
+        Rate::from_f64((self.capacity * self.gain).min(self.max_bits_per_second()))
     }
 
     /// When sending may go on after the queue was longer than intended.
-    pub fn drained(&self) -> Time {
-        self.drained
+    pub fn drained_at(&self) -> Time {
+        self.drained_at
     }
 
     /// How long packets wait in the path's own queue.
-    pub fn queue(&self) -> Span {
-        self.delays.queue()
+    pub fn queue_delay(&self) -> Span {
+        self.delay_tracker.queue_delay()
     }
 
     /// One-way delay of a full packet on the empty path, with the offset of the two ends' clocks.
     pub fn base_delay(&self) -> Option<Span> {
-        self.delays.base(self.capacity())
+        self.delay_tracker.base_delay(self.capacity())
     }
 
     /// The ratio of packets that are lost whatever the rate.
-    pub fn loss(&self) -> f64 {
-        self.loss_floor.ratio()
+    pub fn loss_ratio(&self) -> f64 {
+        self.loss_floor.loss_ratio()
     }
 
     /// How long packets are to wait: enough that the path is never idle, less than anyone notices.
-    fn target(&self) -> Span {
-        self.shallow.map_or(TARGET, |shallow| TARGET.min(shallow / 2))
+    fn target_queue_delay(&self) -> Span {
+        self.shallow_buffer.map_or(TARGET_QUEUE_DELAY, |shallow| TARGET_QUEUE_DELAY.min(shallow / 2))
     }
 
     /// The path has been away: nothing that began before can be concluded.
-    pub fn interrupted(&mut self, now: Time) {
-        self.restart(now);
-        self.busy = None;
-        self.step = 0;
+    pub fn path_interrupted(&mut self, now: Time) {
+        self.restart_round(now);
+        self.busy_period = None;
+        self.probe_step = 0;
         self.gain = 1.0;
-        self.delays.drained();
+        self.delay_tracker.queue_drained();
     }
 
     /// Takes what a report says of the delay only, as long as nothing but probes is sent; returns how long the packet waited.
-    pub fn probed(&mut self, sample: &Sample) -> Span {
+    pub fn record_probe(&mut self, sample: &DeliverySample) -> Span {
         let delay = sample.arrival - sample.sent.time;
-        let queue = self.delays.sample(delay, sample.sent.size, self.capacity(), sample.sent.quiet, sample.now);
+        let queue = self.delay_tracker.record_sample(
+            delay,
+            sample.sent.size,
+            self.capacity(),
+            sample.sent.found_empty_path,
+            sample.now,
+        );
         // It waits, it is transmitted itself, and so is what was sent after it.
-        self.clear = sample.sent.time + queue + self.capacity().time_for(sample.open + u64::from(sample.sent.size));
-        if sample.sent.quiet {
-            self.quiet = sample.now;
-            self.check_base(queue);
+        self.bottleneck_clear_at =
+            sample.sent.time + queue + self.capacity().time_for(sample.in_flight_bytes + u64::from(sample.sent.size));
+        if sample.sent.found_empty_path {
+            self.last_empty_path = sample.now;
+            self.check_base_delay(queue);
             self.check_drain(sample.now);
         }
         queue
     }
 
     /// Takes what a report says.
-    pub fn sample(&mut self, sample: &Sample) {
-        let queue = self.probed(sample);
-        self.follow_busy(sample, queue);
-        if sample.now - self.noise_at > NOISE_MEMORY {
-            self.noise = self.noise / 2;
-            self.noise_at = sample.now;
+    pub fn record_sample(&mut self, sample: &DeliverySample) {
+        let queue = self.record_probe(sample);
+        self.update_busy_period(sample, queue);
+        if sample.now - self.noise_updated > NOISE_PERIOD {
+            self.delay_noise = self.delay_noise / 2;
+            self.noise_updated = sample.now;
         }
-        if sample.sent.time < self.from {
+        if sample.sent.time < self.valid_from {
             return;
         }
-        self.note(sample, queue);
-        if self.delays.queue() > self.limit() {
-            self.overfull(sample);
-        } else if sample.now - self.quiet > DRAIN_INTERVAL && sample.now >= self.drained {
-            self.quiet = sample.now;
-            self.drain(sample);
+        self.record_round(sample, queue);
+        if self.delay_tracker.queue_delay() > self.max_queue_delay() {
+            self.queue_overfull(sample);
+        } else if sample.now - self.last_empty_path > DRAIN_INTERVAL && sample.now >= self.drained_at {
+            self.last_empty_path = sample.now;
+            self.begin_drain(sample);
         }
-        self.steer(sample.round_trip);
+        self.update_pacing_rate(sample.round_trip);
     }
 
     /// A longer queue was not intended.
-    fn limit(&self) -> Span {
-        self.target() * 3 + self.noise.max(self.delays.variation()) * 2
+    fn max_queue_delay(&self) -> Span {
+        self.target_queue_delay() * 3 + self.delay_noise.max(self.delay_tracker.variation()) * 2
     }
 
     fn is_busy(&self, queue: Span) -> bool {
-        queue > self.target() / 3 + self.noise.max(self.delays.variation())
+        queue > self.target_queue_delay() / 3 + self.delay_noise.max(self.delay_tracker.variation())
     }
 
     /// While packets wait, they arrive at the rate of the path, whatever the pace was. When far more is sent, that is not
     /// to take a round.
-    fn follow_busy(&mut self, sample: &Sample, queue: Span) {
+    fn update_busy_period(&mut self, sample: &DeliverySample, queue: Span) {
         if !self.is_busy(queue) {
-            self.busy = None;
+            self.busy_period = None;
             return;
         }
-        let (first, start) = *self.busy.get_or_insert((*sample, *sample));
-        if sample.arrival - start.arrival < MIN_BUSY || sample.counter - start.counter < MIN_BUSY_PACKETS {
+        let (first, start) = *self.busy_period.get_or_insert((*sample, *sample));
+        if sample.arrival - start.arrival < MIN_BUSY_PERIOD || sample.counter - start.counter < MIN_BUSY_PACKETS {
             return;
         }
-        self.busy = Some((first, *sample));
-        let passed = rate(&start, sample, sample.received.saturating_sub(start.received));
+        self.busy_period = Some((first, *sample));
+        let passed = rate_between(&start, sample, sample.received_bytes.saturating_sub(start.received_bytes));
         let growth = (sample.arrival - start.arrival) - (sample.sent.time - start.sent.time);
-        if passed < 0.9 * self.capacity && queue > self.limit() && growth > self.delays.variation() * 3 {
+        if passed < 0.9 * self.capacity && queue > self.max_queue_delay() && growth > self.delay_tracker.variation() * 3
+        {
             self.set_capacity(passed);
         }
-        self.follow_faster(&first, sample);
+        self.raise_to_faster(&first, sample);
     }
 
     /// What was sent faster than the path was believed to carry tells what it carries, as soon as it is not chance: the search
     /// does not begin anew from the last rate that left no queue.
-    fn follow_faster(&mut self, first: &Sample, sample: &Sample) {
-        let passed = rate(first, sample, sample.received.saturating_sub(first.received));
-        let (packets, lost) = (sample.counter - first.counter, (sample.lost - first.lost).max(0) as u64);
-        if sample.is_estimate && lost * MAX_LOSS_OF_ESTIMATE > packets {
+    fn raise_to_faster(&mut self, first: &DeliverySample, sample: &DeliverySample) {
+        let passed = rate_between(first, sample, sample.received_bytes.saturating_sub(first.received_bytes));
+        let (packets, lost) =
+            (sample.counter - first.counter, (sample.lost_packets - first.lost_packets).max(0) as u64);
+        if sample.is_received_estimated && lost * MAX_LOSS_PERCENT_OF_ESTIMATE > packets {
             return;
         }
-        let is_certain = sample.arrival - first.arrival >= MIN_ROUND.max(self.delays.variation() * 20);
-        if is_certain && passed > MIN_FASTER * self.capacity {
+        let is_certain = sample.arrival - first.arrival >= MIN_ROUND_DURATION.max(self.delay_tracker.variation() * 20);
+        if is_certain && passed > MIN_FASTER_RATIO * self.capacity {
             self.set_capacity(passed);
-            self.busy = Some((*sample, *sample));
+            self.busy_period = Some((*sample, *sample));
         }
     }
 
-    fn note(&mut self, sample: &Sample, queue: Span) {
-        let round = self.round.get_or_insert(Round::new(sample, queue));
-        round.note(queue);
+    fn record_round(&mut self, sample: &DeliverySample, queue: Span) {
+        let round = self.round.get_or_insert(RateRound::new(sample, queue));
+        round.record_queue(queue);
         let round = *round;
-        let packets = if self.found && self.step < FEW_STEPS { MIN_ROUND_PACKETS } else { MIN_ROUND_PACKETS / 2 };
-        let long = sample.arrival - round.start.arrival >= MIN_ROUND;
-        if long && sample.counter - round.start.counter >= packets && self.judge(&round, sample) {
+        let packets = if self.is_capacity_known && self.probe_step < MIN_CREDIBLE_STEPS {
+            MIN_ROUND_PACKETS
+        } else {
+            MIN_ROUND_PACKETS / 2
+        };
+        let long = sample.arrival - round.start.arrival >= MIN_ROUND_DURATION;
+        if long && sample.counter - round.start.counter >= packets && self.evaluate_round(&round, sample) {
             self.round = None;
         }
     }
 
     /// Draws the conclusions of a round; returns whether there were any.
-    fn judge(&mut self, round: &Round, end: &Sample) -> bool {
+    fn evaluate_round(&mut self, round: &RateRound, end: &DeliverySample) -> bool {
         let start = &round.start;
-        let losses = Losses { packets: end.counter - start.counter, lost: (end.lost - start.lost).max(0) as u64 };
-        let idle = (end.sent.idle - start.sent.idle).as_secs_f64();
+        let losses = PacketLosses {
+            packets: end.counter - start.counter,
+            lost: (end.lost_packets - start.lost_packets).max(0) as u64,
+        };
+        let idle = (end.sent.idle_time - start.sent.idle_time).as_secs_f64();
         let limited = idle > 0.03 * (end.sent.time - start.sent.time).as_secs_f64();
-        if self.loss_floor.exceeds(losses, end.now < self.slowed_until, limited) {
-            self.exceeded(rate(start, end, end.received.saturating_sub(start.received)), round.most_queue, end.now);
-        } else if self.is_busy(round.least_queue) {
-            self.step = 0;
-            self.found = true;
-            let judged = self.follow_queue(start, end);
-            if !judged && end.arrival - start.arrival < MAX_ROUND {
+        if self.loss_floor.exceeds_background(losses, end.now < self.slowed_until, limited) {
+            self.capacity_exceeded(
+                rate_between(start, end, end.received_bytes.saturating_sub(start.received_bytes)),
+                round.max_queue,
+                end.now,
+            );
+        } else if self.is_busy(round.min_queue) {
+            self.probe_step = 0;
+            self.is_capacity_known = true;
+            let judged = self.update_from_queue(start, end);
+            if !judged && end.arrival - start.arrival < MAX_ROUND_DURATION {
                 return false;
             }
         } else if limited {
-            self.step = if self.found { 0 } else { self.step };
-        } else if !self.found {
-            self.raise(start, end);
+            self.probe_step = if self.is_capacity_known { 0 } else { self.probe_step };
+        } else if !self.is_capacity_known {
+            self.raise_capacity(start, end);
         } else {
             let expected = self.expected_growth(start, end);
-            if !self.is_busy(expected) && end.arrival - start.arrival < end.round_trip + MIN_ROUND {
+            if !self.is_busy(expected) && end.arrival - start.arrival < end.round_trip + MIN_ROUND_DURATION {
                 // Too little was sent for a queue to show.
                 return false;
             }
-            if round.growth() < expected / 2 { self.raise(start, end) } else { self.step = 0 }
+            if round.queue_growth() < expected / 2 { self.raise_capacity(start, end) } else { self.probe_step = 0 }
         }
-        self.loss_floor.learn(losses);
+        self.loss_floor.record_losses(losses);
         true
     }
 
     /// How much longer the queue would be if the path carried what is believed.
-    fn expected_growth(&self, start: &Sample, end: &Sample) -> Span {
-        self.capacity().time_for(end.sent.total - start.sent.total) - (end.sent.time - start.sent.time)
+    fn expected_growth(&self, start: &DeliverySample, end: &DeliverySample) -> Span {
+        self.capacity().time_for(end.sent.total_bytes - start.sent.total_bytes) - (end.sent.time - start.sent.time)
     }
 
     /// Packets wait: what passes is what the path carries. Where the queue neither grew nor shrank by more than delays
     /// vary anyway, more time must pass.
-    fn follow_queue(&mut self, start: &Sample, end: &Sample) -> bool {
+    fn update_from_queue(&mut self, start: &DeliverySample, end: &DeliverySample) -> bool {
         let (passing, sending) = (end.arrival - start.arrival, end.sent.time - start.sent.time);
-        let significant = (self.delays.variation() * 2).max(passing / 300);
-        let passed = rate(start, end, end.sent.total - start.sent.total);
+        let significant = (self.delay_tracker.variation() * 2).max(passing / 300);
+        let passed = rate_between(start, end, end.sent.total_bytes - start.sent.total_bytes);
         if passing - sending > significant || (sending - passing > significant && passed > self.capacity) {
             self.set_capacity(passed);
             return true;
@@ -386,137 +407,142 @@ impl PathRate {
     }
 
     /// More was sent than passes, and what was too much is lost.
-    fn exceeded(&mut self, received: f64, queue: Span, now: Time) {
+    fn capacity_exceeded(&mut self, received: f64, queue: Span, now: Time) {
         self.set_capacity(received.min(self.capacity) * 0.99);
-        self.step = 0;
-        self.found = true;
-        self.shallow = Some(queue.max(Span::from_micros(300)));
-        self.hold_until = now + self.hold;
-        self.slowed_until = now + SLOWED;
-        self.hold = (self.hold * 2).min(MAX_HOLD);
-        self.restart(now);
+        self.probe_step = 0;
+        self.is_capacity_known = true;
+        self.shallow_buffer = Some(queue.max(Span::from_micros(300)));
+        self.hold_until = now + self.hold_time;
+        self.slowed_until = now + SLOWED_PERIOD;
+        self.hold_time = (self.hold_time * 2).min(MAX_HOLD_DOWN);
+        self.restart_round(now);
     }
 
     /// Nothing waited although there was always something to send.
-    fn raise(&mut self, start: &Sample, end: &Sample) {
+    fn raise_capacity(&mut self, start: &DeliverySample, end: &DeliverySample) {
         if end.now < self.hold_until {
             self.gain = 1.0;
             return;
         }
-        let passed = rate(start, end, end.sent.total - start.sent.total).min(sent_rate(start, end));
-        let kept_up = passed > 0.97 * self.pace().as_f64();
+        let passed = rate_between(start, end, end.sent.total_bytes - start.sent.total_bytes).min(sent_rate(start, end));
+        let kept_up = passed > 0.97 * self.pacing_rate().as_f64();
         if passed > self.capacity * 1.01 {
-            self.hold = MIN_HOLD;
+            self.hold_time = MIN_HOLD_DOWN;
         }
         self.set_capacity(passed.max(self.capacity));
-        let next = self.step + if self.step < FEW_STEPS { 1 } else { 2 };
-        self.step = if kept_up || !self.found { next.min(MAX_STEP) } else { 0 };
-        self.restart(end.now);
+        let next = self.probe_step + if self.probe_step < MIN_CREDIBLE_STEPS { 1 } else { 2 };
+        self.probe_step = if kept_up || !self.is_capacity_known { next.min(MAX_SEARCH_STEPS) } else { 0 };
+        self.restart_round(end.now);
     }
 
     /// A packet has waited although nothing of ours was before it. A queue would have changed from one such packet to the
     /// next; a path that has become longer has not.
-    fn check_base(&mut self, queue: Span) {
-        let before = self.waited_alone.take();
-        if queue < MIN_RAISE + self.delays.variation() {
+    fn check_base_delay(&mut self, queue: Span) {
+        let before = self.empty_path_wait.take();
+        if queue < MIN_BASE_DELAY_RAISE + self.delay_tracker.variation() {
             return;
         }
-        let alike = |before: &Span| (queue - *before).max(*before - queue) <= (queue / 5).max(self.delays.variation());
+        let alike =
+            |before: &Span| (queue - *before).max(*before - queue) <= (queue / 5).max(self.delay_tracker.variation());
         match before.filter(alike) {
             Some(before) => {
-                self.delays.raise_base(queue.min(before));
-                self.noise = Span::ZERO;
+                self.delay_tracker.raise_base(queue.min(before));
+                self.delay_noise = Span::ZERO;
             }
-            None => self.waited_alone = Some(queue),
+            None => self.empty_path_wait = Some(queue),
         }
     }
 
     /// What found the path empty took less than ever: it has not been empty before, and perhaps is not yet.
     fn check_drain(&mut self, now: Time) {
-        if self.delays.shortened() < MIN_SHORTENED {
-            self.margin = DRAIN_MARGIN;
+        if self.delay_tracker.delay_decrease() < MIN_DELAY_DECREASE {
+            self.drain_margin = DRAIN_MARGIN;
         } else {
-            self.margin = (self.margin * 2).min(MAX_DRAIN);
-            self.quiet = now - DRAIN_INTERVAL;
+            self.drain_margin = (self.drain_margin * 2).min(MAX_DRAIN_DURATION);
+            self.last_empty_path = now - DRAIN_INTERVAL;
         }
     }
 
     /// The queue is longer than intended.
-    fn overfull(&mut self, sample: &Sample) {
-        self.step = 0;
-        self.found = true;
-        self.follow_slower(sample);
-        self.learn_noise(sample);
-        self.drain(sample);
+    fn queue_overfull(&mut self, sample: &DeliverySample) {
+        self.probe_step = 0;
+        self.is_capacity_known = true;
+        self.lower_to_slower(sample);
+        self.update_noise(sample);
+        self.begin_drain(sample);
     }
 
     /// A queue that has grown too long while packets waited all the time tells that what is believed was too much, also where
     /// it is drained too soon for a round, and varies so much for that alone that nothing else is taken for certain. On a path
     /// that has become longer, less has arrived only in one part of that time; and on one that carried nothing for a while, far less.
-    fn follow_slower(&mut self, sample: &Sample) {
-        let Some((first, middle)) = self.busy else { return };
-        let passed = |start: &Sample, end: &Sample| rate(start, end, end.received.saturating_sub(start.received));
+    fn lower_to_slower(&mut self, sample: &DeliverySample) {
+        let Some((first, middle)) = self.busy_period else { return };
+        let passed = |start: &DeliverySample, end: &DeliverySample| {
+            rate_between(start, end, end.received_bytes.saturating_sub(start.received_bytes))
+        };
         let (whole, slowest) = (passed(&first, sample), passed(&first, &middle).max(passed(&middle, sample)));
-        let is_long = sample.arrival - first.arrival >= MIN_ROUND;
-        if is_long && slowest < self.capacity / MIN_FASTER && whole > self.capacity * MIN_PASSED {
+        let is_long = sample.arrival - first.arrival >= MIN_ROUND_DURATION;
+        if is_long && slowest < self.capacity / MIN_FASTER_RATIO && whole > self.capacity * MIN_PASSED_FRACTION {
             self.set_capacity(whole);
         }
     }
 
     /// A queue that is there again at once although the pace is right is none of ours.
-    fn learn_noise(&mut self, sample: &Sample) {
-        let at_once = sample.now - self.drained < sample.round_trip + Span::from_millis(50);
-        self.futile = if at_once { self.futile + 1 } else { 0 };
-        if self.futile >= 3 {
-            self.noise = self.noise.max(self.delays.queue() / 2);
-            self.noise_at = sample.now;
+    fn update_noise(&mut self, sample: &DeliverySample) {
+        let at_once = sample.now - self.drained_at < sample.round_trip + Span::from_millis(50);
+        self.futile_drains = if at_once { self.futile_drains + 1 } else { 0 };
+        if self.futile_drains >= 3 {
+            self.delay_noise = self.delay_noise.max(self.delay_tracker.queue_delay() / 2);
+            self.noise_updated = sample.now;
         }
     }
 
     /// Sends nothing until the queue must be empty.
-    fn drain(&mut self, sample: &Sample) {
-        self.drained = (self.clear + self.margin).min(sample.now + MAX_DRAIN).max(sample.now);
-        self.restart(self.drained);
-        self.delays.drained();
+    fn begin_drain(&mut self, sample: &DeliverySample) {
+        self.drained_at =
+            (self.bottleneck_clear_at + self.drain_margin).min(sample.now + MAX_DRAIN_DURATION).max(sample.now);
+        self.restart_round(self.drained_at);
+        self.delay_tracker.queue_drained();
     }
 
     /// When all that has been sent will have passed the bottleneck, as if it were at our end of the path.
-    pub fn clear(&self) -> Time {
-        self.clear
+    pub fn clear_at(&self) -> Time {
+        self.bottleneck_clear_at
     }
 
-    fn restart(&mut self, from: Time) {
-        self.from = from;
+    fn restart_round(&mut self, from: Time) {
+        self.valid_from = from;
         self.round = None;
     }
 
     fn set_capacity(&mut self, capacity: f64) {
         if (capacity / self.capacity - 1.0).abs() > 0.03 {
-            self.futile = 0;
+            self.futile_drains = 0;
         }
-        self.capacity = capacity.clamp(MIN_CAPACITY, self.max());
+        self.capacity = capacity.clamp(MIN_BITS_PER_SECOND, self.max_bits_per_second());
     }
 
     /// Keeps the queue near its target; the correction takes effect within a few times the delay of its feedback.
-    fn steer(&mut self, round_trip: Span) {
-        let queue = self.delays.queue();
+    fn update_pacing_rate(&mut self, round_trip: Span) {
+        let queue = self.delay_tracker.queue_delay();
         let feedback = round_trip.as_secs_f64() + 0.02;
-        if self.step > 0 && !self.is_busy(queue) {
-            let first = OVERSHOOT / (feedback + MIN_ROUND.as_secs_f64());
-            self.gain = (1.0 + first * f64::from(1 << (self.step - 1))).min(MAX_GAIN);
+        if self.probe_step > 0 && !self.is_busy(queue) {
+            let first = OVERSHOOT_FRACTION / (feedback + MIN_ROUND_DURATION.as_secs_f64());
+            self.gain = (1.0 + first * f64::from(1 << (self.probe_step - 1))).min(MAX_GAIN_FACTOR);
             return;
         }
-        let missing = (self.target() + self.noise - queue).as_secs_f64();
+        let missing = (self.target_queue_delay() + self.delay_noise - queue).as_secs_f64();
         self.gain = 1.0 + (0.4 * missing / feedback).clamp(-0.3, 0.02);
     }
 }
 
 /// At which the packets between two left.
-fn sent_rate(start: &Sample, end: &Sample) -> f64 {
-    (end.sent.total - start.sent.total) as f64 * 8.0 / (end.sent.time - start.sent.time).as_secs_f64().max(1e-6)
+fn sent_rate(start: &DeliverySample, end: &DeliverySample) -> f64 {
+    (end.sent.total_bytes - start.sent.total_bytes) as f64 * 8.0
+        / (end.sent.time - start.sent.time).as_secs_f64().max(1e-6)
 }
 
 /// Of so many bytes between the arrivals of two packets.
-fn rate(start: &Sample, end: &Sample, bytes: u64) -> f64 {
+fn rate_between(start: &DeliverySample, end: &DeliverySample, bytes: u64) -> f64 {
     bytes as f64 * 8.0 / (end.arrival - start.arrival).as_secs_f64().max(1e-6)
 }

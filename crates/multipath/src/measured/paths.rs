@@ -1,4 +1,4 @@
-use super::ratio::ratio_of_rates;
+use super::ratio::rates_to_ratio;
 use super::schedule::{MeasurementSchedule, ScheduleConfig};
 use super::steady_rate::SteadyRate;
 use kumade_probe_train::Estimate;
@@ -11,11 +11,11 @@ pub struct PathMeasurement {
     /// The available bandwidth (RFC 5136) in the direction of the packets that are divided.
     pub available: Estimate<Rate>,
     /// What carried traffic took of the path meanwhile: it is the gateway's to divide as well.
-    pub carried: Rate,
+    pub own_traffic: Rate,
     /// The least one-way delay, with an offset that is about the same for all paths; `None` where not known.
     pub delay: Option<Span>,
     /// Bytes that were sent for it.
-    pub bytes: u64,
+    pub cost_bytes: u64,
 }
 
 /// The paths to one remote site, by what measurements tell of them.
@@ -33,59 +33,59 @@ pub struct PathMeasurement {
 /// [`measured`](Self::measured) or [`failed`](Self::failed), whether the weights are others because of it.
 #[derive(Debug, Clone)]
 pub struct MeasuredPaths {
-    paths: Vec<Path>,
+    paths: Vec<MeasuredPath>,
     schedule: MeasurementSchedule,
     weights: Option<Vec<u32>>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Path {
+struct MeasuredPath {
     rate: SteadyRate,
     delays: VecDeque<Span>,
 }
 
 /// Delays of which the median is taken.
-const MAX_DELAYS: usize = 5;
-const MIN_WINDOW: f64 = 0.005;
-const RACK_WINDOW: f64 = 0.5;
-const HYSTERESIS: f64 = 1.5;
+const MAX_DELAY_SAMPLES: usize = 5;
+const MIN_WINDOW_SECONDS: f64 = 0.005;
+const RACK_WINDOW_ROUND_TRIPS: f64 = 0.5;
+const HYSTERESIS_FACTOR: f64 = 1.5;
 
 impl MeasuredPaths {
     /// Nothing is known yet.
     pub fn new(config: ScheduleConfig, paths: usize, now: Time) -> Self {
         let schedule = MeasurementSchedule::new(config, paths, now);
-        MeasuredPaths { paths: vec![Path::default(); paths], schedule, weights: None }
+        MeasuredPaths { paths: vec![MeasuredPath::default(); paths], schedule, weights: None }
     }
 
     /// The path to measure now, if any. `carried` is what traffic takes of each.
-    pub fn start(&mut self, carried: &[Rate], now: Time) -> Option<usize> {
-        let load = |(path, carried): (&Path, &Rate)| {
+    pub fn start_measurement(&mut self, carried: &[Rate], now: Time) -> Option<usize> {
+        let load = |(path, carried): (&MeasuredPath, &Rate)| {
             path.rate.rate().map_or(0.0, |rate| carried.as_f64() / rate.as_f64().max(1.0))
         };
         let loads: Vec<f64> = self.paths.iter().zip(carried).map(load).collect();
-        self.schedule.start(&loads, now)
+        self.schedule.start_measurement(&loads, now)
     }
 
     /// What came of measuring a path; returns whether the weights have changed.
-    pub fn measured(&mut self, path: usize, measured: &PathMeasurement, now: Time) -> bool {
+    pub fn record_measurement(&mut self, path: usize, measured: &PathMeasurement, now: Time) -> bool {
         let known = &mut self.paths[path];
         let add = |rate: Rate| {
-            Rate::from_bits_per_second(rate.bits_per_second().saturating_add(measured.carried.bits_per_second()))
+            Rate::from_bits_per_second(rate.bits_per_second().saturating_add(measured.own_traffic.bits_per_second()))
         };
-        known.rate.measured(measured.available.map(add));
-        known.note_delay(measured.delay);
+        known.rate.record_measurement(measured.available.map(add));
+        known.record_delay(measured.delay);
         let (rate, is_uncertain) = (known.rate.rate().unwrap_or_default(), known.rate.is_uncertain());
-        self.schedule.finished(measured.bytes, rate, is_uncertain, now);
-        self.weigh()
+        self.schedule.record_finished(measured.cost_bytes, rate, is_uncertain, now);
+        self.update_weights()
     }
 
     /// Measuring a path has failed, after so many bytes.
-    pub fn failed(&mut self, path: usize, bytes: u64, now: Time) {
-        self.schedule.failed(bytes, self.rate(path), now);
+    pub fn record_failure(&mut self, path: usize, bytes: u64, now: Time) {
+        self.schedule.record_failed(bytes, self.rate(path), now);
     }
 
     /// The traffic that a path carries tells what it carries: it need not be measured for a while.
-    pub fn told(&mut self, path: usize, now: Time) {
+    pub fn measure_soon(&mut self, path: usize, now: Time) {
         self.schedule.postpone(path, now);
     }
 
@@ -99,12 +99,12 @@ impl MeasuredPaths {
         self.paths[path].rate.rate()
     }
 
-    fn weigh(&mut self) -> bool {
+    fn update_weights(&mut self) -> bool {
         let rates: Option<Vec<f64>> = self.paths.iter().map(|path| Some(path.rate.rate()?.as_f64())).collect();
         let Some(mut rates) = rates else { return false };
-        let used = self.alike(&rates);
+        let used = self.paths_of_like_delay(&rates);
         rates.iter_mut().zip(used).filter(|(_, used)| !used).for_each(|(rate, _)| *rate = 0.0);
-        let weights = ratio_of_rates(&rates);
+        let weights = rates_to_ratio(&rates);
         if weights.iter().all(|weight| *weight == 0) || self.weights.as_ref() == Some(&weights) {
             return false;
         }
@@ -114,13 +114,13 @@ impl MeasuredPaths {
 
     /// Which paths may share a flow's packets: of the sets with delays that are alike, the one that carries most, and of
     /// equal ones that with less delay.
-    fn alike(&self, rates: &[f64]) -> Vec<bool> {
-        let delays: Option<Vec<f64>> = self.paths.iter().map(Path::delay).collect();
+    fn paths_of_like_delay(&self, rates: &[f64]) -> Vec<bool> {
+        let delays: Option<Vec<f64>> = self.paths.iter().map(MeasuredPath::median_delay).collect();
         let Some(delays) = delays else { return vec![true; self.paths.len()] };
         let is_used = |path: usize| self.weights.as_ref().is_some_and(|weights| weights[path] > 0);
         let set = |least: f64| -> Vec<bool> {
-            let window = (least * RACK_WINDOW).max(MIN_WINDOW);
-            let limit = |path| if is_used(path) { window * HYSTERESIS } else { window };
+            let window = (least * RACK_WINDOW_ROUND_TRIPS).max(MIN_WINDOW_SECONDS);
+            let limit = |path| if is_used(path) { window * HYSTERESIS_FACTOR } else { window };
             delays.iter().enumerate().map(|(path, delay)| (0.0..=limit(path)).contains(&(delay - least))).collect()
         };
         let carried =
@@ -130,15 +130,15 @@ impl MeasuredPaths {
     }
 }
 
-impl Path {
-    fn note_delay(&mut self, delay: Option<Span>) {
+impl MeasuredPath {
+    fn record_delay(&mut self, delay: Option<Span>) {
         self.delays.extend(delay);
-        if self.delays.len() > MAX_DELAYS {
+        if self.delays.len() > MAX_DELAY_SAMPLES {
             self.delays.pop_front();
         }
     }
 
-    fn delay(&self) -> Option<f64> {
+    fn median_delay(&self) -> Option<f64> {
         let mut delays: Vec<Span> = self.delays.iter().copied().collect();
         delays.sort();
         delays.get(delays.len() / 2).map(|delay| delay.as_secs_f64())

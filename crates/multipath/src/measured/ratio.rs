@@ -1,7 +1,7 @@
 /// The most packets in one turn of a ratio that is made of measured rates: finer ones would follow noise.
 pub const MAX_RATIO_SUM: u32 = 128;
 /// A ratio that carries so much of the sum of the rates is fine enough.
-const SUFFICIENT_SHARE: f64 = 0.97;
+const SUFFICIENT_RATE_FRACTION: f64 = 0.97;
 
 /// The integer ratio in which packets are divided among paths that carry so many bits per second.
 ///
@@ -11,7 +11,7 @@ const SUFFICIENT_SHARE: f64 = 0.97;
 /// and a path that would add less than 3 % takes none.
 ///
 /// All parts are 0 where no path has a rate.
-pub fn ratio_of_rates(rates: &[f64]) -> Vec<u32> {
+pub fn rates_to_ratio(rates: &[f64]) -> Vec<u32> {
     let total: f64 = rates.iter().sum();
     let mut parts = vec![0; rates.len()];
     let mut best = (0.0, parts.clone());
@@ -20,18 +20,18 @@ pub fn ratio_of_rates(rates: &[f64]) -> Vec<u32> {
         let average = |path: &usize| rates[*path] / f64::from(parts[*path] + 1);
         let Some(next) = (0..rates.len()).max_by(|one, other| average(one).total_cmp(&average(other))) else { break };
         parts[next] += 1;
-        let carried = f64::from(sum) * least_rate_per_part(rates, &parts);
+        let carried = f64::from(sum) * min_rate_per_part(rates, &parts);
         if carried > best.0 {
             best = (carried, parts.clone());
         }
-        if carried >= SUFFICIENT_SHARE * total {
+        if carried >= SUFFICIENT_RATE_FRACTION * total {
             break;
         }
     }
     best.1
 }
 
-fn least_rate_per_part(rates: &[f64], parts: &[u32]) -> f64 {
+fn min_rate_per_part(rates: &[f64], parts: &[u32]) -> f64 {
     let used = rates.iter().zip(parts).filter(|(_, part)| **part > 0);
     used.map(|(rate, part)| rate / f64::from(*part)).fold(f64::INFINITY, f64::min)
 }
@@ -55,25 +55,25 @@ mod tests {
             (&[0.0, 0.0], &[0, 0]),
             (&[], &[]),
         ] {
-            assert_eq!(ratio_of_rates(rates), ratio, "{rates:?}");
+            assert_eq!(rates_to_ratio(rates), ratio, "{rates:?}");
         }
     }
 
     proptest! {
         #[test]
         fn a_ratio_carries_nearly_the_sum_of_the_rates(rates in prop::collection::vec(1e5f64..1e9, 1..17)) {
-            let ratio = ratio_of_rates(&rates);
+            let ratio = rates_to_ratio(&rates);
             let sum: u32 = ratio.iter().sum();
             prop_assert!((1..=MAX_RATIO_SUM).contains(&sum));
-            let carried = f64::from(sum) * least_rate_per_part(&rates, &ratio);
+            let carried = f64::from(sum) * min_rate_per_part(&rates, &ratio);
             // Highest averages leave at most one part per path unused.
             let bound = f64::from(MAX_RATIO_SUM) / (f64::from(MAX_RATIO_SUM) + rates.len() as f64);
-            prop_assert!(carried >= bound.min(SUFFICIENT_SHARE) * rates.iter().sum::<f64>() * 0.999_999);
+            prop_assert!(carried >= bound.min(SUFFICIENT_RATE_FRACTION) * rates.iter().sum::<f64>() * 0.999_999);
         }
 
         #[test]
         fn the_faster_path_never_gets_fewer_packets(rates in prop::collection::vec(1e5f64..1e9, 2..6)) {
-            let ratio = ratio_of_rates(&rates);
+            let ratio = rates_to_ratio(&rates);
             for (one, other) in (0..rates.len()).zip(1..rates.len()) {
                 prop_assert!(rates[one] < rates[other] || ratio[one] >= ratio[other], "{rates:?}: {ratio:?}");
             }

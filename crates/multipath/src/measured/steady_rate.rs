@@ -10,13 +10,13 @@ use std::cmp::Ordering;
 pub struct SteadyRate {
     rate: Option<Rate>,
     /// The last measurements that differ, all in one direction.
-    apart: Vec<Estimate<Rate>>,
+    deviating: Vec<Estimate<Rate>>,
 }
 
 /// What differs by less is the same.
-const TOLERANCE: f64 = 1.1;
-const CLEAR_MEASUREMENTS: usize = 2;
-const UNCLEAR_MEASUREMENTS: usize = 4;
+const TOLERANCE_RATIO: f64 = 1.1;
+const MIN_CLEAR_MEASUREMENTS: usize = 2;
+const MIN_UNCLEAR_MEASUREMENTS: usize = 4;
 
 impl SteadyRate {
     /// The rate; none before the first measurement.
@@ -26,39 +26,39 @@ impl SteadyRate {
 
     /// Whether more measurements are needed soon: there is none yet, or the last one differs.
     pub fn is_uncertain(&self) -> bool {
-        self.rate.is_none() || !self.apart.is_empty()
+        self.rate.is_none() || !self.deviating.is_empty()
     }
 
     /// Takes a measurement; returns whether the rate is another one because of it.
-    pub fn measured(&mut self, measured: Estimate<Rate>) -> bool {
+    pub fn record_measurement(&mut self, measured: Estimate<Rate>) -> bool {
         let Some(rate) = self.rate else {
             self.rate = Some(measured.value);
             return true;
         };
-        let direction = compare(measured.value, rate);
-        self.apart.retain(|earlier| compare(earlier.value, rate) == direction);
+        let direction = compare_rates(measured.value, rate);
+        self.deviating.retain(|earlier| compare_rates(earlier.value, rate) == direction);
         if direction == Ordering::Equal {
             return false;
         }
-        self.apart.push(measured);
+        self.deviating.push(measured);
         let is_clear = |one: &&Estimate<Rate>| {
-            one.confidence > 0.0 && [one.low, one.high].map(|end| compare(end, rate)) == [direction; 2]
+            one.confidence > 0.0 && [one.low, one.high].map(|end| compare_rates(end, rate)) == [direction; 2]
         };
-        let clear = self.apart.iter().filter(is_clear).count();
-        let lasting = clear >= CLEAR_MEASUREMENTS || self.apart.len() >= UNCLEAR_MEASUREMENTS;
+        let clear = self.deviating.iter().filter(is_clear).count();
+        let lasting = clear >= MIN_CLEAR_MEASUREMENTS || self.deviating.len() >= MIN_UNCLEAR_MEASUREMENTS;
         if lasting {
-            self.rate = Some(median(self.apart.drain(..).map(|one| one.value).collect()));
+            self.rate = Some(median_rate(self.deviating.drain(..).map(|one| one.value).collect()));
         }
         lasting
     }
 }
 
 /// What differs by no more than the tolerance counts as equal.
-fn compare(one: Rate, other: Rate) -> Ordering {
+fn compare_rates(one: Rate, other: Rate) -> Ordering {
     let (one, other) = (one.as_f64(), other.as_f64());
-    if one > other * TOLERANCE {
+    if one > other * TOLERANCE_RATIO {
         Ordering::Greater
-    } else if one * TOLERANCE < other {
+    } else if one * TOLERANCE_RATIO < other {
         Ordering::Less
     } else {
         Ordering::Equal
@@ -66,7 +66,7 @@ fn compare(one: Rate, other: Rate) -> Ordering {
 }
 
 /// Of an even number, the mean of the two in the middle. There is one at least.
-fn median(mut rates: Vec<Rate>) -> Rate {
+fn median_rate(mut rates: Vec<Rate>) -> Rate {
     rates.sort();
     let (lower, upper) = (rates[(rates.len() - 1) / 2], rates[rates.len() / 2]);
     Rate::from_f64((lower.as_f64() + upper.as_f64()) / 2.0)
@@ -85,7 +85,8 @@ mod tests {
 
     fn after(measurements: &[(f64, f64)]) -> (f64, usize) {
         let mut steady = SteadyRate::default();
-        let changes = measurements.iter().filter(|(mbit, margin)| steady.measured(measured(*mbit, *margin))).count();
+        let changes =
+            measurements.iter().filter(|(mbit, margin)| steady.record_measurement(measured(*mbit, *margin))).count();
         (steady.rate().unwrap().as_f64() / 1e6, changes)
     }
 
@@ -108,8 +109,8 @@ mod tests {
     fn measurements_without_confidence_take_four() {
         let mut steady = SteadyRate::default();
         let vague = |mbit| Estimate { confidence: 0.0, ..measured(mbit, 0.0) };
-        assert!(steady.measured(vague(10.0)));
-        assert_eq!([20.0; 4].map(|mbit| steady.measured(vague(mbit))), [false, false, false, true]);
+        assert!(steady.record_measurement(vague(10.0)));
+        assert_eq!([20.0; 4].map(|mbit| steady.record_measurement(vague(mbit))), [false, false, false, true]);
         assert!(!steady.is_uncertain());
     }
 
@@ -131,7 +132,7 @@ mod tests {
             let mut changed_before = false;
             for (mbit, margin) in rates {
                 let first = steady.rate().is_none();
-                let changed = steady.measured(measured(mbit, mbit * margin));
+                let changed = steady.record_measurement(measured(mbit, mbit * margin));
                 prop_assert!(!(changed && changed_before && !first));
                 changed_before = changed && !first;
             }

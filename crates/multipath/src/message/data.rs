@@ -1,23 +1,23 @@
 use super::bytes::Reader;
 use super::error::{MessageError, VERSION};
-use crate::path_id::PathId;
+use crate::path::id::PathId;
 use crate::predecessor::Predecessor;
 use std::num::NonZeroU16;
 
 /// How many buckets there are that flows are hashed to: their numbers are below this.
-pub const BUCKETS: u16 = 1024;
+pub const BUCKET_COUNT: u16 = 1024;
 
 /// The first octet of a message of this kind.
 pub(super) const fn first_octet(kind: u8) -> u8 {
     VERSION << 4 | kind
 }
 
-const KIND: u8 = 0;
-const UNORDERED: u8 = 0x10;
-const REDUNDANT: u8 = 0x20;
-const ANSWER: u8 = 0x40;
-const SEGMENTS: u8 = 0x80;
-const PREDECESSORS: u8 = 0x0f;
+const KIND_BITS: u8 = 0;
+const UNORDERED_FLAG: u8 = 0x10;
+const REDUNDANT_FLAG: u8 = 0x20;
+const ANSWER_FLAG: u8 = 0x40;
+const SEGMENTS_FLAG: u8 = 0x80;
+const PREDECESSOR_COUNT_MASK: u8 = 0x0f;
 
 /// An IP packet and its place among those of its bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,11 +40,11 @@ pub struct DataHeader {
     /// The lowest 32 bits of the datagram's counter on its path.
     pub counter: u32,
     /// Whether it is to be delivered as it arrives.
-    pub unordered: bool,
+    pub is_unordered: bool,
     /// Whether copies of it are sent, too.
-    pub redundant: bool,
+    pub is_redundant: bool,
     /// Whether the far end is to report its arrival at once.
-    pub answer: bool,
+    pub requests_report: bool,
     /// Where the packet stands for segments of a TCP connection or a UDP flow: the payload of each but the last, in bytes.
     /// Its transport checksum means nothing then.
     pub segment_bytes: Option<NonZeroU16>,
@@ -73,7 +73,7 @@ impl DataHeader {
     const SIZE: usize = 12;
 
     /// Octets before a packet of a bucket that has used all of so many paths.
-    pub const fn bytes(paths: usize) -> u32 {
+    pub const fn size_for_paths(paths: usize) -> u32 {
         (Self::SIZE + Predecessors::SIZE * paths.saturating_sub(1)) as u32
     }
 
@@ -88,7 +88,7 @@ impl DataHeader {
     /// # Panics
     /// There are more predecessors than other paths, or `room` is shorter than the header; [`DataHeader::HEADROOM`] is
     /// always enough.
-    pub fn write_before<P>(&self, predecessors: P, room: &mut [u8]) -> usize
+    pub fn write_into_headroom<P>(&self, predecessors: P, room: &mut [u8]) -> usize
     where
         P: IntoIterator<Item = Predecessor, IntoIter: Clone>,
     {
@@ -99,7 +99,7 @@ impl DataHeader {
         let start = room.len() - Self::SIZE - Predecessors::SIZE * count - segment_size;
         let (fixed, rest) = room[start..].split_at_mut(Self::SIZE);
         let (list, segment) = rest.split_at_mut(Predecessors::SIZE * count);
-        fixed.copy_from_slice(&self.octets(count as u8));
+        fixed.copy_from_slice(&self.fixed_octets(count as u8));
         if let Some(bytes) = self.segment_bytes {
             segment.copy_from_slice(&bytes.get().to_be_bytes());
         }
@@ -109,16 +109,16 @@ impl DataHeader {
         start
     }
 
-    fn octets(&self, predecessors: u8) -> [u8; Self::SIZE] {
-        let unordered = if self.unordered { UNORDERED } else { 0 };
-        let redundant = if self.redundant { REDUNDANT } else { 0 };
-        let answer = if self.answer { ANSWER } else { 0 };
-        let segments = if self.segment_bytes.is_some() { SEGMENTS } else { 0 };
+    fn fixed_octets(&self, predecessors: u8) -> [u8; Self::SIZE] {
+        let unordered = if self.is_unordered { UNORDERED_FLAG } else { 0 };
+        let redundant = if self.is_redundant { REDUNDANT_FLAG } else { 0 };
+        let answer = if self.requests_report { ANSWER_FLAG } else { 0 };
+        let segments = if self.segment_bytes.is_some() { SEGMENTS_FLAG } else { 0 };
         let flags = unordered | redundant | answer | segments | predecessors;
         let [b0, b1] = self.bucket.to_be_bytes();
         let [n0, n1, n2, n3] = self.number.to_be_bytes();
         let [c0, c1, c2, c3] = self.counter.to_be_bytes();
-        [first_octet(KIND), flags, b0, b1, n0, n1, n2, n3, c0, c1, c2, c3]
+        [first_octet(KIND_BITS), flags, b0, b1, n0, n1, n2, n3, c0, c1, c2, c3]
     }
 }
 
@@ -126,21 +126,21 @@ impl<'a> Data<'a> {
     pub(super) fn parse(mut reader: Reader<'a>) -> Result<Self, MessageError> {
         let flags = reader.u8()?;
         let bucket = reader.u16()?;
-        if bucket >= BUCKETS {
+        if bucket >= BUCKET_COUNT {
             return Err(MessageError::Invalid { field: "bucket", value: bucket.into() });
         }
         let header = DataHeader {
             bucket,
             number: reader.u32()?,
             counter: reader.u32()?,
-            unordered: flags & UNORDERED != 0,
-            redundant: flags & REDUNDANT != 0,
-            answer: flags & ANSWER != 0,
+            is_unordered: flags & UNORDERED_FLAG != 0,
+            is_redundant: flags & REDUNDANT_FLAG != 0,
+            requests_report: flags & ANSWER_FLAG != 0,
             segment_bytes: None,
         };
-        let list = reader.slice(usize::from(flags & PREDECESSORS) * Predecessors::SIZE)?;
+        let list = reader.slice(usize::from(flags & PREDECESSOR_COUNT_MASK) * Predecessors::SIZE)?;
         let (predecessors, _) = list.as_chunks();
-        let segment_bytes = if flags & SEGMENTS != 0 {
+        let segment_bytes = if flags & SEGMENTS_FLAG != 0 {
             let invalid = MessageError::Invalid { field: "length of segments", value: 0 };
             Some(NonZeroU16::new(reader.u16()?).ok_or(invalid)?)
         } else {
@@ -152,7 +152,7 @@ impl<'a> Data<'a> {
 
     pub(super) fn write(&self, to: &mut Vec<u8>) {
         let mut room = [0; DataHeader::HEADROOM];
-        let start = self.header.write_before(self.predecessors, &mut room);
+        let start = self.header.write_into_headroom(self.predecessors, &mut room);
         to.extend_from_slice(&room[start..]);
         to.extend_from_slice(self.packet);
     }

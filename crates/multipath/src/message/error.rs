@@ -1,4 +1,4 @@
-use super::bytes::Ends;
+use super::bytes::UnexpectedEnd;
 use thiserror::Error;
 
 /// The version of the messages.
@@ -29,8 +29,8 @@ pub enum MessageError {
     },
 }
 
-impl From<Ends> for MessageError {
-    fn from(_: Ends) -> Self {
+impl From<UnexpectedEnd> for MessageError {
+    fn from(_: UnexpectedEnd) -> Self {
         MessageError::TooShort
     }
 }

@@ -1,17 +1,17 @@
 use super::bytes::Reader;
 use super::data::first_octet;
 use super::error::MessageError;
-use crate::path_report::Report;
+use crate::path::report::PathReport;
 use kumade_units::{Span, Time};
 
 /// The first octet's kind of a [`Probe`].
-pub(super) const PROBE: u8 = 1;
+pub(super) const PROBE_KIND: u8 = 1;
 /// The first octet's kind of a [`Report`].
-pub(super) const REPORT: u8 = 2;
+pub(super) const REPORT_KIND: u8 = 2;
 /// The first octet's kind of a [`MtuQuery`].
-pub(super) const MTU_PROBE: u8 = 3;
+pub(super) const MTU_PROBE_KIND: u8 = 3;
 /// The first octet's kind of the answer to it.
-pub(super) const MTU_ANSWER: u8 = 4;
+pub(super) const MTU_ANSWER_KIND: u8 = 4;
 
 /// A datagram without a packet that the far end is to report at once. Padding makes it as long as a packet that the path is
 /// to be able to pass.
@@ -23,7 +23,7 @@ pub struct Probe {
     pub size: u16,
 }
 
-/// As a [`Probe`], of the path's MTU ([`PathMtu`](crate::PathMtu)).
+/// As a [`Probe`], of the path's MTU ([`PathMtuDiscovery`](crate::PathMtuDiscovery)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MtuQuery {
     /// The answer repeats it.
@@ -37,26 +37,26 @@ impl Probe {
     pub const MIN_SIZE: u16 = 5;
 
     pub(super) fn parse(reader: Reader<'_>, size: usize) -> Result<Self, MessageError> {
-        padded(reader, size).map(|(counter, size)| Probe { counter, size })
+        parse_padded(reader, size).map(|(counter, size)| Probe { counter, size })
     }
 
     pub(super) fn write(&self, to: &mut Vec<u8>) {
-        write_padded(PROBE, self.counter, self.size, to);
+        write_padded(PROBE_KIND, self.counter, self.size, to);
     }
 }
 
 impl MtuQuery {
     pub(super) fn parse(reader: Reader<'_>, size: usize) -> Result<Self, MessageError> {
-        padded(reader, size).map(|(number, size)| MtuQuery { number, size })
+        parse_padded(reader, size).map(|(number, size)| MtuQuery { number, size })
     }
 
     pub(super) fn write(&self, to: &mut Vec<u8>) {
-        write_padded(MTU_PROBE, self.number, self.size, to);
+        write_padded(MTU_PROBE_KIND, self.number, self.size, to);
     }
 }
 
 /// A number and zeros; with the size of the whole message.
-fn padded(mut reader: Reader<'_>, size: usize) -> Result<(u32, u16), MessageError> {
+fn parse_padded(mut reader: Reader<'_>, size: usize) -> Result<(u32, u16), MessageError> {
     let number = reader.u32()?;
     let size = u16::try_from(size).map_err(|_| MessageError::Invalid { field: "size", value: size as u64 })?;
     match reader.0.iter().find(|octet| **octet != 0) {
@@ -72,33 +72,35 @@ fn write_padded(kind: u8, number: u32, size: u16, to: &mut Vec<u8>) {
     to.resize(end, 0);
 }
 
-pub(super) fn parse_answer(mut reader: Reader<'_>) -> Result<u32, MessageError> {
+pub(super) fn parse_mtu_answer(mut reader: Reader<'_>) -> Result<u32, MessageError> {
     let number = reader.u32()?;
     if reader.0.is_empty() { Ok(number) } else { Err(MessageError::TooLong(reader.0.len())) }
 }
 
-pub(super) fn write_answer(number: u32, to: &mut Vec<u8>) {
-    to.push(first_octet(MTU_ANSWER));
+pub(super) fn write_mtu_answer(number: u32, to: &mut Vec<u8>) {
+    to.push(first_octet(MTU_ANSWER_KIND));
     to.extend_from_slice(&number.to_be_bytes());
 }
 
-pub(super) fn parse_report(mut reader: Reader<'_>) -> Result<Report, MessageError> {
-    let report = Report {
-        highest: reader.u64()?,
-        packets: reader.u64()?,
-        bytes: reader.u64()?,
+pub(super) fn parse_report(mut reader: Reader<'_>) -> Result<PathReport, MessageError> {
+    let report = PathReport {
+        highest_counter: reader.u64()?,
+        received_packets: reader.u64()?,
+        received_bytes: reader.u64()?,
         arrival: Time::from_nanos(reader.u64()? as i64),
-        held: Span::from_nanos(reader.u32()?.into()),
+        hold_time: Span::from_nanos(reader.u32()?.into()),
     };
     if reader.0.is_empty() { Ok(report) } else { Err(MessageError::TooLong(reader.0.len())) }
 }
 
-pub(super) fn write_report(report: &Report, to: &mut Vec<u8>) {
-    to.push(first_octet(REPORT));
-    for field in [report.highest, report.packets, report.bytes, report.arrival.as_nanos() as u64] {
+pub(super) fn write_report(report: &PathReport, to: &mut Vec<u8>) {
+    to.push(first_octet(REPORT_KIND));
+    for field in
+        [report.highest_counter, report.received_packets, report.received_bytes, report.arrival.as_nanos() as u64]
+    {
         to.extend_from_slice(&field.to_be_bytes());
     }
     // At most 4.29 s; nothing is held for so long.
-    let held = report.held.as_nanos().clamp(0, u32::MAX.into()) as u32;
+    let held = report.hold_time.as_nanos().clamp(0, u32::MAX.into()) as u32;
     to.extend_from_slice(&held.to_be_bytes());
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::path_id::PathId;
+use crate::path::id::PathId;
 use crate::predecessor::Predecessor;
 use kumade_units::{Span, Time};
 use proptest::prelude::*;
@@ -21,15 +21,15 @@ fn data_stands_on_the_wire_as_documented() {
         bucket: 0x0123,
         number: 0x4567_89ab,
         counter: 7,
-        unordered: false,
-        redundant: true,
-        answer: true,
+        is_unordered: false,
+        is_redundant: true,
+        requests_report: true,
         segment_bytes: None,
     };
     let mut buffer = [0xee; 100];
     let (room, packet) = buffer.split_at_mut(90);
     packet.fill(0x45);
-    let start = header.write_before([Predecessor::new(path(3), 0xf123_4567_89ab)], room);
+    let start = header.write_into_headroom([Predecessor::new(path(3), 0xf123_4567_89ab)], room);
     let expected = [[0x10, 0x61, 0x01, 0x23], [0x45, 0x67, 0x89, 0xab], [0, 0, 0, 7], [0x35, 0x67, 0x89, 0xab]];
     assert_eq!(&buffer[start..90], expected.as_flattened());
     let Ok(Message::Data(mut data)) = Message::parse(&buffer[start..]) else { panic!("no data") };
@@ -43,7 +43,7 @@ fn data_stands_on_the_wire_as_documented() {
 fn a_packet_that_stands_for_segments_says_how_long_they_are() {
     let header = DataHeader { number: 9, segment_bytes: NonZeroU16::new(1448), ..DataHeader::default() };
     let mut room = [0xee; 40];
-    let start = header.write_before([Predecessor::new(path(3), 7)], &mut room);
+    let start = header.write_into_headroom([Predecessor::new(path(3), 7)], &mut room);
     assert_eq!(room[start..], [0x10, 0x81, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0x30, 0, 0, 7, 0x05, 0xa8]);
     let Ok(Message::Data(data)) = Message::parse(&room[start..]) else { panic!("no data") };
     assert_eq!((data.header, data.predecessors.count(), data.packet), (header, 1, &[][..]));
@@ -65,12 +65,12 @@ fn probes_and_reports_come_back() {
     let bytes = written(Message::MtuAnswer(9));
     assert_eq!(bytes, [0x14, 0, 0, 0, 9]);
     assert_eq!(Message::parse(&bytes), Ok(Message::MtuAnswer(9)));
-    let report = Report {
-        highest: (1 << 56) - 1,
-        packets: 1 << 60,
-        bytes: u64::MAX,
+    let report = PathReport {
+        highest_counter: (1 << 56) - 1,
+        received_packets: 1 << 60,
+        received_bytes: u64::MAX,
         arrival: Time::from_nanos(-5),
-        held: Span::from_millis(4),
+        hold_time: Span::from_millis(4),
     };
     let bytes = written(Message::Report(report));
     assert_eq!(bytes.len(), 37);

@@ -21,7 +21,7 @@ pub enum NatAction {
         rule: DividedRule,
     },
     /// Leave a flow undivided from now on that is divided.
-    Leave(DividedRule),
+    StopDividing(DividedRule),
     /// Give an arriving flow its addresses back from now on, and tell by [`restored`](super::NatPeer::restored) whether
     /// that is done.
     Restore {
@@ -31,7 +31,7 @@ pub enum NatAction {
         rule: RestoredRule,
     },
     /// Leave a flow as it arrives from now on.
-    Forget(RestoredRule),
+    StopRestoring(RestoredRule),
     /// The far end no longer answers: new keys may be needed.
     Reconnect,
 }

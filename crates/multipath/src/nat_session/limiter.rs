@@ -2,33 +2,33 @@ use kumade_units::{Span, Time};
 
 /// A token bucket: so many per second, and a burst at once.
 #[derive(Debug)]
-pub(super) struct Limiter {
+pub(super) struct MessageRateLimiter {
     /// What one costs.
-    interval: Span,
+    token_interval: Span,
     /// What a full bucket holds.
     capacity: Span,
     /// When the bucket will be full.
     full_at: Time,
 }
 
-impl Limiter {
+impl MessageRateLimiter {
     pub(super) fn new(per_second: u32, burst: u32) -> Self {
         let interval = Span::from_secs(1) / i64::from(per_second);
-        Limiter { interval, capacity: interval * i64::from(burst), full_at: Time::ZERO }
+        MessageRateLimiter { token_interval: interval, capacity: interval * i64::from(burst), full_at: Time::ZERO }
     }
 
     /// Takes one, if there is one.
-    pub(super) fn take(&mut self, now: Time) -> bool {
+    pub(super) fn take_token(&mut self, now: Time) -> bool {
         let is_there = now >= self.ready_at();
         if is_there {
-            self.full_at = self.full_at.max(now) + self.interval;
+            self.full_at = self.full_at.max(now) + self.token_interval;
         }
         is_there
     }
 
     /// When there is one again.
     pub(super) fn ready_at(&self) -> Time {
-        self.full_at + self.interval - self.capacity
+        self.full_at + self.token_interval - self.capacity
     }
 }
 
@@ -38,8 +38,8 @@ mod tests {
 
     #[test]
     fn a_burst_passes_at_once_and_then_so_many_per_second() {
-        let mut limiter = Limiter::new(10, 20);
-        let mut taken = |now| (0..100).filter(|_| limiter.take(now)).count();
+        let mut limiter = MessageRateLimiter::new(10, 20);
+        let mut taken = |now| (0..100).filter(|_| limiter.take_token(now)).count();
         let start = Time::ZERO + Span::from_secs(7);
         assert_eq!(taken(start), 20);
         assert_eq!(taken(start + Span::from_millis(500)), 5);

@@ -1,7 +1,7 @@
-use super::life::Life;
+use super::life::Incarnation;
 use super::rule::RestoredRule;
 use crate::message::bytes::Reader;
-use crate::message::{Message, MessageError, SESSION_KINDS};
+use crate::message::{FIRST_SESSION_KIND, Message, MessageError};
 use kumade_packet::{Addresses, FlowKey};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use thiserror::Error;
@@ -26,9 +26,9 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatMessage {
     /// The life of its sender.
-    pub from: Life,
+    pub sender: Incarnation,
     /// The life of its receiver, as far as the sender knows it.
-    pub to: Option<Life>,
+    pub receiver: Option<Incarnation>,
     /// What it says.
     pub content: NatContent,
 }
@@ -71,7 +71,7 @@ pub enum NatContent {
         ids: Vec<u32>,
     },
     /// An answer: of those, the ones that are not known.
-    Known {
+    CheckResult {
         /// Their numbers, at most [`NatContent::MAX_IDS`].
         unknown: Vec<u32>,
     },
@@ -94,20 +94,20 @@ pub enum RefusalReason {
 }
 
 /// Numbers of kinds follow each other in the order of the table.
-const REQUEST: u8 = SESSION_KINDS;
-const ACCEPTED: u8 = SESSION_KINDS + 1;
-const REFUSED: u8 = SESSION_KINDS + 2;
-const END: u8 = SESSION_KINDS + 3;
-const ENDED: u8 = SESSION_KINDS + 4;
-const CHECK: u8 = SESSION_KINDS + 5;
-const KNOWN: u8 = SESSION_KINDS + 6;
-const BYE: u8 = SESSION_KINDS + 7;
+const REQUEST_KIND: u8 = FIRST_SESSION_KIND;
+const ACCEPTED_KIND: u8 = FIRST_SESSION_KIND + 1;
+const REFUSED_KIND: u8 = FIRST_SESSION_KIND + 2;
+const END_KIND: u8 = FIRST_SESSION_KIND + 3;
+const ENDED_KIND: u8 = FIRST_SESSION_KIND + 4;
+const CHECK_KIND: u8 = FIRST_SESSION_KIND + 5;
+const KNOWN_KIND: u8 = FIRST_SESSION_KIND + 6;
+const BYE_KIND: u8 = FIRST_SESSION_KIND + 7;
 
 impl NatContent {
     /// How many sessions a message names, so that it fits any path of 1280 octets.
     pub const MAX_IDS: usize = 250;
     /// How many pairs of addresses a request has: as many as there are paths.
-    pub const MAX_ARRIVING: usize = 16;
+    pub const MAX_ARRIVING_FLOWS: usize = 16;
 }
 
 impl NatMessage {
@@ -117,21 +117,21 @@ impl NatMessage {
     /// It is no such message.
     pub fn parse(kind: u8, body: &[u8]) -> Result<Self, MessageError> {
         let mut reader = Reader(body);
-        let from = Life::new(reader.u32()?).ok_or(MessageError::Invalid { field: "life", value: 0 })?;
-        let to = Life::new(reader.u32()?);
+        let from = Incarnation::new(reader.u32()?).ok_or(MessageError::Invalid { field: "life", value: 0 })?;
+        let to = Incarnation::new(reader.u32()?);
         let content = match kind {
-            REQUEST => NatContent::Request { id: reader.u32()?, rule: parse_rule(&mut reader)? },
-            ACCEPTED => NatContent::Accepted { id: reader.u32()? },
-            REFUSED => NatContent::Refused { id: reader.u32()?, reason: RefusalReason::parse(reader.u8()?)? },
-            END => NatContent::End { id: reader.u32()? },
-            ENDED => NatContent::Ended { id: reader.u32()? },
-            CHECK => NatContent::Check { ids: parse_ids(&mut reader)? },
-            KNOWN => NatContent::Known { unknown: parse_ids(&mut reader)? },
-            BYE => NatContent::Bye,
+            REQUEST_KIND => NatContent::Request { id: reader.u32()?, rule: parse_rule(&mut reader)? },
+            ACCEPTED_KIND => NatContent::Accepted { id: reader.u32()? },
+            REFUSED_KIND => NatContent::Refused { id: reader.u32()?, reason: RefusalReason::parse(reader.u8()?)? },
+            END_KIND => NatContent::End { id: reader.u32()? },
+            ENDED_KIND => NatContent::Ended { id: reader.u32()? },
+            CHECK_KIND => NatContent::Check { ids: parse_ids(&mut reader)? },
+            KNOWN_KIND => NatContent::CheckResult { unknown: parse_ids(&mut reader)? },
+            BYE_KIND => NatContent::Bye,
             _ => return Err(MessageError::UnknownKind(kind)),
         };
         if reader.0.is_empty() {
-            Ok(NatMessage { from, to, content })
+            Ok(NatMessage { sender: from, receiver: to, content })
         } else {
             Err(MessageError::TooLong(reader.0.len()))
         }
@@ -139,8 +139,8 @@ impl NatMessage {
 
     /// Appends it as it is sent, from the first octet on.
     pub fn write(&self, to: &mut Vec<u8>) {
-        let mut body = self.from.get().to_be_bytes().to_vec();
-        body.extend(self.to.map_or(0, Life::get).to_be_bytes());
+        let mut body = self.sender.get().to_be_bytes().to_vec();
+        body.extend(self.receiver.map_or(0, Incarnation::get).to_be_bytes());
         let kind = self.content.write(&mut body);
         Message::Session { kind, body: &body }.write(to);
     }
@@ -150,20 +150,20 @@ impl NatContent {
     /// Appends what stands behind the lives. Returns the kind.
     fn write(&self, body: &mut Vec<u8>) -> u8 {
         let (kind, id) = match self {
-            NatContent::Request { id, .. } => (REQUEST, Some(id)),
-            NatContent::Accepted { id } => (ACCEPTED, Some(id)),
-            NatContent::Refused { id, .. } => (REFUSED, Some(id)),
-            NatContent::End { id } => (END, Some(id)),
-            NatContent::Ended { id } => (ENDED, Some(id)),
-            NatContent::Check { .. } => (CHECK, None),
-            NatContent::Known { .. } => (KNOWN, None),
-            NatContent::Bye => (BYE, None),
+            NatContent::Request { id, .. } => (REQUEST_KIND, Some(id)),
+            NatContent::Accepted { id } => (ACCEPTED_KIND, Some(id)),
+            NatContent::Refused { id, .. } => (REFUSED_KIND, Some(id)),
+            NatContent::End { id } => (END_KIND, Some(id)),
+            NatContent::Ended { id } => (ENDED_KIND, Some(id)),
+            NatContent::Check { .. } => (CHECK_KIND, None),
+            NatContent::CheckResult { .. } => (KNOWN_KIND, None),
+            NatContent::Bye => (BYE_KIND, None),
         };
         body.extend(id.into_iter().flat_map(|id| id.to_be_bytes()));
         match self {
             NatContent::Request { rule, .. } => write_rule(rule, body),
             NatContent::Refused { reason, .. } => body.push(reason.to_byte()),
-            NatContent::Check { ids } | NatContent::Known { unknown: ids } => {
+            NatContent::Check { ids } | NatContent::CheckResult { unknown: ids } => {
                 body.extend(ids.iter().flat_map(|id| id.to_be_bytes()));
             }
             _ => {}
@@ -203,7 +203,7 @@ fn parse_rule(reader: &mut Reader<'_>) -> Result<RestoredRule, MessageError> {
     };
     let count = reader.u8()?;
     let invalid = |field| MessageError::Invalid { field, value: count.into() };
-    if usize::from(count) > NatContent::MAX_ARRIVING {
+    if usize::from(count) > NatContent::MAX_ARRIVING_FLOWS {
         return Err(invalid("number of addresses"));
     }
     let arriving: Vec<_> = (0..count).map(|_| parse_addresses(reader, version)).collect::<Result<_, _>>()?;
@@ -266,7 +266,7 @@ mod tests {
     }
 
     fn message(content: NatContent) -> NatMessage {
-        NatMessage { from: Life::new(7).unwrap(), to: Life::new(9), content }
+        NatMessage { sender: Incarnation::new(7).unwrap(), receiver: Incarnation::new(9), content }
     }
 
     #[test]

@@ -1,5 +1,5 @@
 use super::action::NatAction;
-use super::life::Life;
+use super::life::Incarnation;
 use super::message::{NatContent, NatMessage};
 use super::statistics::NatStatistics;
 use std::collections::VecDeque;
@@ -9,23 +9,23 @@ use std::collections::VecDeque;
 pub(super) struct Outbox {
     pub(super) statistics: NatStatistics,
     actions: VecDeque<NatAction>,
-    life: Life,
-    far: Option<Life>,
+    instance: Incarnation,
+    remote_instance: Option<Incarnation>,
 }
 
 impl Outbox {
-    pub(super) fn new(life: Life) -> Self {
-        Outbox { statistics: NatStatistics::default(), actions: VecDeque::new(), life, far: None }
+    pub(super) fn new(life: Incarnation) -> Self {
+        Outbox { statistics: NatStatistics::default(), actions: VecDeque::new(), instance: life, remote_instance: None }
     }
 
     /// The life of this gateway.
-    pub(super) fn life(&self) -> Life {
-        self.life
+    pub(super) fn incarnation(&self) -> Incarnation {
+        self.instance
     }
 
     /// Addresses messages to this life of the far end from now on.
-    pub(super) fn set_far(&mut self, far: Life) {
-        self.far = Some(far);
+    pub(super) fn set_peer_incarnation(&mut self, far: Incarnation) {
+        self.remote_instance = Some(far);
     }
 
     pub(super) fn push(&mut self, action: NatAction) {
@@ -41,12 +41,12 @@ impl Outbox {
         self.transmit(content, tries, false);
     }
 
-    pub(super) fn answer(&mut self, content: NatContent) {
+    pub(super) fn send_answer(&mut self, content: NatContent) {
         self.transmit(content, 0, true);
     }
 
     fn transmit(&mut self, content: NatContent, tries: u32, is_answer: bool) {
-        let message = NatMessage { from: self.life, to: self.far, content };
+        let message = NatMessage { sender: self.instance, receiver: self.remote_instance, content };
         self.push(NatAction::Transmit { message, tries, is_answer });
     }
 }

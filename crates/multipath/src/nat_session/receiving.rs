@@ -1,26 +1,26 @@
 use super::action::NatAction;
-use super::config::{LEASE, NatConfig};
+use super::config::{NatConfig, SESSION_LEASE};
 use super::message::{NatContent, RefusalReason};
 use super::outbox::Outbox;
 use super::rule::RestoredRule;
 use super::statistics::{NatRole, SessionPhase, SessionStatus};
-use super::timers::Timers;
+use super::timers::SessionTimers;
 use kumade_packet::FlowKey;
 use kumade_units::Time;
 use std::collections::BTreeMap;
 
 /// The sessions that the far end has asked for: this gateway gives their packets the addresses back.
 #[derive(Debug)]
-pub(super) struct Receiving {
+pub(super) struct ReceivingSessions {
     config: NatConfig,
-    sessions: BTreeMap<u32, Session>,
+    sessions: BTreeMap<u32, ReceivingSession>,
     /// As flows arrive.
     by_arriving: BTreeMap<FlowKey, u32>,
-    timers: Timers,
+    timers: SessionTimers,
 }
 
 #[derive(Debug)]
-struct Session {
+struct ReceivingSession {
     rule: RestoredRule,
     since: Time,
     last_used: Time,
@@ -30,21 +30,34 @@ struct Session {
     timer: Option<Time>,
 }
 
-impl Receiving {
+impl ReceivingSessions {
     pub(super) fn new(config: NatConfig) -> Self {
-        Receiving { config, sessions: BTreeMap::new(), by_arriving: BTreeMap::new(), timers: Timers::default() }
+        ReceivingSessions {
+            config,
+            sessions: BTreeMap::new(),
+            by_arriving: BTreeMap::new(),
+            timers: SessionTimers::default(),
+        }
     }
 
     /// The far end asks for a session.
-    pub(super) fn requested(&mut self, id: u32, rule: RestoredRule, permitted: bool, out: &mut Outbox, now: Time) {
+    pub(super) fn session_requested(
+        &mut self,
+        id: u32,
+        rule: RestoredRule,
+        permitted: bool,
+        out: &mut Outbox,
+        now: Time,
+    ) {
         if self.sessions.get(&id).is_some_and(|session| session.rule == rule) {
-            self.mention(id, now);
-            return out.answer(NatContent::Accepted { id });
+            self.renew_lease(id, now);
+            return out.send_answer(NatContent::Accepted { id });
         }
         if !permitted {
-            return deny(id, RefusalReason::NotPermitted, out);
+            return refuse_session(id, RefusalReason::NotPermitted, out);
         }
-        let conflicting: Vec<u32> = rule.flows().filter_map(|flow| self.by_arriving.get(&flow).copied()).collect();
+        let conflicting: Vec<u32> =
+            rule.arriving_flows().filter_map(|flow| self.by_arriving.get(&flow).copied()).collect();
         if conflicting.iter().any(|other| is_newer(*other, id)) {
             // It has been under way for long, and its session has ended.
             out.statistics.ignored_messages += 1;
@@ -53,38 +66,39 @@ impl Receiving {
         // The far end knows which of its flows arrive so now.
         conflicting.into_iter().chain([id]).for_each(|id| self.remove(id, out));
         if self.sessions.len() >= self.config.max_sessions {
-            return deny(id, RefusalReason::Full, out);
+            return refuse_session(id, RefusalReason::Full, out);
         }
-        self.by_arriving.extend(rule.flows().map(|flow| (flow, id)));
+        self.by_arriving.extend(rule.arriving_flows().map(|flow| (flow, id)));
         out.push(NatAction::Restore { id, rule: rule.clone() });
-        self.sessions.insert(id, Session { rule, since: now, last_used: now, counts: BTreeMap::new(), timer: None });
-        self.mention(id, now);
+        self.sessions
+            .insert(id, ReceivingSession { rule, since: now, last_used: now, counts: BTreeMap::new(), timer: None });
+        self.renew_lease(id, now);
     }
 
     /// Whether a rule could be installed that was to be.
-    pub(super) fn restored(&mut self, id: u32, is_done: bool, out: &mut Outbox) {
+    pub(super) fn rule_restored(&mut self, id: u32, is_done: bool, out: &mut Outbox) {
         if is_done {
             out.statistics.granted += 1;
-            return out.answer(NatContent::Accepted { id });
+            return out.send_answer(NatContent::Accepted { id });
         }
         out.statistics.failed += 1;
-        self.take(id);
-        deny(id, RefusalReason::Failed, out);
+        self.remove_session(id);
+        refuse_session(id, RefusalReason::Failed, out);
     }
 
-    pub(super) fn ended(&mut self, id: u32, out: &mut Outbox) {
+    pub(super) fn session_ended(&mut self, id: u32, out: &mut Outbox) {
         self.remove(id, out);
-        out.answer(NatContent::Ended { id });
+        out.send_answer(NatContent::Ended { id });
     }
 
-    pub(super) fn checked(&mut self, ids: &[u32], out: &mut Outbox, now: Time) {
+    pub(super) fn sessions_checked(&mut self, ids: &[u32], out: &mut Outbox, now: Time) {
         let mut unknown = ids.to_vec();
-        unknown.retain(|id| !self.mention(*id, now));
-        out.answer(NatContent::Known { unknown });
+        unknown.retain(|id| !self.renew_lease(*id, now));
+        out.send_answer(NatContent::CheckResult { unknown });
     }
 
     /// So much has arrived of a flow, in this form, since its rule was installed.
-    pub(super) fn arrived(&mut self, arriving: &FlowKey, packets: u64, bytes: u64, now: Time) {
+    pub(super) fn packets_arrived(&mut self, arriving: &FlowKey, packets: u64, bytes: u64, now: Time) {
         if let Some(session) = self.by_arriving.get(arriving).and_then(|id| self.sessions.get_mut(id))
             && session.counts.insert(*arriving, (packets, bytes)) != Some((packets, bytes))
         {
@@ -92,21 +106,21 @@ impl Receiving {
         }
     }
 
-    pub(super) fn forget_all(&mut self, out: &mut Outbox) {
+    pub(super) fn remove_all(&mut self, out: &mut Outbox) {
         let ids: Vec<u32> = self.sessions.keys().copied().collect();
         ids.into_iter().for_each(|id| self.remove(id, out));
     }
 
     /// Forgets what the far end no longer mentions.
     pub(super) fn advance(&mut self, out: &mut Outbox, now: Time) {
-        while let Some(id) = self.timers.due(now) {
+        while let Some(id) = self.timers.next_due(now) {
             out.statistics.lapsed += 1;
             self.remove(id, out);
         }
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.timers.next()
+        self.timers.next_deadline()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -129,23 +143,25 @@ impl Receiving {
     }
 
     /// The far end has this session. Whether it is known.
-    fn mention(&mut self, id: u32, now: Time) -> bool {
+    fn renew_lease(&mut self, id: u32, now: Time) -> bool {
         let session = self.sessions.get_mut(&id);
         let is_known = session.is_some();
-        session.into_iter().for_each(|session| self.timers.set(id, &mut session.timer, Some(now + LEASE)));
+        session
+            .into_iter()
+            .for_each(|session| self.timers.set_timer(id, &mut session.timer, Some(now + SESSION_LEASE)));
         is_known
     }
 
     fn remove(&mut self, id: u32, out: &mut Outbox) {
-        if let Some(rule) = self.take(id) {
-            out.push(NatAction::Forget(rule));
+        if let Some(rule) = self.remove_session(id) {
+            out.push(NatAction::StopRestoring(rule));
         }
     }
 
-    fn take(&mut self, id: u32) -> Option<RestoredRule> {
+    fn remove_session(&mut self, id: u32) -> Option<RestoredRule> {
         let mut session = self.sessions.remove(&id)?;
-        self.timers.set(id, &mut session.timer, None);
-        for flow in session.rule.flows() {
+        self.timers.set_timer(id, &mut session.timer, None);
+        for flow in session.rule.arriving_flows() {
             self.by_arriving.remove(&flow);
         }
         Some(session.rule)
@@ -157,7 +173,7 @@ fn is_newer(id: u32, than: u32) -> bool {
     id.wrapping_sub(than).cast_signed() > 0
 }
 
-fn deny(id: u32, reason: RefusalReason, out: &mut Outbox) {
+fn refuse_session(id: u32, reason: RefusalReason, out: &mut Outbox) {
     out.statistics.denied += 1;
-    out.answer(NatContent::Refused { id, reason });
+    out.send_answer(NatContent::Refused { id, reason });
 }

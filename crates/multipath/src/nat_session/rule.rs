@@ -20,7 +20,7 @@ pub struct RestoredRule {
 
 impl DividedRule {
     /// What the far end has to know of it.
-    pub fn restored(&self) -> RestoredRule {
+    pub fn restored_rule(&self) -> RestoredRule {
         let mut arriving: Vec<_> = self.aliases.iter().map(|(_, alias)| *alias).collect();
         arriving.retain(|alias| *alias != self.flow.addresses());
         arriving.sort();
@@ -31,7 +31,7 @@ impl DividedRule {
 
 impl RestoredRule {
     /// As the flow arrives with each pair of addresses.
-    pub fn flows(&self) -> impl Iterator<Item = FlowKey> {
+    pub fn arriving_flows(&self) -> impl Iterator<Item = FlowKey> {
         self.arriving.iter().map(|addresses| self.flow.with(*addresses))
     }
 }

@@ -1,13 +1,14 @@
 use super::action::NatAction;
 use super::config::{
-    CHECK_CYCLE, HOLD, MAX_REQUEST_BURST, MAX_REQUESTS_PER_SECOND, MAX_TRIES, NatConfig, WINDOW, retry_interval,
+    CHECKS_PER_CYCLE, HOLD_DOWN, MAX_OPEN_REQUESTS, MAX_REQUEST_BURST, MAX_REQUESTS_PER_SECOND, MAX_TRIES, NatConfig,
+    retry_interval,
 };
-use super::limiter::Limiter;
+use super::limiter::MessageRateLimiter;
 use super::message::{NatContent, RefusalReason};
 use super::outbox::Outbox;
 use super::rule::DividedRule;
 use super::statistics::{NatRole, SessionPhase, SessionStatus};
-use super::timers::Timers;
+use super::timers::SessionTimers;
 use kumade_packet::FlowKey;
 use kumade_units::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,30 +16,30 @@ use std::ops::Bound;
 
 /// The sessions that this gateway has asked for: it divides their flows.
 #[derive(Debug)]
-pub(super) struct Sending {
+pub(super) struct SendingSessions {
     config: NatConfig,
-    sessions: BTreeMap<u32, Session>,
+    sessions: BTreeMap<u32, SendingSession>,
     by_flow: BTreeMap<FlowKey, u32>,
     /// Flows as they arrive at the far end: no two sessions may look alike there.
-    arriving: BTreeSet<FlowKey>,
+    arriving_flows: BTreeSet<FlowKey>,
     /// Sessions that are to be asked for, in order.
-    waiting: VecDeque<u32>,
+    waiting_ids: VecDeque<u32>,
     /// How many requests wait for an answer.
-    asking: usize,
+    pending_requests: usize,
     /// Of requests.
-    limiter: Limiter,
-    timers: Timers,
+    request_limit: MessageRateLimiter,
+    timers: SessionTimers,
     /// Until when it is known what has passed.
-    counted: Time,
+    counted_until: Time,
     /// Active sessions that have been idle for long enough unless something has passed since.
-    overdue: Vec<u32>,
+    overdue_ids: Vec<u32>,
     next_id: u32,
     /// The session behind which the next check begins.
-    checked: u32,
+    last_checked: u32,
 }
 
 #[derive(Debug)]
-struct Session {
+struct SendingSession {
     rule: DividedRule,
     phase: SessionPhase,
     since: Time,
@@ -49,26 +50,26 @@ struct Session {
     timer: Option<Time>,
 }
 
-impl Sending {
+impl SendingSessions {
     pub(super) fn new(config: NatConfig) -> Self {
-        Sending {
+        SendingSessions {
             config,
             sessions: BTreeMap::new(),
             by_flow: BTreeMap::new(),
-            arriving: BTreeSet::new(),
-            waiting: VecDeque::new(),
-            asking: 0,
-            limiter: Limiter::new(MAX_REQUESTS_PER_SECOND, MAX_REQUEST_BURST),
-            timers: Timers::default(),
-            counted: Time::ZERO,
-            overdue: Vec::new(),
+            arriving_flows: BTreeSet::new(),
+            waiting_ids: VecDeque::new(),
+            pending_requests: 0,
+            request_limit: MessageRateLimiter::new(MAX_REQUESTS_PER_SECOND, MAX_REQUEST_BURST),
+            timers: SessionTimers::default(),
+            counted_until: Time::ZERO,
+            overdue_ids: Vec::new(),
             next_id: 0,
-            checked: 0,
+            last_checked: 0,
         }
     }
 
     /// A flow passes undivided. Takes the first of its possible aliases that no other session has.
-    pub(super) fn seen<A>(&mut self, flow: FlowKey, rules: A, out: &mut Outbox, now: Time)
+    pub(super) fn flow_seen<A>(&mut self, flow: FlowKey, rules: A, out: &mut Outbox, now: Time)
     where
         A: IntoIterator<Item = DividedRule>,
     {
@@ -76,30 +77,32 @@ impl Sending {
             return;
         }
         if self.sessions.len() >= self.config.max_sessions {
-            out.statistics.full += 1;
+            out.statistics.at_limit += 1;
             return;
         }
-        let is_free = |rule: &DividedRule| rule.restored().flows().all(|arriving| !self.arriving.contains(&arriving));
+        let is_free = |rule: &DividedRule| {
+            rule.restored_rule().arriving_flows().all(|arriving| !self.arriving_flows.contains(&arriving))
+        };
         match rules.into_iter().find(is_free) {
             Some(rule) => {
                 out.statistics.begun += 1;
-                self.begin(rule, now, now);
+                self.begin_session(rule, now, now);
             }
             None => {
                 out.statistics.no_alias += 1;
                 let id = self.insert(DividedRule { flow, aliases: Vec::new() }, SessionPhase::Refused(None), now);
-                self.set_timer(id, Some(now + HOLD));
+                self.set_timer(id, Some(now + HOLD_DOWN));
             }
         }
     }
 
-    fn begin(&mut self, rule: DividedRule, since: Time, now: Time) {
-        self.arriving.extend(rule.restored().flows());
+    fn begin_session(&mut self, rule: DividedRule, since: Time, now: Time) {
+        self.arriving_flows.extend(rule.restored_rule().arriving_flows());
         let id = self.insert(rule, SessionPhase::Waiting, now);
         if let Some(session) = self.sessions.get_mut(&id) {
             session.since = since;
         }
-        self.waiting.push_back(id);
+        self.waiting_ids.push_back(id);
     }
 
     fn insert(&mut self, rule: DividedRule, phase: SessionPhase, now: Time) -> u32 {
@@ -109,13 +112,14 @@ impl Sending {
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
         self.by_flow.insert(rule.flow, id);
-        let session = Session { rule, phase, since: now, last_used: now, packets: 0, bytes: 0, tries: 0, timer: None };
+        let session =
+            SendingSession { rule, phase, since: now, last_used: now, packets: 0, bytes: 0, tries: 0, timer: None };
         self.sessions.insert(id, session);
         id
     }
 
     /// So much of a flow has been divided since it is.
-    pub(super) fn used(&mut self, flow: &FlowKey, packets: u64, bytes: u64, now: Time) {
+    pub(super) fn flow_used(&mut self, flow: &FlowKey, packets: u64, bytes: u64, now: Time) {
         let session = self.by_flow.get(flow).and_then(|id| self.sessions.get_mut(id));
         if let Some(session) = session.filter(|session| session.phase == SessionPhase::Active)
             && session.packets != packets
@@ -125,74 +129,74 @@ impl Sending {
     }
 
     /// What has passed until now has been told: sessions end that are idle.
-    pub(super) fn counted(&mut self, out: &mut Outbox, now: Time) {
-        self.counted = now;
-        for id in std::mem::take(&mut self.overdue) {
-            if self.phase(id) == Some(SessionPhase::Active) {
+    pub(super) fn counters_read(&mut self, out: &mut Outbox, now: Time) {
+        self.counted_until = now;
+        for id in std::mem::take(&mut self.overdue_ids) {
+            if self.session_phase(id) == Some(SessionPhase::Active) {
                 self.end_if_idle(id, out, now);
             }
         }
     }
 
     /// When the first session will have been idle for long enough, unless something passes.
-    pub(super) fn next_idle(&self) -> Option<Time> {
+    pub(super) fn next_idle_check(&self) -> Option<Time> {
         let active = self.sessions.values().filter(|session| session.phase == SessionPhase::Active);
-        active.map(|session| session.last_used + self.config.idle).min()
+        active.map(|session| session.last_used + self.config.idle_timeout).min()
     }
 
-    pub(super) fn accepted(&mut self, id: u32, out: &mut Outbox, now: Time) {
-        let idle = self.config.idle;
-        let Some(session) = self.asked(id) else { return };
+    pub(super) fn session_accepted(&mut self, id: u32, out: &mut Outbox, now: Time) {
+        let idle = self.config.idle_timeout;
+        let Some(session) = self.requested_session(id) else { return };
         (session.phase, session.tries) = (SessionPhase::Active, 0);
         (session.last_used, session.packets, session.bytes) = (now, 0, 0);
         let rule = session.rule.clone();
         out.statistics.accepted += 1;
         out.push(NatAction::Divide { id, rule });
-        self.asking -= 1;
+        self.pending_requests -= 1;
         self.set_timer(id, Some(now + idle));
     }
 
-    pub(super) fn refused(&mut self, id: u32, reason: RefusalReason, out: &mut Outbox, now: Time) {
-        if self.asked(id).is_some() {
+    pub(super) fn session_refused(&mut self, id: u32, reason: RefusalReason, out: &mut Outbox, now: Time) {
+        if self.requested_session(id).is_some() {
             out.statistics.refused += 1;
-            self.hold(id, SessionPhase::Refused(Some(reason)), now);
+            self.hold_down(id, SessionPhase::Refused(Some(reason)), now);
         }
     }
 
     /// The system took no rule for it.
-    pub(super) fn failed(&mut self, id: u32, out: &mut Outbox, now: Time) {
-        if self.phase(id) == Some(SessionPhase::Active) {
+    pub(super) fn divide_failed(&mut self, id: u32, out: &mut Outbox, now: Time) {
+        if self.session_phase(id) == Some(SessionPhase::Active) {
             out.statistics.failed += 1;
             out.send(NatContent::End { id }, 0);
-            self.hold(id, SessionPhase::Refused(None), now);
+            self.hold_down(id, SessionPhase::Refused(None), now);
         }
     }
 
-    pub(super) fn ended(&mut self, id: u32) {
-        if self.phase(id) == Some(SessionPhase::Ending) {
+    pub(super) fn session_ended(&mut self, id: u32) {
+        if self.session_phase(id) == Some(SessionPhase::Ending) {
             self.remove(id);
         }
     }
 
     /// The far end does not know these, which it had confirmed.
-    pub(super) fn unknown(&mut self, ids: &[u32], out: &mut Outbox, now: Time) {
+    pub(super) fn sessions_unknown(&mut self, ids: &[u32], out: &mut Outbox, now: Time) {
         for id in ids {
-            if self.phase(*id) == Some(SessionPhase::Active) {
+            if self.session_phase(*id) == Some(SessionPhase::Active) {
                 out.statistics.asked_again += 1;
-                self.ask_again(*id, out, now);
+                self.request_again(*id, out, now);
             }
         }
     }
 
     /// The far end has forgotten everything, but answers.
-    pub(super) fn restart(&mut self, out: &mut Outbox, now: Time) {
+    pub(super) fn handle_remote_restart(&mut self, out: &mut Outbox, now: Time) {
         for id in self.ids() {
-            match self.phase(id) {
+            match self.session_phase(id) {
                 Some(SessionPhase::Active) => {
                     out.statistics.asked_again += 1;
-                    self.ask_again(id, out, now);
+                    self.request_again(id, out, now);
                 }
-                Some(SessionPhase::Asking) => self.ask_again(id, out, now),
+                Some(SessionPhase::Asking) => self.request_again(id, out, now),
                 Some(SessionPhase::Waiting) | None => {}
                 Some(_) => drop(self.remove(id)),
             }
@@ -200,61 +204,61 @@ impl Sending {
     }
 
     /// The far end no longer answers: flows go as they would without sessions, and begin anew once it does.
-    pub(super) fn lose(&mut self, out: &mut Outbox) {
+    pub(super) fn peer_lost(&mut self, out: &mut Outbox) {
         for id in self.ids() {
-            self.leave(id, out);
+            self.send_end(id, out);
             self.remove(id);
         }
-        self.waiting.clear();
+        self.waiting_ids.clear();
     }
 
     /// Does what is due, and asks for sessions as far as answers come.
     pub(super) fn advance(&mut self, out: &mut Outbox, now: Time) {
-        while let Some(id) = self.timers.due(now) {
+        while let Some(id) = self.timers.next_due(now) {
             self.set_timer(id, None);
-            match self.phase(id) {
-                Some(SessionPhase::Asking | SessionPhase::Ending) => self.repeat(id, out, now),
+            match self.session_phase(id) {
+                Some(SessionPhase::Asking | SessionPhase::Ending) => self.retransmit(id, out, now),
                 Some(SessionPhase::Active) => self.end_if_idle(id, out, now),
                 Some(SessionPhase::Waiting) | None => {}
                 Some(SessionPhase::Refused(_) | SessionPhase::Unanswered) => drop(self.remove(id)),
             }
         }
-        self.ask_for_waiting(out, now);
+        self.request_waiting(out, now);
     }
 
-    fn ask_for_waiting(&mut self, out: &mut Outbox, now: Time) {
-        while self.asking < WINDOW
-            && let Some(&id) = self.waiting.front()
+    fn request_waiting(&mut self, out: &mut Outbox, now: Time) {
+        while self.pending_requests < MAX_OPEN_REQUESTS
+            && let Some(&id) = self.waiting_ids.front()
         {
             // It may have ended since.
             let Some(session) = self.sessions.get_mut(&id) else {
-                self.waiting.pop_front();
+                self.waiting_ids.pop_front();
                 continue;
             };
-            if !self.limiter.take(now) {
+            if !self.request_limit.take_token(now) {
                 return;
             }
-            self.waiting.pop_front();
+            self.waiting_ids.pop_front();
             session.phase = SessionPhase::Asking;
-            self.asking += 1;
+            self.pending_requests += 1;
             self.transmit(id, out, now);
         }
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        let is_paced = self.asking < WINDOW && !self.waiting.is_empty();
-        let request = is_paced.then(|| self.limiter.ready_at());
-        self.timers.next().into_iter().chain(request).min()
+        let is_paced = self.pending_requests < MAX_OPEN_REQUESTS && !self.waiting_ids.is_empty();
+        let request = is_paced.then(|| self.request_limit.ready_at());
+        self.timers.next_deadline().into_iter().chain(request).min()
     }
 
     /// Which sessions to mention this time: of those that the far end has confirmed, so many that all have their turn.
     pub(super) fn next_check(&mut self) -> Vec<u32> {
-        let count = self.sessions.len().div_ceil(CHECK_CYCLE).max(NatContent::MAX_IDS);
-        let behind = (Bound::Excluded(self.checked), Bound::Unbounded);
-        let around = self.sessions.range(behind).chain(self.sessions.range(..=self.checked));
+        let count = self.sessions.len().div_ceil(CHECKS_PER_CYCLE).max(NatContent::MAX_IDS);
+        let behind = (Bound::Excluded(self.last_checked), Bound::Unbounded);
+        let around = self.sessions.range(behind).chain(self.sessions.range(..=self.last_checked));
         let active = around.filter(|(_, session)| session.phase == SessionPhase::Active);
         let ids: Vec<u32> = active.map(|(id, _)| *id).take(count).collect();
-        self.checked = ids.last().copied().unwrap_or(self.checked);
+        self.last_checked = ids.last().copied().unwrap_or(self.last_checked);
         ids
     }
 
@@ -266,12 +270,12 @@ impl Sending {
         self.sessions.values().map(|session| SessionStatus {
             role: NatRole::Sending,
             flow: session.rule.flow,
-            aliases: session.rule.restored().arriving,
+            aliases: session.rule.restored_rule().arriving,
             phase: session.phase,
             since: session.since,
             last_used: session.last_used,
             deadline: match session.phase {
-                SessionPhase::Active => Some(session.last_used + self.config.idle),
+                SessionPhase::Active => Some(session.last_used + self.config.idle_timeout),
                 _ => session.timer,
             },
             packets: session.packets,
@@ -284,18 +288,18 @@ impl Sending {
         self.sessions.keys().copied().collect()
     }
 
-    fn phase(&self, id: u32) -> Option<SessionPhase> {
+    fn session_phase(&self, id: u32) -> Option<SessionPhase> {
         self.sessions.get(&id).map(|session| session.phase)
     }
 
     /// A session that waits for an answer to its request.
-    fn asked(&mut self, id: u32) -> Option<&mut Session> {
+    fn requested_session(&mut self, id: u32) -> Option<&mut SendingSession> {
         self.sessions.get_mut(&id).filter(|session| session.phase == SessionPhase::Asking)
     }
 
     fn set_timer(&mut self, id: u32, at: Option<Time>) {
         if let Some(session) = self.sessions.get_mut(&id) {
-            self.timers.set(id, &mut session.timer, at);
+            self.timers.set_timer(id, &mut session.timer, at);
         }
     }
 
@@ -304,7 +308,7 @@ impl Sending {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let content = match session.phase {
             SessionPhase::Ending => NatContent::End { id },
-            _ => NatContent::Request { id, rule: session.rule.restored() },
+            _ => NatContent::Request { id, rule: session.rule.restored_rule() },
         };
         out.send(content, session.tries);
         session.tries += 1;
@@ -312,7 +316,7 @@ impl Sending {
         self.set_timer(id, Some(at));
     }
 
-    fn repeat(&mut self, id: u32, out: &mut Outbox, now: Time) {
+    fn retransmit(&mut self, id: u32, out: &mut Outbox, now: Time) {
         let Some(session) = self.sessions.get(&id) else { return };
         if session.tries < MAX_TRIES {
             out.statistics.retransmissions += 1;
@@ -323,61 +327,61 @@ impl Sending {
             // The far end's rule lapses.
             self.remove(id);
         } else {
-            self.hold(id, SessionPhase::Unanswered, now);
+            self.hold_down(id, SessionPhase::Unanswered, now);
         }
     }
 
     fn end_if_idle(&mut self, id: u32, out: &mut Outbox, now: Time) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let idle_at = session.last_used + self.config.idle;
+        let idle_at = session.last_used + self.config.idle_timeout;
         if now < idle_at {
             return self.set_timer(id, Some(idle_at));
         }
-        if self.counted < idle_at {
-            return self.overdue.push(id);
+        if self.counted_until < idle_at {
+            return self.overdue_ids.push(id);
         }
-        out.statistics.idle += 1;
-        out.push(NatAction::Leave(session.rule.clone()));
+        out.statistics.ended_idle += 1;
+        out.push(NatAction::StopDividing(session.rule.clone()));
         session.phase = SessionPhase::Ending;
         self.transmit(id, out, now);
     }
 
     /// Leaves the flow undivided until the far end has confirmed it once more, under a number that no earlier answer has.
-    fn ask_again(&mut self, id: u32, out: &mut Outbox, now: Time) {
-        self.leave(id, out);
-        let Some(Session { rule, since, .. }) = self.remove(id) else { return };
-        self.begin(rule, since, now);
+    fn request_again(&mut self, id: u32, out: &mut Outbox, now: Time) {
+        self.send_end(id, out);
+        let Some(SendingSession { rule, since, .. }) = self.remove(id) else { return };
+        self.begin_session(rule, since, now);
     }
 
-    fn leave(&self, id: u32, out: &mut Outbox) {
+    fn send_end(&self, id: u32, out: &mut Outbox) {
         if let Some(session) = self.sessions.get(&id).filter(|session| session.phase == SessionPhase::Active) {
-            out.push(NatAction::Leave(session.rule.clone()));
+            out.push(NatAction::StopDividing(session.rule.clone()));
         }
     }
 
     /// Leaves the flow alone for a while.
-    fn hold(&mut self, id: u32, phase: SessionPhase, now: Time) {
+    fn hold_down(&mut self, id: u32, phase: SessionPhase, now: Time) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         if session.phase == SessionPhase::Asking {
-            self.asking -= 1;
+            self.pending_requests -= 1;
         }
         session.phase = phase;
-        for arriving in session.rule.restored().flows() {
-            self.arriving.remove(&arriving);
+        for arriving in session.rule.restored_rule().arriving_flows() {
+            self.arriving_flows.remove(&arriving);
         }
         session.rule.aliases.clear();
-        self.set_timer(id, Some(now + HOLD));
+        self.set_timer(id, Some(now + HOLD_DOWN));
     }
 
-    fn remove(&mut self, id: u32) -> Option<Session> {
+    fn remove(&mut self, id: u32) -> Option<SendingSession> {
         self.set_timer(id, None);
         let session = self.sessions.remove(&id)?;
         if session.phase == SessionPhase::Asking {
-            self.asking -= 1;
+            self.pending_requests -= 1;
         }
         self.by_flow.remove(&session.rule.flow);
-        for arriving in session.rule.restored().flows() {
-            self.arriving.remove(&arriving);
+        for arriving in session.rule.restored_rule().arriving_flows() {
+            self.arriving_flows.remove(&arriving);
         }
         Some(session)
     }

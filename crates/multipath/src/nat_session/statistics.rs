@@ -12,7 +12,7 @@ pub struct NatStatistics {
     /// Requests that it has refused.
     pub refused: u64,
     /// Sessions that ended because no packet passed.
-    pub idle: u64,
+    pub ended_idle: u64,
     /// Requests and ends that the far end never answered.
     pub unanswered: u64,
     /// Sessions that the far end had lost, and was asked for again.
@@ -20,7 +20,7 @@ pub struct NatStatistics {
     /// Flows for which no aliases were free.
     pub no_alias: u64,
     /// Flows that were seen while there were as many sessions as may be.
-    pub full: u64,
+    pub at_limit: u64,
     /// Flows or arriving flows for which the system took no rule.
     pub failed: u64,
     /// Rules that this gateway has installed for the far end.

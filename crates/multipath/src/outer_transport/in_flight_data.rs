@@ -1,6 +1,6 @@
-use crate::choice_pinned::mix;
-use crate::path_id::PathId;
-use crate::use_several::PathSet;
+use crate::path::id::PathId;
+use crate::scheduler::path_scheduler::PathSet;
+use crate::scheduler::rendezvous_hash::mix_bits;
 use kumade_packet::StreamData;
 use std::collections::VecDeque;
 
@@ -11,79 +11,79 @@ use std::collections::VecDeque;
 /// sent, unless it says more than was said (it acknowledges other data), or the carrier is held up by a loss of its own while
 /// another is not, on which the segment may come first.
 #[derive(Debug)]
-pub(crate) struct CarriedData {
+pub(crate) struct InFlightData {
     /// What each carrier has, in the order in which it was given it.
-    paths: [VecDeque<Carried>; PathId::MAX_PATHS],
-    flows: Vec<Flow>,
+    paths: [VecDeque<InFlightSegment>; PathId::MAX_PATHS],
+    flows: Vec<NewestFlowData>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Carried {
+struct InFlightSegment {
     flow: u64,
     start: u32,
     end: u32,
     /// Where its last octet stands in the carrier's own stream.
-    until: u64,
+    stream_offset: u64,
 }
 
 /// The newest of a flow.
 #[derive(Debug, Clone, Copy, Default)]
-struct Flow {
+struct NewestFlowData {
     flow: u64,
     end: u32,
     acknowledgment: u32,
 }
 
 /// Of each path; what was given to it earlier is forgotten.
-const MAX_CARRIED: usize = 4096;
-const FLOWS: u64 = 1024;
+const MAX_SEGMENTS_PER_PATH: usize = 4096;
+const FLOW_SLOTS: u64 = 1024;
 
-impl Default for CarriedData {
+impl Default for InFlightData {
     fn default() -> Self {
-        CarriedData { paths: Default::default(), flows: vec![Flow::default(); FLOWS as usize] }
+        InFlightData { paths: Default::default(), flows: vec![NewestFlowData::default(); FLOW_SLOTS as usize] }
     }
 }
 
-impl CarriedData {
+impl InFlightData {
     /// A carrier was given this, up to a place in its stream.
-    pub fn given(&mut self, path: PathId, flow: u64, data: StreamData, until: u64) {
-        let newest = &mut self.flows[(mix(flow) % FLOWS) as usize];
+    pub fn record_sent(&mut self, path: PathId, flow: u64, data: StreamData, until: u64) {
+        let newest = &mut self.flows[(mix_bits(flow) % FLOW_SLOTS) as usize];
         let is_newer = newest.flow != flow || is_after(data.end, newest.end);
         let end = if is_newer { data.end } else { newest.end };
-        *newest = Flow { flow, end, acknowledgment: data.acknowledgment };
+        *newest = NewestFlowData { flow, end, acknowledgment: data.acknowledgment };
         if data.start == data.end {
             return;
         }
         let carried = &mut self.paths[path.index()];
-        if carried.len() == MAX_CARRIED {
+        if carried.len() == MAX_SEGMENTS_PER_PATH {
             carried.pop_front();
         }
-        carried.push_back(Carried { flow, start: data.start, end: data.end, until });
+        carried.push_back(InFlightSegment { flow, start: data.start, end: data.end, stream_offset: until });
     }
 
     /// A carrier has delivered its stream up to this place.
-    pub fn delivered(&mut self, path: PathId, up_to: u64) {
+    pub fn record_delivered(&mut self, path: PathId, up_to: u64) {
         let carried = &mut self.paths[path.index()];
-        while carried.front().is_some_and(|first| first.until <= up_to) {
+        while carried.front().is_some_and(|first| first.stream_offset <= up_to) {
             carried.pop_front();
         }
     }
 
     /// A carrier has failed: what it has may be lost.
-    pub fn lost(&mut self, path: PathId) {
+    pub fn clear_path(&mut self, path: PathId) {
         self.paths[path.index()].clear();
     }
 
     /// Whether these carriers have all of this data, and it says nothing new.
-    pub fn has(&self, carriers: PathSet, flow: u64, data: StreamData) -> bool {
-        let newest = &self.flows[(mix(flow) % FLOWS) as usize];
+    pub fn is_in_flight(&self, carriers: PathSet, flow: u64, data: StreamData) -> bool {
+        let newest = &self.flows[(mix_bits(flow) % FLOW_SLOTS) as usize];
         let says_more = newest.flow != flow || newest.acknowledgment != data.acknowledgment;
         if data.start == data.end || says_more || is_after(data.end, newest.end) {
             return false;
         }
         let mut from = data.start;
         while is_after(data.end, from) {
-            let holds = |carried: &&Carried| {
+            let holds = |carried: &&InFlightSegment| {
                 carried.flow == flow && !is_after(carried.start, from) && is_after(carried.end, from)
             };
             match carriers.iter().find_map(|path| self.paths[path.index()].iter().find(holds)) {
@@ -113,37 +113,40 @@ mod tests {
     fn paths() -> (PathId, PathId, PathSet) {
         let mut all = PathId::all();
         let (one, other) = (all.next().unwrap(), all.next().unwrap());
-        (one, other, PathSet::of([one, other]))
+        (one, other, PathSet::from_paths([one, other]))
     }
 
     #[test]
     fn what_carriers_have_is_not_wanted_again_until_it_is_delivered_or_lost() {
         let (one, other, both) = paths();
-        let mut carried = CarriedData::default();
-        carried.given(one, 5, data(u32::MAX - 999, 1000), 1100);
-        carried.given(other, 5, data(0, 1000), 1100);
+        let mut carried = InFlightData::default();
+        carried.record_sent(one, 5, data(u32::MAX - 999, 1000), 1100);
+        carried.record_sent(other, 5, data(0, 1000), 1100);
         // One segment, or both, as the sender divides them now; across the end of the numbers.
-        assert!(carried.has(both, 5, data(u32::MAX - 999, 1000)) && carried.has(both, 5, data(u32::MAX - 499, 1000)));
+        assert!(
+            carried.is_in_flight(both, 5, data(u32::MAX - 999, 1000))
+                && carried.is_in_flight(both, 5, data(u32::MAX - 499, 1000))
+        );
         // New data, another flow, a path that does not count.
-        assert!(!carried.has(both, 5, data(500, 1000)) && !carried.has(both, 6, data(0, 1000)));
-        assert!(!carried.has(PathSet::of([one]), 5, data(0, 1000)));
-        assert!(!carried.has(both, 5, StreamData { acknowledgment: 2, ..data(0, 1000) }));
-        carried.delivered(one, 1099);
-        assert!(carried.has(both, 5, data(u32::MAX - 999, 1000)));
-        carried.delivered(one, 1100);
-        assert!(!carried.has(both, 5, data(u32::MAX - 999, 1000)));
-        carried.lost(other);
-        assert!(!carried.has(both, 5, data(0, 1000)));
+        assert!(!carried.is_in_flight(both, 5, data(500, 1000)) && !carried.is_in_flight(both, 6, data(0, 1000)));
+        assert!(!carried.is_in_flight(PathSet::from_paths([one]), 5, data(0, 1000)));
+        assert!(!carried.is_in_flight(both, 5, StreamData { acknowledgment: 2, ..data(0, 1000) }));
+        carried.record_delivered(one, 1099);
+        assert!(carried.is_in_flight(both, 5, data(u32::MAX - 999, 1000)));
+        carried.record_delivered(one, 1100);
+        assert!(!carried.is_in_flight(both, 5, data(u32::MAX - 999, 1000)));
+        carried.clear_path(other);
+        assert!(!carried.is_in_flight(both, 5, data(0, 1000)));
     }
 
     #[test]
     fn an_acknowledgement_that_was_sent_meanwhile_counts() {
         let (one, _, both) = paths();
-        let mut carried = CarriedData::default();
-        carried.given(one, 5, data(0, 1000), 1000);
-        carried.given(one, 5, StreamData { acknowledgment: 2, ..data(1000, 0) }, 1050);
-        assert!(!carried.has(both, 5, data(0, 1000)));
-        assert!(carried.has(both, 5, StreamData { acknowledgment: 2, ..data(0, 1000) }));
+        let mut carried = InFlightData::default();
+        carried.record_sent(one, 5, data(0, 1000), 1000);
+        carried.record_sent(one, 5, StreamData { acknowledgment: 2, ..data(1000, 0) }, 1050);
+        assert!(!carried.is_in_flight(both, 5, data(0, 1000)));
+        assert!(carried.is_in_flight(both, 5, StreamData { acknowledgment: 2, ..data(0, 1000) }));
     }
 
     proptest! {
@@ -154,25 +157,25 @@ mod tests {
             steps in prop::collection::vec((0..2_usize, 0..60_u32, 1..20_u32, 0..8_u8), 1..80),
         ) {
             let (one, other, both) = paths();
-            let mut carried = CarriedData::default();
+            let mut carried = InFlightData::default();
             let mut given: Vec<(usize, u32, u32, u64)> = Vec::new();
             for (at, (path, start, bytes, action)) in steps.into_iter().enumerate() {
                 let id = [one, other][path];
                 match action {
                     0 => {
-                        carried.lost(id);
+                        carried.clear_path(id);
                         given.retain(|entry| entry.0 != path);
                     }
                     1 | 2 => {
-                        carried.delivered(id, at as u64 / 2);
+                        carried.record_delivered(id, at as u64 / 2);
                         given.retain(|entry| entry.0 != path || entry.3 > at as u64 / 2);
                     }
                     _ => {
                         let octets: BTreeSet<u32> = given.iter().flat_map(|entry| entry.1..entry.1 + entry.2).collect();
                         let all = (start..start + bytes).all(|octet| octets.contains(&octet));
-                        prop_assert_eq!(carried.has(both, 9, data(first.wrapping_add(start), bytes)), all);
+                        prop_assert_eq!(carried.is_in_flight(both, 9, data(first.wrapping_add(start), bytes)), all);
                         if !all {
-                            carried.given(id, 9, data(first.wrapping_add(start), bytes), at as u64);
+                            carried.record_sent(id, 9, data(first.wrapping_add(start), bytes), at as u64);
                             given.push((path, start, bytes, at as u64));
                         }
                     }

@@ -1,21 +1,21 @@
-use crate::path_carrier::CarrierState;
+use crate::outer_transport::in_flight_control::StreamDelivery;
 use kumade_units::{Rate, Span, Time};
 
 /// What a TCP connection says of its sending side (`TCP_INFO`), in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StreamState {
+pub struct TcpSenderState {
     /// Those that it has taken and that have not left yet.
-    pub unsent: u64,
+    pub unsent_bytes: u64,
     /// Those that may leave at once besides what has: the rest of the congestion window.
-    pub window: u64,
+    pub window_bytes: u64,
     /// Those that were acknowledged in all.
-    pub acknowledged: u64,
+    pub acknowledged_bytes: u64,
     /// Those that have arrived in all, in order or not, in full segments.
-    pub delivered: u64,
+    pub delivered_bytes: u64,
     /// Those that are believed to be on their way, in full segments: neither delivered nor lost.
-    pub in_flight: u64,
+    pub in_flight_bytes: u64,
     /// Those that were repeated in all, in full segments.
-    pub repeated: u64,
+    pub retransmitted_bytes: u64,
     /// Lost data is being repeated.
     pub is_recovering: bool,
     /// By how much its segments' smoothed round trip exceeds the least.
@@ -26,52 +26,52 @@ pub struct StreamState {
 
 /// A TCP connection as the carrier of a path: how much it is to hold, and what it takes now.
 ///
-/// **Loop contract.** Say what the connection has taken ([`StreamCarrier::written`]). Where [`StreamCarrier::is_due`], tell how
-/// it does ([`StreamCarrier::look`]), give the [`CarrierState`] to the bond, and have the connection take no more than
-/// [`StreamCarrier::unsent_limit`] says (`TCP_NOTSENT_LOWAT`). When it can be written again, it is due at once
-/// ([`StreamCarrier::writable`]).
+/// **Loop contract.** Say what the connection has taken ([`StreamWriter::written`]). Where [`StreamWriter::is_due`], tell how
+/// it does ([`StreamWriter::look`]), give the [`StreamDelivery`] to the bond, and have the connection take no more than
+/// [`StreamWriter::unsent_limit`] says (`TCP_NOTSENT_LOWAT`). When it can be written again, it is due at once
+/// ([`StreamWriter::writable`]).
 #[derive(Debug)]
-pub struct StreamCarrier {
-    written: u64,
+pub struct StreamWriter {
+    written_bytes: u64,
     is_full: bool,
-    look_at: Time,
-    unsent_limit: u32,
-    follows_rate: bool,
+    next_poll: Time,
+    unsent_limit_bytes: u32,
+    is_limit_adaptive: bool,
 }
 
 /// What waits in the connection behind the congestion window: the window must not open in vain.
-const UNSENT_TIME: Span = Span::from_millis(2);
-const MIN_UNSENT: u32 = 8_000;
-const MAX_UNSENT: u32 = 1 << 20;
+const MAX_UNSENT_TIME: Span = Span::from_millis(2);
+const MIN_UNSENT_BYTES: u32 = 8_000;
+const MAX_UNSENT_BYTES: u32 = 1 << 20;
 
-impl StreamCarrier {
+impl StreamWriter {
     /// How it does is asked so often, as long as it is used.
-    pub const LOOK_INTERVAL: Span = Span::from_millis(1);
+    pub const SAMPLE_INTERVAL: Span = Span::from_millis(1);
 
     /// One that takes no more once so many bytes have not left yet; as many as it delivers in 2 ms, if none are given.
     pub fn new(unsent_bytes: Option<u32>, now: Time) -> Self {
-        StreamCarrier {
-            written: 0,
+        StreamWriter {
+            written_bytes: 0,
             is_full: false,
-            look_at: now,
-            unsent_limit: unsent_bytes.unwrap_or(MIN_UNSENT),
-            follows_rate: unsent_bytes.is_none(),
+            next_poll: now,
+            unsent_limit_bytes: unsent_bytes.unwrap_or(MIN_UNSENT_BYTES),
+            is_limit_adaptive: unsent_bytes.is_none(),
         }
     }
 
     /// Bytes not sent yet above which it takes no more.
-    pub fn unsent_limit(&self) -> u32 {
-        self.unsent_limit
+    pub fn max_unsent_bytes(&self) -> u32 {
+        self.unsent_limit_bytes
     }
 
     /// It has taken so many bytes.
-    pub fn written(&mut self, bytes: u64) {
-        self.written += bytes;
+    pub fn record_written(&mut self, bytes: u64) {
+        self.written_bytes += bytes;
     }
 
     /// Whether all that it has taken is acknowledged.
-    pub fn is_empty(&self, acknowledged: u64) -> bool {
-        acknowledged == self.written
+    pub fn is_all_acknowledged(&self, acknowledged: u64) -> bool {
+        acknowledged == self.written_bytes
     }
 
     /// Whether it is known to take nothing more.
@@ -80,37 +80,37 @@ impl StreamCarrier {
     }
 
     /// It takes more again: how much has to be seen anew.
-    pub fn writable(&mut self, now: Time) {
-        self.look_at = now;
+    pub fn set_writable(&mut self, now: Time) {
+        self.next_poll = now;
     }
 
     /// When to look at it again.
-    pub fn look_at(&self) -> Time {
-        self.look_at
+    pub fn sample_at(&self) -> Time {
+        self.next_poll
     }
 
     /// Whether that is now.
     pub fn is_due(&self, now: Time) -> bool {
-        now >= self.look_at
+        now >= self.next_poll
     }
 
     /// How it does now, while so many bytes for it wait outside.
-    pub fn look(&mut self, stream: &StreamState, pending: u64, now: Time) -> CarrierState {
-        self.look_at = now + Self::LOOK_INTERVAL;
-        let wanted = u32::try_from(stream.delivery_rate.bytes_in(UNSENT_TIME)).unwrap_or(u32::MAX);
-        let wanted = wanted.clamp(MIN_UNSENT, MAX_UNSENT);
-        if self.follows_rate && wanted.abs_diff(self.unsent_limit) > self.unsent_limit / 4 {
-            self.unsent_limit = wanted;
+    pub fn sample_stream(&mut self, stream: &TcpSenderState, pending: u64, now: Time) -> StreamDelivery {
+        self.next_poll = now + Self::SAMPLE_INTERVAL;
+        let wanted = u32::try_from(stream.delivery_rate.bytes_in(MAX_UNSENT_TIME)).unwrap_or(u32::MAX);
+        let wanted = wanted.clamp(MIN_UNSENT_BYTES, MAX_UNSENT_BYTES);
+        if self.is_limit_adaptive && wanted.abs_diff(self.unsent_limit_bytes) > self.unsent_limit_bytes / 4 {
+            self.unsent_limit_bytes = wanted;
         }
-        let free = (stream.window + u64::from(self.unsent_limit)).saturating_sub(stream.unsent);
+        let free = (stream.window_bytes + u64::from(self.unsent_limit_bytes)).saturating_sub(stream.unsent_bytes);
         self.is_full = pending > 0 || free == 0;
-        CarrierState {
-            free: if pending > 0 { 0 } else { free },
-            open: stream.in_flight,
-            held: self.written.saturating_sub(stream.acknowledged) + pending,
-            acknowledged: stream.acknowledged,
-            delivered: stream.delivered,
-            repeated: stream.repeated,
+        StreamDelivery {
+            writable_bytes: if pending > 0 { 0 } else { free },
+            in_flight_bytes: stream.in_flight_bytes,
+            unacknowledged_bytes: self.written_bytes.saturating_sub(stream.acknowledged_bytes) + pending,
+            acknowledged_bytes: stream.acknowledged_bytes,
+            delivered_bytes: stream.delivered_bytes,
+            retransmitted_bytes: stream.retransmitted_bytes,
             is_recovering: stream.is_recovering,
             excess_round_trip: stream.excess_round_trip,
         }
@@ -121,14 +121,14 @@ impl StreamCarrier {
 mod tests {
     use super::*;
 
-    fn stream(mbit: u64) -> StreamState {
-        StreamState {
-            unsent: 2000,
-            window: 5000,
-            acknowledged: 10_000,
-            delivered: 11_000,
-            in_flight: 7000,
-            repeated: 0,
+    fn stream(mbit: u64) -> TcpSenderState {
+        TcpSenderState {
+            unsent_bytes: 2000,
+            window_bytes: 5000,
+            acknowledged_bytes: 10_000,
+            delivered_bytes: 11_000,
+            in_flight_bytes: 7000,
+            retransmitted_bytes: 0,
             is_recovering: false,
             excess_round_trip: Span::ZERO,
             delivery_rate: Rate::from_bits_per_second(mbit * 1_000_000),
@@ -137,24 +137,27 @@ mod tests {
 
     #[test]
     fn it_takes_its_window_and_what_it_delivers_in_a_short_time() {
-        let mut carrier = StreamCarrier::new(None, Time::ZERO);
-        carrier.written(20_000);
+        let mut carrier = StreamWriter::new(None, Time::ZERO);
+        carrier.record_written(20_000);
         // 100 Mbit/s for 2 ms.
-        let state = carrier.look(&stream(100), 0, Time::ZERO);
-        assert_eq!((state.free, state.open, state.held), (5000 + 25_000 - 2000, 7000, 10_000));
+        let state = carrier.sample_stream(&stream(100), 0, Time::ZERO);
+        assert_eq!(
+            (state.writable_bytes, state.in_flight_bytes, state.unacknowledged_bytes),
+            (5000 + 25_000 - 2000, 7000, 10_000)
+        );
         assert!(!carrier.is_due(Time::ZERO) && !carrier.is_full());
         // A rate that differs little changes nothing, and what waits outside comes first.
-        let state = carrier.look(&stream(110), 300, Time::ZERO);
-        assert_eq!((state.free, state.held, carrier.unsent_limit()), (0, 10_300, 25_000));
+        let state = carrier.sample_stream(&stream(110), 300, Time::ZERO);
+        assert_eq!((state.writable_bytes, state.unacknowledged_bytes, carrier.max_unsent_bytes()), (0, 10_300, 25_000));
         assert!(carrier.is_full());
-        carrier.writable(Time::ZERO);
+        carrier.set_writable(Time::ZERO);
         assert!(carrier.is_due(Time::ZERO));
     }
 
     #[test]
     fn a_limit_that_was_set_stays() {
-        let mut carrier = StreamCarrier::new(Some(4000), Time::ZERO);
-        carrier.look(&stream(1000), 0, Time::ZERO);
-        assert_eq!(carrier.unsent_limit(), 4000);
+        let mut carrier = StreamWriter::new(Some(4000), Time::ZERO);
+        carrier.sample_stream(&stream(1000), 0, Time::ZERO);
+        assert_eq!(carrier.max_unsent_bytes(), 4000);
     }
 }

@@ -4,7 +4,7 @@ use kumade_units::{Span, Time};
 /// Packetization Layer Path MTU Discovery (RFC 8899). Lengths are those of IP packets on the path with all their headers.
 ///
 /// **Rule.** When a path begins to answer, what passed before is probed, at first what its interface takes. Until that is
-/// answered or overdue, the path is not used; then what is known to pass is used, [`PathMtu::BASE`] at least, and longer
+/// answered or overdue, the path is not used; then what is known to pass is used, [`PathMtuDiscovery::BASE_BYTES`] at least, and longer
 /// packets are searched for: the lengths that are common first, from the shortest on, then the middle between what passed
 /// and what did not, until less than 8 bytes lie between. A length does not pass where three probes are not answered. Found,
 /// it is confirmed every 2 s while long packets leave; where that fails, all begins anew from the base. Whether more
@@ -12,27 +12,27 @@ use kumade_units::{Span, Time};
 ///
 /// A path that does not even pass the base is not used, and is probed again a second later.
 ///
-/// **Loop contract.** Tell it what happens to the path; send what [`PathMtu::poll`] returns at once; call that again at
-/// [`PathMtu::deadline`].
+/// **Loop contract.** Tell it what happens to the path; send what [`PathMtuDiscovery::poll`] returns at once; call that again at
+/// [`PathMtuDiscovery::deadline`].
 #[derive(Debug, Clone)]
-pub struct PathMtu {
+pub struct PathMtuDiscovery {
     /// What the interface takes.
-    max: u32,
-    phase: Phase,
+    max_bytes: u32,
+    phase: DiscoveryPhase,
     /// The longest that passes, as far as is known; 0 where not even the base does.
-    confirmed: u32,
+    confirmed_bytes: u32,
     /// The shortest that does not pass.
-    failed: u32,
+    failed_bytes: u32,
     /// What passed before, if that has not been found out otherwise.
-    earlier: Option<u32>,
+    previous_bytes: Option<u32>,
     /// What the last search that was completed has found.
-    found: Option<u32>,
-    open: Option<Open>,
+    last_found_bytes: Option<u32>,
+    open_probe: Option<ProbedSize>,
     /// When to probe where nothing is open.
-    due: Time,
+    next_probe: Time,
     next_number: u32,
     /// A packet longer than the base has left since the last confirmation was asked for.
-    is_used: bool,
+    is_confirmation_needed: bool,
 }
 
 /// A probe to be sent.
@@ -46,9 +46,9 @@ pub struct MtuProbe {
 
 /// RFC 8899 §5.2, with its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum DiscoveryPhase {
     /// Disabled: the path does not answer.
-    Down,
+    Disabled,
     /// Whether what passed before still does; the path is not used yet.
     Resuming,
     /// Base, and Error where it does not pass.
@@ -56,87 +56,87 @@ enum Phase {
     /// Searching.
     Search,
     /// Search Complete, until more is to be tried.
-    Complete { raise_at: Option<Time> },
+    SearchComplete { raise_at: Option<Time> },
 }
 
 /// A length that is being probed.
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct ProbedSize {
     bytes: u32,
     /// The numbers of its probes begin with this …
-    first: u32,
+    first_number: u32,
     /// … and are so many.
     tries: u32,
-    overdue: Time,
+    answer_deadline: Time,
 }
 
 /// Ethernet, and what it leaves behind PPPoE (RFC 2516), IPv6 in IPv4, and other encapsulations; FDDI; jumbo frames.
-const COMMON: [u32; 10] = [1280, 1400, 1420, 1440, 1460, 1480, 1492, 1500, 4352, 9000];
-const RESOLUTION: u32 = 8;
+const COMMON_MTUS: [u32; 10] = [1280, 1400, 1420, 1440, 1460, 1480, 1492, 1500, 4352, 9000];
+const SEARCH_RESOLUTION_BYTES: u32 = 8;
 /// MAX_PROBES of RFC 8899 §5.1.2.
-const MAX_TRIES: u32 = 3;
+const MAX_PROBES: u32 = 3;
 /// PMTU_RAISE_TIMER of RFC 8899 §5.1.1.
-const RAISE_AFTER: Span = Span::from_secs(600);
+const PMTU_RAISE_TIMER: Span = Span::from_secs(600);
 /// CONFIRMATION_TIMER of RFC 8899 §5.1.1.
-const CONFIRM_AFTER: Span = Span::from_secs(2);
-const RETRY_BASE_AFTER: Span = Span::from_secs(1);
+const CONFIRMATION_TIMER: Span = Span::from_secs(2);
+const BASE_RETRY_INTERVAL: Span = Span::from_secs(1);
 
-impl PathMtu {
+impl PathMtuDiscovery {
     /// What every path is expected to pass (BASE_PLPMTU, RFC 8899 §5.1.2), in bytes.
-    pub const BASE: u32 = 1200;
+    pub const BASE_BYTES: u32 = 1200;
     /// Longer packets are not tried, in bytes.
-    pub const MAX: u32 = 9000;
+    pub const MAX_BYTES: u32 = 9000;
 
     /// Of a path that does not answer yet. `interface_mtu` is the length of the longest packet that its interface takes.
     pub fn new(interface_mtu: u32, now: Time) -> Self {
-        let max = interface_mtu.clamp(Self::BASE, Self::MAX);
-        PathMtu {
-            max,
-            phase: Phase::Down,
-            confirmed: 0,
-            failed: max + 1,
-            earlier: None,
-            found: None,
-            open: None,
-            due: now,
+        let max = interface_mtu.clamp(Self::BASE_BYTES, Self::MAX_BYTES);
+        PathMtuDiscovery {
+            max_bytes: max,
+            phase: DiscoveryPhase::Disabled,
+            confirmed_bytes: 0,
+            failed_bytes: max + 1,
+            previous_bytes: None,
+            last_found_bytes: None,
+            open_probe: None,
+            next_probe: now,
             next_number: 0,
-            is_used: false,
+            is_confirmation_needed: false,
         }
     }
 
     /// The longest packet that may be sent now; none where none is known to pass.
-    pub fn limit(&self) -> Option<u32> {
-        let is_known = !matches!(self.phase, Phase::Down | Phase::Resuming);
-        (is_known && self.confirmed > 0).then_some(self.confirmed)
+    pub fn limit_bytes(&self) -> Option<u32> {
+        let is_known = !matches!(self.phase, DiscoveryPhase::Disabled | DiscoveryPhase::Resuming);
+        (is_known && self.confirmed_bytes > 0).then_some(self.confirmed_bytes)
     }
 
     /// The longest packet that is expected to pass once nothing more is being found out: what was found last, and before
     /// that what the interface takes.
-    pub fn expected(&self) -> u32 {
-        self.found.unwrap_or(self.max)
+    pub fn expected_bytes(&self) -> u32 {
+        self.last_found_bytes.unwrap_or(self.max_bytes)
     }
 
     /// Whether nothing is being found out.
     pub fn is_settled(&self) -> bool {
-        matches!(self.phase, Phase::Complete { .. })
+        matches!(self.phase, DiscoveryPhase::SearchComplete { .. })
     }
 
     /// The path answers.
-    pub fn up(&mut self, now: Time) {
-        if self.phase == Phase::Down {
-            (self.phase, self.confirmed, self.failed) = (Phase::Resuming, 0, self.max + 1);
-            (self.earlier, self.open, self.due) = (Some(self.expected()), None, now);
+    pub fn path_up(&mut self, now: Time) {
+        if self.phase == DiscoveryPhase::Disabled {
+            (self.phase, self.confirmed_bytes, self.failed_bytes) = (DiscoveryPhase::Resuming, 0, self.max_bytes + 1);
+            (self.previous_bytes, self.open_probe, self.next_probe) = (Some(self.expected_bytes()), None, now);
         }
     }
 
     /// The path does not answer. It may be another one when it does again.
-    pub fn down(&mut self) {
-        (self.phase, self.open) = (Phase::Down, None);
+    pub fn path_down(&mut self) {
+        (self.phase, self.open_probe) = (DiscoveryPhase::Disabled, None);
     }
 
     /// A packet has left.
-    pub fn sent(&mut self, bytes: u32) {
-        self.is_used |= bytes > Self::BASE;
+    pub fn packet_sent(&mut self, bytes: u32) {
+        self.is_confirmation_needed |= bytes > Self::BASE_BYTES;
     }
 
     /// The probe that is to be sent now. Its answer is overdue after `patience`.
@@ -144,120 +144,123 @@ impl PathMtu {
         if self.deadline()? > now {
             return None;
         }
-        if let Some(open) = self.open.take_if(|open| open.tries >= max_tries(self.phase)) {
-            self.does_not_pass(open.bytes, now);
+        if let Some(open) = self.open_probe.take_if(|open| open.tries >= max_tries(self.phase)) {
+            self.size_failed(open.bytes, now);
         }
-        let (bytes, first, tries) = match self.open {
-            Some(Open { bytes, first, tries, .. }) => (bytes, first, tries),
-            None => (self.wanted(now)?, self.next_number, 0),
+        let (bytes, first, tries) = match self.open_probe {
+            Some(ProbedSize { bytes, first_number: first, tries, .. }) => (bytes, first, tries),
+            None => (self.next_size(now)?, self.next_number, 0),
         };
         let number = self.next_number;
         self.next_number = number.wrapping_add(1);
-        self.open = Some(Open { bytes, first, tries: tries + 1, overdue: now + patience });
+        self.open_probe =
+            Some(ProbedSize { bytes, first_number: first, tries: tries + 1, answer_deadline: now + patience });
         Some(MtuProbe { number, bytes })
     }
 
     /// When to poll.
     pub fn deadline(&self) -> Option<Time> {
-        match (self.open, self.phase) {
-            (Some(open), _) => Some(open.overdue),
-            (None, Phase::Down) => None,
-            (None, Phase::Complete { raise_at }) => self.is_used.then_some(self.due).into_iter().chain(raise_at).min(),
-            (None, _) => Some(self.due),
+        match (self.open_probe, self.phase) {
+            (Some(open), _) => Some(open.answer_deadline),
+            (None, DiscoveryPhase::Disabled) => None,
+            (None, DiscoveryPhase::SearchComplete { raise_at }) => {
+                self.is_confirmation_needed.then_some(self.next_probe).into_iter().chain(raise_at).min()
+            }
+            (None, _) => Some(self.next_probe),
         }
     }
 
     /// The far end has received the probe of this number.
-    pub fn answered(&mut self, number: u32, now: Time) {
-        let is_open = |open: &mut Open| number.wrapping_sub(open.first) < open.tries;
-        let Some(Open { bytes, .. }) = self.open.take_if(is_open) else { return };
-        self.confirmed = bytes;
-        self.due = now;
+    pub fn probe_answered(&mut self, number: u32, now: Time) {
+        let is_open = |open: &mut ProbedSize| number.wrapping_sub(open.first_number) < open.tries;
+        let Some(ProbedSize { bytes, .. }) = self.open_probe.take_if(is_open) else { return };
+        self.confirmed_bytes = bytes;
+        self.next_probe = now;
         match self.phase {
-            Phase::Resuming if self.found == Some(bytes) => self.complete(now),
-            Phase::Complete { .. } => self.due = now + CONFIRM_AFTER,
-            _ => self.phase = Phase::Search,
+            DiscoveryPhase::Resuming if self.last_found_bytes == Some(bytes) => self.complete_search(now),
+            DiscoveryPhase::SearchComplete { .. } => self.next_probe = now + CONFIRMATION_TIMER,
+            _ => self.phase = DiscoveryPhase::Search,
         }
     }
 
     /// This host's kernel has refused to send a packet of this length: the MTU of the interface is less by now.
-    pub fn refused(&mut self, bytes: u32, now: Time) {
-        if bytes <= Self::BASE || self.phase == Phase::Down {
+    pub fn size_refused(&mut self, bytes: u32, now: Time) {
+        if bytes <= Self::BASE_BYTES || self.phase == DiscoveryPhase::Disabled {
             return;
         }
-        self.failed = self.failed.min(bytes);
-        if let Some(open) = self.open.take_if(|open| open.bytes >= bytes) {
-            self.does_not_pass(open.bytes, now);
+        self.failed_bytes = self.failed_bytes.min(bytes);
+        if let Some(open) = self.open_probe.take_if(|open| open.bytes >= bytes) {
+            self.size_failed(open.bytes, now);
         }
-        if self.confirmed >= bytes {
-            self.begin_anew(now);
+        if self.confirmed_bytes >= bytes {
+            self.restart(now);
         }
     }
 
     /// The next length to be probed, if one is due.
-    fn wanted(&mut self, now: Time) -> Option<u32> {
+    fn next_size(&mut self, now: Time) -> Option<u32> {
         match self.phase {
-            Phase::Down => None,
-            Phase::Resuming => Some(self.earlier.unwrap_or(self.max)),
-            Phase::Base => Some(Self::BASE),
-            Phase::Search => self.candidate().or_else(|| {
-                self.complete(now);
+            DiscoveryPhase::Disabled => None,
+            DiscoveryPhase::Resuming => Some(self.previous_bytes.unwrap_or(self.max_bytes)),
+            DiscoveryPhase::Base => Some(Self::BASE_BYTES),
+            DiscoveryPhase::Search => self.next_candidate().or_else(|| {
+                self.complete_search(now);
                 None
             }),
-            Phase::Complete { raise_at } if raise_at.is_some_and(|at| at <= now) => {
-                (self.phase, self.failed) = (Phase::Search, self.max + 1);
-                self.candidate()
+            DiscoveryPhase::SearchComplete { raise_at } if raise_at.is_some_and(|at| at <= now) => {
+                (self.phase, self.failed_bytes) = (DiscoveryPhase::Search, self.max_bytes + 1);
+                self.next_candidate()
             }
-            Phase::Complete { .. } => {
-                self.is_used = false;
-                Some(self.confirmed)
+            DiscoveryPhase::SearchComplete { .. } => {
+                self.is_confirmation_needed = false;
+                Some(self.confirmed_bytes)
             }
         }
     }
 
     /// A length between what passes and what does not; none where they are close enough.
-    fn candidate(&mut self) -> Option<u32> {
-        let is_open = |bytes: &u32| (self.confirmed + 1..self.failed).contains(bytes);
-        if let Some(earlier) = self.earlier.take().filter(is_open) {
+    fn next_candidate(&mut self) -> Option<u32> {
+        let is_open = |bytes: &u32| (self.confirmed_bytes + 1..self.failed_bytes).contains(bytes);
+        if let Some(earlier) = self.previous_bytes.take().filter(is_open) {
             return Some(earlier);
         }
-        if self.failed > self.max {
-            return Some(self.max).filter(is_open);
+        if self.failed_bytes > self.max_bytes {
+            return Some(self.max_bytes).filter(is_open);
         }
-        let middle = (self.confirmed + self.failed) / 2;
-        let common = COMMON.into_iter().find(is_open);
-        common.or((self.failed - self.confirmed > RESOLUTION).then_some(middle))
+        let middle = (self.confirmed_bytes + self.failed_bytes) / 2;
+        let common = COMMON_MTUS.into_iter().find(is_open);
+        common.or((self.failed_bytes - self.confirmed_bytes > SEARCH_RESOLUTION_BYTES).then_some(middle))
     }
 
-    fn does_not_pass(&mut self, bytes: u32, now: Time) {
-        self.due = now;
+    fn size_failed(&mut self, bytes: u32, now: Time) {
+        self.next_probe = now;
         match self.phase {
-            Phase::Down => {}
-            Phase::Resuming => (self.phase, self.confirmed) = (Phase::Base, Self::BASE),
-            Phase::Base => (self.confirmed, self.due) = (0, now + RETRY_BASE_AFTER),
-            Phase::Search => self.failed = self.failed.min(bytes),
-            Phase::Complete { .. } => {
-                self.failed = bytes;
-                self.begin_anew(now);
+            DiscoveryPhase::Disabled => {}
+            DiscoveryPhase::Resuming => (self.phase, self.confirmed_bytes) = (DiscoveryPhase::Base, Self::BASE_BYTES),
+            DiscoveryPhase::Base => (self.confirmed_bytes, self.next_probe) = (0, now + BASE_RETRY_INTERVAL),
+            DiscoveryPhase::Search => self.failed_bytes = self.failed_bytes.min(bytes),
+            DiscoveryPhase::SearchComplete { .. } => {
+                self.failed_bytes = bytes;
+                self.restart(now);
             }
         }
     }
 
     /// What passed does not any more.
-    fn begin_anew(&mut self, now: Time) {
-        (self.phase, self.confirmed, self.earlier) = (Phase::Base, Self::BASE, None);
-        (self.open, self.due) = (None, now);
+    fn restart(&mut self, now: Time) {
+        (self.phase, self.confirmed_bytes, self.previous_bytes) = (DiscoveryPhase::Base, Self::BASE_BYTES, None);
+        (self.open_probe, self.next_probe) = (None, now);
     }
 
-    fn complete(&mut self, now: Time) {
-        let raise_at = (self.confirmed < self.max).then_some(now + RAISE_AFTER);
-        (self.phase, self.found) = (Phase::Complete { raise_at }, Some(self.confirmed));
-        self.due = now + CONFIRM_AFTER;
+    fn complete_search(&mut self, now: Time) {
+        let raise_at = (self.confirmed_bytes < self.max_bytes).then_some(now + PMTU_RAISE_TIMER);
+        (self.phase, self.last_found_bytes) = (DiscoveryPhase::SearchComplete { raise_at }, Some(self.confirmed_bytes));
+        self.next_probe = now + CONFIRMATION_TIMER;
     }
 }
 
-fn max_tries(phase: Phase) -> u32 {
-    if phase == Phase::Resuming { 1 } else { MAX_TRIES }
+fn max_tries(phase: DiscoveryPhase) -> u32 {
+    if phase == DiscoveryPhase::Resuming { 1 } else { MAX_PROBES }
 }
 
 #[cfg(test)]
@@ -275,7 +278,7 @@ mod tests {
         mtu: u32,
         loss: f64,
         now: Time,
-        discovery: PathMtu,
+        discovery: PathMtuDiscovery,
         random: Pcg64Mcg,
         answers: Vec<(Time, u32)>,
         probes: Vec<u32>,
@@ -284,8 +287,8 @@ mod tests {
     impl Path {
         fn new(interface_mtu: u32, mtu: u32, loss: f64, seed: u64) -> Self {
             let now = Time::ZERO;
-            let mut discovery = PathMtu::new(interface_mtu, now);
-            discovery.up(now);
+            let mut discovery = PathMtuDiscovery::new(interface_mtu, now);
+            discovery.path_up(now);
             let random = Pcg64Mcg::seed_from_u64(seed);
             Path { mtu, loss, now, discovery, random, answers: vec![], probes: vec![] }
         }
@@ -300,8 +303,8 @@ mod tests {
                         self.answers.push((self.now + ROUND_TRIP, probe.number));
                     }
                 }
-                if let Some(limit) = self.discovery.limit() {
-                    self.discovery.sent(limit);
+                if let Some(limit) = self.discovery.limit_bytes() {
+                    self.discovery.packet_sent(limit);
                 }
                 let next = self.answers.iter().map(|(at, _)| *at).chain(self.discovery.deadline()).min();
                 let Some(next) = next.filter(|next| *next <= end) else {
@@ -311,14 +314,14 @@ mod tests {
                 self.now = next;
                 let is_due = |answer: &mut (Time, u32)| answer.0 <= next;
                 for (_, number) in self.answers.extract_if(.., is_due) {
-                    self.discovery.answered(number, next);
+                    self.discovery.probe_answered(number, next);
                 }
             }
         }
 
         fn found(&self) -> u32 {
             assert!(self.discovery.is_settled());
-            self.discovery.limit().unwrap()
+            self.discovery.limit_bytes().unwrap()
         }
     }
 
@@ -326,7 +329,7 @@ mod tests {
     fn what_the_interface_takes_is_known_after_one_round_trip() {
         let mut path = Path::new(1500, 1500, 0.0, 0);
         path.run(ROUND_TRIP - Span::from_nanos(1));
-        assert_eq!(path.discovery.limit(), None);
+        assert_eq!(path.discovery.limit_bytes(), None);
         path.run(Span::from_millis(1));
         assert_eq!((path.found(), path.probes.as_slice()), (1500, &[1500][..]));
     }
@@ -335,7 +338,7 @@ mod tests {
     fn a_path_below_its_interface_is_used_from_the_base_on_and_searched() {
         let mut path = Path::new(1500, 1492, 0.0, 0);
         path.run(PATIENCE + ROUND_TRIP);
-        assert_eq!(path.discovery.limit(), Some(1200), "after one probe that was not answered");
+        assert_eq!(path.discovery.limit_bytes(), Some(1200), "after one probe that was not answered");
         path.run(Span::from_secs(1));
         assert_eq!(path.found(), 1492);
         assert_eq!(path.probes, [1500, 1200, 1500, 1500, 1500, 1280, 1400, 1420, 1440, 1460, 1480, 1492]);
@@ -346,19 +349,19 @@ mod tests {
         let mut path = Path::new(1500, 1500, 0.0, 0);
         path.run(Span::from_secs(5));
         path.mtu = 1300;
-        path.run(CONFIRM_AFTER + PATIENCE * 3);
-        assert!(path.discovery.limit().is_some_and(|limit| limit <= 1300));
+        path.run(CONFIRMATION_TIMER + PATIENCE * 3);
+        assert!(path.discovery.limit_bytes().is_some_and(|limit| limit <= 1300));
         path.run(Span::from_secs(3));
         assert!((1293..=1300).contains(&path.found()), "{}", path.found());
         path.mtu = 1500;
-        path.run(RAISE_AFTER);
+        path.run(PMTU_RAISE_TIMER);
         assert_eq!(path.found(), 1500);
     }
 
     #[test]
     fn where_the_interface_takes_the_base_only_nothing_is_left_to_be_found() {
-        let mut path = Path::new(PathMtu::BASE, 1500, 0.0, 0);
-        path.run(RAISE_AFTER);
+        let mut path = Path::new(PathMtuDiscovery::BASE_BYTES, 1500, 0.0, 0);
+        path.run(PMTU_RAISE_TIMER);
         assert_eq!((path.found(), path.probes.as_slice()), (1200, &[1200][..]));
         assert_eq!(path.discovery.deadline(), None);
     }
@@ -367,15 +370,15 @@ mod tests {
     fn a_path_that_comes_back_resumes_and_is_searched_where_it_has_changed() {
         let mut path = Path::new(1500, 1400, 0.0, 0);
         path.run(Span::from_secs(5));
-        path.discovery.down();
-        assert_eq!((path.discovery.limit(), path.discovery.deadline()), (None, None));
-        path.discovery.up(path.now);
+        path.discovery.path_down();
+        assert_eq!((path.discovery.limit_bytes(), path.discovery.deadline()), (None, None));
+        path.discovery.path_up(path.now);
         path.probes.clear();
         path.run(ROUND_TRIP);
         assert_eq!((path.found(), path.probes.as_slice()), (1400, &[1400][..]));
-        path.discovery.down();
+        path.discovery.path_down();
         path.mtu = 1280;
-        path.discovery.up(path.now);
+        path.discovery.path_up(path.now);
         path.run(Span::from_secs(5));
         assert_eq!(path.found(), 1280);
     }
@@ -384,7 +387,7 @@ mod tests {
     fn nothing_is_used_of_a_path_that_does_not_pass_the_base() {
         let mut path = Path::new(1500, 1000, 0.0, 0);
         path.run(Span::from_secs(10));
-        assert_eq!(path.discovery.limit(), None);
+        assert_eq!(path.discovery.limit_bytes(), None);
         path.mtu = 1450;
         path.run(Span::from_secs(5));
         assert!((1443..=1450).contains(&path.found()));
@@ -394,8 +397,8 @@ mod tests {
     fn what_this_hosts_kernel_refuses_is_not_tried_again() {
         let mut path = Path::new(1500, 1500, 0.0, 0);
         path.run(Span::from_secs(1));
-        path.discovery.refused(1500, path.now);
-        assert_eq!(path.discovery.limit(), Some(1200));
+        path.discovery.size_refused(1500, path.now);
+        assert_eq!(path.discovery.limit_bytes(), Some(1200));
         path.mtu = 1450;
         path.probes.clear();
         path.run(Span::from_secs(3));
@@ -405,15 +408,15 @@ mod tests {
 
     #[test]
     fn an_answer_to_nothing_that_was_asked_means_nothing() {
-        let mut discovery = PathMtu::new(1500, Time::ZERO);
-        discovery.up(Time::ZERO);
+        let mut discovery = PathMtuDiscovery::new(1500, Time::ZERO);
+        discovery.path_up(Time::ZERO);
         let probe = discovery.poll(Time::ZERO, PATIENCE).unwrap();
         for number in [probe.number.wrapping_sub(1), probe.number + 1, u32::MAX / 2] {
-            discovery.answered(number, Time::ZERO);
-            assert_eq!(discovery.limit(), None);
+            discovery.probe_answered(number, Time::ZERO);
+            assert_eq!(discovery.limit_bytes(), None);
         }
-        discovery.answered(probe.number, Time::ZERO);
-        assert_eq!(discovery.limit(), Some(1500));
+        discovery.probe_answered(probe.number, Time::ZERO);
+        assert_eq!(discovery.limit_bytes(), Some(1500));
     }
 
     #[test]
@@ -421,10 +424,10 @@ mod tests {
         let mut path = Path::new(1500, 1500, 0.0, 0);
         path.run(Span::from_secs(1001));
         assert!((450..=501).contains(&path.probes.len()), "{}", path.probes.len());
-        let mut discovery = PathMtu::new(1500, Time::ZERO);
-        discovery.up(Time::ZERO);
+        let mut discovery = PathMtuDiscovery::new(1500, Time::ZERO);
+        discovery.path_up(Time::ZERO);
         let probe = discovery.poll(Time::ZERO, PATIENCE).unwrap();
-        discovery.answered(probe.number, Time::ZERO);
+        discovery.probe_answered(probe.number, Time::ZERO);
         discovery.poll(Time::ZERO, PATIENCE);
         assert_eq!(discovery.deadline(), None);
     }
@@ -438,10 +441,10 @@ mod tests {
             let mut path = Path::new(interface, mtus[0], 0.0, 0);
             for mtu in mtus {
                 path.mtu = mtu;
-                path.run(RAISE_AFTER + Span::from_secs(60));
-                let most = mtu.min(interface).min(PathMtu::MAX);
+                path.run(PMTU_RAISE_TIMER + Span::from_secs(60));
+                let most = mtu.min(interface).min(PathMtuDiscovery::MAX_BYTES);
                 let found = path.found();
-                prop_assert!(found <= most && (found + RESOLUTION > most), "{} of {}", found, most);
+                prop_assert!(found <= most && (found + SEARCH_RESOLUTION_BYTES > most), "{} of {}", found, most);
             }
         }
 
@@ -454,14 +457,14 @@ mod tests {
         ) {
             let mut path = Path::new(1500, mtu, loss, seed);
             path.run(Span::from_secs(20));
-            prop_assert!(path.discovery.limit().is_none_or(|limit| limit <= mtu));
+            prop_assert!(path.discovery.limit_bytes().is_none_or(|limit| limit <= mtu));
             path.mtu = later;
             // A search may be under way: it ends, and then what was found is confirmed.
             path.run(Span::from_secs(20));
-            prop_assert!(path.discovery.limit().is_none_or(|limit| limit <= later));
+            prop_assert!(path.discovery.limit_bytes().is_none_or(|limit| limit <= later));
             path.loss = 0.0;
-            path.run(RAISE_AFTER + Span::from_secs(60));
-            prop_assert!(path.found() <= later && path.found() + RESOLUTION > later);
+            path.run(PMTU_RAISE_TIMER + Span::from_secs(60));
+            prop_assert!(path.found() <= later && path.found() + SEARCH_RESOLUTION_BYTES > later);
         }
     }
 }

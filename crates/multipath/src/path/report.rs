@@ -3,18 +3,18 @@ use kumade_units::{Span, Time};
 /// What the far end has received on one path so far. It goes back over the same path, so that the two directions of a
 /// path are judged together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Report {
+pub struct PathReport {
     /// The highest counter received.
-    pub highest: u64,
+    pub highest_counter: u64,
     /// Packets received, probes included.
-    pub packets: u64,
+    pub received_packets: u64,
     /// Their bytes, as IP packets on the path.
-    pub bytes: u64,
+    pub received_bytes: u64,
     /// When the packet with the highest counter arrived, by the far end's clock. Its offset to the sender's clock does not
     /// matter; a step of it does until the path has been idle or drained once.
     pub arrival: Time,
     /// How long after that the report left.
-    pub held: Span,
+    pub hold_time: Span,
 }
 
 /// The far end of one path: counts what arrives and says when to report it.
@@ -23,22 +23,22 @@ pub struct Report {
 /// [`PathReceiver::deadline`] comes. Reports cost the way back about 1 % of what arrives.
 #[derive(Debug, Clone, Default)]
 pub struct PathReceiver {
-    highest: Option<u64>,
-    packets: u64,
-    bytes: u64,
+    highest_counter: Option<u64>,
+    received_packets: u64,
+    received_bytes: u64,
     /// Of the packet with the highest counter.
     arrival: Time,
-    unreported: u32,
+    unreported_packets: u32,
     /// The first packet that no report covers arrived then.
     waiting_since: Time,
     last_report: Option<Time>,
-    asked: bool,
+    is_report_requested: bool,
 }
 
 /// A report covers at least so many packets …
 const PACKETS_PER_REPORT: u32 = 8;
 /// … and so much time, …
-const MIN_INTERVAL: Span = Span::from_millis(5);
+const MIN_REPORT_INTERVAL: Span = Span::from_millis(5);
 /// … unless the first of them has waited this long.
 pub(crate) const MAX_REPORT_WAIT: Span = Span::from_millis(20);
 
@@ -52,54 +52,60 @@ impl PathReceiver {
     /// ([`Transmission::answer`](crate::Transmission::answer)) is answered at once. No packet is to be counted twice:
     /// duplicates and replays are told apart before.
     pub fn receive(&mut self, counter: u64, bytes: u32, answer: bool, now: Time) {
-        if self.highest.is_none_or(|highest| counter > highest) {
-            self.highest = Some(counter);
+        if self.highest_counter.is_none_or(|highest| counter > highest) {
+            self.highest_counter = Some(counter);
             self.arrival = now;
         }
-        self.packets += 1;
-        self.bytes += u64::from(bytes);
-        if self.unreported == 0 {
+        self.received_packets += 1;
+        self.received_bytes += u64::from(bytes);
+        if self.unreported_packets == 0 {
             self.waiting_since = now;
         }
-        self.unreported += 1;
-        self.asked |= answer;
+        self.unreported_packets += 1;
+        self.is_report_requested |= answer;
     }
 
     /// Packets that have arrived, and their bytes as IP packets on the path.
-    pub fn received(&self) -> (u64, u64) {
-        (self.packets, self.bytes)
+    pub fn received_totals(&self) -> (u64, u64) {
+        (self.received_packets, self.received_bytes)
     }
 
     /// The whole counter of a datagram that tells its lowest 32 bits: of those that end so, the one next to the highest
     /// that has arrived.
-    pub fn whole_counter(&self, lowest: u32) -> u64 {
-        let known = self.highest.unwrap_or(0);
+    pub fn extend_counter(&self, lowest: u32) -> u64 {
+        let known = self.highest_counter.unwrap_or(0);
         known.saturating_add_signed(i64::from(lowest.wrapping_sub(known as u32) as i32))
     }
 
     /// When to call [`PathReceiver::poll`].
     pub fn deadline(&self) -> Option<Time> {
-        if self.unreported == 0 {
+        if self.unreported_packets == 0 {
             return None;
         }
         let latest = self.waiting_since + MAX_REPORT_WAIT;
-        if self.asked {
+        if self.is_report_requested {
             return Some(self.waiting_since);
         }
-        if self.unreported < PACKETS_PER_REPORT {
+        if self.unreported_packets < PACKETS_PER_REPORT {
             return Some(latest);
         }
-        Some(self.last_report.map_or(self.waiting_since, |last| (last + MIN_INTERVAL).min(latest)))
+        Some(self.last_report.map_or(self.waiting_since, |last| (last + MIN_REPORT_INTERVAL).min(latest)))
     }
 
     /// The report to send now, if one is due.
-    pub fn poll(&mut self, now: Time) -> Option<Report> {
+    pub fn poll(&mut self, now: Time) -> Option<PathReport> {
         self.deadline().filter(|deadline| *deadline <= now)?;
-        self.unreported = 0;
-        self.asked = false;
+        self.unreported_packets = 0;
+        self.is_report_requested = false;
         self.last_report = Some(now);
-        let (packets, bytes, arrival) = (self.packets, self.bytes, self.arrival);
-        Some(Report { highest: self.highest?, packets, bytes, arrival, held: now - arrival })
+        let (packets, bytes, arrival) = (self.received_packets, self.received_bytes, self.arrival);
+        Some(PathReport {
+            highest_counter: self.highest_counter?,
+            received_packets: packets,
+            received_bytes: bytes,
+            arrival,
+            hold_time: now - arrival,
+        })
     }
 }
 
@@ -116,7 +122,7 @@ mod tests {
         let mut receiver = PathReceiver::new();
         assert_eq!(receiver.deadline(), None);
         receiver.receive(0, 64, true, at(1));
-        assert_eq!(receiver.poll(at(1)).unwrap().packets, 1);
+        assert_eq!(receiver.poll(at(1)).unwrap().received_packets, 1);
         for counter in 1..8 {
             receiver.receive(counter, 1000, false, at(10));
             assert_eq!(receiver.poll(at(10)), None);
@@ -124,17 +130,20 @@ mod tests {
         assert_eq!(receiver.deadline(), Some(at(30)));
         receiver.receive(8, 1000, false, at(12));
         let report = receiver.poll(at(12)).unwrap();
-        assert_eq!((report.highest, report.packets, report.bytes), (8, 9, 8064));
-        assert_eq!((report.arrival, report.held), (at(12), Span::ZERO));
+        assert_eq!((report.highest_counter, report.received_packets, report.received_bytes), (8, 9, 8064));
+        assert_eq!((report.arrival, report.hold_time), (at(12), Span::ZERO));
         assert_eq!(receiver.deadline(), None);
     }
 
     #[test]
     fn a_counter_is_known_by_its_lowest_bits() {
         let mut receiver = PathReceiver::new();
-        assert_eq!((receiver.whole_counter(0), receiver.whole_counter(5)), (0, 5));
+        assert_eq!((receiver.extend_counter(0), receiver.extend_counter(5)), (0, 5));
         receiver.receive((7 << 32) - 2, 100, false, at(0));
-        assert_eq!([receiver.whole_counter(1), receiver.whole_counter(u32::MAX - 9)], [(7 << 32) + 1, (7 << 32) - 10]);
+        assert_eq!(
+            [receiver.extend_counter(1), receiver.extend_counter(u32::MAX - 9)],
+            [(7 << 32) + 1, (7 << 32) - 10]
+        );
     }
 
     #[test]
@@ -146,7 +155,7 @@ mod tests {
         receiver.receive(8, 100, false, at(2));
         assert_eq!(receiver.poll(at(2)), None);
         let report = receiver.poll(at(5)).unwrap();
-        assert_eq!((report.highest, report.packets, report.arrival), (19, 20, at(1)));
-        assert_eq!(report.held, Span::from_millis(4));
+        assert_eq!((report.highest_counter, report.received_packets, report.arrival), (19, 20, at(1)));
+        assert_eq!(report.hold_time, Span::from_millis(4));
     }
 }

@@ -1,7 +1,7 @@
 //! The paths between two gateways that several threads use.
 
-use crate::path_state::PathConfig;
-use crate::shared_path::{PathPart, SharedPath};
+use crate::path::shared::{ShardPath, SharedPath};
+use crate::path::state::PathConfig;
 use kumade_units::Time;
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct SharedPaths {
     paths: Vec<Arc<SharedPath>>,
-    shards: usize,
+    shard_count: usize,
 }
 
 impl SharedPaths {
     /// Paths for so many bonds, at least one.
     pub fn new(paths: &[PathConfig], shards: usize, now: Time) -> Self {
         let path = |path: &PathConfig| Arc::new(SharedPath::new(path.rate, path.max_rate, shards.max(1), now));
-        SharedPaths { paths: paths.iter().map(path).collect(), shards: shards.max(1) }
+        SharedPaths { paths: paths.iter().map(path).collect(), shard_count: shards.max(1) }
     }
 
     /// How many bonds there are for.
-    pub fn shards(&self) -> usize {
-        self.shards
+    pub fn shard_count(&self) -> usize {
+        self.shard_count
     }
 
     /// How many paths.
-    pub(crate) fn paths(&self) -> usize {
+    pub(crate) fn path_count(&self) -> usize {
         self.paths.len()
     }
 
     /// The parts of a shard in the paths.
-    pub(crate) fn parts(&self, shard: usize) -> impl Iterator<Item = PathPart> {
-        self.paths.iter().map(move |path| PathPart::new(Arc::clone(path), shard))
+    pub(crate) fn shard_paths(&self, shard: usize) -> impl Iterator<Item = ShardPath> {
+        self.paths.iter().map(move |path| ShardPath::new(Arc::clone(path), shard))
     }
 }

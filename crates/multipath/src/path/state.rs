@@ -1,10 +1,10 @@
-use crate::adaptation::Adaptation;
-use crate::health::{Health, PathState};
-use crate::path_carrier::{CarrierControl, CarrierState};
-use crate::path_report::Report;
-use crate::path_sent::{Departure, SentLog};
-use crate::rate_view::RateView;
-use crate::shared_path::{PathPart, Seen};
+use crate::adaptation::TcpOverTcpTuning;
+use crate::congestion_control::shared_rate::SharedRateView;
+use crate::outer_transport::in_flight_control::{InFlightControl, StreamDelivery};
+use crate::path::report::PathReport;
+use crate::path::sent_log::{SentLog, SentPacket};
+use crate::path::shared::{PathObservation, ShardPath};
+use crate::path_health::health::{PathHealth, PathState};
 use kumade_units::{Rate, Span, Time};
 
 /// The settings of a path.
@@ -19,7 +19,7 @@ pub struct PathConfig {
     /// Who keeps what is sent to what the path carries.
     pub flow_control: FlowControl,
     /// Where the carrier does: what is done so that it carries flows well.
-    pub adaptation: Adaptation,
+    pub tuning: TcpOverTcpTuning,
 }
 
 /// Who keeps what is sent on a path to what it carries.
@@ -33,9 +33,9 @@ pub enum FlowControl {
 }
 
 impl PathConfig {
-    fn carrier(&self, now: Time) -> Option<CarrierControl> {
+    fn new_in_flight_control(&self, now: Time) -> Option<InFlightControl> {
         let is_asked = self.flow_control == FlowControl::Backpressure;
-        is_asked.then(|| CarrierControl::new(self.adaptation.bounds_open, now))
+        is_asked.then(|| InFlightControl::new(self.tuning.limits_in_flight, now))
     }
 }
 
@@ -47,11 +47,11 @@ pub struct PathStatus {
     /// Whether it is used.
     pub state: PathState,
     /// When it came into that state.
-    pub since: Time,
+    pub state_since: Time,
     /// What it carries, in bits of IP packets on it.
     pub rate: Rate,
     /// The rate at which packets are sent now.
-    pub pace: Rate,
+    pub pacing_rate: Rate,
     /// Smoothed round-trip time (RFC 6298).
     pub round_trip: Option<Span>,
     /// Least round-trip time of the last 10 to 20 s.
@@ -60,9 +60,9 @@ pub struct PathStatus {
     /// for all paths.
     pub base_delay: Option<Span>,
     /// How long packets wait in the path's own queue.
-    pub queue: Span,
+    pub queue_delay: Span,
     /// Ratio of packets that are lost, but for those lost because too much was sent.
-    pub loss: f64,
+    pub loss_ratio: f64,
     /// Packets sent, probes included.
     pub sent_packets: u64,
     /// Their bytes.
@@ -77,49 +77,49 @@ pub struct PathStatus {
 
 /// One path as its sender sees it; as one of its senders does, where several shards share it.
 #[derive(Debug)]
-pub(crate) struct Path {
+pub(crate) struct PathSender {
     config: PathConfig,
-    log: SentLog,
+    sent_log: SentLog,
     /// Pace and rate.
-    part: PathPart,
-    health: Health,
-    enabled: bool,
+    shard: ShardPath,
+    health: PathHealth,
+    is_enabled: bool,
     /// Another carrier is in use: little but probes leaves on it.
-    is_spare: bool,
+    is_standby: bool,
     /// The longest packet that it passes; 0 while that is not known.
     max_bytes: u32,
     sent_bytes: u64,
-    lost: u64,
+    lost_packets: u64,
     /// Bytes sent up to the packet that was reported last.
-    reported: u64,
+    reported_bytes: u64,
     /// Packets that arrived, and their bytes.
     delivered: (u64, u64),
     /// Where that controls the flow.
-    carrier: Option<CarrierControl>,
+    in_flight_control: Option<InFlightControl>,
 }
 
 /// A carrier with less room than a small packet takes has none.
-const MIN_ROOM: u64 = 128;
-const PROBE_PAYLOAD: u32 = 32;
+const MIN_ROOM_BYTES: u64 = 128;
+const PROBE_PAYLOAD_BYTES: u32 = 32;
 /// What may be open besides the product of pace and round trip.
-const OPEN_SLACK: Span = Span::from_millis(100);
-const OPEN_SLACK_BYTES: u64 = 16_000;
+const UNACKNOWLEDGED_ALLOWANCE: Span = Span::from_millis(100);
+const UNACKNOWLEDGED_ALLOWANCE_BYTES: u64 = 16_000;
 
-impl Path {
-    pub fn new(config: PathConfig, part: PathPart, now: Time) -> Self {
-        Path {
+impl PathSender {
+    pub fn new(config: PathConfig, part: ShardPath, now: Time) -> Self {
+        PathSender {
             config,
-            log: SentLog::new(),
-            part,
-            health: Health::new(now),
-            enabled: true,
-            is_spare: false,
+            sent_log: SentLog::new(),
+            shard: part,
+            health: PathHealth::new(now),
+            is_enabled: true,
+            is_standby: false,
             max_bytes: u32::MAX,
             sent_bytes: 0,
-            lost: 0,
-            reported: 0,
+            lost_packets: 0,
+            reported_bytes: 0,
             delivered: (0, 0),
-            carrier: config.carrier(now),
+            in_flight_control: config.new_in_flight_control(now),
         }
     }
 
@@ -128,18 +128,18 @@ impl Path {
         self.config.overhead_bytes = overhead_bytes;
         if self.config.flow_control != flow_control {
             self.config.flow_control = flow_control;
-            self.carrier = self.config.carrier(now);
-            self.interrupt(now);
+            self.in_flight_control = self.config.new_in_flight_control(now);
+            self.restart_estimation(now);
         }
     }
 
     /// Another carrier is in use, or this one again. Meanwhile probes find the queues of the other's packets, and tell nothing of
     /// the rate.
-    pub fn set_spare(&mut self, is_spare: bool, now: Time) {
-        if self.is_spare && !is_spare {
-            self.part.interrupted(now);
+    pub fn set_standby(&mut self, is_spare: bool, now: Time) {
+        if self.is_standby && !is_spare {
+            self.shard.path_interrupted(now);
         }
-        self.is_spare = is_spare;
+        self.is_standby = is_spare;
     }
 
     /// Who keeps what is sent to what it carries.
@@ -148,26 +148,26 @@ impl Path {
     }
 
     pub fn is_up(&self) -> bool {
-        self.enabled && self.health.is_up() && self.max_bytes > 0
+        self.is_enabled && self.health.is_up() && self.max_bytes > 0
     }
 
     /// Whether it may be kept for small packets of sparse flows.
-    pub fn may_be_kept(&self) -> bool {
-        self.config.adaptation.sparse_twice
+    pub fn keeps_pinned_flows(&self) -> bool {
+        self.config.tuning.duplicates_sparse_flows
     }
 
     /// Whether its carrier is not to be given datagrams that have waited too long.
-    pub fn drops_stale(&self) -> bool {
-        self.carrier.is_some() && self.config.adaptation.drops_stale
+    pub fn drops_stale_data(&self) -> bool {
+        self.in_flight_control.is_some() && self.config.tuning.drops_stale_datagrams
     }
 
     /// Whether its carrier is not to be given what it has already.
-    pub fn drops_repeated(&self) -> bool {
-        self.carrier.is_some() && self.config.adaptation.drops_repeated
+    pub fn suppresses_retransmissions(&self) -> bool {
+        self.in_flight_control.is_some() && self.config.tuning.drops_retransmissions
     }
 
     /// Whether it passes a packet of so many bytes within the encapsulation.
-    pub fn fits(&self, size: u32) -> bool {
+    pub fn fits_packet(&self, size: u32) -> bool {
         size <= self.max_bytes
     }
 
@@ -183,29 +183,30 @@ impl Path {
 
     /// When it can take a packet; none while it is not up, or too much is unanswered.
     pub fn ready_at(&self) -> Option<Time> {
-        if let Some(carrier) = self.carrier {
-            return (self.is_up() && carrier.room() >= MIN_ROOM).then(|| self.part.last_sent());
+        if let Some(carrier) = self.in_flight_control {
+            return (self.is_up() && carrier.room_bytes() >= MIN_ROOM_BYTES).then(|| self.shard.last_sent());
         }
-        (self.is_up() && self.log.open_bytes() < self.max_open_bytes()).then(|| self.part.ready_at())
+        (self.is_up() && self.sent_log.unacknowledged_bytes() < self.max_in_flight_bytes())
+            .then(|| self.shard.shard_ready_at())
     }
 
     /// How its carrier does now. `all_failed` says that no path was up of late. Returns whether the path is up because of it.
-    pub fn set_carrier(&mut self, state: CarrierState, all_failed: bool, now: Time) -> bool {
+    pub fn update_transport(&mut self, state: StreamDelivery, all_failed: bool, now: Time) -> bool {
         let round_trips = self.health.round_trips();
-        let Some(carrier) = &mut self.carrier else { return false };
-        let delivers = state.delivered > carrier.delivered();
-        carrier.update(state, round_trips.least(), round_trips.smoothed(), now);
-        if !delivers || !self.health.delivered(all_failed, now) {
+        let Some(carrier) = &mut self.in_flight_control else { return false };
+        let delivers = state.delivered_bytes > carrier.delivered_bytes();
+        carrier.update(state, round_trips.min_round_trip(), round_trips.smoothed(), now);
+        if !delivers || !self.health.record_delivery(all_failed, now) {
             return false;
         }
         // Probes of the time when it was down say nothing of now.
-        self.log.forget();
+        self.sent_log.clear();
         self.is_up()
     }
 
     /// What its carrier is given, where that controls the flow.
-    pub fn carrier(&self) -> Option<&CarrierControl> {
-        self.carrier.as_ref()
+    pub fn in_flight_control(&self) -> Option<&InFlightControl> {
+        self.in_flight_control.as_ref()
     }
 
     /// Whether it takes packets at its pace: it is up, and not too much is unanswered.
@@ -213,73 +214,74 @@ impl Path {
         self.ready_at().is_some()
     }
 
-    fn max_open_bytes(&self) -> u64 {
+    fn max_in_flight_bytes(&self) -> u64 {
         let round_trip = self.health.round_trips().smoothed().unwrap_or_default();
-        self.rate().pace().bytes_in(round_trip * 5 / 4 + OPEN_SLACK) + OPEN_SLACK_BYTES
+        self.rate().pacing_rate().bytes_in(round_trip * 5 / 4 + UNACKNOWLEDGED_ALLOWANCE)
+            + UNACKNOWLEDGED_ALLOWANCE_BYTES
     }
 
     /// When a packet of this size arrives if it is handed over behind `ahead` bytes, by a clock that is the same for all
     /// paths.
-    pub fn arrival(&self, ahead: u64, size: u32, now: Time) -> Time {
+    pub fn estimate_arrival(&self, ahead: u64, size: u32, now: Time) -> Time {
         let bytes = ahead + u64::from(size + self.config.overhead_bytes);
-        let (start, rate) = (self.part.free_at().max(now), self.rate());
-        start + self.own_rate().time_for(bytes) + rate.base_delay().unwrap_or_default() + rate.queue()
+        let (start, rate) = (self.shard.path_free_at().max(now), self.rate());
+        start + self.shard_rate().time_for(bytes) + rate.base_delay().unwrap_or_default() + rate.queue_delay()
     }
 
     /// What it carries of this shard's packets while those of others wait, too.
-    pub fn own_rate(&self) -> Rate {
-        Rate::from_f64(self.rate().capacity().as_f64() * self.part.fraction())
+    pub fn shard_rate(&self) -> Rate {
+        Rate::from_f64(self.rate().capacity().as_f64() * self.shard.shard_fraction())
     }
 
-    /// The same of what it may carry; see [`RateView::potential`](crate::rate_view::RateView::potential).
-    pub fn own_potential(&self, fastest: Rate) -> Rate {
-        Rate::from_f64(self.rate().potential(fastest).as_f64() * self.part.fraction())
+    /// The same of what it may carry; see [`SharedRateView::potential`](crate::congestion_control::shared_rate::SharedRateView::potential).
+    pub fn shard_potential(&self, fastest: Rate) -> Rate {
+        Rate::from_f64(self.rate().potential_rate(fastest).as_f64() * self.shard.shard_fraction())
     }
 
     /// Packets wait for it, of so many flows; of none, if not.
-    pub fn set_waiting(&self, flows: u32) {
-        self.part.set_waiting(flows);
+    pub fn set_waiting_flows(&self, flows: u32) {
+        self.shard.set_waiting_flows(flows);
     }
 
     /// It might have sent, but there was nothing.
-    pub fn note_idle(&mut self, now: Time) {
-        self.part.note_idle(now);
+    pub fn record_idle(&mut self, now: Time) {
+        self.shard.record_idle(now);
     }
 
     /// It might have sent, but the next packet is for another path.
-    pub fn note_turn(&mut self, now: Time) {
-        self.part.note_turn(now);
+    pub fn record_turn(&mut self, now: Time) {
+        self.shard.record_turn(now);
     }
 
     /// A packet of so many bytes within the encapsulation leaves; returns its counter. The caller comes `late`.
-    pub fn send(&mut self, size: u32, late: Span, now: Time) -> u64 {
-        let departure = self.part.send(self.wire_bytes(size), late, now);
-        self.leave(departure)
+    pub fn send_packet(&mut self, size: u32, late: Span, now: Time) -> u64 {
+        let departure = self.shard.send_packet(self.wire_bytes(size), late, now);
+        self.record_departure(departure)
     }
 
     /// The counter of what leaves next.
     pub fn next_counter(&self) -> u64 {
-        self.log.next_counter()
+        self.sent_log.next_counter()
     }
 
     /// A probe leaves, whatever the pace; returns its counter.
-    pub fn send_probe(&mut self, now: Time) -> u64 {
-        let departure = self.part.leave(self.wire_bytes(PROBE_PAYLOAD), now);
-        self.leave(departure)
+    pub fn record_probe(&mut self, now: Time) -> u64 {
+        let departure = self.shard.record_departure(self.wire_bytes(PROBE_PAYLOAD_BYTES), now);
+        self.record_departure(departure)
     }
 
     /// Whether a packet that leaves now should be answered at once: it tells the delay of the empty path.
-    pub fn asks(&mut self, now: Time) -> bool {
-        self.part.asks(now)
+    pub fn takes_report_request(&mut self, now: Time) -> bool {
+        self.shard.takes_report_request(now)
     }
 
-    fn leave(&mut self, departure: Departure) -> u64 {
-        if let Some(carrier) = &mut self.carrier {
-            carrier.sent(departure.size);
+    fn record_departure(&mut self, departure: SentPacket) -> u64 {
+        if let Some(carrier) = &mut self.in_flight_control {
+            carrier.record_sent(departure.size);
         }
         self.sent_bytes += u64::from(departure.size);
-        self.health.sent(departure.time);
-        self.log.push(departure)
+        self.health.record_sent(departure.time);
+        self.sent_log.push(departure)
     }
 
     /// Bytes on the path of a packet with so many in it.
@@ -288,98 +290,99 @@ impl Path {
     }
 
     /// Takes a report; returns whether the path is up because of it.
-    pub fn report(&mut self, report: &Report, now: Time) -> bool {
-        let Some(sent) = self.log.take(report) else { return false };
-        let round_trip = now - sent.time - report.held;
-        let lost = (report.highest + 1).saturating_sub(report.packets);
-        let seen = Seen {
+    pub fn record_report(&mut self, report: &PathReport, now: Time) -> bool {
+        let Some(sent) = self.sent_log.take_reported(report) else { return false };
+        let round_trip = now - sent.time - report.hold_time;
+        let lost = (report.highest_counter + 1).saturating_sub(report.received_packets);
+        let seen = PathObservation {
             now,
             sent,
             arrival: report.arrival,
             round_trip,
-            reported: sent.logged - self.reported,
-            received: report.bytes.saturating_sub(self.delivered.1),
-            lost: lost.wrapping_sub(self.lost) as i64,
+            sent_bytes: sent.logged_bytes - self.reported_bytes,
+            received_bytes: report.received_bytes.saturating_sub(self.delivered.1),
+            lost_packets: lost.wrapping_sub(self.lost_packets) as i64,
             // Probes that are lost tell nothing of the rate.
-            is_down: self.is_spare || matches!(self.health.state(), PathState::Down { .. }),
+            is_probing_only: self.is_standby || matches!(self.health.state(), PathState::Down { .. }),
         };
-        (self.lost, self.reported, self.delivered) = (lost, sent.logged, (report.packets, report.bytes));
-        if self.carrier.is_none() {
-            self.part.report(&seen);
+        (self.lost_packets, self.reported_bytes, self.delivered) =
+            (lost, sent.logged_bytes, (report.received_packets, report.received_bytes));
+        if self.in_flight_control.is_none() {
+            self.shard.report_observation(&seen);
         }
-        self.health.answer(round_trip, now) && self.enabled
+        self.health.record_answer(round_trip, now) && self.is_enabled
     }
 
     /// Whether the path has failed by now.
-    pub fn check(&mut self, now: Time) -> bool {
-        let failed = self.health.check(&self.log, now);
+    pub fn check_health(&mut self, now: Time) -> bool {
+        let failed = self.health.check_timeout(&self.sent_log, now);
         if failed {
-            self.interrupt(now);
+            self.restart_estimation(now);
         }
-        if self.carrier.is_some() {
+        if self.in_flight_control.is_some() {
             // A connection that waits for its retransmission timer is one to avoid, not one to distrust.
-            self.health.forgive();
+            self.health.forgive_failures();
         }
-        failed && self.enabled
+        failed && self.is_enabled
     }
 
     /// It may be used as soon as it answers.
-    pub fn lift_hold(&mut self, now: Time) {
-        self.health.lift_hold(now);
+    pub fn end_hold_down(&mut self, now: Time) {
+        self.health.end_hold_down(now);
     }
 
-    fn interrupt(&mut self, now: Time) {
-        self.log.forget();
-        self.part.interrupted(now);
+    fn restart_estimation(&mut self, now: Time) {
+        self.sent_log.clear();
+        self.shard.path_interrupted(now);
     }
 
     /// Takes the path out of use, or back into it; returns whether that changes whether it is up.
-    pub fn enable(&mut self, enabled: bool, now: Time) -> bool {
-        let was_up = self.enabled && self.health.is_up();
-        if self.enabled && !enabled {
+    pub fn set_enabled(&mut self, enabled: bool, now: Time) -> bool {
+        let was_up = self.is_enabled && self.health.is_up();
+        if self.is_enabled && !enabled {
             self.health.disable(now);
-            self.interrupt(now);
+            self.restart_estimation(now);
         }
-        self.enabled = enabled;
+        self.is_enabled = enabled;
         was_up && !enabled
     }
 
     /// When a probe is to be sent.
     pub fn probe_at(&self) -> Option<Time> {
-        self.health.probe_at(&self.log).filter(|_| self.enabled)
+        self.health.probe_at(&self.sent_log).filter(|_| self.is_enabled)
     }
 
     /// When its state may change unless something is answered.
     pub fn deadline(&self) -> Option<Time> {
-        self.health.deadline(&self.log).filter(|_| self.enabled)
+        self.health.deadline(&self.sent_log).filter(|_| self.is_enabled)
     }
 
     /// A measurement says what it carries.
     pub fn suggest_rate(&mut self, measured: Rate, now: Time) {
-        self.part.suggest(measured, now);
+        self.shard.suggest_capacity(measured, now);
     }
 
-    pub fn rate(&self) -> &RateView {
-        self.part.rate()
+    pub fn rate(&self) -> &SharedRateView {
+        self.shard.rate()
     }
 
     pub fn status(&self) -> PathStatus {
         let round_trips = self.health.round_trips();
-        let carrier_rate = self.carrier.and_then(|carrier| carrier.rate());
+        let carrier_rate = self.in_flight_control.and_then(|carrier| carrier.rate());
         PathStatus {
             flow_control: self.flow_control(),
             state: self.health.state(),
-            since: self.health.since(),
+            state_since: self.health.state_since(),
             rate: carrier_rate.unwrap_or_else(|| self.rate().capacity()),
-            pace: carrier_rate.unwrap_or_else(|| self.rate().pace()),
+            pacing_rate: carrier_rate.unwrap_or_else(|| self.rate().pacing_rate()),
             round_trip: round_trips.smoothed(),
-            min_round_trip: round_trips.least(),
+            min_round_trip: round_trips.min_round_trip(),
             base_delay: self.rate().base_delay(),
-            queue: self.rate().queue(),
-            loss: self.rate().loss(),
-            sent_packets: self.log.next_counter(),
+            queue_delay: self.rate().queue_delay(),
+            loss_ratio: self.rate().loss_ratio(),
+            sent_packets: self.sent_log.next_counter(),
             sent_bytes: self.sent_bytes,
-            lost_packets: self.lost,
+            lost_packets: self.lost_packets,
             delivered_packets: self.delivered.0,
             delivered_bytes: self.delivered.1,
         }
@@ -389,21 +392,21 @@ impl Path {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared_path::SharedPath;
+    use crate::path::shared::SharedPath;
     use std::sync::Arc;
 
     /// Packets sent in a second by a caller that comes each so often, late by as much.
     fn sent_by_a_caller(interval: Span) -> u64 {
         let start = Time::ZERO + Span::from_secs(1);
         let rate = Some(Rate::from_mbit(80));
-        let part = PathPart::new(Arc::new(SharedPath::new(rate, None, 1, start)), 0);
-        let mut path = Path::new(PathConfig { rate, ..PathConfig::default() }, part, start);
+        let part = ShardPath::new(Arc::new(SharedPath::new(rate, None, 1, start)), 0);
+        let mut path = PathSender::new(PathConfig { rate, ..PathConfig::default() }, part, start);
         let (mut now, mut sent) = (start, 0);
         while now < start + Span::from_secs(1) {
             now += interval;
-            let late = now - path.part.free_at();
-            while path.part.free_at() <= now {
-                path.send(1000, late, now);
+            let late = now - path.shard.path_free_at();
+            while path.shard.path_free_at() <= now {
+                path.send_packet(1000, late, now);
                 sent += 1;
             }
         }

@@ -1,7 +1,7 @@
 //! Whether a path can be used.
 
-use crate::health_round_trip::RoundTrips;
-use crate::path_sent::SentLog;
+use crate::path::sent_log::SentLog;
+use crate::path_health::round_trip::RoundTripEstimator;
 use kumade_units::{Span, Time};
 
 /// Whether a path can be used.
@@ -36,46 +36,46 @@ pub enum PathState {
 /// whereas each second of holding down costs what the path carries. So what is up for seconds at a time is worth its
 /// failures, and what is not costs at most one of them in 8 s (`sim/tests/several_paths/bonded_flaps.rs`).
 #[derive(Debug)]
-pub(crate) struct Health {
+pub(crate) struct PathHealth {
     state: PathState,
     /// When that began.
     since: Time,
     /// While probing: how many more it needs.
-    wanted: u32,
-    round_trips: RoundTrips,
-    answered: Time,
+    answers_needed: u32,
+    round_trips: RoundTripEstimator,
+    last_answer: Time,
     last_sent: Time,
     failures: u32,
     /// It has answered since it was taken into use: what its carrier delivers, the far end reads.
-    is_known: bool,
+    has_answered: bool,
 }
 
-const MIN_OPEN: usize = 4;
-const IDLE_PROBE: Span = Span::from_secs(1);
-const MIN_DOWN_PROBE: Span = Span::from_millis(20);
-const MAX_DOWN_PROBE: Span = Span::from_millis(200);
-const CLOSE_PROBE: Span = Span::from_millis(5);
-const MIN_HOLD: Span = Span::from_secs(1);
-const MAX_HOLD: Span = Span::from_secs(8);
-const FORGIVEN: Span = Span::from_secs(2);
+const MIN_UNACKNOWLEDGED_PACKETS: usize = 4;
+const IDLE_PROBE_INTERVAL: Span = Span::from_secs(1);
+const MIN_DOWN_PROBE_INTERVAL: Span = Span::from_millis(20);
+const MAX_DOWN_PROBE_INTERVAL: Span = Span::from_millis(200);
+const RECENT_FAILURE_PROBE_INTERVAL: Span = Span::from_millis(5);
+const MIN_HOLD_DOWN: Span = Span::from_secs(1);
+const MAX_HOLD_DOWN: Span = Span::from_secs(8);
+const FAILURES_FORGIVEN_AFTER: Span = Span::from_secs(2);
 /// More than the far end waits with its report.
-const ANSWER_SLACK: Span = Span::from_millis(40);
-const SILENCE: Span = Span::from_millis(60);
+const ANSWER_ALLOWANCE: Span = Span::from_millis(40);
+const MAX_SILENCE: Span = Span::from_millis(60);
 /// Until a round trip has been measured.
-const UNKNOWN_ROUND_TRIP: Span = Span::from_millis(500);
+const INITIAL_ROUND_TRIP: Span = Span::from_millis(500);
 
-impl Health {
+impl PathHealth {
     /// A path of which nothing is known; the first answer suffices.
     pub fn new(now: Time) -> Self {
-        Health {
+        PathHealth {
             state: PathState::Probing,
             since: now,
-            wanted: 1,
-            round_trips: RoundTrips::new(now),
-            answered: now,
-            last_sent: now - IDLE_PROBE,
+            answers_needed: 1,
+            round_trips: RoundTripEstimator::new(now),
+            last_answer: now,
+            last_sent: now - IDLE_PROBE_INTERVAL,
             failures: 0,
-            is_known: false,
+            has_answered: false,
         }
     }
 
@@ -84,7 +84,7 @@ impl Health {
     }
 
     /// When it came into its state.
-    pub fn since(&self) -> Time {
+    pub fn state_since(&self) -> Time {
         self.since
     }
 
@@ -92,133 +92,133 @@ impl Health {
         self.state == PathState::Up
     }
 
-    pub fn round_trips(&self) -> &RoundTrips {
+    pub fn round_trips(&self) -> &RoundTripEstimator {
         &self.round_trips
     }
 
     /// Something was sent.
-    pub fn sent(&mut self, now: Time) {
+    pub fn record_sent(&mut self, now: Time) {
         self.last_sent = now;
     }
 
     /// A report told of a packet for the first time. Returns whether the path is up because of it.
-    pub fn answer(&mut self, round_trip: Span, now: Time) -> bool {
-        self.round_trips.sample(round_trip, now);
-        (self.answered, self.is_known) = (now, true);
+    pub fn record_answer(&mut self, round_trip: Span, now: Time) -> bool {
+        self.round_trips.record_sample(round_trip, now);
+        (self.last_answer, self.has_answered) = (now, true);
         match self.state {
             PathState::Up => return false,
             PathState::Down { hold_until } if now < hold_until => return false,
             PathState::Down { .. } => {
-                self.enter(PathState::Probing, now);
-                self.wanted = 2;
+                self.enter_state(PathState::Probing, now);
+                self.answers_needed = 2;
             }
-            PathState::Probing => self.wanted = self.wanted.saturating_sub(1),
+            PathState::Probing => self.answers_needed = self.answers_needed.saturating_sub(1),
         }
-        if self.wanted == 0 {
-            self.enter(PathState::Up, now);
+        if self.answers_needed == 0 {
+            self.enter_state(PathState::Up, now);
         }
-        self.wanted == 0
+        self.answers_needed == 0
     }
 
     /// Its carrier has delivered something, whatever that was: the path is worth asking, and up at once if all had failed
     /// together. Returns whether it is not down any longer because of it.
-    pub fn delivered(&mut self, all_failed: bool, now: Time) -> bool {
-        let ends = self.is_known && matches!(self.state, PathState::Down { hold_until } if hold_until <= now);
+    pub fn record_delivery(&mut self, all_failed: bool, now: Time) -> bool {
+        let ends = self.has_answered && matches!(self.state, PathState::Down { hold_until } if hold_until <= now);
         if ends {
-            self.enter(if all_failed { PathState::Up } else { PathState::Probing }, now);
-            (self.answered, self.wanted) = (now, 1);
+            self.enter_state(if all_failed { PathState::Up } else { PathState::Probing }, now);
+            (self.last_answer, self.answers_needed) = (now, 1);
         }
         ends
     }
 
-    fn enter(&mut self, state: PathState, now: Time) {
+    fn enter_state(&mut self, state: PathState, now: Time) {
         (self.state, self.since) = (state, now);
     }
 
     /// Whether the path has failed by now.
-    pub fn check(&mut self, log: &SentLog, now: Time) -> bool {
-        if self.fails_at(log).is_none_or(|time| time > now) {
+    pub fn check_timeout(&mut self, log: &SentLog, now: Time) -> bool {
+        if self.failure_time(log).is_none_or(|time| time > now) {
             return false;
         }
         let was_up = self.is_up();
-        self.fail(was_up, now);
+        self.mark_failed(was_up, now);
         was_up
     }
 
     /// Takes the path out of use, since somebody wants it so: another carrier may follow.
     pub fn disable(&mut self, now: Time) {
-        self.fail(false, now);
-        self.is_known = false;
+        self.mark_failed(false, now);
+        self.has_answered = false;
     }
 
-    fn fail(&mut self, counts: bool, now: Time) {
+    fn mark_failed(&mut self, counts: bool, now: Time) {
         if counts {
-            let forgiven = (now - self.since).as_nanos() / FORGIVEN.as_nanos();
+            let forgiven = (now - self.since).as_nanos() / FAILURES_FORGIVEN_AFTER.as_nanos();
             self.failures = self.failures.saturating_sub(u32::try_from(forgiven).unwrap_or(u32::MAX)) + 1;
         }
         let hold = match self.failures {
             0 | 1 => Span::ZERO,
-            failures => (MIN_HOLD * (1 << (failures - 2).min(6))).min(MAX_HOLD),
+            failures => (MIN_HOLD_DOWN * (1 << (failures - 2).min(6))).min(MAX_HOLD_DOWN),
         };
-        self.enter(PathState::Down { hold_until: now + hold }, now);
+        self.enter_state(PathState::Down { hold_until: now + hold }, now);
     }
 
     /// It is not held down any longer: no other path is up. If it has answered lately, another answer suffices.
-    pub fn lift_hold(&mut self, now: Time) {
+    pub fn end_hold_down(&mut self, now: Time) {
         let PathState::Down { hold_until } = &mut self.state else { return };
         let was_held = *hold_until > now;
         *hold_until = now.min(*hold_until);
-        if was_held && now - self.answered < MAX_DOWN_PROBE * 2 && self.answered > self.since {
-            self.enter(PathState::Probing, now);
-            self.wanted = 1;
+        if was_held && now - self.last_answer < MAX_DOWN_PROBE_INTERVAL * 2 && self.last_answer > self.since {
+            self.enter_state(PathState::Probing, now);
+            self.answers_needed = 1;
         }
     }
 
     /// Forgets earlier failures.
-    pub fn forgive(&mut self) {
+    pub fn forgive_failures(&mut self) {
         self.failures = 0;
     }
 
     /// When it will have failed unless something is answered.
-    fn fails_at(&self, log: &SentLog) -> Option<Time> {
+    fn failure_time(&self, log: &SentLog) -> Option<Time> {
         if matches!(self.state, PathState::Down { .. }) {
             return None;
         }
-        let open = log.open(MIN_OPEN - 1)? + self.patience();
-        let half = self.round_trips.smoothed().unwrap_or(UNKNOWN_ROUND_TRIP) / 2;
-        Some(open.max(self.answered + SILENCE + half))
+        let open = log.nth_unacknowledged(MIN_UNACKNOWLEDGED_PACKETS - 1)? + self.answer_timeout();
+        let half = self.round_trips.smoothed().unwrap_or(INITIAL_ROUND_TRIP) / 2;
+        Some(open.max(self.last_answer + MAX_SILENCE + half))
     }
 
     /// When a probe is to be sent.
     pub fn probe_at(&self, log: &SentLog) -> Option<Time> {
         let after = |span| self.last_sent + span;
-        match (self.state, log.open(0)) {
+        match (self.state, log.nth_unacknowledged(0)) {
             (PathState::Down { .. }, _) => {
                 let down = self.last_sent - self.since;
-                Some(after((down / 2).clamp(MIN_DOWN_PROBE, MAX_DOWN_PROBE)))
+                Some(after((down / 2).clamp(MIN_DOWN_PROBE_INTERVAL, MAX_DOWN_PROBE_INTERVAL)))
             }
-            (_, Some(oldest)) if log.open(MIN_OPEN - 1).is_none() => {
-                Some(after(CLOSE_PROBE).max(oldest + self.patience()).min(self.idle_probe_at()))
+            (_, Some(oldest)) if log.nth_unacknowledged(MIN_UNACKNOWLEDGED_PACKETS - 1).is_none() => {
+                Some(after(RECENT_FAILURE_PROBE_INTERVAL).max(oldest + self.answer_timeout()).min(self.idle_probe_at()))
             }
             (_, Some(_)) => None,
-            (PathState::Probing, None) => Some(after(CLOSE_PROBE)),
+            (PathState::Probing, None) => Some(after(RECENT_FAILURE_PROBE_INTERVAL)),
             (PathState::Up, None) => Some(self.idle_probe_at()),
         }
     }
 
     fn idle_probe_at(&self) -> Time {
-        self.last_sent + IDLE_PROBE
+        self.last_sent + IDLE_PROBE_INTERVAL
     }
 
     /// When to look again.
     pub fn deadline(&self, log: &SentLog) -> Option<Time> {
-        self.fails_at(log).into_iter().chain(self.probe_at(log)).min()
+        self.failure_time(log).into_iter().chain(self.probe_at(log)).min()
     }
 
     /// How long an answer may take.
-    fn patience(&self) -> Span {
-        let smoothed = self.round_trips.smoothed().unwrap_or(UNKNOWN_ROUND_TRIP);
-        smoothed * 5 / 4 + (self.round_trips.variation() * 4).min(smoothed) + ANSWER_SLACK
+    fn answer_timeout(&self) -> Span {
+        let smoothed = self.round_trips.smoothed().unwrap_or(INITIAL_ROUND_TRIP);
+        smoothed * 5 / 4 + (self.round_trips.variation() * 4).min(smoothed) + ANSWER_ALLOWANCE
     }
 }
 
@@ -233,41 +233,41 @@ mod tests {
     #[test]
     fn a_carrier_that_delivers_ends_an_outage_of_all_paths_and_is_asked_after_one_of_its_own() {
         for (all_failed, state) in [(true, PathState::Up), (false, PathState::Probing)] {
-            let mut health = Health::new(at(0));
-            health.answer(Span::from_millis(20), at(20));
-            assert!(health.is_up() && !health.delivered(all_failed, at(30)));
-            health.fail(true, at(200));
-            assert!(health.delivered(all_failed, at(250)));
+            let mut health = PathHealth::new(at(0));
+            health.record_answer(Span::from_millis(20), at(20));
+            assert!(health.is_up() && !health.record_delivery(all_failed, at(30)));
+            health.mark_failed(true, at(200));
+            assert!(health.record_delivery(all_failed, at(250)));
             assert_eq!(health.state(), state);
-            assert_eq!(health.answer(Span::from_millis(20), at(270)), !all_failed);
+            assert_eq!(health.record_answer(Span::from_millis(20), at(270)), !all_failed);
             assert!(health.is_up());
         }
     }
 
     #[test]
     fn a_path_that_is_held_down_stays_so_whatever_its_carrier_delivers() {
-        let mut health = Health::new(at(0));
-        health.answer(Span::from_millis(20), at(20));
-        health.fail(true, at(200));
-        health.fail(true, at(300));
-        assert!(!health.delivered(true, at(400)));
+        let mut health = PathHealth::new(at(0));
+        health.record_answer(Span::from_millis(20), at(20));
+        health.mark_failed(true, at(200));
+        health.mark_failed(true, at(300));
+        assert!(!health.record_delivery(true, at(400)));
     }
 
     #[test]
     fn a_carrier_that_follows_another_is_asked_first() {
-        let mut health = Health::new(at(0));
-        health.answer(Span::from_millis(20), at(20));
+        let mut health = PathHealth::new(at(0));
+        health.record_answer(Span::from_millis(20), at(20));
         health.disable(at(200));
-        assert!(!health.delivered(true, at(250)));
+        assert!(!health.record_delivery(true, at(250)));
     }
 
     #[test]
     fn a_path_that_has_just_failed_is_probed_closely_and_later_five_times_a_second() {
-        let (mut health, log) = (Health::new(at(0)), SentLog::new());
-        health.fail(true, at(1000));
+        let (mut health, log) = (PathHealth::new(at(0)), SentLog::new());
+        health.mark_failed(true, at(1000));
         let mut probes = Vec::new();
         while let Some(probe) = health.probe_at(&log).filter(|probe| *probe < at(2500)) {
-            health.sent(probe);
+            health.record_sent(probe);
             probes.push((probe - at(1000)).as_nanos() / 1_000_000);
         }
         let at_first: Vec<_> = probes.iter().copied().filter(|probe| (0..200).contains(probe)).collect();

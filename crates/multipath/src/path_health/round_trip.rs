@@ -2,23 +2,23 @@ use kumade_units::{Span, Time};
 
 /// Round-trip times of a path, without the time that the far end waited with its report.
 #[derive(Debug, Clone)]
-pub(crate) struct RoundTrips {
+pub(crate) struct RoundTripEstimator {
     smoothed: Option<Span>,
     variation: Span,
     /// Least of this period and of the one before.
-    least: [Option<Span>; 2],
-    rotated: Time,
+    period_minima: [Option<Span>; 2],
+    period_start: Time,
 }
 
-const PERIOD: Span = Span::from_secs(10);
+const MIN_FILTER_PERIOD: Span = Span::from_secs(10);
 
-impl RoundTrips {
+impl RoundTripEstimator {
     pub fn new(now: Time) -> Self {
-        RoundTrips { smoothed: None, variation: Span::ZERO, least: [None; 2], rotated: now }
+        RoundTripEstimator { smoothed: None, variation: Span::ZERO, period_minima: [None; 2], period_start: now }
     }
 
     /// Takes a sample (RFC 6298, section 2).
-    pub fn sample(&mut self, sample: Span, now: Time) {
+    pub fn record_sample(&mut self, sample: Span, now: Time) {
         let sample = sample.max(Span::ZERO);
         match self.smoothed {
             None => {
@@ -31,11 +31,11 @@ impl RoundTrips {
                 self.smoothed = Some(smoothed + error / 8);
             }
         }
-        if now - self.rotated > PERIOD {
-            self.rotated = now;
-            self.least = [None, self.least[0]];
+        if now - self.period_start > MIN_FILTER_PERIOD {
+            self.period_start = now;
+            self.period_minima = [None, self.period_minima[0]];
         }
-        self.least[0] = Some(self.least[0].map_or(sample, |least| least.min(sample)));
+        self.period_minima[0] = Some(self.period_minima[0].map_or(sample, |least| least.min(sample)));
     }
 
     pub fn smoothed(&self) -> Option<Span> {
@@ -47,7 +47,7 @@ impl RoundTrips {
     }
 
     /// Least of the last 10 to 20 s.
-    pub fn least(&self) -> Option<Span> {
-        self.least.iter().flatten().min().copied()
+    pub fn min_round_trip(&self) -> Option<Span> {
+        self.period_minima.iter().flatten().min().copied()
     }
 }

@@ -1,18 +1,18 @@
-use super::pool::{List, Pool, Waiting};
-use super::window::Window;
-use crate::path_id::PathId;
+use super::pool::{PacketPool, PoolList, WaitingPacket};
+use super::window::SequenceWindow;
+use crate::path::id::PathId;
 
 /// The packets of one bucket that wait, and which have come.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(super) struct ReorderBucket {
     /// Of those in order; its next number is the one that is delivered next.
-    pub(super) ordered: Window,
+    pub(super) ordered_window: SequenceWindow,
     /// Of those that need none, as far as copies are sent.
-    pub(super) unordered: Window,
+    pub(super) unordered_window: SequenceWindow,
     /// What waits, by the path that it came over. Since paths keep order, the lowest number is the first of one of them.
-    lists: [List; PathId::MAX_PATHS],
+    path_lists: [PoolList; PathId::MAX_PATHS],
     /// Those lists that are not empty, as bits.
-    occupied: u16,
+    occupied_paths: u16,
     /// How many packets wait.
     pub(super) depth: u32,
     /// The path for which the packet with the lowest number waits.
@@ -20,44 +20,47 @@ pub(super) struct Bucket {
 }
 
 /// Numbers are counted on from here, so that there are some before the first.
-const FIRST: u64 = 1 << 32;
+const FIRST_NUMBER: u64 = 1 << 32;
 
-impl Bucket {
+impl ReorderBucket {
     pub(super) fn new() -> Self {
-        Bucket {
-            ordered: Window::new(FIRST),
-            unordered: Window::new(FIRST),
-            lists: [List::EMPTY; PathId::MAX_PATHS],
-            occupied: 0,
+        ReorderBucket {
+            ordered_window: SequenceWindow::new(FIRST_NUMBER),
+            unordered_window: SequenceWindow::new(FIRST_NUMBER),
+            path_lists: [PoolList::EMPTY_LIST; PathId::MAX_PATHS],
+            occupied_paths: 0,
             depth: 0,
             waiting_for: None,
         }
     }
 
     /// The packet with the lowest number, and the path that it came over.
-    pub(super) fn first<'p, T>(&self, pool: &'p Pool<T>) -> Option<(PathId, &'p Waiting<T>)> {
-        self.firsts(pool).min_by_key(|(_, waiting)| waiting.number)
+    pub(super) fn lowest<'p, T>(&self, pool: &'p PacketPool<T>) -> Option<(PathId, &'p WaitingPacket<T>)> {
+        self.path_heads(pool).min_by_key(|(_, waiting)| waiting.number)
     }
 
     /// Of each path, the packet with the lowest number that came over it.
-    pub(super) fn firsts<'p, T>(&self, pool: &'p Pool<T>) -> impl Iterator<Item = (PathId, &'p Waiting<T>)> {
+    pub(super) fn path_heads<'p, T>(
+        &self,
+        pool: &'p PacketPool<T>,
+    ) -> impl Iterator<Item = (PathId, &'p WaitingPacket<T>)> {
         PathId::all()
-            .filter(|path| self.occupied & 1 << path.index() != 0)
-            .filter_map(|path| Some((path, pool.first(&self.lists[path.index()])?)))
+            .filter(|path| self.occupied_paths & 1 << path.index() != 0)
+            .filter_map(|path| Some((path, pool.first(&self.path_lists[path.index()])?)))
     }
 
-    pub(super) fn insert<T>(&mut self, pool: &mut Pool<T>, path: PathId, waiting: Waiting<T>) {
-        pool.insert(&mut self.lists[path.index()], waiting);
-        self.occupied |= 1 << path.index();
+    pub(super) fn insert<T>(&mut self, pool: &mut PacketPool<T>, path: PathId, waiting: WaitingPacket<T>) {
+        pool.insert(&mut self.path_lists[path.index()], waiting);
+        self.occupied_paths |= 1 << path.index();
         self.depth += 1;
     }
 
     /// Takes the first of those that came over a path.
-    pub(super) fn take<T>(&mut self, pool: &mut Pool<T>, path: PathId) -> Option<Waiting<T>> {
-        let list = &mut self.lists[path.index()];
+    pub(super) fn take<T>(&mut self, pool: &mut PacketPool<T>, path: PathId) -> Option<WaitingPacket<T>> {
+        let list = &mut self.path_lists[path.index()];
         let waiting = pool.take_first(list)?;
         if list.is_empty() {
-            self.occupied &= !(1 << path.index());
+            self.occupied_paths &= !(1 << path.index());
         }
         self.depth -= 1;
         Some(waiting)

@@ -9,7 +9,7 @@ pub struct ResequencerConfig {
     pub max_bytes: u64,
     /// How much longer than the difference of the paths' delays a packet waits for what nothing shows to be lost, and for
     /// how long a path has to be silent before that.
-    pub margin: Span,
+    pub wait_margin: Span,
     /// How long it waits at most, and where delays are not known.
     pub max_wait: Span,
 }
@@ -21,7 +21,7 @@ impl Default for ResequencerConfig {
         ResequencerConfig {
             max_packets: 8192,
             max_bytes: 16 << 20,
-            margin: Span::from_millis(10),
+            wait_margin: Span::from_millis(10),
             max_wait: Span::from_millis(250),
         }
     }
@@ -32,7 +32,7 @@ impl Default for ResequencerConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelayRange {
     /// Of a packet that finds no queue.
-    pub least: Span,
+    pub min: Span,
     /// Of one that finds the queues as long as they usually become.
-    pub most: Span,
+    pub max: Span,
 }

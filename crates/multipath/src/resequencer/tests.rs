@@ -13,7 +13,7 @@ struct Ends {
 /// What is delivered when all waits.
 const NOTHING: [u32; 0] = [];
 
-type Datagram = (Arrival<Vec<Predecessor>>, u32);
+type Datagram = (ArrivedData<Vec<Predecessor>>, u32);
 
 fn path(number: u8) -> PathId {
     PathId::new(number).unwrap()
@@ -24,7 +24,7 @@ fn at(millis: i64) -> Time {
 }
 
 fn delay(least: i64, most: i64) -> DelayRange {
-    DelayRange { least: Span::from_millis(least), most: Span::from_millis(most) }
+    DelayRange { min: Span::from_millis(least), max: Span::from_millis(most) }
 }
 
 impl Ends {
@@ -44,10 +44,10 @@ impl Ends {
         let copies: Vec<_> = over.iter().map(|over| (path(*over), self.counter(*over))).collect();
         let assignment = self.sequencer.assign(bucket, copies.iter().copied());
         let header =
-            DataHeader { bucket, number: assignment.number, redundant: copies.len() > 1, ..DataHeader::default() };
+            DataHeader { bucket, number: assignment.number, is_redundant: copies.len() > 1, ..DataHeader::default() };
         let datagram = |(path, counter): (PathId, u64)| {
             let predecessors = assignment.predecessors(path).collect();
-            (Arrival { path, counter, header, predecessors, bytes: 1000 }, payload)
+            (ArrivedData { path, counter, header, predecessors, bytes: 1000 }, payload)
         };
         copies.into_iter().map(datagram).collect()
     }
@@ -85,7 +85,7 @@ fn what_arrives_in_order_passes_at_once() {
     for (payload, datagram) in (0..).zip(&sent) {
         assert_eq!(ends.arrive(datagram, at(1)), [payload]);
     }
-    assert_eq!((ends.resequencer.deadline(), ends.resequencer.waiting()), (None, (0, 0)));
+    assert_eq!((ends.resequencer.deadline(), ends.resequencer.waiting_totals()), (None, (0, 0)));
     let expected = ResequencerStatistics { in_order: 4, ..ResequencerStatistics::default() };
     assert_eq!(*ends.resequencer.statistics(), expected);
 }
@@ -95,13 +95,13 @@ fn the_faster_paths_packets_wait_for_the_slower_paths() {
     let mut ends = ends();
     let sent = ends.send_over(&[0, 1, 0, 1, 0]);
     assert_eq!(ends.arrive_all([&sent[0], &sent[2], &sent[4]], at(0)), [0]);
-    assert_eq!(ends.resequencer.waiting(), (2, 2000));
+    assert_eq!(ends.resequencer.waiting_totals(), (2, 2000));
     assert_eq!(ends.arrive(&sent[1], at(25)), [1, 2]);
     assert_eq!(ends.arrive(&sent[3], at(26)), [3, 4]);
     let statistics = ends.resequencer.statistics();
     assert_eq!((statistics.in_order, statistics.lost, statistics.max_depth), (5, 0, 2));
     let waits = statistics.waits;
-    assert_eq!((waits.count, waits.total, waits.max), (2, Span::from_millis(51), Span::from_millis(26)));
+    assert_eq!((waits.count, waits.total_wait, waits.max_wait), (2, Span::from_millis(51), Span::from_millis(26)));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_packet_of_another_bucket_or_a_probe_shows_a_loss_too() {
         assert_eq!(ends.arrive(&sent[1], at(1)), NOTHING);
         if probe {
             let counter = ends.counter(0);
-            ends.resequencer.passed(path(0), counter, at(2), &mut ends.out);
+            ends.resequencer.datagram_passed(path(0), counter, at(2), &mut ends.out);
             assert_eq!(ends.out, [1]);
         } else {
             let other = ends.send(9, &[0], 7);
@@ -151,7 +151,7 @@ fn a_burst_of_losses_of_any_length_ends_as_soon_as_its_paths_have_passed_it() {
     assert_eq!(ends.arrive(&sent[997], at(1)), NOTHING);
     assert_eq!(ends.arrive(&sent[999], at(1)), NOTHING);
     // 2 … 996, 998: path 2 is still missing; it may have had 998, but then 997 need not wait.
-    assert_eq!(ends.resequencer.waiting().0, 2);
+    assert_eq!(ends.resequencer.waiting_totals().0, 2);
     assert_eq!(ends.arrive(&sent[995], at(2)), [995, 997]);
     assert_eq!(ends.arrive(&sent[998], at(2)), [998, 999]);
     assert_eq!(ends.resequencer.statistics().lost, 994);
@@ -159,7 +159,7 @@ fn a_burst_of_losses_of_any_length_ends_as_soon_as_its_paths_have_passed_it() {
 
 #[test]
 fn what_nothing_follows_on_its_path_is_given_up_after_the_difference_of_the_delays_and_a_margin() {
-    let config = ResequencerConfig { margin: Span::from_millis(5), ..ResequencerConfig::default() };
+    let config = ResequencerConfig { wait_margin: Span::from_millis(5), ..ResequencerConfig::default() };
     let mut ends = Ends::new(config);
     ends.resequencer.set_delay(path(0), Some(delay(20, 70)));
     ends.resequencer.set_delay(path(1), Some(delay(40, 90)));
@@ -183,7 +183,7 @@ fn what_nothing_follows_on_its_path_is_given_up_after_the_difference_of_the_dela
 fn what_was_sent_once_is_delivered_however_late_and_an_old_copy_is_not() {
     let mut ends = ends();
     let (once, copies) = (ends.send(0, &[0], 1).remove(0), ends.send(0, &[0, 1], 2));
-    let others: Vec<_> = (0..window::WINDOW + 10).map(|_| ends.send(0, &[2], 3).remove(0)).collect();
+    let others: Vec<_> = (0..window::WINDOW_NUMBERS + 10).map(|_| ends.send(0, &[2], 3).remove(0)).collect();
     ends.arrive(&copies[1], at(0));
     ends.resequencer.flush(at(0), &mut ends.out);
     ends.arrive_all(&others, at(1));
@@ -256,9 +256,9 @@ fn packets_that_need_no_order_pass_at_once_and_only_once() {
     let sent = ends.send_over(&[0, 1]);
     assert_eq!(ends.arrive(&sent[1], at(0)), NOTHING);
     let number = ends.sequencer.assign_unordered(0);
-    let header = DataHeader { number: number + 3, unordered: true, redundant: true, ..DataHeader::default() };
+    let header = DataHeader { number: number + 3, is_unordered: true, is_redundant: true, ..DataHeader::default() };
     for (over, expected) in [(1, vec![50]), (2, vec![]), (3, vec![])] {
-        let arrival = Arrival { path: path(over), counter: 9, header, predecessors: vec![], bytes: 100 };
+        let arrival = ArrivedData { path: path(over), counter: 9, header, predecessors: vec![], bytes: 100 };
         assert_eq!(ends.arrive(&(arrival, 50), at(1)), expected);
     }
     assert_eq!(ends.arrive(&sent[0], at(2)), [0, 1], "the others' order is its own matter");
@@ -272,17 +272,17 @@ fn numbers_wrap() {
     // Half of all numbers at a time can be skipped.
     for number in [u32::MAX / 3, u32::MAX / 3 * 2, near_the_end] {
         let counter = ends.counter(0);
-        let arrival = Arrival { path: path(0), counter, header: header(number), predecessors: vec![], bytes: 1 };
+        let arrival = ArrivedData { path: path(0), counter, header: header(number), predecessors: vec![], bytes: 1 };
         assert_eq!(ends.arrive(&(arrival, number), at(0)), [number]);
     }
     let predecessor = vec![Predecessor::new(path(1), 0)];
     for (step, waits) in [(2, predecessor), (3, vec![]), (4, vec![])] {
         let (number, counter) = (near_the_end.wrapping_add(step), ends.counter(0));
-        let arrival = Arrival { path: path(0), counter, header: header(number), predecessors: waits, bytes: 1 };
+        let arrival = ArrivedData { path: path(0), counter, header: header(number), predecessors: waits, bytes: 1 };
         assert_eq!(ends.arrive(&(arrival, number), at(0)), NOTHING);
     }
     let number = near_the_end.wrapping_add(1);
-    let arrival = Arrival { path: path(1), counter: 0, header: header(number), predecessors: vec![], bytes: 1 };
+    let arrival = ArrivedData { path: path(1), counter: 0, header: header(number), predecessors: vec![], bytes: 1 };
     assert_eq!(ends.arrive(&(arrival, number), at(0)), [u32::MAX - 1, u32::MAX, 0, 1]);
 }
 
@@ -327,5 +327,5 @@ fn a_flush_delivers_all_that_waits_in_order() {
     assert_eq!(ends.arrive_all([&sent[1], &sent[5]], at(0)), NOTHING);
     ends.resequencer.flush(at(1), &mut ends.out);
     assert_eq!(ends.out, [1, 5]);
-    assert_eq!((ends.resequencer.deadline(), ends.resequencer.waiting()), (None, (0, 0)));
+    assert_eq!((ends.resequencer.deadline(), ends.resequencer.waiting_totals()), (None, (0, 0)));
 }

@@ -1,15 +1,15 @@
 /// A key for each of a fixed number of places, and which is lowest: a tournament of two neighbours at a time. A change
 /// costs no more than the matches that it can turn, and nothing is allocated.
 #[derive(Debug)]
-pub(super) struct Tournament<K> {
+pub(super) struct TournamentTree<K> {
     keys: Vec<K>,
     /// The winner of each match; the matches below `n` are `2n` and `2n + 1`, and those from `keys.len()` on are the
     /// places themselves.
     winners: Vec<u16>,
-    never: K,
+    no_key: K,
 }
 
-impl<K: Ord + Copy> Tournament<K> {
+impl<K: Ord + Copy> TournamentTree<K> {
     /// So many places, a power of two, none with a key. No key can be `never`.
     pub(super) fn new(places: u16, never: K) -> Self {
         let count = usize::from(places);
@@ -18,18 +18,18 @@ impl<K: Ord + Copy> Tournament<K> {
         for node in (1..count).rev() {
             winners[node] = winners[2 * node];
         }
-        Tournament { keys: vec![never; count], winners, never }
+        TournamentTree { keys: vec![never; count], winners, no_key: never }
     }
 
     /// Sets a place's key.
     pub(super) fn set(&mut self, place: u16, key: Option<K>) {
-        let key = key.unwrap_or(self.never);
+        let key = key.unwrap_or(self.no_key);
         if std::mem::replace(&mut self.keys[usize::from(place)], key) == key {
             return;
         }
         let mut node = (self.keys.len() + usize::from(place)) / 2;
         while node > 0 {
-            let winner = self.play(node);
+            let winner = self.winner(node);
             let before = std::mem::replace(&mut self.winners[node], winner);
             if before == winner && winner != place {
                 return;
@@ -40,17 +40,17 @@ impl<K: Ord + Copy> Tournament<K> {
 
     /// A place's key.
     pub(super) fn get(&self, place: u16) -> Option<K> {
-        Some(self.keys[usize::from(place)]).filter(|key| *key < self.never)
+        Some(self.keys[usize::from(place)]).filter(|key| *key < self.no_key)
     }
 
     /// The lowest key and its place; of equal keys the lower place.
-    pub(super) fn first(&self) -> Option<(K, u16)> {
+    pub(super) fn lowest(&self) -> Option<(K, u16)> {
         let place = self.winners[1];
         let key = self.keys[usize::from(place)];
-        (key < self.never).then_some((key, place))
+        (key < self.no_key).then_some((key, place))
     }
 
-    fn play(&self, node: usize) -> u16 {
+    fn winner(&self, node: usize) -> u16 {
         let (one, other) = (self.winners[2 * node], self.winners[2 * node + 1]);
         if self.keys[usize::from(one)] <= self.keys[usize::from(other)] { one } else { other }
     }
@@ -66,14 +66,14 @@ mod tests {
         fn the_first_is_the_lowest_whatever_was_set_before(
             changes in prop::collection::vec((0u16..32, prop::option::of(0u64..50)), 1..200)
         ) {
-            let mut tournament = Tournament::new(32, u64::MAX);
-            prop_assert_eq!(tournament.first(), None);
+            let mut tournament = TournamentTree::new(32, u64::MAX);
+            prop_assert_eq!(tournament.lowest(), None);
             let mut model = [None; 32];
             for (place, key) in changes {
                 tournament.set(place, key);
                 model[usize::from(place)] = key;
                 let lowest = (0u16..).zip(model).filter_map(|(place, key)| Some((key?, place))).min();
-                prop_assert_eq!(tournament.first(), lowest);
+                prop_assert_eq!(tournament.lowest(), lowest);
             }
         }
     }

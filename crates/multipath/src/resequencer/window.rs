@@ -1,19 +1,19 @@
 /// Which of the numbers before the next one have come: of so many, no more (as the window of RFC 6479).
 #[derive(Debug, Clone)]
-pub(super) struct Window {
+pub(super) struct SequenceWindow {
     next: u64,
     /// Of each number below `next`, at its place modulo [`WINDOW`], whether it has come.
-    come: [u64; WORDS],
+    received_bits: [u64; WINDOW_WORDS],
 }
 
 /// Numbers remembered.
-pub(super) const WINDOW: u64 = 2048;
-const WORDS: usize = (WINDOW / 64) as usize;
+pub(super) const WINDOW_NUMBERS: u64 = 2048;
+const WINDOW_WORDS: usize = (WINDOW_NUMBERS / 64) as usize;
 
-impl Window {
+impl SequenceWindow {
     /// Nothing can come from before the first.
     pub(super) fn new(first: u64) -> Self {
-        Window { next: first, come: [u64::MAX; WORDS] }
+        SequenceWindow { next: first, received_bits: [u64::MAX; WINDOW_WORDS] }
     }
 
     /// The number after the highest one so far.
@@ -22,22 +22,22 @@ impl Window {
     }
 
     /// The number of which these are the lowest bits, of all such the nearest to the next.
-    pub(super) fn extend(&self, number: u32) -> u64 {
+    pub(super) fn expand_number(&self, number: u32) -> u64 {
         let distance = number.wrapping_sub(self.next as u32) as i32;
         self.next.wrapping_add_signed(distance.into())
     }
 
     /// Passes over what is before `number`; it may still come.
     pub(super) fn skip_to(&mut self, number: u64) {
-        for skipped in self.next.max(number.saturating_sub(WINDOW))..number {
-            self.come[word(skipped)] &= !bit(skipped);
+        for skipped in self.next.max(number.saturating_sub(WINDOW_NUMBERS))..number {
+            self.received_bits[word_index(skipped)] &= !bit_mask(skipped);
         }
         self.next = self.next.max(number);
     }
 
     /// Whether the number is so old that nobody knows whether it has come.
-    pub(super) fn has_forgotten(&self, number: u64) -> bool {
-        number < self.next && self.next - number > WINDOW
+    pub(super) fn is_too_old(&self, number: u64) -> bool {
+        number < self.next && self.next - number > WINDOW_NUMBERS
     }
 
     /// A number comes. Returns whether it is known not to have come before.
@@ -45,19 +45,19 @@ impl Window {
         if number >= self.next {
             self.skip_to(number);
             self.next = number + 1;
-        } else if self.has_forgotten(number) || self.come[word(number)] & bit(number) != 0 {
+        } else if self.is_too_old(number) || self.received_bits[word_index(number)] & bit_mask(number) != 0 {
             return false;
         }
-        self.come[word(number)] |= bit(number);
+        self.received_bits[word_index(number)] |= bit_mask(number);
         true
     }
 }
 
-fn word(number: u64) -> usize {
-    (number % WINDOW / 64) as usize
+fn word_index(number: u64) -> usize {
+    (number % WINDOW_NUMBERS / 64) as usize
 }
 
-fn bit(number: u64) -> u64 {
+fn bit_mask(number: u64) -> u64 {
     1 << (number % 64)
 }
 
@@ -69,9 +69,9 @@ mod tests {
 
     #[test]
     fn numbers_are_extended_to_the_nearest() {
-        let window = Window::new(3 << 32);
-        assert_eq!(window.extend(5), (3 << 32) + 5);
-        assert_eq!(window.extend(u32::MAX), (3 << 32) - 1);
+        let window = SequenceWindow::new(3 << 32);
+        assert_eq!(window.expand_number(5), (3 << 32) + 5);
+        assert_eq!(window.expand_number(u32::MAX), (3 << 32) - 1);
     }
 
     proptest! {
@@ -80,7 +80,7 @@ mod tests {
             steps in prop::collection::vec((any::<bool>(), prop_oneof![0i64..40, -40i64..0, -3000i64..3000]), 1..200)
         ) {
             let first = 1 << 32;
-            let mut window = Window::new(first);
+            let mut window = SequenceWindow::new(first);
             let mut come = BTreeSet::new();
             for (skip, offset) in steps {
                 let next = window.next();
@@ -89,7 +89,7 @@ mod tests {
                     window.skip_to(number);
                     prop_assert_eq!(window.next(), next.max(number));
                 } else {
-                    let expected = number >= first && next.saturating_sub(number) <= WINDOW && come.insert(number);
+                    let expected = number >= first && next.saturating_sub(number) <= WINDOW_NUMBERS && come.insert(number);
                     prop_assert_eq!(window.insert(number), expected);
                 }
             }

@@ -1,6 +1,6 @@
 //! When a flow uses several paths, and which.
 
-use crate::path_id::PathId;
+use crate::path::id::PathId;
 use kumade_units::{Span, Time};
 
 /// What a decision has to know of a path that is up.
@@ -15,7 +15,7 @@ pub struct PathEstimate {
     /// Round-trip time.
     pub round_trip: Span,
     /// Ratio of packets that are lost whatever the rate.
-    pub loss: f64,
+    pub loss_ratio: f64,
 }
 
 /// A set of paths.
@@ -46,32 +46,32 @@ pub struct PathSet(u16);
 /// A path that has never been full is taken for one that carries far more than it has so far: long flows do not
 /// leave a path for one that is longer or lossy before they have reached its limit, and an unknown path is tried.
 #[derive(Debug, Clone)]
-pub struct UseSeveral {
-    set: PathSet,
-    up: PathSet,
-    min_bytes: f64,
+pub struct PathScheduler {
+    selected: PathSet,
+    paths_up: PathSet,
+    min_long_flow_bytes: f64,
     /// Bytes per second that a flow on each path may send without being a long one.
-    leaks: [f64; PathId::MAX_PATHS],
+    leak_bytes_per_second: [f64; PathId::MAX_PATHS],
     /// The path with the least delay.
-    first: Option<PathId>,
+    least_delay_path: Option<PathId>,
     /// Another set has been better since then.
     better_since: Option<Time>,
 }
 
 const SEGMENT_BITS: f64 = 1448.0 * 8.0;
 /// How long packets of long flows wait in our queue, about.
-const QUEUE: f64 = 0.01;
-const MIN_BYTES: f64 = 32e3;
-const MIN_ROUND_TRIP: f64 = 1e-4;
-const FREE_SHARE: f64 = 0.25;
-const MIN_ADDED: f64 = 1.02;
-const MIN_GAIN: f64 = 1.05;
+const BOTTLENECK_QUEUE_SECONDS: f64 = 0.01;
+const MIN_LONG_FLOW_BYTES: f64 = 32e3;
+const MIN_ROUND_TRIP_SECONDS: f64 = 1e-4;
+const FORGOTTEN_SHARE: f64 = 0.25;
+const MIN_ADDED_RATIO: f64 = 1.02;
+const MIN_GAIN_RATIO: f64 = 1.05;
 const BISECTIONS: u32 = 30;
-const PERSISTENCE: Span = Span::from_millis(1500);
+const MIN_BETTER_PERIOD: Span = Span::from_millis(1500);
 
 impl PathSet {
     /// The set of these paths.
-    pub fn of(paths: impl IntoIterator<Item = PathId>) -> Self {
+    pub fn from_paths(paths: impl IntoIterator<Item = PathId>) -> Self {
         PathSet(paths.into_iter().fold(0, |bits, path| bits | 1 << path.index()))
     }
 
@@ -81,7 +81,7 @@ impl PathSet {
     }
 
     /// This set and another path.
-    pub fn with(self, path: PathId) -> Self {
+    pub fn with_path(self, path: PathId) -> Self {
         PathSet(self.0 | 1 << path.index())
     }
 
@@ -101,67 +101,69 @@ impl PathSet {
     }
 }
 
-impl Default for UseSeveral {
+impl Default for PathScheduler {
     fn default() -> Self {
-        UseSeveral {
-            set: PathSet::default(),
-            up: PathSet::default(),
-            min_bytes: f64::MAX,
-            leaks: [0.0; PathId::MAX_PATHS],
-            first: None,
+        PathScheduler {
+            selected: PathSet::default(),
+            paths_up: PathSet::default(),
+            min_long_flow_bytes: f64::MAX,
+            leak_bytes_per_second: [0.0; PathId::MAX_PATHS],
+            least_delay_path: None,
             better_since: None,
         }
     }
 }
 
-impl UseSeveral {
+impl PathScheduler {
     /// The paths that long flows use together; empty while none is up.
-    pub fn set(&self) -> PathSet {
-        self.set
+    pub fn paths(&self) -> PathSet {
+        self.selected
     }
 
-    /// Whether a flow is a long one, by the bytes that it has sent and that are not forgotten ([`UseSeveral::forgotten`]).
-    pub fn is_long(&self, bytes: f64) -> bool {
-        bytes > self.min_bytes
+    /// Whether a flow is a long one, by the bytes that it has sent and that are not forgotten ([`PathScheduler::forgotten`]).
+    pub fn is_long_flow(&self, bytes: f64) -> bool {
+        bytes > self.min_long_flow_bytes
     }
 
     /// How many of the bytes of a flow on this path, or on several, are forgotten in a time.
-    pub fn forgotten(&self, path: Option<PathId>, time: Span) -> f64 {
-        path.or(self.first).map_or(0.0, |path| self.leaks[path.index()] * time.as_secs_f64())
+    pub fn forgotten_bytes(&self, path: Option<PathId>, time: Span) -> f64 {
+        path.or(self.least_delay_path).map_or(0.0, |path| self.leak_bytes_per_second[path.index()] * time.as_secs_f64())
     }
 
     /// Decides anew, for so many long flows. `paths` are those that are up.
     pub fn update(&mut self, paths: &[PathEstimate], flows: u32, now: Time) {
-        let up = PathSet::of(paths.iter().map(|estimate| estimate.path));
-        let same = std::mem::replace(&mut self.up, up) == up;
-        let best = best_set(paths, flows);
-        let [after, before] = [best, self.set].map(|set| expected_rate(paths, set, flows));
+        let up = PathSet::from_paths(paths.iter().map(|estimate| estimate.path));
+        let same = std::mem::replace(&mut self.paths_up, up) == up;
+        let best = best_path_set(paths, flows);
+        let [after, before] = [best, self.selected].map(|set| expected_rate(paths, set, flows));
         // A path that brings nothing is not kept either.
-        let better = after > MIN_GAIN * before || (best.len() < self.set.len() && after * MIN_ADDED >= before);
+        let better =
+            after > MIN_GAIN_RATIO * before || (best.len() < self.selected.len() && after * MIN_ADDED_RATIO >= before);
         self.better_since = if better { self.better_since.or(Some(now)) } else { None };
-        let lasting = self.better_since.is_some_and(|since| now - since >= PERSISTENCE);
+        let lasting = self.better_since.is_some_and(|since| now - since >= MIN_BETTER_PERIOD);
         if lasting || !same {
-            self.set = best;
+            self.selected = best;
             self.better_since = None;
         }
-        self.min_bytes = min_bytes(paths, self.set);
-        self.first = paths.iter().min_by_key(|estimate| estimate.delay).map(|first| first.path);
+        self.min_long_flow_bytes = min_long_flow_bytes(paths, self.selected);
+        self.least_delay_path = paths.iter().min_by_key(|estimate| estimate.delay).map(|first| first.path);
         for PathEstimate { path, .. } in paths {
-            self.leaks[path.index()] = expected_rate(paths, PathSet::of([*path]), 1) / 8.0 * FREE_SHARE;
+            self.leak_bytes_per_second[path.index()] =
+                expected_rate(paths, PathSet::from_paths([*path]), 1) / 8.0 * FORGOTTEN_SHARE;
         }
     }
 }
 
 /// The set of paths by which so many long flows are expected to get most.
-pub fn best_set(paths: &[PathEstimate], flows: u32) -> PathSet {
+pub fn best_path_set(paths: &[PathEstimate], flows: u32) -> PathSet {
     let mut set = PathSet::default();
     let mut rate = 0.0;
     loop {
         let others = paths.iter().filter(|estimate| !set.contains(estimate.path));
-        let grown =
-            others.map(|estimate| (expected_rate(paths, set.with(estimate.path), flows), set.with(estimate.path)));
+        let grown = others
+            .map(|estimate| (expected_rate(paths, set.with_path(estimate.path), flows), set.with_path(estimate.path)));
         match grown.max_by(|one, other| one.0.total_cmp(&other.0)) {
-            Some((more, grown)) if more > rate * MIN_ADDED => (rate, set) = (more, grown),
+            Some((more, grown)) if more > rate * MIN_ADDED_RATIO => (rate, set) = (more, grown),
             _ => return set,
         }
     }
@@ -175,11 +177,12 @@ pub fn expected_rate(paths: &[PathEstimate], set: PathSet, flows: u32) -> f64 {
         return 0.0;
     }
     let flows = f64::from(flows.max(1));
-    let round_trip = round_trip(paths, used().map(|estimate| estimate.delay).max().unwrap_or_default());
-    let unused = (1.0 - 0.925 * (1.0 + QUEUE / round_trip)).max(0.0) / flows;
+    let round_trip = flow_round_trip_seconds(paths, used().map(|estimate| estimate.delay).max().unwrap_or_default());
+    let unused = (1.0 - 0.925 * (1.0 + BOTTLENECK_QUEUE_SECONDS / round_trip)).max(0.0) / flows;
     let mut by_loss: Vec<&PathEstimate> = used().collect();
-    by_loss.sort_by(|one, other| one.loss.total_cmp(&other.loss));
-    let window_rate = |rate| flows * window(loss_at(&by_loss, rate, unused), round_trip) * SEGMENT_BITS / round_trip;
+    by_loss.sort_by(|one, other| one.loss_ratio.total_cmp(&other.loss_ratio));
+    let window_rate =
+        |rate| flows * window_segments(loss_at_rate(&by_loss, rate, unused), round_trip) * SEGMENT_BITS / round_trip;
     // The more is sent, the more of it goes over the paths that lose more.
     let (mut low, mut high) = (0.0, sum * (1.0 - unused));
     if window_rate(high) >= high {
@@ -194,38 +197,38 @@ pub fn expected_rate(paths: &[PathEstimate], set: PathSet, flows: u32) -> f64 {
 
 /// The ratio of packets that are lost at this rate, where each path is used as soon as those that lose less are full but
 /// for what is left unused.
-fn loss_at(by_loss: &[&PathEstimate], rate: f64, unused: f64) -> f64 {
+fn loss_at_rate(by_loss: &[&PathEstimate], rate: f64, unused: f64) -> f64 {
     let (mut left, mut lost) = (rate, 0.0);
     for estimate in by_loss {
         let taken = left.min(estimate.rate * (1.0 - unused));
-        lost += taken * estimate.loss;
+        lost += taken * estimate.loss_ratio;
         left -= taken;
     }
     lost / rate.max(1.0)
 }
 
 /// Segments that a CUBIC flow has under way at this loss (RFC 9438).
-fn window(loss: f64, round_trip: f64) -> f64 {
+fn window_segments(loss: f64, round_trip: f64) -> f64 {
     let loss = loss.max(1e-7);
     (1.22 / loss.sqrt()).max(1.054 * (round_trip / loss).powf(0.75))
 }
 
 /// Seconds from a packet that takes so long to its acknowledgement, by the path with the least delay.
-fn round_trip(paths: &[PathEstimate], delay: Span) -> f64 {
-    let Some(first) = paths.iter().min_by_key(|estimate| estimate.delay) else { return MIN_ROUND_TRIP };
-    (first.round_trip + (delay - first.delay)).as_secs_f64().max(MIN_ROUND_TRIP)
+fn flow_round_trip_seconds(paths: &[PathEstimate], delay: Span) -> f64 {
+    let Some(first) = paths.iter().min_by_key(|estimate| estimate.delay) else { return MIN_ROUND_TRIP_SECONDS };
+    (first.round_trip + (delay - first.delay)).as_secs_f64().max(MIN_ROUND_TRIP_SECONDS)
 }
 
 /// From which size on a flow ends sooner over these paths than over the one with the least delay.
-fn min_bytes(paths: &[PathEstimate], set: PathSet) -> f64 {
+fn min_long_flow_bytes(paths: &[PathEstimate], set: PathSet) -> f64 {
     let Some(first) = paths.iter().min_by_key(|estimate| estimate.delay) else { return f64::MAX };
     let used = || paths.iter().filter(|estimate| set.contains(estimate.path));
     let sum: f64 = used().map(|estimate| estimate.rate).sum();
     if sum <= first.rate {
-        return if set == PathSet::of([first.path]) { MIN_BYTES } else { f64::MAX };
+        return if set == PathSet::from_paths([first.path]) { MIN_LONG_FLOW_BYTES } else { f64::MAX };
     }
     let later: f64 = used().map(|estimate| estimate.rate * (estimate.delay - first.delay).as_secs_f64()).sum();
-    MIN_BYTES.max(later / sum / (1.0 / first.rate - 1.0 / sum) / 8.0)
+    MIN_LONG_FLOW_BYTES.max(later / sum / (1.0 / first.rate - 1.0 / sum) / 8.0)
 }
 
 #[cfg(test)]
@@ -238,13 +241,13 @@ mod tests {
         let ids = PathId::all();
         let estimate = |(path, (mbit, millis, loss)): (PathId, &(f64, f64, f64))| {
             let delay = Span::from_secs_f64(millis / 1e3);
-            PathEstimate { path, rate: mbit * 1e6, delay, round_trip: delay * 2, loss: *loss }
+            PathEstimate { path, rate: mbit * 1e6, delay, round_trip: delay * 2, loss_ratio: *loss }
         };
         ids.zip(paths).map(estimate).collect()
     }
 
     fn chosen(paths: &[(f64, f64, f64)], flows: u32) -> Vec<u8> {
-        best_set(&estimates(paths), flows).iter().map(PathId::number).collect()
+        best_path_set(&estimates(paths), flows).iter().map(PathId::number).collect()
     }
 
     #[test]
@@ -260,38 +263,38 @@ mod tests {
 
     #[test]
     fn a_flow_is_long_when_it_ends_sooner_over_several_paths() {
-        let mut several = UseSeveral::default();
+        let mut several = PathScheduler::default();
         several.update(&estimates(&[(8.0, 1.0, 0.0), (8.0, 26.0, 0.0)]), 1, Time::ZERO);
         // 8 Mbit/s carry 25 kB in the 25 ms by which the other path is longer.
-        assert!(!several.is_long(31e3) && several.is_long(33e3));
+        assert!(!several.is_long_flow(31e3) && several.is_long_flow(33e3));
         several.update(&estimates(&[(8.0, 1.0, 0.0), (8.0, 81.0, 0.0)]), 1, Time::ZERO);
-        assert!(!several.is_long(79e3) && several.is_long(81e3));
-        let forgotten = several.forgotten(None, Span::from_secs(1));
+        assert!(!several.is_long_flow(79e3) && several.is_long_flow(81e3));
+        let forgotten = several.forgotten_bytes(None, Span::from_secs(1));
         assert!((230e3..=250e3).contains(&forgotten), "{forgotten}");
         several.update(&estimates(&[(100.0, 20.0, 0.0), (100.0, 25.0, 0.01)]), 1, Time::ZERO);
-        let [first, lossy] = [0, 1].map(|path| several.forgotten(PathId::new(path), Span::from_secs(1)));
+        let [first, lossy] = [0, 1].map(|path| several.forgotten_bytes(PathId::new(path), Span::from_secs(1)));
         assert!(lossy < first / 10.0, "a slow flow on a lossy path is slow because of that");
     }
 
     #[test]
     fn the_set_changes_when_that_lasts_and_at_once_when_a_path_goes() {
         let at = |millis| Time::ZERO + Span::from_millis(millis);
-        let mut several = UseSeveral::default();
+        let mut several = PathScheduler::default();
         let good = estimates(&[(50.0, 10.0, 0.0), (50.0, 10.0, 0.0)]);
         let lossy = estimates(&[(50.0, 10.0, 0.0), (50.0, 60.0, 0.01)]);
         several.update(&good, 1, at(0));
-        assert_eq!(several.set().len(), 2);
+        assert_eq!(several.paths().len(), 2);
         several.update(&lossy, 1, at(250));
         several.update(&good, 1, at(500));
         several.update(&lossy, 1, at(750));
         several.update(&lossy, 1, at(2000));
-        assert_eq!(several.set().len(), 2);
+        assert_eq!(several.paths().len(), 2);
         several.update(&lossy, 1, at(2250));
-        assert_eq!(several.set().len(), 1);
+        assert_eq!(several.paths().len(), 1);
         several.update(&good[1..], 1, at(2300));
-        assert_eq!(several.set(), PathSet::of([good[1].path]));
+        assert_eq!(several.paths(), PathSet::from_paths([good[1].path]));
         several.update(&[], 1, at(2400));
-        assert!(several.set().is_empty() && !several.is_long(1e9));
+        assert!(several.paths().is_empty() && !several.is_long_flow(1e9));
     }
 
     proptest! {
@@ -301,9 +304,9 @@ mod tests {
             flows in 1u32..20,
         ) {
             let paths = estimates(&paths);
-            let rate = expected_rate(&paths, best_set(&paths, flows), flows);
+            let rate = expected_rate(&paths, best_path_set(&paths, flows), flows);
             for path in &paths {
-                prop_assert!(rate >= expected_rate(&paths, PathSet::of([path.path]), flows));
+                prop_assert!(rate >= expected_rate(&paths, PathSet::from_paths([path.path]), flows));
             }
         }
     }

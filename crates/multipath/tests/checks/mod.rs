@@ -1,7 +1,7 @@
 //! What must hold for any bytes that a peer may seal: for the fuzzer, and for the test that replays its finds.
 
 use kumade_multipath::message::Message;
-use kumade_multipath::{Arrival, PathId, Resequencer, ResequencerConfig};
+use kumade_multipath::{ArrivedData, PathId, Resequencer, ResequencerConfig};
 use kumade_units::{Span, Time};
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub fn datagrams(mut data: &[u8]) {
         receiver.resequencer.expire(deadline, &mut out);
     }
     receiver.check(&mut out, config);
-    assert_eq!(receiver.resequencer.waiting(), (0, 0));
+    assert_eq!(receiver.resequencer.waiting_totals(), (0, 0));
 }
 
 struct Receiver {
@@ -50,10 +50,10 @@ impl Receiver {
         assert_eq!(again, bytes, "one message, one spelling");
         if let Message::Data(data) = message {
             let bytes = data.packet.len() as u32;
-            let arrival = Arrival { path, counter, header: data.header, predecessors: data.predecessors, bytes };
+            let arrival = ArrivedData { path, counter, header: data.header, predecessors: data.predecessors, bytes };
             self.resequencer.receive(arrival, id, now, out);
         } else {
-            self.resequencer.passed(path, counter, now, out);
+            self.resequencer.datagram_passed(path, counter, now, out);
         }
     }
 
@@ -61,7 +61,7 @@ impl Receiver {
         for id in out.drain(..) {
             assert!(self.delivered.insert(id), "nothing is delivered twice: {id}");
         }
-        let (packets, bytes) = self.resequencer.waiting();
+        let (packets, bytes) = self.resequencer.waiting_totals();
         assert!(packets <= config.max_packets && bytes <= config.max_bytes, "{packets} packets, {bytes} bytes");
     }
 }

@@ -130,7 +130,7 @@ impl Model {
         let limit = |(path, _): (PathId, u64)| {
             let last = self.paths[path.index()].last_arrival;
             let expected = bucket.waiting.values().map(|(packet, arrived)| *arrived + self.wait(path, packet.path));
-            expected.min().max(last.map(|last| last + self.config.margin))
+            expected.min().max(last.map(|last| last + self.config.wait_margin))
         };
         let latest = self.open(bucket).into_iter().filter_map(limit).max()?;
         Some(latest.min(first + self.config.max_wait))
@@ -139,7 +139,7 @@ impl Model {
     fn wait(&self, path: PathId, over: PathId) -> Span {
         let [path, over] = [path, over].map(|path| self.paths[path.index()].delay);
         let (Some(path), Some(over)) = (path, over) else { return self.config.max_wait };
-        (path.most - over.least).max(Span::ZERO) + self.config.margin
+        (path.max - over.min).max(Span::ZERO) + self.config.wait_margin
     }
 
     fn settle(&mut self) {

@@ -2,7 +2,9 @@
 //! finds, and for tests that play two gateways.
 
 use kumade_multipath::message::Message;
-use kumade_multipath::nat_session::{DividedRule, Life, NatAction, NatConfig, NatMessage, NatPeer, RestoredRule};
+use kumade_multipath::nat_session::{
+    DividedRule, Incarnation, NatAction, NatConfig, NatMessage, NatPeer, RestoredRule,
+};
 use kumade_packet::{Addresses, FlowKey};
 use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
@@ -27,12 +29,12 @@ impl Rules {
                     peer.divide_failed(id, now);
                 }
             }
-            NatAction::Leave(rule) => self.leave(&rule),
+            NatAction::StopDividing(rule) => self.leave(&rule),
             NatAction::Restore { id, rule } => {
                 let is_done = self.restore(&rule);
-                peer.restored(id, is_done);
+                peer.rule_restored(id, is_done);
             }
-            NatAction::Forget(rule) => self.forget(&rule),
+            NatAction::StopRestoring(rule) => self.forget(&rule),
         }
     }
 
@@ -50,7 +52,7 @@ impl Rules {
 
     fn restore(&mut self, rule: &RestoredRule) -> bool {
         if !self.refuses {
-            for arriving in rule.flows() {
+            for arriving in rule.arriving_flows() {
                 assert!(self.restored.insert(arriving, rule.flow).is_none(), "restored twice");
             }
         }
@@ -58,7 +60,7 @@ impl Rules {
     }
 
     fn forget(&mut self, rule: &RestoredRule) {
-        for arriving in rule.flows() {
+        for arriving in rule.arriving_flows() {
             assert_eq!(self.restored.remove(&arriving), Some(rule.flow));
         }
     }
@@ -70,15 +72,15 @@ const OWN_LIFE: u32 = 7;
 /// Messages that arrive one after the other, each behind what it begins with, the time since the one before, and its length.
 pub fn messages(mut data: &[u8]) {
     let mut now = Time::ZERO;
-    let config = NatConfig { idle: Span::from_secs(10), max_sessions: MAX_SESSIONS };
-    let mut peer = NatPeer::new(config, Life::new(OWN_LIFE).unwrap(), now);
+    let config = NatConfig { idle_timeout: Span::from_secs(10), max_sessions: MAX_SESSIONS };
+    let mut peer = NatPeer::new(config, Incarnation::new(OWN_LIFE).unwrap(), now);
     let mut rules = Rules::default();
     while let Some(([head, gap, length], rest)) = data.split_first_chunk() {
         let (body, rest) = rest.split_at(rest.len().min(usize::from(*length)));
         data = rest;
         now += Span::from_millis(i64::from(*gap) * 20);
         rules.refuses = head & 0x40 != 0;
-        peer.counted(now);
+        peer.counters_read(now);
         peer.advance(now);
         match head & 0xf {
             // Kinds 8 to 15 of one of two lives, to this one.
@@ -93,7 +95,7 @@ pub fn messages(mut data: &[u8]) {
     }
     // Everything ends by itself, since nothing more comes.
     now += Span::from_secs(200);
-    peer.counted(now);
+    peer.counters_read(now);
     peer.advance(now);
     drain(&mut peer, &mut rules, now);
     assert_eq!((rules.divided.len(), rules.restored.len()), (0, 0));
@@ -111,7 +113,7 @@ fn receive(peer: &mut NatPeer, bytes: &[u8], now: Time) {
 fn see(peer: &mut NatPeer, number: u16, now: Time) {
     let flow = FlowKey { protocol: 17, source: ([10, 1, 0, 2], number).into(), destination: ([10, 2, 0, 2], 9).into() };
     let alias = Addresses { source: [192, 0, 2, 1].into(), destination: [10, 2, 0, 2].into() };
-    peer.seen(flow, [DividedRule { flow, aliases: vec![(1, alias)] }], now);
+    peer.flow_seen(flow, [DividedRule { flow, aliases: vec![(1, alias)] }], now);
 }
 
 fn drain(peer: &mut NatPeer, rules: &mut Rules, now: Time) {

@@ -2,7 +2,7 @@
 
 use super::nat_checks::Rules;
 use kumade_multipath::message::Message;
-use kumade_multipath::nat_session::{DividedRule, Life, NatAction, NatConfig, NatMessage, NatPeer};
+use kumade_multipath::nat_session::{DividedRule, Incarnation, NatAction, NatConfig, NatMessage, NatPeer};
 use kumade_packet::{Addresses, FlowKey};
 use kumade_units::{Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -40,7 +40,7 @@ pub struct World {
 
 impl Gateway {
     fn new(config: NatConfig, life: u32, now: Time) -> Self {
-        let peer = NatPeer::new(config, Life::new(life).unwrap(), now);
+        let peer = NatPeer::new(config, Incarnation::new(life).unwrap(), now);
         Gateway { peer, rules: Rules::default(), reconnects: 0, used: BTreeMap::new() }
     }
 }
@@ -82,13 +82,13 @@ impl World {
             let arriving = flow.with(rule.aliases[1].1);
             let packets = used.entry(flow).or_default();
             *packets += 1;
-            peer.used(&flow, *packets, *packets * 100, now);
+            peer.flow_used(&flow, *packets, *packets * 100, now);
             match self.gateways[1 - from].rules.restored.get(&arriving) {
                 Some(original) => assert_eq!(*original, flow, "another flow's packet"),
                 None => self.lost += 1,
             }
         } else {
-            peer.seen(flow, rules(flow), now);
+            peer.flow_seen(flow, rules(flow), now);
             self.act(from);
         }
     }
@@ -109,7 +109,7 @@ impl World {
                 self.arrive();
             } else {
                 for number in 0..2 {
-                    self.gateways[number].peer.counted(self.now);
+                    self.gateways[number].peer.counters_read(self.now);
                     self.gateways[number].peer.advance(self.now);
                     self.act(number);
                 }

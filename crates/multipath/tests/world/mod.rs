@@ -5,7 +5,7 @@
 use kumade_link::queue::{CoDelConfig, Ecn, FqCoDelConfig, Limit, QueueConfig};
 use kumade_link::{CrossConfig, CrossKind, CrossTraffic, Label, Link, LinkConfig, Loss};
 use kumade_multipath::{
-    Bond, BondConfig, Class, PathChoice, PathConfig, PathEvent, PathId, PathReceiver, PathState, Report,
+    Bond, BondConfig, PathConfig, PathEvent, PathId, PathPolicy, PathReceiver, PathReport, PathState, TrafficClass,
 };
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -47,7 +47,7 @@ pub enum Source {
 #[derive(Debug, Clone, Copy)]
 pub struct Flow {
     pub source: Source,
-    pub class: Class,
+    pub class: TrafficClass,
     pub start: Time,
     pub stop: Time,
 }
@@ -81,7 +81,7 @@ struct Wire {
 struct Way {
     forward: Link<Wire>,
     config: LinkConfig,
-    back: Link<Report>,
+    back: Link<PathReport>,
     receiver: PathReceiver,
     cut: bool,
 }
@@ -152,7 +152,7 @@ pub fn queue() -> QueueConfig {
 }
 
 impl World {
-    pub fn new(choice: PathChoice, specs: &[PathSpec], seed: u64) -> Self {
+    pub fn new(choice: PathPolicy, specs: &[PathSpec], seed: u64) -> Self {
         let told = |spec: &PathSpec| PathConfig {
             rate: spec.told.map(|mbit| Rate::from_f64(mbit * 1e6)),
             max_rate: None,
@@ -160,7 +160,7 @@ impl World {
             ..PathConfig::default()
         };
         let paths = specs.iter().map(told).collect();
-        let config = BondConfig { choice, queue: queue(), paths, seed };
+        let config = BondConfig { policy: choice, queue: queue(), paths, seed };
         let ways = (0u64..).zip(specs).map(|(n, spec)| Way::new(spec, seed.wrapping_mul(77) + 2 * n)).collect();
         World {
             bond: Bond::new(&config, Time::ZERO).unwrap(),
@@ -186,14 +186,14 @@ impl World {
         self.deliveries = Some(Scheduling::new(probability, max, seed, self.now));
     }
 
-    pub fn add(&mut self, source: Source, class: Class, start: Time, stop: Time) -> usize {
+    pub fn add(&mut self, source: Source, class: TrafficClass, start: Time, stop: Time) -> usize {
         let flow = Flow { source, class, start, stop };
         self.flows.push(Running { flow, next: start, number: 0 });
         self.flows.len() - 1
     }
 
     pub fn bulk(&mut self) -> usize {
-        self.add(Source::Bulk, Class::Ordered, Time::ZERO, Time::MAX)
+        self.add(Source::Bulk, TrafficClass::Ordered, Time::ZERO, Time::MAX)
     }
 
     pub fn cut(&mut self, path: usize, cut: bool) {
@@ -260,17 +260,17 @@ impl World {
             while let Some(size) = running.poll(self.now) {
                 let packet = Packet { flow: index, number: running.number, size, offered: self.now };
                 running.number += 1;
-                self.bond.offer(packet, label(index, size), running.flow.class, self.now);
+                self.bond.enqueue(packet, label(index, size), running.flow.class, self.now);
             }
         }
         let bulk: Vec<usize> = (0..self.flows.len()).filter(|index| self.flows[*index].is_bulk(self.now)).collect();
-        while !bulk.is_empty() && self.bond.queued() < BACKLOG * bulk.len() {
+        while !bulk.is_empty() && self.bond.queued_packets() < BACKLOG * bulk.len() {
             self.bulk_turn += 1;
             let index = bulk[self.bulk_turn % bulk.len()];
             let running = &mut self.flows[index];
             let packet = Packet { flow: index, number: running.number, size: 1432, offered: self.now };
             running.number += 1;
-            self.bond.offer(packet, label(index, 1432), running.flow.class, self.now);
+            self.bond.enqueue(packet, label(index, 1432), running.flow.class, self.now);
         }
     }
 
@@ -279,14 +279,14 @@ impl World {
             return;
         }
         loop {
-            while let Some(sent) = self.bond.next(self.now) {
+            while let Some(sent) = self.bond.next_transmission(self.now) {
                 let size = sent.packet.as_ref().map_or(32, |packet| packet.content.size);
                 self.probes += u64::from(sent.packet.is_none());
                 let bytes = size + OVERHEAD;
                 let wire = Wire {
                     counter: sent.counter,
                     bytes,
-                    answer: sent.answer,
+                    answer: sent.requests_report,
                     packet: sent.packet.map(|packet| packet.content),
                 };
                 let way = &mut self.ways[sent.path.index()];
@@ -297,9 +297,9 @@ impl World {
             while let Some(event) = self.bond.poll_event() {
                 self.events.push((self.now, event));
             }
-            let before = self.bond.queued();
+            let before = self.bond.queued_packets();
             self.sources();
-            if self.bond.queued() == before {
+            if self.bond.queued_packets() == before {
                 return;
             }
         }
@@ -330,7 +330,7 @@ impl World {
             way.back.advance(self.now);
             while let Some(delivery) = way.back.pop_due(self.now) {
                 if !way.cut {
-                    self.bond.report(path, &delivery.packet, self.now);
+                    self.bond.receive_report(path, &delivery.packet, self.now);
                 }
             }
         }

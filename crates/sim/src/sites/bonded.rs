@@ -2,7 +2,7 @@ use super::config::{OUTER_BYTES, OVERHEAD, PathModel};
 use super::packet::{Batch, Wire};
 use super::shard::Shard;
 use kumade_link::Label;
-use kumade_multipath::{BondConfig, Class, PathChoice, PathConfig, PathId, SharedPaths};
+use kumade_multipath::{BondConfig, PathConfig, PathId, PathPolicy, SharedPaths, TrafficClass};
 use kumade_units::{ConfigError, Time};
 
 /// A gateway of the bonded plane. Each of its shards stands for a thread, and has the flows that its number falls to.
@@ -10,7 +10,7 @@ use kumade_units::{ConfigError, Time};
 pub(super) struct Bonded(Vec<Shard>);
 
 impl Bonded {
-    pub(super) fn new(choice: &PathChoice, paths: &[PathModel], shards: usize, seed: u64) -> Result<Self, ConfigError> {
+    pub(super) fn new(choice: &PathPolicy, paths: &[PathModel], shards: usize, seed: u64) -> Result<Self, ConfigError> {
         let config = |path: &PathModel| PathConfig {
             rate: path.known_rate,
             max_rate: None,
@@ -18,7 +18,7 @@ impl Bonded {
             ..PathConfig::default()
         };
         let bond = BondConfig {
-            choice: choice.clone(),
+            policy: choice.clone(),
             queue: BondConfig::managed_queue(),
             paths: paths.iter().map(config).collect(),
             seed,
@@ -32,7 +32,7 @@ impl Bonded {
     }
 
     /// Packets of a host that travel as one.
-    pub(super) fn offer(&mut self, packets: Batch, label: Label, class: Class, now: Time) {
+    pub(super) fn offer(&mut self, packets: Batch, label: Label, class: TrafficClass, now: Time) {
         let shard = packets.flow() as usize % self.0.len();
         self.0[shard].offer(packets, label, class, now);
     }

@@ -4,7 +4,7 @@ use crate::network::{Source, TcpConfig};
 use crate::tcp::RecoveryConfig;
 use crate::tcp::congestion::Control;
 use kumade_link::{CrossConfig, CrossKind, Link, LinkConfig, Loss};
-use kumade_multipath::{Adaptation, Class, PathChoice, PathId};
+use kumade_multipath::{PathId, PathPolicy, TcpOverTcpTuning, TrafficClass};
 use kumade_units::{ConfigError, Rate, Span, Time};
 
 /// What joins two sites.
@@ -46,7 +46,7 @@ pub enum Plane {
     /// Packets are numbered, wait at the gateway until a path has room, and are put back in order: [`multipath`].
     Bonded {
         /// By which path packets go, in both directions.
-        choice: PathChoice,
+        choice: PathPolicy,
     },
     /// As with [`Plane::Bonded`], but over TCP connections on the first path.
     Tunnel(TunnelModel),
@@ -61,7 +61,7 @@ pub struct TunnelModel {
     /// effect.)
     pub tcp: TcpConfig,
     /// How they are used.
-    pub adaptation: Adaptation,
+    pub adaptation: TcpOverTcpTuning,
     /// Whether an AQM manages the queue in front of them; else it drops what does not fit.
     pub aqm: bool,
     /// Bytes not sent yet above which a connection takes no more; what it delivers in 2 ms, if none.
@@ -74,7 +74,7 @@ pub struct FlowConfig {
     /// The sender. The times of UDP traffic count from the flow's start. ([`TcpConfig::access_rate`] has no effect.)
     pub source: Source,
     /// Whether the gateways have to keep its packets in order.
-    pub class: Class,
+    pub class: TrafficClass,
     /// When it begins to send.
     pub start: Time,
     /// When it stops sending new data.
@@ -111,7 +111,7 @@ impl PathModel {
 impl Default for Plane {
     /// The bonded plane that decides by itself which paths to use.
     fn default() -> Self {
-        Plane::Bonded { choice: PathChoice::EarliestArrival }
+        Plane::Bonded { choice: PathPolicy::EarliestArrival }
     }
 }
 
@@ -138,7 +138,7 @@ impl TunnelModel {
             ..RecoveryConfig::default()
         };
         let tcp = TcpConfig { recovery, ..TcpConfig::new(control) };
-        TunnelModel { connections: 1, tcp, adaptation: Adaptation::default(), aqm: true, unsent_bytes: None }
+        TunnelModel { connections: 1, tcp, adaptation: TcpOverTcpTuning::default(), aqm: true, unsent_bytes: None }
     }
 
     /// Sixteen of them.
@@ -172,6 +172,6 @@ impl FlowConfig {
 
     fn of(source: Source) -> Self {
         let (is_echoed, is_relayed) = (false, false);
-        FlowConfig { source, class: Class::Ordered, start: Time::ZERO, stop: None, is_echoed, is_relayed }
+        FlowConfig { source, class: TrafficClass::Ordered, start: Time::ZERO, stop: None, is_echoed, is_relayed }
     }
 }

@@ -16,7 +16,7 @@ const MAX_ROUND: u64 = 1 << 16;
 
 impl Direct {
     pub(super) fn new(shares: &[u32], paths: usize) -> Result<Self, ConfigError> {
-        let error = ConfigError::of("direct plane");
+        let error = ConfigError::for_part("direct plane");
         let text = || shares.iter().map(u32::to_string).collect::<Vec<_>>().join(":");
         let sum: u64 = shares.iter().map(|share| u64::from(*share)).sum();
         if shares.len() != paths || paths > PathId::MAX_PATHS {

@@ -7,7 +7,7 @@ use crate::network::{Source, TcpConfig};
 use crate::tcp::{Receiver, Sender, SenderStatistics};
 use kumade_link::queue::Ecn;
 use kumade_link::{CrossArrival, CrossConfig, CrossTraffic, Label};
-use kumade_multipath::{Class, PathId};
+use kumade_multipath::{PathId, TrafficClass};
 use kumade_units::{ConfigError, Span, Time};
 
 /// A flow's two hosts.
@@ -87,7 +87,7 @@ impl Flow {
         })
     }
 
-    pub(super) fn class(&self) -> Class {
+    pub(super) fn class(&self) -> TrafficClass {
         self.config.class
     }
 

@@ -1,6 +1,6 @@
 use crate::tcp::{Acknowledgement, Data, Segment};
 use kumade_multipath::message::DataHeader;
-use kumade_multipath::{PathId, Predecessor, Report};
+use kumade_multipath::{PathId, PathReport, Predecessor};
 use kumade_packet::{Payload, StreamData};
 use kumade_units::{Span, Time};
 
@@ -55,7 +55,7 @@ pub(super) enum Content {
     Plain(Packet),
     Numbered(DataHeader, Vec<Predecessor>, Batch),
     Probe,
-    Report(Report),
+    Report(PathReport),
     /// What a connection sends, which carries others.
     Segment(PathId, Box<Segment<Wire>>),
 }

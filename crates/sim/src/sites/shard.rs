@@ -1,8 +1,8 @@
 use super::packet::{Batch, Content, Wire};
 use kumade_link::Label;
 use kumade_multipath::{
-    Arrival, Bond, BondConfig, Class, DelayRange, FlowControl, PathEvent, PathId, PathReceiver, PathSet, PathStatus,
-    Resequencer, ResequencerConfig, ResequencerStatistics, SharedPaths, Transmission,
+    ArrivedData, Bond, BondConfig, DelayRange, FlowControl, PathEvent, PathId, PathReceiver, PathSet, PathStatus,
+    Resequencer, ResequencerConfig, ResequencerStatistics, SharedPaths, TrafficClass, Transmission,
 };
 use kumade_units::{ConfigError, Span, Time};
 
@@ -51,9 +51,9 @@ impl Shard {
         shared: &SharedPaths,
         outer_bytes: u32,
     ) -> Result<Self, ConfigError> {
-        let mut bond = Bond::sharing(config, shared, number, Time::ZERO)?;
-        bond.merge_by(Batch::merge);
-        bond.drop_useless_by(Batch::payload);
+        let mut bond = Bond::for_shard(config, shared, number, Time::ZERO)?;
+        bond.set_merge(Batch::merge);
+        bond.set_payload_reader(Batch::payload);
         let paths = config.paths.len();
         let is_repeated = config.paths.iter().any(|path| path.flow_control == FlowControl::Backpressure);
         let many = ResequencerConfig { max_packets: 1 << 16, max_bytes: 1 << 27, ..ResequencerConfig::default() };
@@ -93,13 +93,13 @@ impl Shard {
     }
 
     /// Packets of a host that travel as one.
-    pub(super) fn offer(&mut self, packets: Batch, label: Label, class: Class, now: Time) {
-        self.bond.offer(packets, label, class, now);
+    pub(super) fn offer(&mut self, packets: Batch, label: Label, class: TrafficClass, now: Time) {
+        self.bond.enqueue(packets, label, class, now);
     }
 
     /// Appends what is to be sent now.
     pub(super) fn send(&mut self, now: Time, out: &mut Vec<(PathId, Wire)>) {
-        while let Some(transmission) = self.bond.next(now) {
+        while let Some(transmission) = self.bond.next_transmission(now) {
             out.push((transmission.path, self.wire(transmission, now)));
         }
         while let Some(event) = self.bond.poll_event() {
@@ -126,12 +126,12 @@ impl Shard {
         }
         match content {
             Content::Numbered(header, predecessors, packet) => {
-                let arrival = Arrival { path, counter, header, predecessors, bytes };
+                let arrival = ArrivedData { path, counter, header, predecessors, bytes };
                 self.resequencer.receive(arrival, packet, now, out);
             }
-            Content::Probe => self.resequencer.passed(path, counter, now, out),
+            Content::Probe => self.resequencer.datagram_passed(path, counter, now, out),
             Content::Report(report) => {
-                self.bond.report(path, &report, now);
+                self.bond.receive_report(path, &report, now);
                 self.note_round_trip(path);
             }
             Content::Plain(packet) => out.push(Batch::of(packet)),
@@ -142,15 +142,15 @@ impl Shard {
 
     fn note_delay(&mut self, path: PathId, delay: Span) {
         let Delays::OneWay(delays) = &mut self.delays else { return };
-        let known = delays[path.index()].get_or_insert(DelayRange { least: delay, most: delay });
-        *known = DelayRange { least: known.least.min(delay), most: delay.max(known.most - (known.most - delay) / 256) };
+        let known = delays[path.index()].get_or_insert(DelayRange { min: delay, max: delay });
+        *known = DelayRange { min: known.min.min(delay), max: delay.max(known.max - (known.max - delay) / 256) };
         self.resequencer.set_delay(path, Some(*known));
     }
 
     fn note_round_trip(&mut self, path: PathId) {
         let Delays::RoundTrips(count) = self.delays else { return };
         let round_trip = self.bond.status(path).and_then(|status| status.round_trip);
-        let range = round_trip.map(|round_trip| DelayRange { least: Span::ZERO, most: round_trip * count });
+        let range = round_trip.map(|round_trip| DelayRange { min: Span::ZERO, max: round_trip * count });
         self.resequencer.set_delay(path, range);
     }
 
@@ -169,14 +169,14 @@ impl Shard {
     }
 
     fn wire(&self, transmission: Transmission<Batch>, sent: Time) -> Wire {
-        let Transmission { path, counter, answer, packet } = transmission;
+        let Transmission { path, counter, requests_report: answer, packet } = transmission;
         let (shard, overhead) = (self.number, overhead_bytes(self.outer_bytes));
         let Some(packet) = packet else {
             return Wire { shard, counter, sent, bytes: PROBE_BYTES + overhead, answer, content: Content::Probe };
         };
         let bytes = packet.content.bytes() + overhead;
         let predecessors = packet.predecessors(path).collect();
-        let content = packet.content.marked_if(packet.marked);
+        let content = packet.content.marked_if(packet.is_ecn_marked);
         let content = Content::Numbered(packet.header, predecessors, content);
         Wire { shard, counter, sent, bytes, answer, content }
     }

@@ -4,7 +4,7 @@ use super::packet::{Batch, Content, Wire};
 use super::shard::{Shard, overhead_bytes};
 use crate::tcp::{Connection, Segment};
 use kumade_link::Label;
-use kumade_multipath::{BondConfig, Class, FlowControl, PathChoice, PathConfig, PathId, SharedPaths};
+use kumade_multipath::{BondConfig, FlowControl, PathConfig, PathId, PathPolicy, SharedPaths, TrafficClass};
 use kumade_units::{ConfigError, Span, Time};
 
 /// A gateway whose paths are TCP connections over the first path of the sites.
@@ -34,11 +34,11 @@ impl Tunnel {
         let path = PathConfig {
             overhead_bytes: overhead_bytes(PREFIX_BYTES),
             flow_control: FlowControl::Backpressure,
-            adaptation: model.adaptation,
+            tuning: model.adaptation,
             ..PathConfig::default()
         };
         let bond = BondConfig {
-            choice: PathChoice::Available,
+            policy: PathPolicy::LeastSent,
             queue: if model.aqm { BondConfig::managed_queue() } else { BondConfig::unmanaged_queue() },
             paths: vec![path; model.connections],
             seed,
@@ -63,7 +63,7 @@ impl Tunnel {
         &self.shard
     }
 
-    pub(super) fn offer(&mut self, packets: Batch, label: Label, class: Class, now: Time) {
+    pub(super) fn offer(&mut self, packets: Batch, label: Label, class: TrafficClass, now: Time) {
         self.shard.offer(packets, label, class, now);
         self.is_changed = true;
     }
@@ -73,7 +73,7 @@ impl Tunnel {
         for (path, carrier) in PathId::all().zip(&mut self.carriers) {
             carrier.on_time(now);
             if let Some(state) = carrier.state(now) {
-                self.shard.bond_mut().set_carrier(path, state, now);
+                self.shard.bond_mut().update_transport(path, state, now);
                 self.is_changed = true;
             }
         }
@@ -111,7 +111,7 @@ impl Tunnel {
     }
 
     pub(super) fn next_time(&self, now: Time) -> Option<Time> {
-        let is_awaited = self.shard.bond().queued() > 0;
+        let is_awaited = self.shard.bond().queued_packets() > 0;
         let carriers = self.carriers.iter().filter_map(|carrier| carrier.next_time(is_awaited));
         carriers.map(|time| time.max(now + Span::from_nanos(1))).chain(self.shard_time).min()
     }

@@ -1,5 +1,5 @@
 use super::{Acknowledgement, Data, Receiver, Sender};
-use kumade_multipath::StreamState;
+use kumade_multipath::TcpSenderState;
 use kumade_units::Time;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -155,15 +155,15 @@ impl<R: Clone> Connection<R> {
     }
 
     /// How its sending side does now, as Linux tells it.
-    pub fn state(&self) -> StreamState {
+    pub fn state(&self) -> TcpSenderState {
         let free = self.sender.window().saturating_sub(self.sender.in_flight());
-        StreamState {
-            unsent: self.unsent_bytes,
-            window: u64::from(free) * u64::from(self.segment_bytes),
-            acknowledged: self.acknowledged_bytes,
-            delivered: self.sender.delivered() * u64::from(self.segment_bytes),
-            in_flight: u64::from(self.sender.in_flight()) * u64::from(self.segment_bytes),
-            repeated: self.sender.statistics().retransmissions * u64::from(self.segment_bytes),
+        TcpSenderState {
+            unsent_bytes: self.unsent_bytes,
+            window_bytes: u64::from(free) * u64::from(self.segment_bytes),
+            acknowledged_bytes: self.acknowledged_bytes,
+            delivered_bytes: self.sender.delivered() * u64::from(self.segment_bytes),
+            in_flight_bytes: u64::from(self.sender.in_flight()) * u64::from(self.segment_bytes),
+            retransmitted_bytes: self.sender.statistics().retransmissions * u64::from(self.segment_bytes),
             is_recovering: self.sender.is_recovering(),
             excess_round_trip: self.sender.excess_round_trip(),
             delivery_rate: self.sender.delivery_rate().unwrap_or_default(),

@@ -12,5 +12,5 @@ pub fn methods() -> Vec<MethodSettings> {
 
 /// For a link of about this capacity.
 pub fn build(settings: &MethodSettings, capacity: Rate, seed: u64) -> Box<dyn Method> {
-    settings.fitted(capacity).build(&Conditions { seed, ..Conditions::new(PACKET) })
+    settings.adapted_to_rate(capacity).build(&Conditions { seed, ..Conditions::new(PACKET) })
 }

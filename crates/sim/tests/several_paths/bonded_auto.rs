@@ -6,7 +6,7 @@
 //! that finds out by itself knows nothing at the start. What counts begins 40 s later, when a window that an early loss
 //! has cut has grown again. The pairs are others than those by which the rule was made.
 
-use kumade_multipath::{PathChoice, ShareUnit};
+use kumade_multipath::{PathPolicy, ShareUnit};
 use kumade_sim::network::TcpConfig;
 use kumade_sim::sites::{FlowConfig, PathModel, Plane, Sites, SitesConfig};
 use kumade_sim::tcp::congestion::Control;
@@ -47,7 +47,7 @@ fn run(paths: [PathModel; 2], plane: &Plane, pair: u64) -> f64 {
 }
 
 fn ratio(shares: [u32; 2]) -> Plane {
-    Plane::Bonded { choice: PathChoice::Ratio { shares: shares.to_vec(), unit: ShareUnit::Packets } }
+    Plane::Bonded { choice: PathPolicy::Ratio { shares: shares.to_vec(), unit: ShareUnit::Packets } }
 }
 
 /// The ratio of at most 40 packets that is next to the paths' rates.

@@ -1,6 +1,6 @@
 //! Copies of every packet on each path: what is lost on one comes by the other, and in order.
 
-use kumade_multipath::{Class, PathChoice};
+use kumade_multipath::{PathPolicy, TrafficClass};
 use kumade_sim::network::TcpConfig;
 use kumade_sim::sites::{Change, FlowConfig, FlowReport, PathModel, Plane, Sites, SitesConfig};
 use kumade_sim::tcp::congestion::Control;
@@ -15,7 +15,7 @@ fn path(mbit: u64, millis: i64, loss: f64) -> PathModel {
 }
 
 fn sites(paths: Vec<PathModel>, flow: FlowConfig) -> (Sites, f64) {
-    let config = SitesConfig { paths, plane: Plane::Bonded { choice: PathChoice::Redundant }, seed: 1 };
+    let config = SitesConfig { paths, plane: Plane::Bonded { choice: PathPolicy::Redundant }, seed: 1 };
     let mut sites = Sites::new(&config).unwrap();
     sites.add_flow(flow).unwrap();
     (sites, config.paths[0].rate.as_f64())
@@ -55,7 +55,7 @@ fn a_path_that_is_cut_is_not_missed() {
 
 #[test]
 fn a_flow_that_prefers_speed_gets_the_first_copy_at_once() {
-    let flow = FlowConfig { class: Class::Unordered, ..FlowConfig::udp(Rate::from_mbit(4), 500) };
+    let flow = FlowConfig { class: TrafficClass::Unordered, ..FlowConfig::udp(Rate::from_mbit(4), 500) };
     let (mut sites, _) = sites(vec![path(20, 5, 0.02), path(20, 30, 0.02)], flow);
     let report = sites.measure(at(1), at(21)).remove(0);
     let median = report.delays.quantile(0.9).unwrap();

@@ -1,7 +1,7 @@
 //! Gateways whose shards, each on a thread of its own, share the paths, against such of one shard: the same paths, the same
 //! flows, the same virtual time.
 
-use kumade_multipath::PathChoice;
+use kumade_multipath::PathPolicy;
 use kumade_sim::network::TcpConfig;
 use kumade_sim::sites::{Change, FlowConfig, PathModel, Plane, Sites, SitesConfig};
 use kumade_sim::tcp::congestion::Control;
@@ -133,7 +133,7 @@ fn shards_follow_a_path_that_becomes_slower_faster_and_lossy() {
 
 #[test]
 fn every_shard_goes_on_when_a_path_is_cut_and_uses_it_when_it_is_back() {
-    for choice in [PathChoice::EarliestArrival, PathChoice::Weighted] {
+    for choice in [PathPolicy::EarliestArrival, PathPolicy::Weighted] {
         for shards in [2, 3] {
             let paths =
                 [(20, 10), (20, 25)].map(|(mbit, ms)| PathModel::new(Rate::from_mbit(mbit), Span::from_millis(ms)));

@@ -1,7 +1,7 @@
 //! What one TCP connection gets through a tunnel over TCP: the tunnel's own choice of connections over the simulator's TCP, in
 //! both layers.
 
-use kumade_multipath::Adaptation;
+use kumade_multipath::TcpOverTcpTuning;
 use kumade_sim::network::TcpConfig;
 use kumade_sim::sites::{Change, FlowConfig, FlowReport, PathModel, Plane, Sites, SitesConfig, TunnelModel};
 use kumade_sim::tcp::congestion::Control;
@@ -89,7 +89,12 @@ fn plain_of_three_seconds() -> TunnelModel {
     let recovery = RecoveryConfig { min_timeout, max_timeout, ..tunnel.tcp.recovery };
     TunnelModel {
         tcp: TcpConfig { recovery, ..tunnel.tcp },
-        adaptation: Adaptation { bounds_open: false, sparse_twice: false, drops_repeated: false, drops_stale: false },
+        adaptation: TcpOverTcpTuning {
+            limits_in_flight: false,
+            duplicates_sparse_flows: false,
+            drops_retransmissions: false,
+            drops_stale_datagrams: false,
+        },
         aqm: false,
         unsent_bytes: Some(256 << 10),
         ..tunnel
@@ -186,7 +191,7 @@ fn a_short_outage_costs_little_more_than_itself() {
 #[test]
 fn after_an_outage_datagrams_are_sent_newest_first() {
     let median = |drops_stale: bool, tunnel: TunnelModel| {
-        let adaptation = Adaptation { drops_stale, ..tunnel.adaptation };
+        let adaptation = TcpOverTcpTuning { drops_stale_datagrams: drops_stale, ..tunnel.adaptation };
         let mut sites = World::new(50, 0.0, Plane::Tunnel(TunnelModel { adaptation, ..tunnel })).bulk(1);
         let start = Time::ZERO + START;
         sites.add_flow(FlowConfig { start, ..FlowConfig::udp(Rate::from_mbit(20), 1200) }).unwrap();

@@ -1,4 +1,6 @@
-use super::{CarrierKind, Packets, PathState, Refused, Relayed, Status, Traffic, Tunnel, TunnelPath};
+use super::{
+    OuterTransport, Packets, PathState, RefusedTraffic, RelayedConnections, Status, Traffic, Tunnel, TunnelPath,
+};
 use kumade_dataplane::RemoteStatus;
 use kumade_overlay_io::BondedStatus;
 use kumade_relay::RelayStatus;
@@ -8,19 +10,19 @@ impl Status {
     /// Enters what is known; `now` is the monotonic clock's time.
     pub fn fill(&mut self, packets: Option<&BondedStatus>, relayed: Option<&RelayStatus>, now: Time) {
         if let Some(plane) = packets {
-            self.refused = Some(Refused::new(plane));
+            self.refused = Some(RefusedTraffic::new(plane));
             for (peer, known) in self.peers.iter_mut().zip(&plane.remotes) {
                 let names: Vec<_> = (1..=known.paths.len()).map(|number| number.to_string()).collect();
                 peer.packets = Some(Packets::new(known, Tunnel::new(known, &names, now)));
             }
         }
-        self.relayed = relayed.map(|known| Relayed {
+        self.relayed = relayed.map(|known| RelayedConnections {
             connections: known.connections as u64,
             opened: known.opened,
             refused: known.refused,
             sent_bytes: known.sent_bytes,
             received_bytes: known.received_bytes,
-            ..Relayed::default()
+            ..RelayedConnections::default()
         });
     }
 }
@@ -31,27 +33,27 @@ impl Packets {
         let up: Vec<_> = tunnel.paths.iter().filter(|path| path.state == PathState::Up).collect();
         Packets {
             address: up.iter().find_map(|path| path.address.clone()),
-            carrier: known.carrier.map(CarrierKind::from),
+            carrier: known.outer_transport.map(OuterTransport::from),
             paths_up: up.len() as u64,
             round_trip_seconds: up.iter().filter_map(|path| path.round_trip_seconds).reduce(f64::min),
-            loss_ratio: loss(&up),
-            sent: sum(&tunnel.paths, |path| &path.sent),
-            received: sum(&tunnel.paths, |path| &path.received),
-            repeated_packets: known.repeated,
+            loss_ratio: weighted_loss_ratio(&up),
+            sent: sum_traffic(&tunnel.paths, |path| &path.sent),
+            received: sum_traffic(&tunnel.paths, |path| &path.received),
+            repeated_packets: known.suppressed_retransmissions,
             tunnel,
         }
     }
 }
 
 /// A path counts for as much as it has sent.
-fn loss(paths: &[&TunnelPath]) -> Option<f64> {
+fn weighted_loss_ratio(paths: &[&TunnelPath]) -> Option<f64> {
     let sent: u64 = paths.iter().map(|path| path.sent.packets).sum();
     let lost: f64 = paths.iter().map(|path| path.loss_ratio * path.sent.packets as f64).sum();
     (sent > 0).then(|| lost / sent as f64)
 }
 
-fn sum(paths: &[TunnelPath], part: fn(&TunnelPath) -> &Traffic) -> Traffic {
+fn sum_traffic(paths: &[TunnelPath], part: fn(&TunnelPath) -> &Traffic) -> Traffic {
     let mut all = Traffic::default();
-    paths.iter().for_each(|path| all.add(part(path)));
+    paths.iter().for_each(|path| all.merge(part(path)));
     all
 }

@@ -1,5 +1,5 @@
 use super::*;
-use ::kumade_overlay_status::Document;
+use ::kumade_overlay_status::StatusDocument;
 use std::path::Path;
 
 fn rake() -> Status {
@@ -21,7 +21,7 @@ fn only_paths_that_carry_count_as_carriers() {
     let mut status = rake();
     assert!(status.to_string().contains("2 TCP connections"), "{status}");
     let packets = status.peers[0].packets.as_mut().unwrap();
-    let datagrams = TunnelPath { carrier: CarrierKind::Udp, ..packets.tunnel.paths[0].clone() };
+    let datagrams = TunnelPath { carrier: OuterTransport::Udp, ..packets.tunnel.paths[0].clone() };
     packets.tunnel.paths.push(datagrams);
     packets.paths_up += 1;
     assert!(status.to_string().contains("2 TCP connections"), "{status}");
@@ -37,7 +37,7 @@ fn rates_are_those_of_the_interval_and_paths_may_come_and_go() {
     packets.tunnel.paths.remove(0);
     packets.tunnel.paths[0].received.bytes += 500;
     now.relayed.as_mut().unwrap().received_bytes += 250_000;
-    let now = now.since(&before);
+    let now = now.with_rates_since(&before);
     let packets = now.peers[0].packets.as_ref().unwrap();
     assert_eq!((now.interval_seconds, packets.sent.bits_per_second), (Some(2.0), Some(4e6)));
     assert_eq!(packets.tunnel.paths[0].received.bits_per_second, Some(2e3));

@@ -1,5 +1,5 @@
-use super::{CarrierKind, EndKind, Packets, PathState, Peer, Relayed, Status, Tunnel, TunnelPath};
-use ::kumade_overlay_status::{NONE, age, percent, rate, show_table};
+use super::{EndKind, OuterTransport, Packets, PathState, PeerStatus, RelayedConnections, Status, Tunnel, TunnelPath};
+use ::kumade_overlay_status::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
 use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
 
@@ -11,15 +11,15 @@ impl Display for Status {
             EndKind::Connects => "connects to",
         };
         let Status { name, address, carrier, duration_seconds, .. } = self;
-        write!(f, "{name} ({carrier}) {end} {address}, running for {}", age(*duration_seconds))?;
+        write!(f, "{name} ({carrier}) {end} {address}, running for {}", format_age(*duration_seconds))?;
         let known: Vec<_> = self.peers.iter().filter_map(|peer| Some((peer, peer.packets.as_ref()?))).collect();
         if !known.is_empty() {
             let heads =
                 ["peer", "state", "address", "carrier", "round trip", "sent", "received", "loss", "waiting", "dropped"];
-            show_table(f, "", heads, known.iter().map(|(peer, packets)| row(peer, packets)))?;
+            write_table(f, "", heads, known.iter().map(|(peer, packets)| peer_row(peer, packets)))?;
         }
         for (peer, Packets { tunnel, .. }) in known.iter().filter(|(_, packets)| packets.tunnel.connected) {
-            write!(f, "\n\n{}: {}", peer.name(), tunnel.resequencing)?;
+            write!(f, "\n\n{}: {}", peer.short_key(), tunnel.resequencing)?;
         }
         if let Some(relayed) = &self.relayed {
             write!(f, "\n\nrelayed connections: {relayed}")?;
@@ -28,38 +28,39 @@ impl Display for Status {
     }
 }
 
-fn row(peer: &Peer, packets: &Packets) -> [String; 10] {
+fn peer_row(peer: &PeerStatus, packets: &Packets) -> [String; 10] {
     let Packets { address, carrier, round_trip_seconds, loss_ratio, sent, received, tunnel, .. } = packets;
     let state = if tunnel.connected { "connected" } else { "not connected" };
-    let none = || NONE.to_owned();
+    let none = || UNKNOWN_VALUE.to_owned();
     [
-        peer.name().to_owned(),
-        format!("{state} {}", age(tunnel.state_seconds)),
+        peer.short_key().to_owned(),
+        format!("{state} {}", format_age(tunnel.state_seconds)),
         address.clone().unwrap_or_else(none),
-        carrier.map_or_else(none, |carrier| carried(carrier, tunnel)),
+        carrier.map_or_else(none, |carrier| transport_text(carrier, tunnel)),
         round_trip_seconds.map_or_else(none, |seconds| Span::from_secs_f64(seconds).to_string()),
-        rate(sent.bits_per_second),
-        rate(received.bits_per_second),
-        percent(*loss_ratio),
+        format_rate(sent.bits_per_second),
+        format_rate(received.bits_per_second),
+        format_percent(*loss_ratio),
         tunnel.queued_packets.to_string(),
         tunnel.dropped_packets.to_string(),
     ]
 }
 
 /// Paths of the other kind, which are kept up beside those that carry, do not count.
-fn carried(carrier: CarrierKind, tunnel: &Tunnel) -> String {
+fn transport_text(carrier: OuterTransport, tunnel: &Tunnel) -> String {
     let carry = |path: &&TunnelPath| path.carrier == carrier && path.state == PathState::Up;
     match (carrier, tunnel.paths.iter().filter(carry).count()) {
-        (CarrierKind::Udp, _) => "UDP".to_owned(),
-        (CarrierKind::Tcp, 1) => "1 TCP connection".to_owned(),
-        (CarrierKind::Tcp, paths) => format!("{paths} TCP connections"),
+        (OuterTransport::Udp, _) => "UDP".to_owned(),
+        (OuterTransport::Tcp, 1) => "1 TCP connection".to_owned(),
+        (OuterTransport::Tcp, paths) => format!("{paths} TCP connections"),
     }
 }
 
-impl Display for Relayed {
+impl Display for RelayedConnections {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Relayed { connections, opened, refused, sent_bits_per_second, received_bits_per_second, .. } = self;
-        let (sent, received) = (rate(*sent_bits_per_second), rate(*received_bits_per_second));
+        let RelayedConnections { connections, opened, refused, sent_bits_per_second, received_bits_per_second, .. } =
+            self;
+        let (sent, received) = (format_rate(*sent_bits_per_second), format_rate(*received_bits_per_second));
         write!(f, "{connections} open, {opened} opened so far, {refused} refused; sent {sent}, received {received}")
     }
 }

@@ -33,7 +33,7 @@ fn wait(case: &CaseSummary) -> Option<String> {
 
 fn end(case: &CaseSummary) -> Option<String> {
     let Spread { min, median, max } = case.idle_ratio?;
-    let paper = NatConfig::default().idle;
+    let paper = NatConfig::default().idle_timeout;
     Some(format!(
         "{}: sessions end {median:.2} idle times after the last packet ({min:.2} to {max:.2}, {} sessions); the paper's {paper} would \
          be {:.0} s",

@@ -108,7 +108,7 @@ impl DisciplineConfig for AfdConfig {
     }
 
     fn check(&self) -> Result<(), ConfigError> {
-        let error = ConfigError::of("AFD queue");
+        let error = ConfigError::for_part("AFD queue");
         if self.samples == 0 || self.samples > MAX_SAMPLES {
             let remedy = "give 1 to 1048576; 500 is usual";
             return Err(error("number of samples", self.samples.to_string(), "out of range", remedy));

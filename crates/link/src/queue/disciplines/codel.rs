@@ -97,7 +97,7 @@ impl DisciplineConfig for CoDelConfig {
     }
 
     fn check(&self) -> Result<(), ConfigError> {
-        let error = ConfigError::of("CoDel queue");
+        let error = ConfigError::for_part("CoDel queue");
         if self.target < Span::ZERO {
             let problem = "which is negative";
             return Err(error("target", self.target.to_string(), problem, "give 0 or more; 5 ms is usual"));

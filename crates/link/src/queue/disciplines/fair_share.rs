@@ -184,7 +184,7 @@ impl DisciplineConfig for FairShareConfig {
     }
 
     fn check(&self) -> Result<(), ConfigError> {
-        let error = ConfigError::of("fair-share queue");
+        let error = ConfigError::for_part("fair-share queue");
         for (name, span) in [("target", self.target), ("window", self.window)] {
             // Far below any path's round trip, and far beyond.
             if !(Span::from_micros(10)..=Span::from_secs(3600)).contains(&span) {

@@ -128,7 +128,7 @@ impl DisciplineConfig for FqCoDelConfig {
 
     fn check(&self) -> Result<(), ConfigError> {
         self.codel.check()?;
-        let error = ConfigError::of("FQ-CoDel queue");
+        let error = ConfigError::for_part("FQ-CoDel queue");
         if self.quantum < 256 {
             let remedy = "give at least 256 bytes; the largest packet is usual";
             return Err(error("quantum", format!("{} bytes", self.quantum), "for which turns are too many", remedy));

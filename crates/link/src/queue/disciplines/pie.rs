@@ -104,7 +104,7 @@ impl DisciplineConfig for PieConfig {
     }
 
     fn check(&self) -> Result<(), ConfigError> {
-        let error = ConfigError::of("PIE queue");
+        let error = ConfigError::for_part("PIE queue");
         for (name, span, remedy) in [
             ("target", self.target, "give 0 or more; 15 ms is usual"),
             ("burst allowance", self.burst, "give 0 or more; 150 ms is usual"),

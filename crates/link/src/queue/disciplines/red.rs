@@ -134,7 +134,7 @@ impl DisciplineConfig for RedConfig {
     }
 
     fn check(&self) -> Result<(), ConfigError> {
-        let error = ConfigError::of("RED queue");
+        let error = ConfigError::for_part("RED queue");
         if self.max <= self.min {
             let problem = "which leaves nothing between it and the minimum";
             return Err(error(

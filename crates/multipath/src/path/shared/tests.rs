@@ -19,7 +19,7 @@ impl Sender {
 }
 
 struct World {
-    parts: Vec<PathPart>,
+    parts: Vec<ShardPath>,
     senders: Vec<Sender>,
     wakes: Vec<Time>,
     waiting: Vec<f64>,
@@ -32,7 +32,7 @@ impl World {
         let path = Arc::new(SharedPath::new(Some(Rate::from_mbit(mbit)), None, senders.len(), Time::ZERO));
         let count = senders.len();
         World {
-            parts: (0..count).map(|shard| PathPart::new(Arc::clone(&path), shard)).collect(),
+            parts: (0..count).map(|shard| ShardPath::new(Arc::clone(&path), shard)).collect(),
             senders: senders.to_vec(),
             wakes: senders.iter().map(|sender| Time::ZERO + sender.every).collect(),
             waiting: vec![0.0; count],
@@ -58,16 +58,16 @@ impl World {
         let waiting = &mut self.waiting[shard];
         let new = sender.demand.map(|demand| demand * sender.every.as_secs_f64());
         *waiting = new.map_or(f64::MAX, |new| *waiting + new);
-        while part.ready_at() <= now {
+        while part.shard_ready_at() <= now {
             if *waiting < f64::from(BYTES) {
-                part.note_idle(now);
+                part.record_idle(now);
                 break;
             }
             *waiting -= f64::from(BYTES);
-            part.send(BYTES, sender.every, now);
+            part.send_packet(BYTES, sender.every, now);
             self.sent[shard] += u64::from(BYTES);
         }
-        part.set_waiting(if *waiting < f64::from(BYTES) { 0 } else { sender.flows });
+        part.set_waiting_flows(if *waiting < f64::from(BYTES) { 0 } else { sender.flows });
     }
 }
 
@@ -122,14 +122,31 @@ fn reports_that_overtake_each_other_are_left_out() {
     let world = World::new(100, &[Sender::backlogged(1), Sender::backlogged(1)]);
     let report = |shard: usize, number: u64, total: u64, millis: i64| {
         let time = Time::ZERO + Span::from_millis(millis);
-        let sent = Sent { time, size: BYTES, number, total, logged: total, idle: Span::ZERO, quiet: false };
+        let sent = AcknowledgedPackets {
+            time,
+            size: BYTES,
+            number,
+            total_bytes: total,
+            logged_bytes: total,
+            idle_time: Span::ZERO,
+            found_empty_path: false,
+        };
         let (now, arrival) = (time + Span::from_millis(20), time + Span::from_millis(10));
         let round_trip = now - time;
         let (reported, received, lost) = (u64::from(BYTES), u64::from(BYTES), 0);
-        world.parts[shard].report(&Seen { now, sent, arrival, round_trip, reported, received, lost, is_down: false });
+        world.parts[shard].report_observation(&PathObservation {
+            now,
+            sent,
+            arrival,
+            round_trip,
+            sent_bytes: reported,
+            received_bytes: received,
+            lost_packets: lost,
+            is_probing_only: false,
+        });
     };
     for _ in 0..100 {
-        world.parts[0].leave(BYTES, Time::ZERO);
+        world.parts[0].record_departure(BYTES, Time::ZERO);
     }
     // Each shard's are in their order.
     report(0, 50, 51_000, 50);
@@ -138,7 +155,10 @@ fn reports_that_overtake_each_other_are_left_out() {
     report(0, 60, 61_000, 60);
     report(1, 60, 61_000, 60);
     let learned = world.parts[0].path.try_lock().unwrap();
-    assert_eq!((learned.newest, learned.total, learned.received), (Some(60), 61_000, 61_000));
+    assert_eq!(
+        (learned.newest_reported, learned.reported_sent_bytes, learned.received_bytes),
+        (Some(60), 61_000, 61_000)
+    );
 }
 
 proptest! {

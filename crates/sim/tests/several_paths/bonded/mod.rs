@@ -4,7 +4,7 @@
 mod simple;
 
 use kumade_multipath::message::DataHeader;
-use kumade_multipath::{Arrival, DelayRange, PathId, Predecessor, Resequencer, ResequencerConfig, Sequencer};
+use kumade_multipath::{ArrivedData, DelayRange, PathId, Predecessor, Resequencer, ResequencerConfig, Sequencer};
 use kumade_sim::network::{Datagram, Gateways};
 use kumade_units::{Span, Time};
 use simple::Simple;
@@ -72,7 +72,7 @@ pub struct Bonded {
 #[derive(Debug)]
 struct InFlight {
     sent: Time,
-    arrival: Arrival<Vec<Predecessor>>,
+    arrival: ArrivedData<Vec<Predecessor>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -98,7 +98,7 @@ impl Bonded {
             flight: Default::default(),
             delays: [None; 2],
             exact: Resequencer::new(config),
-            simple: Simple::new(rule == Rule::Minimum, config.margin, config.max_wait),
+            simple: Simple::new(rule == Rule::Minimum, config.wait_margin, config.max_wait),
             record,
         }
     }
@@ -114,9 +114,9 @@ impl Bonded {
     }
 
     fn note_delay(&mut self, index: usize, delay: Span) {
-        let before = self.delays[index].unwrap_or(DelayRange { least: delay, most: delay });
-        let most = delay.max(before.most - (before.most - delay) / 256);
-        let range = DelayRange { least: delay.min(before.least), most };
+        let before = self.delays[index].unwrap_or(DelayRange { min: delay, max: delay });
+        let most = delay.max(before.max - (before.max - delay) / 256);
+        let range = DelayRange { min: delay.min(before.min), max: most };
         self.delays[index] = Some(range);
         self.exact.set_delay(path(index), Some(range));
         self.simple.set_delay(index, range);
@@ -148,7 +148,7 @@ impl Gateways for Bonded {
             datagram.overhead = OVERHEAD + PREDECESSOR * predecessors.len() as u32;
         }
         let bytes = datagram.bytes();
-        let arrival = Arrival { path: path(index), counter, header, predecessors, bytes };
+        let arrival = ArrivedData { path: path(index), counter, header, predecessors, bytes };
         self.flight[index].push_back(InFlight { sent: now, arrival });
         out.push((index, datagram));
     }

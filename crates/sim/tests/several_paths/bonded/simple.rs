@@ -61,7 +61,7 @@ impl<T> Simple<T> {
 
     fn deadline_of(&self, bucket: &Bucket<T>) -> Option<Time> {
         let (_, path, arrived) = bucket.waiting.values().next()?;
-        let spread = self.delays[1 - path].zip(self.delays[*path]).map(|(other, own)| other.most - own.least);
+        let spread = self.delays[1 - path].zip(self.delays[*path]).map(|(other, own)| other.max - own.min);
         let wait = spread.map_or(self.max_wait, |spread| (spread.max(Span::ZERO) + self.margin).min(self.max_wait));
         Some(*arrived + wait)
     }
