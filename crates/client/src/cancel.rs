@@ -7,16 +7,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Cancels measurements from another thread. Clones share their state; cancellation is permanent.
 #[derive(Debug, Clone, Default)]
-pub struct CancelToken(Arc<Shared>);
+pub struct CancelToken(Arc<CancelShared>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct CancelShared {
+    state: Mutex<CancelState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CancelState {
     is_cancelled: bool,
     /// The control connections of running measurements: shutting them down wakes up blocked readers.
     connections: Vec<TcpStream>,
@@ -38,25 +38,25 @@ impl CancelToken {
         self.lock().is_cancelled
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CancelState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Ends a measurement early: cancellation and deadline.
 #[derive(Debug, Clone)]
-pub(crate) struct Limit {
+pub(crate) struct StopCondition {
     cancel: CancelToken,
     deadline: Option<(Time, Span)>,
 }
 
-impl Limit {
+impl StopCondition {
     /// Maximum time that a measurement waits without a check.
     pub(crate) const CHECK_INTERVAL: Span = Span::from_millis(100);
 
     /// A limit whose deadline counts from now.
     pub(crate) fn new(cancel: &CancelToken, deadline: Option<Span>) -> Self {
-        Limit { cancel: cancel.clone(), deadline: deadline.map(|span| (clock::monotonic() + span, span)) }
+        StopCondition { cancel: cancel.clone(), deadline: deadline.map(|span| (clock::monotonic() + span, span)) }
     }
 
     /// Fails if the measurement has been cancelled or has exceeded its deadline.
@@ -76,13 +76,13 @@ impl Limit {
     }
 
     /// The earlier of `time` and the deadline.
-    pub(crate) fn until(&self, time: Time) -> Time {
+    pub(crate) fn cap_at_deadline(&self, time: Time) -> Time {
         self.deadline().map_or(time, |deadline| time.min(deadline))
     }
 
     /// Sleeps until then; fails at once when the measurement is to end.
     pub(crate) fn sleep_until(&self, time: Time) -> Result<(), Error> {
-        let end = self.until(time);
+        let end = self.cap_at_deadline(time);
         let mut state = self.cancel.lock();
         while !state.is_cancelled && clock::monotonic() < end {
             let left = (end - clock::monotonic()).to_duration();
@@ -94,7 +94,7 @@ impl Limit {
     }
 
     /// Shuts this connection down when the measurement is cancelled, until the guard is dropped.
-    pub(crate) fn watch(&self, connection: &TcpStream) -> io::Result<Watched> {
+    pub(crate) fn watch(&self, connection: &TcpStream) -> io::Result<WatchedConnection> {
         let copy = connection.try_clone()?;
         let address = copy.local_addr()?;
         let mut state = self.cancel.lock();
@@ -103,18 +103,18 @@ impl Limit {
         } else {
             state.connections.push(copy);
         }
-        Ok(Watched { cancel: self.cancel.clone(), address })
+        Ok(WatchedConnection { cancel: self.cancel.clone(), address })
     }
 }
 
 /// A connection that is shut down when its token is cancelled.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedConnection {
     cancel: CancelToken,
     address: std::net::SocketAddr,
 }
 
-impl Drop for Watched {
+impl Drop for WatchedConnection {
     fn drop(&mut self) {
         let own = |connection: &TcpStream| connection.local_addr().is_ok_and(|address| address == self.address);
         self.cancel.lock().connections.retain(|connection| !own(connection));

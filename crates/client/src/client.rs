@@ -1,13 +1,13 @@
 //! A measurement over real sockets: the driver of [`Measurement`].
 
-use crate::cancel::Limit;
+use crate::cancel::StopCondition;
 use crate::clocks;
 use crate::config::MeasureConfig;
 use crate::error::Error;
-use crate::exchange::exchange;
+use crate::exchange::exchange_train;
 use crate::load;
 use crate::open;
-use crate::peer::Peer;
+use crate::server_connection::ServerConnection;
 use kumade_measurement::{
     Clocks, Event, Failure, Measurement, MeasurementPlan, OpenRequest, Opened, Report, SendRequest,
 };
@@ -20,7 +20,7 @@ use kumade_wire::Version;
 use std::net::SocketAddr;
 
 /// Maximum wait between two trains: five seconds after a train, the server ends the turn.
-const MAX_WAIT: Span = Span::from_secs(4);
+const MAX_TRAIN_DELAY: Span = Span::from_secs(4);
 
 /// Measures the path to a server. `on_event` is called on the calling thread, between trains.
 ///
@@ -29,21 +29,25 @@ const MAX_WAIT: Span = Span::from_secs(4);
 /// are measured first (for [`MeasureConfig::wait`] at most) or an NTP server or a name server does not answer; and if the measurement is cancelled or exceeds
 /// its deadline. If trains arrive but give no estimate, that is not an error: the report states the reason.
 pub fn measure(config: &MeasureConfig, on_event: &mut dyn FnMut(&Event)) -> Result<Report, Error> {
-    let limit = Limit::new(&config.cancel, config.deadline);
+    let limit = StopCondition::new(&config.cancel, config.deadline);
     let result = measure_within(config, &limit, on_event);
     // Cancellation makes other operations fail: it is the cause to report.
     result.map_err(|error| limit.check().err().unwrap_or(error))
 }
 
-fn measure_within(config: &MeasureConfig, limit: &Limit, on_event: &mut dyn FnMut(&Event)) -> Result<Report, Error> {
+fn measure_within(
+    config: &MeasureConfig,
+    limit: &StopCondition,
+    on_event: &mut dyn FnMut(&Event),
+) -> Result<Report, Error> {
     let started = jiff::Timestamp::now();
-    let mut peer = Peer::connect(config, limit)?;
+    let mut peer = ServerConnection::connect(config, limit)?;
     let connected = peer.address.to_string();
     let round_trip_seconds = peer.round_trip.as_secs_f64();
     on_event(&Event::Connected { peer: connected.clone(), round_trip_seconds });
     // Before the turn begins: waiting for an NTP server must not delay other clients.
-    let known = clocks::of_this_host(&config.ntp, limit)?;
-    peer.enter(config.wait, on_event)?;
+    let known = clocks::read_host_clocks(&config.ntp, limit)?;
+    peer.wait_for_turn(config.wait, on_event)?;
     let known = known.refreshed(&config.ntp, limit)?;
     let far = peer.clock_error()?;
     let session = Session {
@@ -55,39 +59,39 @@ fn measure_within(config: &MeasureConfig, limit: &Limit, on_event: &mut dyn FnMu
         coalescing: peer.coalescing(),
     };
     let plan = MeasurementPlan { seed: getrandom::u64().unwrap_or(0), ..config.plan.clone() };
-    let mut driver = Driver { peer, config, limit, probes: None, trains: 0 };
+    let mut driver = MeasurementDriver { peer, config, limit, probes: None, trains: 0 };
     let report = driver.run(Measurement::new(plan, session), on_event)?;
     driver.peer.leave();
     Ok(report)
 }
 
 /// Carries out the steps of a measurement.
-struct Driver<'c> {
-    peer: Peer,
+struct MeasurementDriver<'c> {
+    peer: ServerConnection,
     config: &'c MeasureConfig,
-    limit: &'c Limit,
+    limit: &'c StopCondition,
     /// None before the first transport is open.
     probes: Option<Probes>,
     trains: u32,
 }
 
-impl Driver<'_> {
+impl MeasurementDriver<'_> {
     fn run(&mut self, mut measurement: Measurement, on_event: &mut dyn FnMut(&Event)) -> Result<Report, Error> {
         loop {
             self.limit.check()?;
             match measurement.next(clock::monotonic()) {
-                Step::Open(request) => match self.open(&request)? {
+                Step::Open(request) => match self.open_transport(&request)? {
                     Ok(opened) => measurement.transport_opened(opened, clock::monotonic()),
                     Err(reason) => measurement.transport_failed(reason),
                 },
                 Step::Send(request) => {
-                    let carried = self.carry(&request)?;
+                    let carried = self.run_train(&request)?;
                     measurement.train_delivered(carried);
                 }
                 Step::Load(request) => {
                     let (direction, duration_seconds) = (request.direction, request.duration.as_secs_f64());
                     on_event(&Event::LoadBegins { direction, duration_seconds });
-                    match load::carry(&mut self.peer, &self.config.binding, &request) {
+                    match load::run_load(&mut self.peer, &self.config.binding, &request) {
                         Ok(record) => measurement.load_completed(&record),
                         // What has been measured before remains.
                         Err(error) => {
@@ -98,38 +102,40 @@ impl Driver<'_> {
                 }
                 Step::Progress(event) => on_event(&event),
                 Step::Done(report) => return Ok(*report),
-                Step::Failed(failure) => return Err(failed(self.peer.address, failure)),
+                Step::Failed(failure) => return Err(failure_error(self.peer.address, failure)),
             }
         }
     }
 
     /// Opens a transport at both ends. The inner error is the reason why that is not possible.
-    fn open(&mut self, request: &OpenRequest) -> Result<Result<Opened, String>, Error> {
-        let unknown = self.unknown_of_peer();
+    fn open_transport(&mut self, request: &OpenRequest) -> Result<Result<Opened, String>, Error> {
+        let unknown = self.unsupported_features();
         if request.transport == Transport::Udp {
-            return Ok(open::udp(&mut self.peer, &self.config.binding)?.map(|probes| self.adopt(probes, unknown)));
+            return Ok(
+                open::open_udp(&mut self.peer, &self.config.binding)?.map(|probes| self.use_probes(probes, unknown))
+            );
         }
         if let Some(broken) = self.probes.as_mut().filter(|_| request.replaces) {
             broken.abort();
         }
-        let (probes, warnings) = open::tcp(&mut self.peer, &self.config.binding, request)?;
+        let (probes, warnings) = open::open_tcp(&mut self.peer, &self.config.binding, request)?;
         if request.replaces {
-            return Ok(Ok(self.adopt(probes, warnings)));
+            return Ok(Ok(self.use_probes(probes, warnings)));
         }
-        self.peer.settle()?;
-        Ok(Ok(self.adopt(probes, [unknown, warnings].concat())))
+        self.peer.wait_for_drain()?;
+        Ok(Ok(self.use_probes(probes, [unknown, warnings].concat())))
     }
 
     /// What a server of an earlier release can't do.
-    fn unknown_of_peer(&self) -> Vec<String> {
+    fn unsupported_features(&self) -> Vec<String> {
         let version = self.peer.version();
         let line = |what| {
             format!("the server speaks protocol version {version}, this program {}: it can't {what}", Version::NEWEST)
         };
-        version.lacks(self.config.key.is_some()).map(line).collect()
+        version.missing_features(self.config.key.is_some()).map(line).collect()
     }
 
-    fn adopt(&mut self, probes: Probes, warnings: Vec<String>) -> Opened {
+    fn use_probes(&mut self, probes: Probes, warnings: Vec<String>) -> Opened {
         let max_packet = probes.max_packet().min(self.peer.max_packet());
         let connections = probes.connections();
         let opened = Opened { max_packet, is_size_known: false, connections, warnings };
@@ -137,16 +143,16 @@ impl Driver<'_> {
         opened
     }
 
-    fn carry(&mut self, request: &SendRequest) -> Result<kumade_measurement::DeliveredTrain, Error> {
-        self.limit.sleep_until(clock::monotonic() + request.wait.min(MAX_WAIT))?;
+    fn run_train(&mut self, request: &SendRequest) -> Result<kumade_measurement::DeliveredTrain, Error> {
+        self.limit.sleep_until(clock::monotonic() + request.wait.min(MAX_TRAIN_DELAY))?;
         self.trains += 1;
         let address = self.peer.address;
-        let probes = self.probes.as_mut().ok_or(Error::Protocol { address, doing: "measuring" })?;
-        exchange(&mut self.peer, probes, self.trains, request)
+        let probes = self.probes.as_mut().ok_or(Error::ProtocolViolation { address, doing: "measuring" })?;
+        exchange_train(&mut self.peer, probes, self.trains, request)
     }
 }
 
-fn failed(address: SocketAddr, failure: Failure) -> Error {
+fn failure_error(address: SocketAddr, failure: Failure) -> Error {
     match failure {
         Failure::TransportUnavailable { transport, reason } => {
             Error::TransportUnavailable { address, transport, reason }

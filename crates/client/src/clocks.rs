@@ -1,26 +1,26 @@
 //! The maximum error of this host's clock, from the kernel and NTP servers.
 
-use crate::cancel::Limit;
+use crate::cancel::StopCondition;
 use crate::error::Error;
 use crate::family::Family;
 use crate::resolve::resolve;
 use kumade_measurement::Clocks;
-use kumade_net::{Binding, datagram};
+use kumade_net::{SocketBinding, datagram};
 use kumade_net::{clock, readiness};
 use kumade_probe_train::ClockError;
-use kumade_transport::within;
+use kumade_transport::deadline_after;
 use kumade_units::{Span, Time};
 use kumade_wire::ntp;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
 /// Requests to an NTP server: the one with the shortest round trip gives the tightest bound.
-const REQUESTS: usize = 4;
+const REQUESTS_PER_SERVER: usize = 4;
 /// Timeout of all of them together.
 const NTP_TIMEOUT: Span = Span::from_secs(1);
 
 /// Maximum age of a clock error that is used without asking again: it grows by at most 0.5 ms in that time.
-const MAX_AGE: Span = Span::from_secs(1);
+const MAX_READING_AGE: Span = Span::from_secs(1);
 
 /// An NTP server that is asked for the error of this host's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,18 +38,18 @@ impl NtpServer {
 
 /// The error of this host's clock, and whether NTP servers can be asked again.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct HostClocks {
     /// Without the peer's clock.
     pub(crate) clocks: Clocks,
-    is_any_silent: bool,
+    is_any_unreachable: bool,
 }
 
 /// Asks this host's kernel, and the NTP servers that are given.
-pub(crate) fn of_this_host(servers: &[NtpServer], limit: &Limit) -> Result<Known, Error> {
-    let mut known = Known::default();
+pub(crate) fn read_host_clocks(servers: &[NtpServer], limit: &StopCondition) -> Result<HostClocks, Error> {
+    let mut known = HostClocks::default();
     let mut answers = Vec::new();
     for server in servers {
-        let answer = known.ask(server, limit)?;
+        let answer = known.query_server(server, limit)?;
         answers.extend(answer.map(|error| (error, clock::realtime())));
     }
     let now = clock::realtime();
@@ -66,19 +66,23 @@ pub(crate) fn of_this_host(servers: &[NtpServer], limit: &Limit) -> Result<Known
     Ok(known)
 }
 
-impl Known {
-    /// Asks again if the errors are older than [`MAX_AGE`], unless a server has not answered.
-    pub(crate) fn refreshed(self, servers: &[NtpServer], limit: &Limit) -> Result<Self, Error> {
-        let is_fresh = (Span::ZERO..MAX_AGE).contains(&(clock::realtime() - self.clocks.at));
-        if is_fresh || self.is_any_silent { Ok(self) } else { of_this_host(servers, limit) }
+impl HostClocks {
+    /// Asks again if the errors are older than [`MAX_READING_AGE`], unless a server has not answered.
+    pub(crate) fn refreshed(self, servers: &[NtpServer], limit: &StopCondition) -> Result<Self, Error> {
+        let is_fresh = (Span::ZERO..MAX_READING_AGE).contains(&(clock::realtime() - self.clocks.at));
+        if is_fresh || self.is_any_unreachable { Ok(self) } else { read_host_clocks(servers, limit) }
     }
 
     /// The clock error by the server; adds a warning if it gives none.
-    fn ask(&mut self, NtpServer { host, port }: &NtpServer, limit: &Limit) -> Result<Option<ClockError>, Error> {
-        match ask(&resolve(host, *port, Family::Any, limit)?) {
+    fn query_server(
+        &mut self,
+        NtpServer { host, port }: &NtpServer,
+        limit: &StopCondition,
+    ) -> Result<Option<ClockError>, Error> {
+        match query_addresses(&resolve(host, *port, Family::Any, limit)?) {
             Ok(answer) => Ok(Some(answer)),
             Err(error) => {
-                self.is_any_silent = true;
+                self.is_any_unreachable = true;
                 self.clocks.warnings.push(format!("the NTP server {host} could not be used: {error}"));
                 Ok(None)
             }
@@ -87,12 +91,12 @@ impl Known {
 }
 
 /// This host's clock error by all answers of an NTP server together.
-fn ask(addresses: &[SocketAddr]) -> io::Result<ClockError> {
-    let socket = datagram::connect(addresses, &Binding::default())?;
-    let deadline = within(NTP_TIMEOUT);
+fn query_addresses(addresses: &[SocketAddr]) -> io::Result<ClockError> {
+    let socket = datagram::connect(addresses, &SocketBinding::default())?;
+    let deadline = deadline_after(NTP_TIMEOUT);
     let mut known: Option<(ClockError, Time)> = None;
-    for _ in 0..REQUESTS {
-        let answer = match ask_once(&socket, deadline) {
+    for _ in 0..REQUESTS_PER_SERVER {
+        let answer = match query_once(&socket, deadline) {
             Ok(answer) => answer,
             // One answer suffices.
             Err(_) if known.is_some() => break,
@@ -105,17 +109,17 @@ fn ask(addresses: &[SocketAddr]) -> io::Result<ClockError> {
     known.map(|(error, _)| error).ok_or_else(|| io::ErrorKind::TimedOut.into())
 }
 
-fn ask_once(socket: &UdpSocket, deadline: Time) -> io::Result<ClockError> {
+fn query_once(socket: &UdpSocket, deadline: Time) -> io::Result<ClockError> {
     let mut stamp = [0; 8];
     getrandom::fill(&mut stamp).map_err(io::Error::other)?;
     let asked = clock::realtime();
-    socket.send(&ntp::question(stamp))?;
+    socket.send(&ntp::encode_request(stamp))?;
     let mut buffer = [0; 512];
-    while clock::monotonic() < deadline && readiness::readable(socket, deadline)? {
+    while clock::monotonic() < deadline && readiness::wait_readable(socket, deadline)? {
         let answer = datagram::receive(socket, &mut buffer)?;
         let heard = answer.stamp.unwrap_or_else(clock::realtime);
         match ntp::clock_error(&buffer[..answer.len], stamp, asked, heard) {
-            Err(ntp::NtpError::Foreign) => {}
+            Err(ntp::NtpError::UnrelatedPacket) => {}
             known => return known.map_err(io::Error::other),
         }
     }

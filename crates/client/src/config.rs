@@ -2,7 +2,7 @@ use crate::cancel::CancelToken;
 use crate::clocks::NtpServer;
 use crate::family::Family;
 use kumade_measurement::MeasurementPlan;
-use kumade_net::Binding;
+use kumade_net::SocketBinding;
 use kumade_units::Span;
 use kumade_wire::PresharedKey;
 
@@ -18,7 +18,7 @@ pub struct MeasureConfig {
     /// What to measure, and how. Its seed is replaced by a random one for each measurement.
     pub plan: MeasurementPlan,
     /// Source address, interface and firewall mark.
-    pub binding: Binding,
+    pub binding: SocketBinding,
     /// The pre-shared key of the server.
     pub key: Option<PresharedKey>,
     /// NTP servers that bound the error of this host's clock; of three and more, fewer than half may be wrong.
@@ -33,7 +33,7 @@ pub struct MeasureConfig {
 
 impl MeasureConfig {
     /// The default of [`wait`](Self::wait).
-    pub const WAIT: Span = Span::from_secs(120);
+    pub const DEFAULT_WAIT: Span = Span::from_secs(120);
 
     /// Delay, capacity and available bandwidth in both directions, with the default method, over UDP or else TCP.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
@@ -42,10 +42,10 @@ impl MeasureConfig {
             port,
             family: Family::Any,
             plan: MeasurementPlan::default(),
-            binding: Binding::default(),
+            binding: SocketBinding::default(),
             key: None,
             ntp: Vec::new(),
-            wait: MeasureConfig::WAIT,
+            wait: MeasureConfig::DEFAULT_WAIT,
             deadline: None,
             cancel: CancelToken::default(),
         }

@@ -13,7 +13,7 @@ use thiserror::Error;
 pub enum Error {
     /// The host name can't be resolved.
     #[error("cannot resolve {host}: {cause}")]
-    Resolve {
+    ResolutionFailed {
         /// As given.
         host: String,
         /// The resolver's answer.
@@ -27,7 +27,7 @@ pub enum Error {
     },
     /// The host has addresses, but none of the requested IP version.
     #[error("{host} has no {family} address")]
-    Family {
+    NoAddressOfFamily {
         /// As given.
         host: String,
         /// IPv4 or IPv6.
@@ -79,7 +79,7 @@ pub enum Error {
     },
     /// The control connection broke during the measurement.
     #[error("lost the connection to {address} while {doing}: {cause}")]
-    Lost {
+    ConnectionLost {
         /// The far end.
         address: SocketAddr,
         /// The operation.
@@ -105,7 +105,7 @@ pub enum Error {
     },
     /// The server sent an unexpected message.
     #[error("{address} violated the protocol while {doing}")]
-    Protocol {
+    ProtocolViolation {
         /// The far end.
         address: SocketAddr,
         /// The operation.
@@ -183,18 +183,18 @@ impl Error {
     /// Its name for programs, such as `connect`.
     pub fn kind(&self) -> &'static str {
         match self {
-            Error::Resolve { .. } => "resolve",
+            Error::ResolutionFailed { .. } => "resolve",
             Error::NoInterface { .. } => "no-interface",
-            Error::Family { .. } => "family",
+            Error::NoAddressOfFamily { .. } => "family",
             Error::Bind { .. } => "bind",
             Error::Connect { .. } => "connect",
             Error::NoReflector { .. } => "no-reflector",
             Error::Handshake { .. } => "handshake",
             Error::NoAnswer { .. } => "no-answer",
-            Error::Lost { .. } => "lost",
+            Error::ConnectionLost { .. } => "lost",
             Error::WaitExceeded { .. } => "wait-exceeded",
             Error::Refused { .. } => "refused",
-            Error::Protocol { .. } => "protocol",
+            Error::ProtocolViolation { .. } => "protocol",
             Error::TransportUnavailable { .. } => "transport-unavailable",
             Error::TooFewConnections { .. } => "too-few-connections",
             Error::ConnectionsKeepBreaking { .. } => "connections-keep-breaking",
@@ -208,17 +208,17 @@ impl Error {
     /// What to try; none if there is no general advice.
     pub fn hint(&self) -> Option<Hint> {
         match self {
-            Error::Resolve { .. } => Some(Hint::CheckName),
+            Error::ResolutionFailed { .. } => Some(Hint::CheckName),
             Error::NoInterface { .. } => Some(Hint::NameInterface),
-            Error::Family { .. } => Some(Hint::AllowOtherFamily),
+            Error::NoAddressOfFamily { .. } => Some(Hint::AllowOtherFamily),
             Error::Bind { .. } => Some(Hint::CheckBinding),
             Error::Connect { cause, .. } => connect_hint(cause),
             Error::NoReflector { cause, .. } => Some(reflector_hint(cause)),
             Error::Handshake { cause, .. } => handshake_hint(cause),
             Error::NoAnswer { .. } => Some(Hint::CheckService),
-            Error::Lost { .. } => Some(Hint::CheckServerAndPath),
+            Error::ConnectionLost { .. } => Some(Hint::CheckServerAndPath),
             Error::WaitExceeded { .. } => Some(Hint::WaitLonger),
-            Error::Protocol { .. } | Error::CannotLoad { .. } => Some(Hint::UseSameRelease),
+            Error::ProtocolViolation { .. } | Error::CannotLoad { .. } => Some(Hint::UseSameRelease),
             Error::TransportUnavailable { transport: Transport::Udp, .. } => Some(Hint::UseTcp),
             Error::TooFewConnections { .. } => Some(Hint::ConnectionsLimited),
             Error::ConnectionsKeepBreaking { .. } => Some(Hint::UseFewerConnections),
@@ -231,9 +231,9 @@ impl Error {
     }
 
     /// The version to begin again with, where the server is older than `version`.
-    pub(crate) fn older_server(&self, version: Version) -> Option<Version> {
+    pub(crate) fn older_server_version(&self, version: Version) -> Option<Version> {
         match self {
-            Error::Handshake { cause, .. } => cause.older_server(version),
+            Error::Handshake { cause, .. } => cause.older_server_version(version),
             _ => None,
         }
     }
@@ -249,8 +249,8 @@ impl Error {
     }
 
     /// From a control connection that failed after the handshake.
-    pub(crate) fn lost(address: SocketAddr, doing: &'static str) -> impl FnOnce(ControlError) -> Error {
-        move |error| Error::Lost { address, doing, cause: error.to_string() }
+    pub(crate) fn connection_lost(address: SocketAddr, doing: &'static str) -> impl FnOnce(ControlError) -> Error {
+        move |error| Error::ConnectionLost { address, doing, cause: error.to_string() }
     }
 }
 
@@ -277,10 +277,12 @@ fn reflector_hint(cause: &io::Error) -> Hint {
 fn handshake_hint(cause: &SessionError) -> Option<Hint> {
     match cause {
         SessionError::KeyRequired | SessionError::WrongKey => Some(Hint::GiveKey),
-        SessionError::NoKey => Some(Hint::OmitKey),
+        SessionError::NoServerKey => Some(Hint::OmitKey),
         SessionError::Preamble(PreambleError::NotKumade) => Some(Hint::CheckService),
-        SessionError::Preamble(_) | SessionError::Frame(_) | SessionError::Damaged => Some(Hint::UseSameRelease),
-        SessionError::Full => Some(Hint::TryLater),
+        SessionError::Preamble(_) | SessionError::Frame(_) | SessionError::DecryptionFailed => {
+            Some(Hint::UseSameRelease)
+        }
+        SessionError::ServerFull => Some(Hint::TryLater),
         SessionError::NotOpen => None,
     }
 }

@@ -1,46 +1,46 @@
 //! One train: sent at one end, received at the other; both records are merged here.
 
 use crate::error::Error;
-use crate::peer::Peer;
+use crate::server_connection::ServerConnection;
 use kumade_measurement::{DeliveredTrain, SendRequest};
-use kumade_net::{clock, pace};
+use kumade_net::{clock, pacing};
 use kumade_probe_train::{PacketRecord, Train, TrainRecord};
-use kumade_transport::{Probes, ReceivedTrain, SEND_SLACK, STAMP_WAIT, SentTrain, StampSource, within};
+use kumade_transport::{Probes, ReceivedTrain, SEND_SLACK, STAMP_WAIT, SentTrain, StampSource, deadline_after};
 use kumade_units::{Direction, Rate, Span, Time};
 use kumade_wire::{Arrival, ClientMessage, Departure, ServerMessage};
 use std::iter;
 
 /// From the announcement of a train to its first packet at least, so that they don't share a queue …
-const AFTER_ANNOUNCEMENT: Span = Span::from_millis(1);
+const MIN_ANNOUNCEMENT_DELAY: Span = Span::from_millis(1);
 /// … and as long as it takes to pass so many times, for a token bucket to hold again what it took, …
-const ANNOUNCEMENT_PASSES: f64 = 2.0;
+const ANNOUNCEMENT_TIME_FACTOR: f64 = 2.0;
 /// … but no longer than this.
-const MAX_AFTER_ANNOUNCEMENT: Span = Span::from_millis(500);
+const MAX_ANNOUNCEMENT_DELAY: Span = Span::from_millis(500);
 /// What IP, TCP and the encryption add to an announcement, in bytes.
-const ANNOUNCEMENT_OVERHEAD: usize = 100;
+const ANNOUNCEMENT_OVERHEAD_BYTES: usize = 100;
 /// Timeout of the server's answer, beyond the train's own time.
 const ANSWER_TIMEOUT: Span = Span::from_secs(2);
-const DOING: &str = "measuring";
+const OPERATION: &str = "measuring";
 
 /// Carries train `number`.
-pub(crate) fn exchange(
-    peer: &mut Peer,
+pub(crate) fn exchange_train(
+    peer: &mut ServerConnection,
     probes: &mut Probes,
     number: u32,
     request: &SendRequest,
 ) -> Result<DeliveredTrain, Error> {
     let SendRequest { direction, train, timeout, .. } = request;
     let (sent, received, ended) = match direction {
-        Direction::Up => send_up(peer, probes, number, train, *timeout)?,
-        Direction::Down => fetch_down(peer, probes, number, train, *timeout)?,
+        Direction::Up => send_upstream(peer, probes, number, train, *timeout)?,
+        Direction::Down => receive_downstream(peer, probes, number, train, *timeout)?,
     };
     let broken = sent.is_none() || received.is_none();
     let kernel = StampSource::Kernel;
-    let sent = sent.unwrap_or(SentTrain { departures: Vec::new(), submitted: Vec::new(), source: kernel });
-    let received = received.unwrap_or(ReceivedTrain { arrivals: Vec::new(), source: kernel });
-    let record = merge(train, &sent, &received.arrivals);
+    let sent = sent.unwrap_or(SentTrain { departures: Vec::new(), submitted: Vec::new(), stamp_source: kernel });
+    let received = received.unwrap_or(ReceivedTrain { arrivals: Vec::new(), stamp_source: kernel });
+    let record = merge_train_record(train, &sent, &received.arrivals);
     if *direction == Direction::Up {
-        peer.fastest_up = peer.fastest_up.max(arrival_rate(&record));
+        peer.max_upstream_rate = peer.max_upstream_rate.max(arrival_rate(&record));
     }
     Ok(DeliveredTrain {
         record,
@@ -53,8 +53,8 @@ pub(crate) fn exchange(
             .filter(|arrival| arrival.received.is_none())
             .map(|arrival| arrival.index)
             .collect(),
-        kernel_stamps: sent.source != StampSource::User && received.source != StampSource::User,
-        held_back: sent.source == StampSource::Queue,
+        kernel_stamps: sent.stamp_source != StampSource::User && received.stamp_source != StampSource::User,
+        held_back: sent.stamp_source == StampSource::Queue,
         broken,
         connections: probes.connections(),
     })
@@ -62,37 +62,43 @@ pub(crate) fn exchange(
 
 /// The record of each end, with the source of its time stamps as far as the protocol tells it, and when the train ended; none if
 /// its sockets failed.
-type Parts = (Option<SentTrain>, Option<ReceivedTrain>, Time);
+type TrainHalves = (Option<SentTrain>, Option<ReceivedTrain>, Time);
 
-fn send_up(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, timeout: Span) -> Result<Parts, Error> {
+fn send_upstream(
+    peer: &mut ServerConnection,
+    probes: &mut Probes,
+    number: u32,
+    train: &Train,
+    timeout: Span,
+) -> Result<TrainHalves, Error> {
     let announcement = ClientMessage::Receive { number, train: train.clone(), timeout };
-    peer.tell(&announcement, DOING)?;
-    pace::sleep_until(clock::monotonic() + until_passed(&announcement, peer.fastest_up));
+    peer.send(&announcement, OPERATION)?;
+    pacing::sleep_until(clock::monotonic() + announcement_delay(&announcement, peer.max_upstream_rate));
     let began = clock::monotonic();
     let sent = probes.send(number, train);
     let ended = began + train.duration();
     let deadline = ended.max(clock::monotonic()) + timeout + ANSWER_TIMEOUT;
-    let received = match peer.hear(deadline, DOING)? {
+    let received = match peer.receive(deadline, OPERATION)? {
         ServerMessage::Received { number: n, arrivals, kernel_stamps } if n == number => {
-            Some(ReceivedTrain { arrivals, source: source(kernel_stamps) })
+            Some(ReceivedTrain { arrivals, stamp_source: stamp_source(kernel_stamps) })
         }
         ServerMessage::Failed { number: n, reason } if n == number => {
             tracing::debug!("the server could not receive train {number}: {reason}");
             None
         }
-        _ => return Err(peer.unexpected(DOING)),
+        _ => return Err(peer.protocol_violation(OPERATION)),
     };
-    Ok((survived(peer, number, sent)?, received, ended))
+    Ok((tolerate_path_failure(peer, number, sent)?, received, ended))
 }
 
 /// How long after an announcement the train may begin, where trains have arrived at this rate at most.
-fn until_passed(announcement: &ClientMessage, fastest: Option<Rate>) -> Span {
+fn announcement_delay(announcement: &ClientMessage, fastest: Option<Rate>) -> Span {
     let mut frame = Vec::new();
     // One that is too long has been refused before.
     let _ = kumade_wire::encode(announcement, &mut frame);
-    let bytes = (frame.len() + ANNOUNCEMENT_OVERHEAD) as f64 * ANNOUNCEMENT_PASSES;
+    let bytes = (frame.len() + ANNOUNCEMENT_OVERHEAD_BYTES) as f64 * ANNOUNCEMENT_TIME_FACTOR;
     let passing = fastest.map_or(Span::ZERO, |rate| rate.time_for(bytes as u64));
-    passing.clamp(AFTER_ANNOUNCEMENT, MAX_AFTER_ANNOUNCEMENT)
+    passing.clamp(MIN_ANNOUNCEMENT_DELAY, MAX_ANNOUNCEMENT_DELAY)
 }
 
 /// The rate at which a train arrived; none of fewer than two packets, or of packets that came at once.
@@ -104,39 +110,49 @@ fn arrival_rate(record: &TrainRecord) -> Option<Rate> {
     (last > first).then(|| Rate::from_bytes_over(bytes - u64::from(of_first), last - first))
 }
 
-fn fetch_down(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, timeout: Span) -> Result<Parts, Error> {
-    peer.tell(&ClientMessage::Send { number, train: train.clone() }, DOING)?;
+fn receive_downstream(
+    peer: &mut ServerConnection,
+    probes: &mut Probes,
+    number: u32,
+    train: &Train,
+    timeout: Span,
+) -> Result<TrainHalves, Error> {
+    peer.send(&ClientMessage::Send { number, train: train.clone() }, OPERATION)?;
     let received = probes.receive(number, train, timeout + peer.round_trip);
     let ended = clock::monotonic();
-    let mut heard = peer.hear(within(SEND_SLACK + STAMP_WAIT + ANSWER_TIMEOUT), DOING)?;
-    let held_back = heard == ServerMessage::HeldBack { number };
+    let mut heard = peer.receive(deadline_after(SEND_SLACK + STAMP_WAIT + ANSWER_TIMEOUT), OPERATION)?;
+    let held_back = heard == ServerMessage::QueuedLocally { number };
     if held_back {
-        heard = peer.hear(within(ANSWER_TIMEOUT), DOING)?;
+        heard = peer.receive(deadline_after(ANSWER_TIMEOUT), OPERATION)?;
     }
     let mut submissions = Vec::new();
     if let ServerMessage::Submitted { number: n, earlier } = &heard
         && *n == number
     {
         submissions.clone_from(earlier);
-        heard = peer.hear(within(ANSWER_TIMEOUT), DOING)?;
+        heard = peer.receive(deadline_after(ANSWER_TIMEOUT), OPERATION)?;
     }
     let sent = match heard {
         ServerMessage::Sent { number: n, departures, kernel_stamps } if n == number => {
-            let source = if held_back { StampSource::Queue } else { source(kernel_stamps) };
-            let submitted = submitted(&departures, &submissions);
-            Some(SentTrain { departures, submitted, source })
+            let source = if held_back { StampSource::Queue } else { stamp_source(kernel_stamps) };
+            let submitted = submission_times(&departures, &submissions);
+            Some(SentTrain { departures, submitted, stamp_source: source })
         }
         ServerMessage::Failed { number: n, reason } if n == number => {
             tracing::debug!("the server could not send train {number}: {reason}");
             None
         }
-        _ => return Err(peer.unexpected(DOING)),
+        _ => return Err(peer.protocol_violation(OPERATION)),
     };
-    Ok((sent, survived(peer, number, received)?, ended))
+    Ok((sent, tolerate_path_failure(peer, number, received)?, ended))
 }
 
 /// Broken sockets can be replaced, which gives none; a plan that the transport can't carry is an error.
-fn survived<T>(peer: &Peer, number: u32, result: Result<T, kumade_transport::Error>) -> Result<Option<T>, Error> {
+fn tolerate_path_failure<T>(
+    peer: &ServerConnection,
+    number: u32,
+    result: Result<T, kumade_transport::Error>,
+) -> Result<Option<T>, Error> {
     use kumade_transport::Error::{Plan, TooManyPerConnection};
     match result {
         Ok(part) => Ok(Some(part)),
@@ -149,19 +165,19 @@ fn survived<T>(peer: &Peer, number: u32, result: Result<T, kumade_transport::Err
 }
 
 /// The peer's, unless its own interface held packets back.
-fn source(kernel_stamps: bool) -> StampSource {
+fn stamp_source(kernel_stamps: bool) -> StampSource {
     if kernel_stamps { StampSource::Kernel } else { StampSource::User }
 }
 
 /// When each was given to the peer's kernel, from by how much earlier that was than it was sent.
-fn submitted(departures: &[Departure], earlier: &[Span]) -> Vec<Option<Time>> {
+fn submission_times(departures: &[Departure], earlier: &[Span]) -> Vec<Option<Time>> {
     let earlier = earlier.iter().copied().map(Some).chain(iter::repeat(None));
     let at = |(departure, earlier): (&Departure, Option<Span>)| Some(departure.sent? - earlier?.max(Span::ZERO));
     departures.iter().zip(earlier).map(at).collect()
 }
 
 /// Merges both ends' records in the order of the plan. Records of packets that were not planned are ignored.
-fn merge(train: &Train, sent: &SentTrain, arrivals: &[Arrival]) -> TrainRecord {
+fn merge_train_record(train: &Train, sent: &SentTrain, arrivals: &[Arrival]) -> TrainRecord {
     let planned = train.packets().map(|p| PacketRecord { size: p.size, sent: None, submitted: None, received: None });
     let mut packets: Vec<_> = planned.collect();
     for (departure, submitted) in sent.departures.iter().zip(&sent.submitted) {
@@ -189,16 +205,16 @@ mod tests {
         let at = |nanos| Some(Time::from_nanos(nanos));
         let departures =
             [Departure { index: 0, size: 52, sent: at(5) }, Departure { index: 2, size: 240, sent: at(7) }];
-        let submitted = submitted(&departures, &[Span::from_nanos(3)]);
+        let submitted = submission_times(&departures, &[Span::from_nanos(3)]);
         assert_eq!(submitted, [at(2), None]);
-        let sent = SentTrain { departures: departures.to_vec(), submitted, source: StampSource::Kernel };
+        let sent = SentTrain { departures: departures.to_vec(), submitted, stamp_source: StampSource::Kernel };
         let arrivals = [Arrival { index: 2, received: at(9) }, Arrival { index: 77, received: at(1) }];
         let expected = [
             PacketRecord { size: 52, sent: at(5), submitted: at(2), received: None },
             PacketRecord { size: 140, sent: None, submitted: None, received: None },
             PacketRecord { size: 240, sent: at(7), submitted: None, received: at(9) },
         ];
-        assert_eq!(merge(&train, &sent, &arrivals).packets, expected);
+        assert_eq!(merge_train_record(&train, &sent, &arrivals).packets, expected);
     }
 
     #[test]
@@ -216,10 +232,10 @@ mod tests {
             train: Train { segments: vec![segment; count] },
             timeout: Span::from_secs(1),
         };
-        let [few, many] = [1, 60].map(|count| until_passed(&of_segments(count), rate));
+        let [few, many] = [1, 60].map(|count| announcement_delay(&of_segments(count), rate));
         assert!(few > Span::from_micros(1600) && many > few * 3 && many < Span::from_millis(20), "{few}, {many}");
-        assert_eq!(until_passed(&of_segments(60), None), AFTER_ANNOUNCEMENT);
-        assert_eq!(until_passed(&of_segments(60), Some(Rate::from_mbit(100))), AFTER_ANNOUNCEMENT);
-        assert_eq!(until_passed(&of_segments(60), Some(Rate::from_bits_per_second(1))), MAX_AFTER_ANNOUNCEMENT);
+        assert_eq!(announcement_delay(&of_segments(60), None), MIN_ANNOUNCEMENT_DELAY);
+        assert_eq!(announcement_delay(&of_segments(60), Some(Rate::from_mbit(100))), MIN_ANNOUNCEMENT_DELAY);
+        assert_eq!(announcement_delay(&of_segments(60), Some(Rate::from_bits_per_second(1))), MAX_ANNOUNCEMENT_DELAY);
     }
 }

@@ -48,9 +48,9 @@ mod family;
 mod hint;
 mod load;
 mod open;
-mod peer;
 mod queue_watch;
 mod resolve;
+mod server_connection;
 mod stamp;
 
 pub use cancel::CancelToken;
@@ -64,7 +64,7 @@ pub use kumade_measurement::report;
 pub use kumade_measurement::{
     Directions, Event, Measurement, MeasurementPlan, MethodSettings, Report, RequestedBudget, TransportChoice,
 };
-pub use kumade_net::Binding;
+pub use kumade_net::SocketBinding;
 pub use kumade_probe_train::Transport;
 pub use kumade_units::Direction;
 pub use kumade_wire::{DEFAULT_PORT, PresharedKey};

@@ -1,19 +1,20 @@
 //! Opening a transport: UDP, or TCP connections.
 
 use crate::error::Error;
-use crate::peer::Peer;
+use crate::server_connection::ServerConnection;
 use kumade_measurement::{OpenRequest, TcpSegment, detect_proxy};
-use kumade_net::{Binding, clock};
+use kumade_net::{SocketBinding, clock};
 use kumade_probe_train::Transport;
-use kumade_transport::{Opened, Probes, TcpProbes, UdpProbes, open_connections};
+use kumade_transport::{OpenedConnections, Probes, TcpProbes, UdpProbes, open_connections};
 use kumade_units::{Span, Time};
-use kumade_wire::{Bearer, ClientMessage, End, Preamble, ServerMessage, UdpAnswer, UdpRequest};
+use kumade_wire::{ClientMessage, Preamble, ServerMessage, SessionEndpoint, SessionItem, UdpAnswer, UdpRequest};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::UdpSocket;
 
 /// Times at which requests for UDP are sent, from the first.
-const REQUESTS: [Span; 4] = [Span::ZERO, Span::from_millis(60), Span::from_millis(150), Span::from_millis(300)];
+const UDP_REQUEST_OFFSETS: [Span; 4] =
+    [Span::ZERO, Span::from_millis(60), Span::from_millis(150), Span::from_millis(300)];
 /// UDP is taken to be dropped without an answer for this long, or for three round trips if that is longer.
 const UDP_TIMEOUT: Span = Span::from_millis(600);
 /// Connections that have not been established by then are most likely dropped by a firewall.
@@ -24,14 +25,14 @@ pub(crate) const PREAMBLE_TIMEOUT: Span = Span::from_secs(1);
 pub(crate) const ANSWER_TIMEOUT: Span = Span::from_secs(3);
 
 /// Opens UDP, in one or two round trips. The inner error is the reason why it does not pass.
-pub(crate) fn udp(peer: &mut Peer, binding: &Binding) -> Result<Result<Probes, String>, Error> {
+pub(crate) fn open_udp(peer: &mut ServerConnection, binding: &SocketBinding) -> Result<Result<Probes, String>, Error> {
     let address = peer.address;
-    let socket = match ask_for_udp(peer, binding) {
+    let socket = match request_udp(peer, binding) {
         Ok((socket, nonce)) => {
             let doing = "opening UDP";
-            match peer.ask(&ClientMessage::ProveUdp(nonce), ANSWER_TIMEOUT, doing)? {
+            match peer.request(&ClientMessage::ProveUdp(nonce), ANSWER_TIMEOUT, doing)? {
                 ServerMessage::UdpOpen => socket,
-                _ => return Err(peer.unexpected(doing)),
+                _ => return Err(peer.protocol_violation(doing)),
             }
         }
         Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(Err("no answer".to_owned())),
@@ -40,21 +41,22 @@ pub(crate) fn udp(peer: &mut Peer, binding: &Binding) -> Result<Result<Probes, S
             return Ok(Err("rejected".to_owned()));
         }
     };
-    let probes =
-        UdpProbes::new(socket, peer.credential, End::Client).map_err(|cause| Error::Transport { address, cause })?;
-    Ok(Ok(depending(peer, Probes::Udp(probes))?))
+    let probes = UdpProbes::new(socket, peer.credential, SessionEndpoint::Client)
+        .map_err(|cause| Error::Transport { address, cause })?;
+    Ok(Ok(with_control_watch(peer, Probes::Udp(probes))?))
 }
 
 /// Asks until the server answers with a nonce.
-fn ask_for_udp(peer: &Peer, binding: &Binding) -> io::Result<(UdpSocket, [u8; 16])> {
+fn request_udp(peer: &ServerConnection, binding: &SocketBinding) -> io::Result<(UdpSocket, [u8; 16])> {
     let socket = binding.connect_udp(peer.address)?;
-    let request = UdpRequest { shown: peer.credential.shown_by(Bearer::UdpRequest) }.encode(peer.version());
+    let request =
+        UdpRequest { authenticator: peer.credential.authenticator_for(SessionItem::UdpRequest) }.encode(peer.version());
     let began = clock::monotonic();
     let end = began + UDP_TIMEOUT.max(peer.round_trip * 3);
-    for (tried, after) in REQUESTS.iter().enumerate() {
+    for (tried, after) in UDP_REQUEST_OFFSETS.iter().enumerate() {
         socket.send(&request)?;
-        let next = REQUESTS.get(tried + 1).map_or(end, |&next| began + next.max(*after));
-        if let Some(nonce) = hear_nonce(&socket, next)? {
+        let next = UDP_REQUEST_OFFSETS.get(tried + 1).map_or(end, |&next| began + next.max(*after));
+        if let Some(nonce) = receive_nonce(&socket, next)? {
             return Ok((socket, nonce));
         }
     }
@@ -62,7 +64,7 @@ fn ask_for_udp(peer: &Peer, binding: &Binding) -> io::Result<(UdpSocket, [u8; 16
 }
 
 /// Waits for the nonce until `deadline`; ignores everything else.
-fn hear_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<[u8; 16]>> {
+fn receive_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<[u8; 16]>> {
     let mut payload = [0; UdpAnswer::SIZE + 1];
     loop {
         let left = deadline - clock::monotonic();
@@ -86,25 +88,34 @@ fn hear_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<[u8; 16]>
 
 /// Opens probe connections in parallel; returns those that are open at both ends, and warnings: if some are missing,
 /// or a proxy ends them.
-pub(crate) fn tcp(peer: &mut Peer, binding: &Binding, request: &OpenRequest) -> Result<(Probes, Vec<String>), Error> {
+pub(crate) fn open_tcp(
+    peer: &mut ServerConnection,
+    binding: &SocketBinding,
+    request: &OpenRequest,
+) -> Result<(Probes, Vec<String>), Error> {
     let &OpenRequest { transport: kind, connections: count, needed, first, spacing, .. } = request;
     let address = peer.address;
-    let opened = connections(peer, binding, (count, first), spacing)?;
-    let missing = missing(&opened);
+    let opened = open_probe_connections(peer, binding, (count, first), spacing)?;
+    let missing = describe_missing(&opened);
     let mut streams: BTreeMap<u16, _> =
         opened.streams.into_iter().map(|(number, stream)| (first.wrapping_add(number), stream)).collect();
     let doing = "opening probe connections";
     let wait = peer.round_trip + PREAMBLE_TIMEOUT;
     let expected = streams.len() as u32;
-    let header =
-        streams.values().filter_map(|stream| kumade_net::tcp::sizes(stream).ok()).map(|sizes| sizes.header).max();
+    let header = streams
+        .values()
+        .filter_map(|stream| kumade_net::tcp::segment_sizes(stream).ok())
+        .map(|sizes| sizes.header_bytes)
+        .max();
     let header = header.unwrap_or(0);
     let question = ClientMessage::AwaitConnections { transport: kind, first, expected, wait, header };
-    let ServerMessage::Connections { numbers, far } = peer.ask(&question, wait + ANSWER_TIMEOUT, doing)? else {
-        return Err(peer.unexpected(doing));
+    let ServerMessage::Connections { numbers, server_endpoint: far } =
+        peer.request(&question, wait + ANSWER_TIMEOUT, doing)?
+    else {
+        return Err(peer.protocol_violation(doing));
     };
     let streams: Option<Vec<_>> = numbers.iter().map(|number| streams.remove(number)).collect();
-    let streams = streams.ok_or_else(|| peer.unexpected(doing))?;
+    let streams = streams.ok_or_else(|| peer.protocol_violation(doing))?;
     if streams.len() < usize::from(needed) {
         let why = missing.unwrap_or_else(|| "the server allows no more, or they were closed".to_owned());
         return Err(Error::TooFewConnections { address, opened: streams.len(), requested: count, needed, why });
@@ -125,31 +136,31 @@ pub(crate) fn tcp(peer: &mut Peer, binding: &Binding, request: &OpenRequest) -> 
         }
         cause => Error::Transport { address, cause },
     })?;
-    let near = probes.leg();
-    probes.count_header(header);
+    let near = probes.endpoint_info();
+    probes.set_header_bytes(header);
     far.into_iter().for_each(|far| probes.limit_payload(far.payload));
-    let proxy = near.zip(far).and_then(|(near, far)| detect_proxy(leg(near), leg(far), peer.round_trip));
+    let proxy = near.zip(far).and_then(|(near, far)| detect_proxy(proxy_view(near), proxy_view(far), peer.round_trip));
     let warnings = [warning, proxy].into_iter().flatten().collect();
-    Ok((depending(peer, Probes::Tcp(probes))?, warnings))
+    Ok((with_control_watch(peer, Probes::Tcp(probes))?, warnings))
 }
 
 /// What a warning of proxies asks of it.
-fn leg(known: kumade_wire::Leg) -> TcpSegment {
+fn proxy_view(known: kumade_wire::TcpEndpointInfo) -> TcpSegment {
     TcpSegment { header_bytes: known.header, round_trip: known.round_trip }
 }
 
 /// Opens connections that say which session they belong to, numbered from `first` on.
-pub(crate) fn connections(
-    peer: &Peer,
-    binding: &Binding,
+pub(crate) fn open_probe_connections(
+    peer: &ServerConnection,
+    binding: &SocketBinding,
     (count, first): (u16, u16),
     spacing: Span,
-) -> Result<Opened, Error> {
+) -> Result<OpenedConnections, Error> {
     let (address, credential, version) = (peer.address, peer.credential, peer.version());
     let hello = |number: u16| {
         let index = first.wrapping_add(number);
-        let shown = credential.shown_by(Bearer::Connection { index });
-        Preamble::Probe { shown, index }.encode(version).to_vec()
+        let shown = credential.authenticator_for(SessionItem::Connection { index });
+        Preamble::Probe { authenticator: shown, index }.encode(version).to_vec()
     };
     let deadline = CONNECT_TIMEOUT + spacing * i64::from(count);
     let opened = open_connections(address, binding, count, peer.round_trip, spacing, deadline, hello);
@@ -160,13 +171,13 @@ pub(crate) fn connections(
 }
 
 /// Makes trains end early when the server is gone.
-fn depending(peer: &Peer, mut probes: Probes) -> Result<Probes, Error> {
-    probes.end_with(peer.control_watch()?);
+fn with_control_watch(peer: &ServerConnection, mut probes: Probes) -> Result<Probes, Error> {
+    probes.abort_on_close_of(peer.control_watch()?);
     Ok(probes)
 }
 
 /// Why connections did not open; none if all did.
-fn missing(opened: &Opened) -> Option<String> {
+fn describe_missing(opened: &OpenedConnections) -> Option<String> {
     let mut parts = Vec::new();
     if opened.timed_out > 0 {
         parts.push(format!("{} timed out after {CONNECT_TIMEOUT}", opened.timed_out));

@@ -1,10 +1,10 @@
 //! Name resolution.
 
-use crate::cancel::Limit;
+use crate::cancel::StopCondition;
 use crate::error::Error;
 use crate::family::Family;
 use kumade_net::clock;
-use kumade_transport::within;
+use kumade_transport::deadline_after;
 use kumade_units::Span;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -15,7 +15,7 @@ use std::thread;
 const RESOLVE_TIMEOUT: Span = Span::from_secs(6);
 
 /// The addresses of a host that belong to `family`, in the system's order of preference; at least one.
-pub(crate) fn resolve(host: &str, port: u16, family: Family, limit: &Limit) -> Result<Vec<SocketAddr>, Error> {
+pub(crate) fn resolve(host: &str, port: u16, family: Family, limit: &StopCondition) -> Result<Vec<SocketAddr>, Error> {
     let (family, name): (fn(&SocketAddr) -> bool, _) = match family {
         Family::Any => (|_| true, "usable"),
         Family::V4 => (SocketAddr::is_ipv4, "IPv4"),
@@ -23,31 +23,31 @@ pub(crate) fn resolve(host: &str, port: u16, family: Family, limit: &Limit) -> R
     };
     let addresses = match host.parse::<IpAddr>() {
         Ok(address) => vec![SocketAddr::new(address, port)],
-        Err(_) => look_up(host, port, limit)?,
+        Err(_) => resolve_name(host, port, limit)?,
     };
     let usable: Vec<_> = addresses.into_iter().filter(family).collect();
-    if usable.iter().any(lacks_interface) {
+    if usable.iter().any(is_unscoped_link_local) {
         return Err(Error::NoInterface { host: host.to_owned() });
     }
-    if usable.is_empty() { Err(Error::Family { host: host.to_owned(), family: name }) } else { Ok(usable) }
+    if usable.is_empty() { Err(Error::NoAddressOfFamily { host: host.to_owned(), family: name }) } else { Ok(usable) }
 }
 
-fn lacks_interface(address: &SocketAddr) -> bool {
+fn is_unscoped_link_local(address: &SocketAddr) -> bool {
     matches!(address, SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0)
 }
 
 /// Asks the system resolver, which has no deadline, in a thread that may outlive this call.
-fn look_up(host: &str, port: u16, limit: &Limit) -> Result<Vec<SocketAddr>, Error> {
+fn resolve_name(host: &str, port: u16, limit: &StopCondition) -> Result<Vec<SocketAddr>, Error> {
     let (done, answer) = mpsc::channel();
     let target = (host.to_owned(), port);
-    let failed = |cause: String| Error::Resolve { host: host.to_owned(), cause };
+    let failed = |cause: String| Error::ResolutionFailed { host: host.to_owned(), cause };
     let ask = move || done.send(target.to_socket_addrs().map(Iterator::collect::<Vec<_>>));
     let thread = thread::Builder::new().name("resolver".into()).spawn(ask);
     thread.map_err(|error| failed(format!("cannot start a thread: {error}")))?;
-    let end = within(RESOLVE_TIMEOUT);
+    let end = deadline_after(RESOLVE_TIMEOUT);
     while clock::monotonic() < end {
         limit.check()?;
-        if let Ok(addresses) = answer.recv_timeout(Limit::CHECK_INTERVAL.to_duration()) {
+        if let Ok(addresses) = answer.recv_timeout(StopCondition::CHECK_INTERVAL.to_duration()) {
             return addresses.map_err(|error: io::Error| failed(error.to_string()));
         }
     }

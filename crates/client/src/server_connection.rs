@@ -1,15 +1,15 @@
 //! The control connection to the server: connecting, requests, round-trip time.
 
-use crate::cancel::{Limit, Watched};
+use crate::cancel::{StopCondition, WatchedConnection};
 use crate::config::MeasureConfig;
 use crate::error::Error;
 use crate::family::Family;
-use crate::queue_watch::{Next, QueueWatch};
+use crate::queue_watch::{QueueAction, QueueWatch};
 use crate::resolve::resolve;
 use kumade_measurement::{Coalescing, Event};
-use kumade_net::{Binding, clock, coalescing, tcp};
+use kumade_net::{SocketBinding, clock, coalescing, tcp};
 use kumade_probe_train::{ClockError, Train};
-use kumade_transport::{Control, ControlError, ControlWatch, within};
+use kumade_transport::{ControlConnection, ControlError, ControlWatch, deadline_after};
 use kumade_units::{Rate, Span, Time};
 use kumade_wire::{ClientMessage, ClientSession, Credential, Limits, ServerMessage, Version};
 use std::io;
@@ -26,16 +26,16 @@ const CLOCK_TIMEOUT: Span = Span::from_secs(3);
 /// Timeout of the answer to a ping.
 const PING_TIMEOUT: Span = Span::from_secs(4);
 /// Round-trip times that are measured on the control connection.
-const PINGS: usize = 3;
+const PING_COUNT: usize = 3;
 /// Margin of a round-trip time on a path whose queues have drained.
-const DRAINED_MARGIN: Span = Span::from_millis(5);
+const DRAINED_QUEUE_MARGIN: Span = Span::from_millis(5);
 /// A path whose queues have not drained by then carries cross traffic.
 const DRAIN_TIMEOUT: Span = Span::from_secs(2);
 /// Maximum number of characters of a server's reason that are shown.
-const MAX_REASON: usize = 200;
+const MAX_REASON_CHARS: usize = 200;
 
 /// An open control connection.
-pub(crate) struct Peer {
+pub(crate) struct ServerConnection {
     pub(crate) address: SocketAddr,
     /// What its probe connections and UDP packets show.
     pub(crate) credential: Credential,
@@ -43,41 +43,41 @@ pub(crate) struct Peer {
     /// Minimum of a few round-trip times.
     pub(crate) round_trip: Span,
     /// The highest rate at which a train has arrived at the server.
-    pub(crate) fastest_up: Option<Rate>,
-    control: Control<ServerMessage, ClientMessage>,
-    limit: Limit,
+    pub(crate) max_upstream_rate: Option<Rate>,
+    control: ControlConnection<ServerMessage, ClientMessage>,
+    limit: StopCondition,
     /// Ends the connection when the measurement is cancelled.
-    _watched: Watched,
+    _watched: WatchedConnection,
 }
 
-impl Peer {
+impl ServerConnection {
     /// Resolves the host, connects, performs the handshake, and measures the round-trip time.
-    pub(crate) fn connect(config: &MeasureConfig, limit: &Limit) -> Result<Self, Error> {
-        let end = limit.until(within(TOTAL_TIMEOUT));
-        let addresses = resolve(&config.host, config.port, family(config), limit)?;
-        let (control, address, watched, welcome) = match begin(config, &addresses, Version::NEWEST, end, limit) {
+    pub(crate) fn connect(config: &MeasureConfig, limit: &StopCondition) -> Result<Self, Error> {
+        let end = limit.cap_at_deadline(deadline_after(TOTAL_TIMEOUT));
+        let addresses = resolve(&config.host, config.port, effective_family(config), limit)?;
+        let (control, address, watched, welcome) = match open_session(config, &addresses, Version::NEWEST, end, limit) {
             Err(error) => {
-                let older = error.older_server(Version::NEWEST).ok_or(error)?;
-                begin(config, &addresses, older, end, limit)?
+                let older = error.older_server_version(Version::NEWEST).ok_or(error)?;
+                open_session(config, &addresses, older, end, limit)?
             }
             opened => opened?,
         };
         let ServerMessage::Welcome { token, limits } = welcome else {
-            return Err(Error::Protocol { address, doing: "connecting" });
+            return Err(Error::ProtocolViolation { address, doing: "connecting" });
         };
         let limit = limit.clone();
         let credential = control.credential(token);
-        let mut peer = Peer {
+        let mut peer = ServerConnection {
             address,
             credential,
             limits,
             round_trip: Span::MAX,
-            fastest_up: None,
+            max_upstream_rate: None,
             control,
             limit,
             _watched: watched,
         };
-        for _ in 0..PINGS {
+        for _ in 0..PING_COUNT {
             peer.round_trip = peer.round_trip.min(peer.ping(end)?);
         }
         Ok(peer)
@@ -91,7 +91,8 @@ impl Peer {
     /// Size in bytes of the largest packet of a train: larger than Ethernet's if the server knows such, and if the interfaces of both
     /// ends take them, as the size of TCP's segments shows.
     pub(crate) fn max_packet(&self) -> u32 {
-        let segment = tcp::sizes(self.control.stream()).map_or(0, |sizes| sizes.header + sizes.payload);
+        let segment =
+            tcp::segment_sizes(self.control.stream()).map_or(0, |sizes| sizes.header_bytes + sizes.max_payload_bytes);
         if self.version() < Version::JUMBO {
             return Train::MAX_ETHERNET_PACKET_BYTES;
         }
@@ -101,36 +102,38 @@ impl Peer {
     /// How the interface that the control connection is on coalesces receive interrupts, which that of the trains is as well.
     pub(crate) fn coalescing(&self) -> Option<Coalescing> {
         let address = self.control.stream().local_addr().ok()?.ip();
-        let interface = coalescing::interface_with(address)?;
-        let found = coalescing::Coalescing::of(&interface).unwrap_or_else(|error| {
+        let interface = coalescing::interface_with_address(address)?;
+        let found = coalescing::InterruptCoalescing::of_interface(&interface).unwrap_or_else(|error| {
             tracing::debug!("{error}");
             None
         })?;
-        Some(Coalescing { interface, delay: found.delay })
+        Some(Coalescing { interface, delay: found.max_delay })
     }
 
     /// Queues for a turn and waits until it begins, for `wait` at most.
-    pub(crate) fn enter(&mut self, wait: Span, on_event: &mut dyn FnMut(&Event)) -> Result<(), Error> {
+    pub(crate) fn wait_for_turn(&mut self, wait: Span, on_event: &mut dyn FnMut(&Event)) -> Result<(), Error> {
         let doing = "waiting for a turn";
-        self.tell(&ClientMessage::Enter, doing)?;
+        self.send(&ClientMessage::EnterQueue, doing)?;
         let mut queue = QueueWatch::new(clock::monotonic(), wait);
         loop {
             let address = self.address;
             let heard = match queue.next(clock::monotonic()) {
-                Next::Ping => self.tell(&ClientMessage::Ping, doing).map(|()| None)?,
-                Next::Pause(until) => self.limit.sleep_until(until).map(|()| None)?,
-                Next::Hear(until) => self.hear_any(until, doing)?,
-                Next::Silent => return Err(Error::lost(address, doing)(ControlError::TimedOut)),
-                Next::Expired => return Err(Error::WaitExceeded { address, wait }),
+                QueueAction::Ping => self.send(&ClientMessage::Ping, doing).map(|()| None)?,
+                QueueAction::Pause(until) => self.limit.sleep_until(until).map(|()| None)?,
+                QueueAction::Receive(until) => self.receive_or_timeout(until, doing)?,
+                QueueAction::ServerSilent => {
+                    return Err(Error::connection_lost(address, doing)(ControlError::TimedOut));
+                }
+                QueueAction::WaitExpired => return Err(Error::WaitExceeded { address, wait }),
             };
             let ahead = match heard {
                 None => continue,
-                Some(ServerMessage::Turn) => return Ok(()),
-                Some(ServerMessage::Place(ahead)) => Some(ahead),
+                Some(ServerMessage::TurnBegins) => return Ok(()),
+                Some(ServerMessage::QueuePosition(ahead)) => Some(ahead),
                 Some(ServerMessage::Pong) => None,
-                Some(_) => return Err(self.unexpected(doing)),
+                Some(_) => return Err(self.protocol_violation(doing)),
             };
-            if let (true, Some(ahead)) = (queue.heard(ahead, clock::monotonic()), ahead) {
+            if let (true, Some(ahead)) = (queue.record_message(ahead, clock::monotonic()), ahead) {
                 on_event(&Event::Waiting { ahead });
             }
         }
@@ -139,17 +142,17 @@ impl Peer {
     /// The maximum error of the server's clock, if it is known.
     pub(crate) fn clock_error(&mut self) -> Result<Option<ClockError>, Error> {
         let doing = "asking for the server's clock";
-        match self.ask(&ClientMessage::AskClock, CLOCK_TIMEOUT, doing)? {
+        match self.request(&ClientMessage::AskClock, CLOCK_TIMEOUT, doing)? {
             ServerMessage::Clock { maximum_error } => Ok(maximum_error.map(ClockError::within_error)),
-            _ => Err(self.unexpected(doing)),
+            _ => Err(self.protocol_violation(doing)),
         }
     }
 
     /// Makes trains end early when the control connection does, or at the deadline.
     pub(crate) fn control_watch(&self) -> Result<ControlWatch, Error> {
         let address = self.address;
-        let control = ControlWatch::of(self.control.stream());
-        control.map(|control| control.until_deadline(self.limit.deadline())).map_err(|cause| {
+        let control = ControlWatch::from_stream(self.control.stream());
+        control.map(|control| control.with_deadline(self.limit.deadline())).map_err(|cause| {
             let cause =
                 kumade_transport::Error::Io { operation: "watch the control connection to", peer: address, cause };
             Error::Transport { address, cause }
@@ -162,31 +165,31 @@ impl Peer {
     }
 
     /// Sends a message and waits for the answer.
-    pub(crate) fn ask(
+    pub(crate) fn request(
         &mut self,
         message: &ClientMessage,
         timeout: Span,
         doing: &'static str,
     ) -> Result<ServerMessage, Error> {
-        self.tell(message, doing)?;
-        self.hear(within(timeout), doing)
+        self.send(message, doing)?;
+        self.receive(deadline_after(timeout), doing)
     }
 
     /// Sends a message.
-    pub(crate) fn tell(&mut self, message: &ClientMessage, doing: &'static str) -> Result<(), Error> {
+    pub(crate) fn send(&mut self, message: &ClientMessage, doing: &'static str) -> Result<(), Error> {
         let Err(error) = self.control.send(message) else { return Ok(()) };
         // A server that refuses sends the reason before it closes the connection.
         if let Ok(ServerMessage::Refused(reason)) = self.control.receive(clock::monotonic()) {
-            return Err(Error::Refused { address: self.address, reason: printable(&reason) });
+            return Err(Error::Refused { address: self.address, reason: to_printable(&reason) });
         }
-        Err(Error::lost(self.address, doing)(error))
+        Err(Error::connection_lost(self.address, doing)(error))
     }
 
     /// The next message. Answers to keepalive pings are skipped.
-    pub(crate) fn hear(&mut self, deadline: Time, doing: &'static str) -> Result<ServerMessage, Error> {
-        let timed_out = Error::lost(self.address, doing);
+    pub(crate) fn receive(&mut self, deadline: Time, doing: &'static str) -> Result<ServerMessage, Error> {
+        let timed_out = Error::connection_lost(self.address, doing);
         loop {
-            match self.hear_any(deadline, doing)? {
+            match self.receive_or_timeout(deadline, doing)? {
                 Some(ServerMessage::Pong) if clock::monotonic() <= deadline => {}
                 None | Some(ServerMessage::Pong) => return Err(timed_out(ControlError::TimedOut)),
                 Some(message) => return Ok(message),
@@ -195,65 +198,69 @@ impl Peer {
     }
 
     /// The next message, whatever it is but a refusal; none at the deadline.
-    pub(crate) fn hear_any(&mut self, deadline: Time, doing: &'static str) -> Result<Option<ServerMessage>, Error> {
-        match self.control.receive(self.limit.until(deadline)) {
+    pub(crate) fn receive_or_timeout(
+        &mut self,
+        deadline: Time,
+        doing: &'static str,
+    ) -> Result<Option<ServerMessage>, Error> {
+        match self.control.receive(self.limit.cap_at_deadline(deadline)) {
             Ok(ServerMessage::Refused(reason)) => {
-                Err(Error::Refused { address: self.address, reason: printable(&reason) })
+                Err(Error::Refused { address: self.address, reason: to_printable(&reason) })
             }
             Ok(message) => Ok(Some(message)),
             Err(ControlError::TimedOut) => self.limit.check().map(|()| None),
-            Err(error) => Err(Error::lost(self.address, doing)(error)),
+            Err(error) => Err(Error::connection_lost(self.address, doing)(error)),
         }
     }
 
     /// Waits until the queues on the path have drained, which on a slow path can take seconds: until the round-trip time is
     /// close to its minimum.
-    pub(crate) fn settle(&mut self) -> Result<(), Error> {
-        let end = within(DRAIN_TIMEOUT);
-        let drained = self.round_trip * 2 + DRAINED_MARGIN;
-        while clock::monotonic() < end && self.ping(within(PING_TIMEOUT))? > drained {}
+    pub(crate) fn wait_for_drain(&mut self) -> Result<(), Error> {
+        let end = deadline_after(DRAIN_TIMEOUT);
+        let drained = self.round_trip * 2 + DRAINED_QUEUE_MARGIN;
+        while clock::monotonic() < end && self.ping(deadline_after(PING_TIMEOUT))? > drained {}
         Ok(())
     }
 
     /// Allows for a long queue on the path, or no longer.
-    pub(crate) fn expect_queue(&self, is_loaded: bool, doing: &'static str) -> Result<(), Error> {
-        self.control.expect_queue(is_loaded).map_err(Error::lost(self.address, doing))
+    pub(crate) fn set_path_loaded(&self, is_loaded: bool, doing: &'static str) -> Result<(), Error> {
+        self.control.set_path_loaded(is_loaded).map_err(Error::connection_lost(self.address, doing))
     }
 
     /// One round trip of the control connection.
     fn ping(&mut self, end: Time) -> Result<Span, Error> {
         let doing = "measuring the round-trip time";
         let asked = clock::monotonic();
-        self.tell(&ClientMessage::Ping, doing)?;
-        match self.hear_any(end.min(asked + PING_TIMEOUT), doing)? {
+        self.send(&ClientMessage::Ping, doing)?;
+        match self.receive_or_timeout(end.min(asked + PING_TIMEOUT), doing)? {
             Some(ServerMessage::Pong) => Ok(clock::monotonic() - asked),
-            Some(_) => Err(self.unexpected(doing)),
-            None => Err(Error::lost(self.address, doing)(ControlError::TimedOut)),
+            Some(_) => Err(self.protocol_violation(doing)),
+            None => Err(Error::connection_lost(self.address, doing)(ControlError::TimedOut)),
         }
     }
 
     /// The error for an unexpected message.
-    pub(crate) fn unexpected(&self, doing: &'static str) -> Error {
-        Error::Protocol { address: self.address, doing }
+    pub(crate) fn protocol_violation(&self, doing: &'static str) -> Error {
+        Error::ProtocolViolation { address: self.address, doing }
     }
 }
 
-type Begun = (Control<ServerMessage, ClientMessage>, SocketAddr, Watched, ServerMessage);
+type OpenedSession = (ControlConnection<ServerMessage, ClientMessage>, SocketAddr, WatchedConnection, ServerMessage);
 
 /// A session of this version, and the server's first message.
-fn begin(
+fn open_session(
     config: &MeasureConfig,
     addresses: &[SocketAddr],
     version: Version,
     end: Time,
-    limit: &Limit,
-) -> Result<Begun, Error> {
-    let stream = connect_any(addresses, &config.binding, end.min(within(CONNECT_TIMEOUT)), limit)?;
+    limit: &StopCondition,
+) -> Result<OpenedSession, Error> {
+    let stream = connect_any(addresses, &config.binding, end.min(deadline_after(CONNECT_TIMEOUT)), limit)?;
     let address = stream.peer_addr().map_err(|cause| Error::Connect { address: ([0, 0, 0, 0], 0).into(), cause })?;
     let watched = limit.watch(&stream).map_err(|cause| Error::Connect { address, cause })?;
     let handshake = || {
-        let mut control = Control::begin(stream, ClientSession::client(config.key.as_ref(), version))?;
-        let welcome = control.receive(end.min(within(WELCOME_TIMEOUT)))?;
+        let mut control = ControlConnection::begin(stream, ClientSession::client(config.key.as_ref(), version))?;
+        let welcome = control.receive(end.min(deadline_after(WELCOME_TIMEOUT)))?;
         Ok((control, welcome))
     };
     let (control, welcome) = handshake().map_err(Error::handshake(address))?;
@@ -261,12 +268,12 @@ fn begin(
 }
 
 /// The server's reason without control characters, for a terminal.
-fn printable(reason: &str) -> String {
-    reason.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_REASON).collect()
+fn to_printable(reason: &str) -> String {
+    reason.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_REASON_CHARS).collect()
 }
 
 /// The family of the source address, unless another is configured.
-fn family(config: &MeasureConfig) -> Family {
+fn effective_family(config: &MeasureConfig) -> Family {
     match (config.family, config.binding.source) {
         (Family::Any, Some(source)) if source.is_ipv4() => Family::V4,
         (Family::Any, Some(_)) => Family::V6,
@@ -275,11 +282,16 @@ fn family(config: &MeasureConfig) -> Family {
 }
 
 /// Tries one address after the other, each with an equal share of the remaining time.
-fn connect_any(addresses: &[SocketAddr], binding: &Binding, deadline: Time, limit: &Limit) -> Result<TcpStream, Error> {
+fn connect_any(
+    addresses: &[SocketAddr],
+    binding: &SocketBinding,
+    deadline: Time,
+    limit: &StopCondition,
+) -> Result<TcpStream, Error> {
     let mut failure = None;
     for (tried, &address) in addresses.iter().enumerate() {
         let left = (deadline - clock::monotonic()) / (addresses.len() - tried) as i64;
-        match connect(address, binding, within(left.max(Span::from_millis(100))), limit)? {
+        match connect_one(address, binding, deadline_after(left.max(Span::from_millis(100))), limit)? {
             Ok(stream) => return Ok(stream),
             Err(cause) => failure = Some(Error::Connect { address, cause }),
         }
@@ -289,12 +301,17 @@ fn connect_any(addresses: &[SocketAddr], binding: &Binding, deadline: Time, limi
 }
 
 /// Connects to one address, with regular checks of the limit.
-fn connect(address: SocketAddr, binding: &Binding, end: Time, limit: &Limit) -> Result<io::Result<TcpStream>, Error> {
+fn connect_one(
+    address: SocketAddr,
+    binding: &SocketBinding,
+    end: Time,
+    limit: &StopCondition,
+) -> Result<io::Result<TcpStream>, Error> {
     let bound = |cause| Error::Bind { binding: binding.to_string(), cause };
-    let mut connecting = tcp::Connecting::begin(address, binding).map_err(bound)?;
+    let mut connecting = tcp::PendingConnection::begin(address, binding).map_err(bound)?;
     loop {
         limit.check()?;
-        let look = end.min(within(Limit::CHECK_INTERVAL));
+        let look = end.min(deadline_after(StopCondition::CHECK_INTERVAL));
         match connecting.wait(look) {
             Ok(Some(stream)) => return Ok(Ok(stream)),
             Ok(None) if clock::monotonic() >= end => return Ok(Err(io::ErrorKind::TimedOut.into())),
@@ -321,13 +338,13 @@ mod tests {
         let server = thread::spawn(move || {
             let stream = listener.accept().unwrap().0;
             (&stream).read_exact(&mut [0; Preamble::SIZE]).unwrap();
-            let mut control = Control::begin(stream, ServerSession::server(None, Version::NEWEST)).unwrap();
+            let mut control = ControlConnection::begin(stream, ServerSession::server(None, Version::NEWEST)).unwrap();
             let limits = Limits { connections: 1, bytes: 1, packets: 1, turn: Span::from_secs(1) };
             control.send(&ServerMessage::Welcome { token: Token([0; 16]), limits }).unwrap();
             let mut answered = 0;
-            while control.receive(within(Span::from_secs(20))).is_ok() {
+            while control.receive(deadline_after(Span::from_secs(20))).is_ok() {
                 // Two of them wait in a queue.
-                if (PINGS..PINGS + 2).contains(&answered) {
+                if (PING_COUNT..PING_COUNT + 2).contains(&answered) {
                     thread::sleep(Duration::from_millis(100));
                 }
                 control.send(&ServerMessage::Pong).unwrap();
@@ -335,16 +352,19 @@ mod tests {
             }
             answered
         });
-        let mut peer =
-            Peer::connect(&MeasureConfig::new("127.0.0.1", port), &Limit::new(&CancelToken::default(), None)).unwrap();
-        peer.settle().unwrap();
+        let mut peer = ServerConnection::connect(
+            &MeasureConfig::new("127.0.0.1", port),
+            &StopCondition::new(&CancelToken::default(), None),
+        )
+        .unwrap();
+        peer.wait_for_drain().unwrap();
         drop(peer);
-        assert!(server.join().unwrap() >= PINGS + 3);
+        assert!(server.join().unwrap() >= PING_COUNT + 3);
     }
 
     #[test]
     fn a_servers_words_cannot_command_the_terminal() {
-        assert_eq!(printable("no\u{1b}[2J\nmore"), "no [2J more");
-        assert_eq!(printable(&"x".repeat(1000)).len(), MAX_REASON);
+        assert_eq!(to_printable("no\u{1b}[2J\nmore"), "no [2J more");
+        assert_eq!(to_printable(&"x".repeat(1000)).len(), MAX_REASON_CHARS);
     }
 }

@@ -1,7 +1,7 @@
 //! STAMP (RFC 8762): a session sender for any standard reflector.
 
 mod config;
-mod count;
+mod deliveries;
 mod exchange;
 mod sender;
 

@@ -50,7 +50,7 @@ where
 {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.check_deadline()?;
-        self.retry(readiness::readable, |mut stream| stream.read(buffer))
+        self.retry(readiness::wait_readable, |mut stream| stream.read(buffer))
     }
 }
 
@@ -60,7 +60,7 @@ where
 {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.check_deadline()?;
-        self.retry(readiness::writable, |mut stream| stream.write(bytes))
+        self.retry(readiness::wait_writable, |mut stream| stream.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {

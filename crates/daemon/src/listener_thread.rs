@@ -1,4 +1,4 @@
-use kumade_net::readiness::Readiness;
+use kumade_net::readiness::EpollSet;
 use kumade_units::Time;
 use std::io;
 use std::os::fd::AsFd;
@@ -28,7 +28,7 @@ impl ListenerThread {
         mut serve: impl FnMut(S) -> io::Result<()> + Send + 'static,
     ) -> io::Result<Self> {
         let (bell, end) = UnixStream::pair()?;
-        let readiness = Readiness::new()?;
+        let readiness = EpollSet::new()?;
         readiness.add_reader(&listener, LISTENER)?;
         readiness.add_reader(&end, END)?;
         let work = move || {

@@ -1,7 +1,7 @@
 use crate::journal::{Journal, Leftover, Record};
 use kumade_net::SetupError;
 use kumade_net::interface::{self, Family};
-use kumade_net::policy::{self, MarkedRoute, PolicyRoute};
+use kumade_net::policy_routing::{self, MarkedRoute, PolicyRoute};
 use serde::{Deserialize, Serialize};
 use std::io;
 
@@ -42,7 +42,7 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
     /// # Errors
     /// The system refuses one; the others are removed with this.
     pub fn install(&self) -> Result<(), SetupError> {
-        self.routes.iter().try_for_each(PolicyRoute::add)
+        self.routes.iter().try_for_each(PolicyRoute::install)
     }
 }
 
@@ -50,7 +50,7 @@ impl InstalledRoutes<MarkedRoute> {
     /// Sets again what the kernel has dropped with an interface that is back.
     pub fn restore(&self) {
         for route in self.routes.iter().filter(|route| interface::is_running(&route.interface)) {
-            if !route.is_set().is_ok_and(|is_set| is_set)
+            if !route.has_route().is_ok_and(|is_set| is_set)
                 && let Err(error) = route.set_route()
             {
                 tracing::debug!("{error}");
@@ -86,7 +86,7 @@ impl Leftover for Routes {
 
     fn undo(&self) -> Result<(), SetupError> {
         self.tables.iter().try_for_each(|&(number, version)| {
-            policy::remove(number, if version == 4 { Family::V4 } else { Family::V6 })
+            policy_routing::remove_table(number, if version == 4 { Family::V4 } else { Family::V6 })
         })
     }
 }

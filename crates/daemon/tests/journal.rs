@@ -142,7 +142,7 @@ fn what_was_changed_in_a_namespace_is_undone_there_alone_and_forgotten_with_it()
         leave(&second, 2);
         recover_here();
         assert_eq!(left(), (true, 2), "neither is of this namespace");
-        let is_followed = second.run(|| NamespaceId::current().unwrap().is_followed()).unwrap();
+        let is_followed = second.run(|| NamespaceId::current().unwrap().has_handle()).unwrap();
         drop(second);
         // The kernel takes namespaces down later.
         let is_forgotten = eventually(|| {

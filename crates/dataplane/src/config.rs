@@ -1,6 +1,6 @@
 use ipnet::IpNet;
 use kumade_multipath::{BondConfig, ResequencerConfig};
-use kumade_noise_session::{PeerError, Policy, PresharedKey, PrivateKey, PublicKey, Route};
+use kumade_noise_session::{HandshakePolicy, PeerError, PresharedKey, PrivateKey, PublicKey, Route};
 use kumade_units::ConfigError;
 use thiserror::Error;
 
@@ -10,7 +10,7 @@ pub struct NodeConfig {
     /// Its own key.
     pub identity: PrivateKey,
     /// How handshakes are admitted.
-    pub policy: Policy,
+    pub policy: HandshakePolicy,
     /// Its peers.
     pub remotes: Vec<RemoteConfig>,
 }

@@ -1,5 +1,5 @@
 use crate::shard_message::{HandshakeTrigger, ShardMessage, ShardMessageContent};
-use kumade_noise_session::{Endpoint, Event, PeerId, Route};
+use kumade_noise_session::{Endpoint, EndpointEvent, PeerId, Route};
 use kumade_units::{Span, Time};
 
 /// What shakes hands with the peers of a node: the first of its shards.
@@ -26,9 +26,9 @@ impl Handshakes {
         match self {
             Handshakes::Local(endpoint) => match occasion {
                 HandshakeTrigger::SessionNeeded => endpoint.connect(peer, now),
-                HandshakeTrigger::DataSent => endpoint.data_sent(peer, now),
-                HandshakeTrigger::DataReceived => endpoint.data_received(peer, now),
-                HandshakeTrigger::KeepaliveReceived => endpoint.keepalive_received(peer, now),
+                HandshakeTrigger::DataSent => endpoint.record_data_sent(peer, now),
+                HandshakeTrigger::DataReceived => endpoint.record_data_received(peer, now),
+                HandshakeTrigger::KeepaliveReceived => endpoint.record_keepalive_received(peer, now),
             },
             Handshakes::Delegated { messages, last_request: wanted } => {
                 if occasion == HandshakeTrigger::SessionNeeded {
@@ -63,7 +63,7 @@ impl Handshakes {
         }
     }
 
-    pub(crate) fn next_event(&mut self) -> Option<Event> {
+    pub(crate) fn next_event(&mut self) -> Option<EndpointEvent> {
         self.endpoint()?.next_event()
     }
 

@@ -10,7 +10,7 @@ use crate::shard_message::{
 use crate::statistics::{NodeStatistics, RemoteStatus};
 use kumade_link::Label;
 use kumade_multipath::{PathId, SharedPaths, StreamDelivery, TrafficClass};
-use kumade_noise_session::{Endpoint, Event, Kind, PeerId, Route, Session, SessionTable};
+use kumade_noise_session::{DatagramKind, Endpoint, EndpointEvent, PeerId, Route, Session, SessionTable};
 use kumade_packet::{Classification, Ecn};
 use kumade_units::{Rate, Time};
 use rand_core::CryptoRng;
@@ -194,7 +194,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         match content {
             ShardMessageContent::Handshake(peer, occasion) => self.handshakes.notify(peer, occasion, now),
             ShardMessageContent::Packet { bytes, destination, label, class } => {
-                let mut buffer = (self.new_buffer)(HEADROOM + bytes.len() + kumade_noise_session::TAG);
+                let mut buffer = (self.new_buffer)(HEADROOM + bytes.len() + kumade_noise_session::TAG_BYTES);
                 buffer.resize(HEADROOM, 0);
                 buffer.extend_from_slice(&bytes);
                 self.send(PacketBuffer::new(buffer, HEADROOM), Some(destination), label, class, now);
@@ -244,8 +244,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
 
     /// A datagram has arrived. It is opened where it stands; only a packet that is authentic is copied to a buffer.
     pub fn receive(&mut self, datagram: &mut [u8], outer: OuterHeaders, now: Time) -> Received {
-        let received = match Kind::of(datagram) {
-            Some(Kind::Data) => self.open_datagram(datagram, outer, now),
+        let received = match DatagramKind::from_datagram(datagram) {
+            Some(DatagramKind::Data) => self.open_datagram(datagram, outer, now),
             Some(_) if self.handshakes.receive(datagram, outer.route, now) => Received::Handshake,
             Some(_) => {
                 self.statistics.refused_handshakes += 1;
@@ -261,7 +261,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
 
     fn open_datagram(&mut self, datagram: &mut [u8], outer: OuterHeaders, now: Time) -> Received {
         let Ok((peer, opened)) = self.sessions.open(datagram, now) else { return Received::Refused };
-        if opened.text.is_empty() {
+        if opened.plaintext.is_empty() {
             self.handshakes.notify(peer, HandshakeTrigger::KeepaliveReceived, now);
             return Received::Handshake;
         }
@@ -272,7 +272,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         if remote.is_received_notice_due(now) {
             self.handshakes.notify(peer, HandshakeTrigger::DataReceived, now);
         }
-        let text = &datagram[opened.text];
+        let text = &datagram[opened.plaintext];
         let is_message = remote.receive(text, path, outer, now, &self.new_buffer, &mut self.resequenced);
         self.deliver_valid_sources(place);
         if is_message { Received::Data { remote: place, path } } else { Received::Refused }
@@ -289,7 +289,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         let Some(endpoint) = self.handshakes.endpoint() else { return };
         if needs_session {
             self.sessions.remove(remote.peer);
-            endpoint.connect_anew(remote.peer, now);
+            endpoint.reconnect(remote.peer, now);
         }
         // By the route that is new.
         endpoint.set_routes(remote.peer, remote.routes().collect(), now);
@@ -320,7 +320,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     /// Delivers what a peer has sent, but for what has a source that the peer does not have.
     fn deliver_valid_sources(&mut self, place: usize) {
         for mut packet in self.resequenced.drain(..) {
-            let source = Classification::of(packet.bytes()).selector.map(|selector| selector.source);
+            let source = Classification::from_packet(packet.bytes()).selector.map(|selector| selector.source);
             if source.and_then(|source| self.networks.find_peer(source)) == Some(place) {
                 clamp_mss(&self.remotes[place], &mut packet);
                 self.delivered.push(packet);
@@ -361,7 +361,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         self.handshakes.advance(now, wall);
         while let Some(event) = self.handshakes.next_event() {
             match event {
-                Event::Transmit { to, datagram } => {
+                EndpointEvent::Transmit { to, datagram } => {
                     let mut buffer = (self.new_buffer)(datagram.len());
                     buffer.extend_from_slice(&datagram);
                     output.datagrams.push(Outbound {
@@ -370,10 +370,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                         datagram: PacketBuffer::new(buffer, 0),
                     });
                 }
-                Event::Established { peer, session, instance, .. } => {
+                EndpointEvent::Established { peer, session, instance, .. } => {
                     self.install_session(peer, session, instance, now)
                 }
-                Event::Unreachable { .. } => {}
+                EndpointEvent::Unreachable { .. } => {}
             }
         }
     }
@@ -410,7 +410,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         while let Some(UnsealedDatagram { path, route: to, ecn, mut datagram }) = remote.next(now, &self.new_buffer) {
             match self.sessions.seal(peer, session_path(self.shard, path), datagram.bytes_mut(), now) {
                 Ok(sealed) => {
-                    if sealed.is_worn {
+                    if sealed.is_rekey_due {
                         self.handshakes.notify(peer, HandshakeTrigger::SessionNeeded, now);
                     }
                     if remote.is_sent_notice_due(now) {

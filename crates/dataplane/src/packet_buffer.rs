@@ -1,12 +1,12 @@
 use kumade_multipath::message::DataHeader;
-use kumade_packet::offload::{Part, merge};
+use kumade_packet::offload::{MergePart, merge};
 use std::num::NonZeroU16;
 use std::ops::{DerefMut, Range};
 
 /// Bytes that have to be free before an IP packet that is to be sent, for all headers of its datagram.
-pub const HEADROOM: usize = kumade_noise_session::HEADER + DataHeader::HEADROOM;
+pub const HEADROOM: usize = kumade_noise_session::HEADER_BYTES + DataHeader::HEADROOM;
 /// Bytes by which a datagram is longer than its IP packet, where it has one predecessor.
-pub const OVERHEAD: u32 = kumade_noise_session::OVERHEAD as u32 + DATA_HEADER_BYTES;
+pub const OVERHEAD: u32 = kumade_noise_session::OVERHEAD_BYTES as u32 + DATA_HEADER_BYTES;
 
 /// Of a data message with one predecessor ([`kumade_multipath::message`]).
 const DATA_HEADER_BYTES: u32 = 16;
@@ -49,7 +49,7 @@ impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
         if self.len() + next.len() > max_bytes {
             return None;
         }
-        let next = Part { packet: next.bytes(), segment_bytes: next.segment_bytes };
+        let next = MergePart { packet: next.bytes(), segment_bytes: next.segment_bytes };
         self.segment_bytes = Some(merge(&mut self.buffer, self.range.start, self.segment_bytes, next)?);
         self.range.end = self.buffer.len();
         u32::try_from(self.len()).ok()
@@ -82,8 +82,8 @@ impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
         predecessors: impl Iterator<Item = kumade_multipath::Predecessor> + Clone,
     ) -> Self {
         let start = header.write_into_headroom(predecessors, &mut self.buffer[..self.range.start])
-            - kumade_noise_session::HEADER;
-        let end = self.range.end + kumade_noise_session::TAG;
+            - kumade_noise_session::HEADER_BYTES;
+        let end = self.range.end + kumade_noise_session::TAG_BYTES;
         self.buffer.resize(end, 0);
         self.range = start..end;
         self

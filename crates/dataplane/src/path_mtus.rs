@@ -134,8 +134,10 @@ impl PathMtus {
     }
 
     fn outer_packet_bytes(&self, path: PathId, datagram_bytes: usize) -> u32 {
-        let overhead =
-            self.datagram_overhead.get(path.index()).map_or(0, |bytes| bytes - kumade_noise_session::OVERHEAD as u32);
+        let overhead = self
+            .datagram_overhead
+            .get(path.index())
+            .map_or(0, |bytes| bytes - kumade_noise_session::OVERHEAD_BYTES as u32);
         u32::try_from(datagram_bytes).unwrap_or(u32::MAX).saturating_add(overhead)
     }
 
@@ -156,5 +158,5 @@ impl PathMtus {
 
 /// Of the bytes that are added to each packet on a path, all but those of its message.
 fn overhead_without_message(overhead_bytes: u32) -> u32 {
-    overhead_bytes.saturating_sub(crate::OVERHEAD) + kumade_noise_session::OVERHEAD as u32
+    overhead_bytes.saturating_sub(crate::OVERHEAD) + kumade_noise_session::OVERHEAD_BYTES as u32
 }

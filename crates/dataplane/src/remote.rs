@@ -10,7 +10,7 @@ use kumade_multipath::{
     PathState, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
 };
 use kumade_noise_session::{PeerId, Route};
-use kumade_packet::{Ecn, Payload};
+use kumade_packet::{Ecn, PayloadKind};
 use kumade_units::{ConfigError, Rate, Span, Time};
 use std::ops::DerefMut;
 
@@ -256,7 +256,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             !is_up || self.mtus.is_settled(path)
         });
         let mtu = self.mtu().filter(|_| is_certain);
-        Some(mtu.and_then(|mtu| kumade_packet::too_big(packet.bytes(), mtu)))
+        Some(mtu.and_then(|mtu| kumade_packet::packet_too_big(packet.bytes(), mtu)))
     }
 
     fn next_transmission(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
@@ -366,7 +366,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     /// A path has what carried this, and what that adds to each packet.
     fn update_path_transport(&mut self, path: PathId, outer: &OuterHeaders, text: usize, now: Time) {
-        let headers = outer.packet_bytes.saturating_sub((text + kumade_noise_session::OVERHEAD) as u32);
+        let headers = outer.packet_bytes.saturating_sub((text + kumade_noise_session::OVERHEAD_BYTES) as u32);
         let (flow_control, overhead_bytes) = (outer.transport.into(), headers + crate::OVERHEAD);
         let interface_mtu = self.config.interface_mtus.get(path.index()).copied().flatten();
         let config = &mut self.config.bond.paths[path.index()];
@@ -489,7 +489,7 @@ fn new_bond<B: DerefMut<Target = Vec<u8>> + Clone>(
 ) -> Result<Bond<PacketBuffer<B>>, ConfigError> {
     let mut bond = Bond::for_shard(&config.bond, paths, shard, now)?;
     bond.set_merge(PacketBuffer::merge);
-    bond.set_payload_reader(|packet| Payload::of(packet.bytes()));
+    bond.set_payload_reader(|packet| PayloadKind::from_packet(packet.bytes()));
     Ok(bond)
 }
 
@@ -539,10 +539,10 @@ fn encode_message<B: DerefMut<Target = Vec<u8>>>(
         Message::MtuProbe(query) => query.size,
         _ => PROBE_BYTES,
     };
-    let mut buffer = buffers(kumade_noise_session::OVERHEAD + usize::from(bytes));
-    buffer.resize(kumade_noise_session::HEADER, 0);
+    let mut buffer = buffers(kumade_noise_session::OVERHEAD_BYTES + usize::from(bytes));
+    buffer.resize(kumade_noise_session::HEADER_BYTES, 0);
     message.write(&mut buffer);
-    let end = buffer.len() + kumade_noise_session::TAG;
+    let end = buffer.len() + kumade_noise_session::TAG_BYTES;
     buffer.resize(end, 0);
     PacketBuffer::new(buffer, 0)
 }

@@ -8,7 +8,7 @@
 use kumade_emulator::statistics::DropCause;
 use kumade_emulator::{DirectionConfig, Engine, PortSpec};
 use kumade_link::LinkConfig;
-use kumade_link::queue::{Discipline, Limit, QueueConfig};
+use kumade_link::queue::{Discipline, QueueConfig, QueueLimit};
 use kumade_net::clock;
 use kumade_net::packet_socket::{Receiver, Sender};
 use kumade_netns_testbed::VethHosts;
@@ -89,7 +89,7 @@ fn rate(mbit: u64) {
         met(off.abs() <= 0.05),
         quantile(&gaps, 50).as_nanos() as f64 / ideal,
         late(&engine),
-        receiver.missed()
+        receiver.dropped_frames()
     );
 }
 
@@ -145,7 +145,7 @@ fn packets() {
     let is_done = &AtomicBool::new(false);
     let counted = thread::scope(|scope| {
         scope.spawn(move || {
-            let batch = [[&packet[..14], &packet[14..]]; kumade_net::packet_socket::BATCH];
+            let batch = [[&packet[..14], &packet[14..]]; kumade_net::packet_socket::MAX_BATCH_FRAMES];
             while !is_done.load(Ordering::Relaxed) {
                 sender.send(batch, |_, _| {});
             }
@@ -162,7 +162,7 @@ fn packets() {
     println!(
         "packets of 64 bytes: {rate} a second through (target 200000: {}); {} of {} dropped; {}",
         met(rate >= 200_000),
-        there.counts.dropped_in_all().packets,
+        there.counts.total_dropped().packets,
         there.counts.offered.packets,
         late(&engine)
     );
@@ -171,7 +171,7 @@ fn packets() {
 /// Two hosts, and the link between them; the way back changes nothing.
 fn emulated(link: LinkConfig) -> (VethHosts, Engine) {
     let hosts = VethHosts::new(1500).expect("hosts");
-    let queue = QueueConfig { limit: Limit::Packets(10_000), discipline: Discipline::default() };
+    let queue = QueueConfig { limit: QueueLimit::Packets(10_000), discipline: Discipline::default() };
     let direction = |link| DirectionConfig::new(link, queue.clone(), Vec::new()).expect("possible settings");
     let ports = VethHosts::PORTS.map(|name| PortSpec::Interface(name.into()));
     let start = || Engine::start(ports, [direction(link), direction(LinkConfig::default())]);
@@ -223,6 +223,6 @@ fn engine_cpu() -> Span {
 fn late(engine: &Engine) -> String {
     let [there, _] = engine.statistics();
     let of = |part| there.lateness.quantile(part).unwrap_or_default();
-    let overload = there.counts.dropped(DropCause::Overload).packets;
+    let overload = there.counts.dropped_for(DropCause::Overload).packets;
     format!("late p50 {} p99 {} max {}, overload {overload}", of(0.5), of(0.99), of(1.0))
 }

@@ -1,6 +1,6 @@
 use kumade_link::queue::QueueConfig;
 use kumade_link::{LinkConfig, Valid};
-use kumade_middlebox::{Middlebox, MiddleboxConfig, Rule};
+use kumade_middlebox::{FilterRule, Middlebox, MiddleboxConfig};
 use kumade_units::ConfigError;
 use std::hash::{BuildHasher, RandomState};
 
@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 pub struct DirectionConfig {
     pub(crate) link: Valid<LinkConfig>,
     pub(crate) queue: Valid<QueueConfig>,
-    pub(crate) rules: Vec<Rule>,
+    pub(crate) rules: Vec<FilterRule>,
 }
 
 impl DirectionConfig {
@@ -18,8 +18,8 @@ impl DirectionConfig {
     ///
     /// # Errors
     /// A setting is out of range, or the settings don't fit together.
-    pub fn new(link: LinkConfig, queue: QueueConfig, rules: Vec<Rule>) -> Result<Self, ConfigError> {
-        rules.iter().try_for_each(Rule::check)?;
+    pub fn new(link: LinkConfig, queue: QueueConfig, rules: Vec<FilterRule>) -> Result<Self, ConfigError> {
+        rules.iter().try_for_each(FilterRule::check)?;
         Ok(DirectionConfig { link: link.validate()?, queue: queue.validate()?, rules })
     }
 

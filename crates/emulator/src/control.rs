@@ -1,6 +1,6 @@
 //! What a running link may be asked through its control socket, and what it replies.
 
-use crate::settings::Change;
+use crate::settings::SettingsChange;
 use kumade_daemon::Protocol;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub enum Request {
     /// Change these settings.
     Set {
         /// Which, and of which direction.
-        change: Change,
+        change: SettingsChange,
     },
     /// Report settings and totals.
     Show,

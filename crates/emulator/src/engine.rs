@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 pub struct Engine {
     thread: PacketThread<EmulatorShard>,
     /// What the packet thread leaves when it ends.
-    last: Arc<OnceLock<[DirectionStatistics; 2]>>,
+    final_statistics: Arc<OnceLock<[DirectionStatistics; 2]>>,
 }
 
 impl Engine {
@@ -26,42 +26,44 @@ impl Engine {
     pub fn start(ports: [PortSpec; 2], directions: [DirectionConfig; 2]) -> Result<Self, EmulatorError> {
         let [first, second] = &ports;
         if first.name() == second.name() {
-            return Err(EmulatorError::Same(first.name().into()));
+            return Err(EmulatorError::SameInterface(first.name().into()));
         }
         if std::mem::discriminant(first) != std::mem::discriminant(second) {
-            return Err(EmulatorError::Mixed);
+            return Err(EmulatorError::MixedPortKinds);
         }
-        Self::join([Port::open(first)?, Port::open(second)?], directions)
+        Self::join_ports([Port::open(first)?, Port::open(second)?], directions)
     }
 
     /// Joins two ports of the same kind that are open already, perhaps in different namespaces.
     ///
     /// # Errors
     /// The system refuses a thread.
-    pub fn join(ports: [Port; 2], directions: [DirectionConfig; 2]) -> Result<Self, EmulatorError> {
+    pub fn join_ports(ports: [Port; 2], directions: [DirectionConfig; 2]) -> Result<Self, EmulatorError> {
         let last = Arc::new(OnceLock::new());
         let left = Arc::clone(&last);
         let thread = PacketThread::start("emulator", move || EmulatorShard::new(ports, directions, left))?;
-        Ok(Engine { thread, last })
+        Ok(Engine { thread, final_statistics: last })
     }
 
     /// Changes one direction (0 or 1) while it runs.
     ///
     /// # Errors
     /// The link has ended.
-    pub fn set(&self, direction: usize, config: DirectionConfig) -> Result<(), EmulatorError> {
-        self.thread.ask(move |shard| shard.set(direction, config)).unwrap_or(Err(EmulatorError::Ended))
+    pub fn set_direction(&self, direction: usize, config: DirectionConfig) -> Result<(), EmulatorError> {
+        self.thread
+            .run_on_thread(move |shard| shard.set_direction(direction, config))
+            .unwrap_or(Err(EmulatorError::LinkEnded))
     }
 
     /// What both directions have done so far, also after the end.
     pub fn statistics(&self) -> [DirectionStatistics; 2] {
         // This thread allocates the memory, so that the packet thread only copies.
         let mut statistics: Box<[DirectionStatistics; 2]> = Box::default();
-        let copied = self.thread.ask(move |shard| {
+        let copied = self.thread.run_on_thread(move |shard| {
             shard.copy_statistics(&mut statistics);
             statistics
         });
-        copied.map_or_else(|_| self.last.get().cloned().unwrap_or_default(), |statistics| *statistics)
+        copied.map_or_else(|_| self.final_statistics.get().cloned().unwrap_or_default(), |statistics| *statistics)
     }
 
     /// Whether packets still pass.

@@ -12,20 +12,20 @@ pub enum EmulatorError {
     Setup(#[from] kumade_net::SetupError),
     /// The same interface twice.
     #[error("cannot link {0} to itself; name two interfaces")]
-    Same(String),
+    SameInterface(String),
     /// Frames on one side, packets without frames on the other.
     #[error(
         "cannot link an interface to a TUN device: one carries Ethernet frames, the other IP packets; give two of a kind"
     )]
-    Mixed,
+    MixedPortKinds,
     /// The kernel already forwards packets that arrive there.
     #[error(
         "cannot use {0}: it is a port of a bridge or bond, and each packet would be forwarded twice; release it with `ip link set {0} nomaster`"
     )]
-    Enslaved(String),
+    HasMaster(String),
     /// Another emulated link has it.
     #[error("cannot use {interface}: the link of process {process} has it; end that one first")]
-    Taken {
+    InterfaceInUse {
         /// Which interface.
         interface: String,
         /// The process that has it, or `unknown`.
@@ -33,7 +33,7 @@ pub enum EmulatorError {
     },
     /// Whether another emulated link has it can't be found out.
     #[error("cannot claim {interface}: {cause}")]
-    Claim {
+    InterfaceLock {
         /// Which interface.
         interface: String,
         /// What the system answered.
@@ -41,10 +41,10 @@ pub enum EmulatorError {
     },
     /// An interface went away while the link was running.
     #[error("the link has ended: its interface {0} has vanished; start it again when the interface is back")]
-    Vanished(String),
+    InterfaceVanished(String),
     /// A device fails for good.
     #[error("the link has ended: cannot read {name}: {cause}")]
-    Read {
+    ReadFailed {
         /// Which device.
         name: String,
         /// What the system answered.
@@ -52,5 +52,5 @@ pub enum EmulatorError {
     },
     /// It has ended before.
     #[error("the link has ended and cannot be changed any more; start it again")]
-    Ended,
+    LinkEnded,
 }

@@ -6,7 +6,7 @@ use std::ops::Deref;
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
     /// Whatever precedes the network header.
-    pub(crate) link: LinkHeader,
+    pub(crate) link_header: LinkHeader,
     /// From the network header on.
     pub(crate) packet: Buffer,
 }
@@ -23,7 +23,7 @@ impl Frame {
 
 /// A frame as it arrived, and what was read of its packet's headers.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub(crate) struct ClassifiedFrame {
     pub(crate) frame: Frame,
     pub(crate) classification: Classification,
 }
@@ -41,7 +41,7 @@ impl LinkHeader {
     pub(crate) const NONE: LinkHeader = LinkHeader { bytes: [0; Self::MAX_BYTES], length: 0 };
 
     /// These parts in this order; none where they are too long.
-    pub(crate) fn of(parts: [&[u8]; 3]) -> Option<Self> {
+    pub(crate) fn from_parts(parts: [&[u8]; 3]) -> Option<Self> {
         let mut header = Self::NONE;
         for part in parts {
             let start = usize::from(header.length);
@@ -72,19 +72,19 @@ impl Deref for LinkHeader {
 impl Frame {
     /// One that is still empty, with room for a packet of so many bytes.
     pub(crate) fn with_capacity(pool: &BufferPool, link: LinkHeader, bytes: usize) -> Self {
-        Frame { link, packet: pool.with_capacity(bytes) }
+        Frame { link_header: link, packet: pool.with_capacity(bytes) }
     }
 
     /// One that carries this packet.
     pub(crate) fn new(pool: &BufferPool, link: LinkHeader, packet: &[u8]) -> Self {
-        Frame { link, packet: pool.copy_of(packet) }
+        Frame { link_header: link, packet: pool.copy_from(packet) }
     }
 }
 
-impl Received {
+impl ClassifiedFrame {
     /// A frame with this packet. The padding behind it, as in a short Ethernet frame, is left out.
     pub(crate) fn new(pool: &BufferPool, link: LinkHeader, packet: &[u8], classification: Classification) -> Self {
-        Received { frame: Frame::new(pool, link, &packet[..classification.total_len]), classification }
+        ClassifiedFrame { frame: Frame::new(pool, link, &packet[..classification.total_len]), classification }
     }
 }
 
@@ -95,10 +95,10 @@ mod tests {
     #[test]
     fn a_header_is_put_together_and_turned_round() {
         let addresses = [1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2];
-        let header = LinkHeader::of([&addresses, &[0x81, 0, 0, 5], &[8, 0]]).unwrap();
+        let header = LinkHeader::from_parts([&addresses, &[0x81, 0, 0, 5], &[8, 0]]).unwrap();
         assert_eq!(header[12..], [0x81, 0, 0, 5, 8, 0]);
         assert_eq!(header.reversed()[..12], [2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1]);
-        assert!(LinkHeader::of([&addresses, &addresses, &[0; 17]]).is_none());
+        assert!(LinkHeader::from_parts([&addresses, &addresses, &[0; 17]]).is_none());
         assert!(LinkHeader::NONE.reversed().is_empty());
     }
 }

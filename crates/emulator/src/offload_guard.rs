@@ -2,7 +2,7 @@ use crate::error::EmulatorError;
 use kumade_daemon::{Journal, Leftover, NameLockError, NamespaceLock, Record, RuntimeDir};
 use kumade_net::SetupError;
 use kumade_net::interface;
-use kumade_net::offloads::{Offloads, Switches};
+use kumade_net::offloads::{OffloadControl, Offloads};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -12,11 +12,11 @@ use std::io;
 #[derive(Debug)]
 pub(crate) struct OffloadGuard {
     name: String,
-    switches: Switches,
-    found: Offloads,
+    switches: OffloadControl,
+    original_offloads: Offloads,
     // Go once the offloads are restored.
     record: Option<Record>,
-    _claim: NamespaceLock,
+    _interface_lock: NamespaceLock,
 }
 
 /// The receive offloads of an interface, switched off.
@@ -34,12 +34,12 @@ impl OffloadGuard {
     /// killed processes have left off.
     pub(crate) fn new(name: &str) -> Result<Self, EmulatorError> {
         let index = interface::index(name)?;
-        let claim = claim(name, index)?;
+        let claim = lock_interface(name, index)?;
         let journal = Journal::new(RuntimeDir::standard("kumade"));
         journal.recover::<OffloadsOff>();
-        let switches = Switches::open(name)?;
+        let switches = OffloadControl::open(name)?;
         let found = switches.read()?;
-        let record = match record(&journal, name, index, found) {
+        let record = match record_offloads(&journal, name, index, found) {
             Ok(record) => Some(record),
             Err(error) => {
                 tracing::warn!(
@@ -49,8 +49,9 @@ impl OffloadGuard {
                 None
             }
         };
-        let guard = OffloadGuard { name: name.into(), switches, found, record, _claim: claim };
-        guard.switches.set(found.receiving_off())?;
+        let guard =
+            OffloadGuard { name: name.into(), switches, original_offloads: found, record, _interface_lock: claim };
+        guard.switches.set(found.without_receive_offloads())?;
         Ok(guard)
     }
 }
@@ -59,8 +60,8 @@ impl Drop for OffloadGuard {
     fn drop(&mut self) {
         // ENODEV: the interface is gone, and its settings with it.
         const GONE: i32 = 19;
-        if let Err(error) = self.switches.set(self.found)
-            && error.io().raw_os_error() != Some(GONE)
+        if let Err(error) = self.switches.set(self.original_offloads)
+            && error.io_error().raw_os_error() != Some(GONE)
         {
             tracing::warn!("the offloads of {} stay off until a link starts: {error}", self.name);
             self.record.take().into_iter().for_each(Record::keep);
@@ -79,18 +80,18 @@ impl Leftover for OffloadsOff {
 
     fn undo(&self) -> Result<(), SetupError> {
         let entries = self.offloads.iter().map(|(key, value)| (key.as_str(), *value));
-        Switches::open(&self.interface)?.set(Offloads::from_entries(entries))
+        OffloadControl::open(&self.interface)?.set(Offloads::from_entries(entries))
     }
 }
 
-fn claim(name: &str, index: u32) -> Result<NamespaceLock, EmulatorError> {
+fn lock_interface(name: &str, index: u32) -> Result<NamespaceLock, EmulatorError> {
     NamespaceLock::new(&format!("interface-{index}")).map_err(|error| match error {
-        NameLockError::Taken { process, .. } => EmulatorError::Taken { interface: name.into(), process },
-        error => EmulatorError::Claim { interface: name.into(), cause: error.to_string() },
+        NameLockError::Taken { process, .. } => EmulatorError::InterfaceInUse { interface: name.into(), process },
+        error => EmulatorError::InterfaceLock { interface: name.into(), cause: error.to_string() },
     })
 }
 
-fn record(journal: &Journal, name: &str, index: u32, found: Offloads) -> io::Result<Record> {
+fn record_offloads(journal: &Journal, name: &str, index: u32, found: Offloads) -> io::Result<Record> {
     let offloads = found.entries().map(|(key, value)| (key.to_owned(), value)).collect();
     journal.record(&OffloadsOff { interface: name.into(), index, offloads })
 }

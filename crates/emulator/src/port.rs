@@ -2,7 +2,7 @@ mod ethernet;
 mod tun;
 
 use crate::error::EmulatorError;
-use crate::frame::{Frame, Received};
+use crate::frame::{ClassifiedFrame, Frame};
 use crate::port::ethernet::EthernetPort;
 use crate::port::tun::TunPort;
 use crate::statistics::DropCause;
@@ -26,10 +26,10 @@ pub enum PortSpec {
 
 /// One end of an emulated link, open. It belongs to the network namespace in which it was opened.
 #[derive(Debug)]
-pub struct Port(Kind);
+pub struct Port(PortKind);
 
 #[derive(Debug)]
-enum Kind {
+enum PortKind {
     Ethernet(EthernetPort),
     Tun(TunPort),
 }
@@ -50,40 +50,40 @@ impl Port {
     /// No such interface, none that can be used, or not allowed.
     pub fn open(spec: &PortSpec) -> Result<Self, EmulatorError> {
         Ok(Port(match spec {
-            PortSpec::Interface(name) => Kind::Ethernet(EthernetPort::open(name)?),
-            PortSpec::Tun { name } => Kind::Tun(TunPort::open(name)?),
+            PortSpec::Interface(name) => PortKind::Ethernet(EthernetPort::open(name)?),
+            PortSpec::Tun { name } => PortKind::Tun(TunPort::open(name)?),
         }))
     }
 
     /// The name of the interface or device.
     pub fn name(&self) -> &str {
         match &self.0 {
-            Kind::Ethernet(port) => port.name(),
-            Kind::Tun(port) => port.name(),
+            PortKind::Ethernet(port) => port.name(),
+            PortKind::Tun(port) => port.name(),
         }
     }
 
     /// Readable when a packet waits, or something is wrong.
-    pub(crate) fn source(&self) -> BorrowedFd<'_> {
+    pub(crate) fn poll_fd(&self) -> BorrowedFd<'_> {
         match &self.0 {
-            Kind::Ethernet(port) => port.source(),
-            Kind::Tun(port) => port.source(),
+            PortKind::Ethernet(port) => port.poll_fd(),
+            PortKind::Tun(port) => port.poll_fd(),
         }
     }
 
     /// Whether a packet waits, or is about to. Reads one word of memory.
     pub(crate) fn is_ready(&self) -> bool {
         match &self.0 {
-            Kind::Ethernet(port) => port.is_ready(),
-            Kind::Tun(port) => port.is_ready(),
+            PortKind::Ethernet(port) => port.is_ready(),
+            PortKind::Tun(port) => port.is_ready(),
         }
     }
 
     /// Whether the time of a packet's arrival does not depend on when it is read.
     pub(crate) fn is_stamped(&self) -> bool {
         match &self.0 {
-            Kind::Ethernet(_) => true,
-            Kind::Tun(port) => port.is_stamped(),
+            PortKind::Ethernet(_) => true,
+            PortKind::Tun(port) => port.is_stamped(),
         }
     }
 
@@ -95,11 +95,11 @@ impl Port {
     pub(crate) fn receive(
         &mut self,
         pool: &BufferPool,
-        take: &mut dyn FnMut(Time, Result<Received, u32>),
+        take: &mut dyn FnMut(Time, Result<ClassifiedFrame, u32>),
     ) -> Result<bool, EmulatorError> {
         match &mut self.0 {
-            Kind::Ethernet(port) => Ok(port.receive(pool, take)),
-            Kind::Tun(port) => port.receive(pool, take),
+            PortKind::Ethernet(port) => Ok(port.receive(pool, take)),
+            PortKind::Tun(port) => port.receive(pool, take),
         }
     }
 
@@ -109,32 +109,32 @@ impl Port {
         frames: impl Iterator<Item = &'a Frame>,
         mut refused: impl FnMut(usize, DropCause),
     ) {
-        let refused = |place, error: io::Error| refused(place, cause(&error));
+        let refused = |place, error: io::Error| refused(place, drop_cause(&error));
         match &mut self.0 {
-            Kind::Ethernet(port) => port.send(frames, refused),
-            Kind::Tun(port) => port.send(frames, refused),
+            PortKind::Ethernet(port) => port.send(frames, refused),
+            PortKind::Tun(port) => port.send(frames, refused),
         }
     }
 
     /// How many packets there was no room for before they could be read.
-    pub(crate) fn missed(&mut self) -> u64 {
+    pub(crate) fn missed_packets(&mut self) -> u64 {
         match &mut self.0 {
-            Kind::Ethernet(port) => port.missed(),
-            Kind::Tun(_) => 0,
+            PortKind::Ethernet(port) => port.missed_packets(),
+            PortKind::Tun(_) => 0,
         }
     }
 
     /// Fails once the interface is gone.
-    pub(crate) fn check(&self) -> Result<(), EmulatorError> {
+    pub(crate) fn check_interface(&self) -> Result<(), EmulatorError> {
         match &self.0 {
-            Kind::Ethernet(port) => port.check(),
-            Kind::Tun(_) => Ok(()),
+            PortKind::Ethernet(port) => port.check_interface(),
+            PortKind::Tun(_) => Ok(()),
         }
     }
 }
 
-fn cause(error: &io::Error) -> DropCause {
+fn drop_cause(error: &io::Error) -> DropCause {
     // EMSGSIZE of packet(7).
     const TOO_LONG: i32 = 90;
-    if error.raw_os_error() == Some(TOO_LONG) { DropCause::TooLarge } else { DropCause::Output }
+    if error.raw_os_error() == Some(TOO_LONG) { DropCause::TooLarge } else { DropCause::OutputRefused }
 }

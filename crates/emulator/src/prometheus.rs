@@ -1,6 +1,6 @@
 //! Statistics in Prometheus' text format (OpenMetrics).
 
-use crate::report::{Bucket, Direction, Document, Flow, FlowTraffic, Percentiles, Traffic};
+use crate::report::{Bucket, DirectionReport, Document, Flow, FlowTraffic, Percentiles, Traffic};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// The metrics of a document that covers the time since the start.
-pub fn metrics(document: &Document) -> String {
+pub fn encode_metrics(document: &Document) -> String {
     let mut registry = Registry::with_prefix("kumade_link");
-    registry.register_collector(Box::new(Metrics(document.clone())));
+    registry.register_collector(Box::new(LinkMetrics(document.clone())));
     let mut out = String::new();
     // A string takes everything, so that nothing can fail.
     let _ = text::encode(&mut out, &registry);
@@ -19,31 +19,31 @@ pub fn metrics(document: &Document) -> String {
 }
 
 #[derive(Debug)]
-struct Metrics(Document);
+struct LinkMetrics(Document);
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
-impl Collector for Metrics {
+impl Collector for LinkMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        self.traffic(&mut encoder)?;
-        self.drops(&mut encoder)?;
-        self.flows(&mut encoder)?;
-        self.gauges(&mut encoder)?;
-        self.times(&mut encoder)
+        self.encode_traffic(&mut encoder)?;
+        self.encode_drops(&mut encoder)?;
+        self.encode_flows(&mut encoder)?;
+        self.encode_gauges(&mut encoder)?;
+        self.encode_histograms(&mut encoder)
     }
 }
 
-impl Metrics {
-    fn directions(&self) -> [(&'static str, &Direction); 2] {
+impl LinkMetrics {
+    fn directions(&self) -> [(&'static str, &DirectionReport); 2] {
         [("up", &self.0.up), ("down", &self.0.down)]
     }
 
-    fn labels<'a>(&'a self, name: &'static str, direction: &'a Direction) -> Labels<'a> {
+    fn labels<'a>(&'a self, name: &'static str, direction: &'a DirectionReport) -> Labels<'a> {
         vec![("link", &self.0.name), ("direction", name), ("from", &direction.from), ("to", &direction.to)]
     }
 
-    fn traffic(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        type Of = fn(&Direction) -> &Traffic;
+    fn encode_traffic(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        type Of = fn(&DirectionReport) -> &Traffic;
         let kinds: [(&str, &str, Of); 3] = [
             ("offered", "that reached the link", |direction| &direction.offered),
             ("delivered", "that were delivered", |direction| &direction.delivered),
@@ -51,12 +51,12 @@ impl Metrics {
         ];
         for (kind, what, of) in kinds {
             let counts = || self.directions().map(|(name, direction)| (self.labels(name, direction), *of(direction)));
-            counters(encoder, kind, what, &counts())?;
+            encode_counters(encoder, kind, what, &counts())?;
         }
         Ok(())
     }
 
-    fn drops(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+    fn encode_drops(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let mut counts = Vec::new();
         for (name, direction) in self.directions() {
             let drops = &direction.dropped;
@@ -75,10 +75,10 @@ impl Metrics {
                 counts.push((labels, traffic));
             }
         }
-        counters(encoder, "dropped", "that were dropped", &counts)
+        encode_counters(encoder, "dropped", "that were dropped", &counts)
     }
 
-    fn flows(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+    fn encode_flows(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         type Of = fn(&FlowTraffic) -> &Traffic;
         let kinds: [(&str, &str, Of); 4] = [
             ("flow_offered", "of one of the largest flows that reached the link", |flow| &flow.offered),
@@ -86,22 +86,22 @@ impl Metrics {
             ("flow_marked", "of one of the largest flows that the queue marked (ECN)", |flow| &flow.marked),
             ("flow_dropped", "of one of the largest flows that were dropped", |flow| &flow.dropped),
         ];
-        let groups = self.directions().map(|(name, direction)| (name, direction, groups(&direction.flows)));
+        let groups = self.directions().map(|(name, direction)| (name, direction, group_flows(&direction.flows)));
         for (kind, what, of) in kinds {
             let mut counts = Vec::new();
             for (name, direction, groups) in &groups {
                 for (flow, members) in groups {
                     let labels = [self.labels(name, direction), vec![("flow", flow.as_str())]].concat();
-                    counts.push((labels, sum(members.iter().map(|traffic| of(traffic)))));
+                    counts.push((labels, sum_traffic(members.iter().map(|traffic| of(traffic)))));
                 }
             }
-            counters(encoder, kind, what, &counts)?;
+            encode_counters(encoder, kind, what, &counts)?;
         }
         Ok(())
     }
 
-    fn gauges(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        type Of = fn(&Direction) -> Option<f64>;
+    fn encode_gauges(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        type Of = fn(&DirectionReport) -> Option<f64>;
         let gauges: [(&str, &str, Of); 3] = [
             ("queued_bytes", "Bytes in the queue", |direction| Some(direction.queued_bytes as f64)),
             ("fairness_index_ratio", "Jain's index of the active flows since the start", |direction| {
@@ -123,8 +123,8 @@ impl Metrics {
         metric.encode_family(&labels)?.encode_gauge(&f64::from(u8::from(self.0.verdict.on_time)))
     }
 
-    fn times(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        type Of = fn(&Direction) -> (&Vec<Bucket>, Option<&Percentiles>);
+    fn encode_histograms(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        type Of = fn(&DirectionReport) -> (&Vec<Bucket>, Option<&Percentiles>);
         let kinds: [(&str, &str, Of); 3] = [
             ("queueing_delay_seconds", "From arrival until transmission began", |direction| {
                 (&direction.queueing_delay_histogram, direction.queueing_delay.as_ref())
@@ -155,7 +155,7 @@ impl Metrics {
 }
 
 /// Flows that differ in their ephemeral ports only, together: with these, series would grow without limit.
-fn groups(flows: &[Flow]) -> BTreeMap<String, Vec<&FlowTraffic>> {
+fn group_flows(flows: &[Flow]) -> BTreeMap<String, Vec<&FlowTraffic>> {
     let mut groups: BTreeMap<String, Vec<&FlowTraffic>> = BTreeMap::new();
     for flow in flows {
         let name = without_ephemeral_ports(flow.name.as_deref().unwrap_or_default());
@@ -179,7 +179,7 @@ fn without_ephemeral_ports(name: &str) -> String {
     name.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-fn sum<'t>(parts: impl Iterator<Item = &'t Traffic>) -> Traffic {
+fn sum_traffic<'t>(parts: impl Iterator<Item = &'t Traffic>) -> Traffic {
     parts.fold(Traffic { packets: 0, bytes: 0, bits_per_second: 0.0 }, |sum, part| Traffic {
         packets: sum.packets + part.packets,
         bytes: sum.bytes + part.bytes,
@@ -188,7 +188,12 @@ fn sum<'t>(parts: impl Iterator<Item = &'t Traffic>) -> Traffic {
 }
 
 /// Packets and bytes, a counter each; `what` ends their help texts.
-fn counters(encoder: &mut DescriptorEncoder, kind: &str, what: &str, counts: &[(Labels<'_>, Traffic)]) -> fmt::Result {
+fn encode_counters(
+    encoder: &mut DescriptorEncoder,
+    kind: &str,
+    what: &str,
+    counts: &[(Labels<'_>, Traffic)],
+) -> fmt::Result {
     type Of = fn(&Traffic) -> u64;
     let units: [(&str, &str, Of); 2] =
         [("packets", "Packets", |traffic| traffic.packets), ("bytes", "Bytes of IP packets", |traffic| traffic.bytes)];

@@ -3,8 +3,8 @@
 
 mod text;
 
-use crate::statistics::{DirectionStatistics, DropCause, FlowStatistics, Times, fairness_index};
-use kumade_link::Count;
+use crate::statistics::{DirectionStatistics, DropCause, DurationHistogram, FlowStatistics, fairness_index};
+use kumade_link::TrafficCount;
 use kumade_packet::{FlowKey, protocol};
 use kumade_units::{Rate, Span};
 use schemars::JsonSchema;
@@ -19,7 +19,7 @@ pub struct Document {
     #[schemars(extend("const" = Document::SCHEMA))]
     pub schema: String,
     /// What the span of time is.
-    pub covers: Covers,
+    pub covers: ReportSpan,
     /// The link's name.
     pub name: String,
     /// The end of the span: UTC, RFC 3339.
@@ -28,17 +28,18 @@ pub struct Document {
     /// How long the span was.
     pub duration_seconds: f64,
     /// From the first interface to the second.
-    pub up: Direction,
+    pub up: DirectionReport,
     /// From the second interface to the first.
-    pub down: Direction,
+    pub down: DirectionReport,
     /// What to think of it.
-    pub verdict: Verdict,
+    pub verdict: TimelinessVerdict,
 }
 
 /// What span of time a document is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Covers {
+#[serde(rename = "Covers")]
+pub enum ReportSpan {
     /// Since the document before.
     Interval,
     /// Since the start.
@@ -48,7 +49,8 @@ pub enum Covers {
 /// Whether the machine kept up with the emulated link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Verdict {
+#[serde(rename = "Verdict")]
+pub struct TimelinessVerdict {
     /// Whether packets were delivered when they were due: 99 % of them at most 0.3 ms late.
     pub on_time: bool,
     /// The same in words, with what to do.
@@ -58,7 +60,8 @@ pub struct Verdict {
 /// One direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Direction {
+#[serde(rename = "Direction")]
+pub struct DirectionReport {
     /// The interface where packets arrive.
     pub from: String,
     /// The interface where they are sent.
@@ -190,7 +193,7 @@ pub struct FlowTraffic {
 
 /// Which link and which span a document is about.
 #[derive(Debug, Clone)]
-pub struct Occasion<'a> {
+pub struct ReportContext<'a> {
     /// The link's name.
     pub name: &'a str,
     /// The names of its interfaces.
@@ -198,7 +201,7 @@ pub struct Occasion<'a> {
     /// What is set.
     pub settings: &'a [String; 2],
     /// What the span is.
-    pub covers: Covers,
+    pub covers: ReportSpan,
     /// How long it was.
     pub duration: Span,
     /// The mean fairness index of each direction over the intervals within; of the span itself where there are none.
@@ -206,7 +209,7 @@ pub struct Occasion<'a> {
 }
 
 /// Above this lateness the emulated link differs from its settings. The lab has the same bound.
-pub const LATE_ABOVE: Span = Span::from_micros(300);
+pub const MAX_LATENESS: Span = Span::from_micros(300);
 /// The ranges of the histograms.
 const SOJOURN_BUCKETS: [Span; 13] = [
     Span::from_micros(100),
@@ -232,24 +235,24 @@ const LATENESS_BUCKETS: [Span; 13] = [
     Span::from_micros(50),
     Span::from_micros(100),
     Span::from_micros(200),
-    LATE_ABOVE,
+    MAX_LATENESS,
     Span::from_millis(1),
     Span::from_millis(3),
     Span::from_millis(10),
     Span::from_millis(100),
 ];
 /// So many flows are named.
-const MAX_FLOWS: usize = 20;
+const MAX_NAMED_FLOWS: usize = 20;
 
 impl Document {
     /// The name and version of the document.
     pub const SCHEMA: &str = "kumade.link/1";
 
     /// What the statistics of both directions come to.
-    pub fn new(occasion: &Occasion<'_>, statistics: &[DirectionStatistics; 2]) -> Self {
+    pub fn new(occasion: &ReportContext<'_>, statistics: &[DirectionStatistics; 2]) -> Self {
         let [first, second] = occasion.ports;
         let direction = |number: usize, ports| {
-            Direction::new(ports, &occasion.settings[number], occasion.duration, &statistics[number])
+            DirectionReport::new(ports, &occasion.settings[number], occasion.duration, &statistics[number])
                 .with_fairness(occasion.fairness[number])
         };
         Document {
@@ -260,7 +263,7 @@ impl Document {
             duration_seconds: occasion.duration.as_secs_f64(),
             up: direction(0, [first, second]),
             down: direction(1, [second, first]),
-            verdict: Verdict::new(statistics),
+            verdict: TimelinessVerdict::new(statistics),
         }
     }
 
@@ -270,26 +273,26 @@ impl Document {
     }
 }
 
-impl Direction {
+impl DirectionReport {
     fn new([from, to]: [&str; 2], settings: &str, duration: Span, statistics: &DirectionStatistics) -> Self {
-        let over = |count: Count| Traffic::new(count, duration);
+        let over = |count: TrafficCount| Traffic::new(count, duration);
         let fairness = fairness_index(&statistics.flows);
-        let (flows, other_flows) = heaviest(statistics, duration);
-        Direction {
+        let (flows, other_flows) = largest_flows(statistics, duration);
+        DirectionReport {
             from: from.to_owned(),
             to: to.to_owned(),
             settings: settings.to_owned(),
             offered: over(statistics.counts.offered),
             delivered: over(statistics.counts.delivered),
             marked: over(statistics.counts.marked),
-            dropped: Drops::new(|cause| over(statistics.counts.dropped(cause))),
+            dropped: Drops::new(|cause| over(statistics.counts.dropped_for(cause))),
             queued_bytes: statistics.counts.queued_bytes,
             queueing_delay: Percentiles::new(&statistics.queueing),
-            queueing_delay_histogram: histogram(&statistics.queueing, &SOJOURN_BUCKETS),
+            queueing_delay_histogram: histogram_buckets(&statistics.queueing, &SOJOURN_BUCKETS),
             sojourn: Percentiles::new(&statistics.sojourn),
-            sojourn_histogram: histogram(&statistics.sojourn, &SOJOURN_BUCKETS),
+            sojourn_histogram: histogram_buckets(&statistics.sojourn, &SOJOURN_BUCKETS),
             lateness: Percentiles::new(&statistics.lateness),
-            lateness_histogram: histogram(&statistics.lateness, &LATENESS_BUCKETS),
+            lateness_histogram: histogram_buckets(&statistics.lateness, &LATENESS_BUCKETS),
             fairness_index_ratio: fairness.map(|(index, _)| index),
             active_flows: fairness.map_or(0, |(_, flows)| flows as u64),
             flows,
@@ -298,24 +301,24 @@ impl Direction {
     }
 
     fn with_fairness(self, mean: Option<f64>) -> Self {
-        Direction { fairness_index_ratio: mean.or(self.fairness_index_ratio), ..self }
+        DirectionReport { fairness_index_ratio: mean.or(self.fairness_index_ratio), ..self }
     }
 }
 
-impl Verdict {
+impl TimelinessVerdict {
     fn new(statistics: &[DirectionStatistics; 2]) -> Self {
         let late = statistics.iter().filter_map(|direction| direction.lateness.quantile(0.99)).max();
-        let overload = statistics.iter().any(|direction| direction.counts.dropped(DropCause::Overload).packets > 0);
+        let overload = statistics.iter().any(|direction| direction.counts.dropped_for(DropCause::Overload).packets > 0);
         let (on_time, message) = match late {
             _ if overload => {
                 let text = "packets were dropped because they arrived faster than this program could read them, or more of \
                             them were in flight than it may hold: lower the rate or the delay, or leave it a CPU of its own";
                 (false, text.to_owned())
             }
-            Some(late) if late > LATE_ABOVE => {
+            Some(late) if late > MAX_LATENESS => {
                 let text = format!(
                     "this machine was too slow: 1 % of the packets were delivered {late} late or more, above the bound of \
-                     {LATE_ABOVE}; lower the rate, or leave this program a CPU of its own"
+                     {MAX_LATENESS}; lower the rate, or leave this program a CPU of its own"
                 );
                 (false, text)
             }
@@ -324,12 +327,12 @@ impl Verdict {
             }
             None => (true, "no packet was delivered".to_owned()),
         };
-        Verdict { on_time, message }
+        TimelinessVerdict { on_time, message }
     }
 }
 
 impl Traffic {
-    fn new(count: Count, duration: Span) -> Self {
+    fn new(count: TrafficCount, duration: Span) -> Self {
         let rate = Rate::from_bytes_over(count.bytes, duration);
         Traffic { packets: count.packets, bytes: count.bytes, bits_per_second: rate.as_f64() }
     }
@@ -339,20 +342,20 @@ impl Drops {
     fn new(of: impl Fn(DropCause) -> Traffic) -> Self {
         Drops {
             queue_full: of(DropCause::QueueFull),
-            managed: of(DropCause::Managed),
+            managed: of(DropCause::Aqm),
             policed: of(DropCause::Policed),
-            loss: of(DropCause::Loss),
-            refused: of(DropCause::Refused),
+            loss: of(DropCause::EmulatedLoss),
+            refused: of(DropCause::FilteredByRule),
             malformed: of(DropCause::Malformed),
             too_large: of(DropCause::TooLarge),
             overload: of(DropCause::Overload),
-            output: of(DropCause::Output),
+            output: of(DropCause::OutputRefused),
         }
     }
 }
 
 impl Percentiles {
-    fn new(times: &Times) -> Option<Self> {
+    fn new(times: &DurationHistogram) -> Option<Self> {
         let quantile = |part| Some(times.quantile(part)?.as_secs_f64());
         Some(Percentiles {
             mean_seconds: times.mean()?.as_secs_f64(),
@@ -374,12 +377,12 @@ impl FlowTraffic {
 }
 
 /// The flows that sent most, and the rest of the totals.
-fn heaviest(statistics: &DirectionStatistics, duration: Span) -> (Vec<Flow>, FlowTraffic) {
+fn largest_flows(statistics: &DirectionStatistics, duration: Span) -> (Vec<Flow>, FlowTraffic) {
     let mut flows: Vec<_> = statistics.flows.iter().filter(|flow| flow.offered.packets > 0).collect();
     flows.sort_unstable_by_key(|flow| (std::cmp::Reverse(flow.offered.bytes), flow.flow));
-    flows.truncate(MAX_FLOWS);
-    let rest = |total: Count, of: fn(&FlowStatistics) -> Count| {
-        flows.iter().fold(total, |rest, flow| Count {
+    flows.truncate(MAX_NAMED_FLOWS);
+    let rest = |total: TrafficCount, of: fn(&FlowStatistics) -> TrafficCount| {
+        flows.iter().fold(total, |rest, flow| TrafficCount {
             packets: rest.packets.saturating_sub(of(flow).packets),
             bytes: rest.bytes.saturating_sub(of(flow).bytes),
         })
@@ -388,18 +391,18 @@ fn heaviest(statistics: &DirectionStatistics, duration: Span) -> (Vec<Flow>, Flo
         offered: rest(statistics.counts.offered, |flow| flow.offered),
         delivered: rest(statistics.counts.delivered, |flow| flow.delivered),
         marked: rest(statistics.counts.marked, |flow| flow.marked),
-        dropped: rest(statistics.counts.dropped_in_all(), |flow| flow.dropped),
+        dropped: rest(statistics.counts.total_dropped(), |flow| flow.dropped),
         ..FlowStatistics::default()
     };
     let named = |flow: &&FlowStatistics| Flow {
         id: flow.flow.to_string(),
-        name: flow.key.map(|key| name(&key)),
+        name: flow.key.map(|key| flow_name(&key)),
         traffic: FlowTraffic::new(flow, duration),
     };
     (flows.iter().map(named).collect(), FlowTraffic::new(&others, duration))
 }
 
-fn histogram(times: &Times, ends: &[Span]) -> Vec<Bucket> {
+fn histogram_buckets(times: &DurationHistogram, ends: &[Span]) -> Vec<Bucket> {
     let mut below = 0;
     let ends = ends.iter().copied().map(Some).chain([None]);
     let buckets = ends.map(|end| {
@@ -412,7 +415,7 @@ fn histogram(times: &Times, ends: &[Span]) -> Vec<Bucket> {
 }
 
 /// A flow as people write it.
-fn name(key: &FlowKey) -> String {
+fn flow_name(key: &FlowKey) -> String {
     let protocol: &dyn fmt::Display = match key.protocol {
         protocol::TCP => &"tcp",
         protocol::UDP => &"udp",

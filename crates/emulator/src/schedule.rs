@@ -10,7 +10,7 @@
 //! Times count from the start and never decrease. `repeat` is the last line: at that time the schedule begins anew, with the
 //! settings that are then in force.
 
-use crate::settings::{Change, SettingError, Settings};
+use crate::settings::{SettingError, Settings, SettingsChange};
 
 use kumade_units::{Span, parse};
 use std::io;
@@ -23,11 +23,11 @@ const MAX_STEPS: usize = 1_000_000;
 /// Changes and their times.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Schedule {
-    steps: Vec<(Span, Change)>,
+    steps: Vec<(Span, SettingsChange)>,
     period: Option<Span>,
     /// How far it has been followed: how often it began anew, and the next step.
-    round: i64,
-    next: usize,
+    cycle: i64,
+    next_step: usize,
 }
 
 /// A line that is wrong.
@@ -44,7 +44,7 @@ pub struct ScheduleError {
 ///
 /// # Errors
 /// It cannot be read, is no text, or is too long to be a schedule.
-pub fn read(path: &Path) -> io::Result<String> {
+pub fn read_file(path: &Path) -> io::Result<String> {
     kumade_daemon::read_text(path)
 }
 
@@ -56,39 +56,39 @@ impl Schedule {
     pub fn parse(text: &str, before: &Settings) -> Result<Self, ScheduleError> {
         let mut schedule = Schedule::default();
         let mut settings = before.clone();
-        let lines = || text.lines().enumerate().map(|(index, line)| (index + 1, words(line)));
+        let lines = || text.lines().enumerate().map(|(index, line)| (index + 1, strip_comment(line)));
         for (line, words) in lines().filter(|(_, words)| !words.is_empty()) {
             schedule
-                .push(words)
-                .and_then(|()| schedule.try_last(&mut settings).map_err(|error| error.to_string()))
+                .push_line(words)
+                .and_then(|()| schedule.validate_last_step(&mut settings).map_err(|error| error.to_string()))
                 .map_err(|reason| ScheduleError { line, reason })?;
         }
         if schedule.period.is_some() {
-            schedule.try_again(&settings, lines())?;
+            schedule.validate_repetition(&settings, lines())?;
         }
         Ok(schedule)
     }
 
     /// The time since the start at which the next change is due; `None` where there is none any more.
-    pub fn next_at(&self) -> Option<Span> {
-        let (at, _) = self.steps.get(self.next)?;
-        Some(self.period.unwrap_or(Span::ZERO) * self.round + *at)
+    pub fn next_change_time(&self) -> Option<Span> {
+        let (at, _) = self.steps.get(self.next_step)?;
+        Some(self.period.unwrap_or(Span::ZERO) * self.cycle + *at)
     }
 
     /// The next change, if it is due so long after the start.
-    pub fn take_due(&mut self, elapsed: Span) -> Option<Change> {
-        if self.next_at()? > elapsed {
+    pub fn take_due(&mut self, elapsed: Span) -> Option<SettingsChange> {
+        if self.next_change_time()? > elapsed {
             return None;
         }
-        let change = self.steps[self.next].1.clone();
-        self.next += 1;
-        if self.next == self.steps.len() && self.period.is_some() {
-            (self.next, self.round) = (0, self.round + 1);
+        let change = self.steps[self.next_step].1.clone();
+        self.next_step += 1;
+        if self.next_step == self.steps.len() && self.period.is_some() {
+            (self.next_step, self.cycle) = (0, self.cycle + 1);
         }
         Some(change)
     }
 
-    fn push(&mut self, words: &str) -> Result<(), String> {
+    fn push_line(&mut self, words: &str) -> Result<(), String> {
         if self.period.is_some() {
             return Err("`repeat` must be the last line".to_owned());
         }
@@ -99,12 +99,12 @@ impl Schedule {
             return Err(format!("{time} is before {last} of the line above; sort the lines by time"));
         }
         if change.trim() == "repeat" {
-            return self.repeat(time);
+            return self.set_period(time);
         }
         if self.steps.len() == MAX_STEPS {
             return Err(format!("there are more than {MAX_STEPS} changes; use a shorter file, or `repeat`"));
         }
-        let change = Change::parse(change).map_err(|error| error.to_string())?;
+        let change = SettingsChange::parse(change).map_err(|error| error.to_string())?;
         if change.is_empty() {
             return Err("no setting follows the time; write it like `10s rate 5mbit`".to_owned());
         }
@@ -112,7 +112,7 @@ impl Schedule {
         Ok(())
     }
 
-    fn repeat(&mut self, time: Span) -> Result<(), String> {
+    fn set_period(&mut self, time: Span) -> Result<(), String> {
         // Else it would be played without end at one moment.
         if self.steps.is_empty() || time < Span::from_millis(1) {
             return Err("`repeat` needs changes above it, and a time of 1ms or more".to_owned());
@@ -121,7 +121,7 @@ impl Schedule {
         Ok(())
     }
 
-    fn try_last(&self, settings: &mut Settings) -> Result<(), SettingError> {
+    fn validate_last_step(&self, settings: &mut Settings) -> Result<(), SettingError> {
         if let (Some((_, change)), None) = (self.steps.last(), self.period) {
             *settings = settings.change(change)?;
         }
@@ -129,7 +129,7 @@ impl Schedule {
     }
 
     /// What went together in the first round may not in the second, which begins where the first has ended.
-    fn try_again<'l>(
+    fn validate_repetition<'l>(
         &self,
         settings: &Settings,
         lines: impl Iterator<Item = (usize, &'l str)>,
@@ -145,7 +145,7 @@ impl Schedule {
 }
 
 /// The line without its comment.
-fn words(line: &str) -> &str {
+fn strip_comment(line: &str) -> &str {
     line.split('#').next().unwrap_or_default().trim()
 }
 
@@ -157,25 +157,26 @@ mod tests {
     const SECOND: Span = Span::from_secs(1);
 
     fn schedule(text: &str) -> Result<Schedule, ScheduleError> {
-        Schedule::parse(text, &Settings::new(&Change::default()).unwrap())
+        Schedule::parse(text, &Settings::new(&SettingsChange::default()).unwrap())
     }
 
     #[test]
     fn changes_come_at_their_times() {
         let mut schedule = schedule("# slow\n1s rate 5mbit\n\n 2s up rate 1mbit # slower\n2s delay 5ms").unwrap();
-        assert_eq!((schedule.next_at(), schedule.take_due(SECOND / 2)), (Some(SECOND), None));
-        assert_eq!(schedule.take_due(SECOND), Some(Change::parse("rate 5mbit").unwrap()));
+        assert_eq!((schedule.next_change_time(), schedule.take_due(SECOND / 2)), (Some(SECOND), None));
+        assert_eq!(schedule.take_due(SECOND), Some(SettingsChange::parse("rate 5mbit").unwrap()));
         assert_eq!(schedule.take_due(SECOND), None);
         // Who comes late gets all that was due, in order.
-        assert_eq!(schedule.take_due(SECOND * 9), Some(Change::parse("up rate 1mbit").unwrap()));
-        assert_eq!(schedule.take_due(SECOND * 9), Some(Change::parse("delay 5ms").unwrap()));
-        assert_eq!((schedule.next_at(), schedule.take_due(Span::MAX)), (None, None));
+        assert_eq!(schedule.take_due(SECOND * 9), Some(SettingsChange::parse("up rate 1mbit").unwrap()));
+        assert_eq!(schedule.take_due(SECOND * 9), Some(SettingsChange::parse("delay 5ms").unwrap()));
+        assert_eq!((schedule.next_change_time(), schedule.take_due(Span::MAX)), (None, None));
     }
 
     #[test]
     fn a_repeated_schedule_never_ends() {
         let mut schedule = schedule("0s rate 5mbit\n1s rate 1mbit\n4s repeat").unwrap();
-        let times: Vec<_> = (0..5).map(|_| (schedule.next_at(), schedule.take_due(Span::MAX)).0.unwrap()).collect();
+        let times: Vec<_> =
+            (0..5).map(|_| (schedule.next_change_time(), schedule.take_due(Span::MAX)).0.unwrap()).collect();
         assert_eq!(times, [0, 1, 4, 5, 8].map(Span::from_secs));
     }
 
@@ -217,7 +218,7 @@ mod tests {
             if let Ok(mut schedule) = schedule(&text) {
                 let mut last = Span::ZERO;
                 for _ in 0..20 {
-                    let Some(at) = schedule.next_at() else { break };
+                    let Some(at) = schedule.next_change_time() else { break };
                     prop_assert!(at >= last && schedule.take_due(at).is_some());
                     last = at;
                 }

@@ -1,8 +1,8 @@
 //! An emulated link with a name, settings and statistics: what a program runs, and others ask and change.
 
 use crate::control::{Reply, Request};
-use crate::report::{Covers, Document, Occasion};
-use crate::settings::{Change, SettingError, Settings};
+use crate::report::{Document, ReportContext, ReportSpan};
+use crate::settings::{SettingError, Settings, SettingsChange};
 use crate::statistics::{DirectionStatistics, MeanFairness};
 use crate::{EmulatorError, Engine, PortSpec};
 use kumade_units::Span;
@@ -12,19 +12,19 @@ use thiserror::Error;
 
 /// A running link. Any thread may use it; it ends when it is stopped or dropped.
 #[derive(Debug)]
-pub struct Session {
+pub struct LinkSession {
     name: String,
     ports: [String; 2],
     started: Instant,
     engine: Engine,
     settings: Mutex<Settings>,
-    last: Mutex<Last>,
+    last_interval: Mutex<IntervalState>,
 }
 
 /// Where the last interval ended.
 #[derive(Debug)]
-struct Last {
-    at: Instant,
+struct IntervalState {
+    end_time: Instant,
     statistics: [DirectionStatistics; 2],
     /// Over all intervals so far.
     fairness: [MeanFairness; 2],
@@ -43,7 +43,7 @@ pub enum SessionError {
     Engine(#[from] EmulatorError),
 }
 
-impl Session {
+impl LinkSession {
     /// Joins two interfaces.
     ///
     /// # Errors
@@ -52,14 +52,14 @@ impl Session {
         let names = ports.each_ref().map(|port| port.name().to_owned());
         let engine = Engine::start(ports, settings.configs().clone())?;
         let started = Instant::now();
-        Ok(Session {
+        Ok(LinkSession {
             name: name.to_owned(),
             ports: names,
             started,
             engine,
             settings: Mutex::new(settings),
-            last: Mutex::new(Last {
-                at: started,
+            last_interval: Mutex::new(IntervalState {
+                end_time: started,
                 statistics: Default::default(),
                 fairness: Default::default(),
                 document: None,
@@ -71,12 +71,12 @@ impl Session {
     ///
     /// # Errors
     /// They are impossible, and nothing is changed; or the link has ended.
-    pub fn change(&self, change: &Change) -> Result<Settings, SessionError> {
+    pub fn change(&self, change: &SettingsChange) -> Result<Settings, SessionError> {
         let mut settings = lock(&self.settings);
         let changed = settings.change(change)?;
         for (direction, (before, after)) in settings.configs().iter().zip(changed.configs()).enumerate() {
             if before != after {
-                self.engine.set(direction, after.clone())?;
+                self.engine.set_direction(direction, after.clone())?;
             }
         }
         *settings = changed.clone();
@@ -86,42 +86,42 @@ impl Session {
     /// What has happened since the start.
     pub fn total(&self) -> Document {
         let duration = self.started.elapsed();
-        self.document(Covers::Total, duration.into(), &self.engine.statistics())
+        self.build_document(ReportSpan::Total, duration.into(), &self.engine.statistics())
     }
 
     /// What has happened since the last call, or the start.
-    pub fn interval(&self) -> Document {
+    pub fn take_interval(&self) -> Document {
         let statistics = self.engine.statistics();
         let now = Instant::now();
-        let mut last = lock(&self.last);
-        let duration = now.duration_since(last.at).into();
+        let mut last = lock(&self.last_interval);
+        let duration = now.duration_since(last.end_time).into();
         let [up, down] = &statistics;
-        let since = [up.since(&last.statistics[0]), down.since(&last.statistics[1])];
+        let since = [up.delta_since(&last.statistics[0]), down.delta_since(&last.statistics[1])];
         for (mean, direction) in last.fairness.iter_mut().zip(&since) {
-            mean.add(&direction.flows, duration);
+            mean.add_interval(&direction.flows, duration);
         }
-        (last.at, last.statistics) = (now, statistics);
+        (last.end_time, last.statistics) = (now, statistics);
         drop(last);
-        let document = self.document(Covers::Interval, duration, &since);
-        lock(&self.last).document = Some(Box::new(document.clone()));
+        let document = self.build_document(ReportSpan::Interval, duration, &since);
+        lock(&self.last_interval).document = Some(Box::new(document.clone()));
         document
     }
 
     /// What happened in the last interval; since the start where there was none yet.
     fn recent(&self) -> Document {
-        let last = lock(&self.last).document.as_deref().cloned();
+        let last = lock(&self.last_interval).document.as_deref().cloned();
         last.unwrap_or_else(|| self.total())
     }
 
     /// Answers a request from outside.
-    pub fn answer(&self, request: &Request) -> Reply {
+    pub fn handle_request(&self, request: &Request) -> Reply {
         let reply = match request {
             Request::Set { change } => self
                 .change(change)
-                .map(|settings| Reply::Done { settings: settings.texts() })
+                .map(|settings| Reply::Done { settings: settings.to_texts() })
                 .map_err(|error| error.to_string()),
-            Request::Show => shown(&self.total()),
-            Request::Recent => shown(&self.recent()),
+            Request::Show => shown_reply(&self.total()),
+            Request::Recent => shown_reply(&self.recent()),
         };
         reply.unwrap_or_else(|reason| Reply::Refused { reason })
     }
@@ -139,18 +139,18 @@ impl Session {
         self.engine.stop()
     }
 
-    fn document(&self, covers: Covers, duration: Span, statistics: &[DirectionStatistics; 2]) -> Document {
+    fn build_document(&self, covers: ReportSpan, duration: Span, statistics: &[DirectionStatistics; 2]) -> Document {
         let ports = self.ports.each_ref().map(String::as_str);
-        let settings = &lock(&self.settings).texts();
+        let settings = &lock(&self.settings).to_texts();
         let fairness = match covers {
-            Covers::Total => lock(&self.last).fairness.map(|mean| mean.mean()),
-            Covers::Interval => [None, None],
+            ReportSpan::Total => lock(&self.last_interval).fairness.map(|mean| mean.mean()),
+            ReportSpan::Interval => [None, None],
         };
-        Document::new(&Occasion { name: &self.name, ports, settings, covers, duration, fairness }, statistics)
+        Document::new(&ReportContext { name: &self.name, ports, settings, covers, duration, fairness }, statistics)
     }
 }
 
-fn shown(document: &Document) -> Result<Reply, String> {
+fn shown_reply(document: &Document) -> Result<Reply, String> {
     let document = serde_json::to_value(document).map_err(|error| error.to_string())?;
     Ok(Reply::Shown { document })
 }

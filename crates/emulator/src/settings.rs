@@ -4,7 +4,7 @@
 //! rate 100mbit delay 20ms loss 0.1% queue fair-share target 5ms
 //! ```
 //!
-//! The same words stand on the command line, in `kumade link set` and in schedule files; [`KEYS`] lists them. A
+//! The same words stand on the command line, in `kumade link set` and in schedule files; [`SETTING_KEYS`] lists them. A
 //! [`Change`] is some of them for one direction or both. What it does not name stays as it was. It makes new [`Settings`]
 //! of others, valid as a whole, with the [`DirectionConfig`]s that the engine takes.
 
@@ -17,9 +17,9 @@ mod rules;
 mod service_rate;
 mod value;
 
-pub use change::{Change, Scope};
+pub use change::{DirectionScope, SettingsChange};
 pub use error::SettingError;
-pub use keys::{Group, KEYS, Key};
+pub use keys::{SETTING_KEYS, SettingGroup, SettingKey};
 
 use crate::DirectionConfig;
 use direction::DirectionSettings;
@@ -36,26 +36,29 @@ impl Settings {
     ///
     /// # Errors
     /// A value is impossible, by itself or together with other settings.
-    pub fn new(change: &Change) -> Result<Self, SettingError> {
-        Self::changed(Default::default(), change)
+    pub fn new(change: &SettingsChange) -> Result<Self, SettingError> {
+        Self::with_change_applied(Default::default(), change)
     }
 
     /// What the change makes of these settings, on a link that runs.
     ///
     /// # Errors
     /// As [`Settings::new`]; or a setting can only be given when the link starts.
-    pub fn change(&self, change: &Change) -> Result<Self, SettingError> {
-        let changed = Self::changed(self.directions.clone(), change)?;
+    pub fn change(&self, change: &SettingsChange) -> Result<Self, SettingError> {
+        let changed = Self::with_change_applied(self.directions.clone(), change)?;
         if self.configs.iter().zip(&changed.configs).any(|(before, after)| before.link.seed != after.link.seed) {
             let reason = "the random numbers are in use already; give it when the link starts".to_owned();
-            return Err(SettingError::Value { key: "seed", reason });
+            return Err(SettingError::InvalidValue { key: "seed", reason });
         }
         Ok(changed)
     }
 
-    fn changed(mut directions: [DirectionSettings; 2], change: &Change) -> Result<Self, SettingError> {
+    fn with_change_applied(
+        mut directions: [DirectionSettings; 2],
+        change: &SettingsChange,
+    ) -> Result<Self, SettingError> {
         for (scope, key, value) in change.assignments() {
-            direction::set(&mut directions[scope.directions()], key, value)?;
+            direction::apply_setting(&mut directions[scope.directions()], key, value)?;
         }
         let configs = [directions[0].config(0)?, directions[1].config(1)?];
         Ok(Settings { directions, configs })
@@ -67,7 +70,7 @@ impl Settings {
     }
 
     /// The settings of each direction that differ from the default, as [`Change::parse`] reads them, or `no impairments`.
-    pub fn texts(&self) -> [String; 2] {
+    pub fn to_texts(&self) -> [String; 2] {
         self.directions.each_ref().map(DirectionSettings::to_string)
     }
 }

@@ -12,7 +12,7 @@ pub use flows::FlowStatistics;
 
 use flows::FlowTable;
 use hdrhistogram::Histogram;
-use kumade_link::Count;
+use kumade_link::TrafficCount;
 use kumade_packet::FlowKey;
 use kumade_units::Span;
 
@@ -22,13 +22,13 @@ pub enum DropCause {
     /// The queue had no room for it.
     QueueFull,
     /// The queue's discipline chose it though there was room.
-    Managed,
+    Aqm,
     /// It exceeded the policer's rate and burst.
     Policed,
     /// Lost behind the queue, as settings ask.
-    Loss,
+    EmulatedLoss,
     /// A rule refused it.
-    Refused,
+    FilteredByRule,
     /// It was not a packet that can be forwarded: truncated, or of a wrong length.
     Malformed,
     /// It is larger than the other side takes.
@@ -36,16 +36,16 @@ pub enum DropCause {
     /// More came than this program could read in time, or was on its way than it may hold.
     Overload,
     /// The other side did not take it.
-    Output,
+    OutputRefused,
 }
 
 /// Takes note of each packet of one direction.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    counts: Counts,
-    queueing: Times,
-    sojourn: Times,
-    lateness: Times,
+    counts: PacketCounts,
+    queueing: DurationHistogram,
+    sojourn: DurationHistogram,
+    lateness: DurationHistogram,
     flows: FlowTable,
 }
 
@@ -53,13 +53,13 @@ pub struct Recorder {
 #[derive(Debug, Clone)]
 pub struct DirectionStatistics {
     /// Packets by what became of them.
-    pub counts: Counts,
+    pub counts: PacketCounts,
     /// In the queue: from arrival until transmission began.
-    pub queueing: Times,
+    pub queueing: DurationHistogram,
     /// From arrival to delivery.
-    pub sojourn: Times,
+    pub sojourn: DurationHistogram,
     /// How much later than due the packets were delivered: what this machine added.
-    pub lateness: Times,
+    pub lateness: DurationHistogram,
     /// The flows that are remembered, in no order; the counts less theirs are those of all other flows.
     pub flows: Vec<FlowStatistics>,
 }
@@ -77,42 +77,42 @@ pub struct Delays {
 
 /// Packets of one direction, by what became of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct PacketCounts {
     /// Reached the link, whatever became of it.
-    pub offered: Count,
+    pub offered: TrafficCount,
     /// Came out at the other side.
-    pub delivered: Count,
+    pub delivered: TrafficCount,
     /// Marked by the queue (ECN); counted as delivered too.
-    pub marked: Count,
+    pub marked: TrafficCount,
     /// Did not come out, by [`DropCause::ALL`].
-    dropped: [Count; DropCause::ALL.len()],
+    dropped: [TrafficCount; DropCause::ALL.len()],
     /// How much waited for the link when this was taken.
     pub queued_bytes: u64,
 }
 
 /// How long something took, of many packets: values within 1 % above 100 ns.
 #[derive(Debug, Clone)]
-pub struct Times {
+pub struct DurationHistogram {
     histogram: Histogram<u64>,
 }
 
 /// Longer times count as this.
-const MAX_SPAN: Span = Span::from_secs(100);
+const MAX_DURATION: Span = Span::from_secs(100);
 /// Shorter times are not distinguished.
-const MIN_SPAN: Span = Span::from_nanos(64);
+const MIN_DURATION: Span = Span::from_nanos(64);
 
 impl DropCause {
     /// All of them.
     pub const ALL: [DropCause; 9] = [
         DropCause::QueueFull,
-        DropCause::Managed,
+        DropCause::Aqm,
         DropCause::Policed,
-        DropCause::Loss,
-        DropCause::Refused,
+        DropCause::EmulatedLoss,
+        DropCause::FilteredByRule,
         DropCause::Malformed,
         DropCause::TooLarge,
         DropCause::Overload,
-        DropCause::Output,
+        DropCause::OutputRefused,
     ];
 }
 
@@ -120,9 +120,9 @@ impl From<kumade_link::DropCause> for DropCause {
     fn from(cause: kumade_link::DropCause) -> Self {
         match cause {
             kumade_link::DropCause::QueueFull => DropCause::QueueFull,
-            kumade_link::DropCause::Managed => DropCause::Managed,
+            kumade_link::DropCause::Managed => DropCause::Aqm,
             kumade_link::DropCause::Policed => DropCause::Policed,
-            kumade_link::DropCause::Loss => DropCause::Loss,
+            kumade_link::DropCause::Loss => DropCause::EmulatedLoss,
             kumade_link::DropCause::InFlightFull => DropCause::Overload,
         }
     }
@@ -136,57 +136,57 @@ impl Recorder {
 
     /// A packet of `size` IP bytes reached the link. `true` says that its flow is new here; [`Recorder::describe`] it,
     /// where it has a description.
-    pub fn offered(&mut self, flow: u64, size: u32) -> bool {
-        add(&mut self.counts.offered, size);
-        let (slot, new) = self.flows.enter(flow, size);
+    pub fn record_offered(&mut self, flow: u64, size: u32) -> bool {
+        count_packet(&mut self.counts.offered, size);
+        let (slot, new) = self.flows.find_or_insert(flow, size);
         if let Some(slot) = slot {
-            add(&mut slot.offered, size);
+            count_packet(&mut slot.offered, size);
         }
         new
     }
 
     /// Who speaks to whom in a flow, for people to recognise it.
-    pub fn describe(&mut self, flow: u64, key: FlowKey) {
+    pub fn set_flow_key(&mut self, flow: u64, key: FlowKey) {
         if let Some(slot) = self.flows.find(flow) {
             slot.key = Some(key);
         }
     }
 
     /// A packet was written to the other side.
-    pub fn delivered(&mut self, flow: u64, size: u32, delays: Delays) {
-        add(&mut self.counts.delivered, size);
+    pub fn record_delivered(&mut self, flow: u64, size: u32, delays: Delays) {
+        count_packet(&mut self.counts.delivered, size);
         self.queueing.record(delays.queueing);
         self.sojourn.record(delays.sojourn);
         self.lateness.record(delays.lateness);
         if let Some(slot) = self.flows.find(flow) {
-            add(&mut slot.delivered, size);
+            count_packet(&mut slot.delivered, size);
         }
     }
 
     /// The queue marked a packet (ECN), which is or will be delivered.
-    pub fn marked(&mut self, flow: u64, size: u32) {
-        add(&mut self.counts.marked, size);
+    pub fn record_marked(&mut self, flow: u64, size: u32) {
+        count_packet(&mut self.counts.marked, size);
         if let Some(slot) = self.flows.find(flow) {
-            add(&mut slot.marked, size);
+            count_packet(&mut slot.marked, size);
         }
     }
 
     /// A packet did not come out.
-    pub fn dropped(&mut self, flow: u64, size: u32, cause: impl Into<DropCause>) {
-        add(&mut self.counts.dropped[cause.into() as usize], size);
+    pub fn record_dropped(&mut self, flow: u64, size: u32, cause: impl Into<DropCause>) {
+        count_packet(&mut self.counts.dropped[cause.into() as usize], size);
         if let Some(slot) = self.flows.find(flow) {
-            add(&mut slot.dropped, size);
+            count_packet(&mut slot.dropped, size);
         }
     }
 
     /// So many packets, of which nothing else is known, could not be read in time.
-    pub fn missed(&mut self, packets: u64) {
+    pub fn record_missed(&mut self, packets: u64) {
         self.counts.offered.packets += packets;
         self.counts.dropped[DropCause::Overload as usize].packets += packets;
     }
 
     /// Bytes in the queue now.
-    pub fn queued(&mut self, bytes: u64) {
+    pub fn set_queued_bytes(&mut self, bytes: u64) {
         self.counts.queued_bytes = bytes;
     }
 
@@ -214,10 +214,10 @@ impl Default for DirectionStatistics {
     /// Nothing, with room for all flows that can be remembered.
     fn default() -> Self {
         DirectionStatistics {
-            counts: Counts::default(),
-            queueing: Times::default(),
-            sojourn: Times::default(),
-            lateness: Times::default(),
+            counts: PacketCounts::default(),
+            queueing: DurationHistogram::default(),
+            sojourn: DurationHistogram::default(),
+            lateness: DurationHistogram::default(),
             flows: Vec::with_capacity(FlowTable::MAX_FLOWS),
         }
     }
@@ -225,33 +225,33 @@ impl Default for DirectionStatistics {
 
 impl DirectionStatistics {
     /// The difference to an `earlier` one of the same direction.
-    pub fn since(&self, earlier: &DirectionStatistics) -> DirectionStatistics {
+    pub fn delta_since(&self, earlier: &DirectionStatistics) -> DirectionStatistics {
         let mut before: Vec<_> = earlier.flows.iter().collect();
         before.sort_unstable_by_key(|flow| flow.flow);
         let known = |flow: u64| before.binary_search_by_key(&flow, |flow| flow.flow).ok().map(|index| before[index]);
         DirectionStatistics {
-            counts: self.counts.since(&earlier.counts),
-            queueing: self.queueing.since(&earlier.queueing),
-            sojourn: self.sojourn.since(&earlier.sojourn),
-            lateness: self.lateness.since(&earlier.lateness),
-            flows: self.flows.iter().map(|flow| flow.since(known(flow.flow))).collect(),
+            counts: self.counts.delta_since(&earlier.counts),
+            queueing: self.queueing.delta_since(&earlier.queueing),
+            sojourn: self.sojourn.delta_since(&earlier.sojourn),
+            lateness: self.lateness.delta_since(&earlier.lateness),
+            flows: self.flows.iter().map(|flow| flow.delta_since(known(flow.flow))).collect(),
         }
     }
 }
 
-impl Counts {
+impl PacketCounts {
     /// Packets dropped for this cause.
-    pub fn dropped(&self, cause: DropCause) -> Count {
+    pub fn dropped_for(&self, cause: DropCause) -> TrafficCount {
         self.dropped[cause as usize]
     }
 
     /// Packets dropped for any cause.
-    pub fn dropped_in_all(&self) -> Count {
-        self.dropped.iter().fold(Count::default(), |sum, count| plus(sum, *count))
+    pub fn total_dropped(&self) -> TrafficCount {
+        self.dropped.iter().fold(TrafficCount::default(), |sum, count| sum_counts(sum, *count))
     }
 
-    fn since(&self, earlier: &Counts) -> Counts {
-        Counts {
+    fn delta_since(&self, earlier: &PacketCounts) -> PacketCounts {
+        PacketCounts {
             offered: self.offered.since(earlier.offered),
             delivered: self.delivered.since(earlier.delivered),
             marked: self.marked.since(earlier.marked),
@@ -261,15 +261,15 @@ impl Counts {
     }
 }
 
-impl Default for Times {
+impl Default for DurationHistogram {
     fn default() -> Self {
-        let (low, high) = (MIN_SPAN.as_nanos() as u64, MAX_SPAN.as_nanos() as u64);
+        let (low, high) = (MIN_DURATION.as_nanos() as u64, MAX_DURATION.as_nanos() as u64);
         let histogram = Histogram::new_with_bounds(low, high, 2).expect("bounds that the crate's page allows");
-        Times { histogram }
+        DurationHistogram { histogram }
     }
 }
 
-impl Times {
+impl DurationHistogram {
     fn record(&mut self, span: Span) {
         self.histogram.saturating_record(span.as_nanos().max(0) as u64);
     }
@@ -281,12 +281,12 @@ impl Times {
 
     /// Their quantile, of a part from 0 to 1; `None` where there are none.
     pub fn quantile(&self, part: f64) -> Option<Span> {
-        (self.count() > 0).then(|| nanoseconds(self.histogram.value_at_quantile(part)))
+        (self.count() > 0).then(|| span_from_nanos(self.histogram.value_at_quantile(part)))
     }
 
     /// The mean; `None` where there are none.
     pub fn mean(&self) -> Option<Span> {
-        (self.count() > 0).then(|| nanoseconds(self.histogram.mean().round() as u64))
+        (self.count() > 0).then(|| span_from_nanos(self.histogram.mean().round() as u64))
     }
 
     /// How many lasted no longer than this.
@@ -294,34 +294,34 @@ impl Times {
         self.histogram.count_between(0, span.as_nanos().max(0) as u64)
     }
 
-    fn copy_from(&mut self, other: &Times) {
+    fn copy_from(&mut self, other: &DurationHistogram) {
         self.histogram.reset();
         // Fails only where the other one holds more than fits into this one, which is made alike.
         let copied = self.histogram.add(&other.histogram);
         debug_assert!(copied.is_ok());
     }
 
-    fn since(&self, earlier: &Times) -> Times {
+    fn delta_since(&self, earlier: &DurationHistogram) -> DurationHistogram {
         let mut histogram = self.histogram.clone();
         // Fails only where the earlier one has more, so that it isn't an earlier one.
         match histogram.subtract(&earlier.histogram) {
-            Ok(()) => Times { histogram },
+            Ok(()) => DurationHistogram { histogram },
             Err(_) => self.clone(),
         }
     }
 }
 
-fn nanoseconds(value: u64) -> Span {
+fn span_from_nanos(value: u64) -> Span {
     Span::from_nanos(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-fn add(count: &mut Count, size: u32) {
+fn count_packet(count: &mut TrafficCount, size: u32) {
     count.packets += 1;
     count.bytes += u64::from(size);
 }
 
-fn plus(left: Count, right: Count) -> Count {
-    Count { packets: left.packets + right.packets, bytes: left.bytes + right.bytes }
+fn sum_counts(left: TrafficCount, right: TrafficCount) -> TrafficCount {
+    TrafficCount { packets: left.packets + right.packets, bytes: left.bytes + right.bytes }
 }
 
 #[cfg(test)]

@@ -2,19 +2,19 @@
 
 use kumade_daemon::{Registry, RuntimeDir};
 use kumade_emulator::control::{LinkProtocol, Reply, Request};
-use kumade_emulator::settings::{Change, Settings};
+use kumade_emulator::settings::{Settings, SettingsChange};
 use std::fs;
 use std::path::PathBuf;
 
 /// Applies changes, as a session does.
 fn handler() -> impl FnMut(Request) -> Reply {
-    let mut settings = Settings::new(&Change::default()).unwrap();
+    let mut settings = Settings::new(&SettingsChange::default()).unwrap();
     move |request| match request {
         Request::Show | Request::Recent => Reply::Shown { document: "x".repeat(1000).into() },
         Request::Set { change } => match settings.change(&change) {
             Ok(changed) => {
                 settings = changed;
-                Reply::Done { settings: settings.texts() }
+                Reply::Done { settings: settings.to_texts() }
             }
             Err(error) => Reply::Refused { reason: error.to_string() },
         },
@@ -22,7 +22,7 @@ fn handler() -> impl FnMut(Request) -> Reply {
 }
 
 fn set(words: &str) -> Request {
-    Request::Set { change: Change::parse(words).unwrap() }
+    Request::Set { change: SettingsChange::parse(words).unwrap() }
 }
 
 #[test]

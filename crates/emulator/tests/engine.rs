@@ -5,7 +5,7 @@ mod common;
 use common::{config, emulate, with, with_link};
 use kumade_emulator::{Engine, Port, PortSpec};
 use kumade_link::LinkConfig;
-use kumade_middlebox::{Match, Refusal, Rule};
+use kumade_middlebox::{FilterRule, PacketMatch, RefusalKind};
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, in_namespaces, ip};
 use kumade_units::{Rate, Span};
@@ -41,7 +41,7 @@ fn two_tun_devices_in_namespaces_of_their_own_are_joined() {
         for (host, own) in [(&left, "10.79.0.1/24"), (&right, "10.79.0.2/24")] {
             ip(host, &["addr", "add", own, "dev", "end"]).unwrap();
         }
-        let _engine = Engine::join(ports, [config(), config()]).unwrap();
+        let _engine = Engine::join_ports(ports, [config(), config()]).unwrap();
         transfer(&left, &right, "10.79.0.2:0");
     });
 }
@@ -73,14 +73,14 @@ fn settings_change_while_packets_are_on_their_way() {
         let (sender, receiver) = sockets(&hosts);
         exchange(&sender, &receiver);
         let delayed = LinkConfig { delay: Span::from_millis(100), ..LinkConfig::default() };
-        engine.set(0, with_link(delayed)).unwrap();
+        engine.set_direction(0, with_link(delayed)).unwrap();
         // The packet thread answers requests in their order: with this answer, the change is made.
         engine.statistics();
         let begun = Instant::now();
         exchange(&sender, &receiver);
         assert!(begun.elapsed() >= Duration::from_millis(100), "{:?}", begun.elapsed());
         engine.stop().unwrap();
-        assert!(engine.set(0, config()).is_err() && !engine.is_running());
+        assert!(engine.set_direction(0, config()).is_err() && !engine.is_running());
     });
 }
 
@@ -91,7 +91,7 @@ fn an_idle_link_sleeps_also_after_it_was_changed() {
         let engine = emulate(&hosts, [config(), config()]);
         let (sender, receiver) = sockets(&hosts);
         for _ in 0..200 {
-            engine.set(0, config()).unwrap();
+            engine.set_direction(0, config()).unwrap();
             exchange(&sender, &receiver);
         }
         let before = ticks_of_the_packet_thread();
@@ -106,15 +106,15 @@ fn an_idle_link_sleeps_also_after_it_was_changed() {
 fn what_a_rule_refuses_is_answered_and_neighbours_are_still_found() {
     in_namespaces("what_a_rule_refuses_is_answered_and_neighbours_are_still_found", || {
         let hosts = VethHosts::new(1500).unwrap();
-        let matching = Match { protocol: Some(kumade_packet::protocol::UDP), destination_port: None };
-        let refuse = Rule::Refuse { matching, refusal: Refusal::Reject };
+        let matching = PacketMatch { protocol: Some(kumade_packet::protocol::UDP), destination_port: None };
+        let refuse = FilterRule::Refuse { matching, refusal: RefusalKind::Reject };
         let engine = emulate(&hosts, [with(LinkConfig::default(), vec![refuse]), config()]);
         let (sender, _receiver) = sockets(&hosts);
         sender.send(b"is this allowed?").unwrap();
         assert_eq!(sender.recv(&mut [0; 100]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
         transfer(&hosts.left, &hosts.right, "10.79.0.2:0");
         let [there, _] = engine.statistics();
-        assert_eq!(there.counts.dropped(kumade_emulator::statistics::DropCause::Refused).packets, 1);
+        assert_eq!(there.counts.dropped_for(kumade_emulator::statistics::DropCause::FilteredByRule).packets, 1);
     });
 }
 

@@ -5,7 +5,7 @@ mod common;
 use common::{config, emulate};
 use kumade_emulator::{EmulatorError, Engine, PortSpec};
 use kumade_net::namespace::NamespaceId;
-use kumade_net::offloads::{Offloads, Switches};
+use kumade_net::offloads::{OffloadControl, Offloads};
 use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, ip};
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read};
@@ -24,12 +24,12 @@ fn an_interface_that_vanishes_ends_the_link_and_the_other_is_as_it_was() {
     in_namespaces("an_interface_that_vanishes_ends_the_link_and_the_other_is_as_it_was", || {
         let hosts = VethHosts::new(1500).unwrap();
         let before = with_receive_offload(&hosts);
-        assert_ne!(before, before.receiving_off(), "there is something to switch off");
+        assert_ne!(before, before.without_receive_offloads(), "there is something to switch off");
         let engine = emulate(&hosts, [config(), config()]);
-        assert_eq!(offloads(&hosts), before.receiving_off());
+        assert_eq!(offloads(&hosts), before.without_receive_offloads());
         ip(&hosts.right, &["link", "del", VethHosts::DEVICE]).unwrap();
         let error = engine.wait().unwrap_err();
-        assert!(matches!(&error, EmulatorError::Vanished(name) if name == "two"), "{error}");
+        assert!(matches!(&error, EmulatorError::InterfaceVanished(name) if name == "two"), "{error}");
         assert!(error.to_string().contains("its interface two has vanished"), "{error}");
         assert_eq!(offloads(&hosts), before);
     });
@@ -78,7 +78,7 @@ fn a_killed_emulator_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interf
         let before = with_receive_offload(&hosts);
         let (mut first, said) = start(PORTS);
         assert_eq!(said, "running\n");
-        assert_eq!(offloads(&hosts), before.receiving_off());
+        assert_eq!(offloads(&hosts), before.without_receive_offloads());
         let (mut second, said) = start(PORTS);
         assert!(said.contains(&format!("the link of process {} has it", first.id())), "{said}");
         second.wait().unwrap();
@@ -86,7 +86,7 @@ fn a_killed_emulator_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interf
         let kill = |child: &mut Child| {
             child.kill().unwrap();
             child.wait().unwrap();
-            assert_eq!(offloads(&hosts), before.receiving_off());
+            assert_eq!(offloads(&hosts), before.without_receive_offloads());
         };
         kill(&mut first);
         // One for other interfaces puts them back as well.
@@ -100,7 +100,7 @@ fn a_killed_emulator_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interf
         kill(&mut killed);
         let (mut third, said) = start(PORTS);
         assert_eq!(said, "running\n");
-        assert_eq!(offloads(&hosts), before.receiving_off());
+        assert_eq!(offloads(&hosts), before.without_receive_offloads());
         drop(third.stdin.take());
         assert!(third.wait().unwrap().success());
         assert_eq!(offloads(&hosts), before);
@@ -129,7 +129,7 @@ fn what_a_killed_emulator_noted_is_forgotten_once_its_namespace_is_gone() {
         killed.wait().unwrap();
         let noted = || notes_of(killed.id());
         assert_eq!(noted().len(), PORTS.len());
-        if !gone.middle.run(|| NamespaceId::current().unwrap().is_followed()).unwrap() {
+        if !gone.middle.run(|| NamespaceId::current().unwrap().has_handle()).unwrap() {
             return println!("this system does not tell of namespaces that are gone");
         }
         drop(gone);
@@ -203,12 +203,12 @@ fn started(command: &mut Command) -> (Child, String) {
 
 /// Switches on a receive offload that the emulator must switch off, as network cards have it.
 fn with_receive_offload(hosts: &VethHosts) -> Offloads {
-    let set = || Switches::open("one").unwrap().set(Offloads::from_entries([("gro", 1)])).unwrap();
+    let set = || OffloadControl::open("one").unwrap().set(Offloads::from_entries([("gro", 1)])).unwrap();
     hosts.middle.run(set).unwrap();
     offloads(hosts)
 }
 
 /// Of the interface whose peer stays.
 fn offloads(hosts: &VethHosts) -> Offloads {
-    hosts.middle.run(|| Switches::open("one").unwrap().read().unwrap()).unwrap()
+    hosts.middle.run(|| OffloadControl::open("one").unwrap().read().unwrap()).unwrap()
 }

@@ -32,7 +32,7 @@ fn frames_of_every_kind_come_out_as_they_went_in() {
         }
         engine.stop().unwrap();
         let [there, _] = engine.statistics();
-        assert_eq!(there.counts.dropped_in_all().packets, 0);
+        assert_eq!(there.counts.total_dropped().packets, 0);
     });
 }
 
@@ -52,7 +52,7 @@ fn what_is_too_long_for_the_other_side_is_counted() {
         assert_eq!(collect(&mut receiver, 1), [short]);
         engine.stop().unwrap();
         let [there, _] = engine.statistics();
-        assert_eq!(there.counts.dropped(kumade_emulator::statistics::DropCause::TooLarge).packets, 1);
+        assert_eq!(there.counts.dropped_for(kumade_emulator::statistics::DropCause::TooLarge).packets, 1);
     });
 }
 
@@ -120,7 +120,7 @@ fn collect(receiver: &mut Receiver, count: usize) -> Vec<Vec<u8>> {
         let any = receiver.next(|arrived| {
             let (addresses, rest) = arrived.frame.split_at(12);
             if addresses[6..] == SOURCE {
-                let tag: &[u8] = arrived.tag.as_ref().map_or(&[], |tag| tag);
+                let tag: &[u8] = arrived.vlan_tag.as_ref().map_or(&[], |tag| tag);
                 received.push([addresses, tag, rest].concat());
             }
         });

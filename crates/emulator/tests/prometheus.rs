@@ -1,7 +1,7 @@
 //! The metrics in Prometheus' format.
 
-use kumade_emulator::prometheus::metrics;
-use kumade_emulator::report::{Covers, Document, Occasion};
+use kumade_emulator::prometheus::encode_metrics;
+use kumade_emulator::report::{Document, ReportContext, ReportSpan};
 use kumade_emulator::statistics::{Delays, DirectionStatistics, DropCause, Recorder};
 use kumade_units::Span;
 
@@ -9,16 +9,16 @@ fn total() -> Document {
     let mut recorder = Recorder::new();
     let [queueing, sojourn] = [3, 7].map(Span::from_millis);
     for _ in 0..20 {
-        recorder.offered(1, 1000);
-        recorder.delivered(1, 1000, Delays { queueing, sojourn, lateness: Span::from_micros(4) });
+        recorder.record_offered(1, 1000);
+        recorder.record_delivered(1, 1000, Delays { queueing, sojourn, lateness: Span::from_micros(4) });
     }
-    recorder.dropped(1, 1000, DropCause::Loss);
+    recorder.record_dropped(1, 1000, DropCause::EmulatedLoss);
     let (name, ports, duration) = ("one", ["a", "b"], Span::from_secs(2));
-    let occasion = Occasion {
+    let occasion = ReportContext {
         name,
         ports,
         settings: &Default::default(),
-        covers: Covers::Total,
+        covers: ReportSpan::Total,
         duration,
         fairness: [None, None],
     };
@@ -27,7 +27,7 @@ fn total() -> Document {
 
 #[test]
 fn metrics_are_openmetrics_text() {
-    let body = metrics(&total());
+    let body = encode_metrics(&total());
     let up = r#"{link="one",direction="up",from="a",to="b""#;
     for line in [
         "# TYPE kumade_link_offered_packets counter".to_owned(),

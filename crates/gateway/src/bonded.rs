@@ -4,6 +4,6 @@
 mod config;
 mod status;
 
-pub(crate) use config::binding;
+pub(crate) use config::path_binding;
 pub use config::plane_config;
-pub use status::fill;
+pub use status::fill_bonded_status;

@@ -14,5 +14,8 @@ mod validate;
 
 pub use error::ConfigError;
 pub use options::{PathOption, PathOptionError, SimpleBonded, SimpleConfig};
-pub(crate) use types::family_of;
-pub use types::{Bonded, Config, Local, Measurement, Path, Peer, Plane, Remote, Sessions, Side, Translation};
+pub(crate) use types::network_family;
+pub use types::{
+    AddressTranslation, BondedSettings, GatewayConfig, GatewayPath, GatewaySide, LocalSite, MeasurementConfig, Plane,
+    RemotePeer, RemoteSite, SessionsConfig,
+};

@@ -1,6 +1,6 @@
 //! What a running gateway may be asked through its control socket, and what it replies.
 
-use crate::status::Status;
+use crate::status::GatewayStatus;
 pub use ::kumade_overlay_status::control::{Reply, Request};
 use kumade_daemon::Protocol;
 
@@ -12,5 +12,5 @@ impl Protocol for GatewayProtocol {
     const SERVICE: &'static str = "gateway";
     const VERSION: u32 = 1;
     type Request = Request;
-    type Reply = Reply<Status>;
+    type Reply = Reply<GatewayStatus>;
 }

@@ -37,8 +37,8 @@ mod session_status;
 mod sessions;
 
 pub use host::{HostError, check_host};
-pub use plan::Plan;
-pub(crate) use plan::number as mark;
+pub use plan::DirectPlan;
+pub(crate) use plan::path_mark as mark;
 pub use plane::{DirectError, DirectPlane, PathCount};
 pub use session_plane::SessionPlane;
 pub use session_shard::SessionsError;

@@ -1,6 +1,6 @@
 //! A gateway shares the traffic of a site over several paths. Hosts and applications behind it stay as they are.
 //!
-//! A [`Config`] says which networks are here, which are at remote sites, and over which paths those are reached; it is read
+//! A [`GatewayConfig`] says which networks are here, which are at remote sites, and over which paths those are reached; it is read
 //! once and valid from then on. In the [direct](direct) plane packets leave as they are, but for addresses, and the kernel
 //! forwards them: a [`Plan`](direct::Plan), which is pure, says by which rules and routes, and a
 //! [`DirectPlane`](direct::DirectPlane) puts it into effect until it is dropped. In the [bonded](bonded) plane they travel
@@ -17,5 +17,5 @@ pub mod prometheus;
 mod ratio;
 pub mod status;
 
-pub use config::{Config, ConfigError};
-pub use ratio::{Ratio, RatioError};
+pub use config::{ConfigError, GatewayConfig};
+pub use ratio::{PathRatio, RatioError};

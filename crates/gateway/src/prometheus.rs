@@ -1,6 +1,6 @@
 //! The status of a gateway in Prometheus' text format (OpenMetrics).
 
-use crate::status::{Path, Remote, RemotePath, RemoteSessions, Status, Tunnel};
+use crate::status::{GatewayPathStatus, GatewayStatus, RemotePath, RemoteSessions, RemoteSiteStatus, Tunnel};
 use ::kumade_overlay_status::metrics::{Counter, Encoder, Gauge, Labels, TrafficCounter, bool_as_f64, encode_text};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -8,23 +8,24 @@ use prometheus_client::metrics::MetricType;
 use std::fmt;
 
 /// The metrics of a gateway. Their names begin with `kumade_gateway_`.
-pub fn metrics(status: Status) -> String {
-    encode_text("kumade_gateway", Metrics(status))
+pub fn encode_metrics(status: GatewayStatus) -> String {
+    encode_text("kumade_gateway", GatewayMetrics(status))
 }
 
 #[derive(Debug)]
-struct Metrics(Status);
+struct GatewayMetrics(GatewayStatus);
 
-const GATEWAY: [Gauge<Status>; 2] = [
+const GATEWAY_GAUGES: [Gauge<GatewayStatus>; 2] = [
     ("uptime_seconds", "For how long the gateway has run", |status| Some(status.duration_seconds)),
     ("sessions", "NAT sessions, in whatever phase", |status| Some(status.session_count as f64)),
 ];
 
-const PATH: [Gauge<Path>; 2] = [
+const PATH_GAUGES: [Gauge<GatewayPathStatus>; 2] = [
     ("path_up", "Whether packets take the path", |path| Some(bool_as_f64(path.up))),
     ("path_share_ratio", "The path's part of the bytes that left in the last second", |path| path.share_ratio),
 ];
-const PATH_TRAFFIC: [TrafficCounter<Path>; 1] = [("path_sent", "that left by the path", |path| &path.sent)];
+const PATH_TRAFFIC_COUNTERS: [TrafficCounter<GatewayPathStatus>; 1] =
+    [("path_sent", "that left by the path", |path| &path.sent)];
 
 const REMOTE_PATH: [Gauge<RemotePath>; 5] = [
     ("remote_path_weight", "The path's part of the packets to the remote site", |path| path.weight.map(f64::from)),
@@ -42,7 +43,7 @@ const REMOTE_PATH: [Gauge<RemotePath>; 5] = [
     }),
 ];
 
-const SESSIONS: [Gauge<RemoteSessions>; 3] = [
+const SESSION_GAUGES: [Gauge<RemoteSessions>; 3] = [
     ("sessions_connected", "Whether both gateways have agreed on keys", |sessions| {
         Some(bool_as_f64(sessions.connected))
     }),
@@ -75,25 +76,25 @@ const SESSION_COUNTERS: [Counter<RemoteSessions>; 17] = [
     }),
 ];
 
-impl Collector for Metrics {
+impl Collector for GatewayMetrics {
     fn encode(&self, mut descriptors: DescriptorEncoder) -> fmt::Result {
         let mut encoder = Encoder::new(&mut descriptors, "");
         let gateway = ("gateway", self.0.name.as_str());
-        encoder.encode_gauges(&[(vec![gateway], &self.0)], &GATEWAY)?;
+        encoder.encode_gauges(&[(vec![gateway], &self.0)], &GATEWAY_GAUGES)?;
         let paths = self.0.paths.iter();
         let paths = paths.map(|path| (vec![gateway, ("path", &*path.name), ("interface", &*path.interface)], path));
         let paths: Vec<_> = paths.collect();
-        encoder.encode_gauges(&paths, &PATH)?;
-        encoder.encode_traffic(&paths, &PATH_TRAFFIC)?;
+        encoder.encode_gauges(&paths, &PATH_GAUGES)?;
+        encoder.encode_traffic(&paths, &PATH_TRAFFIC_COUNTERS)?;
         self.remote_paths(&mut encoder)?;
-        Tunnel::encode_metrics(&mut descriptors, "tunnel_", &self.of_remotes(|remote| remote.tunnel.as_ref()))?;
+        Tunnel::encode_metrics(&mut descriptors, "tunnel_", &self.labelled_remotes(|remote| remote.tunnel.as_ref()))?;
         let mut encoder = Encoder::new(&mut descriptors, "");
-        self.sessions(&mut encoder)?;
+        self.encode_sessions(&mut encoder)?;
         self.0.refused.iter().try_for_each(|refused| encoder.encode_refused(gateway, refused))
     }
 }
 
-impl Metrics {
+impl GatewayMetrics {
     fn remote_paths(&self, encoder: &mut Encoder<'_, '_>) -> fmt::Result {
         let mut paths = Vec::new();
         for remote in &self.0.remotes {
@@ -105,13 +106,14 @@ impl Metrics {
         encoder.encode_gauges(&paths, &REMOTE_PATH)
     }
 
-    fn sessions(&self, encoder: &mut Encoder<'_, '_>) -> fmt::Result {
-        let sessions = self.of_remotes(|remote| remote.sessions.as_ref());
-        encoder.encode_gauges(&sessions, &SESSIONS)?;
+    fn encode_sessions(&self, encoder: &mut Encoder<'_, '_>) -> fmt::Result {
+        let sessions = self.labelled_remotes(|remote| remote.sessions.as_ref());
+        encoder.encode_gauges(&sessions, &SESSION_GAUGES)?;
         encoder.encode_counters(&sessions, &SESSION_COUNTERS)?;
         let help = "Flows to the site that have a session, by its phase";
         encoder.encode_metric("sessions_divided", help, MetricType::Gauge, |mut metric| {
-            let counts = sessions.iter().flat_map(|(labels, of)| of.divided.by_name().map(|count| (labels, count)));
+            let counts =
+                sessions.iter().flat_map(|(labels, of)| of.divided.named_counts().map(|count| (labels, count)));
             counts.into_iter().try_for_each(|(labels, (phase, count))| {
                 let labels = [labels.as_slice(), &[("phase", phase)]].concat();
                 metric.encode_family(&labels)?.encode_gauge(&(count as f64))
@@ -120,7 +122,10 @@ impl Metrics {
     }
 
     /// What remote sites have, with the labels of each.
-    fn of_remotes<'a, T>(&'a self, part: impl Fn(&'a Remote) -> Option<&'a T>) -> Vec<(Labels<'a>, &'a T)> {
+    fn labelled_remotes<'a, T>(
+        &'a self,
+        part: impl Fn(&'a RemoteSiteStatus) -> Option<&'a T>,
+    ) -> Vec<(Labels<'a>, &'a T)> {
         let labels = |name| vec![("gateway", self.0.name.as_str()), ("remote", name)];
         let remotes = self.0.remotes.iter();
         remotes.filter_map(|remote| Some((labels(remote.name.as_str()), part(remote)?))).collect()
@@ -134,21 +139,21 @@ mod tests {
     #[test]
     fn metrics_are_as_prometheus_wants_them() {
         let status = serde_json::from_str(include_str!("../tests/statuses/bonded.json")).unwrap();
-        insta::assert_snapshot!("bonded", metrics(status));
+        insta::assert_snapshot!("bonded", encode_metrics(status));
     }
 
     #[test]
     fn the_number_of_threads_is_told_where_there_are_several() {
-        let mut status: Status = serde_json::from_str(include_str!("../tests/statuses/bonded.json")).unwrap();
+        let mut status: GatewayStatus = serde_json::from_str(include_str!("../tests/statuses/bonded.json")).unwrap();
         status.remotes[0].tunnel.as_mut().unwrap().threads = Some(3);
-        let text = metrics(status);
+        let text = encode_metrics(status);
         let line = text.lines().find(|line| line.starts_with("kumade_gateway_tunnel_threads{")).unwrap();
         assert!(line.ends_with(" 3.0"), "{line}");
     }
 
     #[test]
     fn the_direct_plane_has_metrics_of_sessions_and_none_of_tunnels() {
-        let text = metrics(serde_json::from_str(include_str!("../tests/statuses/direct.json")).unwrap());
+        let text = encode_metrics(serde_json::from_str(include_str!("../tests/statuses/direct.json")).unwrap());
         insta::assert_snapshot!("direct", text);
     }
 }

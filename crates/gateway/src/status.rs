@@ -13,8 +13,8 @@ mod text;
 pub use ::kumade_overlay_status::{
     Bucket, PathState, RefusedTraffic, Resequencing, Traffic, Tunnel, TunnelPath, Waits, format_age, format_percent,
 };
-pub use recorder::recorder;
-pub use sessions::{PhaseCounts, RemoteSessions, Session, SessionCounters, SessionPhase, SessionRole};
+pub use recorder::new_recorder;
+pub use sessions::{NatSessionStatus, PhaseCounts, RemoteSessions, SessionCounters, SessionPhase, SessionRole};
 
 use kumade_probe_train::Estimate;
 use schemars::JsonSchema;
@@ -23,9 +23,10 @@ use serde::{Deserialize, Serialize};
 /// A gateway at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Status {
+#[serde(rename = "Status")]
+pub struct GatewayStatus {
     /// The document's kind and version.
-    #[schemars(extend("const" = Status::SCHEMA))]
+    #[schemars(extend("const" = GatewayStatus::SCHEMA))]
     pub schema: String,
     /// The gateway's name.
     pub name: String,
@@ -39,11 +40,11 @@ pub struct Status {
     /// The length of the last interval, about which rates and shares are; null as long as there was none.
     pub interval_seconds: Option<f64>,
     /// The paths, in their order.
-    pub paths: Vec<Path>,
+    pub paths: Vec<GatewayPathStatus>,
     /// The remote sites, in their order.
-    pub remotes: Vec<Remote>,
+    pub remotes: Vec<RemoteSiteStatus>,
     /// The NAT sessions, in whatever phase: the first thousand.
-    pub sessions: Vec<Session>,
+    pub sessions: Vec<NatSessionStatus>,
     /// How many sessions there are.
     pub session_count: u64,
     /// What was refused; null in the direct plane without sessions, where the kernel does everything.
@@ -63,7 +64,8 @@ pub enum PlaneKind {
 /// A path, with what all remote sites together get of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Path {
+#[serde(rename = "Path")]
+pub struct GatewayPathStatus {
     /// Its name.
     pub name: String,
     /// Where its packets leave.
@@ -82,7 +84,8 @@ pub struct Path {
 /// A remote site.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Remote {
+#[serde(rename = "Remote")]
+pub struct RemoteSiteStatus {
     /// Its name.
     pub name: String,
     /// The paths that lead there, in their order.
@@ -102,13 +105,14 @@ pub struct RemotePath {
     /// Its part of the packets; null where they are not divided in the ratio of weights.
     pub weight: Option<u32>,
     /// What measurements tell of it; null where it is not measured.
-    pub measured: Option<Measured>,
+    pub measured: Option<MeasuredStatus>,
 }
 
 /// What measurements tell of a path to a remote site.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Measured {
+#[serde(rename = "Measured")]
+pub struct MeasuredStatus {
     /// The rate by which it is weighed: what is available and what is carried; null before the first measurement.
     pub rate_bits_per_second: Option<f64>,
     /// The available bandwidth (RFC 5136) by the last measurement that has succeeded; null where none has.
@@ -123,7 +127,7 @@ pub struct Measured {
     pub error: Option<String>,
 }
 
-impl Status {
+impl GatewayStatus {
     /// The name and version of the document.
     pub const SCHEMA: &str = "kumade.gateway/1";
     /// Of so many sessions the document tells more than their number.
@@ -131,7 +135,7 @@ impl Status {
 
     /// The JSON Schema of such documents.
     pub fn json_schema() -> serde_json::Value {
-        schemars::schema_for!(Status).to_value()
+        schemars::schema_for!(GatewayStatus).to_value()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a configuration file may say of the bonded plane.
 
 use kumade_gateway::config::Plane;
-use kumade_gateway::{Config, ConfigError};
+use kumade_gateway::{ConfigError, GatewayConfig};
 use kumade_multipath::{PathPolicy, ShareUnit};
 
 const KEY: &str = "85d3f0b4c1a2968777665544332211000123456789abcdef0123456789abcdef";
@@ -33,9 +33,9 @@ public-key = "85d3f0b4c1a2968777665544332211000123456789abcdef0123456789abcdef"
 addresses = ["", "[2001:db8::2]:9000"]
 "#;
 
-fn read(text: &str) -> Result<Config, ConfigError> {
+fn read(text: &str) -> Result<GatewayConfig, ConfigError> {
     let interfaces = ["path1", "path2"].map(String::from);
-    Config::from_toml(text, "site.toml", &interfaces)
+    GatewayConfig::from_toml(text, "site.toml", &interfaces)
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod sites;
 mod tunnel;
 
-use kumade_gateway::Config;
+use kumade_gateway::GatewayConfig;
 use kumade_gateway::config::Plane;
 use kumade_net::capture::Capture;
 use kumade_net::interface;
@@ -77,7 +77,7 @@ fn a_path_that_shrinks_during_a_transfer_is_noticed_by_both_ends() {
         let (sites, left, right) = connected();
         // A veth pair checks the length of single packets only.
         for gateway in [&sites.left, &sites.right] {
-            gateway.run(|| interface::offloads_off("path1")).unwrap().unwrap();
+            gateway.run(|| interface::disable_offloads("path1")).unwrap().unwrap();
         }
         let both = |mtus: [u32; 2]| [&left, &right].iter().all(|plane| path_mtus(plane) == mtus.map(Some));
         assert!(eventually(|| both([1500, 1500])), "{:?}", path_mtus(&left));
@@ -191,9 +191,9 @@ networks = ["10.2.0.0/24", "fd02::/64"]
 public-key = "{}"
 addresses = ["10.8.1.2", "10.8.2.2"]
 "#,
-        keys[1].public()
+        keys[1].public_key()
     );
-    let config = Config::from_toml(&text, "test.toml", &["path1", "path2"].map(String::from)).unwrap();
+    let config = GatewayConfig::from_toml(&text, "test.toml", &["path1", "path2"].map(String::from)).unwrap();
     let Plane::Bonded(bonded) = &config.plane else { panic!("another plane") };
     kumade_gateway::bonded::plane_config(&config, bonded, keys[0].clone(), vec![PresharedKey::default()], directory())
 }

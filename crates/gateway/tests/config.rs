@@ -1,8 +1,8 @@
 //! What a configuration file may say, and how faults in it are told.
 
-use kumade_gateway::config::{PathOption, Side, SimpleConfig};
-use kumade_gateway::direct::Plan;
-use kumade_gateway::{Config, ConfigError};
+use kumade_gateway::config::{GatewaySide, PathOption, SimpleConfig};
+use kumade_gateway::direct::DirectPlan;
+use kumade_gateway::{ConfigError, GatewayConfig};
 use proptest::prelude::*;
 
 const VALID: &str = r#"[gateway]
@@ -49,8 +49,8 @@ fn interfaces() -> Vec<String> {
     ["lo", "lan", "path1", "path2"].map(String::from).to_vec()
 }
 
-fn read(text: &str) -> Result<Config, ConfigError> {
-    Config::from_toml(text, "site.toml", &interfaces())
+fn read(text: &str) -> Result<GatewayConfig, ConfigError> {
+    GatewayConfig::from_toml(text, "site.toml", &interfaces())
 }
 
 #[test]
@@ -60,14 +60,16 @@ fn a_valid_file_becomes_what_it_says() {
     assert_eq!(config.remotes[1].paths, [0]);
     assert_eq!(config.paths[1].rate.map(|rate| rate.bits_per_second()), Some(8_000_000));
     let sides: Vec<_> = config.translations.iter().map(|one| (one.side, one.network.to_string(), one.path)).collect();
-    let expected =
-        [(Side::Local, "10.1.0.0/24".to_owned(), Some(0)), (Side::Remote, "10.2.0.7/32".to_owned(), Some(1))];
+    let expected = [
+        (GatewaySide::Local, "10.1.0.0/24".to_owned(), Some(0)),
+        (GatewaySide::Remote, "10.2.0.7/32".to_owned(), Some(1)),
+    ];
     assert_eq!(sides, expected);
 }
 
 #[test]
 fn the_plan_divides_specific_networks_first_and_nothing_between_local_ones() {
-    let plan = Plan::new(&read(VALID).unwrap());
+    let plan = DirectPlan::new(&read(VALID).unwrap());
     let text = plan.to_string();
     let expected = r#"	chain arriving {
 		type filter hook prerouting priority -300; policy accept;
@@ -201,12 +203,14 @@ fn options_say_the_same_as_a_file() {
         paths: paths.iter().map(|path| path.parse::<PathOption>().unwrap()).collect(),
         remotes: vec![],
     };
-    let config = Config::from_options(&options(&["path1:16@10.9.1.2", "path2:3@10.9.2.2"], &["lan"]), &interfaces());
+    let config =
+        GatewayConfig::from_options(&options(&["path1:16@10.9.1.2", "path2:3@10.9.2.2"], &["lan"]), &interfaces());
     let config = config.unwrap();
     assert_eq!(config.prometheus, Some("127.0.0.1:9273".parse().unwrap()));
     assert_eq!(config.remotes[0].ratio.to_string(), "16:3");
     assert_eq!(config.remotes[0].networks, ["0.0.0.0/0".parse().unwrap()]);
-    let error = Config::from_options(&options(&["path1", "eth9"], &["lan"]), &interfaces()).unwrap_err().to_string();
+    let error =
+        GatewayConfig::from_options(&options(&["path1", "eth9"], &["lan"]), &interfaces()).unwrap_err().to_string();
     assert!(error.starts_with("command line: this host has no interface `eth9`"), "{error}");
 }
 
@@ -219,7 +223,7 @@ proptest! {
         let end = (place + length).min(VALID.len());
         let text = [&VALID[..place], &by, &VALID[end..]].concat();
         match read(&text) {
-            Ok(config) => prop_assert!(!Plan::new(&config).to_string().is_empty()),
+            Ok(config) => prop_assert!(!DirectPlan::new(&config).to_string().is_empty()),
             Err(error) => prop_assert!(error.line.is_none_or(|line| line <= text.lines().count() + 1)),
         }
     }

@@ -6,10 +6,10 @@ mod sites;
 use counter::Counter;
 use ipnet::IpNet;
 use kumade_daemon::RuntimeDir;
-use kumade_gateway::Config;
+use kumade_gateway::GatewayConfig;
 use kumade_gateway::direct::{DirectError, DirectPlane};
 use kumade_multipath::nat_session::DividedRule;
-use kumade_net::batch::BatchLimits;
+use kumade_net::gro::GroLimits;
 use kumade_net::namespace::Namespace;
 use kumade_net::nftables::Statement;
 use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, ip};
@@ -31,12 +31,12 @@ fn runtime(name: &str) -> RuntimeDir {
     RuntimeDir::from_path(directory)
 }
 
-fn read(text: &str) -> Config {
+fn read(text: &str) -> GatewayConfig {
     let interfaces = ["lan", "path1", "path2"].map(String::from);
-    Config::from_toml(text, "test.toml", &interfaces).unwrap()
+    GatewayConfig::from_toml(text, "test.toml", &interfaces).unwrap()
 }
 
-fn start(inside: &Namespace, config: &Config, directory: &RuntimeDir) -> DirectPlane {
+fn start(inside: &Namespace, config: &GatewayConfig, directory: &RuntimeDir) -> DirectPlane {
     inside.run(|| DirectPlane::start(config, directory.clone())).unwrap().unwrap()
 }
 
@@ -78,7 +78,8 @@ networks = ["10.2.0.0/24", "fd02::/64"]
 fn packets_are_divided_exactly_in_the_ratio_of_the_weights() {
     in_namespaces("packets_are_divided_exactly_in_the_ratio_of_the_weights", || {
         let sites = Sites::new();
-        let on = |path: &str, to: &str| vec![Statement::Input(path.into()), Statement::Destination(network(to))];
+        let on =
+            |path: &str, to: &str| vec![Statement::InputInterface(path.into()), Statement::Destination(network(to))];
         let [v4, v6] = ["10.2.0.2/32", "fd02::2/128"];
         let conditions = [on("path1", v4), on("path2", v4), on("path1", v6), on("path2", v6)];
         let (before, directory) = (routing(&sites.left), runtime("ratio"));
@@ -87,7 +88,8 @@ fn packets_are_divided_exactly_in_the_ratio_of_the_weights() {
         sites.send(&sites.a, "10.1.0.2", &sites.b, "10.2.0.2", 57);
         sites.send(&sites.a, "fd01::2", &sites.b, "fd02::2", 38);
         assert_eq!(counter.packets(), [48, 9, 32, 6]);
-        let sent: Vec<_> = plane.counts().unwrap().into_iter().map(|count| (count.path, count.sent.packets)).collect();
+        let sent: Vec<_> =
+            plane.path_counts().unwrap().into_iter().map(|count| (count.path, count.sent.packets)).collect();
         assert_eq!(sent, [("one".to_owned(), 80), ("two".to_owned(), 15)]);
         assert!(routing(&sites.left).contains("fwmark 0x6b01"));
         sites.left.run(|| drop(plane)).unwrap();
@@ -105,7 +107,8 @@ fn each_remote_site_has_its_own_ratio_and_all_other_addresses_theirs() {
             + "[[remote]]\nname = \"one-host\"\nnetworks = [\"10.2.0.7\"]\npaths = [\"two\"]\n\
                [[remote]]\nname = \"rest\"\nnetworks = [\"0.0.0.0/0\"]\npaths = [\"two\", \"one\"]\n";
         let plane = start(&sites.left, &read(&config), &runtime("remotes"));
-        let on = |path: &str, to: &str| vec![Statement::Input(path.into()), Statement::Destination(network(to))];
+        let on =
+            |path: &str, to: &str| vec![Statement::InputInterface(path.into()), Statement::Destination(network(to))];
         let [v4, v6] = ["10.2.0.2/32", "fd02::2/128"];
         let conditions = [on("path1", v4), on("path2", v4), on("path1", v6), on("path2", v6)];
         let counter = Counter::new(&sites.right, &conditions);
@@ -118,7 +121,7 @@ fn each_remote_site_has_its_own_ratio_and_all_other_addresses_theirs() {
         let near = sites.a.run(|| UdpSocket::bind("10.1.0.2:0").unwrap()).unwrap();
         near.send_to(b"hello", "10.1.0.1:7").unwrap();
         own.recv(&mut [0; 9]).unwrap();
-        let sent: u64 = plane.counts().unwrap().iter().map(|count| count.sent.packets).sum();
+        let sent: u64 = plane.path_counts().unwrap().iter().map(|count| count.sent.packets).sum();
         assert_eq!(sent, 22 + 35);
         sites.left.run(|| drop(plane)).unwrap();
     });
@@ -151,7 +154,7 @@ fn hosts_see_the_original_addresses_where_each_path_has_others() {
             [start(&sites.left, &read(&left), &directories[0]), start(&sites.right, &read(&right), &directories[1])];
         let on = |path: &str, from: &str, to: &str| {
             let (from, to) = (Statement::Source(network(from)), Statement::Destination(network(to)));
-            vec![Statement::Input(path.into()), from, to]
+            vec![Statement::InputInterface(path.into()), from, to]
         };
         let conditions = [
             on("path1", "198.51.11.2/32", "198.51.21.2/32"),
@@ -163,11 +166,14 @@ fn hosts_see_the_original_addresses_where_each_path_has_others() {
         sites.send(&sites.a, "10.1.0.2", &sites.b, "10.2.0.2", 38);
         sites.send(&sites.a, "fd01::2", &sites.b, "fd02::2", 19);
         assert_eq!(counter.packets(), [32, 6, 16, 3]);
-        assert_eq!(planes[1].counts().unwrap().iter().map(|count| count.sent.packets).collect::<Vec<_>>(), [48, 9]);
+        assert_eq!(
+            planes[1].path_counts().unwrap().iter().map(|count| count.sent.packets).collect::<Vec<_>>(),
+            [48, 9]
+        );
         // A batch of TCP segments is translated as one, and its checksums are finished later.
         sites.transfer(300_000);
         // Answers were divided and translated likewise.
-        let sent: Vec<_> = planes[1].counts().unwrap().iter().map(|count| count.sent.packets).collect();
+        let sent: Vec<_> = planes[1].path_counts().unwrap().iter().map(|count| count.sent.packets).collect();
         assert!(sent[0] > 48 && sent[1] > 9, "{sent:?}");
         let [one, two] = planes;
         sites.left.run(|| drop(one)).unwrap();
@@ -181,7 +187,8 @@ fn a_second_gateway_and_a_host_that_does_not_forward_are_refused() {
         let sites = Sites::new();
         let directory = runtime("refused");
         let before = routing(&sites.left);
-        let attempt = |config: &Config| sites.left.run(|| DirectPlane::start(config, directory.clone())).unwrap();
+        let attempt =
+            |config: &GatewayConfig| sites.left.run(|| DirectPlane::start(config, directory.clone())).unwrap();
         let config = read(LEFT);
         let plane = attempt(&config).unwrap();
         // Wherever its files are.
@@ -203,10 +210,11 @@ fn a_second_gateway_and_a_host_that_does_not_forward_are_refused() {
 fn a_path_that_is_down_gets_no_packets_until_it_is_up_again_and_weights_change_at_once() {
     in_namespaces("a_path_that_is_down_gets_no_packets_until_it_is_up_again_and_weights_change_at_once", || {
         let sites = Sites::new();
-        let on = |path: &str| vec![Statement::Input(path.into()), Statement::Destination(network("10.2.0.2/32"))];
+        let on =
+            |path: &str| vec![Statement::InputInterface(path.into()), Statement::Destination(network("10.2.0.2/32"))];
         let mut plane = start(&sites.left, &read(LEFT), &runtime("down"));
         let counter = Counter::new(&sites.right, &["path1", "path2"].map(on));
-        let mut follow = || sites.left.run(|| plane.follow_interfaces()).unwrap().unwrap();
+        let mut follow = || sites.left.run(|| plane.update_interfaces()).unwrap().unwrap();
         let send = |packets| sites.send(&sites.a, "10.1.0.2", &sites.b, "10.2.0.2", packets);
         let set = |state| ip(&sites.left, &["link", "set", "path2", state]).map(drop).unwrap();
         set("down");
@@ -237,11 +245,11 @@ fn a_path_that_is_down_gets_no_packets_until_it_is_up_again_and_weights_change_a
 fn batches_are_bounded_by_the_rate_of_the_slowest_path_and_as_before_at_the_end() {
     in_namespaces("batches_are_bounded_by_the_rate_of_the_slowest_path_and_as_before_at_the_end", || {
         let sites = Sites::new();
-        let limits = || sites.left.run(|| BatchLimits::read("lan")).unwrap().unwrap();
+        let limits = || sites.left.run(|| GroLimits::read("lan")).unwrap().unwrap();
         let before = limits();
         let config = read(&LEFT.replace("weight = 3", "weight = 3\nrate = \"8mbit\""));
         let plane = start(&sites.left, &config, &runtime("batches"));
-        assert_eq!(limits(), before.at_most(2000));
+        assert_eq!(limits(), before.capped_at(2000));
         sites.left.run(|| drop(plane)).unwrap();
         assert_eq!(limits(), before);
     });
@@ -268,7 +276,8 @@ fn single_flows_are_divided_translated_and_counted_while_others_pass_by() {
         {
             let [source, destination] = [source, destination].map(|text| text.parse::<IpAddr>().unwrap());
             let aliases = aliases.map(|text| text.parse::<IpAddr>().unwrap());
-            let on = |path: &str, from: IpAddr| vec![Statement::Input(path.into()), Statement::Source(from.into())];
+            let on =
+                |path: &str, from: IpAddr| vec![Statement::InputInterface(path.into()), Statement::Source(from.into())];
             let counter =
                 Counter::new(&sites.right, &[on("path1", source), on("path1", aliases[0]), on("path2", aliases[1])]);
             let near = sites.a.run(|| UdpSocket::bind((source, 5000)).unwrap()).unwrap();
@@ -285,27 +294,30 @@ fn single_flows_are_divided_translated_and_counted_while_others_pass_by() {
             send(2);
             assert_eq!(counter.packets(), [2, 0, 0]);
             let flow = FlowKey { protocol: 17, source: (source, 5000).into(), destination: (destination, 6000).into() };
-            assert!(sender.flows().seen(0).unwrap().contains(&flow));
+            assert!(sender.flow_lists().seen(0).unwrap().contains(&flow));
 
             let translated = aliases.map(|source| Addresses { source, destination });
             let divided = DividedRule { flow, aliases: (0..).zip(translated).collect() };
             let restored = divided.restored_rule();
-            receiver.flows().restore(&restored).unwrap();
-            sender.flows().divide(0, &divided).unwrap();
-            assert!(sender.flows().divide(0, &divided).is_err());
+            receiver.flow_lists().restore(&restored).unwrap();
+            sender.flow_lists().divide(0, &divided).unwrap();
+            assert!(sender.flow_lists().divide(0, &divided).is_err());
             send(38);
             assert_eq!(counter.packets(), [2, 32, 6]);
-            assert_eq!(sender.flows().divided(0).unwrap()[&flow].packets, 38);
-            let arrived = receiver.flows().restored().unwrap();
+            assert_eq!(sender.flow_lists().divided(0).unwrap()[&flow].packets, 38);
+            let arrived = receiver.flow_lists().restored().unwrap();
             assert_eq!(restored.arriving_flows().map(|flow| arrived[&flow].packets).collect::<Vec<_>>(), [32, 6]);
             // Another flow between the same hosts.
             sites.send(&sites.a, &source.to_string(), &sites.b, &destination.to_string(), 5);
             assert_eq!(counter.packets(), [2 + 5, 32, 6]);
 
-            sender.flows().leave(0, &divided).unwrap();
-            receiver.flows().forget(&restored).unwrap();
-            assert!(sender.flows().leave(0, &divided).is_err());
-            assert_eq!((sender.flows().divided(0).unwrap().len(), receiver.flows().restored().unwrap().len()), (0, 0));
+            sender.flow_lists().leave(0, &divided).unwrap();
+            receiver.flow_lists().forget(&restored).unwrap();
+            assert!(sender.flow_lists().leave(0, &divided).is_err());
+            assert_eq!(
+                (sender.flow_lists().divided(0).unwrap().len(), receiver.flow_lists().restored().unwrap().len()),
+                (0, 0)
+            );
             send(1);
             assert_eq!(counter.packets(), [2 + 5 + 1, 32, 6]);
         }
@@ -366,14 +378,14 @@ fn errors_of_routers_tell_hosts_of_the_packets_of_single_flows() {
             let flow = FlowKey { protocol: 17, source: (source, 5000).into(), destination: (destination, 9).into() };
             let leaving = Addresses { source: alias, destination };
             let rule = DividedRule { flow, aliases: vec![(0, leaving), (1, leaving)] };
-            plane.flows().divide(0, &rule).unwrap();
+            plane.flow_lists().divide(0, &rule).unwrap();
             let knows = || {
                 // Too long for the path, until the host has learnt that.
                 let _ = near.send_to(&[0; 1400], (destination, 9));
                 ip(&sites.a, &[family, "route", "get", to]).unwrap().contains("mtu 1300")
             };
             assert!(eventually(knows), "{to}");
-            plane.flows().leave(0, &rule).unwrap();
+            plane.flow_lists().leave(0, &rule).unwrap();
         }
         sites.left.run(|| drop(plane)).unwrap();
     });

@@ -4,7 +4,7 @@
 //! rates, or that the gateway says why it has none and leaves the configured one.
 
 use kumade_daemon::RuntimeDir;
-use kumade_gateway::Config;
+use kumade_gateway::GatewayConfig;
 use kumade_gateway::config::Plane;
 use kumade_gateway::direct::DirectPlane;
 use kumade_gateway::measure::{MeasurementServer, PathMeasurer};
@@ -66,7 +66,7 @@ fn runtime(test: &str) -> RuntimeDir {
 
 fn start(sites: &Sites, test: &str) -> (DirectPlane, PathMeasurer) {
     let interfaces = ["lan", "path1", "path2"].map(String::from);
-    let config = Config::from_toml(LEFT, "test.toml", &interfaces).unwrap();
+    let config = GatewayConfig::from_toml(LEFT, "test.toml", &interfaces).unwrap();
     let plane = sites.left.run(|| DirectPlane::start(&config, runtime(test))).unwrap().unwrap();
     (plane, PathMeasurer::new(&config, None, 1, clock::monotonic()).unwrap())
 }
@@ -122,7 +122,7 @@ fn without_an_answer_the_configured_weights_stay_and_the_reason_is_told() {
         // One that answers others only.
         let key = PresharedKey::from_bytes([1; 32]);
         let _server = sites.right.run(|| MeasurementServer::start(7272, Some(key))).unwrap().unwrap();
-        let config = Config::from_toml(LEFT, "test.toml", &["lan", "path1", "path2"].map(String::from)).unwrap();
+        let config = GatewayConfig::from_toml(LEFT, "test.toml", &["lan", "path1", "path2"].map(String::from)).unwrap();
         let mut measurer = PathMeasurer::new(&config, None, 1, clock::monotonic()).unwrap();
         measure(&sites, &mut plane, &mut measurer);
         measurer.status(clock::monotonic()).iter().for_each(|path| refused(path, "10.9."));
@@ -132,9 +132,9 @@ fn without_an_answer_the_configured_weights_stay_and_the_reason_is_told() {
 }
 
 /// The left (1) or right (2) gateway of a tunnel; the left one measures.
-fn bonded(own: u8) -> Config {
+fn bonded(own: u8) -> GatewayConfig {
     let far = 3 - own;
-    let key = PrivateKey::from_bytes([far; 32]).public();
+    let key = PrivateKey::from_bytes([far; 32]).public_key();
     let text = format!(
         r#"
         gateway = {{ name = "bonded", plane = "bonded", weights = "{}" }}
@@ -148,7 +148,7 @@ fn bonded(own: u8) -> Config {
         "#,
         if own == 1 { "measured" } else { "fixed" }
     );
-    Config::from_toml(&text, "bonded.toml", &["path1", "path2"].map(String::from)).unwrap()
+    GatewayConfig::from_toml(&text, "bonded.toml", &["path1", "path2"].map(String::from)).unwrap()
 }
 
 #[test]

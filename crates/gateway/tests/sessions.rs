@@ -6,9 +6,9 @@ mod sites;
 
 use counter::Counter;
 use kumade_daemon::RuntimeDir;
-use kumade_gateway::Config;
+use kumade_gateway::GatewayConfig;
 use kumade_gateway::direct::{DirectPlane, RemoteSessions, SessionPlane};
-use kumade_gateway::status::{Status, recorder};
+use kumade_gateway::status::{GatewayStatus, new_recorder};
 use kumade_multipath::nat_session::{NatRole, RefusalReason, SessionPhase};
 use kumade_net::interface::Family;
 use kumade_net::namespace::Namespace;
@@ -52,9 +52,9 @@ impl<'a> Site<'a> {
         })
     }
 
-    fn config(&self, far: PublicKey) -> Config {
+    fn config(&self, far: PublicKey) -> GatewayConfig {
         let interfaces = ["lan", "path1", "path2"].map(String::from);
-        Config::from_toml(&self.text(far), "site.toml", &interfaces).unwrap()
+        GatewayConfig::from_toml(&self.text(far), "site.toml", &interfaces).unwrap()
     }
 
     /// All hosts of the left share one address on the second path.
@@ -84,7 +84,7 @@ impl<'a> Site<'a> {
         self.start_with(&self.config(far))
     }
 
-    fn start_with(&self, config: &Config) -> Running {
+    fn start_with(&self, config: &GatewayConfig) -> Running {
         let start = || {
             let plane = DirectPlane::start(config, self.directory.clone()).unwrap();
             let psks = vec![PresharedKey::default()];
@@ -101,7 +101,7 @@ impl<'a> Site<'a> {
         let table = Table {
             name: "filter".into(),
             counters: vec![],
-            flows: vec![FlowList { name: list.into(), family, kind: FlowListKind::Translation }],
+            flow_lists: vec![FlowList { name: list.into(), family, kind: FlowListKind::Translation }],
             chains: vec![Chain { name: "arriving".into(), hook: Some(Hook::Prerouting(-400)), rules }],
         };
         let table = self.namespace.run(|| InstalledTable::install(&table)).unwrap().unwrap();
@@ -129,11 +129,11 @@ impl Running {
     }
 
     /// As `kumade gateway status` has it.
-    fn document(&self, config: &Config) -> Status {
-        let mut recorder = recorder(config);
-        let fill = |status: &mut Status, now| {
+    fn document(&self, config: &GatewayConfig) -> GatewayStatus {
+        let mut recorder = new_recorder(config);
+        let fill = |status: &mut GatewayStatus, now| {
             self.sessions.status().unwrap().fill(status);
-            self.plane.fill(status, now)
+            self.plane.fill_status(status, now)
         };
         recorder.renew(fill).unwrap();
         recorder.latest().get()
@@ -148,13 +148,13 @@ impl Running {
 
 fn both(sites: &[Site<'_>; 2]) -> [Running; 2] {
     let [left, right] = sites;
-    let running = [left.start(right.key.public()), right.start(left.key.public())];
+    let running = [left.start(right.key.public_key()), right.start(left.key.public_key())];
     assert!(eventually(|| running.iter().all(|one| one.remote().is_reachable)));
     running
 }
 
 fn on(path: &str, source: &str) -> Vec<Statement> {
-    vec![Statement::Input(path.into()), Statement::Source(source.parse().unwrap())]
+    vec![Statement::InputInterface(path.into()), Statement::Source(source.parse().unwrap())]
 }
 
 /// Sends data over TCP from `a` to `b`, slowly and until it is told to end; `b` sees the address of `a`.
@@ -263,7 +263,7 @@ fn a_transfer_goes_on_while_either_gateway_is_started_again() {
                 end.stop(running[place].take().unwrap());
                 let other = running[1 - place].as_ref().unwrap();
                 assert!(eventually(|| other.remote().sessions.is_empty()));
-                running[place] = Some(end.start(far.key.public()));
+                running[place] = Some(end.start(far.key.public_key()));
                 assert!(eventually(|| all_divided(&running)));
             }
         });
@@ -276,7 +276,7 @@ fn a_gateway_with_another_key_gets_no_sessions() {
     in_namespaces("a_gateway_with_another_key_gets_no_sessions", || {
         let sites = Sites::new();
         let [left, right] = Site::pair(&sites, "sessions-stranger");
-        let running = [left.start(right.key.public()), right.start(key(99).public())];
+        let running = [left.start(right.key.public_key()), right.start(key(99).public_key())];
         let counter = Counter::new(&sites.right, &[on("path1", "10.1.0.2/32"), on("path2", "198.51.100.1/32")]);
         let is_refused = || running[1].sessions.status().unwrap().refused_handshakes > 1;
         with_transfer(&sites, V4, || assert!(eventually(is_refused)));
@@ -295,9 +295,9 @@ fn a_rule_is_refused_that_the_receiving_gateway_s_configuration_does_not_have() 
     in_namespaces("a_rule_is_refused_that_the_receiving_gateway_s_configuration_does_not_have", || {
         let sites = Sites::new();
         let [left, right] = Site::pair(&sites, "sessions-permitted");
-        let mut config = right.config(left.key.public());
+        let mut config = right.config(left.key.public_key());
         config.translations.clear();
-        let running = [left.start(right.key.public()), right.start_with(&config)];
+        let running = [left.start(right.key.public_key()), right.start_with(&config)];
         with_transfer(&sites, V4, || {
             let is_refused = || {
                 let sessions = running[0].remote().sessions;
@@ -336,9 +336,9 @@ fn ten_thousand_flows_have_sessions_at_once_and_one_more_has_none() {
         }));
         // Both tell about them, in time and in a document of bounded size.
         for (end, running, far) in [(&ends[0], &running[0], &ends[1]), (&ends[1], &running[1], &ends[0])] {
-            let (start, status) = (Instant::now(), running.document(&end.config(far.key.public())));
+            let (start, status) = (Instant::now(), running.document(&end.config(far.key.public_key())));
             assert!(start.elapsed() < TEST_DEADLINE / 4, "{:?}", start.elapsed());
-            assert_eq!(status.sessions.len(), Status::MAX_SESSIONS);
+            assert_eq!(status.sessions.len(), GatewayStatus::MAX_SESSIONS);
             assert!(status.session_count >= u64::from(FLOWS));
             let sessions = status.remotes[0].sessions.as_ref().unwrap();
             assert!(sessions.divided.active.max(sessions.restored) >= u64::from(FLOWS), "{sessions:?}");

@@ -1,7 +1,7 @@
 //! What a configuration file may say of NAT sessions.
 
-use kumade_gateway::direct::Plan;
-use kumade_gateway::{Config, ConfigError};
+use kumade_gateway::direct::DirectPlan;
+use kumade_gateway::{ConfigError, GatewayConfig};
 use kumade_units::Span;
 
 const KEY: &str = "85d3f0b4c1a2968777665544332211000123456789abcdef0123456789abcdef";
@@ -38,9 +38,9 @@ alias = "198.51.100.1"
 path = "two"
 "#;
 
-fn read(text: &str) -> Result<Config, ConfigError> {
+fn read(text: &str) -> Result<GatewayConfig, ConfigError> {
     let interfaces = ["lan", "path1", "path2"].map(String::from);
-    Config::from_toml(text, "site.toml", &interfaces)
+    GatewayConfig::from_toml(text, "site.toml", &interfaces)
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_valid_file_becomes_what_it_says() {
     assert_eq!(peer.addresses, ["192.0.2.2:7273", "[2001:db8::2]:9000"].map(|text| text.parse().ok()));
     assert!(config.translations[0].is_shared());
     // Aliases are given to single flows only.
-    let plan = Plan::new(&config).to_string();
+    let plan = DirectPlan::new(&config).to_string();
     assert!(plan.contains("map @out4-two") && !plan.contains("ip saddr set 198.51.100.1"), "{plan}");
 }
 

@@ -32,7 +32,7 @@ impl Confinement {
     pub(crate) fn capabilities(&mut self, kept: &[Capability]) {
         let (numbers, names): (Vec<_>, Vec<_>) = kept.iter().copied().unzip();
         let words = if names.is_empty() { "no capabilities".to_owned() } else { format!("only {}", names.join(", ")) };
-        self.note(privileges::give_up(&numbers).map(|()| words));
+        self.note(privileges::drop_capabilities_except(&numbers).map(|()| words));
     }
 
     /// Files and connections, of this thread and of those that it starts from now on.

@@ -10,8 +10,8 @@ use crate::usage::usage;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use kumade_gateway::config::{PathOption, Plane, SimpleBonded, SimpleConfig};
-use kumade_gateway::direct::{Plan, check_host};
-use kumade_gateway::{Config, ConfigError};
+use kumade_gateway::direct::{DirectPlan, check_host};
+use kumade_gateway::{ConfigError, GatewayConfig};
 use kumade_net::interface;
 use kumade_overlay_io::OuterTransportConfig;
 use registry::DEFAULT_NAME;
@@ -96,7 +96,7 @@ pub fn run(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
     let config = match (&args.command, &args.config) {
         (Some(GatewayCommand::Status(args)), _) => return status::run(args),
         (Some(GatewayCommand::Check { file }), _) | (None, Some(file)) => read(file)?,
-        (None, None) => Config::from_options(&args.simple(), &interface::names()?),
+        (None, None) => GatewayConfig::from_options(&args.simple(), &interface::names()?),
     };
     match (config, &args.command) {
         (Err(error), _) => Ok(usage(&error)),
@@ -106,13 +106,13 @@ pub fn run(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The inner error is for the file's content.
-fn read(file: &Path) -> anyhow::Result<Result<Config, ConfigError>> {
+fn read(file: &Path) -> anyhow::Result<Result<GatewayConfig, ConfigError>> {
     let name = file.display().to_string();
     let text = kumade_daemon::read_text(file).with_context(|| format!("cannot read the configuration {name}"))?;
-    Ok(Config::from_toml(&text, &name, &interface::names()?))
+    Ok(GatewayConfig::from_toml(&text, &name, &interface::names()?))
 }
 
-fn check(config: &Config) -> anyhow::Result<ExitCode> {
+fn check(config: &GatewayConfig) -> anyhow::Result<ExitCode> {
     let mut output = StandardOutput;
     for remote in &config.remotes {
         let networks: Vec<_> = remote.networks.iter().map(ToString::to_string).collect();
@@ -128,7 +128,7 @@ fn check(config: &Config) -> anyhow::Result<ExitCode> {
     match &config.plane {
         Plane::Bonded(bonded) => {
             let keyed = run::bonded_config(config, bonded)?;
-            writeln!(output, "# public key of this gateway: {}", keyed.identity.public())?;
+            writeln!(output, "# public key of this gateway: {}", keyed.identity.public_key())?;
             if let OuterTransportConfig::Udp(datagrams) = &keyed.transports {
                 datagrams.routes.iter().try_for_each(|route| writeln!(output, "{route}"))?;
             }
@@ -139,9 +139,9 @@ fn check(config: &Config) -> anyhow::Result<ExitCode> {
         Plane::Direct => {
             if let Some(sessions) = &config.sessions {
                 let (identity, _) = run::session_keys(sessions)?;
-                writeln!(output, "# public key of this gateway: {}", identity.public())?;
+                writeln!(output, "# public key of this gateway: {}", identity.public_key())?;
             }
-            let plan = Plan::new(config);
+            let plan = DirectPlan::new(config);
             writeln!(output, "{plan}")?;
             for warning in check_host(&plan)? {
                 note!("warning: {warning}");

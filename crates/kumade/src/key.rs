@@ -60,23 +60,23 @@ pub fn run(args: &KeyArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         KeyCommand::New { file } => {
             let key = PrivateKey::from_bytes(random()?);
-            write_secret(Some(file), &key.to_digits())?;
-            writeln!(StandardOutput, "{}", key.public())?;
+            write_secret(Some(file), &key.to_hex())?;
+            writeln!(StandardOutput, "{}", key.public_key())?;
         }
         KeyCommand::Private { output } => {
             let key = PrivateKey::from_bytes(random()?);
-            write_secret(output.output.as_deref(), &key.to_digits())?;
+            write_secret(output.output.as_deref(), &key.to_hex())?;
         }
         KeyCommand::Preshared { output } => {
             let key = PresharedKey::from_bytes(random()?);
-            write_secret(output.output.as_deref(), &key.to_digits())?;
+            write_secret(output.output.as_deref(), &key.to_hex())?;
         }
         KeyCommand::Public => {
             let mut text = String::new();
             let input = io::stdin().lock().take(MAX_INPUT_BYTES);
             { input }.read_to_string(&mut text).context("cannot read a private key from standard input")?;
             let key = PrivateKey::parse(&text).context("standard input is no private key")?;
-            writeln!(StandardOutput, "{}", key.public())?;
+            writeln!(StandardOutput, "{}", key.public_key())?;
         }
     }
     Ok(ExitCode::SUCCESS)

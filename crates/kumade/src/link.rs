@@ -16,8 +16,8 @@ use kumade_daemon::{Exporter, metrics_address, signals};
 use kumade_emulator::control::{Reply, Request};
 use kumade_emulator::prometheus;
 use kumade_emulator::schedule::{self, Schedule};
-use kumade_emulator::session::Session;
-use kumade_emulator::settings::{Change, Settings};
+use kumade_emulator::session::LinkSession;
+use kumade_emulator::settings::{Settings, SettingsChange};
 use kumade_emulator::{EmulatorError, PortSpec};
 use kumade_units::{Span, parse};
 use options::SettingOptions;
@@ -136,17 +136,17 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     if let Some(confinement) = &mut confinement {
         confinement.network_capabilities(args.prometheus.map(|address| address.port()));
     }
-    let session = match Session::start(&args.name, ports, settings) {
+    let session = match LinkSession::start(&args.name, ports, settings) {
         Ok(session) => Arc::new(session),
-        Err(error @ EmulatorError::Same(_)) => return Ok(usage(&error)),
+        Err(error @ EmulatorError::SameInterface(_)) => return Ok(usage(&error)),
         Err(error) => return Err(error.into()),
     };
     let answering = Arc::clone(&session);
-    let control = claim.serve(move |request| answering.answer(&request))?;
+    let control = claim.serve(move |request| answering.handle_request(&request))?;
     let counting = Arc::clone(&session);
     let exporter = args
         .prometheus
-        .map(|address| Exporter::start(address, move || prometheus::metrics(&counting.total())))
+        .map(|address| Exporter::start(address, move || prometheus::encode_metrics(&counting.total())))
         .transpose()?;
     if let Some(exporter) = &exporter {
         note!("metrics: http://{}/metrics", exporter.address());
@@ -169,7 +169,7 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
 
 /// Follows the schedule and shows statistics until a signal comes or the link ends.
 fn watch(
-    session: &Session,
+    session: &LinkSession,
     schedule: &mut Schedule,
     every: Span,
     stop: &AtomicBool,
@@ -183,11 +183,11 @@ fn watch(
             follow(session, &change, view);
         }
         if elapsed >= next_view {
-            view.interval(session.interval(), || session.total())?;
+            view.interval(session.take_interval(), || session.total())?;
             // Intervals missed during a slow output are skipped.
             next_view = elapsed - Span::from_nanos((elapsed - next_view).as_nanos() % every.as_nanos()) + every;
         }
-        let next = schedule.next_at().map_or(next_view, |at| at.min(next_view));
+        let next = schedule.next_change_time().map_or(next_view, |at| at.min(next_view));
         let wait = (next - Span::from(began.elapsed())).to_duration().min(POLL_INTERVAL);
         if view.wait(Instant::now() + wait, stop) {
             break;
@@ -197,7 +197,7 @@ fn watch(
 }
 
 /// Applies a change of the schedule, which may conflict with settings that were changed by `kumade link set`.
-fn follow(session: &Session, change: &Change, view: &mut View) {
+fn follow(session: &LinkSession, change: &SettingsChange, view: &mut View) {
     if let Err(error) = session.change(change) {
         view.warn(format!("skipped a change of the schedule: {error}"));
     }
@@ -225,7 +225,7 @@ fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
 fn read_schedule(args: &StartArgs, settings: &Settings) -> anyhow::Result<Result<Schedule, String>> {
     let Some(path) = &args.schedule else { return Ok(Ok(Schedule::default())) };
     let name = path.display();
-    let text = schedule::read(path).with_context(|| format!("cannot read the schedule {name}"))?;
+    let text = schedule::read_file(path).with_context(|| format!("cannot read the schedule {name}"))?;
     Ok(Schedule::parse(&text, settings).map_err(|error| format!("the schedule {name}, {error}")))
 }
 

@@ -15,7 +15,7 @@ use crate::usage::usage;
 use crate::{choice, key};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use kumade_client::{Binding, DEFAULT_PORT, Family, MeasureConfig, NtpServer};
+use kumade_client::{DEFAULT_PORT, Family, MeasureConfig, NtpServer, SocketBinding};
 use kumade_client::{STAMP_PORT, StampConfig, measure_stamp};
 use kumade_estimate::{MethodSettings, RequestedBudget};
 use kumade_measurement::{Directions, MeasurementPlan, TransportChoice};
@@ -205,8 +205,8 @@ impl MeasureArgs {
         Ok(StampConfig { family: self.family(), ntp: self.ntp(), binding: self.binding(), key, ..config })
     }
 
-    fn binding(&self) -> Binding {
-        Binding { source: self.source, interface: self.interface.clone(), mark: self.mark }
+    fn binding(&self) -> SocketBinding {
+        SocketBinding { source: self.source, interface: self.interface.clone(), mark: self.mark }
     }
 
     fn family(&self) -> Family {

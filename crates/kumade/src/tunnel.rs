@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use kumade_daemon::listen_address;
 use kumade_noise_session::PublicKey;
 use kumade_tunnel::{
-    Allowed, ConnectionTuning, DEFAULT_PORT, Forward, PeerConfig, RelayedConfig, RtoLimits, TransportMode,
+    AllowedTargets, ConnectionTuning, DEFAULT_PORT, Forward, PeerConfig, RelayedConfig, RtoLimits, TransportMode,
     TunnelConfig, TunnelEnd,
 };
 use kumade_units::{Span, parse};
@@ -61,7 +61,7 @@ enum EndCommand {
         /// Let the other ends' --forward reach this host or network, seen from here: a name, address or network, and a port
         /// or all. Repeatable [default: nothing]
         #[arg(long = "allow", value_name = "HOST[:PORT]")]
-        allowed: Vec<Allowed>,
+        allowed: Vec<AllowedTargets>,
         #[command(flatten)]
         common: Common,
     },

@@ -113,7 +113,7 @@ fn joined_sites(test: &str) -> [Site; 2] {
         let far = right.namespace.path();
         ip(&left.namespace, &["link", "add", path, "type", "veth", "peer", "name", path, "netns", &far]).unwrap();
         for site in [&left, &right] {
-            site.namespace.run(|| interface::up(path)).unwrap().unwrap();
+            site.namespace.run(|| interface::set_up(path)).unwrap().unwrap();
             let address = format!("10.9.{}.{}/24", &path[4..], site.number);
             ip(&site.namespace, &["addr", "add", &address, "dev", path]).unwrap();
         }

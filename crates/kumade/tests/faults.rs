@@ -13,10 +13,10 @@
 //!
 //! Processes for different kinds or calls may run side by side.
 
-use kumade_net::fault_injection::{CALLS, Fault, Faulty, Plan, Seen, obstacle};
+use kumade_net::fault_injection::{CALLS, Fault, FaultPlan, FaultReport, FaultyProgram, unavailable_reason};
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
-use kumade_net::offloads::{Offloads, Switches};
+use kumade_net::offloads::{OffloadControl, Offloads};
 use kumade_netns_testbed::{TEST_DEADLINE, in_namespaces, ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -51,7 +51,7 @@ struct End {
     code: Option<i32>,
     said: String,
     printed: String,
-    seen: Seen,
+    seen: FaultReport,
     /// It and all processes that it has started.
     ended: bool,
 }
@@ -77,10 +77,10 @@ fn collect(from: impl Read + Send + 'static, awaited: Option<&'static str>) -> (
 const READY_TIME: Duration = Duration::from_secs(10);
 
 /// Runs the program with this fault.
-fn run(subject: &dyn Subject, plan: Plan) -> End {
+fn run(subject: &dyn Subject, plan: FaultPlan) -> End {
     let mut command = subject.command();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut faulty = Faulty::start(command, plan.clone()).expect("the kernel asks about system calls");
+    let mut faulty = FaultyProgram::start(command, plan.clone()).expect("the kernel asks about system calls");
     let (said, ready) = collect(faulty.child.stderr.take().unwrap(), subject.ready());
     let (printed, _) = collect(faulty.child.stdout.take().unwrap(), None);
     if subject.ready().is_some() {
@@ -90,9 +90,9 @@ fn run(subject: &dyn Subject, plan: Plan) -> End {
         }
         let _ = kill(Pid::from_raw(faulty.child.id() as i32), Signal::SIGINT);
     }
-    let ended = faulty.ends_within(TEST_DEADLINE).unwrap();
+    let ended = faulty.wait_until_ended(TEST_DEADLINE).unwrap();
     let code = faulty.child.try_wait().unwrap().and_then(|status| status.code());
-    let seen = faulty.seen();
+    let seen = faulty.report();
     drop(faulty);
     // Whatever still holds the other ends of the pipes would keep this from ending, too.
     let text = |collector: JoinHandle<String>| if ended { collector.join().unwrap() } else { String::new() };
@@ -124,12 +124,12 @@ fn faults(call: &str) -> Vec<Fault> {
     let known = CALLS.iter().find(|known| known.name == call).unwrap();
     let short = matches!(call, "read" | "write" | "sendto" | "recvfrom").then_some(Fault::Short);
     let interrupted = known.is_interruptible.then_some(Fault::Interrupted);
-    let late = Fault::Late(Duration::from_millis(300));
-    [Some(Fault::Refused), interrupted, short, Some(late)].into_iter().flatten().collect()
+    let late = Fault::Delayed(Duration::from_millis(300));
+    [Some(Fault::Error), interrupted, short, Some(late)].into_iter().flatten().collect()
 }
 
 /// Runs the program with each of these faults. Fails with all that is wrong.
-fn sweep(subject: &dyn Subject, plans: impl Iterator<Item = Plan>) {
+fn sweep(subject: &dyn Subject, plans: impl Iterator<Item = FaultPlan>) {
     let (mut tried, mut injected) = (0, 0);
     let mut wrong = Vec::new();
     for plan in plans {
@@ -141,14 +141,14 @@ fn sweep(subject: &dyn Subject, plans: impl Iterator<Item = Plan>) {
             .lines()
             .rfind(|line| line.starts_with("kumade: ") || line.starts_with("warning"))
             .unwrap_or_default();
-        let Plan { call, number, fault } = &plan;
+        let FaultPlan { call, number, fault } = &plan;
         let line = format!(
             "{call} {number} {fault:?}: {:?} {} {last} {faults:?}",
             end.code,
-            if end.seen.injected { "" } else { "(not made)" }
+            if end.seen.is_injected { "" } else { "(not made)" }
         );
         println!("{:.1} s {line}", began.elapsed().as_secs_f64());
-        (tried, injected) = (tried + 1, injected + usize::from(end.seen.injected));
+        (tried, injected) = (tried + 1, injected + usize::from(end.seen.is_injected));
         if !faults.is_empty() {
             println!("{}\n{}", end.said, end.printed);
             wrong.push(format!("{line}\n{}\n{}", end.said, end.printed));
@@ -161,14 +161,14 @@ fn sweep(subject: &dyn Subject, plans: impl Iterator<Item = Plan>) {
 
 /// Of the program without a fault.
 fn counts(subject: &dyn Subject) -> BTreeMap<&'static str, u64> {
-    let end = run(subject, Plan { call: "", number: 0, fault: Fault::Refused });
+    let end = run(subject, FaultPlan { call: "", number: 0, fault: Fault::Error });
     assert_eq!((end.code, subject.harm(&end)), (Some(0), Vec::new()), "{}", end.said);
     println!("{:?}", end.seen.counts);
     end.seen.counts
 }
 
 /// Every n-th call, of the first many each, then ever fewer.
-fn thorough(counts: BTreeMap<&'static str, u64>) -> impl Iterator<Item = Plan> {
+fn thorough(counts: BTreeMap<&'static str, u64>) -> impl Iterator<Item = FaultPlan> {
     let number = |name, default| std::env::var(name).map_or(default, |value| value.parse().unwrap());
     let dense: u64 = number("KUMADE_FAULTS_DENSE", 16);
     let every = number("KUMADE_FAULTS_EVERY", 1) as usize;
@@ -181,17 +181,17 @@ fn thorough(counts: BTreeMap<&'static str, u64>) -> impl Iterator<Item = Plan> {
     let plans = counts.into_iter().filter(move |(call, _)| is_wanted(call)).flat_map(move |(call, count)| {
         let numbers = std::iter::successors(Some(1), move |n: &u64| Some(n + 1 + n.saturating_sub(dense) / 16));
         let numbers = numbers.take_while(move |n| *n <= count);
-        numbers.flat_map(move |number| faults(call).into_iter().map(move |fault| Plan { call, number, fault }))
+        numbers.flat_map(move |number| faults(call).into_iter().map(move |fault| FaultPlan { call, number, fault }))
     });
     plans.filter(move |plan| is_of_kind(plan.fault)).skip(from).step_by(every)
 }
 
 fn kind_of(fault: Fault) -> &'static str {
     match fault {
-        Fault::Refused => "refused",
+        Fault::Error => "refused",
         Fault::Interrupted => "interrupted",
         Fault::Short => "short",
-        Fault::Late(_) => "late",
+        Fault::Delayed(_) => "late",
     }
 }
 
@@ -281,17 +281,17 @@ impl Link {
         let inside = Namespace::new().unwrap();
         for name in ENDS {
             ip(&inside, &["link", "add", name, "type", "veth", "peer", "name", &format!("{name}-peer")]).unwrap();
-            inside.run(|| interface::up(name)).unwrap().unwrap();
+            inside.run(|| interface::set_up(name)).unwrap().unwrap();
             // It is switched off as long as a link has the interface.
             let on = Offloads::from_entries([("gro", 1)]);
-            inside.run(|| Switches::open(name).unwrap().set(on)).unwrap().unwrap();
+            inside.run(|| OffloadControl::open(name).unwrap().set(on)).unwrap().unwrap();
         }
         let before = Self::offloads(&inside);
         Link { inside, runtime: directory(directory_name), before }
     }
 
     fn offloads(inside: &Namespace) -> [Offloads; 2] {
-        ENDS.map(|name| inside.run(|| Switches::open(name).unwrap().read().unwrap()).unwrap())
+        ENDS.map(|name| inside.run(|| OffloadControl::open(name).unwrap().read().unwrap()).unwrap())
     }
 }
 
@@ -318,7 +318,7 @@ impl Subject for Link {
         if !Self::PUT_BACK_BY.contains(&end.call) || !Self::is_told(&first, &end.said) {
             return first;
         }
-        let next = run(self, Plan { call: "", number: 0, fault: Fault::Refused });
+        let next = run(self, FaultPlan { call: "", number: 0, fault: Fault::Error });
         [left(), fault_of(&next).into_iter().collect()].concat()
     }
 }
@@ -382,20 +382,20 @@ impl Subject for Lab {
 }
 
 /// Each of these calls, with each of these faults.
-fn sample<const N: usize>(calls: [(&'static str, u64, Fault); N]) -> impl Iterator<Item = Plan> {
-    calls.into_iter().map(|(call, number, fault)| Plan { call, number, fault })
+fn sample<const N: usize>(calls: [(&'static str, u64, Fault); N]) -> impl Iterator<Item = FaultPlan> {
+    calls.into_iter().map(|(call, number, fault)| FaultPlan { call, number, fault })
 }
 
 /// Whether programs can have faults here; says so where they cannot, as in containers whose supervisor has taken the place.
 fn can_inject() -> bool {
-    let obstacle = obstacle();
+    let obstacle = unavailable_reason();
     if let Some(error) = &obstacle {
         eprintln!("SKIPPED: no system call can be made to fail here: {error}");
     }
     obstacle.is_none()
 }
 
-const LATE: Fault = Fault::Late(Duration::from_millis(300));
+const LATE: Fault = Fault::Delayed(Duration::from_millis(300));
 
 #[test]
 fn a_measurement_of_which_a_call_fails_ends() {
@@ -403,14 +403,14 @@ fn a_measurement_of_which_a_call_fails_ends() {
         return;
     }
     let plans = sample([
-        ("socket", 1, Fault::Refused),
+        ("socket", 1, Fault::Error),
         ("sendto", 2, Fault::Short),
         ("recvfrom", 1, Fault::Interrupted),
-        ("ppoll", 5, Fault::Refused),
+        ("ppoll", 5, Fault::Error),
         ("recvmsg", 100, LATE),
         ("recvmmsg", 10, LATE),
-        ("sendto", 300, Fault::Refused),
-        ("write", 1, Fault::Refused),
+        ("sendto", 300, Fault::Error),
+        ("write", 1, Fault::Error),
     ]);
     sweep(&Measure { server: Serving::start(&[]) }, plans);
 }
@@ -421,11 +421,11 @@ fn a_server_of_which_a_call_fails_ends() {
         return;
     }
     let plans = sample([
-        ("bind", 2, Fault::Refused),
-        ("accept4", 1, Fault::Refused),
-        ("clone3", 1, Fault::Refused),
-        ("recvmsg", 20, Fault::Refused),
-        ("recvmmsg", 5, Fault::Refused),
+        ("bind", 2, Fault::Error),
+        ("accept4", 1, Fault::Error),
+        ("clone3", 1, Fault::Error),
+        ("recvmsg", 20, Fault::Error),
+        ("recvmmsg", 5, Fault::Error),
     ]);
     sweep(&Serve, plans);
 }
@@ -437,15 +437,15 @@ fn a_link_of_which_a_call_fails_leaves_nothing() {
     }
     in_namespaces("a_link_of_which_a_call_fails_leaves_nothing", || {
         let plans = sample([
-            ("flock", 3, Fault::Refused),
-            ("ftruncate", 1, Fault::Refused),
-            ("ioctl", 18, Fault::Refused),
-            ("listen", 3, Fault::Refused),
-            ("socket", 16, Fault::Refused),
-            ("unlink", 3, Fault::Refused),
-            ("write", 3, Fault::Refused),
+            ("flock", 3, Fault::Error),
+            ("ftruncate", 1, Fault::Error),
+            ("ioctl", 18, Fault::Error),
+            ("listen", 3, Fault::Error),
+            ("socket", 16, Fault::Error),
+            ("unlink", 3, Fault::Error),
+            ("write", 3, Fault::Error),
             ("write", 3, Fault::Short),
-            ("clone3", 2, Fault::Refused),
+            ("clone3", 2, Fault::Error),
         ]);
         sweep(&Link::new("faults-link-sample"), plans);
     });
@@ -457,12 +457,12 @@ fn an_experiment_of_which_a_call_fails_harms_no_earlier_report() {
         return;
     }
     let plans = sample([
-        ("openat", 11, Fault::Refused),
-        ("write", 6, Fault::Refused),
+        ("openat", 11, Fault::Error),
+        ("write", 6, Fault::Error),
         ("write", 6, Fault::Short),
-        ("fsync", 3, Fault::Refused),
-        ("renameat", 2, Fault::Refused),
-        ("unlinkat", 1, Fault::Refused),
+        ("fsync", 3, Fault::Error),
+        ("renameat", 2, Fault::Error),
+        ("unlinkat", 1, Fault::Error),
     ]);
     sweep(&Lab::new("faults-lab-sample", &["--virtual"]), plans);
 }

@@ -1,6 +1,6 @@
 //! `kumade gateway` as people use it: what it prints, and what it leaves in the system, however it ends.
 
-use kumade_net::batch::BatchLimits;
+use kumade_net::gro::GroLimits;
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
 use kumade_net::nftables::{InstalledTable, Table};
@@ -66,7 +66,7 @@ impl Host {
         ] {
             let far = format!("far-{name}");
             host.ip(&["link", "add", name, "type", "veth", "peer", "name", &far]);
-            host.namespace.run(|| [name, &far].map(|name| interface::up(name).unwrap())).unwrap();
+            host.namespace.run(|| [name, &far].map(|name| interface::set_up(name).unwrap())).unwrap();
             host.ip(&["addr", "add", v4, "dev", name]);
             host.ip(&["-6", "addr", "add", v6, "dev", name, "nodad"]);
         }
@@ -94,7 +94,7 @@ impl Host {
 
     /// Whether packets are marked: a table belongs to its process, and no other can have one of that name.
     fn has_rules(&self) -> bool {
-        let table = Table { name: "kumade".into(), counters: vec![], flows: vec![], chains: vec![] };
+        let table = Table { name: "kumade".into(), counters: vec![], flow_lists: vec![], chains: vec![] };
         self.namespace.run(|| InstalledTable::install(&table).is_err()).unwrap()
     }
 
@@ -180,12 +180,12 @@ fn after_a_kill_another_configuration_starts_from_nothing() {
     in_namespaces("after_a_kill_another_configuration_starts_from_nothing", || {
         let host = Host::new("gateway-other");
         let before = host.routing();
-        let limits = || host.namespace.run(|| BatchLimits::read("lan")).unwrap().unwrap();
+        let limits = || host.namespace.run(|| GroLimits::read("lan")).unwrap().unwrap();
         let unlimited = limits();
         let with_rate = CONFIG.replace("weight = 3", "weight = 3\nrate = \"8mbit\"");
         fs::write(host.directory.join("rate.toml"), with_rate).unwrap();
         host.start(&["--config", "rate.toml"]).end(Signal::SIGKILL);
-        assert_eq!(limits(), unlimited.at_most(2000));
+        assert_eq!(limits(), unlimited.capped_at(2000));
         let paths = ["--path", "path1@10.9.1.2", "--path", "path2:2@10.9.2.2", "--local", "lan"];
         let running = host.start(&paths);
         let during = host.routing();

@@ -83,7 +83,7 @@ impl Host {
         ] {
             let far = format!("far-{name}");
             host.ip(&["link", "add", name, "type", "veth", "peer", "name", &far]);
-            host.namespace.run(|| [name, &far].map(|name| interface::up(name).unwrap())).unwrap();
+            host.namespace.run(|| [name, &far].map(|name| interface::set_up(name).unwrap())).unwrap();
             host.ip(&["addr", "add", v4, "dev", name]);
             host.ip(&["-6", "addr", "add", v6, "dev", name, "nodad"]);
         }

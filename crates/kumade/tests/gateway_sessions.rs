@@ -120,7 +120,7 @@ impl<'a> Site<'a> {
 
     /// A table belongs to its process, and no other can have one of that name.
     fn has_rules(&self) -> bool {
-        let table = Table { name: "kumade".into(), counters: vec![], flows: vec![], chains: vec![] };
+        let table = Table { name: "kumade".into(), counters: vec![], flow_lists: vec![], chains: vec![] };
         self.namespace.run(|| InstalledTable::install(&table).is_err()).unwrap()
     }
 }
@@ -157,7 +157,8 @@ fn sessions_come_again_after_either_gateway_was_killed_and_nothing_is_left() {
         let far = network.b.run(|| UdpSocket::bind("10.2.0.2:9").unwrap()).unwrap();
         let near = network.a.run(|| UdpSocket::bind("10.1.0.2:5000").unwrap()).unwrap();
         far.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-        let by_path2 = vec![Statement::Input("path2".into()), Statement::Source("198.51.100.1/32".parse().unwrap())];
+        let by_path2 =
+            vec![Statement::InputInterface("path2".into()), Statement::Source("198.51.100.1/32".parse().unwrap())];
         let counter = Counter::new(&network.right, &[by_path2]);
         // Ten packets in a row arrive, all from the host's own address, and half of them by the second path.
         let are_divided = || {

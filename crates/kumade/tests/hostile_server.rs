@@ -41,7 +41,7 @@ const SERVERS: [(&str, Treatment); 12] = [
     ("tells ever other places without end", |stream, _| {
         let (mut stream, mut session) = queued(stream)?;
         for ahead in (0..=u32::MAX).cycle() {
-            session.send(&ServerMessage::Place(ahead)).ok()?;
+            session.send(&ServerMessage::QueuePosition(ahead)).ok()?;
             stream.write_all(&session.take_outgoing()).ok()?;
         }
         None
@@ -49,7 +49,7 @@ const SERVERS: [(&str, Treatment); 12] = [
     ("tells another place each second", |stream, _| {
         let (mut stream, mut session) = queued(stream)?;
         for ahead in 0..u32::MAX {
-            session.send(&ServerMessage::Place(ahead % 3)).ok()?;
+            session.send(&ServerMessage::QueuePosition(ahead % 3)).ok()?;
             stream.write_all(&session.take_outgoing()).ok()?;
             thread::sleep(DRIP);
         }
@@ -58,7 +58,7 @@ const SERVERS: [(&str, Treatment); 12] = [
     ("gives a turn and does nothing then", |stream, number| {
         converse(stream, number, |message| match message {
             ClientMessage::Ping => vec![ServerMessage::Pong],
-            ClientMessage::Enter => vec![ServerMessage::Turn],
+            ClientMessage::EnterQueue => vec![ServerMessage::TurnBegins],
             _ => Vec::new(),
         })
     }),
@@ -155,10 +155,10 @@ fn converse(
 fn plausible(message: &ClientMessage) -> Vec<ServerMessage> {
     match message {
         ClientMessage::Ping => vec![ServerMessage::Pong],
-        ClientMessage::Enter => vec![ServerMessage::Turn],
+        ClientMessage::EnterQueue => vec![ServerMessage::TurnBegins],
         ClientMessage::AskClock => vec![ServerMessage::Clock { maximum_error: None }],
         ClientMessage::AwaitConnections { .. } => {
-            vec![ServerMessage::Connections { numbers: vec![0], far: None }]
+            vec![ServerMessage::Connections { numbers: vec![0], server_endpoint: None }]
         }
         _ => Vec::new(),
     }

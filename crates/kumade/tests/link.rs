@@ -4,7 +4,7 @@ mod privileges;
 
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
-use kumade_net::offloads::{Offloads, Switches};
+use kumade_net::offloads::{OffloadControl, Offloads};
 use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -38,7 +38,7 @@ impl Network {
             ip(host, &["link", "add", "host", "type", "veth", "peer", "name", name, "netns", &path]);
             ip(host, &["addr", "add", &format!("10.79.0.{number}/24"), "dev", "host"]);
             for (inside, device) in [(host, "host"), (&network.middle, name)] {
-                inside.run(|| interface::up(device)).unwrap().unwrap();
+                inside.run(|| interface::set_up(device)).unwrap().unwrap();
             }
         }
         // The kernel drops what is sent before it has seen that the other end of the cable is up.
@@ -345,7 +345,7 @@ fn a_killed_link_hinders_no_other() {
 
 /// Whether an interface merges packets as they arrive.
 fn merges(inside: &Namespace, name: &str) -> bool {
-    let offloads = inside.run(|| Switches::open(name).unwrap().read().unwrap()).unwrap();
+    let offloads = inside.run(|| OffloadControl::open(name).unwrap().read().unwrap()).unwrap();
     offloads.entries().any(|entry| entry == ("gro", 1))
 }
 
@@ -361,7 +361,7 @@ fn an_interface_has_one_link_and_is_restored_whatever_the_runtime_directory_is()
             command
         };
         let merging = Offloads::from_entries([("gro", 1)]);
-        network.middle.run(|| Switches::open("one").unwrap().set(merging).unwrap()).unwrap();
+        network.middle.run(|| OffloadControl::open("one").unwrap().set(merging).unwrap()).unwrap();
         assert!(merges(&network.middle, "one"));
         let running = network.start(&["--json"]);
         assert!(!merges(&network.middle, "one"));

@@ -68,7 +68,7 @@ fn join(middle: &Namespace, ends: [&Namespace; 2]) {
         ip(host, &["link", "add", "host", "type", "veth", "peer", "name", name, "netns", &middle.path()]).unwrap();
         ip(host, &["addr", "add", &format!("10.79.0.{number}/24"), "dev", "host"]).unwrap();
         for (inside, device) in [(host, "host"), (middle, name)] {
-            inside.run(|| interface::up(device)).unwrap().unwrap();
+            inside.run(|| interface::set_up(device)).unwrap().unwrap();
         }
     }
 }

@@ -174,7 +174,7 @@ fn reach(inside: &Namespace, address: &str) -> TcpStream {
 }
 
 fn has_rules(inside: &Namespace) -> bool {
-    let table = Table { name: "kumade-relay-kumade0".into(), counters: vec![], flows: vec![], chains: vec![] };
+    let table = Table { name: "kumade-relay-kumade0".into(), counters: vec![], flow_lists: vec![], chains: vec![] };
     inside.run(|| InstalledTable::install(&table).is_err()).unwrap()
 }
 

@@ -1,4 +1,4 @@
-use kumade_link::queue::Limit;
+use kumade_link::queue::QueueLimit;
 use kumade_units::{Rate, Span, parse};
 use serde::Deserialize;
 use std::str::FromStr;
@@ -21,13 +21,13 @@ impl Buffer {
     pub const MIN_PACKETS: u64 = 100;
 
     /// On a link of that rate, with paths of that round-trip time.
-    pub fn limit(self, rate: Rate, round_trip: Span) -> Limit {
+    pub fn limit(self, rate: Rate, round_trip: Span) -> QueueLimit {
         match self {
-            Buffer::Bytes(bytes) => Limit::Bytes(bytes),
-            Buffer::Packets(packets) => Limit::Packets(packets),
+            Buffer::Bytes(bytes) => QueueLimit::Bytes(bytes),
+            Buffer::Packets(packets) => QueueLimit::Packets(packets),
             Buffer::RoundTrips(count) => {
                 let bytes = rate.bytes_in(Span::from_secs_f64(round_trip.as_secs_f64() * count));
-                Limit::Bytes(bytes.max(Self::MIN_PACKETS * 1500))
+                QueueLimit::Bytes(bytes.max(Self::MIN_PACKETS * 1500))
             }
         }
     }

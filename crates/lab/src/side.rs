@@ -1,5 +1,5 @@
 use anyhow::Context;
-use kumade_gateway::Config;
+use kumade_gateway::GatewayConfig;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::Sites;
 use kumade_noise_session::PrivateKey;
@@ -46,7 +46,7 @@ impl Side {
 }
 
 /// A gateway's configuration, between sites with so many paths.
-pub(crate) fn read_config(text: &str, paths: usize) -> anyhow::Result<Config> {
+pub(crate) fn read_config(text: &str, paths: usize) -> anyhow::Result<GatewayConfig> {
     let interfaces: Vec<_> = (0..paths).map(Sites::path).chain([Sites::LAN.to_owned()]).collect();
-    Config::from_toml(text, "the lab's configuration", &interfaces).context("configure a gateway")
+    GatewayConfig::from_toml(text, "the lab's configuration", &interfaces).context("configure a gateway")
 }

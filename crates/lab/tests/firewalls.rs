@@ -6,7 +6,7 @@ use kumade_client::{Error, Family, MeasureConfig};
 use kumade_link::LinkConfig;
 use kumade_measurement::report::{DirectionReport, Report};
 use kumade_measurement::{Directions, TransportChoice};
-use kumade_middlebox::{Match, MiddleboxConfig, NatConfig, Refusal, ResetScope, Rule};
+use kumade_middlebox::{FilterRule, MiddleboxConfig, NatConfig, PacketMatch, RefusalKind, ResetScope};
 use kumade_netns_testbed::{Network, NetworkSpec, TEST_DEADLINE, in_namespaces};
 use kumade_probe_train::Transport;
 use kumade_serve::{Server, ServerConfig};
@@ -78,7 +78,7 @@ impl Path {
     fn measure(&self, middlebox: &MiddleboxConfig, config: &MeasureConfig) -> Report {
         // On a machine that is busy enough, the server answers too late now and then; the client says so, and ends.
         let ends = || match self.attempt(middlebox, config) {
-            Err(Error::Lost { cause, .. }) if cause.contains("no answer in time") => None,
+            Err(Error::ConnectionLost { cause, .. }) if cause.contains("no answer in time") => None,
             result => Some(result),
         };
         let report = (0..3).find_map(|_| ends()).expect("one of three measurements with answers in time").unwrap();
@@ -123,12 +123,15 @@ fn show(result: &Result<Report, Error>) -> String {
     }
 }
 
-fn rules(rules: &[Rule]) -> MiddleboxConfig {
+fn rules(rules: &[FilterRule]) -> MiddleboxConfig {
     MiddleboxConfig { rules: rules.to_vec(), ..Default::default() }
 }
 
-fn no_udp(refusal: Refusal) -> Rule {
-    Rule::Refuse { matching: Match { protocol: Some(kumade_packet::protocol::UDP), destination_port: None }, refusal }
+fn no_udp(refusal: RefusalKind) -> FilterRule {
+    FilterRule::Refuse {
+        matching: PacketMatch { protocol: Some(kumade_packet::protocol::UDP), destination_port: None },
+        refusal,
+    }
 }
 
 fn warns(direction: &DirectionReport, part: &str) -> bool {
@@ -140,7 +143,7 @@ fn where_udp_is_rejected_the_rake_measures_both_ways() {
     in_namespaces("where_udp_is_rejected_the_rake_measures_both_ways", || {
         let path = Path::new();
         for family in [Family::V4, Family::V6] {
-            let report = path.measure(&rules(&[no_udp(Refusal::Reject)]), &path.one_train(family));
+            let report = path.measure(&rules(&[no_udp(RefusalKind::Reject)]), &path.one_train(family));
             for direction in directions(&report) {
                 assert_rake_of_at_most(direction, 120);
                 assert!(warns(direction, "UDP does not pass (rejected)"), "{:?}", direction.warnings);
@@ -153,7 +156,8 @@ fn where_udp_is_rejected_the_rake_measures_both_ways() {
 fn where_one_tcp_port_is_open_and_all_else_dropped_the_rake_measures() {
     in_namespaces("where_one_tcp_port_is_open_and_all_else_dropped_the_rake_measures", || {
         let path = Path::new();
-        let firewall = rules(&[Rule::AllowOnly { tcp_port: kumade_serve::DEFAULT_PORT, refusal: Refusal::Drop }]);
+        let firewall =
+            rules(&[FilterRule::AllowOnly { tcp_port: kumade_serve::DEFAULT_PORT, refusal: RefusalKind::Drop }]);
         let report = path.measure(&firewall, &path.config(Family::V4));
         for direction in directions(&report) {
             assert_rake_of_at_most(direction, 120);
@@ -166,10 +170,10 @@ fn where_one_tcp_port_is_open_and_all_else_dropped_the_rake_measures() {
 fn under_a_cap_on_connections_several_packets_travel_on_each() {
     in_namespaces("under_a_cap_on_connections_several_packets_travel_on_each", || {
         let path = Path::new();
-        for refusal in [Refusal::Drop, Refusal::Reject] {
+        for refusal in [RefusalKind::Drop, RefusalKind::Reject] {
             // The control connection is one of them.
-            let cap = Rule::LimitConnections { max_connections: 1 + 60, refusal };
-            let report = path.measure(&rules(&[no_udp(Refusal::Reject), cap]), &path.one_train_up());
+            let cap = FilterRule::LimitConnections { max_connections: 1 + 60, refusal };
+            let report = path.measure(&rules(&[no_udp(RefusalKind::Reject), cap]), &path.one_train_up());
             assert_rake_of_at_most(&report.up.unwrap(), 60);
         }
     });
@@ -179,8 +183,8 @@ fn under_a_cap_on_connections_several_packets_travel_on_each() {
 fn under_a_cap_that_leaves_too_few_connections_the_error_says_so() {
     in_namespaces("under_a_cap_that_leaves_too_few_connections_the_error_says_so", || {
         let path = Path::new();
-        let cap = Rule::LimitConnections { max_connections: 1 + 5, refusal: Refusal::Drop };
-        let error = path.attempt(&rules(&[no_udp(Refusal::Reject), cap]), &path.one_train_up()).unwrap_err();
+        let cap = FilterRule::LimitConnections { max_connections: 1 + 5, refusal: RefusalKind::Drop };
+        let error = path.attempt(&rules(&[no_udp(RefusalKind::Reject), cap]), &path.one_train_up()).unwrap_err();
         assert!(matches!(error, Error::TooFewConnections { opened: ..=5, requested: 120, .. }), "{error}");
     });
 }
@@ -189,8 +193,8 @@ fn under_a_cap_that_leaves_too_few_connections_the_error_says_so() {
 fn under_a_limit_on_syns_those_that_open_in_time_measure() {
     in_namespaces("under_a_limit_on_syns_those_that_open_in_time_measure", || {
         let path = Path::new();
-        let limit = Rule::LimitSyns { per_second: 30, burst: 5 };
-        let report = path.measure(&rules(&[no_udp(Refusal::Reject), limit]), &path.one_train_up());
+        let limit = FilterRule::LimitSyns { per_second: 30, burst: 5 };
+        let report = path.measure(&rules(&[no_udp(RefusalKind::Reject), limit]), &path.one_train_up());
         // In the two seconds that opening may take; the kernel's own repeated SYNs would make it 10.
         assert_rake_of_at_most(&report.up.unwrap(), 65);
     });
@@ -200,13 +204,13 @@ fn under_a_limit_on_syns_those_that_open_in_time_measure() {
 fn connections_that_are_reset_in_the_middle_of_a_train_are_replaced() {
     in_namespaces("connections_that_are_reset_in_the_middle_of_a_train_are_replaced", || {
         let path = Path::new();
-        let cap = Rule::LimitConnections { max_connections: 1 + 60, refusal: Refusal::Reject };
-        for (rules, most) in [(vec![no_udp(Refusal::Reject)], 120), (vec![no_udp(Refusal::Reject), cap], 60)] {
+        let cap = FilterRule::LimitConnections { max_connections: 1 + 60, refusal: RefusalKind::Reject };
+        for (rules, most) in [(vec![no_udp(RefusalKind::Reject)], 120), (vec![no_udp(RefusalKind::Reject), cap], 60)] {
             // Which connection is hit, and when, depends on the trains. Where it is the control connection, or too many
             // in a row, the measurement ends; where it is none that is used again, nobody notices.
             let mut each = [700, 1100, 900, 1300, 800, 1000].into_iter().cycle().take(18);
             let replaced = each.find_map(|data_packets| {
-                let resets = Rule::ResetAfter { data_packets, scope: ResetScope::Total };
+                let resets = FilterRule::ResetAfter { data_packets, scope: ResetScope::Total };
                 let middlebox = self::rules(&[&rules[..], &[resets]].concat());
                 let mut config = path.config(Family::V4);
                 config.plan.directions = Directions::Up;
@@ -228,13 +232,13 @@ fn where_connections_are_reset_all_the_time_the_error_says_so() {
         // While shaking hands, while opening, and in the middle of a train the control connection is the first that has
         // carried so many.
         for data_packets in [3, 12, 25] {
-            let resets = Rule::ResetAfter { data_packets, scope: ResetScope::Connection };
-            let error = path.attempt(&rules(&[no_udp(Refusal::Reject), resets]), &path.one_train_up()).unwrap_err();
+            let resets = FilterRule::ResetAfter { data_packets, scope: ResetScope::Connection };
+            let error = path.attempt(&rules(&[no_udp(RefusalKind::Reject), resets]), &path.one_train_up()).unwrap_err();
             assert!(error.to_string().contains("reset"), "{error}");
         }
         // Several connections in each train: it may get by with those that are left.
-        let resets = Rule::ResetAfter { data_packets: 15, scope: ResetScope::Total };
-        match path.attempt(&rules(&[no_udp(Refusal::Reject), resets]), &path.one_train_up()) {
+        let resets = FilterRule::ResetAfter { data_packets: 15, scope: ResetScope::Total };
+        match path.attempt(&rules(&[no_udp(RefusalKind::Reject), resets]), &path.one_train_up()) {
             Ok(report) => assert!(warns(&report.up.unwrap(), BROKE)),
             Err(Error::ConnectionsKeepBreaking { .. }) => {}
             Err(error) => assert!(error.to_string().contains("reset"), "{error}"),

@@ -1,4 +1,4 @@
-use crate::exact::ExactTime;
+use crate::exact_time::ExactTime;
 use crate::random::exponential;
 use kumade_units::ConfigError;
 use kumade_units::{Rate, Span, Time};
@@ -22,7 +22,7 @@ pub struct CrossConfig {
     /// When it begins to send.
     pub start: Time,
     /// The phase at `start`, in `[0, 1)`, of the interval between packets ([`CrossKind::Constant`], [`CrossKind::Jittered`]) or
-    /// of an on and an off period ([`Periods::Fixed`]). Other patterns have no cycle and begin in their steady state.
+    /// of an on and an off period ([`PeriodLengths::Fixed`]). Other patterns have no cycle and begin in their steady state.
     pub phase: f64,
     /// The seed of its random numbers.
     pub seed: u64,
@@ -66,13 +66,13 @@ pub enum CrossKind {
         /// Mean length of an off period.
         off: Span,
         /// How the lengths vary.
-        periods: Periods,
+        periods: PeriodLengths,
     },
 }
 
 /// How the lengths of on and off periods vary about their means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Periods {
+pub enum PeriodLengths {
     /// They don't.
     Fixed,
     /// Exponentially.
@@ -87,11 +87,11 @@ pub struct SizeMix(Vec<(u32, u32)>);
 #[derive(Debug, Clone)]
 pub struct CrossTraffic {
     rng: Pcg64Mcg,
-    pattern: Pattern,
+    pattern: SourceState,
 }
 
 #[derive(Debug, Clone)]
-enum Pattern {
+enum SourceState {
     Silent,
     Constant { next: ExactTime, rate: Rate, size: u32 },
     Jittered { next: Time, fraction: f64, mean_nanos: f64, jitter: f64, size: u32 },
@@ -110,7 +110,7 @@ struct OnOff {
     size: u32,
     on: Span,
     off: Span,
-    periods: Periods,
+    periods: PeriodLengths,
 }
 
 impl SizeMix {
@@ -130,21 +130,21 @@ impl SizeMix {
     }
 
     /// Mean size in bytes.
-    pub fn mean(&self) -> f64 {
+    pub fn mean_bytes(&self) -> f64 {
         let bytes: f64 = self.0.iter().map(|(size, weight)| f64::from(*size) * f64::from(*weight)).sum();
-        bytes / self.total() as f64
+        bytes / self.total_weight() as f64
     }
 
-    fn total(&self) -> u64 {
+    fn total_weight(&self) -> u64 {
         self.0.iter().map(|(_, weight)| u64::from(*weight)).sum()
     }
 
-    fn draw(&self, rng: &mut Pcg64Mcg) -> u32 {
+    fn draw_size(&self, rng: &mut Pcg64Mcg) -> u32 {
         let [first, rest @ ..] = self.0.as_slice() else { return 0 };
         if rest.is_empty() {
             return first.0;
         }
-        let mut ticket = rng.random_range(0..self.total());
+        let mut ticket = rng.random_range(0..self.total_weight());
         for (size, weight) in &self.0 {
             match ticket.checked_sub(u64::from(*weight)) {
                 Some(left) => ticket = left,
@@ -168,13 +168,13 @@ impl CrossTraffic {
             CrossKind::Constant { rate: Rate::ZERO, .. }
             | CrossKind::Jittered { rate: Rate::ZERO, .. }
             | CrossKind::Poisson { rate: Rate::ZERO, .. }
-            | CrossKind::OnOff { rate: Rate::ZERO, .. } => Pattern::Silent,
+            | CrossKind::OnOff { rate: Rate::ZERO, .. } => SourceState::Silent,
             CrossKind::Constant { rate, size } => {
-                Pattern::Constant { next: ExactTime::at(start + first_wait(rate, size, phase)), rate, size }
+                SourceState::Constant { next: ExactTime::from_time(start + first_wait(rate, size, phase)), rate, size }
             }
             CrossKind::Jittered { rate, size, jitter } => {
                 let mean_nanos = f64::from(size) * 8e9 / rate.as_f64();
-                Pattern::Jittered {
+                SourceState::Jittered {
                     next: start + first_wait(rate, size, phase),
                     fraction: 0.0,
                     mean_nanos,
@@ -183,17 +183,17 @@ impl CrossTraffic {
                 }
             }
             CrossKind::Poisson { rate, sizes } => {
-                let mean_nanos = sizes.mean() * 8e9 / rate.as_f64();
-                let mut pattern = Pattern::Poisson { next: start, fraction: 0.0, mean_nanos, sizes };
+                let mean_nanos = sizes.mean_bytes() * 8e9 / rate.as_f64();
+                let mut pattern = SourceState::Poisson { next: start, fraction: 0.0, mean_nanos, sizes };
                 // The wait for the first packet is exponential as well; the one it leads to is not sent.
-                pattern.step(&mut rng);
+                pattern.next_arrival(&mut rng);
                 pattern
             }
             CrossKind::OnOff { rate, size, on, off, periods } => {
-                let clock = ExactTime::at(Time::ZERO);
+                let clock = ExactTime::from_time(Time::ZERO);
                 let mut source = OnOff { next: start, clock, left: on, rate, size, on, off, periods };
-                source.begin(phase, &mut rng);
-                Pattern::OnOff(source)
+                source.begin_period(phase, &mut rng);
+                SourceState::OnOff(source)
             }
         };
         Ok(CrossTraffic { rng, pattern })
@@ -205,71 +205,75 @@ impl Iterator for CrossTraffic {
 
     fn next(&mut self) -> Option<CrossArrival> {
         // The end of representable time ends the traffic too, else it would repeat that instant for ever.
-        self.pattern.step(&mut self.rng).filter(|arrival| arrival.time < Time::MAX)
+        self.pattern.next_arrival(&mut self.rng).filter(|arrival| arrival.time < Time::MAX)
     }
 }
 
-impl Pattern {
-    fn step(&mut self, rng: &mut Pcg64Mcg) -> Option<CrossArrival> {
+impl SourceState {
+    fn next_arrival(&mut self, rng: &mut Pcg64Mcg) -> Option<CrossArrival> {
         match self {
-            Pattern::Silent => None,
-            Pattern::Constant { next, rate, size } => {
+            SourceState::Silent => None,
+            SourceState::Constant { next, rate, size } => {
                 let arrival = CrossArrival { time: next.floor(), size: *size };
                 *next = next.after_bytes(*size, *rate);
                 Some(arrival)
             }
-            Pattern::Jittered { next, fraction, mean_nanos, jitter, size } => {
+            SourceState::Jittered { next, fraction, mean_nanos, jitter, size } => {
                 let arrival = CrossArrival { time: *next, size: *size };
-                advance(next, fraction, *mean_nanos * (1.0 + *jitter * rng.random_range(-1.0..1.0)));
+                advance_time(next, fraction, *mean_nanos * (1.0 + *jitter * rng.random_range(-1.0..1.0)));
                 Some(arrival)
             }
-            Pattern::Poisson { next, fraction, mean_nanos, sizes } => {
-                let arrival = CrossArrival { time: *next, size: sizes.draw(rng) };
-                advance(next, fraction, exponential(rng) * *mean_nanos);
+            SourceState::Poisson { next, fraction, mean_nanos, sizes } => {
+                let arrival = CrossArrival { time: *next, size: sizes.draw_size(rng) };
+                advance_time(next, fraction, exponential(rng) * *mean_nanos);
                 Some(arrival)
             }
-            Pattern::OnOff(source) => Some(source.step(rng)),
+            SourceState::OnOff(source) => Some(source.next_arrival(rng)),
         }
     }
 }
 
 impl OnOff {
     /// Moves to where in its cycle the source is at its start.
-    fn begin(&mut self, phase: f64, rng: &mut Pcg64Mcg) {
+    fn begin_period(&mut self, phase: f64, rng: &mut Pcg64Mcg) {
         let passed = match self.periods {
-            Periods::Fixed => scaled(self.on + self.off, phase),
+            PeriodLengths::Fixed => scale_span(self.on + self.off, phase),
             // On with the probability on / (on + off); what is left of an exponential period is as long as a new one.
-            Periods::Exponential => scaled(self.on + self.off, rng.random()),
+            PeriodLengths::Exponential => scale_span(self.on + self.off, rng.random()),
         };
         if passed < self.on {
-            self.left = if self.periods == Periods::Fixed { self.on - passed } else { self.draw(self.on, rng) };
+            self.left =
+                if self.periods == PeriodLengths::Fixed { self.on - passed } else { self.draw_period(self.on, rng) };
         } else {
-            let silence =
-                if self.periods == Periods::Fixed { self.on + self.off - passed } else { self.draw(self.off, rng) };
+            let silence = if self.periods == PeriodLengths::Fixed {
+                self.on + self.off - passed
+            } else {
+                self.draw_period(self.off, rng)
+            };
             self.next += silence;
-            self.left = self.draw(self.on, rng);
+            self.left = self.draw_period(self.on, rng);
         }
     }
 
-    fn step(&mut self, rng: &mut Pcg64Mcg) -> CrossArrival {
+    fn next_arrival(&mut self, rng: &mut Pcg64Mcg) -> CrossArrival {
         let arrival = CrossArrival { time: self.next, size: self.size };
         let after = self.clock.after_bytes(self.size, self.rate);
         let mut gap = after.floor() - self.clock.floor();
         self.clock = after;
         while gap >= self.left {
             gap -= self.left;
-            self.next = self.next + self.left + self.draw(self.off, rng);
-            self.left = self.draw(self.on, rng);
+            self.next = self.next + self.left + self.draw_period(self.off, rng);
+            self.left = self.draw_period(self.on, rng);
         }
         self.left -= gap;
         self.next += gap;
         arrival
     }
 
-    fn draw(&self, mean: Span, rng: &mut Pcg64Mcg) -> Span {
+    fn draw_period(&self, mean: Span, rng: &mut Pcg64Mcg) -> Span {
         match self.periods {
-            Periods::Fixed => mean,
-            Periods::Exponential => scaled(mean, exponential(rng)),
+            PeriodLengths::Fixed => mean,
+            PeriodLengths::Exponential => scale_span(mean, exponential(rng)),
         }
     }
 }
@@ -316,18 +320,18 @@ impl CrossConfig {
 
 /// From the start to the first packet of a source in this phase.
 fn first_wait(rate: Rate, size: u32, phase: f64) -> Span {
-    let passed = scaled(rate.time_for(size.into()), phase);
+    let passed = scale_span(rate.time_for(size.into()), phase);
     if passed > Span::ZERO { rate.time_for(size.into()) - passed } else { Span::ZERO }
 }
 
 /// Moves on by so many nanoseconds; the part of one that is left counts the next time.
-fn advance(next: &mut Time, fraction: &mut f64, nanos: f64) {
+fn advance_time(next: &mut Time, fraction: &mut f64, nanos: f64) {
     let gap = nanos + *fraction;
     *fraction = gap.fract();
     *next += Span::from_nanos(gap as i64);
 }
 
-fn scaled(span: Span, factor: f64) -> Span {
+fn scale_span(span: Span, factor: f64) -> Span {
     Span::from_nanos((span.as_nanos() as f64 * factor) as i64)
 }
 

@@ -9,7 +9,7 @@ pub(crate) struct ExactTime {
 }
 
 impl ExactTime {
-    pub(crate) fn at(time: Time) -> Self {
+    pub(crate) fn from_time(time: Time) -> Self {
         ExactTime { nanos: time.as_nanos(), carry: 0 }
     }
 
@@ -25,7 +25,7 @@ impl ExactTime {
 
     /// This instant, or `time` if that is later.
     pub(crate) fn not_before(self, time: Time) -> Self {
-        if time.as_nanos() > self.nanos { ExactTime::at(time) } else { self }
+        if time.as_nanos() > self.nanos { ExactTime::from_time(time) } else { self }
     }
 
     /// Later by what `rate` needs for `bytes`. The same, positive rate must be given throughout: `carry` counts in it.
@@ -44,7 +44,7 @@ impl ExactTime {
 
 impl ExactTime {
     /// Whole nanoseconds, and what lies beyond them in units of 1/rate.
-    pub(crate) fn parts(self) -> (i64, u64) {
+    pub(crate) fn nanos_and_fraction(self) -> (i64, u64) {
         (self.nanos, self.carry)
     }
 
@@ -66,7 +66,7 @@ mod tests {
             rate in 1u64..=400_000_000_000, sizes in prop::collection::vec(any::<u32>(), 1..200)
         ) {
             let rate = Rate::from_bits_per_second(rate);
-            let end = sizes.iter().fold(ExactTime::at(Time::ZERO), |at, size| at.after_bytes(*size, rate));
+            let end = sizes.iter().fold(ExactTime::from_time(Time::ZERO), |at, size| at.after_bytes(*size, rate));
             let total: u64 = sizes.iter().map(|size| u64::from(*size)).sum();
             prop_assume!(rate.time_for(total).as_nanos() < i64::MAX);
             prop_assert_eq!(end.ceil() - Time::ZERO, rate.time_for(total));

@@ -7,7 +7,7 @@ pub struct Ledger {
     packets: Counters,
     cross: Counters,
     recording: Recording,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<LedgerEntry>,
     /// Total cross bytes up to and including each arrival time.
     cross_log: VecDeque<(Time, u64)>,
     /// The log is complete from here on, …
@@ -50,16 +50,16 @@ pub enum DropCause {
 
 /// The origin of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PacketOrigin {
     /// Offered by the driver.
-    Packet,
+    Offered,
     /// Computed cross traffic.
-    Cross,
+    CrossTraffic,
 }
 
 /// The outcome for a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum PacketOutcome {
     /// Its transmission ended then; it is delivered after the delay.
     Departed(Time),
     /// Dropped then.
@@ -68,22 +68,22 @@ pub enum Fate {
 
 /// One packet, recorded when its transmission begins or it is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct LedgerEntry {
     /// When it reached the queue.
     pub arrival: Time,
     /// IP packet size in bytes.
     pub size: u32,
     /// Its origin.
-    pub kind: Kind,
+    pub kind: PacketOrigin,
     /// The flow it belongs to.
     pub flow: u64,
     /// The outcome.
-    pub fate: Fate,
+    pub fate: PacketOutcome,
 }
 
 /// A number of packets and their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Count {
+pub struct TrafficCount {
     /// Packets.
     pub packets: u64,
     /// Their bytes at the IP layer.
@@ -91,20 +91,20 @@ pub struct Count {
 }
 
 impl Recording {
-    fn keeps(self, entry: &Entry) -> bool {
+    fn includes(self, entry: &LedgerEntry) -> bool {
         match self {
             Recording::Off | Recording::Cross => false,
-            Recording::Drops => matches!(entry.fate, Fate::Dropped(..)),
+            Recording::Drops => matches!(entry.fate, PacketOutcome::Dropped(..)),
             Recording::All => true,
         }
     }
 }
 
-impl Count {
+impl TrafficCount {
     /// What was added since an earlier count.
-    pub fn since(self, earlier: Count) -> Count {
+    pub fn since(self, earlier: TrafficCount) -> TrafficCount {
         let packets = self.packets.saturating_sub(earlier.packets);
-        Count { packets, bytes: self.bytes.saturating_sub(earlier.bytes) }
+        TrafficCount { packets, bytes: self.bytes.saturating_sub(earlier.bytes) }
     }
 }
 
@@ -113,25 +113,25 @@ impl Count {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Arrived at the queue.
-    pub offered: Count,
+    pub offered: TrafficCount,
     /// Transmitted and not lost.
-    pub forwarded: Count,
+    pub forwarded: TrafficCount,
     /// Found no room in the queue.
-    pub queue_full: Count,
+    pub queue_full: TrafficCount,
     /// Dropped by the queue discipline although there was room.
-    pub managed: Count,
+    pub managed: TrafficCount,
     /// Dropped by the policer, before the queue.
-    pub policed: Count,
+    pub policed: TrafficCount,
     /// Transmitted, then lost.
-    pub lost: Count,
+    pub lost: TrafficCount,
     /// Transmitted, then dropped because too much was in flight.
-    pub in_flight_full: Count,
+    pub in_flight_full: TrafficCount,
     /// Duplicates delivered in addition.
-    pub duplicated: Count,
+    pub duplicated: TrafficCount,
     /// Delayed so that following packets overtake them; also counted above.
-    pub reordered: Count,
+    pub reordered: TrafficCount,
     /// Marked by the queue (ECN); also counted above.
-    pub marked: Count,
+    pub marked: TrafficCount,
 }
 
 /// How late a driver delivered packets, relative to their due times.
@@ -165,12 +165,12 @@ impl Ledger {
     }
 
     /// Counters for the packets that the driver offered.
-    pub fn packets(&self) -> &Counters {
+    pub fn packet_counters(&self) -> &Counters {
         &self.packets
     }
 
     /// Counters for computed cross traffic.
-    pub fn cross(&self) -> &Counters {
+    pub fn cross_counters(&self) -> &Counters {
         &self.cross
     }
 
@@ -183,12 +183,12 @@ impl Ledger {
             let next = self.log_until + Span::from_nanos(1);
             self.log_from = if recording == Recording::Off { Time::MAX } else { next };
         }
-        self.entries.retain(|entry| recording.keeps(entry));
+        self.entries.retain(|entry| recording.includes(entry));
         self.recording = recording;
     }
 
     /// The recorded packets, in the order in which they were decided.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> + '_ {
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &LedgerEntry> + '_ {
         self.entries.iter()
     }
 
@@ -207,7 +207,7 @@ impl Ledger {
     }
 
     /// Discards records of arrivals before `time`, to bound the memory of long runs.
-    pub fn forget_before(&mut self, time: Time) {
+    pub fn drop_entries_before(&mut self, time: Time) {
         while self.cross_log.front().is_some_and(|(arrival, _)| *arrival < time) {
             self.log_base = self.cross_log.pop_front().map_or(self.log_base, |(_, total)| total);
         }
@@ -218,7 +218,7 @@ impl Ledger {
     }
 
     /// To be called by the driver: it delivered a packet this long after its due time. Early counts as on time.
-    pub fn delivered(&mut self, lateness: Span) {
+    pub fn record_delivery(&mut self, lateness: Span) {
         let lateness = lateness.max(Span::ZERO);
         self.lateness.count += 1;
         self.lateness.late += u64::from(lateness > self.late_above);
@@ -241,13 +241,13 @@ impl Ledger {
         std::mem::take(&mut self.lateness)
     }
 
-    pub(crate) fn reached(&mut self, time: Time) {
+    pub(crate) fn record_time(&mut self, time: Time) {
         self.log_until = time;
     }
 
-    pub(crate) fn offered(&mut self, kind: Kind, size: u32, arrival: Time) {
-        self.counters(kind).offered.add(size);
-        if kind == Kind::Cross && self.recording != Recording::Off {
+    pub(crate) fn record_offer(&mut self, kind: PacketOrigin, size: u32, arrival: Time) {
+        self.counters(kind).offered.count_packet(size);
+        if kind == PacketOrigin::CrossTraffic && self.recording != Recording::Off {
             let total = self.cross.offered.bytes;
             match self.cross_log.back_mut() {
                 Some((last, bytes)) if *last == arrival => *bytes = total,
@@ -256,37 +256,37 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn decided(&mut self, entry: Entry) {
-        let Entry { kind, size, fate, .. } = entry;
+    pub(crate) fn record_outcome(&mut self, entry: LedgerEntry) {
+        let LedgerEntry { kind, size, fate, .. } = entry;
         let counters = self.counters(kind);
         match fate {
-            Fate::Departed(_) => counters.forwarded.add(size),
-            Fate::Dropped(_, DropCause::QueueFull) => counters.queue_full.add(size),
-            Fate::Dropped(_, DropCause::Managed) => counters.managed.add(size),
-            Fate::Dropped(_, DropCause::Policed) => counters.policed.add(size),
-            Fate::Dropped(_, DropCause::Loss) => counters.lost.add(size),
-            Fate::Dropped(_, DropCause::InFlightFull) => counters.in_flight_full.add(size),
+            PacketOutcome::Departed(_) => counters.forwarded.count_packet(size),
+            PacketOutcome::Dropped(_, DropCause::QueueFull) => counters.queue_full.count_packet(size),
+            PacketOutcome::Dropped(_, DropCause::Managed) => counters.managed.count_packet(size),
+            PacketOutcome::Dropped(_, DropCause::Policed) => counters.policed.count_packet(size),
+            PacketOutcome::Dropped(_, DropCause::Loss) => counters.lost.count_packet(size),
+            PacketOutcome::Dropped(_, DropCause::InFlightFull) => counters.in_flight_full.count_packet(size),
         }
-        if self.recording.keeps(&entry) {
+        if self.recording.includes(&entry) {
             self.entries.push_back(entry);
         }
     }
 
     /// A packet offered by the driver is on its way, in this manner.
-    pub(crate) fn launched(&mut self, size: u32, held: bool, twice: bool) {
+    pub(crate) fn record_impairments(&mut self, size: u32, held: bool, twice: bool) {
         if held {
-            self.packets.reordered.add(size);
+            self.packets.reordered.count_packet(size);
         }
         if twice {
-            self.packets.duplicated.add(size);
+            self.packets.duplicated.count_packet(size);
         }
     }
 
     /// The packet in service departs at another time than was noted.
-    pub(crate) fn departs_instead(&mut self, noted: Time, departure: Time) {
+    pub(crate) fn revise_departure(&mut self, noted: Time, departure: Time) {
         for entry in self.entries.iter_mut().rev() {
-            if let Fate::Departed(time) | Fate::Dropped(time, DropCause::Loss | DropCause::InFlightFull) =
-                &mut entry.fate
+            if let PacketOutcome::Departed(time)
+            | PacketOutcome::Dropped(time, DropCause::Loss | DropCause::InFlightFull) = &mut entry.fate
                 && *time == noted
             {
                 *time = departure;
@@ -295,20 +295,20 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn marked(&mut self, kind: Kind, size: u32) {
-        self.counters(kind).marked.add(size);
+    pub(crate) fn record_mark(&mut self, kind: PacketOrigin, size: u32) {
+        self.counters(kind).marked.count_packet(size);
     }
 
-    fn counters(&mut self, kind: Kind) -> &mut Counters {
+    fn counters(&mut self, kind: PacketOrigin) -> &mut Counters {
         match kind {
-            Kind::Packet => &mut self.packets,
-            Kind::Cross => &mut self.cross,
+            PacketOrigin::Offered => &mut self.packets,
+            PacketOrigin::CrossTraffic => &mut self.cross,
         }
     }
 }
 
-impl Count {
-    fn add(&mut self, size: u32) {
+impl TrafficCount {
+    fn count_packet(&mut self, size: u32) {
         self.packets += 1;
         self.bytes += u64::from(size);
     }

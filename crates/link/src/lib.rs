@@ -23,8 +23,8 @@
 #![forbid(unsafe_code)]
 
 mod config;
-mod cross;
-mod exact;
+mod cross_traffic;
+mod exact_time;
 mod ledger;
 mod link;
 mod loss;
@@ -35,8 +35,10 @@ mod server;
 mod valid;
 
 pub use config::{LinkConfig, Reordering};
-pub use cross::{CrossArrival, CrossConfig, CrossKind, CrossTraffic, Periods, SizeMix};
-pub use ledger::{Count, Counters, DropCause, Entry, Fate, Kind, Lateness, Ledger, Recording};
+pub use cross_traffic::{CrossArrival, CrossConfig, CrossKind, CrossTraffic, PeriodLengths, SizeMix};
+pub use ledger::{
+    Counters, DropCause, Lateness, Ledger, LedgerEntry, PacketOrigin, PacketOutcome, Recording, TrafficCount,
+};
 pub use link::{Delivery, Link};
 pub use loss::Loss;
 pub use medium::{Medium, RateSchedule, TokenBucket, Trace, TraceError, Wireless};

@@ -4,13 +4,15 @@ mod reconfigure;
 pub use flight::Delivery;
 
 use crate::config::LinkConfig;
-use crate::cross::{CrossArrival, CrossTraffic};
-use crate::ledger::{DropCause, Entry, Fate, Kind, Ledger};
+use crate::cross_traffic::{CrossArrival, CrossTraffic};
+use crate::ledger::{DropCause, Ledger, LedgerEntry, PacketOrigin, PacketOutcome};
 use crate::medium::token_bucket::Policing;
-use crate::queue::{Dropped, Ecn, Label, Limit, Queue, QueueConfig, QueueDiscipline, Queued, TailDropConfig};
-use crate::server::Server;
+use crate::queue::{
+    DroppedPacket, Ecn, Label, Queue, QueueConfig, QueueDiscipline, QueueLimit, QueuedPacket, TailDropConfig,
+};
+use crate::server::LinkServer;
 use crate::valid::Valid;
-use flight::{Flight, Launched};
+use flight::{LaunchedPacket, PacketsInFlight};
 use kumade_units::Time;
 use std::mem;
 
@@ -24,7 +26,7 @@ pub struct Link<P> {
     /// Computed cross traffic has no content.
     queue: Queue<Option<P>>,
     /// Dropped by the queue, on the way to the ledger.
-    drops: Vec<Dropped<Option<P>>>,
+    drops: Vec<DroppedPacket<Option<P>>>,
     /// Waiting packets that are not cross traffic.
     waiting: usize,
     policing: Option<Policing>,
@@ -32,12 +34,12 @@ pub struct Link<P> {
     heap_bytes: Option<fn(&P) -> u64>,
     /// Memory of those that wait, if it counts.
     waiting_memory: u64,
-    server: Server,
+    server: LinkServer,
     /// What is served together, until its departure is known.
-    aggregate: Vec<Queued<Option<P>>>,
-    flight: Flight<P>,
+    aggregate: Vec<QueuedPacket<Option<P>>>,
+    flight: PacketsInFlight<P>,
     /// The packet whose service began last, unless it is lost or cross traffic.
-    launched: Option<Launched>,
+    launched: Option<LaunchedPacket>,
     cross: Vec<CrossSource>,
     /// The flow of the source added last; they count downwards, far from what is offered.
     cross_flow: u64,
@@ -52,12 +54,12 @@ struct CrossSource {
 }
 
 /// Before any event; the link's time starts here so that the first arrival sets it.
-const BEGINNING: Time = Time::from_nanos(i64::MIN);
+const MIN_TIME: Time = Time::from_nanos(i64::MIN);
 
 impl<P> Link<P> {
     /// An idle link with a tail-drop queue of [`LinkConfig::queue_bytes`].
     pub fn new(config: Valid<LinkConfig>) -> Self {
-        let queue = tail_drop(&config);
+        let queue = tail_drop_config(&config);
         Link::build(config, &queue, false)
     }
 
@@ -68,17 +70,17 @@ impl<P> Link<P> {
 
     fn build(Valid(config): Valid<LinkConfig>, queue: &Valid<QueueConfig>, queue_given: bool) -> Self {
         Link {
-            now: BEGINNING,
+            now: MIN_TIME,
             queue_given,
             queue: Queue::new(queue, config.seed),
             drops: Vec::new(),
             waiting: 0,
-            policing: policing(&config, BEGINNING),
+            policing: new_policing(&config, MIN_TIME),
             heap_bytes: None,
             waiting_memory: 0,
-            server: Server::new(&config, BEGINNING),
+            server: LinkServer::new(&config, MIN_TIME),
             aggregate: Vec::new(),
-            flight: Flight::new(&config),
+            flight: PacketsInFlight::new(&config),
             launched: None,
             cross: Vec::new(),
             cross_flow: 0,
@@ -100,15 +102,15 @@ impl<P> Link<P> {
     }
 
     /// What a waiting packet takes, if that counts. Buffers grow by doubling, hence twice the packet's own part.
-    fn waiting_cost(&self, packet: &Queued<Option<P>>) -> u64 {
+    fn queued_memory(&self, packet: &QueuedPacket<Option<P>>) -> u64 {
         let (Some(heap_bytes), Some(content)) = (self.heap_bytes, &packet.content) else { return 0 };
-        heap_bytes(content) + 2 * size_of::<Queued<Option<P>>>() as u64
+        heap_bytes(content) + 2 * size_of::<QueuedPacket<Option<P>>>() as u64
     }
 
     /// Adds computed cross traffic. Packets that it should have sent before the link's current time arrive now, so let it
     /// start at that time or later. For the queue, each source is a flow of its own, and of
     /// a host of its own.
-    pub fn add_cross(&mut self, mut traffic: CrossTraffic) {
+    pub fn add_cross_traffic(&mut self, mut traffic: CrossTraffic) {
         if let Some(next) = traffic.next() {
             self.cross_flow = self.cross_flow.wrapping_sub(1);
             self.cross.push(CrossSource { next, traffic, flow: self.cross_flow });
@@ -116,7 +118,7 @@ impl<P> Link<P> {
     }
 
     /// Ends all computed cross traffic. What is queued is still transmitted.
-    pub fn stop_cross(&mut self) {
+    pub fn stop_cross_traffic(&mut self) {
         self.cross.clear();
     }
 
@@ -139,7 +141,7 @@ impl<P> Link<P> {
     pub fn offer_labelled(&mut self, packet: P, label: Label, arrival: Time) -> Result<(), DropCause> {
         self.advance(arrival);
         let Label { size, flow, host, ecn } = label;
-        self.accept(Queued { content: Some(packet), size, flow, host, ecn, marked: false, arrival: self.now })
+        self.accept(QueuedPacket { content: Some(packet), size, flow, host, ecn, marked: false, arrival: self.now })
     }
 
     /// Advances the link up to and including `now`; a time that has already passed changes nothing.
@@ -147,15 +149,15 @@ impl<P> Link<P> {
         if now < self.now {
             return;
         }
-        while let Some((arrival, flow)) = self.next_cross(now) {
+        while let Some((arrival, flow)) = self.next_cross_arrival(now) {
             self.now = self.now.max(arrival.time);
             self.serve_until(self.now);
             // A dropped cross packet is in the ledger; nobody else wants to know.
-            let _ = self.accept(Queued::new(None, arrival.size, flow, self.now));
+            let _ = self.accept(QueuedPacket::new(None, arrival.size, flow, self.now));
         }
         self.serve_until(now);
         self.now = now;
-        self.ledger.reached(now);
+        self.ledger.record_time(now);
     }
 
     /// The next packet that is due by `now`, in order of due time. Does not advance the link.
@@ -174,7 +176,7 @@ impl<P> Link<P> {
     /// When to call [`Link::advance`] and [`Link::pop_due`] again at the latest so that no packet is late: the earliest
     /// known due time, or the earliest one that a queued packet can have. `None` while no packet is on the link.
     pub fn next_event(&self) -> Option<Time> {
-        let waiting = (self.waiting > 0).then(|| self.server.ready() + self.config.delay);
+        let waiting = (self.waiting > 0).then(|| self.server.ready_at() + self.config.delay);
         self.next_due().into_iter().chain(waiting).min()
     }
 
@@ -186,7 +188,7 @@ impl<P> Link<P> {
 
     /// How far the link has been advanced; `None` before the first call that says the time.
     pub fn now(&self) -> Option<Time> {
-        (self.now > BEGINNING).then_some(self.now)
+        (self.now > MIN_TIME).then_some(self.now)
     }
 
     /// Bytes in the queue, cross traffic included.
@@ -210,7 +212,7 @@ impl<P> Link<P> {
     }
 
     /// The earliest arrival of cross traffic by `now` and its flow; of simultaneous ones that of the source added first.
-    fn next_cross(&mut self, now: Time) -> Option<(CrossArrival, u64)> {
+    fn next_cross_arrival(&mut self, now: Time) -> Option<(CrossArrival, u64)> {
         let index = (0..self.cross.len()).min_by_key(|index| self.cross[*index].next.time)?;
         let CrossSource { next, traffic, flow } = &mut self.cross[index];
         let (arrival, flow) = (*next, *flow);
@@ -226,40 +228,40 @@ impl<P> Link<P> {
 
     /// Puts a packet that arrives now into service if the link is idle, else into the queue.
     #[inline]
-    fn accept(&mut self, packet: Queued<Option<P>>) -> Result<(), DropCause> {
+    fn accept(&mut self, packet: QueuedPacket<Option<P>>) -> Result<(), DropCause> {
         let now = packet.arrival;
-        self.ledger.offered(packet.kind(), packet.size, now);
-        if self.policing.as_mut().is_some_and(|policing| !policing.passes(packet.size, now)) {
-            self.ledger.decided(packet.entry(Fate::Dropped(now, DropCause::Policed)));
+        self.ledger.record_offer(packet.origin(), packet.size, now);
+        if self.policing.as_mut().is_some_and(|policing| !policing.conforms(packet.size, now)) {
+            self.ledger.record_outcome(packet.to_entry(PacketOutcome::Dropped(now, DropCause::Policed)));
             return Err(DropCause::Policed);
         }
-        self.waiting += usize::from(packet.kind() == Kind::Packet);
-        let cost = self.waiting_cost(&packet);
+        self.waiting += usize::from(packet.origin() == PacketOrigin::Offered);
+        let cost = self.queued_memory(&packet);
         self.waiting_memory += cost;
         if cost > 0 && self.memory() > self.config.in_flight_bytes {
-            let outcome = packet.dropped(DropCause::InFlightFull, &mut self.drops);
-            self.note_drops(now);
+            let outcome = packet.drop_into(DropCause::InFlightFull, &mut self.drops);
+            self.record_drops(now);
             return outcome;
         }
         let nothing_waits = self.queue.packets() == 0;
         if nothing_waits {
-            self.server.wake(now);
+            self.server.begin_busy_period(now);
         }
-        let outcome = if nothing_waits && self.server.ready() <= now {
-            self.queue.pass(packet, &mut self.drops).map(|packet| self.transmit(packet, now))
+        let outcome = if nothing_waits && self.server.ready_at() <= now {
+            self.queue.pass_through(packet, &mut self.drops).map(|packet| self.transmit(packet, now))
         } else {
             self.queue.enqueue(packet, &mut self.drops)
         };
-        self.note_drops(now);
+        self.record_drops(now);
         outcome
     }
 
     /// Begins every service whose turn comes by `time`.
     fn serve_until(&mut self, time: Time) {
-        while self.queue.packets() > 0 && self.server.ready() <= time {
-            let now = self.server.ready();
+        while self.queue.packets() > 0 && self.server.ready_at() <= time {
+            let now = self.server.ready_at();
             let next = self.queue.dequeue(now, &mut self.drops);
-            self.note_drops(now);
+            self.record_drops(now);
             let Some(packet) = next else { return };
             if self.server.has_room(1, packet.size.into(), packet.size) {
                 self.transmit_together(packet, now);
@@ -269,15 +271,15 @@ impl<P> Link<P> {
         }
     }
 
-    fn note_drops(&mut self, now: Time) {
+    fn record_drops(&mut self, now: Time) {
         if self.drops.is_empty() {
             return;
         }
         let mut drops = mem::take(&mut self.drops);
-        for Dropped { packet, cause } in drops.drain(..) {
-            self.waiting_memory -= self.waiting_cost(&packet);
-            self.waiting -= usize::from(packet.kind() == Kind::Packet);
-            self.ledger.decided(packet.entry(Fate::Dropped(now, cause)));
+        for DroppedPacket { packet, cause } in drops.drain(..) {
+            self.waiting_memory -= self.queued_memory(&packet);
+            self.waiting -= usize::from(packet.origin() == PacketOrigin::Offered);
+            self.ledger.record_outcome(packet.to_entry(PacketOutcome::Dropped(now, cause)));
         }
         // To be filled again without an allocation.
         self.drops = drops;
@@ -285,13 +287,13 @@ impl<P> Link<P> {
 
     /// Begins the service of a packet. From then on its departure is certain, unless the link is reconfigured, and so
     /// are loss and due time.
-    fn transmit(&mut self, queued: Queued<Option<P>>, now: Time) {
+    fn transmit(&mut self, queued: QueuedPacket<Option<P>>, now: Time) {
         let departure = self.server.serve(queued.size, queued.arrival);
         self.depart(queued, now, departure);
     }
 
     /// Begins the service of a packet and of those that join it.
-    fn transmit_together(&mut self, first: Queued<Option<P>>, now: Time) {
+    fn transmit_together(&mut self, first: QueuedPacket<Option<P>>, now: Time) {
         let (mut bytes, mut last) = (u64::from(first.size), first.size);
         self.aggregate.push(first);
         while self.server.has_room(self.aggregate.len() as u32, bytes, last)
@@ -300,55 +302,55 @@ impl<P> Link<P> {
             (bytes, last) = (bytes + u64::from(next.size), next.size);
             self.aggregate.push(next);
         }
-        self.note_drops(now);
+        self.record_drops(now);
         let departure = self.server.serve_together(self.aggregate.len() as u32, bytes);
         let mut aggregate = std::mem::take(&mut self.aggregate);
         aggregate.drain(..).for_each(|packet| self.depart(packet, now, departure));
         self.aggregate = aggregate;
     }
 
-    fn depart(&mut self, queued: Queued<Option<P>>, now: Time, departure: Time) {
-        let (kind, arrival, marked) = (queued.kind(), queued.arrival, queued.marked);
+    fn depart(&mut self, queued: QueuedPacket<Option<P>>, now: Time, departure: Time) {
+        let (kind, arrival, marked) = (queued.origin(), queued.arrival, queued.marked);
         let label = Label { ecn: if marked { Ecn::Ce } else { queued.ecn }, ..queued.label() };
-        self.waiting_memory -= self.waiting_cost(&queued);
-        self.waiting -= usize::from(kind == Kind::Packet);
+        self.waiting_memory -= self.queued_memory(&queued);
+        self.waiting -= usize::from(kind == PacketOrigin::Offered);
         if marked {
-            self.ledger.marked(kind, label.size);
+            self.ledger.record_mark(kind, label.size);
         }
-        let mut entry = queued.entry(Fate::Departed(departure));
+        let mut entry = queued.to_entry(PacketOutcome::Departed(departure));
         self.launched = None;
         if let Some(packet) = queued.content {
             let delivery = Delivery { packet, label, marked, copy: false, arrival, service_start: now, due: departure };
             match self.flight.launch(delivery, departure, &self.config) {
                 Ok(launched) => {
-                    self.ledger.launched(label.size, launched.held, launched.twice);
+                    self.ledger.record_impairments(label.size, launched.is_held_back, launched.is_duplicated);
                     self.launched = Some(launched);
                 }
-                Err(cause) => entry.fate = Fate::Dropped(departure, cause),
+                Err(cause) => entry.fate = PacketOutcome::Dropped(departure, cause),
             }
         }
-        self.ledger.decided(entry);
+        self.ledger.record_outcome(entry);
     }
 }
 
 /// The queue of a link that is given no other.
-fn tail_drop(config: &LinkConfig) -> Valid<QueueConfig> {
+fn tail_drop_config(config: &LinkConfig) -> Valid<QueueConfig> {
     // Tail drop has no parameters.
-    Valid(QueueConfig { limit: Limit::Bytes(config.queue_bytes), discipline: TailDropConfig.into() })
+    Valid(QueueConfig { limit: QueueLimit::Bytes(config.queue_bytes), discipline: TailDropConfig.into() })
 }
 
 /// With a full bucket.
-fn policing(config: &LinkConfig, now: Time) -> Option<Policing> {
+fn new_policing(config: &LinkConfig, now: Time) -> Option<Policing> {
     config.policer.map(|bucket| Policing::new(bucket, now))
 }
 
-impl<P> Queued<Option<P>> {
-    fn kind(&self) -> Kind {
-        if self.content.is_some() { Kind::Packet } else { Kind::Cross }
+impl<P> QueuedPacket<Option<P>> {
+    fn origin(&self) -> PacketOrigin {
+        if self.content.is_some() { PacketOrigin::Offered } else { PacketOrigin::CrossTraffic }
     }
 
-    fn entry(&self, fate: Fate) -> Entry {
-        Entry { arrival: self.arrival, size: self.size, kind: self.kind(), flow: self.flow, fate }
+    fn to_entry(&self, fate: PacketOutcome) -> LedgerEntry {
+        LedgerEntry { arrival: self.arrival, size: self.size, kind: self.origin(), flow: self.flow, fate }
     }
 }
 

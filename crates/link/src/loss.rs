@@ -1,4 +1,4 @@
-use crate::random::chance;
+use crate::random::happens;
 use kumade_units::ConfigError;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -57,18 +57,18 @@ impl Loss {
     }
 
     /// The loss ratio in the long run.
-    pub fn mean(&self) -> f64 {
+    pub fn mean_ratio(&self) -> f64 {
         match *self {
             Loss::None => 0.0,
             Loss::Independent(probability) => probability,
             Loss::GilbertElliott { loss_in_good, loss_in_bad, .. } => {
-                loss_in_good + (loss_in_bad - loss_in_good) * self.part_bad()
+                loss_in_good + (loss_in_bad - loss_in_good) * self.bad_state_fraction()
             }
         }
     }
 
     /// The part of all packets that finds the medium bad. A medium that never changes stays good.
-    fn part_bad(&self) -> f64 {
+    fn bad_state_fraction(&self) -> f64 {
         match *self {
             Loss::GilbertElliott { good_to_bad, bad_to_good, .. } if good_to_bad > 0.0 => {
                 good_to_bad / (good_to_bad + bad_to_good)
@@ -95,28 +95,28 @@ impl Loss {
 impl LossProcess {
     pub(crate) fn new(loss: Loss, seed: u64) -> Self {
         let mut process = LossProcess { loss: Loss::None, rng: Pcg64Mcg::seed_from_u64(seed), bad: false };
-        process.set(loss);
+        process.set_loss(loss);
         process
     }
 
     /// Goes on with other probabilities. A bad medium stays bad until it turns.
-    pub(crate) fn set(&mut self, loss: Loss) {
+    pub(crate) fn set_loss(&mut self, loss: Loss) {
         let in_bursts = |loss: &Loss| matches!(loss, Loss::GilbertElliott { .. });
         if !in_bursts(&self.loss) && in_bursts(&loss) {
-            self.bad = chance(&mut self.rng, loss.part_bad());
+            self.bad = happens(&mut self.rng, loss.bad_state_fraction());
         }
         self.loss = loss;
     }
 
     /// Whether the next packet is lost.
-    pub(crate) fn takes(&mut self) -> bool {
+    pub(crate) fn loses_next(&mut self) -> bool {
         match self.loss {
             Loss::None => false,
-            Loss::Independent(probability) => chance(&mut self.rng, probability),
+            Loss::Independent(probability) => happens(&mut self.rng, probability),
             Loss::GilbertElliott { good_to_bad, bad_to_good, loss_in_good, loss_in_bad } => {
                 let (loss, turn) = if self.bad { (loss_in_bad, bad_to_good) } else { (loss_in_good, good_to_bad) };
-                let lost = chance(&mut self.rng, loss);
-                self.bad ^= chance(&mut self.rng, turn);
+                let lost = happens(&mut self.rng, loss);
+                self.bad ^= happens(&mut self.rng, turn);
                 lost
             }
         }
@@ -129,7 +129,7 @@ mod tests {
 
     fn fates(loss: Loss, count: usize) -> Vec<bool> {
         let mut process = LossProcess::new(loss, 1);
-        (0..count).map(|_| process.takes()).collect()
+        (0..count).map(|_| process.loses_next()).collect()
     }
 
     fn part_lost(fates: &[bool]) -> f64 {
@@ -140,7 +140,7 @@ mod tests {
     fn bursts_have_the_mean_loss_and_the_mean_length_asked_for() {
         for (mean, length) in [(0.01, 1.0), (0.01, 8.0), (0.1, 3.0), (0.5, 1.0), (0.6, 20.0)] {
             let loss = Loss::bursts(mean, length).unwrap();
-            assert!((loss.mean() - mean).abs() < 1e-12);
+            assert!((loss.mean_ratio() - mean).abs() < 1e-12);
             let fates = fates(loss, 2_000_000);
             let bursts = fates.chunk_by(|a, b| a == b).filter(|run| run[0]);
             let (count, lost) = bursts.fold((0, 0), |(count, lost), burst| (count + 1, lost + burst.len()));
@@ -153,9 +153,9 @@ mod tests {
     #[test]
     fn both_states_lose_their_part() {
         let loss = Loss::GilbertElliott { good_to_bad: 0.02, bad_to_good: 0.18, loss_in_good: 0.01, loss_in_bad: 0.4 };
-        assert!((loss.mean() - (0.9 * 0.01 + 0.1 * 0.4)).abs() < 1e-12);
+        assert!((loss.mean_ratio() - (0.9 * 0.01 + 0.1 * 0.4)).abs() < 1e-12);
         let fates = fates(loss, 1_000_000);
-        assert!((part_lost(&fates) - loss.mean()).abs() < 0.001, "{}", part_lost(&fates));
+        assert!((part_lost(&fates) - loss.mean_ratio()).abs() < 0.001, "{}", part_lost(&fates));
         // P(lost, lost) from theory: the state at the next packet given that at this one.
         let both = 0.9 * 0.01 * (0.98 * 0.01 + 0.02 * 0.4) + 0.1 * 0.4 * (0.82 * 0.4 + 0.18 * 0.01);
         let pairs = fates.windows(2).filter(|pair| pair[0] && pair[1]).count() as f64 / 999_999.0;
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn it_begins_in_its_steady_state() {
         let loss = Loss::bursts(0.3, 1000.0).unwrap();
-        let first = (0..4000).filter(|seed| LossProcess::new(loss, *seed).takes()).count();
+        let first = (0..4000).filter(|seed| LossProcess::new(loss, *seed).loses_next()).count();
         assert!((1100..1300).contains(&first), "{first}");
     }
 

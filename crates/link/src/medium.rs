@@ -35,7 +35,7 @@ impl Medium {
     /// As fast as it gets, for long enough to fill a delay.
     pub(crate) fn highest_rate(&self) -> Rate {
         match self {
-            Medium::Schedule(schedule) => schedule.highest(),
+            Medium::Schedule(schedule) => schedule.highest_rate(),
             Medium::TokenBucket(bucket) => bucket.rate,
             Medium::Trace(trace) => trace.mean_rate(),
             Medium::Wireless(wireless) => Wireless::physical_rate(wireless.fastest),

@@ -24,7 +24,7 @@ pub(crate) fn exponential(rng: &mut Pcg64Mcg) -> f64 {
 }
 
 /// Spreads a number over all 64 bits (the finaliser of SplitMix64).
-pub(crate) fn mix(number: u64) -> u64 {
+pub(crate) fn mix_bits(number: u64) -> u64 {
     let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -33,12 +33,12 @@ pub(crate) fn mix(number: u64) -> u64 {
 
 /// A generator for one of the things that are random in a link. Each has its own, so that none of them draws other
 /// numbers because another is switched on.
-pub(crate) fn stream(seed: u64, purpose: u64) -> Pcg64Mcg {
-    Pcg64Mcg::seed_from_u64(mix(seed ^ mix(purpose)))
+pub(crate) fn random_stream(seed: u64, purpose: u64) -> Pcg64Mcg {
+    Pcg64Mcg::seed_from_u64(mix_bits(seed ^ mix_bits(purpose)))
 }
 
 /// Draws nothing where there is nothing to decide.
-pub(crate) fn chance(rng: &mut Pcg64Mcg, probability: f64) -> bool {
+pub(crate) fn happens(rng: &mut Pcg64Mcg, probability: f64) -> bool {
     probability > 0.0 && rng.random::<f64>() < probability
 }
 

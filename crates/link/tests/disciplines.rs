@@ -3,8 +3,9 @@
 mod every;
 
 use kumade_link::queue::{
-    ActiveDroppingConfig, AfdConfig, ChokeConfig, CoDelConfig, Discipline, Ecn, FairCoDelConfig, FairShareConfig,
-    FqCoDelConfig, Heavy, History, Limit, PieConfig, Preference, QueueConfig, RedConfig, TailDropConfig,
+    ActiveDroppingConfig, AfdConfig, ChokeConfig, CoDelConfig, Discipline, DropPreference, Ecn, FairCoDelConfig,
+    FairShareConfig, FlowHistory, FqCoDelConfig, HeavyFlows, PieConfig, QueueConfig, QueueLimit, RedConfig,
+    TailDropConfig,
 };
 use kumade_link::{CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Loss, Recording, SizeMix};
 use kumade_units::{Rate, Span, Time};
@@ -19,7 +20,7 @@ fn wire() -> LinkConfig {
 }
 
 fn link(discipline: Discipline) -> Link<u64> {
-    let queue = QueueConfig { limit: Limit::Bytes(125_000), discipline };
+    let queue = QueueConfig { limit: QueueLimit::Bytes(125_000), discipline };
     Link::with_queue(wire().validate().unwrap(), &queue.validate().unwrap())
 }
 
@@ -27,8 +28,8 @@ fn red() -> RedConfig {
     RedConfig::new(12_500, 37_500, RATE.time_for(1000))
 }
 
-fn preferring(heavy: Heavy, other: f64) -> Discipline {
-    let preference = Preference { heavy: 1.0, other };
+fn preferring(heavy: HeavyFlows, other: f64) -> Discipline {
+    let preference = DropPreference { heavy: 1.0, other };
     Discipline::FairCoDel(FairCoDelConfig { codel: CoDelConfig::default(), heavy, preference })
 }
 
@@ -76,13 +77,13 @@ fn what_a_greedy_flow_gets_depends_on_the_discipline() {
     // To meet oneself is likelier for who sends more.
     within(Discipline::Choke(ChokeConfig { red: red() }), 0.2, 0.4);
     // The preference acts on drops by RED's chance, yet not on those that its limit forces.
-    let heavy = Heavy::Known(vec![GREEDY]);
-    let preference = Preference { heavy: 1.0, other: 0.1 };
+    let heavy = HeavyFlows::Known(vec![GREEDY]);
+    let preference = DropPreference { heavy: 1.0, other: 0.1 };
     let active = ActiveDroppingConfig { red: red(), heavy: heavy.clone(), preference };
     within(Discipline::ActiveDropping(active), 0.2, 0.35);
     // The papers' rule: fairer the stronger the preference, however the flow becomes known.
     within(preferring(heavy.clone(), 1.0), 0.55, 0.65);
-    let busiest = Heavy::Busiest(History::default());
+    let busiest = HeavyFlows::Busiest(FlowHistory::default());
     let (weak, strong) = (greedy_part(preferring(busiest.clone(), 0.5)), greedy_part(preferring(busiest, 0.0)));
     assert!(strong < weak && weak < 0.6, "{strong} {weak}");
     // These know the share.
@@ -96,15 +97,15 @@ fn computed_cross_traffic_is_a_flow_of_its_own() {
     let mut link = link(Discipline::FqCoDel(FqCoDelConfig::default()));
     for seed in 0..2 {
         let kind = CrossKind::Poisson { rate: Rate::from_mbit(8), sizes: SizeMix::fixed(1000) };
-        link.add_cross(CrossTraffic::new(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed }).unwrap());
+        link.add_cross_traffic(CrossTraffic::new(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed }).unwrap());
     }
     for packet in 0..3000 {
         link.offer(packet, 1000, millis(packet as f64 * 3.2)).unwrap();
     }
     link.advance(millis(20_000.0));
     // 2.5 Mbit/s are less than a third of the rate, and lose nothing; both sources are shortened to the rest.
-    assert_eq!(link.ledger().packets().forwarded, link.ledger().packets().offered);
-    assert!(link.ledger().cross().managed.packets > 0);
+    assert_eq!(link.ledger().packet_counters().forwarded, link.ledger().packet_counters().offered);
+    assert!(link.ledger().cross_counters().managed.packets > 0);
 }
 
 #[test]
@@ -119,7 +120,7 @@ fn what_is_marked_is_delivered_as_such_and_counted() {
     link.advance(millis(2000.0));
     let came: Vec<_> = std::iter::from_fn(|| link.pop_due(Time::MAX)).collect();
     let marked = came.iter().filter(|delivery| delivery.marked).count() as u64;
-    let counters = link.ledger().packets();
+    let counters = link.ledger().packet_counters();
     assert_eq!((came.len(), counters.managed.packets, counters.marked.packets), (1000, 0, marked));
     assert!((10..100).contains(&marked), "{marked}");
     assert!(link.ledger().entries().all(|entry| entry.flow == 1));
@@ -128,7 +129,7 @@ fn what_is_marked_is_delivered_as_such_and_counted() {
 #[test]
 fn a_queue_that_cannot_be_is_refused_with_the_reason() {
     let codel = CoDelConfig { interval: Span::ZERO, ..CoDelConfig::default() };
-    let queue = QueueConfig { limit: Limit::Packets(10), discipline: Discipline::CoDel(codel) };
+    let queue = QueueConfig { limit: QueueLimit::Packets(10), discipline: Discipline::CoDel(codel) };
     let text = queue.validate().unwrap_err().to_string();
     assert!(text.contains("CoDel queue: interval is 0"), "{text}");
 }
@@ -154,11 +155,11 @@ fn arrivals() -> impl Strategy<Value = Vec<(Time, Label)>> {
 }
 
 fn busy(discipline: &Discipline) -> Link<u64> {
-    let queue = QueueConfig { limit: Limit::Bytes(20_000), discipline: discipline.clone() };
+    let queue = QueueConfig { limit: QueueLimit::Bytes(20_000), discipline: discipline.clone() };
     let config = LinkConfig { loss: Loss::Independent(0.05), jitter: Span::from_micros(100), ..wire() };
     let mut link = Link::with_queue(config.validate().unwrap(), &queue.validate().unwrap());
     let kind = CrossKind::Poisson { rate: Rate::from_mbit(6), sizes: SizeMix::imix() };
-    link.add_cross(CrossTraffic::new(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 3 }).unwrap());
+    link.add_cross_traffic(CrossTraffic::new(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 3 }).unwrap());
     link
 }
 
@@ -187,7 +188,7 @@ proptest! {
             often.advance(end);
             came.extend(std::iter::from_fn(|| often.pop_due(Time::MAX)));
             prop_assert_eq!(std::iter::from_fn(|| once.pop_due(Time::MAX)).collect::<Vec<_>>(), came);
-            prop_assert_eq!(once.ledger().cross(), often.ledger().cross());
+            prop_assert_eq!(once.ledger().cross_counters(), often.ledger().cross_counters());
         }
     }
 
@@ -198,13 +199,13 @@ proptest! {
             for (packet, (arrival, label)) in arrivals.iter().enumerate() {
                 let _ = link.offer_labelled(packet as u64, *label, *arrival);
             }
-            let accounted = [link.ledger().packets(), link.ledger().cross()].map(|counters| {
+            let accounted = [link.ledger().packet_counters(), link.ledger().cross_counters()].map(|counters| {
                 let parts = [counters.forwarded, counters.queue_full, counters.managed, counters.lost];
                 (counters.offered.bytes, parts.iter().map(|count| count.bytes).sum::<u64>())
             });
             let (offered, decided) = (accounted[0].0 + accounted[1].0, accounted[0].1 + accounted[1].1);
             prop_assert_eq!(offered, decided + link.queued_bytes(), "{:?}", &discipline);
-            link.stop_cross();
+            link.stop_cross_traffic();
             link.advance(link.now().unwrap() + Span::from_secs(1));
             prop_assert_eq!((link.queued_bytes(), link.next_event()), (0, link.next_due()));
             let came: Vec<_> = std::iter::from_fn(|| link.pop_due(Time::MAX)).map(|delivery| delivery.packet).collect();

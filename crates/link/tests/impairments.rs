@@ -61,7 +61,7 @@ fn the_part_held_back_is_reordered_by_as_many_packets_as_follow_in_the_time() {
     // From the first that is not held back on, one packet a millisecond comes, whichever it is.
     let expected = (0.9 * 3.0 + 0.09 * 2.0 + 0.009 * 1.0) / 0.999;
     assert!((mean - expected).abs() < 0.05, "{mean} {expected}");
-    let held = link.ledger().packets().reordered.packets;
+    let held = link.ledger().packet_counters().reordered.packets;
     assert!(held as usize >= extents.len() && (held as usize) < extents.len() + 30, "{held} {}", extents.len());
 }
 
@@ -90,7 +90,7 @@ fn a_duplicate_comes_right_behind_its_original_and_is_counted() {
     for pair in came.windows(2).filter(|pair| pair[1].copy) {
         assert_eq!(Delivery { copy: true, ..pair[0].clone() }, pair[1]);
     }
-    let counters = link.ledger().packets();
+    let counters = link.ledger().packet_counters();
     assert_eq!(counters.duplicated.packets as usize, copies);
     assert_eq!(counters.duplicated.bytes as usize, copies * 1000);
     assert_eq!(counters.forwarded.packets as usize, PACKETS);
@@ -127,12 +127,12 @@ fn what_is_on_its_way_stays_within_its_limit() {
         link.offer(packet, 1000, at(packet)).unwrap();
     }
     // 93 of 1064 bytes fit; they have arrived at ten seconds, and leave the room to others.
-    let counters = *link.ledger().packets();
+    let counters = *link.ledger().packet_counters();
     assert_eq!((counters.forwarded.packets, counters.in_flight_full.packets), (93, 9907));
     let first: Vec<_> = std::iter::from_fn(|| link.pop_due(at(20_000_000))).map(|delivery| delivery.packet).collect();
     assert_eq!(first, (0..93).collect::<Vec<_>>());
     link.offer(0, 1000, at(20_000_000)).unwrap();
-    assert_eq!(link.ledger().packets().forwarded.packets, 94);
+    assert_eq!(link.ledger().packet_counters().forwarded.packets, 94);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn each_cause_of_a_drop_has_its_counter() {
     let fates: Vec<_> = (0..4).map(|packet| link.offer(packet, 1000, at(0))).collect();
     assert_eq!(fates, [Ok(()), Ok(()), Ok(()), Err(DropCause::QueueFull)]);
     link.advance(at(10_000));
-    let counters = link.ledger().packets();
+    let counters = link.ledger().packet_counters();
     assert_eq!((counters.lost.packets, counters.queue_full.packets, counters.forwarded.packets), (3, 1, 0));
     assert_eq!(link.next_event(), None);
 }

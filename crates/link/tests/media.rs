@@ -239,7 +239,7 @@ fn a_policer_passes_its_burst_and_then_its_rate_and_delays_nothing() {
     assert_eq!(passed.len(), 10 + 399 / 4);
     let delivered = std::iter::from_fn(|| link.pop_due(Time::MAX));
     assert!({ delivered }.all(|delivery| delivery.due - delivery.arrival == Span::from_micros(10)));
-    let counters = link.ledger().packets();
+    let counters = link.ledger().packet_counters();
     assert_eq!(counters.policed.packets, 400 - passed.len() as u64);
     // After a pause the bucket is full again, but a packet larger than it never passes.
     assert_eq!(link.offer(0, 15_001, at(10_000 * MILLISECOND)), Err(DropCause::Policed));

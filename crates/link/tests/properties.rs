@@ -2,7 +2,7 @@
 
 mod every;
 
-use kumade_link::queue::{Limit, QueueConfig};
+use kumade_link::queue::{QueueConfig, QueueLimit};
 use kumade_link::{
     Counters, CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Loss, Medium, RateSchedule,
     Recording, Reordering, SizeMix, TokenBucket, Trace, Wireless,
@@ -76,7 +76,7 @@ fn settings() -> impl Strategy<Value = LinkConfig> {
 
 fn queues() -> impl Strategy<Value = QueueConfig> {
     let discipline = prop::sample::select(every::disciplines(Rate::from_mbit(10)));
-    let limit = prop_oneof![(0u64..20_000).prop_map(Limit::Bytes), (0u64..30).prop_map(Limit::Packets)];
+    let limit = prop_oneof![(0u64..20_000).prop_map(QueueLimit::Bytes), (0u64..30).prop_map(QueueLimit::Packets)];
     (limit, discipline).prop_map(|(limit, discipline)| QueueConfig { limit, discipline })
 }
 
@@ -104,7 +104,7 @@ fn events() -> impl Strategy<Value = Vec<(i64, Event)>> {
 fn build(settings: &LinkConfig) -> Link<usize> {
     let mut link = Link::new(settings.clone().validate().unwrap());
     let kind = CrossKind::Poisson { rate: Rate::from_mbit(2), sizes: SizeMix::imix() };
-    link.add_cross(CrossTraffic::new(CrossConfig { kind, start: at(0), phase: 0.0, seed: 3 }).unwrap());
+    link.add_cross_traffic(CrossTraffic::new(CrossConfig { kind, start: at(0), phase: 0.0, seed: 3 }).unwrap());
     link.ledger_mut().record(Recording::All);
     link
 }
@@ -123,7 +123,7 @@ fn pop(link: &mut Link<usize>, now: Time) -> Vec<Delivery<usize>> {
 
 /// Lets everything on the link come out, however long that takes: a schedule may pass a bit in a second.
 fn finish(link: &mut Link<usize>, from: i64) -> Vec<Delivery<usize>> {
-    link.stop_cross();
+    link.stop_cross_traffic();
     let mut time = at(from);
     // The next event is none where only cross traffic is left in the queue.
     while link.next_event().is_some_and(|next| next > time) || link.queued_bytes() > 0 {
@@ -147,12 +147,12 @@ proptest! {
         let mut link = build(&settings);
         for (number, (time, event)) in events.iter().enumerate() {
             apply(&mut link, number, *time, event);
-            let (packets, cross) = (decided(link.ledger().packets()), decided(link.ledger().cross()));
-            let offered = link.ledger().packets().offered.bytes + link.ledger().cross().offered.bytes;
+            let (packets, cross) = (decided(link.ledger().packet_counters()), decided(link.ledger().cross_counters()));
+            let offered = link.ledger().packet_counters().offered.bytes + link.ledger().cross_counters().offered.bytes;
             prop_assert_eq!(offered, packets.1 + cross.1 + link.queued_bytes());
         }
         let came = finish(&mut link, events.last().unwrap().0);
-        let counters = *link.ledger().packets();
+        let counters = *link.ledger().packet_counters();
         let offered = events.iter().filter(|(_, event)| matches!(event, Event::Packet(_))).count() as u64;
         prop_assert_eq!(counters.offered.packets, offered);
         prop_assert_eq!(decided(&counters), (counters.offered.packets, counters.offered.bytes));
@@ -222,10 +222,10 @@ proptest! {
         came.extend(finish(&mut often, end));
         let all = finish(&mut once, end);
         // What is on its way counts for its limit until it is taken.
-        prop_assume!(once.ledger().packets().in_flight_full.packets == 0);
+        prop_assume!(once.ledger().packet_counters().in_flight_full.packets == 0);
         prop_assert_eq!(all, came);
-        prop_assert_eq!(once.ledger().packets(), often.ledger().packets());
-        prop_assert_eq!(once.ledger().cross(), often.ledger().cross());
+        prop_assert_eq!(once.ledger().packet_counters(), often.ledger().packet_counters());
+        prop_assert_eq!(once.ledger().cross_counters(), often.ledger().cross_counters());
         prop_assert!(once.ledger().entries().eq(often.ledger().entries()));
     }
 
@@ -237,7 +237,7 @@ proptest! {
         loop {
             let next_arrival = events.peek().map(|(_, (time, _))| at(*time));
             if next_arrival.is_none() {
-                link.stop_cross();
+                link.stop_cross_traffic();
             }
             let Some(now) = link.next_event().into_iter().chain(next_arrival).min() else { break };
             link.advance(now);
@@ -251,7 +251,7 @@ proptest! {
             sleeps += 1;
             prop_assert!(sleeps < 100_000, "it wakes for nothing at {:?}", now);
         }
-        let counters = link.ledger().packets();
+        let counters = link.ledger().packet_counters();
         prop_assert_eq!(decided(counters).0, counters.offered.packets);
     }
 }

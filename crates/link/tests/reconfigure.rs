@@ -1,7 +1,9 @@
 //! Settings that change on a running link take effect at that nanosecond, and nothing is lost over it.
 
-use kumade_link::queue::{DISCIPLINES, DisciplineSettings, Limit, QueueConfig};
-use kumade_link::{Delivery, Entry, Fate, Label, Link, LinkConfig, Medium, RateSchedule, Recording, Wireless};
+use kumade_link::queue::{DISCIPLINES, DisciplineSettings, QueueConfig, QueueLimit};
+use kumade_link::{
+    Delivery, Label, LedgerEntry, Link, LinkConfig, Medium, PacketOutcome, RateSchedule, Recording, Wireless,
+};
 use kumade_units::{Rate, Span, Time};
 use proptest::prelude::*;
 
@@ -102,7 +104,7 @@ proptest! {
         came.extend(drain(&mut link));
         let came: Vec<_> = came.iter().map(|delivery| delivery.due.as_nanos()).collect();
         let noted: Vec<_> = link.ledger().entries().map(|entry| match entry {
-            Entry { fate: Fate::Departed(time), .. } => time.as_nanos(),
+            LedgerEntry { fate: PacketOutcome::Departed(time), .. } => time.as_nanos(),
             other => panic!("{other:?}"),
         }).collect();
         prop_assert_eq!(&came, &exact(&steps, &arrivals));
@@ -165,7 +167,7 @@ fn a_smaller_queue_keeps_the_oldest_that_fit() {
         link.offer(packet, 1500, at(0)).unwrap();
     }
     link.reconfigure(LinkConfig { queue_bytes: 4500, ..config }.validate().unwrap(), at(0));
-    assert_eq!(link.ledger().packets().queue_full.packets, 6);
+    assert_eq!(link.ledger().packet_counters().queue_full.packets, 6);
     let came: Vec<_> = drain(&mut link).iter().map(|delivery| delivery.packet).collect();
     assert_eq!(came, [0, 1, 2, 3]);
 }
@@ -180,7 +182,7 @@ fn another_discipline_takes_over_what_waits_in_order() {
             link.offer_labelled(packet, Label { size: 1500, flow: 1, host: 1, ecn: Default::default() }, at(0))
                 .unwrap();
         }
-        let queue = QueueConfig { limit: Limit::Packets(1000), discipline };
+        let queue = QueueConfig { limit: QueueLimit::Packets(1000), discipline };
         link.replace_queue(&queue.validate().unwrap(), at(500_000));
         link.reconfigure(wire(Rate::from_mbit(24)).validate().unwrap(), at(500_000));
         let came = drain(&mut link);

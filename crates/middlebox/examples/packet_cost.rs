@@ -5,7 +5,7 @@
 
 use etherparse::PacketBuilder;
 use kumade_middlebox::{
-    Action, Direction, Filtering, Hosts, Limits, Middlebox, MiddleboxConfig, NatConfig, PrefixPair,
+    Direction, Filtering, Middlebox, MiddleboxConfig, NatConfig, NatLimits, PacketAction, PrefixPair, PrefixSide,
 };
 use kumade_units::Time;
 use std::time::Instant;
@@ -15,11 +15,11 @@ const ROUNDS: usize = 100;
 
 fn main() {
     let nat = |filtering| {
-        let limits = Limits { sessions_per_host: FLOWS.into(), ..Limits::default() };
+        let limits = NatLimits { max_sessions_per_host: FLOWS.into(), ..NatLimits::default() };
         Some(NatConfig { filtering, limits, ..NatConfig::new([203, 0, 113, 1].into()) })
     };
     let prefixes = vec![PrefixPair {
-        hosts: Hosts::Inside,
+        side: PrefixSide::Inside,
         internal: "fd00::/48".parse().expect("a prefix"),
         external: "2001:db8:1::/48".parse().expect("a prefix"),
     }];
@@ -35,35 +35,35 @@ fn main() {
         let mut router = Middlebox::new(config, 1).expect("valid settings");
         // Sessions are opened before, and the replies that belong to them kept.
         let replies: Vec<_> = packets.iter().map(|packet| turned_around(&mut router, packet)).collect();
-        let out = measure(&packets, |packet| router.pass(Direction::Outbound, packet, Time::ZERO));
-        let back = measure(&replies, |packet| router.pass(Direction::Inbound, packet, Time::ZERO));
+        let out = measure(&packets, |packet| router.process_packet(Direction::Outbound, packet, Time::ZERO));
+        let back = measure(&replies, |packet| router.process_packet(Direction::Inbound, packet, Time::ZERO));
         println!("{name:<34} {out:>6.0} ns out {back:>6.0} ns in");
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
-fn measure(packets: &[Vec<u8>], mut pass: impl FnMut(&mut [u8]) -> Action) -> f64 {
+fn measure(packets: &[Vec<u8>], mut pass: impl FnMut(&mut [u8]) -> PacketAction) -> f64 {
     let mut buffer = [0; 2048];
     // The fastest of all rounds: others were interrupted by what else the machine does.
-    let mut run = |pass: &mut dyn FnMut(&mut [u8]) -> Action| {
+    let mut run = |pass: &mut dyn FnMut(&mut [u8]) -> PacketAction| {
         let round = || {
             let begin = Instant::now();
             for packet in packets {
                 let bytes = &mut buffer[..packet.len()];
                 bytes.copy_from_slice(packet);
-                assert_eq!(pass(bytes), Action::Forward);
+                assert_eq!(pass(bytes), PacketAction::Forward);
             }
             begin.elapsed().as_nanos() as f64 / packets.len() as f64
         };
         std::iter::repeat_with(round).take(ROUNDS).fold(f64::INFINITY, f64::min)
     };
-    let copy = run(&mut |_| Action::Forward);
+    let copy = run(&mut |_| PacketAction::Forward);
     run(&mut pass) - copy
 }
 
 fn turned_around(router: &mut Middlebox, packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
-    router.pass(Direction::Outbound, &mut packet, Time::ZERO);
+    router.process_packet(Direction::Outbound, &mut packet, Time::ZERO);
     let headers = kumade_packet::Headers::parse(&packet).expect("an IP packet");
     let mut turned = headers;
     (turned.source, turned.destination) = (headers.destination, headers.source);

@@ -11,13 +11,13 @@ pub enum Direction {
 
 /// What the caller does with a packet after a middlebox has seen it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub enum PacketAction {
     /// Forward it, as translated in place.
     Forward,
     /// Forward it to the inside although it came from there: hairpinning (RFC 4787 §6), translated in place.
     Hairpin,
     /// Discard it: the middlebox keeps a copy of this fragment until the first one of its datagram arrives.
-    Held,
+    Hold,
     /// Discard it.
     Drop,
     /// Discard it, and send this packet back to where it came from.

@@ -1,32 +1,32 @@
-use crate::table::{Id, Table};
-use crate::tally::Tally;
+use crate::entry_tally::EntryTally;
+use crate::table::{EntryId, IdleTable};
 use kumade_packet::{FlowKey, Headers, Tcp};
 use kumade_units::{Span, Time};
 use std::net::{IpAddr, SocketAddr};
 
 /// A TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Connection {
+pub(crate) struct TcpConnection {
     client: SocketAddr,
     server: SocketAddr,
 }
 
 /// The open TCP connections, at most [`MAX_CONNECTIONS`], each until it ends or has been idle.
 #[derive(Debug)]
-pub(crate) struct Connections {
-    entries: Table<Connection, Entry, 2>,
+pub(crate) struct ConnectionTable {
+    entries: IdleTable<TcpConnection, ConnectionEntry, 2>,
     /// Connections from one host to one port of another.
-    per_service: Tally<Service>,
+    per_service: EntryTally<ServerEndpoint>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Service {
+struct ServerEndpoint {
     client: IpAddr,
     server: SocketAddr,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Entry {
+struct ConnectionEntry {
     client_fin: bool,
     server_fin: bool,
     data_packets: u64,
@@ -38,66 +38,66 @@ const MAX_CONNECTIONS: usize = 65_536;
 // queues for them.
 const UNANSWERED_IDLE: Span = Span::from_secs(120);
 const ANSWERED_IDLE: Span = Span::from_secs(3600);
-const UNANSWERED: usize = 0;
-const ANSWERED: usize = 1;
+const UNANSWERED_QUEUE: usize = 0;
+const ANSWERED_QUEUE: usize = 1;
 
-impl Connection {
+impl TcpConnection {
     /// The connection of a TCP packet, taking its source for the client.
     pub(crate) fn from_client(headers: &Headers) -> Option<Self> {
         headers.tcp().and(headers.ports)?;
-        let FlowKey { source, destination, .. } = FlowKey::of(headers);
-        Some(Connection { client: source, server: destination })
+        let FlowKey { source, destination, .. } = FlowKey::from_headers(headers);
+        Some(TcpConnection { client: source, server: destination })
     }
 
     fn reversed(self) -> Self {
-        Connection { client: self.server, server: self.client }
+        TcpConnection { client: self.server, server: self.client }
     }
 
-    fn service(&self) -> Service {
-        Service { client: self.client.ip(), server: self.server }
+    fn service(&self) -> ServerEndpoint {
+        ServerEndpoint { client: self.client.ip(), server: self.server }
     }
 }
 
-impl Connections {
+impl ConnectionTable {
     pub(crate) fn new(seed: u128) -> Self {
-        Connections {
-            entries: Table::new(seed, MAX_CONNECTIONS, [UNANSWERED_IDLE, ANSWERED_IDLE]),
-            per_service: Tally::new(seed, MAX_CONNECTIONS),
+        ConnectionTable {
+            entries: IdleTable::new(seed, MAX_CONNECTIONS, [UNANSWERED_IDLE, ANSWERED_IDLE]),
+            per_service: EntryTally::new(seed, MAX_CONNECTIONS),
         }
     }
 
     /// Whether the connection is open, whichever end sent the packet.
-    pub(crate) fn is_known(&self, connection: &Connection) -> bool {
+    pub(crate) fn is_open(&self, connection: &TcpConnection) -> bool {
         self.find(connection).is_some()
     }
 
     /// Whether a connection may be added, with at most `max_connections` from its client to its service.
-    pub(crate) fn has_room(&mut self, connection: &Connection, max_connections: u32, now: Time) -> bool {
+    pub(crate) fn has_room(&mut self, connection: &TcpConnection, max_connections: u32, now: Time) -> bool {
         self.expire(now);
         !self.entries.is_full() && self.per_service.count(&connection.service()) < max_connections
     }
 
     /// The number of data packets forwarded in both directions.
-    pub(crate) fn data_packets(&self, connection: &Connection) -> u64 {
+    pub(crate) fn data_packets(&self, connection: &TcpConnection) -> u64 {
         self.find(connection).map_or(0, |id| self.entries.value(id).data_packets)
     }
 
     /// Notes a forwarded packet, which opens, continues or ends its connection.
-    pub(crate) fn forwarded(&mut self, connection: Connection, tcp: &Tcp, now: Time) {
+    pub(crate) fn record_forwarded(&mut self, connection: TcpConnection, tcp: &Tcp, now: Time) {
         self.expire(now);
         let from_server =
             self.entries.find(&connection).is_none() && self.entries.find(&connection.reversed()).is_some();
         let key = if from_server { connection.reversed() } else { connection };
         // A new SYN from the same port: the client has abandoned the previous connection.
-        if tcp.rst || tcp.opens() && !from_server {
+        if tcp.rst || tcp.is_connection_request() && !from_server {
             self.remove(&key);
         }
         if tcp.rst {
             return;
         }
-        let Some(id) = self.entries.find(&key).or_else(|| self.open(key, tcp, now)) else { return };
-        let answered = from_server || self.entries.queue(id) == ANSWERED;
-        self.entries.refresh(id, if answered { ANSWERED } else { UNANSWERED }, now);
+        let Some(id) = self.entries.find(&key).or_else(|| self.insert_connection(key, tcp, now)) else { return };
+        let answered = from_server || self.entries.queue(id) == ANSWERED_QUEUE;
+        self.entries.refresh(id, if answered { ANSWERED_QUEUE } else { UNANSWERED_QUEUE }, now);
         let entry = self.entries.value_mut(id);
         entry.data_packets += u64::from(tcp.payload_len > 0);
         match from_server {
@@ -110,36 +110,36 @@ impl Connections {
     }
 
     /// Removes a connection that the middlebox itself has reset.
-    pub(crate) fn forget(&mut self, connection: &Connection) {
+    pub(crate) fn remove_connection(&mut self, connection: &TcpConnection) {
         self.remove(connection);
         self.remove(&connection.reversed());
     }
 
-    fn find(&self, connection: &Connection) -> Option<Id> {
+    fn find(&self, connection: &TcpConnection) -> Option<EntryId> {
         self.entries.find(connection).or_else(|| self.entries.find(&connection.reversed()))
     }
 
     /// Adds a connection: with its SYN, or with its first data where it was open before.
-    fn open(&mut self, key: Connection, tcp: &Tcp, now: Time) -> Option<Id> {
-        if !(tcp.opens() || tcp.payload_len > 0) {
+    fn insert_connection(&mut self, key: TcpConnection, tcp: &Tcp, now: Time) -> Option<EntryId> {
+        if !(tcp.is_connection_request() || tcp.payload_len > 0) {
             return None;
         }
-        let id = self.entries.insert(key, Entry::default(), UNANSWERED, now)?;
-        self.per_service.add(key.service());
+        let id = self.entries.insert(key, ConnectionEntry::default(), UNANSWERED_QUEUE, now)?;
+        self.per_service.add_entry(key.service());
         Some(id)
     }
 
-    fn remove(&mut self, connection: &Connection) {
+    fn remove(&mut self, connection: &TcpConnection) {
         if let Some(id) = self.entries.find(connection) {
             self.entries.remove(id);
-            self.per_service.subtract(&connection.service());
+            self.per_service.remove_entry(&connection.service());
         }
     }
 
     fn expire(&mut self, now: Time) {
-        while let Some(id) = self.entries.expired(now) {
+        while let Some(id) = self.entries.expired_entry(now) {
             let (connection, _) = self.entries.remove(id);
-            self.per_service.subtract(&connection.service());
+            self.per_service.remove_entry(&connection.service());
         }
     }
 }

@@ -65,7 +65,7 @@ impl DropCause {
 
 /// What a middlebox has done since it was made, and what its tables contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
+pub struct MiddleboxCounters {
     /// Packets forwarded, translated or not.
     pub forwarded: u64,
     /// Of these, packets sent back to the inside.
@@ -89,13 +89,13 @@ pub struct Counters {
     dropped: [u64; DropCause::ALL.len()],
 }
 
-impl Counters {
+impl MiddleboxCounters {
     /// Packets dropped or refused for this cause.
     pub fn dropped(&self, cause: DropCause) -> u64 {
         self.dropped[cause as usize]
     }
 
-    pub(crate) fn drop(&mut self, cause: DropCause, packets: u64) {
+    pub(crate) fn record_drop(&mut self, cause: DropCause, packets: u64) {
         self.dropped[cause as usize] += packets;
     }
 }

@@ -1,16 +1,16 @@
-use crate::table::Table;
+use crate::table::IdleTable;
 use kumade_units::{Span, Time};
 use std::hash::Hash;
 
 /// How many entries of another table belong to each key: bounded, as each key has at least one of them.
 #[derive(Debug)]
-pub(crate) struct Tally<K> {
-    counts: Table<K, u32, 1>,
+pub(crate) struct EntryTally<K> {
+    counts: IdleTable<K, u32, 1>,
 }
 
-impl<K: Hash + Eq + Copy> Tally<K> {
+impl<K: Hash + Eq + Copy> EntryTally<K> {
     pub(crate) fn new(seed: u128, max_entries: usize) -> Self {
-        Tally { counts: Table::new(seed, max_entries, [Span::MAX]) }
+        EntryTally { counts: IdleTable::new(seed, max_entries, [Span::MAX]) }
     }
 
     pub(crate) fn count(&self, key: &K) -> u32 {
@@ -18,11 +18,11 @@ impl<K: Hash + Eq + Copy> Tally<K> {
     }
 
     /// The number of keys.
-    pub(crate) fn keys(&self) -> usize {
+    pub(crate) fn key_count(&self) -> usize {
         self.counts.len()
     }
 
-    pub(crate) fn add(&mut self, key: K) {
+    pub(crate) fn add_entry(&mut self, key: K) {
         match self.counts.find(&key) {
             Some(id) => *self.counts.value_mut(id) += 1,
             None => {
@@ -31,7 +31,7 @@ impl<K: Hash + Eq + Copy> Tally<K> {
         }
     }
 
-    pub(crate) fn subtract(&mut self, key: &K) {
+    pub(crate) fn remove_entry(&mut self, key: &K) {
         let Some(id) = self.counts.find(key) else { return };
         let count = self.counts.value_mut(id);
         *count -= 1;

@@ -1,14 +1,14 @@
 use crate::action::Direction;
-use crate::table::Table;
-use kumade_packet::{End, Headers, rewrite};
+use crate::table::IdleTable;
+use kumade_packet::{Headers, PacketEnd, rewrite};
 use kumade_units::{Span, Time};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
 /// A fragment that was held and can now be forwarded, translated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Released {
-    /// The side to which it goes: [`Direction::Inbound`] to the inside, also of a hairpinned datagram.
+pub struct ReleasedFragment {
+    /// The side to which it goes: [`Direction::ReceivingState`] to the inside, also of a hairpinned datagram.
     pub direction: Direction,
     /// The fragment, from its IP header on.
     pub packet: Vec<u8>,
@@ -16,7 +16,7 @@ pub struct Released {
 
 /// Which datagram a fragment belongs to (RFC 791 §3.2), as it arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
+struct DatagramKey {
     direction: Direction,
     source: IpAddr,
     destination: IpAddr,
@@ -26,15 +26,15 @@ struct Key {
 
 /// Where the first fragment of a datagram went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Route {
+pub(crate) struct FragmentRoute {
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
-    pub(crate) hairpin: bool,
+    pub(crate) is_hairpin: bool,
 }
 
 #[derive(Debug)]
-struct Held {
-    key: Key,
+struct HeldFragment {
+    key: DatagramKey,
     deadline: Time,
     packet: Vec<u8>,
 }
@@ -46,10 +46,10 @@ struct Held {
 /// Both stores are bounded and give up their oldest entry for a new one, so that a flood of fragments can displace other
 /// fragments only.
 #[derive(Debug)]
-pub(crate) struct Fragments {
-    associations: Table<Key, Route, 1>,
-    held: VecDeque<Held>,
-    released: VecDeque<Released>,
+pub(crate) struct FragmentTable {
+    associations: IdleTable<DatagramKey, FragmentRoute, 1>,
+    held: VecDeque<HeldFragment>,
+    released: VecDeque<ReleasedFragment>,
     max_held: usize,
     timeout: Span,
     pub(crate) held_total: u64,
@@ -57,10 +57,10 @@ pub(crate) struct Fragments {
     pub(crate) dropped_total: u64,
 }
 
-impl Fragments {
+impl FragmentTable {
     pub(crate) fn new(seed: u128, max_associations: usize, max_held: usize, timeout: Span) -> Self {
-        Fragments {
-            associations: Table::new(seed, max_associations, [timeout]),
+        FragmentTable {
+            associations: IdleTable::new(seed, max_associations, [timeout]),
             held: VecDeque::new(),
             released: VecDeque::new(),
             max_held,
@@ -73,7 +73,7 @@ impl Fragments {
 
     /// Drops what has waited for too long.
     pub(crate) fn expire(&mut self, now: Time) {
-        while let Some(id) = self.associations.expired(now) {
+        while let Some(id) = self.associations.expired_entry(now) {
             self.associations.remove(id);
         }
         while self.held.front().is_some_and(|held| held.deadline <= now) {
@@ -83,16 +83,20 @@ impl Fragments {
     }
 
     /// Where the first fragment of this one's datagram went.
-    pub(crate) fn route(&self, direction: Direction, headers: &Headers) -> Option<Route> {
-        let id = self.associations.find(&Key::of(direction, headers))?;
+    pub(crate) fn find_route(&self, direction: Direction, headers: &Headers) -> Option<FragmentRoute> {
+        let id = self.associations.find(&DatagramKey::from_headers(direction, headers))?;
         Some(*self.associations.value(id))
     }
 
     /// Holds a copy of a later fragment.
-    pub(crate) fn hold(&mut self, direction: Direction, headers: &Headers, packet: &[u8], now: Time) {
+    pub(crate) fn hold_fragment(&mut self, direction: Direction, headers: &Headers, packet: &[u8], now: Time) {
         self.held_total += 1;
         let packet = packet[..headers.total_len].to_vec();
-        self.held.push_back(Held { key: Key::of(direction, headers), deadline: now + self.timeout, packet });
+        self.held.push_back(HeldFragment {
+            key: DatagramKey::from_headers(direction, headers),
+            deadline: now + self.timeout,
+            packet,
+        });
         if self.held.len() > self.max_held {
             self.held.pop_front();
             self.dropped_total += 1;
@@ -100,42 +104,48 @@ impl Fragments {
     }
 
     /// Notes where the first fragment of a datagram goes, and releases the later ones held.
-    pub(crate) fn associate(&mut self, direction: Direction, headers: &Headers, route: Route, now: Time) {
-        let key = Key::of(direction, headers);
+    pub(crate) fn associate_datagram(
+        &mut self,
+        direction: Direction,
+        headers: &Headers,
+        route: FragmentRoute,
+        now: Time,
+    ) {
+        let key = DatagramKey::from_headers(direction, headers);
         // A datagram with the identification of an earlier one takes over its association.
         if let Some(id) = self.associations.find(&key) {
             self.associations.remove(id);
         } else if self.associations.is_full()
-            && let Some(oldest) = self.associations.oldest(0)
+            && let Some(oldest) = self.associations.oldest_in_queue(0)
         {
             self.associations.remove(oldest);
         }
         self.associations.insert(key, route, 0, now);
-        self.release(key, route);
+        self.release_fragments(key, route);
     }
 
-    pub(crate) fn next_released(&mut self) -> Option<Released> {
+    pub(crate) fn next_released(&mut self) -> Option<ReleasedFragment> {
         self.released.pop_front()
     }
 
-    fn release(&mut self, key: Key, route: Route) {
+    fn release_fragments(&mut self, key: DatagramKey, route: FragmentRoute) {
         let mut at = 0;
         while at < self.held.len() {
             if self.held[at].key != key {
                 at += 1;
                 continue;
             }
-            let Some(Held { mut packet, .. }) = self.held.remove(at) else { return };
+            let Some(HeldFragment { mut packet, .. }) = self.held.remove(at) else { return };
             let Ok(headers) = Headers::parse(&packet) else { continue };
-            if rewrite(&mut packet, &headers, &route.translated(&headers)).is_ok() {
-                let direction = if route.hairpin { Direction::Inbound } else { key.direction };
-                self.push_released(Released { direction, packet });
+            if rewrite(&mut packet, &headers, &route.translate_headers(&headers)).is_ok() {
+                let direction = if route.is_hairpin { Direction::Inbound } else { key.direction };
+                self.push_released(ReleasedFragment { direction, packet });
             }
         }
     }
 
     /// The caller takes released fragments after each packet; should it not, they do not accumulate.
-    fn push_released(&mut self, released: Released) {
+    fn push_released(&mut self, released: ReleasedFragment) {
         self.released_total += 1;
         self.released.push_back(released);
         if self.released.len() > self.max_held {
@@ -145,9 +155,9 @@ impl Fragments {
     }
 }
 
-impl Key {
-    fn of(direction: Direction, headers: &Headers) -> Self {
-        Key {
+impl DatagramKey {
+    fn from_headers(direction: Direction, headers: &Headers) -> Self {
+        DatagramKey {
             direction,
             source: headers.source,
             destination: headers.destination,
@@ -157,12 +167,12 @@ impl Key {
     }
 }
 
-impl Route {
+impl FragmentRoute {
     /// The headers of a fragment that goes the same way.
-    pub(crate) fn translated(&self, headers: &Headers) -> Headers {
+    pub(crate) fn translate_headers(&self, headers: &Headers) -> Headers {
         let mut translated = *headers;
-        translated.set_address(End::Source, self.source);
-        translated.set_address(End::Destination, self.destination);
+        translated.set_address(PacketEnd::Source, self.source);
+        translated.set_address(PacketEnd::Destination, self.destination);
         translated
     }
 }

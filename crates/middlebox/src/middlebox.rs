@@ -1,12 +1,12 @@
-use crate::action::{Action, Direction};
-use crate::connections::Connection;
-use crate::counters::{Counters, DropCause};
-use crate::fragments::Released;
+use crate::action::{Direction, PacketAction};
+use crate::connections::TcpConnection;
+use crate::counters::{DropCause, MiddleboxCounters};
+use crate::fragments::ReleasedFragment;
+use crate::header_rewrite::HeaderRewrite;
 use crate::nat::{NatConfig, SessionInfo};
-use crate::passage::Passage;
 use crate::prefix::PrefixPair;
-use crate::rules::{Refusal, Rule, RuleState, Verdict};
-use crate::translator::{Plan, Translator};
+use crate::rules::{FilterRule, RefusalKind, RuleDecision, RuleState};
+use crate::translator::{TranslationPlan, Translator};
 use kumade_packet::{Headers, ResetPair};
 use kumade_units::{ConfigError, Time};
 
@@ -14,7 +14,7 @@ use kumade_units::{ConfigError, Time};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MiddleboxConfig {
     /// Applied in this order; the first that refuses a packet decides. They see the inside's addresses and ports.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<FilterRule>,
     /// Address and port translation for IPv4.
     pub nat: Option<NatConfig>,
     /// Stateless prefix translation. What a pair covers, the NAT44 leaves alone.
@@ -26,7 +26,7 @@ pub struct MiddleboxConfig {
 pub struct Middlebox {
     rules: Vec<RuleState>,
     translator: Translator,
-    counters: Counters,
+    counters: MiddleboxCounters,
     now: Time,
     /// Whether the packet at hand has an incomplete transport checksum.
     is_offloaded: bool,
@@ -44,7 +44,7 @@ impl Middlebox {
         Ok(Middlebox {
             rules,
             translator,
-            counters: Counters::default(),
+            counters: MiddleboxCounters::default(),
             now: Time::from_nanos(i64::MIN),
             is_offloaded: false,
         })
@@ -56,20 +56,20 @@ impl Middlebox {
     /// `packet` begins with the IP header and may be followed by padding. `now` comes from a monotonic clock; should it
     /// decrease between calls, the latest time counts. After each call, [`Middlebox::next_released`] is to be called until it returns
     /// `None`.
-    pub fn pass(&mut self, direction: Direction, packet: &mut [u8], now: Time) -> Action {
+    pub fn process_packet(&mut self, direction: Direction, packet: &mut [u8], now: Time) -> PacketAction {
         self.is_offloaded = false;
-        self.decide(direction, packet, now)
+        self.process(direction, packet, now)
     }
 
     /// As [`Middlebox::pass`], for a packet whose sender has left the transport checksum, and perhaps segmentation, to
     /// its network card (see [`kumade_packet::offload`]), and which still has to be completed afterwards.
-    pub fn pass_offloaded(&mut self, direction: Direction, packet: &mut [u8], now: Time) -> Action {
+    pub fn pass_offloaded(&mut self, direction: Direction, packet: &mut [u8], now: Time) -> PacketAction {
         self.is_offloaded = true;
-        self.decide(direction, packet, now)
+        self.process(direction, packet, now)
     }
 
     /// Takes a fragment that was [`Action::Held`] and whose datagram has been forwarded since.
-    pub fn next_released(&mut self) -> Option<Released> {
+    pub fn next_released(&mut self) -> Option<ReleasedFragment> {
         let released = self.translator.next_released()?;
         self.counters.forwarded += 1;
         Some(released)
@@ -83,9 +83,9 @@ impl Middlebox {
     }
 
     /// What happened so far, and how full the tables are.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> MiddleboxCounters {
         let mut counters = self.counters;
-        self.translator.count(&mut counters);
+        self.translator.update_counters(&mut counters);
         counters
     }
 
@@ -94,101 +94,103 @@ impl Middlebox {
         self.translator.sessions()
     }
 
-    fn decide(&mut self, direction: Direction, packet: &mut [u8], now: Time) -> Action {
+    fn process(&mut self, direction: Direction, packet: &mut [u8], now: Time) -> PacketAction {
         self.expire(now);
-        let Ok(headers) = Headers::parse(packet) else { return self.drop(DropCause::Malformed) };
+        let Ok(headers) = Headers::parse(packet) else { return self.drop_packet(DropCause::Malformed) };
         match direction {
-            Direction::Outbound => self.outbound(packet, &headers),
-            Direction::Inbound => self.inbound(packet, &headers),
+            Direction::Outbound => self.decide_outbound(packet, &headers),
+            Direction::Inbound => self.decide_inbound(packet, &headers),
         }
     }
 
-    fn outbound(&mut self, packet: &mut [u8], headers: &Headers) -> Action {
-        let verdict = self.judge(headers);
-        if let Some(Verdict::Refuse(refusal)) = verdict {
-            return self.refuse(packet, refusal);
+    fn decide_outbound(&mut self, packet: &mut [u8], headers: &Headers) -> PacketAction {
+        let verdict = self.apply_rules(headers);
+        if let Some(RuleDecision::Refuse(refusal)) = verdict {
+            return self.refuse_packet(packet, refusal);
         }
-        match self.translator.outbound(packet, headers, self.now) {
-            Ok(Plan::Pass(passage)) => self.forward(Direction::Outbound, packet, &passage, verdict),
-            Ok(Plan::Hold) => self.hold(Direction::Outbound, headers, packet),
+        match self.translator.plan_outbound(packet, headers, self.now) {
+            Ok(TranslationPlan::Translate(passage)) => {
+                self.forward_packet(Direction::Outbound, packet, &passage, verdict)
+            }
+            Ok(TranslationPlan::Hold) => self.hold_fragment(Direction::Outbound, headers, packet),
             Err(cause) => self.refuse_untranslated(Direction::Outbound, headers, packet, cause),
         }
     }
 
-    fn inbound(&mut self, packet: &mut [u8], headers: &Headers) -> Action {
-        let plan = match self.translator.inbound(packet, headers) {
+    fn decide_inbound(&mut self, packet: &mut [u8], headers: &Headers) -> PacketAction {
+        let plan = match self.translator.plan_inbound(packet, headers) {
             Ok(plan) => plan,
             Err(cause) => return self.refuse_untranslated(Direction::Inbound, headers, packet, cause),
         };
         let verdict = match &plan {
-            Plan::Pass(passage) => self.judge(&passage.after),
-            Plan::Hold => self.judge(headers),
+            TranslationPlan::Translate(passage) => self.apply_rules(&passage.translated),
+            TranslationPlan::Hold => self.apply_rules(headers),
         };
         match (plan, verdict) {
-            (_, Some(Verdict::Refuse(refusal))) => self.refuse(packet, refusal),
-            (Plan::Hold, _) => self.hold(Direction::Inbound, headers, packet),
-            (Plan::Pass(passage), _) => {
-                self.translator.confirm(&passage, self.now);
-                self.forward(Direction::Inbound, packet, &passage, verdict)
+            (_, Some(RuleDecision::Refuse(refusal))) => self.refuse_packet(packet, refusal),
+            (TranslationPlan::Hold, _) => self.hold_fragment(Direction::Inbound, headers, packet),
+            (TranslationPlan::Translate(passage), _) => {
+                self.translator.confirm_rewrite(&passage, self.now);
+                self.forward_packet(Direction::Inbound, packet, &passage, verdict)
             }
         }
     }
 
-    fn judge(&mut self, inside: &Headers) -> Option<Verdict> {
-        self.rules.iter_mut().find_map(|rule| rule.judge(inside, self.now))
+    fn apply_rules(&mut self, inside: &Headers) -> Option<RuleDecision> {
+        self.rules.iter_mut().find_map(|rule| rule.decide(inside, self.now))
     }
 
-    fn forward(
+    fn forward_packet(
         &mut self,
         direction: Direction,
         packet: &mut [u8],
-        passage: &Passage,
-        verdict: Option<Verdict>,
-    ) -> Action {
-        let inside = if direction == Direction::Outbound { passage.before } else { passage.after };
-        if verdict == Some(Verdict::Reset) {
-            self.forget(&inside);
-            return self.reset(packet, passage);
+        passage: &HeaderRewrite,
+        verdict: Option<RuleDecision>,
+    ) -> PacketAction {
+        let inside = if direction == Direction::Outbound { passage.original } else { passage.translated };
+        if verdict == Some(RuleDecision::Reset) {
+            self.remove_connection(&inside);
+            return self.reset_connection(packet, passage);
         }
-        if passage.apply(packet, self.is_offloaded).is_err() {
-            return self.drop(DropCause::Malformed);
+        if passage.apply_to(packet, self.is_offloaded).is_err() {
+            return self.drop_packet(DropCause::Malformed);
         }
-        self.rules.iter_mut().for_each(|rule| rule.forwarded(&inside, self.now));
-        self.translator.lead(direction, passage, self.now);
+        self.rules.iter_mut().for_each(|rule| rule.record_forwarded(&inside, self.now));
+        self.translator.associate_fragments(direction, passage, self.now);
         self.counters.forwarded += 1;
-        self.counters.hairpinned += u64::from(passage.hairpin);
-        if passage.hairpin { Action::Hairpin } else { Action::Forward }
+        self.counters.hairpinned += u64::from(passage.is_hairpin);
+        if passage.is_hairpin { PacketAction::Hairpin } else { PacketAction::Forward }
     }
 
     /// Resets to the source with the addresses before translation, and to the destination with those after it.
-    fn reset(&mut self, packet: &mut [u8], passage: &Passage) -> Action {
-        let action = self.drop(DropCause::Rule);
+    fn reset_connection(&mut self, packet: &mut [u8], passage: &HeaderRewrite) -> PacketAction {
+        let action = self.drop_packet(DropCause::Rule);
         let Some(ResetPair { to_source, .. }) = kumade_packet::reset_both(packet) else { return action };
-        if passage.apply(packet, self.is_offloaded).is_err() {
+        if passage.apply_to(packet, self.is_offloaded).is_err() {
             return action;
         }
         match kumade_packet::reset_both(packet) {
-            Some(ResetPair { to_destination, .. }) => Action::Reset(ResetPair { to_source, to_destination }),
+            Some(ResetPair { to_destination, .. }) => PacketAction::Reset(ResetPair { to_source, to_destination }),
             None => action,
         }
     }
 
-    fn forget(&mut self, inside: &Headers) {
-        if let Some(connection) = Connection::from_client(inside) {
-            self.rules.iter_mut().for_each(|rule| rule.forget(&connection));
+    fn remove_connection(&mut self, inside: &Headers) {
+        if let Some(connection) = TcpConnection::from_client(inside) {
+            self.rules.iter_mut().for_each(|rule| rule.remove_connection(&connection));
         }
     }
 
-    fn hold(&mut self, direction: Direction, headers: &Headers, packet: &[u8]) -> Action {
-        self.translator.hold(direction, headers, packet, self.now);
-        Action::Held
+    fn hold_fragment(&mut self, direction: Direction, headers: &Headers, packet: &[u8]) -> PacketAction {
+        self.translator.hold_fragment(direction, headers, packet, self.now);
+        PacketAction::Hold
     }
 
-    fn refuse(&mut self, packet: &[u8], refusal: Refusal) -> Action {
-        let action = self.drop(DropCause::Rule);
+    fn refuse_packet(&mut self, packet: &[u8], refusal: RefusalKind) -> PacketAction {
+        let action = self.drop_packet(DropCause::Rule);
         match refusal {
-            Refusal::Drop => action,
-            Refusal::Reject => kumade_packet::reject(packet).map_or(action, Action::Reply),
+            RefusalKind::Drop => action,
+            RefusalKind::Reject => kumade_packet::reject(packet).map_or(action, PacketAction::Reply),
         }
     }
 
@@ -199,12 +201,12 @@ impl Middlebox {
         headers: &Headers,
         packet: &[u8],
         cause: DropCause,
-    ) -> Action {
-        let action = self.drop(cause);
-        if self.translator.nat_config().is_none_or(|nat| nat.refusal == Refusal::Drop) {
+    ) -> PacketAction {
+        let action = self.drop_packet(cause);
+        if self.translator.nat_config().is_none_or(|nat| nat.refusal == RefusalKind::Drop) {
             return action;
         }
-        let is_syn = headers.tcp().is_some_and(|tcp| tcp.opens());
+        let is_syn = headers.tcp().is_some_and(|tcp| tcp.is_connection_request());
         let reply = match (direction, cause) {
             (Direction::Outbound, DropCause::SpoofedSource) => None,
             (Direction::Outbound, _) => kumade_packet::prohibit(packet),
@@ -212,12 +214,12 @@ impl Middlebox {
             (Direction::Inbound, _) if is_syn => None,
             (Direction::Inbound, _) => kumade_packet::reject(packet),
         };
-        reply.map_or(action, Action::Reply)
+        reply.map_or(action, PacketAction::Reply)
     }
 
-    fn drop(&mut self, cause: DropCause) -> Action {
-        self.counters.drop(cause, 1);
-        Action::Drop
+    fn drop_packet(&mut self, cause: DropCause) -> PacketAction {
+        self.counters.record_drop(cause, 1);
+        PacketAction::Drop
     }
 }
 

@@ -5,43 +5,43 @@ mod endpoint;
 mod ports;
 mod tcp;
 
-pub use config::{Filtering, Limits, NatConfig, Timeouts};
+pub use config::{Filtering, NatConfig, NatLimits, NatTimeouts};
 pub use endpoint::Protocol;
-pub(crate) use endpoint::v4;
+pub(crate) use endpoint::as_v4;
 pub use tcp::TcpState;
 
 use crate::action::Direction;
 use crate::counters::DropCause;
-use crate::table::{Id, Table, hash};
-use crate::tally::Tally;
+use crate::entry_tally::EntryTally;
+use crate::table::{EntryId, IdleTable, keyed_hash};
 use endpoint::{endpoint, set_endpoint};
-use kumade_packet::{End, Headers};
+use kumade_packet::{Headers, PacketEnd};
 use kumade_units::{ConfigError, Span, Time};
-use ports::Ports;
+use ports::PortPool;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 /// The state of a NAT44. A mapping exists as long as it has a session; there are never more mappings than sessions.
 #[derive(Debug)]
-pub(crate) struct Nat {
+pub(crate) struct Nat44 {
     config: NatConfig,
-    mappings: Table<Inside, Mapping, 1>,
-    ports: [Ports<Id>; Protocol::COUNT],
-    sessions: Table<SessionKey, Session, QUEUES>,
-    sessions_per_host: Tally<Ipv4Addr>,
-    pub(crate) created: u64,
-    pub(crate) expired: u64,
-    pub(crate) evicted: u64,
+    mappings: IdleTable<InsideEndpoint, NatMapping, 1>,
+    ports: [PortPool<EntryId>; Protocol::PROTOCOL_COUNT],
+    sessions: IdleTable<SessionKey, NatSession, QUEUE_COUNT>,
+    sessions_per_host: EntryTally<Ipv4Addr>,
+    pub(crate) created_sessions: u64,
+    pub(crate) expired_sessions: u64,
+    pub(crate) evicted_sessions: u64,
 }
 
 /// The inside of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Inside {
+struct InsideEndpoint {
     protocol: Protocol,
     endpoint: SocketAddrV4,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Mapping {
+struct NatMapping {
     port: u16,
     sessions: u32,
 }
@@ -49,12 +49,12 @@ struct Mapping {
 /// A session: what an inside endpoint exchanges with `remote`, which is [`ANY`] where it does not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct SessionKey {
-    mapping: Id,
+    mapping: EntryId,
     remote: SocketAddrV4,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Session {
+struct NatSession {
     protocol: Protocol,
     /// Of TCP only.
     state: TcpState,
@@ -78,46 +78,47 @@ pub struct SessionInfo {
     pub expires: Time,
 }
 
-const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+const ANY_ENDPOINT: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
 
 // The queues of sessions by idle time.
-const UDP_UNANSWERED: usize = 0;
-const UDP_ANSWERED: usize = 1;
-const TCP_TRANSITORY: usize = 2;
-const TCP_ESTABLISHED: usize = 3;
-const ICMP: usize = 4;
-const QUEUES: usize = 5;
+const UDP_UNANSWERED_QUEUE: usize = 0;
+const UDP_ANSWERED_QUEUE: usize = 1;
+const TCP_TRANSITORY_QUEUE: usize = 2;
+const TCP_ESTABLISHED_QUEUE: usize = 3;
+const ICMP_QUEUE: usize = 4;
+const QUEUE_COUNT: usize = 5;
 
 /// Sessions that may be evicted, by the index of their protocol: nobody outside has answered them, or they are ending.
-const EVICTABLE: [usize; Protocol::COUNT] = [TCP_TRANSITORY, UDP_UNANSWERED, ICMP];
+const EVICTABLE_QUEUES: [usize; Protocol::PROTOCOL_COUNT] = [TCP_TRANSITORY_QUEUE, UDP_UNANSWERED_QUEUE, ICMP_QUEUE];
 /// How many sessions may be evicted to free a port.
 const MAX_EVICTIONS: usize = 8;
 
-impl Nat {
+impl Nat44 {
     pub(crate) fn new(config: NatConfig, seed: u128) -> Result<Self, ConfigError> {
         config.check()?;
         let (limits, timeouts) = (config.limits, config.timeouts);
-        let max_sessions = limits.sessions as usize;
+        let max_sessions = limits.max_sessions as usize;
         let ports = |protocol: Protocol| {
-            let own = u128::from(hash(seed, &("ports", protocol))) << 64 | u128::from(hash(seed, &protocol));
-            Ports::new(config.first_port, config.last_port, own)
+            let own =
+                u128::from(keyed_hash(seed, &("ports", protocol))) << 64 | u128::from(keyed_hash(seed, &protocol));
+            PortPool::new(config.first_port, config.last_port, own)
         };
-        let mut idle = [timeouts.udp; QUEUES];
-        (idle[TCP_TRANSITORY], idle[TCP_ESTABLISHED]) = (timeouts.tcp_transitory, timeouts.tcp_established);
-        idle[ICMP] = timeouts.icmp;
-        Ok(Nat {
+        let mut idle = [timeouts.udp; QUEUE_COUNT];
+        (idle[TCP_TRANSITORY_QUEUE], idle[TCP_ESTABLISHED_QUEUE]) = (timeouts.tcp_transitory, timeouts.tcp_established);
+        idle[ICMP_QUEUE] = timeouts.icmp;
+        Ok(Nat44 {
             config,
-            mappings: Table::new(seed, max_sessions, [Span::MAX]),
+            mappings: IdleTable::new(seed, max_sessions, [Span::MAX]),
             ports: [Protocol::Tcp, Protocol::Udp, Protocol::Icmp].map(ports),
-            sessions: Table::new(seed, max_sessions, idle),
-            sessions_per_host: Tally::new(seed, max_sessions),
-            created: 0,
-            expired: 0,
-            evicted: 0,
+            sessions: IdleTable::new(seed, max_sessions, idle),
+            sessions_per_host: EntryTally::new(seed, max_sessions),
+            created_sessions: 0,
+            expired_sessions: 0,
+            evicted_sessions: 0,
         })
     }
 
-    pub(crate) fn external(&self) -> Ipv4Addr {
+    pub(crate) fn external_address(&self) -> Ipv4Addr {
         self.config.external
     }
 
@@ -127,7 +128,7 @@ impl Nat {
 
     /// The numbers of sessions, mappings and inside hosts.
     pub(crate) fn occupancy(&self) -> (usize, usize, usize) {
-        (self.sessions.len(), self.mappings.len(), self.sessions_per_host.keys())
+        (self.sessions.len(), self.mappings.len(), self.sessions_per_host.key_count())
     }
 
     pub(crate) fn sessions(&self) -> impl Iterator<Item = SessionInfo> + '_ {
@@ -138,7 +139,7 @@ impl Nat {
                 protocol: session.protocol,
                 inside: inside.endpoint,
                 external: SocketAddrV4::new(self.config.external, self.mappings.value(key.mapping).port),
-                remote: Some(key.remote).filter(|remote| *remote != ANY),
+                remote: Some(key.remote).filter(|remote| *remote != ANY_ENDPOINT),
                 tcp: (session.protocol == Protocol::Tcp).then_some(session.state),
                 expires: self.sessions.deadline(id),
             }
@@ -147,186 +148,187 @@ impl Nat {
 
     /// Ends the sessions whose idle time is over.
     pub(crate) fn expire(&mut self, now: Time) {
-        while let Some(id) = self.sessions.expired(now) {
-            self.end(id);
-            self.expired += 1;
+        while let Some(id) = self.sessions.expired_entry(now) {
+            self.end_session(id);
+            self.expired_sessions += 1;
         }
     }
 
     /// Gives a packet from the inside its external source. Opens a session where there is none, and starts the idle time
     /// of its session anew.
-    pub(crate) fn outbound(&mut self, headers: &mut Headers, now: Time) -> Result<(), DropCause> {
-        let inside = self.inside(headers)?;
-        let remote = endpoint(headers, End::Destination).ok_or(DropCause::Unsupported)?;
-        let session = match self.session(&inside, remote) {
+    pub(crate) fn translate_outbound(&mut self, headers: &mut Headers, now: Time) -> Result<(), DropCause> {
+        let inside = self.inside_endpoint(headers)?;
+        let remote = endpoint(headers, PacketEnd::Destination).ok_or(DropCause::Unsupported)?;
+        let session = match self.find_session(&inside, remote) {
             Some(session) => session,
-            None => self.open(inside, remote, now)?,
+            None => self.open_session(inside, remote, now)?,
         };
-        self.update(session, Direction::Outbound, headers, now);
-        set_endpoint(headers, End::Source, self.external_of(self.sessions.key(session).mapping));
+        self.update_session(session, Direction::Outbound, headers, now);
+        set_endpoint(headers, PacketEnd::Source, self.external_endpoint(self.sessions.key(session).mapping));
         Ok(())
     }
 
     /// Gives a packet from the outside its inside destination, and returns its session, if it has one, for
     /// [`Nat::confirm`].
-    pub(crate) fn inbound(&self, headers: &mut Headers) -> Result<Option<Id>, DropCause> {
-        let protocol = translatable(headers, Direction::Inbound)?;
-        let (source, destination) = (endpoint(headers, End::Source), endpoint(headers, End::Destination));
+    pub(crate) fn translate_inbound(&self, headers: &mut Headers) -> Result<Option<EntryId>, DropCause> {
+        let protocol = translatable_protocol(headers, Direction::Inbound)?;
+        let (source, destination) = (endpoint(headers, PacketEnd::Source), endpoint(headers, PacketEnd::Destination));
         let (source, destination) = source.zip(destination).ok_or(DropCause::Unsupported)?;
-        let mapping = self.mapping(protocol, destination).ok_or(DropCause::NoMapping)?;
+        let mapping = self.find_mapping(protocol, destination).ok_or(DropCause::NoMapping)?;
         let inside = self.mappings.key(mapping);
-        let session = self.session(inside, source);
+        let session = self.find_session(inside, source);
         if session.is_none() && self.config.filtering == Filtering::AddressAndPortDependent {
             return Err(DropCause::Filtered);
         }
-        set_endpoint(headers, End::Destination, inside.endpoint);
+        set_endpoint(headers, PacketEnd::Destination, inside.endpoint);
         Ok(session)
     }
 
     /// Notes that a packet from the outside is forwarded. RFC 4787 REQ-6: only packets from the inside start the idle
     /// time anew, except where the session changes its state.
-    pub(crate) fn confirm(&mut self, session: Id, headers: &Headers, now: Time) {
-        self.update(session, Direction::Inbound, headers, now);
+    pub(crate) fn confirm_session(&mut self, session: EntryId, headers: &Headers, now: Time) {
+        self.update_session(session, Direction::Inbound, headers, now);
     }
 
     /// Translates the destination of the packet that an ICMP error from the inside quotes: one that came from the
     /// outside (RFC 5508 REQ-5). Neither opens nor refreshes a session (REQ-6).
-    pub(crate) fn outbound_error(&self, quoted: &mut Headers) -> Result<(), DropCause> {
-        let inside = Inside {
-            protocol: Protocol::of(quoted).ok_or(DropCause::IcmpError)?,
-            endpoint: endpoint(quoted, End::Destination).ok_or(DropCause::IcmpError)?,
+    pub(crate) fn translate_outbound_error(&self, quoted: &mut Headers) -> Result<(), DropCause> {
+        let inside = InsideEndpoint {
+            protocol: Protocol::from_headers(quoted).ok_or(DropCause::IcmpError)?,
+            endpoint: endpoint(quoted, PacketEnd::Destination).ok_or(DropCause::IcmpError)?,
         };
         let mapping = self.mappings.find(&inside).ok_or(DropCause::IcmpError)?;
-        self.check_remote(&inside, quoted, End::Source)?;
-        set_endpoint(quoted, End::Destination, self.external_of(mapping));
+        self.check_remote(&inside, quoted, PacketEnd::Source)?;
+        set_endpoint(quoted, PacketEnd::Destination, self.external_endpoint(mapping));
         Ok(())
     }
 
     /// Translates the source of the packet that an ICMP error from the outside quotes: one that came from the inside
     /// (RFC 5508 REQ-4). Neither opens nor refreshes a session (REQ-6).
-    pub(crate) fn inbound_error(&self, quoted: &mut Headers) -> Result<(), DropCause> {
-        let protocol = Protocol::of(quoted).ok_or(DropCause::IcmpError)?;
-        let external = endpoint(quoted, End::Source).ok_or(DropCause::IcmpError)?;
-        let mapping = self.mapping(protocol, external).ok_or(DropCause::IcmpError)?;
+    pub(crate) fn translate_inbound_error(&self, quoted: &mut Headers) -> Result<(), DropCause> {
+        let protocol = Protocol::from_headers(quoted).ok_or(DropCause::IcmpError)?;
+        let external = endpoint(quoted, PacketEnd::Source).ok_or(DropCause::IcmpError)?;
+        let mapping = self.find_mapping(protocol, external).ok_or(DropCause::IcmpError)?;
         let inside = *self.mappings.key(mapping);
-        self.check_remote(&inside, quoted, End::Destination)?;
-        set_endpoint(quoted, End::Source, inside.endpoint);
+        self.check_remote(&inside, quoted, PacketEnd::Destination)?;
+        set_endpoint(quoted, PacketEnd::Source, inside.endpoint);
         Ok(())
     }
 
     /// With address- and port-dependent filtering, errors are let in and out only about packets of a session.
-    fn check_remote(&self, inside: &Inside, quoted: &Headers, end: End) -> Result<(), DropCause> {
+    fn check_remote(&self, inside: &InsideEndpoint, quoted: &Headers, end: PacketEnd) -> Result<(), DropCause> {
         let remote = endpoint(quoted, end).ok_or(DropCause::IcmpError)?;
-        let allowed = self.config.filtering == Filtering::EndpointIndependent || self.session(inside, remote).is_some();
+        let allowed =
+            self.config.filtering == Filtering::EndpointIndependent || self.find_session(inside, remote).is_some();
         if allowed { Ok(()) } else { Err(DropCause::IcmpError) }
     }
 
-    fn inside(&self, headers: &Headers) -> Result<Inside, DropCause> {
-        let protocol = translatable(headers, Direction::Outbound)?;
-        let endpoint = endpoint(headers, End::Source).ok_or(DropCause::Unsupported)?;
+    fn inside_endpoint(&self, headers: &Headers) -> Result<InsideEndpoint, DropCause> {
+        let protocol = translatable_protocol(headers, Direction::Outbound)?;
+        let endpoint = endpoint(headers, PacketEnd::Source).ok_or(DropCause::Unsupported)?;
         if !self.config.inside.contains(endpoint.ip()) || *endpoint.ip() == self.config.external {
             return Err(DropCause::SpoofedSource);
         }
-        Ok(Inside { protocol, endpoint })
+        Ok(InsideEndpoint { protocol, endpoint })
     }
 
-    fn mapping(&self, protocol: Protocol, external: SocketAddrV4) -> Option<Id> {
-        let owner = self.ports[protocol.index()].owner(external.port());
+    fn find_mapping(&self, protocol: Protocol, external: SocketAddrV4) -> Option<EntryId> {
+        let owner = self.ports[protocol.index()].port_owner(external.port());
         owner.filter(|_| *external.ip() == self.config.external)
     }
 
-    fn external_of(&self, mapping: Id) -> SocketAddrV4 {
+    fn external_endpoint(&self, mapping: EntryId) -> SocketAddrV4 {
         SocketAddrV4::new(self.config.external, self.mappings.value(mapping).port)
     }
 
-    fn session(&self, inside: &Inside, remote: SocketAddrV4) -> Option<Id> {
+    fn find_session(&self, inside: &InsideEndpoint, remote: SocketAddrV4) -> Option<EntryId> {
         let mapping = self.mappings.find(inside)?;
-        self.sessions.find(&SessionKey { mapping, remote: self.relevant(inside.protocol, remote) })
+        self.sessions.find(&SessionKey { mapping, remote: self.relevant_remote(inside.protocol, remote) })
     }
 
     /// What of a remote endpoint distinguishes sessions: all of it where its state or permission counts, nothing where
     /// one timer is enough. An ICMP identifier belongs to both ends, so that it tells nothing.
-    fn relevant(&self, protocol: Protocol, remote: SocketAddrV4) -> SocketAddrV4 {
+    fn relevant_remote(&self, protocol: Protocol, remote: SocketAddrV4) -> SocketAddrV4 {
         match (protocol, self.config.filtering) {
             (Protocol::Tcp, _) | (Protocol::Udp, Filtering::AddressAndPortDependent) => remote,
             (Protocol::Icmp, Filtering::AddressAndPortDependent) => SocketAddrV4::new(*remote.ip(), 0),
-            (_, Filtering::EndpointIndependent) => ANY,
+            (_, Filtering::EndpointIndependent) => ANY_ENDPOINT,
         }
     }
 
     /// Opens a session, and a mapping if need be.
-    fn open(&mut self, inside: Inside, remote: SocketAddrV4, now: Time) -> Result<Id, DropCause> {
+    fn open_session(&mut self, inside: InsideEndpoint, remote: SocketAddrV4, now: Time) -> Result<EntryId, DropCause> {
         let (protocol, host) = (inside.protocol, *inside.endpoint.ip());
-        if self.sessions_per_host.count(&host) >= self.config.limits.sessions_per_host {
+        if self.sessions_per_host.count(&host) >= self.config.limits.max_sessions_per_host {
             return Err(DropCause::HostLimit);
         }
         if self.sessions.is_full() {
-            self.evict(&EVICTABLE).ok_or(DropCause::TableFull)?;
+            self.evict_session(&EVICTABLE_QUEUES).ok_or(DropCause::TableFull)?;
         }
         let mapping = match self.mappings.find(&inside) {
             Some(mapping) => mapping,
-            None => self.map(inside, now)?,
+            None => self.add_mapping(inside, now)?,
         };
-        let queue = EVICTABLE[protocol.index()];
-        let key = SessionKey { mapping, remote: self.relevant(protocol, remote) };
-        let session = Session { protocol, state: TcpState::Opening };
+        let queue = EVICTABLE_QUEUES[protocol.index()];
+        let key = SessionKey { mapping, remote: self.relevant_remote(protocol, remote) };
+        let session = NatSession { protocol, state: TcpState::Opening };
         let id = self.sessions.insert(key, session, queue, now).ok_or(DropCause::TableFull)?;
         self.mappings.value_mut(mapping).sessions += 1;
-        self.sessions_per_host.add(host);
-        self.created += 1;
+        self.sessions_per_host.add_entry(host);
+        self.created_sessions += 1;
         Ok(id)
     }
 
-    fn map(&mut self, inside: Inside, now: Time) -> Result<Id, DropCause> {
+    fn add_mapping(&mut self, inside: InsideEndpoint, now: Time) -> Result<EntryId, DropCause> {
         let protocol = inside.protocol.index();
         for _ in 0..MAX_EVICTIONS {
             if let Some(port) = self.ports[protocol].draw() {
-                let mapping = self.mappings.insert(inside, Mapping { port, sessions: 0 }, 0, now);
+                let mapping = self.mappings.insert(inside, NatMapping { port, sessions: 0 }, 0, now);
                 let mapping = mapping.ok_or(DropCause::TableFull)?;
-                self.ports[protocol].assign(port, mapping);
+                self.ports[protocol].assign_port(port, mapping);
                 return Ok(mapping);
             }
-            self.evict(&[EVICTABLE[protocol]]).ok_or(DropCause::NoPort)?;
+            self.evict_session(&[EVICTABLE_QUEUES[protocol]]).ok_or(DropCause::NoPort)?;
         }
         Err(DropCause::NoPort)
     }
 
     /// Ends the session that has been idle for longest, of those in these queues.
-    fn evict(&mut self, queues: &[usize]) -> Option<()> {
-        let oldest = queues.iter().filter_map(|queue| self.sessions.oldest(*queue));
-        let id = oldest.min_by_key(|id| self.sessions.refreshed(*id))?;
-        self.end(id);
-        self.evicted += 1;
+    fn evict_session(&mut self, queues: &[usize]) -> Option<()> {
+        let oldest = queues.iter().filter_map(|queue| self.sessions.oldest_in_queue(*queue));
+        let id = oldest.min_by_key(|id| self.sessions.last_refresh(*id))?;
+        self.end_session(id);
+        self.evicted_sessions += 1;
         Some(())
     }
 
     /// Ends a session, and its mapping with its last one.
-    fn end(&mut self, id: Id) {
+    fn end_session(&mut self, id: EntryId) {
         let (SessionKey { mapping, .. }, session) = self.sessions.remove(id);
         let host = *self.mappings.key(mapping).endpoint.ip();
-        self.sessions_per_host.subtract(&host);
-        let Mapping { sessions, port } = self.mappings.value_mut(mapping);
+        self.sessions_per_host.remove_entry(&host);
+        let NatMapping { sessions, port } = self.mappings.value_mut(mapping);
         *sessions -= 1;
         if *sessions == 0 {
-            self.ports[session.protocol.index()].release(*port);
+            self.ports[session.protocol.index()].release_port(*port);
             self.mappings.remove(mapping);
         }
     }
 
     /// Follows a packet's session: its state, and its idle time.
-    fn update(&mut self, id: Id, direction: Direction, headers: &Headers, now: Time) {
+    fn update_session(&mut self, id: EntryId, direction: Direction, headers: &Headers, now: Time) {
         let session = self.sessions.value_mut(id);
         if let Some(tcp) = headers.tcp() {
-            session.state = session.state.after(direction, tcp);
+            session.state = session.state.after_segment(direction, tcp);
         }
-        let Session { protocol, state } = *session;
+        let NatSession { protocol, state } = *session;
         let before = self.sessions.queue(id);
         let queue = match (protocol, state) {
-            (Protocol::Tcp, TcpState::Established { .. }) => TCP_ESTABLISHED,
-            (Protocol::Tcp, _) => TCP_TRANSITORY,
-            (Protocol::Udp, _) if direction == Direction::Inbound => UDP_ANSWERED,
+            (Protocol::Tcp, TcpState::Established { .. }) => TCP_ESTABLISHED_QUEUE,
+            (Protocol::Tcp, _) => TCP_TRANSITORY_QUEUE,
+            (Protocol::Udp, _) if direction == Direction::Inbound => UDP_ANSWERED_QUEUE,
             (Protocol::Udp, _) => before,
-            (Protocol::Icmp, _) => ICMP,
+            (Protocol::Icmp, _) => ICMP_QUEUE,
         };
         if direction == Direction::Outbound || queue != before {
             self.sessions.refresh(id, queue, now);
@@ -336,9 +338,9 @@ impl Nat {
 
 /// The protocol of a packet that can be translated in this direction. Of ICMP these are queries of the inside and replies
 /// to them (RFC 5508 REQ-1).
-fn translatable(headers: &Headers, direction: Direction) -> Result<Protocol, DropCause> {
+fn translatable_protocol(headers: &Headers, direction: Direction) -> Result<Protocol, DropCause> {
     let is_request = |kind| matches!(kind, 8 | 13 | 15 | 17);
-    match (Protocol::of(headers), headers.icmp()) {
+    match (Protocol::from_headers(headers), headers.icmp()) {
         (Some(Protocol::Icmp), Some(icmp)) if is_request(icmp.kind) == (direction == Direction::Outbound) => {
             Ok(Protocol::Icmp)
         }
@@ -350,5 +352,5 @@ fn translatable(headers: &Headers, direction: Direction) -> Result<Protocol, Dro
 
 /// The source of an ICMP error that leaves through a NAT44 (RFC 5508 REQ-5 c): the external address.
 pub(crate) fn set_error_source(headers: &mut Headers, external: Ipv4Addr) {
-    headers.set_address(End::Source, IpAddr::V4(external));
+    headers.set_address(PacketEnd::Source, IpAddr::V4(external));
 }

@@ -1,11 +1,11 @@
-use crate::connections::{Connection, Connections};
+use crate::connections::{ConnectionTable, TcpConnection};
 use crate::token_bucket::TokenBucket;
 use kumade_packet::{Headers, protocol};
 use kumade_units::{ConfigError, Time};
 
 /// How a packet is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RefusalKind {
     /// Silently: the sender runs into its timeout.
     Drop,
     /// With a reply (RST or ICMP "unreachable"), where one is allowed.
@@ -14,7 +14,7 @@ pub enum Refusal {
 
 /// The packets to which a rule applies; without a condition, all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Match {
+pub struct PacketMatch {
     /// Only this protocol; see [`kumade_packet::protocol`]. ICMP stands for both versions.
     pub protocol: Option<u8>,
     /// Only TCP and UDP packets to this port.
@@ -23,27 +23,27 @@ pub struct Match {
 
 /// A rule of a firewall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub enum FilterRule {
     /// Refuses matching packets.
     Refuse {
         /// Which packets.
-        matching: Match,
+        matching: PacketMatch,
         /// How.
-        refusal: Refusal,
+        refusal: RefusalKind,
     },
     /// Refuses all but TCP from and to one port.
     AllowOnly {
         /// The port.
         tcp_port: u16,
         /// How others are refused.
-        refusal: Refusal,
+        refusal: RefusalKind,
     },
     /// Refuses new TCP connections beyond a number of open ones from one host to one port of another.
     LimitConnections {
         /// The number of open connections allowed.
         max_connections: u32,
         /// How a SYN beyond it is refused.
-        refusal: Refusal,
+        refusal: RefusalKind,
     },
     /// Drops SYNs beyond a rate, counted over all connections (token bucket).
     LimitSyns {
@@ -72,29 +72,29 @@ pub enum ResetScope {
 
 /// What a rule decides about a packet that it does not let pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Refuse(Refusal),
+pub(crate) enum RuleDecision {
+    Refuse(RefusalKind),
     Reset,
 }
 
 /// A rule with its state.
 #[derive(Debug)]
 pub(crate) enum RuleState {
-    Refuse(Match, Refusal),
-    AllowOnly(u16, Refusal),
-    LimitConnections(u32, Refusal, Connections),
+    Refuse(PacketMatch, RefusalKind),
+    AllowOnly(u16, RefusalKind),
+    LimitConnections(u32, RefusalKind, ConnectionTable),
     LimitSyns(TokenBucket),
-    ResetAfterEach(u64, Connections),
+    ResetAfterEach(u64, ConnectionTable),
     ResetAfterTotal { data_packets: u64, forwarded: u64 },
 }
 
-impl Rule {
+impl FilterRule {
     /// Whether a middlebox can apply this rule.
     ///
     /// # Errors
     /// A value is out of range; the error names it and says what to give instead.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let Rule::LimitSyns { per_second, burst } = *self else { return Ok(()) };
+        let FilterRule::LimitSyns { per_second, burst } = *self else { return Ok(()) };
         let error = ConfigError::for_part("SYN limit");
         for (name, value) in [("rate", per_second), ("burst", burst)] {
             if value == 0 {
@@ -107,82 +107,85 @@ impl Rule {
 }
 
 impl RuleState {
-    pub(crate) fn new(rule: Rule, seed: u128) -> Result<Self, ConfigError> {
+    pub(crate) fn new(rule: FilterRule, seed: u128) -> Result<Self, ConfigError> {
         rule.check()?;
         Ok(match rule {
-            Rule::Refuse { matching, refusal } => RuleState::Refuse(matching, refusal),
-            Rule::AllowOnly { tcp_port, refusal } => RuleState::AllowOnly(tcp_port, refusal),
-            Rule::LimitConnections { max_connections, refusal } => {
-                RuleState::LimitConnections(max_connections, refusal, Connections::new(seed))
+            FilterRule::Refuse { matching, refusal } => RuleState::Refuse(matching, refusal),
+            FilterRule::AllowOnly { tcp_port, refusal } => RuleState::AllowOnly(tcp_port, refusal),
+            FilterRule::LimitConnections { max_connections, refusal } => {
+                RuleState::LimitConnections(max_connections, refusal, ConnectionTable::new(seed))
             }
-            Rule::LimitSyns { per_second, burst } => RuleState::LimitSyns(TokenBucket::new(per_second, burst)),
-            Rule::ResetAfter { data_packets, scope: ResetScope::Connection } => {
-                RuleState::ResetAfterEach(data_packets, Connections::new(seed))
+            FilterRule::LimitSyns { per_second, burst } => RuleState::LimitSyns(TokenBucket::new(per_second, burst)),
+            FilterRule::ResetAfter { data_packets, scope: ResetScope::Connection } => {
+                RuleState::ResetAfterEach(data_packets, ConnectionTable::new(seed))
             }
-            Rule::ResetAfter { data_packets, scope: ResetScope::Total } => {
+            FilterRule::ResetAfter { data_packets, scope: ResetScope::Total } => {
                 RuleState::ResetAfterTotal { data_packets, forwarded: 0 }
             }
         })
     }
 
     /// Why this rule does not let a packet pass, if so. Does not count the packet.
-    pub(crate) fn judge(&mut self, headers: &Headers, now: Time) -> Option<Verdict> {
-        let opens = headers.tcp().is_some_and(|tcp| tcp.opens());
+    pub(crate) fn decide(&mut self, headers: &Headers, now: Time) -> Option<RuleDecision> {
+        let opens = headers.tcp().is_some_and(|tcp| tcp.is_connection_request());
         let data = headers.tcp().is_some_and(|tcp| tcp.payload_len > 0 && !tcp.rst && tcp.acknowledgment.is_some());
-        let connection = Connection::from_client(headers);
+        let connection = TcpConnection::from_client(headers);
         match self {
-            RuleState::Refuse(matching, refusal) => matching.covers(headers).then_some(Verdict::Refuse(*refusal)),
+            RuleState::Refuse(matching, refusal) => matching.matches(headers).then_some(RuleDecision::Refuse(*refusal)),
             RuleState::AllowOnly(port, refusal) => {
                 let ports = headers.tcp().and(headers.ports);
                 let allowed = ports.is_some_and(|(source, destination)| source == *port || destination == *port);
-                (!allowed).then_some(Verdict::Refuse(*refusal))
+                (!allowed).then_some(RuleDecision::Refuse(*refusal))
             }
             RuleState::LimitConnections(max_connections, refusal, table) => {
                 let connection = connection.filter(|_| opens)?;
-                let allowed = table.is_known(&connection) || table.has_room(&connection, *max_connections, now);
-                (!allowed).then_some(Verdict::Refuse(*refusal))
+                let allowed = table.is_open(&connection) || table.has_room(&connection, *max_connections, now);
+                (!allowed).then_some(RuleDecision::Refuse(*refusal))
             }
-            RuleState::LimitSyns(bucket) => (opens && !bucket.has_token(now)).then_some(Verdict::Refuse(Refusal::Drop)),
+            RuleState::LimitSyns(bucket) => {
+                (opens && !bucket.has_token(now)).then_some(RuleDecision::Refuse(RefusalKind::Drop))
+            }
             RuleState::ResetAfterEach(data_packets, table) => {
                 let connection = connection.filter(|_| data)?;
-                (table.data_packets(&connection) >= *data_packets).then_some(Verdict::Reset)
+                (table.data_packets(&connection) >= *data_packets).then_some(RuleDecision::Reset)
             }
             RuleState::ResetAfterTotal { data_packets, forwarded } => {
                 if !data || *forwarded < *data_packets {
                     return None;
                 }
                 *forwarded = 0;
-                Some(Verdict::Reset)
+                Some(RuleDecision::Reset)
             }
         }
     }
 
     /// Notes a forwarded packet.
-    pub(crate) fn forwarded(&mut self, headers: &Headers, now: Time) {
-        let (Some(tcp), Some(connection)) = (headers.tcp(), Connection::from_client(headers)) else { return };
+    pub(crate) fn record_forwarded(&mut self, headers: &Headers, now: Time) {
+        let (Some(tcp), Some(connection)) = (headers.tcp(), TcpConnection::from_client(headers)) else { return };
         match self {
             RuleState::Refuse(..) | RuleState::AllowOnly(..) => {}
             // Packets still in flight after their connection was reset must not open it again.
-            RuleState::LimitConnections(_, _, table) if !tcp.opens() && !table.is_known(&connection) => {}
-            RuleState::LimitConnections(_, _, table) | RuleState::ResetAfterEach(_, table) => {
-                table.forwarded(connection, tcp, now);
+            RuleState::LimitConnections(_, _, table) if !tcp.is_connection_request() && !table.is_open(&connection) => {
             }
-            RuleState::LimitSyns(bucket) if tcp.opens() => bucket.take(now),
+            RuleState::LimitConnections(_, _, table) | RuleState::ResetAfterEach(_, table) => {
+                table.record_forwarded(connection, tcp, now);
+            }
+            RuleState::LimitSyns(bucket) if tcp.is_connection_request() => bucket.take_token(now),
             RuleState::LimitSyns(_) => {}
             RuleState::ResetAfterTotal { forwarded, .. } => *forwarded += u64::from(tcp.payload_len > 0),
         }
     }
 
     /// Notes that the middlebox has reset a connection.
-    pub(crate) fn forget(&mut self, connection: &Connection) {
+    pub(crate) fn remove_connection(&mut self, connection: &TcpConnection) {
         if let RuleState::LimitConnections(_, _, table) | RuleState::ResetAfterEach(_, table) = self {
-            table.forget(connection);
+            table.remove_connection(connection);
         }
     }
 }
 
-impl Match {
-    fn covers(&self, headers: &Headers) -> bool {
+impl PacketMatch {
+    fn matches(&self, headers: &Headers) -> bool {
         // To those who write rules, ICMP and ICMPv6 are one protocol.
         let icmp = |number| if number == protocol::ICMPV6 { protocol::ICMP } else { number };
         self.protocol.is_none_or(|number| icmp(number) == icmp(headers.protocol))

@@ -17,7 +17,7 @@ use crate::scheduler::path_scheduler::{PathEstimate, PathScheduler, PathSet};
 use crate::scheduler::policy::{PathPolicy, TrafficClass, WeightedRoundRobin};
 use crate::sequencer::Sequencer;
 use kumade_link::Label;
-use kumade_packet::Payload;
+use kumade_packet::PayloadKind;
 use kumade_units::{ConfigError, Rate, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -95,7 +95,7 @@ pub struct Bond<P> {
 pub type MergePackets<P> = fn(&mut P, &P, usize) -> Option<u32>;
 
 /// Reads what a packet carries.
-pub type ReadPayloadFn<P> = fn(&P) -> Payload;
+pub type ReadPayloadFn<P> = fn(&P) -> PayloadKind;
 
 /// A path has come or gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use kumade_link::Label;
 use kumade_multipath::{
     Bond, BondConfig, FlowControl, PathConfig, PathId, PathPolicy, PathReceiver, StreamDelivery, TrafficClass,
 };
-use kumade_packet::{Ecn, Payload, StreamData};
+use kumade_packet::{Ecn, PayloadKind, StreamSegment};
 use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
 
@@ -155,7 +155,7 @@ fn what_a_carrier_still_has_is_not_given_to_it_again() {
     // Packets with the number modulo 100 of full segments of one stream.
     world.bond.set_payload_reader(|packet| {
         let start = packet % 100 * FULL;
-        Payload::Stream(StreamData { start, end: start + FULL, acknowledgment: 1 })
+        PayloadKind::Stream(StreamSegment { start, end: start + FULL, acknowledgment: 1 })
     });
     let offer = |world: &mut World, segment: u32| {
         world.next = 100 * (world.next / 100 + 1) + segment - 1;
@@ -195,7 +195,7 @@ fn of_a_steady_flow_of_datagrams_the_newest_are_sent_and_of_one_that_waits_for_a
     let pass = |world: &mut World, millis: i64| world.now += Span::from_millis(millis);
     let sent_after_an_outage = |interval: i64| {
         let mut world = World::new();
-        world.bond.set_payload_reader(|_| Payload::Datagram);
+        world.bond.set_payload_reader(|_| PayloadKind::Datagram);
         let offered: Vec<_> = (0..1000 / interval)
             .map(|_| {
                 pass(&mut world, interval);

@@ -7,10 +7,10 @@
 
 use kumade_net::interface::{self, Family};
 use kumade_net::namespace::Namespace;
-use kumade_net::readiness::Readiness;
+use kumade_net::readiness::EpollSet;
 use kumade_net::tun::TunQueue;
 use kumade_net::udp::{BatchReceiver, BatchSocket};
-use kumade_net::{Binding, clock};
+use kumade_net::{SocketBinding, clock};
 use kumade_packet::Ecn;
 use kumade_units::Span;
 use std::error::Error;
@@ -38,17 +38,17 @@ struct Gateway {
 impl Gateway {
     fn open(number: u8) -> Result<Self, Box<dyn Error + Send + Sync>> {
         interface::add_address("path", format!("10.1.0.{number}/24").parse()?)?;
-        interface::up("path")?;
+        interface::set_up("path")?;
         let queue = TunQueue::open("tun", TUN_MTU, 1)?.remove(0);
         interface::add_address("tun", format!("10.2.0.{number}/24").parse()?)?;
-        let socket = BatchSocket::bind(&Binding::default(), Family::V4, PORT)?;
+        let socket = BatchSocket::bind(&SocketBinding::default(), Family::V4, PORT)?;
         let receiver = BatchReceiver::new(&socket);
         let far = SocketAddr::new([10, 1, 0, 3 - number].into(), PORT);
         Ok(Gateway { queue, socket, receiver, far, buffers: Vec::new(), datagrams: 0 })
     }
 
     fn run(mut self, ends: &AtomicBool) -> io::Result<u64> {
-        let readiness = Readiness::new()?;
+        let readiness = EpollSet::new()?;
         readiness.add_reader(&self.queue, 0)?;
         readiness.add_reader(&self.socket, 1)?;
         let mut events = Vec::new();

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 
 /// What sockets are bound to before they connect. By default nothing: the system's routes decide.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Binding {
+pub struct SocketBinding {
     /// The source address of all packets.
     pub source: Option<IpAddr>,
     /// The interface through which they leave and come (`SO_BINDTODEVICE`).
@@ -18,7 +18,7 @@ pub struct Binding {
     pub mark: Option<u32>,
 }
 
-impl Binding {
+impl SocketBinding {
     /// Binds a socket that is going to connect to `peer`. A UDP socket must be bound in any case.
     ///
     /// # Errors
@@ -26,17 +26,17 @@ impl Binding {
     /// not.
     pub fn apply(&self, socket: &impl AsFd, peer: SocketAddr) -> io::Result<()> {
         let options = SockRef::from(socket);
-        self.restrict(&options)?;
+        self.set_mark_and_interface(&options)?;
         match self.source {
             Some(source) => options.bind(&SocketAddr::new(source, 0).into()),
             None if options.r#type()? == Type::DGRAM => {
-                options.bind(&SocketAddr::new(any(Family::of(peer.ip())), 0).into())
+                options.bind(&SocketAddr::new(unspecified_address(Family::from_address(peer.ip())), 0).into())
             }
             None => Ok(()),
         }
     }
 
-    fn restrict(&self, socket: &SockRef<'_>) -> io::Result<()> {
+    fn set_mark_and_interface(&self, socket: &SockRef<'_>) -> io::Result<()> {
         if let Some(mark) = self.mark {
             socket.set_mark(mark)?;
         }
@@ -51,12 +51,12 @@ impl Binding {
     /// # Errors
     /// As [`apply`](Self::apply), or where the port is taken.
     pub fn bind_udp(&self, family: Family, port: u16) -> io::Result<UdpSocket> {
-        let address = SocketAddr::new(self.source.unwrap_or_else(|| any(family)), port);
-        if Family::of(address.ip()) != family {
+        let address = SocketAddr::new(self.source.unwrap_or_else(|| unspecified_address(family)), port);
+        if Family::from_address(address.ip()) != family {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the source address is of the other IP version"));
         }
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-        self.restrict(&SockRef::from(&socket))?;
+        self.set_mark_and_interface(&SockRef::from(&socket))?;
         if family == Family::V6 {
             socket.set_only_v6(true)?;
         }
@@ -76,7 +76,7 @@ impl Binding {
     }
 }
 
-impl fmt::Display for Binding {
+impl fmt::Display for SocketBinding {
     /// `source 192.0.2.1, interface eth0, mark 7`; or `any address`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let source = self.source.map(|source| format!("source {source}"));
@@ -89,11 +89,11 @@ impl fmt::Display for Binding {
 }
 
 /// Whether this host no longer has an address that it had, as after a move to another network.
-pub fn is_gone(own: IpAddr) -> bool {
+pub fn is_address_gone(own: IpAddr) -> bool {
     UdpSocket::bind((own, 0)).is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
 }
 
-fn any(family: Family) -> IpAddr {
+fn unspecified_address(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
         Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
@@ -108,7 +108,7 @@ mod tests {
     fn packets_come_from_the_address_that_was_chosen() {
         let far = UdpSocket::bind("127.0.0.1:0").unwrap();
         let source: IpAddr = "127.0.0.5".parse().unwrap();
-        let binding = Binding { source: Some(source), interface: Some("lo".into()), mark: None };
+        let binding = SocketBinding { source: Some(source), interface: Some("lo".into()), mark: None };
         let near = binding.connect_udp(far.local_addr().unwrap()).unwrap();
         near.send(b"hello").unwrap();
         assert_eq!(far.recv_from(&mut [0; 9]).unwrap().1.ip(), source);
@@ -117,15 +117,15 @@ mod tests {
     #[test]
     fn an_address_is_this_hosts_or_not() {
         let [loopback, foreign]: [IpAddr; 2] = ["127.0.0.1", "192.0.2.1"].map(|text| text.parse().unwrap());
-        assert!(!is_gone(loopback) && is_gone(foreign));
+        assert!(!is_address_gone(loopback) && is_address_gone(foreign));
     }
 
     #[test]
     fn what_this_host_has_not_is_refused() {
         let peer = "127.0.0.1:9".parse().unwrap();
-        let foreign = Binding { source: Some("192.0.2.1".parse().unwrap()), ..Binding::default() };
+        let foreign = SocketBinding { source: Some("192.0.2.1".parse().unwrap()), ..SocketBinding::default() };
         assert_eq!(foreign.connect_udp(peer).unwrap_err().kind(), io::ErrorKind::AddrNotAvailable);
-        let absent = Binding { interface: Some("absent0".into()), ..Binding::default() };
+        let absent = SocketBinding { interface: Some("absent0".into()), ..SocketBinding::default() };
         assert!(absent.connect_udp(peer).is_err());
     }
 }

@@ -25,7 +25,7 @@ impl Capture {
     /// # Errors
     /// No such interface, not allowed, or no memory for the ring.
     pub fn outgoing(name: &str) -> Result<Self, SetupError> {
-        Ring::open(name, |socket| only(socket, libc::PACKET_OUTGOING)).map(Capture)
+        Ring::open(name, |socket| filter_packet_type(socket, libc::PACKET_OUTGOING)).map(Capture)
     }
 
     /// The same for packets that arrive at the interface for this host.
@@ -33,7 +33,7 @@ impl Capture {
     /// # Errors
     /// As for [`outgoing`](Self::outgoing).
     pub fn incoming(name: &str) -> Result<Self, SetupError> {
-        Ring::open(name, |socket| only(socket, libc::PACKET_HOST)).map(Capture)
+        Ring::open(name, |socket| filter_packet_type(socket, libc::PACKET_HOST)).map(Capture)
     }
 
     /// Whether a packet waits. Reads one word of memory.
@@ -43,12 +43,12 @@ impl Capture {
 
     /// Gives the oldest packet, from its IP header on, and its stamp to `read`, if one waits.
     pub fn next<R>(&mut self, read: impl FnOnce(Time, &[u8]) -> R) -> Option<R> {
-        self.0.next(|slot| read(slot.stamp, &slot.memory[slot.network..slot.end]))
+        self.0.next(|slot| read(slot.stamp, &slot.memory[slot.network_offset..slot.end_offset]))
     }
 
     /// How many packets the kernel could not put into the full ring, since the start.
-    pub fn missed(&mut self) -> u64 {
-        self.0.missed()
+    pub fn dropped_packets(&mut self) -> u64 {
+        self.0.dropped_packets()
     }
 }
 
@@ -60,7 +60,7 @@ impl AsFd for Capture {
 }
 
 /// A classic BPF filter: load the packet's type; keep all of it if it is this `kind`, else nothing.
-fn only(socket: &OwnedFd, kind: u8) -> io::Result<()> {
+fn filter_packet_type(socket: &OwnedFd, kind: u8) -> io::Result<()> {
     const LOAD_WORD: u16 = 0x20;
     const JUMP_IF_EQUAL: u16 = 0x15;
     const RETURN: u16 = 0x06;

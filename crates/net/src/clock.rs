@@ -7,28 +7,28 @@ use std::mem;
 
 /// CLOCK_MONOTONIC: runs steadily; for deadlines and intervals.
 pub fn monotonic() -> Time {
-    read(ClockId::CLOCK_MONOTONIC)
+    read_clock(ClockId::CLOCK_MONOTONIC)
 }
 
 /// CLOCK_REALTIME: the clock of the kernel's packet stamps; it may be set or slewed.
 pub fn realtime() -> Time {
     #[cfg(feature = "fault-injection")]
-    return read(ClockId::CLOCK_REALTIME) + crate::fault_injection::clock_step();
+    return read_clock(ClockId::CLOCK_REALTIME) + crate::fault_injection::clock_step();
     #[cfg(not(feature = "fault-injection"))]
-    read(ClockId::CLOCK_REALTIME)
+    read_clock(ClockId::CLOCK_REALTIME)
 }
 
 /// Smaller steps of the clock may be unsteady readings.
 const MIN_STEP: Span = Span::from_micros(100);
 /// Readings of both clocks, of which the closest to each other count.
-const READINGS: u32 = 5;
+const CLOCK_READINGS: u32 = 5;
 
 /// By how much [`realtime`] was ahead of [`monotonic`] at some time. That changes only when the clock is set: whoever slews it
 /// slews both.
 #[derive(Debug, Clone, Copy)]
-pub struct ClockLead(Span);
+pub struct RealtimeOffset(Span);
 
-impl ClockLead {
+impl RealtimeOffset {
     /// At present.
     pub fn now() -> Self {
         let reading = || {
@@ -37,12 +37,12 @@ impl ClockLead {
             let between = monotonic() - before;
             (between, wall - (before + between / 2))
         };
-        let (_, lead) = (0..READINGS).map(|_| reading()).min().unwrap_or_else(reading);
-        ClockLead(lead)
+        let (_, lead) = (0..CLOCK_READINGS).map(|_| reading()).min().unwrap_or_else(reading);
+        RealtimeOffset(lead)
     }
 
     /// By how much the clock has been set since then; none if it has not, or by less than 100 µs.
-    pub fn step(self) -> Option<Span> {
+    pub fn step_since(self) -> Option<Span> {
         let step = Self::now().0 - self.0;
         (step.max(-step) >= MIN_STEP).then_some(step)
     }
@@ -57,15 +57,15 @@ pub fn maximum_error() -> Option<Span> {
     // SAFETY: the kernel fills in the struct, which is alive and of its kind.
     let answer = unsafe { libc::adjtimex(&raw mut state) };
     let is_synchronised = answer >= 0 && answer != libc::TIME_ERROR && state.status & libc::STA_UNSYNC == 0;
-    if is_synchronised { stated(state.maxerror, state.esterror) } else { None }
+    if is_synchronised { stated_error(state.maxerror, state.esterror) } else { None }
 }
 
 /// The maximum error in microseconds, where it and the estimated one were stated.
-fn stated(maximum: i64, estimated: i64) -> Option<Span> {
+fn stated_error(maximum: i64, estimated: i64) -> Option<Span> {
     (maximum > 0 && estimated > 0).then(|| Span::from_micros(maximum))
 }
 
-fn read(clock: ClockId) -> Time {
+fn read_clock(clock: ClockId) -> Time {
     // Linux refuses neither clock, so the fallback is never taken.
     clock_gettime(clock).map_or(Time::ZERO, |t| Time::from_nanos(t.tv_sec() * 1_000_000_000 + t.tv_nsec()))
 }
@@ -76,16 +76,16 @@ mod tests {
 
     #[test]
     fn a_clock_that_nobody_sets_makes_no_step() {
-        let lead = ClockLead::now();
+        let lead = RealtimeOffset::now();
         std::thread::sleep(std::time::Duration::from_millis(20));
-        assert_eq!(lead.step(), None);
+        assert_eq!(lead.step_since(), None);
     }
 
     #[test]
     fn errors_that_nobody_stated_bound_nothing() {
         // As chrony and ntpd set them, and as systemd-timesyncd leaves them at once and after half a minute.
-        assert_eq!(stated(2_300, 120), Some(Span::from_micros(2_300)));
-        assert_eq!(stated(0, 0), None);
-        assert_eq!(stated(16_000, 0), None);
+        assert_eq!(stated_error(2_300, 120), Some(Span::from_micros(2_300)));
+        assert_eq!(stated_error(0, 0), None);
+        assert_eq!(stated_error(16_000, 0), None);
     }
 }

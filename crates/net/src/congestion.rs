@@ -17,14 +17,15 @@ use socket2::SockRef;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 
-const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+const AVAILABLE_PATH: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
 /// The names that [`set`] knows now. Others may be modules of the kernel that are yet to be loaded.
 ///
 /// # Errors
 /// Without `/proc`, or without IPv4.
 pub fn available() -> Result<Vec<String>, SetupError> {
-    let names = fs::read_to_string(AVAILABLE).map_err(|error| SetupError::new(format!("read {AVAILABLE}"), error))?;
+    let names =
+        fs::read_to_string(AVAILABLE_PATH).map_err(|error| SetupError::new(format!("read {AVAILABLE_PATH}"), error))?;
     Ok(names.split_whitespace().map(str::to_owned).collect())
 }
 
@@ -35,7 +36,7 @@ pub fn available() -> Result<Vec<String>, SetupError> {
 pub fn set(socket: &impl AsFd, name: &str) -> Result<(), SetupError> {
     SockRef::from(socket).set_tcp_congestion(name.as_bytes()).map_err(|error| {
         SetupError::new(format!("use the TCP congestion control {name}"), error)
-            .hint("`sysctl net.ipv4.tcp_available_congestion_control` lists what this kernel has")
+            .with_hint("`sysctl net.ipv4.tcp_available_congestion_control` lists what this kernel has")
     })
 }
 
@@ -55,12 +56,12 @@ pub fn get(socket: &impl AsFd) -> Result<String, SetupError> {
 ///
 /// It takes the feature `bpf`; without it, every attempt to load is an error.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedController {
     controller: Controller,
     _registration: OwnedFd,
 }
 
-impl Loaded {
+impl LoadedController {
     /// Compound TCP (Tan et al. 2006, draft-sridharan-tcpm-ctcp), called `kumade_compound`. Where another process has
     /// it registered, that one is shared.
     ///
@@ -74,7 +75,7 @@ impl Loaded {
     /// BIC (Xu et al. 2004) with Linux's parameters, called `kumade_bic`, for kernels built without.
     ///
     /// # Errors
-    /// As [`Loaded::compound`].
+    /// As [`LoadedController::compound`].
     pub fn bic() -> Result<Self, SetupError> {
         Self::load(Controller::Bic)
     }
@@ -82,7 +83,7 @@ impl Loaded {
     /// TCP Vegas (Brakmo and Peterson 1995) as Linux has it, called `kumade_vegas`, for kernels built without.
     ///
     /// # Errors
-    /// As [`Loaded::compound`].
+    /// As [`LoadedController::compound`].
     pub fn vegas() -> Result<Self, SetupError> {
         Self::load(Controller::Vegas)
     }
@@ -95,8 +96,8 @@ impl Loaded {
     fn load(controller: Controller) -> Result<Self, SetupError> {
         let registration = loader::hold(controller).map_err(|error| {
             let hint = loader::hint(&error);
-            SetupError::new(format!("load {} into the kernel", controller.title()), error).hint(hint)
+            SetupError::new(format!("load {} into the kernel", controller.title()), error).with_hint(hint)
         })?;
-        Ok(Loaded { controller, _registration: registration })
+        Ok(LoadedController { controller, _registration: registration })
     }
 }

@@ -10,24 +10,24 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// struct cmsghdr: length, level, type.
 const HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
-const WORD: usize = size_of::<usize>();
+const WORD_BYTES: usize = size_of::<usize>();
 
 /// Room for the control messages of a datagram, aligned as the kernel wants it.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(8))]
-pub(crate) struct Control(pub(crate) [u8; 128]);
+pub(crate) struct ControlMessages(pub(crate) [u8; 128]);
 
-impl Control {
-    pub(crate) const EMPTY: Control = Control([0; 128]);
+impl ControlMessages {
+    pub(crate) const EMPTY: ControlMessages = ControlMessages([0; 128]);
 
     /// Appends to a message of which `len` bytes are written; the length with it.
     fn push(&mut self, len: usize, level: libc::c_int, kind: libc::c_int, data: &[u8]) -> usize {
         let bytes = &mut self.0[len..];
-        bytes[..WORD].copy_from_slice(&(HEADER_BYTES + data.len()).to_ne_bytes());
-        bytes[WORD..WORD + 4].copy_from_slice(&level.to_ne_bytes());
-        bytes[WORD + 4..WORD + 8].copy_from_slice(&kind.to_ne_bytes());
+        bytes[..WORD_BYTES].copy_from_slice(&(HEADER_BYTES + data.len()).to_ne_bytes());
+        bytes[WORD_BYTES..WORD_BYTES + 4].copy_from_slice(&level.to_ne_bytes());
+        bytes[WORD_BYTES + 4..WORD_BYTES + 8].copy_from_slice(&kind.to_ne_bytes());
         bytes[HEADER_BYTES..HEADER_BYTES + data.len()].copy_from_slice(data);
-        len + (HEADER_BYTES + data.len()).next_multiple_of(WORD)
+        len + (HEADER_BYTES + data.len()).next_multiple_of(WORD_BYTES)
     }
 
     /// What a message to be sent says: its ECN field, and how long each of its datagrams is but the last. Returns the
@@ -65,35 +65,35 @@ impl Control {
 
 /// What came with a message. Each is none where the kernel does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Arrival {
+pub(crate) struct ArrivalMetadata {
     pub(crate) ecn: Ecn,
     /// Of each of its datagrams but the last, where there are several.
     pub(crate) segment_bytes: Option<usize>,
     pub(crate) stamp: Option<Time>,
     /// To which address of this host.
-    pub(crate) to: Option<IpAddr>,
+    pub(crate) destination: Option<IpAddr>,
     /// TTL or hop limit.
     pub(crate) ttl: Option<u8>,
 }
 
-impl Arrival {
+impl ArrivalMetadata {
     pub(crate) fn read(mut control: &[u8]) -> Self {
-        let mut arrival = Arrival::default();
-        while let Some((level, kind, data)) = take(&mut control) {
+        let mut arrival = ArrivalMetadata::default();
+        while let Some((level, kind, data)) = take_message(&mut control) {
             match (level, kind) {
                 // One byte for IPv4, an integer for IPv6.
                 (libc::SOL_IP, libc::IP_TOS) => arrival.ecn = Ecn::from_bits(data.first().copied().unwrap_or(0)),
-                (libc::SOL_IPV6, libc::IPV6_TCLASS) => arrival.ecn = Ecn::from_bits(integer(data) as u8),
-                (libc::SOL_UDP, libc::UDP_GRO) => arrival.segment_bytes = usize::try_from(integer(data)).ok(),
-                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => arrival.stamp = time(data),
+                (libc::SOL_IPV6, libc::IPV6_TCLASS) => arrival.ecn = Ecn::from_bits(read_integer(data) as u8),
+                (libc::SOL_UDP, libc::UDP_GRO) => arrival.segment_bytes = usize::try_from(read_integer(data)).ok(),
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => arrival.stamp = read_kernel_time(data),
                 (libc::SOL_IP, libc::IP_TTL) | (libc::SOL_IPV6, libc::IPV6_HOPLIMIT) => {
-                    arrival.ttl = u8::try_from(integer(data)).ok();
+                    arrival.ttl = u8::try_from(read_integer(data)).ok();
                 }
                 (libc::SOL_IP, libc::IP_PKTINFO) => {
-                    arrival.to = data.last_chunk().map(|octets: &[u8; 4]| Ipv4Addr::from(*octets).into());
+                    arrival.destination = data.last_chunk().map(|octets: &[u8; 4]| Ipv4Addr::from(*octets).into());
                 }
                 (libc::SOL_IPV6, libc::IPV6_PKTINFO) => {
-                    arrival.to = data.first_chunk().map(|octets: &[u8; 16]| Ipv6Addr::from(*octets).into());
+                    arrival.destination = data.first_chunk().map(|octets: &[u8; 16]| Ipv6Addr::from(*octets).into());
                 }
                 _ => {}
             }
@@ -103,24 +103,24 @@ impl Arrival {
 }
 
 /// Level, type and data of the first control message of these; what is cut short is left out.
-fn take<'a>(control: &mut &'a [u8]) -> Option<(libc::c_int, libc::c_int, &'a [u8])> {
+fn take_message<'a>(control: &mut &'a [u8]) -> Option<(libc::c_int, libc::c_int, &'a [u8])> {
     let len = usize::from_ne_bytes(*control.first_chunk()?);
     let (header, data) = control.get(..len)?.split_at_checked(HEADER_BYTES)?;
-    let (level, kind) = (integer(&header[WORD..]), integer(&header[WORD + 4..]));
-    *control = control.get(len.next_multiple_of(WORD)..).unwrap_or_default();
+    let (level, kind) = (read_integer(&header[WORD_BYTES..]), read_integer(&header[WORD_BYTES + 4..]));
+    *control = control.get(len.next_multiple_of(WORD_BYTES)..).unwrap_or_default();
     Some((level, kind, data))
 }
 
-fn integer(data: &[u8]) -> libc::c_int {
+fn read_integer(data: &[u8]) -> libc::c_int {
     data.first_chunk().map_or(0, |bytes| libc::c_int::from_ne_bytes(*bytes))
 }
 
 /// The first of three struct timespec: that of the kernel itself.
-fn time(data: &[u8]) -> Option<Time> {
+fn read_kernel_time(data: &[u8]) -> Option<Time> {
     // The kernel's own type has two longs, whatever that of the C library has.
     let seconds = libc::c_long::from_ne_bytes(*data.first_chunk()?);
     let nanos = libc::c_long::from_ne_bytes(*data.get(size_of::<libc::c_long>()..)?.first_chunk()?);
-    stamp::credible(TimeSpec::new(seconds, nanos))
+    stamp::credible_time(TimeSpec::new(seconds, nanos))
 }
 
 #[cfg(test)]
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         for is_v4 in [true, false] {
-            let mut control = Control::EMPTY;
+            let mut control = ControlMessages::EMPTY;
             assert_eq!(control.write(is_v4, Ecn::NotEct, None), 0);
             let len = control.write(is_v4, Ecn::Ect0, Some(1200));
             // The kernel reports the segment size as an integer, and by another name.
@@ -141,26 +141,31 @@ mod tests {
             let seconds = (now.as_nanos() / 1_000_000_000).to_ne_bytes();
             let nanos = (now.as_nanos() % 1_000_000_000).to_ne_bytes();
             let end = control.push(gro, libc::SOL_SOCKET, libc::SCM_TIMESTAMPING, &[seconds, nanos].concat());
-            let arrival = Arrival::read(&control.0[..end]);
+            let arrival = ArrivalMetadata::read(&control.0[..end]);
             assert_eq!(
                 arrival,
-                Arrival { ecn: Ecn::Ect0, segment_bytes: Some(1200), stamp: Some(now), ..Arrival::default() }
+                ArrivalMetadata {
+                    ecn: Ecn::Ect0,
+                    segment_bytes: Some(1200),
+                    stamp: Some(now),
+                    ..ArrivalMetadata::default()
+                }
             );
-            assert_eq!(Arrival::read(&control.0[..len + HEADER_BYTES + 3]).segment_bytes, None);
+            assert_eq!(ArrivalMetadata::read(&control.0[..len + HEADER_BYTES + 3]).segment_bytes, None);
         }
     }
 
     #[test]
     fn the_source_of_an_answer_is_where_the_kernel_says_that_the_question_went() {
         for source in ["fd00::7", "::ffff:192.0.2.1"].map(|source| source.parse().unwrap()) {
-            let mut control = Control::EMPTY;
+            let mut control = ControlMessages::EMPTY;
             let len = control.write_source(source);
-            assert_eq!(Arrival::read(&control.0[..len]).to, Some(source));
+            assert_eq!(ArrivalMetadata::read(&control.0[..len]).destination, Some(source));
         }
         // The kernel says it in the last field, and is told in the one before.
-        let mut control = Control::EMPTY;
+        let mut control = ControlMessages::EMPTY;
         let len = control.push(0, libc::SOL_IP, libc::IP_PKTINFO, &[0, 0, 0, 3, 1, 1, 1, 1, 192, 0, 2, 1]);
-        assert_eq!(Arrival::read(&control.0[..len]).to, Some([192, 0, 2, 1].into()));
+        assert_eq!(ArrivalMetadata::read(&control.0[..len]).destination, Some([192, 0, 2, 1].into()));
         assert_eq!(control.write_source([192, 0, 2, 1].into()), len);
         assert_eq!(control.0[HEADER_BYTES..][..12], [0, 0, 0, 0, 192, 0, 2, 1, 0, 0, 0, 0]);
     }
@@ -168,7 +173,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes in prop::collection::vec(prop_oneof![Just(0), Just(20), any::<u8>()], 0..128)) {
-            Arrival::read(&bytes);
+            ArrivalMetadata::read(&bytes);
         }
     }
 }

@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 /// after milliseconds.
 #[derive(Debug)]
 pub struct CpuReservation {
-    before: Option<CpuSet>,
+    previous_affinity: Option<CpuSet>,
     cpu: ReservedCpu,
 }
 
@@ -20,17 +20,17 @@ pub struct ReservedCpu(Option<usize>);
 
 impl CpuReservation {
     /// Reserves the last CPU. Where the system refuses that, nothing is reserved.
-    pub fn last() -> Self {
-        let nothing = CpuReservation { before: None, cpu: ReservedCpu(None) };
+    pub fn reserve_last() -> Self {
+        let nothing = CpuReservation { previous_affinity: None, cpu: ReservedCpu(None) };
         let Ok(before) = sched_getaffinity(Pid::from_raw(0)) else { return nothing };
         let allowed: Vec<usize> = (0..CpuSet::count()).filter(|&n| before.is_set(n).unwrap_or(false)).collect();
         let Some((&last, others)) = allowed.split_last().filter(|(_, others)| !others.is_empty()) else {
             return nothing;
         };
-        if run_on(others).is_err() {
+        if set_affinity(others).is_err() {
             return nothing;
         }
-        CpuReservation { before: Some(before), cpu: ReservedCpu(Some(last)) }
+        CpuReservation { previous_affinity: Some(before), cpu: ReservedCpu(Some(last)) }
     }
 
     /// The CPU, for the thread that is to run on it.
@@ -41,7 +41,7 @@ impl CpuReservation {
 
 impl Drop for CpuReservation {
     fn drop(&mut self) {
-        if let Some(before) = &self.before {
+        if let Some(before) = &self.previous_affinity {
             // Where this fails, the thread runs on fewer CPUs than it might.
             let _ = sched_setaffinity(Pid::from_raw(0), before);
         }
@@ -52,12 +52,12 @@ impl ReservedCpu {
     /// Keeps the calling thread on this CPU, and on no other, from now on.
     pub fn pin(self) {
         if let Some(cpu) = self.0 {
-            let _ = run_on(&[cpu]);
+            let _ = set_affinity(&[cpu]);
         }
     }
 }
 
-fn run_on(cpus: &[usize]) -> nix::Result<()> {
+fn set_affinity(cpus: &[usize]) -> nix::Result<()> {
     let mut set = CpuSet::new();
     cpus.iter().try_for_each(|&n| set.set(n))?;
     sched_setaffinity(Pid::from_raw(0), &set)
@@ -71,7 +71,7 @@ mod tests {
     fn others_keep_away_until_it_is_given_back() {
         std::thread::spawn(|| {
             let before = sched_getaffinity(Pid::from_raw(0)).unwrap();
-            let reservation = CpuReservation::last();
+            let reservation = CpuReservation::reserve_last();
             if let ReservedCpu(Some(cpu)) = reservation.cpu() {
                 assert!(!sched_getaffinity(Pid::from_raw(0)).unwrap().is_set(cpu).unwrap());
                 let occupant = std::thread::spawn(move || {

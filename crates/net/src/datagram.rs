@@ -1,8 +1,8 @@
 //! UDP datagrams with what the kernel knows about them: stamp, TTL, and the address they were sent to.
 
-use crate::control::Arrival;
-use crate::messages::{self, Messages, Outgoing};
-use crate::{Binding, stamp};
+use crate::control_messages::ArrivalMetadata;
+use crate::messages::{self, MessageBatch, OutgoingDatagram};
+use crate::{SocketBinding, stamp};
 use kumade_units::Time;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv4RecvTtl, Ipv4Ttl, Ipv6RecvHopLimit, Ipv6RecvPacketInfo, Ipv6Ttl};
@@ -15,11 +15,11 @@ pub struct Datagram {
     /// Bytes written to the buffer.
     pub len: usize,
     /// Whether it was longer than the buffer, and cut off.
-    pub is_cut_off: bool,
+    pub is_truncated: bool,
     /// Who sent it.
-    pub from: SocketAddr,
+    pub source: SocketAddr,
     /// To which address of this host, where the kernel says so.
-    pub to: Option<IpAddr>,
+    pub destination: Option<IpAddr>,
     /// Its TTL or hop limit as it arrived, where the kernel says so.
     pub ttl: Option<u8>,
     /// When it came, where the kernel has said so credibly.
@@ -28,16 +28,16 @@ pub struct Datagram {
 
 impl Datagram {
     /// What has come with one of these; none where it has no sender.
-    pub(crate) fn read<const N: usize>(messages: &Messages<N>, index: usize) -> Option<Self> {
-        let Arrival { to, ttl, stamp, .. } = messages.arrival(index);
-        let (len, is_cut_off) = (messages.len(index), messages.is_cut_off(index));
-        Some(Datagram { len, is_cut_off, from: messages.sender(index)?, to, ttl, stamp })
+    pub(crate) fn read<const N: usize>(messages: &MessageBatch<N>, index: usize) -> Option<Self> {
+        let ArrivalMetadata { destination: to, ttl, stamp, .. } = messages.metadata(index);
+        let (len, is_cut_off) = (messages.len(index), messages.is_truncated(index));
+        Some(Datagram { len, is_truncated: is_cut_off, source: messages.sender(index)?, destination: to, ttl, stamp })
     }
 
     /// What goes back to where this came from, from the address that it was sent to: a host with several would otherwise
     /// choose another.
-    pub(crate) fn answered_by<'a>(&self, payload: &'a [u8]) -> Outgoing<'a> {
-        Outgoing { to: self.from, source: self.to, payload }
+    pub(crate) fn reply_with<'a>(&self, payload: &'a [u8]) -> OutgoingDatagram<'a> {
+        OutgoingDatagram { destination: self.source, source: self.destination, payload }
     }
 }
 
@@ -46,7 +46,7 @@ impl Datagram {
 ///
 /// # Errors
 /// Where the system refuses an option that every Linux has; one without stamps is no error.
-pub fn prepare(socket: &UdpSocket) -> io::Result<()> {
+pub fn prepare_socket(socket: &UdpSocket) -> io::Result<()> {
     const MAX_TTL: i32 = 255;
     if let Err(error) = stamp::enable_receive(socket) {
         tracing::debug!("no kernel stamps: {error}");
@@ -67,7 +67,7 @@ pub fn prepare(socket: &UdpSocket) -> io::Result<()> {
 ///
 /// # Errors
 /// The error of the last of them; `AddrNotAvailable` where none is given.
-pub fn connect(addresses: &[SocketAddr], binding: &Binding) -> io::Result<UdpSocket> {
+pub fn connect(addresses: &[SocketAddr], binding: &SocketBinding) -> io::Result<UdpSocket> {
     let mut result = Err(io::ErrorKind::AddrNotAvailable.into());
     for &address in addresses {
         result = connect_one(address, binding);
@@ -78,9 +78,9 @@ pub fn connect(addresses: &[SocketAddr], binding: &Binding) -> io::Result<UdpSoc
     result
 }
 
-fn connect_one(address: SocketAddr, binding: &Binding) -> io::Result<UdpSocket> {
+fn connect_one(address: SocketAddr, binding: &SocketBinding) -> io::Result<UdpSocket> {
     let socket = binding.connect_udp(address)?;
-    prepare(&socket)?;
+    prepare_socket(&socket)?;
     Ok(socket)
 }
 
@@ -89,7 +89,7 @@ fn connect_one(address: SocketAddr, binding: &Binding) -> io::Result<UdpSocket> 
 /// # Errors
 /// `WouldBlock` where nothing is there, else what the socket reports.
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Datagram> {
-    let mut messages = Messages::<1>::default();
+    let mut messages = MessageBatch::<1>::default();
     let longest = buffer.len();
     messages.receive(socket, buffer, longest)?;
     Ok(Datagram::read(&messages, 0).ok_or(io::ErrorKind::InvalidData)?)
@@ -100,7 +100,7 @@ pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Datagram> {
 /// # Errors
 /// The socket's error.
 pub fn answer(socket: &UdpSocket, question: &Datagram, payload: &[u8]) -> io::Result<()> {
-    messages::send(socket, &[question.answered_by(payload)]).map(|_sent| ())
+    messages::send(socket, &[question.reply_with(payload)]).map(|_sent| ())
 }
 
 #[cfg(test)]
@@ -111,9 +111,9 @@ mod tests {
 
     fn goes_and_comes_back(bind: &str, from: &str, target: &str) {
         let server = UdpSocket::bind(bind).unwrap();
-        prepare(&server).unwrap();
+        prepare_socket(&server).unwrap();
         let client = UdpSocket::bind(from).unwrap();
-        prepare(&client).unwrap();
+        prepare_socket(&client).unwrap();
         let target: IpAddr = target.parse().unwrap();
         client.connect((target, server.local_addr().unwrap().port())).unwrap();
         let mut buffer = [0; 100];
@@ -121,14 +121,14 @@ mod tests {
         let end = clock::monotonic() + Span::from_secs(120);
         while clock::monotonic() < end {
             client.send(b"question").unwrap();
-            assert!(readiness::readable(&server, clock::monotonic() + Span::from_secs(60)).unwrap());
+            assert!(readiness::wait_readable(&server, clock::monotonic() + Span::from_secs(60)).unwrap());
             let question = receive(&server, &mut buffer).unwrap();
             assert_eq!((question.len, question.ttl), (8, Some(255)));
-            assert_eq!(question.to.map(|to| to.to_canonical()), Some(target));
+            assert_eq!(question.destination.map(|to| to.to_canonical()), Some(target));
             answer(&server, &question, b"answer").unwrap();
-            assert!(readiness::readable(&client, clock::monotonic() + Span::from_secs(60)).unwrap());
+            assert!(readiness::wait_readable(&client, clock::monotonic() + Span::from_secs(60)).unwrap());
             let answer = receive(&client, &mut buffer).unwrap();
-            assert_eq!(answer.from, client.peer_addr().unwrap(), "from where it was asked");
+            assert_eq!(answer.source, client.peer_addr().unwrap(), "from where it was asked");
             if question.stamp.is_some() && answer.stamp > question.stamp {
                 return;
             }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn an_address_that_cannot_be_reached_gives_way_to_the_next() {
-        let (there, anywhere): (SocketAddr, _) = ("127.0.0.1:9".parse().unwrap(), Binding::default());
+        let (there, anywhere): (SocketAddr, _) = ("127.0.0.1:9".parse().unwrap(), SocketBinding::default());
         // Nobody may send there without asking for it; this host needs no other route for that.
         let broadcast: SocketAddr = "127.255.255.255:9".parse().unwrap();
         assert_eq!(connect(&[broadcast, there], &anywhere).unwrap().peer_addr().unwrap(), there);
@@ -158,7 +158,7 @@ mod tests {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.send_to(&[1; 20], socket.local_addr().unwrap()).unwrap();
         let datagram = receive(&socket, &mut [0; 10]).unwrap();
-        assert!(datagram.is_cut_off && datagram.len == 10);
+        assert!(datagram.is_truncated && datagram.len == 10);
         assert_eq!(receive(&socket, &mut [0; 10]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 }

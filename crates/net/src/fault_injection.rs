@@ -13,7 +13,7 @@ pub use calls::CALLS;
 
 use calls::Call;
 use kumade_units::Span;
-use listener::{Answer, Listener, Notification};
+use listener::{CallOutcome, Listener, Notification};
 use std::collections::BTreeMap;
 use std::io;
 use std::process::{Child, Command};
@@ -40,18 +40,18 @@ pub(crate) fn clock_step() -> Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// It fails as the documentation of this call allows, mostly for want of a resource: see [`CALLS`].
-    Refused,
+    Error,
     /// A signal interrupts it (EINTR).
     Interrupted,
     /// It reads or writes half of what it was asked to. Calls other than read, write, sendto and recvfrom on streams are made as they are.
     Short,
     /// It is made this much later.
-    Late(Duration),
+    Delayed(Duration),
 }
 
 /// Which call has the fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct FaultPlan {
     /// A name of [`CALLS`].
     pub call: &'static str,
     /// The first call of this name is 1. None is 0.
@@ -62,19 +62,19 @@ pub struct Plan {
 
 /// What has been seen of the program.
 #[derive(Debug, Default, Clone)]
-pub struct Seen {
+pub struct FaultReport {
     /// How often each call of [`CALLS`] was made.
     pub counts: BTreeMap<&'static str, u64>,
     /// Whether the call of the plan was made, and had its fault.
-    pub injected: bool,
+    pub is_injected: bool,
 }
 
 /// A program with a fault. It is killed if this is dropped before it has ended.
 #[derive(Debug)]
-pub struct Faulty {
+pub struct FaultyProgram {
     /// The program.
     pub child: Child,
-    seen: Arc<Mutex<Seen>>,
+    report: Arc<Mutex<FaultReport>>,
     /// The thread that started the program: a program may ask to end with it. It ends once this is dropped.
     starter: Option<(Sender<()>, JoinHandle<()>)>,
     supervisor: Option<JoinHandle<()>>,
@@ -82,34 +82,34 @@ pub struct Faulty {
 
 /// Why no program can be started with faults: the kernel is older than Linux 5.19, another supervisor has this process, or
 /// what confines it refuses that. None where nothing prevents it.
-pub fn obstacle() -> Option<io::Error> {
+pub fn unavailable_reason() -> Option<io::Error> {
     // The filter goes with the thread, which makes no call of this kind.
-    let tried = thread::spawn(|| Listener::on_this_thread([libc::SYS_renameat].into_iter()).map(drop));
+    let tried = thread::spawn(|| Listener::install_on_this_thread([libc::SYS_renameat].into_iter()).map(drop));
     tried.join().unwrap_or_else(|_| Err(io::Error::other("the thread that tried has ended"))).err()
 }
 
-impl Faulty {
+impl FaultyProgram {
     /// Starts the program.
     ///
     /// # Errors
     /// The kernel is older than Linux 5.19, another supervisor has this process, or the program cannot be started.
-    pub fn start(command: Command, plan: Plan) -> io::Result<Self> {
-        let seen = Arc::new(Mutex::new(Seen::default()));
+    pub fn start(command: Command, plan: FaultPlan) -> io::Result<Self> {
+        let seen = Arc::new(Mutex::new(FaultReport::default()));
         let (ended, end) = channel();
         let (listener_sender, listeners) = channel();
         let (child_sender, children) = channel();
         let starter = thread::Builder::new().name("starter".into());
-        let starter = starter.spawn(move || start(command, &listener_sender, &child_sender, &end))?;
+        let starter = starter.spawn(move || start_supervised(command, &listener_sender, &child_sender, &end))?;
         let listener: Listener = received(&listeners)??;
-        let supervisor = Supervisor { listener, plan, seen: Arc::clone(&seen), begun: false };
+        let supervisor = Supervisor { listener, plan, report: Arc::clone(&seen), is_executed: false };
         let supervisor = thread::Builder::new().name("supervisor".into()).spawn(move || supervisor.run())?;
         let child = received(&children)??;
-        Ok(Faulty { child, seen, starter: Some((ended, starter)), supervisor: Some(supervisor) })
+        Ok(FaultyProgram { child, report: seen, starter: Some((ended, starter)), supervisor: Some(supervisor) })
     }
 
     /// What has been seen until now.
-    pub fn seen(&self) -> Seen {
-        lock(&self.seen).clone()
+    pub fn report(&self) -> FaultReport {
+        lock(&self.report).clone()
     }
 
     /// Waits until the program and all processes that it started have ended; false where one of them is left after this
@@ -117,13 +117,13 @@ impl Faulty {
     ///
     /// # Errors
     /// The program's end cannot be waited for.
-    pub fn ends_within(&mut self, time: Duration) -> io::Result<bool> {
+    pub fn wait_until_ended(&mut self, time: Duration) -> io::Result<bool> {
         let until = Instant::now() + time;
         while self.child.try_wait()?.is_none() {
             if Instant::now() >= until {
                 return Ok(false);
             }
-            thread::sleep(POLL);
+            thread::sleep(POLL_INTERVAL);
         }
         // The starter makes calls that are asked about, too.
         if let Some((ended, starter)) = self.starter.take() {
@@ -134,20 +134,20 @@ impl Faulty {
             if Instant::now() >= until {
                 return Ok(false);
             }
-            thread::sleep(POLL);
+            thread::sleep(POLL_INTERVAL);
         }
         Ok(true)
     }
 }
 
-impl Drop for Faulty {
+impl Drop for FaultyProgram {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-const POLL: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 fn received<T>(channel: &Receiver<T>) -> io::Result<T> {
     channel.recv().map_err(|_| io::Error::other("the thread that starts the program has ended"))
@@ -158,14 +158,14 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Has the calls of this thread asked about, which the program inherits; starts it, and stays.
-fn start(
+fn start_supervised(
     mut command: Command,
     listener: &Sender<io::Result<Listener>>,
     child: &Sender<io::Result<Child>>,
     end: &Receiver<()>,
 ) {
     let numbers = CALLS.iter().map(|call| call.number);
-    if listener.send(Listener::on_this_thread(numbers)).is_ok() {
+    if listener.send(Listener::install_on_this_thread(numbers)).is_ok() {
         let _ = child.send(command.spawn());
         let _ = end.recv();
     }
@@ -174,49 +174,51 @@ fn start(
 /// Answers for each call what becomes of it.
 struct Supervisor {
     listener: Listener,
-    plan: Plan,
-    seen: Arc<Mutex<Seen>>,
+    plan: FaultPlan,
+    report: Arc<Mutex<FaultReport>>,
     /// Whether the program is executed.
-    begun: bool,
+    is_executed: bool,
 }
 
 impl Supervisor {
     /// Until no process is left that could ask.
     fn run(mut self) {
         while let Some(asked) = self.listener.next() {
-            let answer = self.answer(&asked);
+            let answer = self.decide_outcome(&asked);
             self.listener.answer(&asked, answer);
         }
     }
 
-    fn answer(&mut self, asked: &Notification) -> Answer {
-        let Some(call) = CALLS.iter().find(|call| call.number == asked.call()) else { return Answer::Made };
-        if !self.begun {
+    fn decide_outcome(&mut self, asked: &Notification) -> CallOutcome {
+        let Some(call) = CALLS.iter().find(|call| call.number == asked.call()) else { return CallOutcome::Proceed };
+        if !self.is_executed {
             // Between fork and exec, the calls are those of the test.
-            self.begun = call.name == "execve";
-            return Answer::Made;
+            self.is_executed = call.name == "execve";
+            return CallOutcome::Proceed;
         }
         if call.is_exempt(asked.arguments()) || !self.is_due(call) {
-            return Answer::Made;
+            return CallOutcome::Proceed;
         }
         match self.plan.fault {
-            Fault::Refused => Answer::Fails(call.error),
-            Fault::Interrupted => Answer::Fails(libc::EINTR),
-            Fault::Short => short::perform(&self.listener, asked, call.name).map_or(Answer::Made, Answer::Returns),
-            Fault::Late(time) => {
+            Fault::Error => CallOutcome::Error(call.error),
+            Fault::Interrupted => CallOutcome::Error(libc::EINTR),
+            Fault::Short => {
+                short::perform(&self.listener, asked, call.name).map_or(CallOutcome::Proceed, CallOutcome::Return)
+            }
+            Fault::Delayed(time) => {
                 thread::sleep(time);
-                Answer::Made
+                CallOutcome::Proceed
             }
         }
     }
 
     /// Counts the call.
     fn is_due(&self, call: &Call) -> bool {
-        let mut seen = lock(&self.seen);
+        let mut seen = lock(&self.report);
         let count = seen.counts.entry(call.name).or_default();
         *count += 1;
         let is_due = call.name == self.plan.call && *count == self.plan.number;
-        seen.injected |= is_due;
+        seen.is_injected |= is_due;
         is_due
     }
 }
@@ -227,12 +229,12 @@ mod tests {
 
     #[test]
     fn another_supervisor_is_an_obstacle() {
-        if let Some(error) = obstacle() {
+        if let Some(error) = unavailable_reason() {
             return eprintln!("SKIPPED: {error}");
         }
         let asked_about = || {
-            let _first = Listener::on_this_thread([libc::SYS_renameat].into_iter()).unwrap();
-            obstacle().and_then(|error| error.raw_os_error())
+            let _first = Listener::install_on_this_thread([libc::SYS_renameat].into_iter()).unwrap();
+            unavailable_reason().and_then(|error| error.raw_os_error())
         };
         assert_eq!(thread::spawn(asked_about).join().unwrap(), Some(libc::EBUSY));
     }

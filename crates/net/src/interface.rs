@@ -1,8 +1,8 @@
 //! Interfaces and routes of the namespace that the calling thread is in, by rtnetlink(7).
 
 use crate::index::index_of;
-use crate::netlink::{HEADER_BYTES, Netlink};
-use crate::offloads::Switches;
+use crate::netlink::{HEADER_BYTES, NetlinkSocket};
+use crate::offloads::OffloadControl;
 use crate::setup::SetupError;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netlink_bindings::utils::{find_attr, push_header};
@@ -40,7 +40,7 @@ pub fn exists(name: &str) -> bool {
 ///
 /// # Errors
 /// No such interface, or not allowed.
-pub fn up(name: &str) -> Result<(), SetupError> {
+pub fn set_up(name: &str) -> Result<(), SetupError> {
     let operation = || format!("switch the interface {name} on");
     let index = index_of(name)?;
     let flag = libc::IFF_UP as u32;
@@ -52,7 +52,7 @@ pub fn up(name: &str) -> Result<(), SetupError> {
 /// # Errors
 /// No such interface, or not allowed.
 pub fn set_queue_packets(name: &str, packets: u32) -> Result<(), SetupError> {
-    set_number(name, libc::IFLA_TXQLEN, packets)
+    set_u32_attribute(name, libc::IFLA_TXQLEN, packets)
 }
 
 /// Sets the length of the longest IP packet, in bytes, that leaves through an interface.
@@ -60,7 +60,7 @@ pub fn set_queue_packets(name: &str, packets: u32) -> Result<(), SetupError> {
 /// # Errors
 /// No such interface, it cannot have this MTU, or not allowed.
 pub fn set_mtu(name: &str, mtu: u16) -> Result<(), SetupError> {
-    set_number(name, libc::IFLA_MTU, mtu.into())
+    set_u32_attribute(name, libc::IFLA_MTU, mtu.into())
 }
 
 /// The length of the longest IP packet, in bytes, that leaves through an interface.
@@ -68,7 +68,7 @@ pub fn set_mtu(name: &str, mtu: u16) -> Result<(), SetupError> {
 /// # Errors
 /// No such interface.
 pub fn mtu(name: &str) -> Result<u32, SetupError> {
-    number(name, libc::IFLA_MTU).map(Option::unwrap_or_default)
+    u32_attribute(name, libc::IFLA_MTU).map(Option::unwrap_or_default)
 }
 
 /// Gives an interface an address, and with it the route to the rest of the network. The kernel takes an IPv6 address into
@@ -78,7 +78,7 @@ pub fn mtu(name: &str) -> Result<u32, SetupError> {
 /// No such interface, it has the address already, the family is switched off, or not allowed.
 pub fn add_address(name: &str, address: IpNet) -> Result<(), SetupError> {
     let header = rt_addr::Ifaddrmsg {
-        ifa_family: Family::of(address.addr()).number(),
+        ifa_family: Family::from_address(address.addr()).address_family(),
         ifa_prefixlen: address.prefix_len(),
         ifa_index: index_of(name)?,
         ..Default::default()
@@ -100,16 +100,16 @@ pub enum Family {
 
 impl Family {
     /// That of an address.
-    pub fn of(address: IpAddr) -> Self {
+    pub fn from_address(address: IpAddr) -> Self {
         if address.is_ipv4() { Family::V4 } else { Family::V6 }
     }
 
     /// Whether a socket could not be opened because this system has no such protocol.
-    pub fn is_absent(error: &io::Error) -> bool {
+    pub fn is_unsupported(error: &io::Error) -> bool {
         error.raw_os_error() == Some(libc::EAFNOSUPPORT)
     }
 
-    pub(crate) fn number(self) -> u8 {
+    pub(crate) fn address_family(self) -> u8 {
         match self {
             Family::V4 => libc::AF_INET as u8,
             Family::V6 => libc::AF_INET6 as u8,
@@ -121,7 +121,7 @@ impl Family {
 ///
 /// # Errors
 /// As [`add_route`].
-pub fn default_route(name: &str, family: Family) -> Result<(), SetupError> {
+pub fn add_default_route(name: &str, family: Family) -> Result<(), SetupError> {
     let network: IpNet = match family {
         Family::V4 => Ipv4Net::default().into(),
         Family::V6 => Ipv6Net::default().into(),
@@ -135,7 +135,7 @@ pub fn default_route(name: &str, family: Family) -> Result<(), SetupError> {
 /// No such interface, the route exists, the family is switched off, or not allowed.
 pub fn add_route(name: &str, network: IpNet) -> Result<(), SetupError> {
     let header = rt_route::Rtmsg {
-        rtm_family: Family::of(network.addr()).number(),
+        rtm_family: Family::from_address(network.addr()).address_family(),
         rtm_dst_len: network.prefix_len(),
         rtm_table: libc::RT_TABLE_MAIN,
         rtm_protocol: libc::RTPROT_STATIC,
@@ -157,9 +157,9 @@ pub fn add_route(name: &str, network: IpNet) -> Result<(), SetupError> {
 ///
 /// # Errors
 /// No such interface, or not allowed. What the device cannot switch is left alone.
-pub fn offloads_off(name: &str) -> Result<(), SetupError> {
-    let switches = Switches::open(name)?;
-    switches.set(switches.read()?.off())
+pub fn disable_offloads(name: &str) -> Result<(), SetupError> {
+    let switches = OffloadControl::open(name)?;
+    switches.set(switches.read()?.without_offloads())
 }
 
 /// Which interface another one belongs to as a port: a bridge, bond, or team; none where it stands alone.
@@ -167,37 +167,40 @@ pub fn offloads_off(name: &str) -> Result<(), SetupError> {
 /// # Errors
 /// No such interface.
 pub fn master(name: &str) -> Result<Option<u32>, SetupError> {
-    number(name, libc::IFLA_MASTER)
+    u32_attribute(name, libc::IFLA_MASTER)
 }
 
 /// Whether there is such an interface, and it is switched on and its link is up.
 pub fn is_running(name: &str) -> bool {
     const NEEDED: u32 = (libc::IFF_UP | libc::IFF_RUNNING) as u32;
-    let flags = look(name).ok().and_then(|answer| Some(u32::from_ne_bytes(*answer.get(FLAGS..)?.first_chunk()?)));
+    let flags = get_link_message(name)
+        .ok()
+        .and_then(|answer| Some(u32::from_ne_bytes(*answer.get(FLAGS_OFFSET..)?.first_chunk()?)));
     flags.is_some_and(|flags| flags & NEEDED == NEEDED)
 }
 
 /// An attribute of an interface that is a number of 32 bits; none where it has no such.
-pub(crate) fn number(name: &str, attribute: u16) -> Result<Option<u32>, SetupError> {
-    let answer = look(name)?;
-    let value = find_attr(answer.get(ATTRIBUTES..).unwrap_or_default(), attribute);
+pub(crate) fn u32_attribute(name: &str, attribute: u16) -> Result<Option<u32>, SetupError> {
+    let answer = get_link_message(name)?;
+    let value = find_attr(answer.get(ATTRIBUTES_OFFSET..).unwrap_or_default(), attribute);
     Ok(value.and_then(|value| Some(u32::from_ne_bytes(*value.first_chunk()?))))
 }
 
 /// In the message about an interface, struct ifinfomsg follows the header: flags are its third word.
-const FLAGS: usize = HEADER_BYTES + 8;
+const FLAGS_OFFSET: usize = HEADER_BYTES + 8;
 /// Behind both.
-const ATTRIBUTES: usize = HEADER_BYTES + 16;
+const ATTRIBUTES_OFFSET: usize = HEADER_BYTES + 16;
 
 /// The kernel's message about an interface.
-fn look(name: &str) -> Result<Vec<u8>, SetupError> {
+fn get_link_message(name: &str) -> Result<Vec<u8>, SetupError> {
     let body = link_message(index_of(name)?, 0, 0);
-    let answer = Netlink::open(SockProtocol::NetlinkRoute).and_then(|netlink| netlink.ask(libc::RTM_GETLINK, 0, &body));
+    let answer =
+        NetlinkSocket::open(SockProtocol::NetlinkRoute).and_then(|netlink| netlink.query(libc::RTM_GETLINK, 0, &body));
     answer.map_err(|error| SetupError::new(format!("look at the interface {name}"), error))
 }
 
 /// Sets such an attribute.
-pub(crate) fn set_number(name: &str, attribute: u16, value: u32) -> Result<(), SetupError> {
+pub(crate) fn set_u32_attribute(name: &str, attribute: u16, value: u32) -> Result<(), SetupError> {
     let mut body = link_message(index_of(name)?, 0, 0);
     push_header(&mut body, attribute, 4);
     body.extend(value.to_ne_bytes());
@@ -213,5 +216,5 @@ fn link_message(index: u32, flags: u32, change: u32) -> Vec<u8> {
 
 /// One rtnetlink request and its acknowledgement.
 fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
-    Netlink::open(SockProtocol::NetlinkRoute)?.request(kind, flags, body)
+    NetlinkSocket::open(SockProtocol::NetlinkRoute)?.request(kind, flags, body)
 }

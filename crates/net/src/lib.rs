@@ -6,17 +6,17 @@
 //! Clocks: stamps of packets are on [`clock::realtime`], which the kernel uses for them; waits and budgets are on
 //! [`clock::monotonic`].
 
-pub mod batch;
 mod binding;
 pub mod capture;
 pub mod clock;
 pub mod coalescing;
 pub mod congestion;
-mod control;
+mod control_messages;
 pub mod cpu;
 pub mod datagram;
 #[cfg(feature = "fault-injection")]
 pub mod fault_injection;
+pub mod gro;
 mod index;
 pub mod interface;
 pub mod low_latency;
@@ -26,9 +26,9 @@ mod netlink;
 pub mod nftables;
 pub mod offloads;
 mod option;
-pub mod pace;
+pub mod pacing;
 pub mod packet_socket;
-pub mod policy;
+pub mod policy_routing;
 pub mod privileges;
 pub mod readiness;
 pub mod responder;
@@ -40,5 +40,5 @@ pub mod tcp;
 pub mod tun;
 pub mod udp;
 
-pub use binding::{Binding, is_gone};
+pub use binding::{SocketBinding, is_address_gone};
 pub use setup::SetupError;

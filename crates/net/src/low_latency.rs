@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 /// refuses either, wake-ups are only less prompt.
 #[derive(Debug)]
 pub struct LowLatencyGuard {
-    slack_before: Option<u64>,
+    previous_slack: Option<u64>,
     /// Slack and slice are the thread's own, so this must not move to another.
     thread: PhantomData<*const ()>,
 }
@@ -23,7 +23,7 @@ impl LowLatencyGuard {
         let slack_before = get_timerslack().ok().and_then(|slack| u64::try_from(slack).ok());
         let _ = set_timerslack(1);
         set_slice(MIN_SLICE);
-        LowLatencyGuard { slack_before, thread: PhantomData }
+        LowLatencyGuard { previous_slack: slack_before, thread: PhantomData }
     }
 }
 
@@ -35,7 +35,7 @@ impl Default for LowLatencyGuard {
 
 impl Drop for LowLatencyGuard {
     fn drop(&mut self) {
-        if let Some(slack) = self.slack_before {
+        if let Some(slack) = self.previous_slack {
             let _ = set_timerslack(slack);
         }
         set_slice(DEFAULT_SLICE);
@@ -46,19 +46,19 @@ impl Drop for LowLatencyGuard {
 /// Beside threads that use up the CPU, it then runs as punctually as on an idle one, which the time slice alone does not give to a
 /// thread that spins. It is for what emulates the network of an experiment: the kernel's own threads on this CPU have to wait as well.
 /// Where the system refuses it, as without privileges, the thread stays as it is.
-pub fn take_precedence() {
-    change(|attributes| {
+pub fn raise_priority() {
+    change_scheduling(|attributes| {
         attributes.flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
-        attributes.nice = HIGHEST_PRECEDENCE;
+        attributes.nice = MIN_NICE;
     });
 }
 
 fn set_slice(slice: Span) {
-    change(|attributes| attributes.runtime = slice.as_nanos() as u64);
+    change_scheduling(|attributes| attributes.runtime = slice.as_nanos() as u64);
 }
 
 /// Changes how the calling thread is scheduled, and nothing else of it: a user may have given it another precedence.
-fn change(change: impl FnOnce(&mut SchedulingAttributes)) {
+fn change_scheduling(change: impl FnOnce(&mut SchedulingAttributes)) {
     const SIZE: u32 = size_of::<SchedulingAttributes>() as u32;
     let mut attributes = SchedulingAttributes::default();
     // SAFETY: the kernel writes `SIZE` bytes of a struct sched_attr (its first version) at most, and keeps no pointer to it; thread 0
@@ -76,7 +76,7 @@ fn change(change: impl FnOnce(&mut SchedulingAttributes)) {
 }
 
 /// Of nice(1).
-const HIGHEST_PRECEDENCE: i32 = -20;
+const MIN_NICE: i32 = -20;
 /// The kernel chooses.
 const DEFAULT_SLICE: Span = Span::ZERO;
 /// The minimum of sched_setattr(2).
@@ -103,14 +103,14 @@ mod tests {
 
     fn nice() -> i32 {
         let mut found = 0;
-        change(|attributes| found = attributes.nice);
+        change_scheduling(|attributes| found = attributes.nice);
         found
     }
 
     #[test]
     fn a_thread_keeps_the_precedence_that_its_user_gave_it() {
         let work = || {
-            change(|attributes| attributes.nice = 5);
+            change_scheduling(|attributes| attributes.nice = 5);
             let guard = LowLatencyGuard::new();
             let during = nice();
             drop(guard);
@@ -122,11 +122,11 @@ mod tests {
     #[test]
     fn what_a_thread_with_precedence_starts_has_none() {
         let work = || {
-            take_precedence();
+            raise_priority();
             // Without privileges it has none, either.
             [nice(), thread::spawn(nice).join().unwrap()]
         };
         let [own, started] = thread::spawn(work).join().unwrap();
-        assert!([HIGHEST_PRECEDENCE, 0].contains(&own) && started == 0, "{own}, {started}");
+        assert!([MIN_NICE, 0].contains(&own) && started == 0, "{own}, {started}");
     }
 }

@@ -1,6 +1,6 @@
 //! Many datagrams with one system call: recvmmsg(2), sendmmsg(2).
 
-use crate::control::{Arrival, Control};
+use crate::control_messages::{ArrivalMetadata, ControlMessages};
 use nix::libc;
 use socket2::SockAddr;
 use std::io;
@@ -9,27 +9,27 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd};
 
 /// What the system call fills besides the datagrams themselves, for up to `N` of them.
-pub(crate) struct Messages<const N: usize> {
+pub(crate) struct MessageBatch<const N: usize> {
     /// An IPv6 address is the longest that comes.
     names: [libc::sockaddr_in6; N],
-    controls: [Control; N],
+    controls: [ControlMessages; N],
     headers: [libc::mmsghdr; N],
     /// Bytes of memory for each.
-    longest: usize,
+    max_datagram_bytes: usize,
 }
 
-impl<const N: usize> Default for Messages<N> {
+impl<const N: usize> Default for MessageBatch<N> {
     fn default() -> Self {
         // SAFETY: both are plain data, for which all zeroes (null pointers, zero lengths) is a valid value.
         let (names, headers) = unsafe { (mem::zeroed(), mem::zeroed()) };
-        Messages { names, headers, controls: [Control::EMPTY; N], longest: 0 }
+        MessageBatch { names, headers, controls: [ControlMessages::EMPTY; N], max_datagram_bytes: 0 }
     }
 }
 
-impl<const N: usize> Messages<N> {
+impl<const N: usize> MessageBatch<N> {
     /// Receives without waiting, each datagram into the next `longest` bytes of the memory. Returns how many have come.
     pub(crate) fn receive(&mut self, socket: &impl AsFd, memory: &mut [u8], longest: usize) -> io::Result<usize> {
-        self.longest = longest;
+        self.max_datagram_bytes = longest;
         let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; N];
         for (part, bytes) in parts.iter_mut().zip(memory.chunks_mut(longest.max(1))) {
             (part.iov_base, part.iov_len) = (bytes.as_mut_ptr().cast(), bytes.len());
@@ -51,18 +51,18 @@ impl<const N: usize> Messages<N> {
 
     /// Bytes of a datagram that are in the memory.
     pub(crate) fn len(&self, index: usize) -> usize {
-        (self.headers[index].msg_len as usize).min(self.longest)
+        (self.headers[index].msg_len as usize).min(self.max_datagram_bytes)
     }
 
     /// Whether a datagram was longer.
-    pub(crate) fn is_cut_off(&self, index: usize) -> bool {
+    pub(crate) fn is_truncated(&self, index: usize) -> bool {
         self.headers[index].msg_hdr.msg_flags & libc::MSG_TRUNC != 0
     }
 
     /// What the kernel says about a datagram.
-    pub(crate) fn arrival(&self, index: usize) -> Arrival {
+    pub(crate) fn metadata(&self, index: usize) -> ArrivalMetadata {
         let control = &self.controls[index].0;
-        Arrival::read(&control[..control.len().min(self.headers[index].msg_hdr.msg_controllen as _)])
+        ArrivalMetadata::read(&control[..control.len().min(self.headers[index].msg_hdr.msg_controllen as _)])
     }
 
     /// Who sent a datagram.
@@ -83,27 +83,27 @@ impl<const N: usize> Messages<N> {
 
 /// A datagram to be sent.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Outgoing<'a> {
-    pub(crate) to: SocketAddr,
+pub(crate) struct OutgoingDatagram<'a> {
+    pub(crate) destination: SocketAddr,
     /// From which address of this host; none for that which the system chooses.
     pub(crate) source: Option<IpAddr>,
     pub(crate) payload: &'a [u8],
 }
 
 /// Datagrams that one call of [`send`] sends at most.
-pub(crate) const MAX_SENT: usize = 8;
+pub(crate) const MAX_SENT_DATAGRAMS: usize = 8;
 
 /// Sends the first of these without waiting, as many as one system call takes. Returns how many those are, at least one.
 ///
 /// # Errors
 /// That of the first, if it cannot be sent; there is none to be sent.
-pub(crate) fn send(socket: &impl AsFd, outgoing: &[Outgoing]) -> io::Result<usize> {
-    let count = outgoing.len().min(MAX_SENT);
-    let names: Vec<_> = outgoing[..count].iter().map(|datagram| SockAddr::from(datagram.to)).collect();
-    let mut controls = [Control::EMPTY; MAX_SENT];
-    let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MAX_SENT];
+pub(crate) fn send(socket: &impl AsFd, outgoing: &[OutgoingDatagram]) -> io::Result<usize> {
+    let count = outgoing.len().min(MAX_SENT_DATAGRAMS);
+    let names: Vec<_> = outgoing[..count].iter().map(|datagram| SockAddr::from(datagram.destination)).collect();
+    let mut controls = [ControlMessages::EMPTY; MAX_SENT_DATAGRAMS];
+    let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MAX_SENT_DATAGRAMS];
     // SAFETY: mmsghdr is plain data, for which all zeroes (null pointers, zero lengths) is a valid value.
-    let mut headers: [libc::mmsghdr; MAX_SENT] = unsafe { mem::zeroed() };
+    let mut headers: [libc::mmsghdr; MAX_SENT_DATAGRAMS] = unsafe { mem::zeroed() };
     for (index, (datagram, name)) in outgoing.iter().zip(&names).enumerate() {
         let payload = datagram.payload;
         parts[index] = libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };

@@ -32,7 +32,7 @@ impl Namespace {
     /// # Errors
     /// Without CAP_SYS_ADMIN (see [`enter_user_namespace_if_needed`]), or out of descriptors or namespaces.
     pub fn new() -> Result<Self, SetupError> {
-        let maker = thread::Builder::new().name("netns".into()).spawn(make);
+        let maker = thread::Builder::new().name("netns".into()).spawn(create_namespace);
         let maker = maker.map_err(|error| SetupError::new("start a thread for a network namespace", error))?;
         let fd = maker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         Ok(Namespace { fd: Arc::new(fd) })
@@ -87,7 +87,7 @@ impl Namespace {
 
     /// Ends the processes inside, but this one: those that a command has left behind would keep the namespace. Those that end
     /// at the same time, or belong to another user, are passed over.
-    pub fn end_processes(&self) {
+    pub fn kill_processes(&self) {
         let Ok(Ok(inside)) = self.run(identity::current_inode) else { return };
         let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -110,7 +110,7 @@ impl Namespace {
 }
 
 /// Whether this process may make namespaces and devices as it is.
-pub fn may_build_networks() -> bool {
+pub fn can_build_networks() -> bool {
     const NET_ADMIN: u64 = 1 << 12;
     const SYS_ADMIN: u64 = 1 << 21;
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -125,7 +125,7 @@ pub fn may_build_networks() -> bool {
 /// # Errors
 /// Where the system forbids user namespaces, with what to try.
 pub fn enter_user_namespace_if_needed() -> Result<(), SetupError> {
-    if may_build_networks() {
+    if can_build_networks() {
         return Ok(());
     }
     enter_user_namespace().map_err(|error| {
@@ -133,10 +133,10 @@ pub fn enter_user_namespace_if_needed() -> Result<(), SetupError> {
             Some(libc::EINVAL) => "this must be done before the program starts its first thread",
             _ => USER_NAMESPACE_HINT,
         };
-        SetupError::new("enter a user namespace", error).hint(hint)
+        SetupError::new("enter a user namespace", error).with_hint(hint)
     })?;
     // Some systems (AppArmor) allow the namespace but grant nothing inside it.
-    Namespace::new().map(drop).map_err(|error| error.hint(USER_NAMESPACE_HINT))
+    Namespace::new().map(drop).map_err(|error| error.with_hint(USER_NAMESPACE_HINT))
 }
 
 /// Makes `command` run as root of a user namespace of its own: for programs that can't do it themselves because they
@@ -160,19 +160,19 @@ fn enter_user_namespace() -> io::Result<()> {
     fs::write("/proc/self/gid_map", format!("0 {group} 1"))
 }
 
-fn make() -> Result<OwnedFd, SetupError> {
+fn create_namespace() -> Result<OwnedFd, SetupError> {
     unshare(CloneFlags::CLONE_NEWNET).map_err(|error| {
-        SetupError::new("make a network namespace", error).hint("it takes root or a user namespace")
+        SetupError::new("make a network namespace", error).with_hint("it takes root or a user namespace")
     })?;
-    quieten_ipv6();
-    interface::up("lo")?;
+    disable_ipv6_autoconfiguration();
+    interface::set_up("lo")?;
     let file = File::open("/proc/thread-self/ns/net");
     file.map(OwnedFd::from).map_err(|error| SetupError::new("open /proc/thread-self/ns/net", error))
 }
 
 /// No link-local addresses and no solicitations: the hosts of a measuring network send what they are told to.
 /// A system that keeps /proc/sys read-only only gets a few more packets.
-fn quieten_ipv6() {
+fn disable_ipv6_autoconfiguration() {
     for (name, value) in
         [("addr_gen_mode", "1"), ("router_solicitations", "0"), ("accept_ra", "0"), ("accept_dad", "0")]
     {

@@ -9,14 +9,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// A socket of one netlink protocol, in the namespace of the thread that opened it.
 #[derive(Debug)]
-pub(crate) struct Netlink {
+pub(crate) struct NetlinkSocket {
     socket: OwnedFd,
 }
 
 /// Of each message: length, type, flags, sequence number, port.
 pub(crate) const HEADER_BYTES: usize = 16;
 /// No answer is longer: the kernel fills at most this much of a buffer with a dump.
-const ANSWER_BYTES: usize = 64 << 10;
+const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// A message of the kernel.
 struct Message<'a> {
@@ -26,28 +26,28 @@ struct Message<'a> {
     body: &'a [u8],
 }
 
-impl Netlink {
+impl NetlinkSocket {
     pub(crate) fn open(protocol: SockProtocol) -> io::Result<Self> {
         let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
-        Ok(Netlink { socket })
+        Ok(NetlinkSocket { socket })
     }
 
     /// From now on, lists have only what a request describes (Linux 4.20), where they had everything.
-    pub(crate) fn filter_lists(&self) -> io::Result<()> {
+    pub(crate) fn enable_strict_check(&self) -> io::Result<()> {
         Ok(setsockopt(&self.socket, NetlinkStrictCheck, &true)?)
     }
 
     /// Sends one request and waits for its acknowledgement.
     pub(crate) fn request(&self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
-        self.ask(kind, flags | libc::NLM_F_ACK as u16, body).map(drop)
+        self.query(kind, flags | libc::NLM_F_ACK as u16, body).map(drop)
     }
 
     /// Sends one request; the first message that answers it, with its header.
-    pub(crate) fn ask(&self, kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
-        self.send(&message(kind, flags | libc::NLM_F_REQUEST as u16, body))?;
+    pub(crate) fn query(&self, kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+        self.send(&encode_message(kind, flags | libc::NLM_F_REQUEST as u16, body))?;
         let answer = self.receive()?;
-        let first = messages(&answer).next().ok_or(io::ErrorKind::InvalidData)?;
-        first.check()?;
+        let first = decode_messages(&answer).next().ok_or(io::ErrorKind::InvalidData)?;
+        first.check_error()?;
         Ok(answer)
     }
 
@@ -56,8 +56,8 @@ impl Netlink {
     pub(crate) fn transact(&self, batch: &[u8], last: u32) -> io::Result<()> {
         self.send(batch)?;
         loop {
-            for message in messages(&self.receive()?) {
-                message.check()?;
+            for message in decode_messages(&self.receive()?) {
+                message.check_error()?;
                 if message.sequence == last {
                     return Ok(());
                 }
@@ -67,10 +67,10 @@ impl Netlink {
 
     /// Sends one request for a list; `read` gets the body of each entry.
     pub(crate) fn dump(&self, kind: u16, body: &[u8], mut read: impl FnMut(&[u8])) -> io::Result<()> {
-        self.send(&message(kind, (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16, body))?;
+        self.send(&encode_message(kind, (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16, body))?;
         loop {
-            for message in messages(&self.receive()?) {
-                message.check()?;
+            for message in decode_messages(&self.receive()?) {
+                message.check_error()?;
                 match i32::from(message.kind) {
                     libc::NLMSG_DONE => return Ok(()),
                     libc::NLMSG_ERROR => {}
@@ -89,7 +89,7 @@ impl Netlink {
 
     /// The kernel answers before `send` returns: nothing there means that nothing comes.
     fn receive(&self) -> io::Result<Vec<u8>> {
-        let mut answer = vec![0; ANSWER_BYTES];
+        let mut answer = vec![0; MAX_ANSWER_BYTES];
         let length = recv(self.socket.as_raw_fd(), &mut answer, MsgFlags::MSG_DONTWAIT)?;
         answer.truncate(length);
         Ok(answer)
@@ -98,7 +98,7 @@ impl Netlink {
 
 impl Message<'_> {
     /// The kernel's refusal, if this is one: struct nlmsgerr begins with zero or a negative error number.
-    fn check(&self) -> io::Result<()> {
+    fn check_error(&self) -> io::Result<()> {
         let is_status = i32::from(self.kind) == libc::NLMSG_ERROR || i32::from(self.kind) == libc::NLMSG_DONE;
         match self.body.first_chunk() {
             Some(&status) if is_status => match i32::from_ne_bytes(status) {
@@ -110,7 +110,7 @@ impl Message<'_> {
     }
 }
 
-fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+fn encode_message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
     message.extend(((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
     message.extend(kind.to_ne_bytes());
@@ -121,7 +121,7 @@ fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
 }
 
 /// The messages in one answer; what is cut short is left out.
-fn messages(mut answer: &[u8]) -> impl Iterator<Item = Message<'_>> {
+fn decode_messages(mut answer: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let word = |at: usize| Some(u32::from_ne_bytes(*answer.get(at..)?.first_chunk()?));
         let (length, sequence) = (word(0)? as usize, word(8)?);
@@ -138,14 +138,14 @@ mod tests {
 
     #[test]
     fn an_answer_is_split_into_messages_and_what_is_cut_short_left_out() {
-        let mut answer = message(libc::NLMSG_ERROR as u16, 0, &(-libc::EEXIST).to_ne_bytes());
-        answer.extend(message(20, 0, &[1, 2, 3, 4]));
-        answer.extend(message(20, 0, &[5; 8]));
+        let mut answer = encode_message(libc::NLMSG_ERROR as u16, 0, &(-libc::EEXIST).to_ne_bytes());
+        answer.extend(encode_message(20, 0, &[1, 2, 3, 4]));
+        answer.extend(encode_message(20, 0, &[5; 8]));
         answer.truncate(answer.len() - 1);
-        let found: Vec<_> = messages(&answer).map(|m| (m.kind, m.body.len(), m.check().err())).collect();
+        let found: Vec<_> = decode_messages(&answer).map(|m| (m.kind, m.body.len(), m.check_error().err())).collect();
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].2.as_ref().and_then(io::Error::raw_os_error), Some(libc::EEXIST));
         assert_eq!((found[1].0, found[1].1), (20, 4));
-        assert_eq!(messages(&[0; 40]).count(), 0);
+        assert_eq!(decode_messages(&[0; 40]).count(), 0);
     }
 }

@@ -11,5 +11,5 @@ mod installed;
 mod table;
 
 pub use flow::{FlowList, FlowListKind};
-pub use installed::{Count, FlowChange, InstalledTable};
+pub use installed::{CounterValue, FlowChange, InstalledTable};
 pub use table::{Chain, Hook, Rule, Statement, Table};

@@ -11,7 +11,7 @@ use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use std::hint::spin_loop;
 
 /// Spinning begins this long before the instant: more than nearly all wake-ups are late.
-const SPIN: Span = Span::from_micros(70);
+const SPIN_TIME: Span = Span::from_micros(70);
 
 /// Waits for the instants of a plan, given as offsets from its start. While it lives, its thread has the settings of a
 /// [`LowLatencyGuard`]; it must stay on that thread.
@@ -33,15 +33,15 @@ impl Pacer {
     }
 
     /// The instant of `offset` by [`clock::monotonic`].
-    pub fn instant(&self, offset: Span) -> Time {
+    pub fn instant_at(&self, offset: Span) -> Time {
         self.start + offset
     }
 
     /// Returns at `offset`, or at once where that has passed: lateness is never made up for by changing the plan.
-    pub fn wait(&self, offset: Span) {
+    pub fn wait_until(&self, offset: Span) {
         let instant = self.start + offset;
-        if instant - clock::monotonic() > SPIN {
-            sleep_until(instant - SPIN);
+        if instant - clock::monotonic() > SPIN_TIME {
+            sleep_until(instant - SPIN_TIME);
         }
         while clock::monotonic() < instant {
             spin_loop();
@@ -66,11 +66,11 @@ mod tests {
         let pacer = Pacer::starting_in(Span::from_micros(200));
         for step in 0..20 {
             let offset = Span::from_micros(150 * step);
-            pacer.wait(offset);
+            pacer.wait_until(offset);
             assert!(pacer.remaining(offset) <= Span::ZERO);
         }
         let before = clock::monotonic();
-        pacer.wait(Span::from_secs(-3600));
+        pacer.wait_until(Span::from_secs(-3600));
         assert!(clock::monotonic() - before < Span::from_secs(60));
     }
 

@@ -3,8 +3,8 @@
 mod receive;
 mod send;
 
-pub use receive::{Arrived, Receiver};
-pub use send::{BATCH, Sender};
+pub use receive::{ReceivedFrame, Receiver};
+pub use send::{MAX_BATCH_FRAMES, Sender};
 
 use crate::option::PacketAddMembership;
 use nix::libc;
@@ -24,9 +24,9 @@ pub enum InterfaceFault {
 }
 
 /// Asks a socket for a fault of its interface. The socket then forgets it, unless the interface is gone.
-fn fault(socket: &impl AsFd) -> Option<InterfaceFault> {
+fn take_fault(socket: &impl AsFd) -> Option<InterfaceFault> {
     // The kernel unbinds a socket from an interface that vanishes.
-    if address(socket).ok()?.sll_ifindex <= 0 {
+    if bound_address(socket).ok()?.sll_ifindex <= 0 {
         return Some(InterfaceFault::Removed);
     }
     match getsockopt(&socket.as_fd(), SocketError) {
@@ -38,7 +38,7 @@ fn fault(socket: &impl AsFd) -> Option<InterfaceFault> {
 
 /// What the socket is bound to, and of which kind that is. By hand: nix takes no `sockaddr_ll` without all eight bytes of
 /// hardware address, and the kernel writes as many as the interface has.
-fn address(socket: &impl AsFd) -> io::Result<libc::sockaddr_ll> {
+fn bound_address(socket: &impl AsFd) -> io::Result<libc::sockaddr_ll> {
     // SAFETY: all zeroes is a valid sockaddr_ll.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     let mut length = mem::size_of_val(&address) as libc::socklen_t;

@@ -2,7 +2,7 @@
 
 use crate::index::index_of;
 use crate::interface::Family;
-use crate::netlink::Netlink;
+use crate::netlink::NetlinkSocket;
 use crate::setup::SetupError;
 use ipnet::IpNet;
 use netlink_bindings::{rt_route, rt_rule};
@@ -20,7 +20,7 @@ pub trait PolicyRoute {
     ///
     /// # Errors
     /// No such interface, a route that it cannot have, something has that number, or not allowed.
-    fn add(&self) -> Result<(), SetupError>;
+    fn install(&self) -> Result<(), SetupError>;
 }
 
 /// All packets with a mark leave through one interface.
@@ -43,7 +43,7 @@ impl MarkedRoute {
     /// # Errors
     /// No such interface, the gateway cannot be reached through it, or not allowed.
     pub fn set_route(&self) -> Result<(), SetupError> {
-        let route = self.route()?;
+        let route = self.encode_route()?;
         let flags = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
         request(libc::RTM_NEWROUTE, flags, &route).map_err(|error| {
             let hint = match error.raw_os_error() {
@@ -53,7 +53,8 @@ impl MarkedRoute {
                 Some(libc::ENETDOWN) => "the interface is down",
                 _ => "it takes CAP_NET_ADMIN",
             };
-            SetupError::new(format!("route through {} in the table {}", self.interface, self.number), error).hint(hint)
+            SetupError::new(format!("route through {} in the table {}", self.interface, self.number), error)
+                .with_hint(hint)
         })
     }
 
@@ -61,27 +62,27 @@ impl MarkedRoute {
     ///
     /// # Errors
     /// The kernel does not list it.
-    pub fn is_set(&self) -> Result<bool, SetupError> {
+    pub fn has_route(&self) -> Result<bool, SetupError> {
         let mut body = Vec::new();
-        let header = rt_route::Rtmsg { rtm_family: self.family.number(), ..Default::default() };
+        let header = rt_route::Rtmsg { rtm_family: self.family.address_family(), ..Default::default() };
         rt_route::OpGetrouteDump::encode_request(&mut body, &header).push_table(self.number);
         let mut is_set = false;
-        let listed = Netlink::open(SockProtocol::NetlinkRoute).and_then(|netlink| {
-            netlink.filter_lists()?;
+        let listed = NetlinkSocket::open(SockProtocol::NetlinkRoute).and_then(|netlink| {
+            netlink.enable_strict_check()?;
             netlink.dump(libc::RTM_GETROUTE, &body, |_| is_set = true)
         });
         match listed {
             // There is no such table once its last route has gone.
-            Err(error) if !is_absent(&error) => {
+            Err(error) if !is_not_found(&error) => {
                 Err(SetupError::new(format!("list the routing table {}", self.number), error))
             }
             _ => Ok(is_set),
         }
     }
 
-    fn route(&self) -> Result<Vec<u8>, SetupError> {
+    fn encode_route(&self) -> Result<Vec<u8>, SetupError> {
         let header = rt_route::Rtmsg {
-            rtm_family: self.family.number(),
+            rtm_family: self.family.address_family(),
             rtm_protocol: libc::RTPROT_STATIC,
             rtm_scope: if self.gateway.is_some() { libc::RT_SCOPE_UNIVERSE } else { libc::RT_SCOPE_LINK },
             rtm_type: libc::RTN_UNICAST,
@@ -97,7 +98,7 @@ impl MarkedRoute {
         Ok(body)
     }
 
-    fn rule(&self) -> Vec<u8> {
+    fn encode_rule(&self) -> Vec<u8> {
         let mut body = Vec::new();
         let rule = rt_rule::OpNewruleDo::encode_request(&mut body, &rule_header(self.family));
         rule.push_table(self.number).push_fwmark(self.number).push_priority(self.number);
@@ -110,9 +111,9 @@ impl PolicyRoute for MarkedRoute {
         (self.number, self.family)
     }
 
-    fn add(&self) -> Result<(), SetupError> {
+    fn install(&self) -> Result<(), SetupError> {
         self.set_route()?;
-        add_rule(self.number, &self.rule())
+        add_rule(self.number, &self.encode_rule())
     }
 }
 
@@ -120,7 +121,7 @@ impl Display for MarkedRoute {
     /// As ip(8) adds the rule and the route, on two lines.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let MarkedRoute { number, family, interface, gateway } = self;
-        let ip = command(*family);
+        let ip = ip_command(*family);
         let via = gateway.map(|gateway| format!(" via {gateway}")).unwrap_or_default();
         writeln!(f, "{ip} rule add priority {number} fwmark {number:#x} table {number}")?;
         write!(f, "{ip} route add default{via} dev {interface} table {number}")
@@ -138,19 +139,19 @@ pub struct NetworkRoute {
     /// Which packets.
     pub network: IpNet,
     /// Of these, not those to this host, if any: whatever the main table has for it.
-    pub except: Option<IpAddr>,
+    pub excluded_host: Option<IpAddr>,
     /// Where they leave; the network is on its link.
     pub interface: String,
 }
 
 impl NetworkRoute {
     fn family(&self) -> Family {
-        Family::of(self.network.addr())
+        Family::from_address(self.network.addr())
     }
 
-    fn route(&self) -> Result<Vec<u8>, SetupError> {
+    fn encode_route(&self) -> Result<Vec<u8>, SetupError> {
         let header = rt_route::Rtmsg {
-            rtm_family: self.family().number(),
+            rtm_family: self.family().address_family(),
             rtm_dst_len: self.network.prefix_len(),
             rtm_protocol: libc::RTPROT_STATIC,
             rtm_scope: libc::RT_SCOPE_LINK,
@@ -168,7 +169,7 @@ impl NetworkRoute {
     }
 
     /// The main table comes first with its routes to smaller networks.
-    fn rule_of_smaller_networks(&self) -> Vec<u8> {
+    fn encode_main_table_rule(&self) -> Vec<u8> {
         let length = self.network.prefix_len();
         let header = rt_rule::FibRuleHdr { dst_len: length, ..rule_header(self.family()) };
         let mut body = Vec::new();
@@ -183,16 +184,16 @@ impl NetworkRoute {
 
     /// Then the table of its own, which has nothing but the network. By destination and not by a mark of sockets, so that
     /// strict reverse path filtering (RFC 3704), which sees no marks, takes the answers.
-    fn rule_of_table(&self) -> Vec<u8> {
+    fn encode_own_table_rule(&self) -> Vec<u8> {
         let mut header = rule_header(self.family());
-        if let Some(except) = self.except {
+        if let Some(except) = self.excluded_host {
             header.dst_len = IpNet::from(except).prefix_len();
-            header.flags = INVERT;
+            header.flags = RULE_INVERT;
         }
         let mut body = Vec::new();
         let rule = rt_rule::OpNewruleDo::encode_request(&mut body, &header);
         let rule = rule.push_priority(self.number).push_table(self.number);
-        match self.except {
+        match self.excluded_host {
             Some(except) => drop(rule.push_dst(except)),
             None => drop(rule),
         }
@@ -205,22 +206,22 @@ impl PolicyRoute for NetworkRoute {
         (self.number, self.family())
     }
 
-    fn add(&self) -> Result<(), SetupError> {
+    fn install(&self) -> Result<(), SetupError> {
         let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
-        request(libc::RTM_NEWROUTE, flags, &self.route()?).map_err(|error| {
+        request(libc::RTM_NEWROUTE, flags, &self.encode_route()?).map_err(|error| {
             let operation = format!("route {} through {} in the table {}", self.network, self.interface, self.number);
             SetupError::new(operation, error)
         })?;
-        add_rule(self.number, &self.rule_of_smaller_networks())?;
-        add_rule(self.number, &self.rule_of_table())
+        add_rule(self.number, &self.encode_main_table_rule())?;
+        add_rule(self.number, &self.encode_own_table_rule())
     }
 }
 
 impl Display for NetworkRoute {
     /// As ip(8) adds the rules and the route, on three lines.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let NetworkRoute { number, network, except, interface } = self;
-        let (ip, length) = (command(self.family()), network.prefix_len());
+        let NetworkRoute { number, network, excluded_host: except, interface } = self;
+        let (ip, length) = (ip_command(self.family()), network.prefix_len());
         let to = if length == 0 { String::new() } else { format!("to {network} ") };
         writeln!(f, "{ip} rule add priority {number} {to}table main suppress_prefixlength {length}")?;
         let except = except.map(|except| format!("not to {except} ")).unwrap_or_default();
@@ -233,21 +234,24 @@ impl Display for NetworkRoute {
 ///
 /// # Errors
 /// Not allowed.
-pub fn remove(number: u32, family: Family) -> Result<(), SetupError> {
+pub fn remove_table(number: u32, family: Family) -> Result<(), SetupError> {
     let failed = |error| SetupError::new(format!("remove the routing rules and table {number}"), error);
     for table in [number, libc::RT_TABLE_MAIN.into()] {
         let mut rule = Vec::new();
         rt_rule::OpDelruleDo::encode_request(&mut rule, &rule_header(family)).push_table(table).push_priority(number);
         delete_all(libc::RTM_DELRULE, &rule).map_err(failed)?;
     }
-    let header =
-        rt_route::Rtmsg { rtm_family: family.number(), rtm_scope: libc::RT_SCOPE_NOWHERE, ..Default::default() };
+    let header = rt_route::Rtmsg {
+        rtm_family: family.address_family(),
+        rtm_scope: libc::RT_SCOPE_NOWHERE,
+        ..Default::default()
+    };
     let mut route = Vec::new();
     rt_route::OpDelrouteDo::encode_request(&mut route, &header).push_table(number);
     delete_all(libc::RTM_DELROUTE, &route).map_err(failed)
 }
 
-fn command(family: Family) -> &'static str {
+fn ip_command(family: Family) -> &'static str {
     match family {
         Family::V4 => "ip -4",
         Family::V6 => "ip -6",
@@ -265,25 +269,25 @@ fn delete_all(kind: u16, body: &[u8]) -> io::Result<()> {
     loop {
         match request(kind, 0, body) {
             Ok(()) => {}
-            Err(error) if is_absent(&error) => return Ok(()),
+            Err(error) if is_not_found(&error) => return Ok(()),
             Err(error) => return Err(error),
         }
     }
 }
 
-fn is_absent(error: &io::Error) -> bool {
+fn is_not_found(error: &io::Error) -> bool {
     // A family that is switched off has no rules.
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH | libc::EAFNOSUPPORT | libc::EOPNOTSUPP))
 }
 
 /// FIB_RULE_INVERT of linux/fib_rules.h.
-const INVERT: u32 = 2;
+const RULE_INVERT: u32 = 2;
 
 fn rule_header(family: Family) -> rt_rule::FibRuleHdr {
     const TO_TABLE: u8 = 1;
-    rt_rule::FibRuleHdr { family: family.number(), action: TO_TABLE, ..Default::default() }
+    rt_rule::FibRuleHdr { family: family.address_family(), action: TO_TABLE, ..Default::default() }
 }
 
 fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
-    Netlink::open(SockProtocol::NetlinkRoute)?.request(kind, flags, body)
+    NetlinkSocket::open(SockProtocol::NetlinkRoute)?.request(kind, flags, body)
 }

@@ -16,7 +16,7 @@ pub const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 const VERSION_3: u32 = 0x2008_0522;
 
 #[repr(C)]
-struct Header {
+struct CapabilityHeader {
     version: u32,
     process: i32,
 }
@@ -24,7 +24,7 @@ struct Header {
 /// 32 capabilities of each set; two of these make 64.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Data {
+struct CapabilitySets {
     effective: u32,
     permitted: u32,
     inheritable: u32,
@@ -35,37 +35,37 @@ struct Data {
 ///
 /// # Errors
 /// The system refuses.
-pub fn give_up(kept: &[u32]) -> Result<(), SetupError> {
+pub fn drop_capabilities_except(kept: &[u32]) -> Result<(), SetupError> {
     let failed = |doing: &str| {
         let doing = doing.to_owned();
         move |error: io::Error| SetupError::new(doing, error)
     };
     nix::sys::prctl::set_no_new_privs().map_err(|error| failed("refuse new privileges")(error.into()))?;
-    let held = get().map_err(failed("read the capabilities"))?;
+    let held = get_capabilities().map_err(failed("read the capabilities"))?;
     let left = [0, 1].map(|half| {
         let kept = kept.iter().filter(|capability| **capability / 32 == half);
         let kept = held[half as usize].permitted & kept.fold(0, |bits, capability| bits | 1 << (capability % 32));
-        Data { effective: kept, permitted: kept, inheritable: 0 }
+        CapabilitySets { effective: kept, permitted: kept, inheritable: 0 }
     });
     // A confined service may have none to give up, and be forbidden to try.
-    if held == left { Ok(()) } else { set(&left).map_err(failed("give up capabilities")) }
+    if held == left { Ok(()) } else { set_capabilities(&left).map_err(failed("give up capabilities")) }
 }
 
-fn header() -> Header {
-    Header { version: VERSION_3, process: 0 }
+fn capability_header() -> CapabilityHeader {
+    CapabilityHeader { version: VERSION_3, process: 0 }
 }
 
 /// Of the calling thread.
-fn get() -> io::Result<[Data; 2]> {
-    let (mut header, mut data) = (header(), [Data::default(); 2]);
+fn get_capabilities() -> io::Result<[CapabilitySets; 2]> {
+    let (mut header, mut data) = (capability_header(), [CapabilitySets::default(); 2]);
     // SAFETY: capget(2) of this version writes two of these structures, and both live across the call.
     let outcome = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, data.as_mut_ptr()) };
     if outcome == 0 { Ok(data) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Of the calling thread.
-fn set(data: &[Data; 2]) -> io::Result<()> {
-    let mut header = header();
+fn set_capabilities(data: &[CapabilitySets; 2]) -> io::Result<()> {
+    let mut header = capability_header();
     // SAFETY: capset(2) of this version reads two of these structures, and both live across the call.
     let outcome = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, data.as_ptr()) };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -86,13 +86,13 @@ mod tests {
     fn what_is_given_up_is_gone_for_good_in_this_thread_and_its_threads() {
         let give_up = || {
             let had = u64::from_str_radix(&status("CapPrm"), 16).unwrap();
-            give_up(&[NET_BIND_SERVICE]).unwrap();
+            drop_capabilities_except(&[NET_BIND_SERVICE]).unwrap();
             let kept = format!("{:016x}", had & 1 << NET_BIND_SERVICE);
             let see = move || ["CapEff", "CapPrm", "CapInh", "CapAmb", "NoNewPrivs"].map(status);
             assert_eq!(see()[..3], [kept.clone(), kept, format!("{:016x}", 0)]);
             assert_eq!(see()[4], "1");
             assert_eq!(std::thread::spawn(see).join().unwrap(), see());
-            give_up(&[]).unwrap();
+            drop_capabilities_except(&[]).unwrap();
             assert_eq!(status("CapEff"), format!("{:016x}", 0));
         };
         // On a thread of its own: others go on with what they have.

@@ -15,16 +15,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 ///
 /// # Errors
 /// Where the system refuses to wait.
-pub fn readable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
-    ready(socket, PollFlags::POLLIN, deadline)
+pub fn wait_readable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
+    wait_ready(socket, PollFlags::POLLIN, deadline)
 }
 
 /// Waits until `socket` takes more to send, or reports an error; false where `deadline` came first.
 ///
 /// # Errors
 /// Where the system refuses to wait.
-pub fn writable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
-    ready(socket, PollFlags::POLLOUT, deadline)
+pub fn wait_writable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
+    wait_ready(socket, PollFlags::POLLOUT, deadline)
 }
 
 /// Whether the peer has closed the connection, or it has failed, as far as this host knows. Does not wait.
@@ -33,10 +33,10 @@ pub fn writable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
 /// Where the system refuses to look.
 pub fn is_closed(stream: &TcpStream) -> io::Result<bool> {
     // Errors and the end of both directions are told unasked.
-    ready(stream, PollFlags::from_bits_retain(nix::libc::POLLRDHUP), Time::ZERO)
+    wait_ready(stream, PollFlags::from_bits_retain(nix::libc::POLLRDHUP), Time::ZERO)
 }
 
-fn ready(socket: &impl AsFd, flags: PollFlags, deadline: Time) -> io::Result<bool> {
+fn wait_ready(socket: &impl AsFd, flags: PollFlags, deadline: Time) -> io::Result<bool> {
     loop {
         let left = (deadline - clock::monotonic()).as_nanos().max(0);
         let timeout = TimeSpec::new(left / 1_000_000_000, left % 1_000_000_000);
@@ -48,33 +48,33 @@ fn ready(socket: &impl AsFd, flags: PollFlags, deadline: Time) -> io::Result<boo
     }
 }
 
-/// What happened on a socket of a [`Readiness`] set.
+/// What happened on a socket of a [`EpollSet`] set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// The number it was added with.
     pub number: u32,
     /// Reading gives bytes, the end, or an error.
-    pub readable: bool,
+    pub is_readable: bool,
     /// Sending is possible, or fails at once.
-    pub writable: bool,
+    pub is_writable: bool,
     /// The error queue holds something, or the connection failed.
-    pub error: bool,
+    pub has_error: bool,
 }
 
 /// Many sockets, waited for together; each keeps reporting until it is dealt with or removed.
 #[derive(Debug)]
-pub struct Readiness(Epoll);
+pub struct EpollSet(Epoll);
 
-impl Readiness {
+impl EpollSet {
     /// A wait reports no more events than this.
-    pub const MOST_EVENTS: usize = 64;
+    pub const MAX_EVENTS: usize = 64;
 
     /// An empty set.
     ///
     /// # Errors
     /// Where the process has no descriptor left.
     pub fn new() -> io::Result<Self> {
-        Ok(Readiness(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?))
+        Ok(EpollSet(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?))
     }
 
     /// Reports `socket` under `number` when it can be read.
@@ -98,7 +98,7 @@ impl Readiness {
     ///
     /// # Errors
     /// As for [`add_reader`](Self::add_reader).
-    pub fn add_edges(&self, socket: &impl AsFd, number: u32) -> io::Result<()> {
+    pub fn add_edge_triggered(&self, socket: &impl AsFd, number: u32) -> io::Result<()> {
         let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
         Ok(self.0.add(socket, EpollEvent::new(flags, u64::from(number)))?)
     }
@@ -107,7 +107,7 @@ impl Readiness {
     ///
     /// # Errors
     /// Where it is not in the set.
-    pub fn report_writable(&self, socket: &impl AsFd, number: u32, report: bool) -> io::Result<()> {
+    pub fn set_writable_reporting(&self, socket: &impl AsFd, number: u32, report: bool) -> io::Result<()> {
         let mut flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP;
         flags.set(EpollFlags::EPOLLOUT, report);
         Ok(self.0.modify(socket, &mut EpollEvent::new(flags, u64::from(number)))?)
@@ -127,7 +127,7 @@ impl Readiness {
     /// Where the system refuses to wait.
     pub fn wait(&self, events: &mut Vec<Event>, deadline: Time) -> io::Result<()> {
         events.clear();
-        let mut happened = [EpollEvent::empty(); Self::MOST_EVENTS];
+        let mut happened = [EpollEvent::empty(); Self::MAX_EVENTS];
         let count = match self.0.wait(&mut happened, milliseconds_until(deadline)) {
             Ok(count) => count,
             Err(Errno::EINTR) => 0,
@@ -137,16 +137,16 @@ impl Readiness {
             let any = |flags| event.events().intersects(flags);
             Event {
                 number: event.data() as u32,
-                readable: any(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP),
-                writable: any(EpollFlags::EPOLLOUT),
-                error: any(EpollFlags::EPOLLERR),
+                is_readable: any(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP),
+                is_writable: any(EpollFlags::EPOLLOUT),
+                has_error: any(EpollFlags::EPOLLERR),
             }
         }));
         Ok(())
     }
 }
 
-impl AsFd for Readiness {
+impl AsFd for EpollSet {
     /// Readable while something has happened that was not dealt with.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.0.as_fd()

@@ -1,24 +1,24 @@
 //! Questions of many senders, and answers to them, with few system calls.
 
 use crate::datagram::Datagram;
-use crate::messages::{MAX_SENT, Messages, Outgoing, send};
+use crate::messages::{MAX_SENT_DATAGRAMS, MessageBatch, OutgoingDatagram, send};
 use std::io;
 use std::net::UdpSocket;
 
 /// Questions that one system call receives.
-const QUESTIONS: usize = 64;
+const MAX_QUESTIONS: usize = 64;
 
 /// Answers questions, each in the memory where it is.
 #[derive(Debug)]
 pub struct Responder {
     memory: Box<[u8]>,
-    longest: usize,
+    max_question_bytes: usize,
 }
 
 impl Responder {
     /// For questions of up to so many bytes; longer ones are cut off.
     pub fn new(longest: usize) -> Self {
-        Responder { memory: vec![0; QUESTIONS * longest].into(), longest }
+        Responder { memory: vec![0; MAX_QUESTIONS * longest].into(), max_question_bytes: longest }
     }
 
     /// Takes what waits on a [prepared](crate::datagram::prepare) socket, as far as one system call does, up to 64, and gives
@@ -32,16 +32,16 @@ impl Responder {
         socket: &UdpSocket,
         mut answer: impl FnMut(&Datagram, &mut [u8]) -> bool,
     ) -> io::Result<usize> {
-        let mut messages = Messages::<QUESTIONS>::default();
-        let count = messages.receive(socket, &mut self.memory, self.longest)?;
-        let mut answers = Vec::with_capacity(MAX_SENT);
-        for (index, memory) in self.memory.chunks_mut(self.longest.max(1)).enumerate().take(count) {
+        let mut messages = MessageBatch::<MAX_QUESTIONS>::default();
+        let count = messages.receive(socket, &mut self.memory, self.max_question_bytes)?;
+        let mut answers = Vec::with_capacity(MAX_SENT_DATAGRAMS);
+        for (index, memory) in self.memory.chunks_mut(self.max_question_bytes.max(1)).enumerate().take(count) {
             let Some(question) = Datagram::read(&messages, index) else { continue };
             let payload = &mut memory[..question.len];
             if answer(&question, payload) {
-                answers.push(question.answered_by(payload));
+                answers.push(question.reply_with(payload));
             }
-            if answers.len() == MAX_SENT {
+            if answers.len() == MAX_SENT_DATAGRAMS {
                 send_all(socket, &answers);
                 answers.clear();
             }
@@ -52,10 +52,10 @@ impl Responder {
 }
 
 /// Those that the system refuses are left out.
-fn send_all(socket: &UdpSocket, mut answers: &[Outgoing]) {
+fn send_all(socket: &UdpSocket, mut answers: &[OutgoingDatagram]) {
     while let Some(first) = answers.first() {
         let dealt_with = send(socket, answers).unwrap_or_else(|error| {
-            tracing::debug!("cannot answer {}: {error}", first.to);
+            tracing::debug!("cannot answer {}: {error}", first.destination);
             1
         });
         answers = &answers[dealt_with..];
@@ -72,7 +72,7 @@ mod tests {
     fn socket(address: &str) -> UdpSocket {
         let socket = UdpSocket::bind(address).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        datagram::prepare(&socket).unwrap();
+        datagram::prepare_socket(&socket).unwrap();
         socket
     }
 
@@ -89,7 +89,7 @@ mod tests {
         while asked < 100 {
             asked += responder
                 .respond(&far, |question, payload| {
-                    assert_eq!((question.to, question.ttl), (Some(there(payload[0] + 1).ip()), Some(255)));
+                    assert_eq!((question.destination, question.ttl), (Some(there(payload[0] + 1).ip()), Some(255)));
                     payload[1] += payload[0];
                     payload[0].is_multiple_of(3)
                 })
@@ -108,7 +108,7 @@ mod tests {
     fn an_answer_that_the_system_refuses_costs_no_other() {
         let (near, far) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
         let to = near.local_addr().unwrap();
-        let answer = |to: SocketAddr| Outgoing { to, source: None, payload: &[1] };
+        let answer = |to: SocketAddr| OutgoingDatagram { destination: to, source: None, payload: &[1] };
         // Nobody may send to a broadcast address without asking for it.
         let broadcast = answer((Ipv4Addr::BROADCAST, 9).into());
         send_all(&far, &[answer(to), broadcast, broadcast, answer(to)]);
@@ -125,7 +125,7 @@ mod tests {
         }
         let mut found = Vec::new();
         let read = |question: &Datagram, _: &mut [u8]| {
-            found.push((question.len, question.is_cut_off));
+            found.push((question.len, question.is_truncated));
             false
         };
         assert_eq!(Responder::new(10).respond(&socket, read).unwrap(), 2);

@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) struct Ring {
     socket: OwnedFd,
     frames: NonNull<u8>,
-    next: usize,
-    missed: u64,
+    next_frame: usize,
+    dropped_packets: u64,
 }
 
 // SAFETY: the mapping belongs to this value alone; nothing in it is tied to a thread.
@@ -35,19 +35,19 @@ pub(crate) struct Slot<'a> {
     /// All memory of the slot.
     pub(crate) memory: &'a [u8],
     /// Where the link's header begins in it …
-    pub(crate) link: usize,
+    pub(crate) link_offset: usize,
     /// … where the network's …
-    pub(crate) network: usize,
+    pub(crate) network_offset: usize,
     /// … and where the packet ends, or is cut.
-    pub(crate) end: usize,
+    pub(crate) end_offset: usize,
     /// The VLAN tag that was taken out: its number and what kind of tag.
-    pub(crate) vlan: [u16; 2],
+    pub(crate) vlan_tag: [u16; 2],
 }
 
 pub(crate) const FRAME_BYTES: usize = 2048;
-const FRAMES: usize = 4096;
+const FRAME_COUNT: usize = 4096;
 const BLOCK_BYTES: usize = 1 << 16;
-const RING_BYTES: usize = FRAME_BYTES * FRAMES;
+const RING_BYTES: usize = FRAME_BYTES * FRAME_COUNT;
 
 impl Ring {
     /// Opens a socket on the interface `name` of the calling thread's namespace. `prepare` sets what must be set before
@@ -59,46 +59,54 @@ impl Ring {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).map_err(|error| fail(error.into()))?;
         prepare(&socket).map_err(fail)?;
-        let frames = map(&socket).map_err(fail)?;
-        let ring = Ring { socket, frames, next: 0, missed: 0 };
+        let frames = map_ring(&socket).map_err(fail)?;
+        let ring = Ring { socket, frames, next_frame: 0, dropped_packets: 0 };
         bind(&ring.socket, index, libc::ETH_P_ALL as u16).map_err(fail)?;
         Ok(ring)
     }
 
     /// Whether a packet waits. Reads one word of memory.
     pub(crate) fn is_ready(&self) -> bool {
-        self.status(self.next).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+        self.status(self.next_frame).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
     /// Gives the oldest packet to `read`, if one waits, and its place back to the kernel.
     pub(crate) fn next<R>(&mut self, read: impl FnOnce(Slot<'_>) -> R) -> Option<R> {
-        let status = self.status(self.next).load(Ordering::Acquire);
+        let status = self.status(self.next_frame).load(Ordering::Acquire);
         if status & libc::TP_STATUS_USER == 0 {
             return None;
         }
         // SAFETY: the frame lies within the ring, and belongs to us until its status is given back; the kernel wrote
         // a tpacket2_hdr at its start before it set the status that was acquired above.
-        let header = unsafe { self.frame(self.next).cast::<libc::tpacket2_hdr>().read() };
+        let header = unsafe { self.frame(self.next_frame).cast::<libc::tpacket2_hdr>().read() };
         // SAFETY: as above; the kernel leaves the frame alone until then.
-        let memory = unsafe { slice::from_raw_parts(self.frame(self.next).as_ptr(), FRAME_BYTES) };
+        let memory = unsafe { slice::from_raw_parts(self.frame(self.next_frame).as_ptr(), FRAME_BYTES) };
         let stamp = Time::from_nanos(i64::from(header.tp_sec) * 1_000_000_000 + i64::from(header.tp_nsec));
         let link = usize::from(header.tp_mac).min(FRAME_BYTES);
         let network = usize::from(header.tp_net).min(FRAME_BYTES);
         let end = (link + header.tp_snaplen as usize).clamp(link.max(network), FRAME_BYTES);
         let vlan = [header.tp_vlan_tci, header.tp_vlan_tpid];
-        let result = read(Slot { stamp, status, memory, link, network, end, vlan });
-        self.status(self.next).store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        self.next = (self.next + 1) % FRAMES;
+        let result = read(Slot {
+            stamp,
+            status,
+            memory,
+            link_offset: link,
+            network_offset: network,
+            end_offset: end,
+            vlan_tag: vlan,
+        });
+        self.status(self.next_frame).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next_frame = (self.next_frame + 1) % FRAME_COUNT;
         Some(result)
     }
 
     /// How many packets the kernel could not put into the full ring, since the start.
-    pub(crate) fn missed(&mut self) -> u64 {
+    pub(crate) fn dropped_packets(&mut self) -> u64 {
         // The kernel then forgets the counts.
         if let Ok(statistics) = getsockopt(&self.socket, PacketStatistics) {
-            self.missed += u64::from(statistics.tp_drops);
+            self.dropped_packets += u64::from(statistics.tp_drops);
         }
-        self.missed
+        self.dropped_packets
     }
 
     fn frame(&self, index: usize) -> NonNull<u8> {
@@ -126,14 +134,14 @@ impl Drop for Ring {
     }
 }
 
-fn map(socket: &OwnedFd) -> io::Result<NonNull<u8>> {
+fn map_ring(socket: &OwnedFd) -> io::Result<NonNull<u8>> {
     setsockopt(socket, PacketVersion, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
     let blocks = (RING_BYTES / BLOCK_BYTES) as u32;
     let ring = libc::tpacket_req {
         tp_block_size: BLOCK_BYTES as u32,
         tp_block_nr: blocks,
         tp_frame_size: FRAME_BYTES as u32,
-        tp_frame_nr: FRAMES as u32,
+        tp_frame_nr: FRAME_COUNT as u32,
     };
     setsockopt(socket, PacketReceiveRing, &ring)?;
     // SAFETY: a fresh shared mapping of the ring that the socket now has; its result is checked.

@@ -39,18 +39,18 @@ pub fn deny_files_and_connections() -> Result<bool, SetupError> {
 pub fn deny_unneeded_calls() -> Result<(), SetupError> {
     let refused =
         |error: seccompiler::Error| SetupError::new("confine this process by seccomp", io::Error::other(error));
-    seccompiler::apply_filter_all_threads(&filter().map_err(refused)?).map_err(refused)
+    seccompiler::apply_filter_all_threads(&build_filter().map_err(refused)?).map_err(refused)
 }
 
-fn filter() -> Result<BpfProgram, seccompiler::Error> {
-    let needed: BTreeMap<_, _> = NEEDED.iter().map(|call| (*call, Vec::new())).collect();
+fn build_filter() -> Result<BpfProgram, seccompiler::Error> {
+    let needed: BTreeMap<_, _> = ALLOWED_CALLS.iter().map(|call| (*call, Vec::new())).collect();
     let denied = SeccompAction::Errno(libc::EPERM as u32);
     let filter = SeccompFilter::new(needed, denied, SeccompAction::Allow, ARCH.try_into()?)?;
     Ok(filter.try_into()?)
 }
 
 /// What sockets, waiting, files, memory, threads and their end take.
-const NEEDED: &[libc::c_long] = &[
+const ALLOWED_CALLS: &[libc::c_long] = &[
     // Sockets.
     libc::SYS_accept4,
     libc::SYS_bind,
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_confined_thread_starts_threads_but_no_program() {
         let (program, thread) = on_a_thread(|| {
-            seccompiler::apply_filter(&filter().unwrap()).unwrap();
+            seccompiler::apply_filter(&build_filter().unwrap()).unwrap();
             let program = Command::new("/bin/true").status().map(drop).map_err(|error| error.kind());
             (program, thread::spawn(|| 7).join().unwrap())
         });

@@ -19,13 +19,13 @@ impl SetupError {
 
     /// Adds what the user may try.
     #[must_use]
-    pub fn hint(mut self, hint: &str) -> Self {
+    pub fn with_hint(mut self, hint: &str) -> Self {
         self.hint = format!("; {hint}");
         self
     }
 
     /// The system's error.
-    pub fn io(&self) -> &io::Error {
+    pub fn io_error(&self) -> &io::Error {
         &self.cause
     }
 }

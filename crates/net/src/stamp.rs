@@ -38,11 +38,11 @@ pub enum StampSource {
 
 /// A stamp is of this host's recent past; enabling takes effect late, and the first packets after it may carry the
 /// sender's or another clock's time.
-const OLDEST: Span = Span::from_secs(60);
+const MAX_STAMP_AGE: Span = Span::from_secs(60);
 
-const RECEIVE: u32 = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+const RECEIVE_FLAGS: u32 = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
 /// `OPT_TSONLY`: without the packet itself, which an unprivileged reader may not be allowed to see again.
-const TRANSMIT: u32 =
+const TRANSMIT_FLAGS: u32 =
     libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
 
 /// Kinds of transmit stamps (`linux/errqueue.h`).
@@ -55,7 +55,7 @@ const SCM_TSTAMP_SCHED: u32 = 1;
 /// # Errors
 /// Where the kernel has no such stamps.
 pub fn enable_receive(socket: &impl AsFd) -> io::Result<()> {
-    set(socket, RECEIVE)
+    set_flags(socket, RECEIVE_FLAGS)
 }
 
 /// Has packets stamped as they come in and as they leave; counts the keys of leaving ones from zero. A TCP socket must
@@ -68,11 +68,11 @@ pub fn enable_receive(socket: &impl AsFd) -> io::Result<()> {
 /// Where the kernel has no such stamps, or its count can't be told.
 pub fn enable_transmit(socket: &impl AsFd, is_tcp: bool) -> io::Result<u32> {
     // The count starts anew only when the option goes from off to on.
-    set(socket, RECEIVE)?;
+    set_flags(socket, RECEIVE_FLAGS)?;
     if !is_tcp {
-        return set(socket, RECEIVE | TRANSMIT).map(|()| 0);
+        return set_flags(socket, RECEIVE_FLAGS | TRANSMIT_FLAGS).map(|()| 0);
     }
-    if set(socket, RECEIVE | TRANSMIT | libc::SOF_TIMESTAMPING_OPT_ID_TCP).is_ok() {
+    if set_flags(socket, RECEIVE_FLAGS | TRANSMIT_FLAGS | libc::SOF_TIMESTAMPING_OPT_ID_TCP).is_ok() {
         return Ok(0);
     }
     count_from_acknowledged(socket)
@@ -84,16 +84,16 @@ pub fn enable_transmit(socket: &impl AsFd, is_tcp: bool) -> io::Result<u32> {
 /// # Errors
 /// Where the kernel has no such stamps.
 pub fn add_queue_stamps(socket: &impl AsFd, is_tcp: bool) -> io::Result<()> {
-    let flags = RECEIVE | TRANSMIT | libc::SOF_TIMESTAMPING_TX_SCHED;
+    let flags = RECEIVE_FLAGS | TRANSMIT_FLAGS | libc::SOF_TIMESTAMPING_TX_SCHED;
     match is_tcp {
-        true => set(socket, flags | libc::SOF_TIMESTAMPING_OPT_ID_TCP).or_else(|_| set(socket, flags)),
-        false => set(socket, flags),
+        true => set_flags(socket, flags | libc::SOF_TIMESTAMPING_OPT_ID_TCP).or_else(|_| set_flags(socket, flags)),
+        false => set_flags(socket, flags),
     }
 }
 
 /// The result of [`receive`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Received {
+pub struct StampedRead {
     /// Bytes written to the buffer; a longer datagram is cut off. Zero on TCP means the peer has closed.
     pub len: usize,
     /// When it came, where the kernel has said so credibly.
@@ -107,9 +107,9 @@ pub struct Received {
 ///
 /// # Errors
 /// `WouldBlock` where nothing is there, else what the socket reports.
-pub fn receive(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
+pub fn receive(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<StampedRead> {
     let message = receive_message(socket, buffer, MsgFlags::MSG_DONTWAIT)?;
-    Ok(Received { len: message.len, stamp: message.stamp })
+    Ok(StampedRead { len: message.len, stamp: message.stamp })
 }
 
 /// When a packet left.
@@ -118,7 +118,7 @@ pub struct TransmitStamp {
     /// Which: see the module's description.
     pub key: u32,
     /// When it was there.
-    pub at: Time,
+    pub time: Time,
     /// Where.
     pub place: StampPlace,
 }
@@ -140,7 +140,7 @@ pub fn next_transmit_stamp(socket: &impl AsFd) -> io::Result<Option<TransmitStam
     loop {
         match receive_message(socket, &mut [], MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT) {
             Ok(Message { stamp: Some(at), key: Some((key, place)), .. }) => {
-                return Ok(Some(TransmitStamp { key, at, place }));
+                return Ok(Some(TransmitStamp { key, time: at, place }));
             }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
@@ -174,7 +174,7 @@ fn receive_message(socket: &impl AsFd, buffer: &mut [u8], flags: MsgFlags) -> io
     let mut message = Message { len: received.bytes, stamp: None, key: None };
     for part in received.cmsgs()? {
         match part {
-            ControlMessageOwned::ScmTimestampsns(stamps) => message.stamp = credible(stamps.system),
+            ControlMessageOwned::ScmTimestampsns(stamps) => message.stamp = credible_time(stamps.system),
             ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _) => {
                 let place = match (error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING, error.ee_info) {
                     (true, SCM_TSTAMP_SND) => Some(StampPlace::Device),
@@ -190,13 +190,13 @@ fn receive_message(socket: &impl AsFd, buffer: &mut [u8], flags: MsgFlags) -> io
 }
 
 /// None for a stamp of another clock.
-pub(crate) fn credible(stamp: TimeSpec) -> Option<Time> {
+pub(crate) fn credible_time(stamp: TimeSpec) -> Option<Time> {
     let at = Time::from_nanos(stamp.tv_sec().checked_mul(1_000_000_000)?.checked_add(stamp.tv_nsec())?);
     let age = clock::realtime() - at;
-    (age > Span::from_secs(-1) && age < OLDEST).then_some(at)
+    (age > Span::from_secs(-1) && age < MAX_STAMP_AGE).then_some(at)
 }
 
-fn set(socket: &impl AsFd, flags: u32) -> io::Result<()> {
+fn set_flags(socket: &impl AsFd, flags: u32) -> io::Result<()> {
     // Retained, since nix does not name them all.
     Ok(setsockopt(socket, Timestamping, &TimestampingFlag::from_bits_retain(flags))?)
 }
@@ -205,18 +205,18 @@ fn set(socket: &impl AsFd, flags: u32) -> io::Result<()> {
 /// acknowledged, provided that no acknowledgement came in between.
 fn count_from_acknowledged(socket: &impl AsFd) -> io::Result<u32> {
     for _ in 0..100 {
-        let before = unacknowledged(socket)?;
-        set(socket, RECEIVE | TRANSMIT)?;
-        if unacknowledged(socket)? == before {
+        let before = unacknowledged_bytes(socket)?;
+        set_flags(socket, RECEIVE_FLAGS | TRANSMIT_FLAGS)?;
+        if unacknowledged_bytes(socket)? == before {
             return Ok(before);
         }
-        set(socket, RECEIVE)?;
+        set_flags(socket, RECEIVE_FLAGS)?;
     }
     Err(io::Error::other("acknowledgements kept coming while the count of bytes was set"))
 }
 
 /// Bytes of a TCP socket that are sent, or wait to be, and are not acknowledged.
-fn unacknowledged(socket: &impl AsFd) -> io::Result<u32> {
+fn unacknowledged_bytes(socket: &impl AsFd) -> io::Result<u32> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: TIOCOUTQ (SIOCOUTQ on sockets) writes one int, to which the pointer leads.
     match unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) } {
@@ -239,7 +239,7 @@ mod tests {
         let stream = listener.accept().unwrap().0;
         // No more packets than the initial window, or they would wait for acknowledgements.
         for _ in 0..4 {
-            set(&stream, RECEIVE).unwrap();
+            set_flags(&stream, RECEIVE_FLAGS).unwrap();
             tcp::send(&stream, &[0; 10], true).unwrap();
             let next_byte = count_from_acknowledged(&stream).unwrap();
             tcp::send(&stream, &[0; 7], true).unwrap();
@@ -251,10 +251,10 @@ mod tests {
     fn another_clocks_stamp_is_not_credible() {
         let stamp = |at: Time| TimeSpec::new(at.as_nanos() / 1_000_000_000, at.as_nanos() % 1_000_000_000);
         let now = clock::realtime();
-        assert_eq!(credible(stamp(now)), Some(now));
-        assert_eq!(credible(stamp(clock::monotonic())), None);
-        assert_eq!(credible(stamp(now + Span::from_secs(10))), None);
-        assert_eq!(credible(TimeSpec::new(0, 0)), None);
-        assert_eq!(credible(TimeSpec::new(i64::MAX, 0)), None);
+        assert_eq!(credible_time(stamp(now)), Some(now));
+        assert_eq!(credible_time(stamp(clock::monotonic())), None);
+        assert_eq!(credible_time(stamp(now + Span::from_secs(10))), None);
+        assert_eq!(credible_time(TimeSpec::new(0, 0)), None);
+        assert_eq!(credible_time(TimeSpec::new(i64::MAX, 0)), None);
     }
 }

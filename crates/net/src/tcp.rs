@@ -1,17 +1,17 @@
 //! TCP connections: those that carry packet trains, with one write, one packet, at once; and those that carry a tunnel,
 //! whose unsent bytes are bounded and whose state is looked at.
 
-mod carrier;
-mod connecting;
 mod open;
-mod redirected;
+mod original_destination;
+mod pending;
 mod rto;
+mod sender_state;
 
-pub use carrier::{SendState, limit_unsent, send_state};
-pub use connecting::Connecting;
-pub use open::{Opened, open_connections};
-pub use redirected::original_destination;
-pub use rto::{MaxRto, RtoLimits};
+pub use open::{OpenedConnections, open_connections};
+pub use original_destination::original_destination;
+pub use pending::PendingConnection;
+pub use rto::{AdaptiveMaxRto, RtoLimits};
+pub use sender_state::{SendState, limit_unsent, send_state};
 
 use crate::option::{MaxPacingRate, TcpInfo};
 use crate::udp::ip_header_bytes;
@@ -25,10 +25,10 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Congestion controls that do not pace, in the order of trying. A machine's default may be BBR, which does.
-const UNPACED: [&str; 2] = ["cubic", "reno"];
+const UNPACED_CONGESTION_CONTROLS: [&str; 2] = ["cubic", "reno"];
 /// The system's own limit (`net.core.somaxconn`, 4096 by default) may be lower.
 const BACKLOG: i32 = 4096;
-const TIMESTAMPS: u8 = 1;
+const TIMESTAMPS_OPTION: u8 = 1;
 const TIMESTAMPS_BYTES: u32 = 12;
 const TCP_HEADER_BYTES: u32 = 20;
 
@@ -41,7 +41,7 @@ const TCP_HEADER_BYTES: u32 = 20;
 pub fn prepare_listener(listener: &TcpListener) -> io::Result<()> {
     // Listening once more only changes the backlog; the standard library's is 128.
     SockRef::from(listener).listen(BACKLOG)?;
-    prepare_early(listener)
+    prepare_unconnected(listener)
 }
 
 /// Prepares an open connection: writes leave at once, reads and writes do not block. To be followed by
@@ -49,21 +49,21 @@ pub fn prepare_listener(listener: &TcpListener) -> io::Result<()> {
 ///
 /// # Errors
 /// Where the system refuses an option.
-pub fn prepare(stream: &TcpStream) -> io::Result<()> {
-    prepare_early(stream)?;
+pub fn prepare_connection(stream: &TcpStream) -> io::Result<()> {
+    prepare_unconnected(stream)?;
     stream.set_nonblocking(true)
 }
 
 /// What must be set before connecting or listening. Where the kernel gives no stamps, transports fall back by themselves.
-fn prepare_early(socket: &impl AsFd) -> io::Result<()> {
+fn prepare_unconnected(socket: &impl AsFd) -> io::Result<()> {
     let options = SockRef::from(socket);
     options.set_tcp_nodelay(true)?;
     let _ = stamp::enable_receive(socket);
     let mut refusal = None;
-    for name in UNPACED {
+    for name in UNPACED_CONGESTION_CONTROLS {
         match congestion::set(socket, name) {
             Ok(()) => return Ok(()),
-            Err(error) => refusal = Some(io::Error::new(error.io().kind(), error)),
+            Err(error) => refusal = Some(io::Error::new(error.io_error().kind(), error)),
         }
     }
     refusal.map_or(Ok(()), Err)
@@ -71,29 +71,29 @@ fn prepare_early(socket: &impl AsFd) -> io::Result<()> {
 
 /// A connection's sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sizes {
+pub struct SegmentSizes {
     /// Bytes of the IP and TCP headers on each data packet.
-    pub header: u32,
+    pub header_bytes: u32,
     /// The most payload bytes that leave as one packet.
-    pub payload: u32,
+    pub max_payload_bytes: u32,
 }
 
 /// What the connection has negotiated.
 ///
 /// # Errors
 /// Where the connection is no more.
-pub fn sizes(stream: &TcpStream) -> io::Result<Sizes> {
+pub fn segment_sizes(stream: &TcpStream) -> io::Result<SegmentSizes> {
     let info = getsockopt(stream, TcpInfo)?;
-    let options = if info.tcpi_options & TIMESTAMPS != 0 { TIMESTAMPS_BYTES } else { 0 };
+    let options = if info.tcpi_options & TIMESTAMPS_OPTION != 0 { TIMESTAMPS_BYTES } else { 0 };
     let header = ip_header_bytes(stream.peer_addr()?) + TCP_HEADER_BYTES + options;
-    Ok(Sizes { header, payload: info.tcpi_snd_mss })
+    Ok(SegmentSizes { header_bytes: header, max_payload_bytes: info.tcpi_snd_mss })
 }
 
 /// The round trip that the kernel has measured last, smoothed.
 ///
 /// # Errors
 /// Where the connection is no more.
-pub fn round_trip(stream: &TcpStream) -> io::Result<Span> {
+pub fn smoothed_round_trip(stream: &TcpStream) -> io::Result<Span> {
     let info = getsockopt(stream, TcpInfo)?;
     Ok(Span::from_micros(info.tcpi_rtt.into()))
 }
@@ -102,8 +102,8 @@ pub fn round_trip(stream: &TcpStream) -> io::Result<Span> {
 ///
 /// # Errors
 /// Where the connection is no more.
-pub fn limit_rate(stream: &TcpStream, rate: Rate) -> io::Result<()> {
-    let Sizes { header, payload } = sizes(stream)?;
+pub fn set_max_pacing_rate(stream: &TcpStream, rate: Rate) -> io::Result<()> {
+    let SegmentSizes { header_bytes: header, max_payload_bytes: payload } = segment_sizes(stream)?;
     // The kernel counts payload.
     let share = f64::from(payload) / f64::from(payload + header);
     let bytes_per_second = (rate.as_f64() / 8.0 * share) as u32;

@@ -1,15 +1,15 @@
 //! TUN devices: the points where a host's packets enter and leave a network that this process plays.
 //!
 //! [`Tun`] carries single packets, for networks whose links treat each packet on its own. [`TunQueue`] is for speed: it
-//! takes what TCP sends 64 kB at a time, and gives it to the host as large again. [`Handovers`] tells when the host handed packets over.
+//! takes what TCP sends 64 kB at a time, and gives it to the host as large again. [`HandoverTimes`] tells when the host handed packets over.
 
 mod coalesce;
 mod handovers;
 mod open;
 mod queue;
 
-pub use handovers::Handovers;
-pub use queue::{Packets, TunQueue};
+pub use handovers::HandoverTimes;
+pub use queue::{TunPackets, TunQueue};
 
 use crate::interface::{self, Family};
 use crate::setup::SetupError;
@@ -43,10 +43,10 @@ impl Tun {
         let device = open::open(name, builder)?;
         interface::set_queue_packets(name, Self::QUEUE_PACKETS)?;
         if v4.is_some() {
-            interface::default_route(name, Family::V4)?;
+            interface::add_default_route(name, Family::V4)?;
         }
         if v6.is_some() {
-            interface::default_route(name, Family::V6)?;
+            interface::add_default_route(name, Family::V6)?;
         }
         Ok(Tun { device })
     }

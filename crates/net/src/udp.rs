@@ -6,9 +6,9 @@ mod receive;
 mod send;
 mod stamped;
 
-pub use batch::{BatchSocket, Refusal};
+pub use batch::{BatchSocket, SendRefusal};
 pub use burst::{SentBurst, send_burst};
-pub use receive::{BatchReceiver, Received};
+pub use receive::{BatchReceiver, ReceivedDatagrams};
 pub use stamped::StampedReceiver;
 
 use crate::option::{Ipv4MtuDiscover, Ipv6Mtu, Ipv6MtuDiscover};
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Bytes asked for on either side of a socket; the system may grant less. A train that comes while the receiver sleeps
 /// must fit, and so must the transmit stamps of one sent back to back.
-const BUFFER: usize = 4 << 20;
+const BUFFER_BYTES: usize = 4 << 20;
 
 /// Bytes of the IP and UDP headers towards `peer`.
 pub fn header_bytes(peer: SocketAddr) -> u32 {
@@ -42,10 +42,10 @@ pub(crate) fn ip_header_bytes(peer: SocketAddr) -> u32 {
 ///
 /// # Errors
 /// Where the system refuses an option.
-pub fn prepare(socket: &UdpSocket, patience: Duration) -> io::Result<()> {
+pub fn prepare_socket(socket: &UdpSocket, patience: Duration) -> io::Result<()> {
     let options = SockRef::from(socket);
-    options.set_recv_buffer_size(BUFFER)?;
-    options.set_send_buffer_size(BUFFER)?;
+    options.set_recv_buffer_size(BUFFER_BYTES)?;
+    options.set_send_buffer_size(BUFFER_BYTES)?;
     options.set_nonblocking(false)?;
     options.set_write_timeout(Some(patience))?;
     if socket.local_addr()?.is_ipv6() {
@@ -72,7 +72,7 @@ pub fn path_mtu(socket: &UdpSocket) -> io::Result<u32> {
 
 /// Whether a failed send concerns that packet only, and the next may pass: it was too large for the path as known by
 /// now, or the device's queue had no room for it.
-pub fn concerns_one_packet(error: &io::Error) -> bool {
+pub fn is_packet_specific(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMSGSIZE | libc::ENOBUFS))
 }
 
@@ -80,6 +80,6 @@ pub fn concerns_one_packet(error: &io::Error) -> bool {
 ///
 /// # Errors
 /// Where the system does not say.
-pub fn receive_buffer(socket: &impl std::os::fd::AsFd) -> io::Result<usize> {
+pub fn receive_buffer_bytes(socket: &impl std::os::fd::AsFd) -> io::Result<usize> {
     SockRef::from(socket).recv_buffer_size()
 }

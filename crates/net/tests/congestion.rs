@@ -1,7 +1,7 @@
 //! Choosing the TCP congestion control of real sockets, and controllers that are loaded into the kernel.
 
 use kumade_net::SetupError;
-use kumade_net::congestion::{self, Loaded};
+use kumade_net::congestion::{self, LoadedController};
 use kumade_netns_testbed::eventually;
 use std::env;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -29,30 +29,30 @@ fn what_the_kernel_lacks_is_refused_by_name() {
 
 #[test]
 fn loaded_compound_carries_bytes_and_is_gone_afterwards() {
-    carries_bytes_and_is_gone_afterwards(Loaded::compound);
+    carries_bytes_and_is_gone_afterwards(LoadedController::compound);
 }
 
 #[test]
 fn loaded_bic_carries_bytes_and_is_gone_afterwards() {
-    carries_bytes_and_is_gone_afterwards(Loaded::bic);
+    carries_bytes_and_is_gone_afterwards(LoadedController::bic);
 }
 
 #[test]
 fn loaded_vegas_carries_bytes_and_is_gone_afterwards() {
-    carries_bytes_and_is_gone_afterwards(Loaded::vegas);
+    carries_bytes_and_is_gone_afterwards(LoadedController::vegas);
 }
 
 #[test]
 fn nothing_is_left_by_a_killed_process() {
     const COPY: &str = "KUMADE_TEST_HOLDS_UNTIL_KILLED";
     if env::var_os(COPY).is_some() {
-        let _loaded = Loaded::vegas().unwrap();
+        let _loaded = LoadedController::vegas().unwrap();
         println!("{LOADED}");
         let _ = std::io::stdin().read(&mut [0]);
         return;
     }
     let _turn = turn();
-    let Some(loaded) = or_pass_over(Loaded::vegas()) else { return };
+    let Some(loaded) = or_pass_over(LoadedController::vegas()) else { return };
     let name = loaded.name();
     drop(loaded);
 
@@ -67,7 +67,7 @@ fn nothing_is_left_by_a_killed_process() {
     assert!(eventually(|| !is_available(name)), "unless another process holds it");
 }
 
-fn carries_bytes_and_is_gone_afterwards(load: fn() -> Result<Loaded, SetupError>) {
+fn carries_bytes_and_is_gone_afterwards(load: fn() -> Result<LoadedController, SetupError>) {
     let _turn = turn();
     let (Some(first), Some(second)) = (or_pass_over(load()), or_pass_over(load())) else { return };
     let name = first.name();
@@ -88,7 +88,7 @@ fn turn() -> MutexGuard<'static, ()> {
 }
 
 /// Where a controller can't be had, a message says why.
-fn or_pass_over(loaded: Result<Loaded, SetupError>) -> Option<Loaded> {
+fn or_pass_over(loaded: Result<LoadedController, SetupError>) -> Option<LoadedController> {
     loaded.inspect_err(|reason| eprintln!("passed over: {reason}")).ok()
 }
 

@@ -16,7 +16,7 @@ fn connection(address: &str) -> (TcpStream, TcpStream) {
     let at = listener.local_addr().unwrap();
     let opened = tcp::open_connections(
         at,
-        &kumade_net::Binding::default(),
+        &kumade_net::SocketBinding::default(),
         1,
         Span::ZERO,
         Span::ZERO,
@@ -29,7 +29,7 @@ fn connection(address: &str) -> (TcpStream, TcpStream) {
 }
 
 fn await_bytes(socket: &impl AsFd) {
-    assert!(readiness::readable(socket, clock::monotonic() + Span::from_secs(60)).unwrap());
+    assert!(readiness::wait_readable(socket, clock::monotonic() + Span::from_secs(60)).unwrap());
 }
 
 fn receive(socket: &impl AsFd, len: usize) -> Time {
@@ -53,7 +53,7 @@ fn udp_keys_count_datagrams() {
             let sent = stamp::next_transmit_stamp(&a).unwrap().unwrap();
             assert_eq!((sent.key, stamp::next_transmit_stamp(&a).unwrap()), (key, None));
             let received = receive(&b, 5);
-            assert!(before <= sent.at && sent.at <= received && received <= clock::realtime());
+            assert!(before <= sent.time && sent.time <= received && received <= clock::realtime());
         }
     }
 }
@@ -79,7 +79,7 @@ fn a_tcp_packet_read_by_itself_shows_its_own_stamp() {
     stamp::enable_transmit(&a, true).unwrap();
     for _ in 0..10 {
         tcp::send(&a, &[0; 500], true).unwrap();
-        let sent = stamp::next_transmit_stamp(&a).unwrap().unwrap().at;
+        let sent = stamp::next_transmit_stamp(&a).unwrap().unwrap().time;
         let received = receive(&b, 500);
         assert!(sent <= received && received <= clock::realtime());
     }
@@ -114,9 +114,9 @@ fn neither_side_of_a_connection_paces() {
 fn both_sides_of_a_connection_know_the_same_header() {
     for (address, least) in [("127.0.0.1:0", 40), ("[::1]:0", 60)] {
         let (a, b) = connection(address);
-        let (a, b) = (tcp::sizes(&a).unwrap(), tcp::sizes(&b).unwrap());
-        assert_eq!(a.header, b.header);
-        assert!(a.header == least || a.header == least + 12, "{a:?}");
-        assert!(a.payload > 1000, "{a:?}");
+        let (a, b) = (tcp::segment_sizes(&a).unwrap(), tcp::segment_sizes(&b).unwrap());
+        assert_eq!(a.header_bytes, b.header_bytes);
+        assert!(a.header_bytes == least || a.header_bytes == least + 12, "{a:?}");
+        assert!(a.max_payload_bytes > 1000, "{a:?}");
     }
 }

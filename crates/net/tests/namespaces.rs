@@ -2,7 +2,7 @@
 
 use kumade_net::capture::Capture;
 use kumade_net::clock;
-use kumade_net::interface::{self, offloads_off};
+use kumade_net::interface::{self, disable_offloads};
 use kumade_net::namespace::Namespace;
 use kumade_net::tun::Tun;
 use kumade_netns_testbed::in_namespaces;
@@ -68,13 +68,13 @@ fn a_tap_shows_whole_packets_with_the_moment_of_their_sending() {
             assert_eq!(tun.read(&mut [0; 1]).unwrap(), 1);
         }
         assert!(capture.next(|_, _| ()).is_none());
-        assert_eq!(capture.missed(), 0);
+        assert_eq!(capture.dropped_packets(), 0);
     });
 }
 
 #[test]
 fn errors_name_what_could_not_be_done() {
-    for error in [interface::up("nowhere").unwrap_err(), offloads_off("nowhere").unwrap_err()] {
+    for error in [interface::set_up("nowhere").unwrap_err(), disable_offloads("nowhere").unwrap_err()] {
         assert!(error.to_string().contains("find the interface nowhere"), "{error}");
     }
 }

@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use kumade_net::interface::{self, Family};
 use kumade_net::namespace::Namespace;
 use kumade_net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
-use kumade_net::policy::{self, MarkedRoute, NetworkRoute, PolicyRoute};
+use kumade_net::policy_routing::{self, MarkedRoute, NetworkRoute, PolicyRoute};
 use kumade_net::tcp::original_destination;
 use kumade_netns_testbed::{TEST_DEADLINE, in_namespaces, ip};
 use kumade_packet::{Addresses, FlowKey};
@@ -20,15 +20,15 @@ fn chain(name: &str, hook: Option<Hook>, rules: Vec<Vec<Statement>>) -> Chain {
 
 fn in_turn(marks: Vec<u32>) -> Chain {
     let count = |mark: u32| vec![Statement::Mark(mark), Statement::Count(format!("mark-{mark}"))];
-    chain("divide", None, vec![vec![Statement::MarkInTurn(marks)], count(1), count(2)])
+    chain("divide", None, vec![vec![Statement::MarkRoundRobin(marks)], count(1), count(2)])
 }
 
 fn table(rules: Vec<Vec<Statement>>, marks: Vec<u32>) -> Table {
     let counters = ["mark-1", "mark-2"].map(String::from).to_vec();
     // Another list of marks, so that each rule must find its own.
-    let other = chain("other", None, vec![vec![Statement::MarkInTurn(vec![3, 4])]]);
+    let other = chain("other", None, vec![vec![Statement::MarkRoundRobin(vec![3, 4])]]);
     let chains = vec![other, in_turn(marks), chain("arriving", Some(Hook::Prerouting(-300)), rules)];
-    Table { name: "kumade-test".into(), counters, flows: vec![], chains }
+    Table { name: "kumade-test".into(), counters, flow_lists: vec![], chains }
 }
 
 fn send(packets: usize, to: &str) {
@@ -40,7 +40,7 @@ fn send(packets: usize, to: &str) {
 }
 
 fn packets(table: &InstalledTable) -> [u64; 2] {
-    let counts = table.counts().unwrap();
+    let counts = table.counter_values().unwrap();
     ["mark-1", "mark-2"].map(|name| counts[name].packets)
 }
 
@@ -88,8 +88,8 @@ fn a_redirected_connection_knows_where_it_was_to_go() {
                     Statement::Destination(network(network_there)),
                     Statement::Redirect(port),
                 ];
-                let chains = vec![chain("sent", Some(Hook::OutputOfConnections(-100)), vec![redirect])];
-                let table = Table { name: "kumade-test".into(), counters: vec![], flows: vec![], chains };
+                let chains = vec![chain("sent", Some(Hook::OutputNat(-100)), vec![redirect])];
+                let table = Table { name: "kumade-test".into(), counters: vec![], flow_lists: vec![], chains };
                 assert!(table.to_string().contains(&format!("redirect to :{port}")));
                 let installed = InstalledTable::install(&table).unwrap();
                 let _stream = TcpStream::connect(target).unwrap();
@@ -123,7 +123,7 @@ fn routes_of_a_mark_are_added_once_and_removed() {
     in_namespaces("routes_of_a_mark_are_added_once_and_removed", || {
         let namespace = Namespace::new().unwrap();
         ip(&namespace, &["link", "add", "va", "type", "veth", "peer", "name", "vb"]).unwrap();
-        namespace.run(|| ["va", "vb"].map(|name| interface::up(name).unwrap())).unwrap();
+        namespace.run(|| ["va", "vb"].map(|name| interface::set_up(name).unwrap())).unwrap();
         ip(&namespace, &["addr", "add", "10.0.0.1/24", "dev", "va"]).unwrap();
         ip(&namespace, &["-6", "addr", "add", "fd00::1/64", "dev", "va", "nodad"]).unwrap();
         for (family, option, gateway) in [(Family::V4, "-4", "10.0.0.2"), (Family::V6, "-6", "fd00::2")] {
@@ -135,14 +135,14 @@ fn routes_of_a_mark_are_added_once_and_removed() {
             };
             let empty = shown();
             let route = MarkedRoute { number: 27393, family, interface: "va".into(), gateway: gateway.parse().ok() };
-            let is_set = || namespace.run(|| route.is_set()).unwrap().unwrap();
+            let is_set = || namespace.run(|| route.has_route()).unwrap().unwrap();
             assert!(!is_set());
-            namespace.run(|| route.add()).unwrap().unwrap();
+            namespace.run(|| route.install()).unwrap().unwrap();
             assert!(is_set());
             let [rules, routes] = shown();
             assert!(rules.contains("27393:\tfrom all fwmark 0x6b01 lookup 27393"), "{rules}");
             assert!(routes.contains(&format!("default via {gateway} dev va")), "{routes}");
-            assert!(namespace.run(|| route.add()).unwrap().is_err());
+            assert!(namespace.run(|| route.install()).unwrap().is_err());
             namespace.run(|| route.set_route()).unwrap().unwrap();
             assert_eq!(shown()[1].lines().count(), 1);
             let unreachable = MarkedRoute { gateway: "192.0.2.9".parse().ok(), ..route.clone() };
@@ -150,8 +150,8 @@ fn routes_of_a_mark_are_added_once_and_removed() {
                 let error = namespace.run(|| unreachable.set_route()).unwrap().unwrap_err().to_string();
                 assert!(error.contains("must be in a network of the interface"), "{error}");
             }
-            namespace.run(|| policy::remove(27393, family)).unwrap().unwrap();
-            namespace.run(|| policy::remove(27393, family)).unwrap().unwrap();
+            namespace.run(|| policy_routing::remove_table(27393, family)).unwrap().unwrap();
+            namespace.run(|| policy_routing::remove_table(27393, family)).unwrap().unwrap();
             assert!(!is_set());
             assert_eq!(shown()[0], empty[0]);
             assert_eq!(shown()[1], "");
@@ -165,7 +165,7 @@ fn a_network_leaves_by_its_own_table_but_for_one_host_and_smaller_networks() {
     in_namespaces("a_network_leaves_by_its_own_table_but_for_one_host_and_smaller_networks", || {
         let namespace = Namespace::new().unwrap();
         ip(&namespace, &["link", "add", "lan", "type", "veth", "peer", "name", "tunnel"]).unwrap();
-        namespace.run(|| ["lan", "tunnel"].map(|name| interface::up(name).unwrap())).unwrap();
+        namespace.run(|| ["lan", "tunnel"].map(|name| interface::set_up(name).unwrap())).unwrap();
         for address in ["192.0.2.1/24", "fd00::1/64"] {
             ip(&namespace, &["addr", "add", address, "dev", "lan", "nodad"]).unwrap();
         }
@@ -180,7 +180,7 @@ fn a_network_leaves_by_its_own_table_but_for_one_host_and_smaller_networks() {
         let route = |number, network: &str, except: &str| NetworkRoute {
             number,
             network: network.parse().unwrap(),
-            except: except.parse().ok(),
+            excluded_host: except.parse().ok(),
             interface: "tunnel".into(),
         };
         let routes = [
@@ -189,7 +189,7 @@ fn a_network_leaves_by_its_own_table_but_for_one_host_and_smaller_networks() {
             route(27490, "::/0", ""),
         ];
         for route in &routes {
-            namespace.run(|| route.add()).unwrap().unwrap();
+            namespace.run(|| route.install()).unwrap().unwrap();
         }
         for (to, interface) in [
             ("203.0.113.1", "tunnel"),
@@ -213,7 +213,7 @@ fn a_network_leaves_by_its_own_table_but_for_one_host_and_smaller_networks() {
         assert!(ip(&namespace, &["route", "get", "198.51.100.7"]).is_err());
         for route in &routes {
             let (number, family) = route.table();
-            namespace.run(|| policy::remove(number, family)).unwrap().unwrap();
+            namespace.run(|| policy_routing::remove_table(number, family)).unwrap().unwrap();
         }
         assert_eq!(shown(), before);
     });
@@ -237,14 +237,14 @@ fn noted_and_translated(family: Family, addresses: [&str; 3]) {
     let list = |name: &str, kind| FlowList { name: name.into(), family, kind };
     let rules = vec![
         vec![Statement::TranslateFlow(family, "to".into()), Statement::Accept],
-        vec![Statement::InFlows(family, "known".into()), Statement::Accept],
-        vec![Statement::Protocol(UDP), Statement::NoteFlow(family, "seen".into())],
+        vec![Statement::FlowInList(family, "known".into()), Statement::Accept],
+        vec![Statement::Protocol(UDP), Statement::AddFlow(family, "seen".into())],
     ];
-    let seen = FlowListKind::Seen { timeout_millis: 60_000, max_entries: 100 };
+    let seen = FlowListKind::Dynamic { timeout_millis: 60_000, max_entries: 100 };
     let table = Table {
         name: "kumade-test".into(),
         counters: vec![],
-        flows: vec![list("known", FlowListKind::Set), list("to", FlowListKind::Translation), list("seen", seen)],
+        flow_lists: vec![list("known", FlowListKind::Set), list("to", FlowListKind::Translation), list("seen", seen)],
         chains: vec![chain("arriving", Some(Hook::Prerouting(-300)), rules)],
     };
     let installed = InstalledTable::install(&table).unwrap();

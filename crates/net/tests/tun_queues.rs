@@ -3,9 +3,9 @@
 use ipnet::IpNet;
 use kumade_net::interface::{self, Family};
 use kumade_net::namespace::Namespace;
-use kumade_net::tun::{Packets, TunQueue};
-use kumade_net::udp::{BatchReceiver, BatchSocket, Refusal, send_burst};
-use kumade_net::{Binding, clock, readiness};
+use kumade_net::tun::{TunPackets, TunQueue};
+use kumade_net::udp::{BatchReceiver, BatchSocket, SendRefusal, send_burst};
+use kumade_net::{SocketBinding, clock, readiness};
 use kumade_netns_testbed::{eventually, in_namespaces};
 use kumade_packet::{Ecn, checksum};
 use kumade_units::Span;
@@ -90,7 +90,7 @@ fn device(host: usize) -> Vec<TunQueue> {
 fn reaches_itself(host: IpAddr) -> io::Result<bool> {
     let socket = UdpSocket::bind((host, 0))?;
     socket.send_to(b"hello", socket.local_addr()?)?;
-    readiness::readable(&socket, clock::monotonic() + Span::from_millis(10))
+    readiness::wait_readable(&socket, clock::monotonic() + Span::from_millis(10))
 }
 
 /// Each queue of one device feeds the same of the other; every second read in packets that stand for segments.
@@ -132,7 +132,7 @@ fn write(to: &mut TunQueue, batch: &[Vec<u8>]) {
     to.write_batch(batch, |index, error| panic!("packet {index} of {}: {error}", batch.len()));
 }
 
-fn pass_large(mut packets: Packets<'_>, to: &mut TunQueue) -> usize {
+fn pass_large(mut packets: TunPackets<'_>, to: &mut TunQueue) -> usize {
     let (mut packet, mut carried) = (Vec::new(), 0);
     while let Some(segment_bytes) = packets.write_next_large(9000, &mut packet) {
         let packet = &mut packet[HEADROOM..];
@@ -176,7 +176,7 @@ fn datagrams_pass_in_order_whether_sent_together_or_one_by_one() {
     in_namespaces("datagrams_pass_in_order_whether_sent_together_or_one_by_one", || {
         for (family, far) in [(Family::V4, "10.98.0.2"), (Family::V6, "fd98::2")] {
             Pair::new().carry(|hosts| {
-                let open = || BatchSocket::bind(&Binding::default(), family, 0).unwrap();
+                let open = || BatchSocket::bind(&SocketBinding::default(), family, 0).unwrap();
                 let [left, right] = hosts.each_ref().map(|host| host.run(open).unwrap());
                 let to = SocketAddr::new(far.parse().unwrap(), right.local_addr().unwrap().port());
                 let sent: Vec<_> = (0..60_u8).map(|number| vec![number; 1000 - usize::from(number / 20)]).collect();
@@ -194,8 +194,8 @@ fn datagrams_pass_in_order_whether_sent_together_or_one_by_one() {
 fn received(receiver: &mut BatchReceiver, count: usize) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     while all.len() < count {
-        assert!(readiness::readable(receiver, clock::monotonic() + Span::from_secs(60)).unwrap());
-        let read = |received: kumade_net::udp::Received<'_>| {
+        assert!(readiness::wait_readable(receiver, clock::monotonic() + Span::from_secs(60)).unwrap());
+        let read = |received: kumade_net::udp::ReceivedDatagrams<'_>| {
             assert_eq!(received.ecn, Ecn::Ect0);
             all.extend(received.datagrams().map(|datagram| datagram.to_vec()));
         };
@@ -211,13 +211,13 @@ fn a_device_has_the_mtu_and_the_routes_that_it_is_given_and_vanishes_with_its_la
         let work = || {
             let mut queues = device(1);
             interface::add_route("tun7", "10.97.0.0/16".parse().unwrap()).unwrap();
-            interface::default_route("tun7", Family::V6).unwrap();
+            interface::add_default_route("tun7", Family::V6).unwrap();
             interface::set_mtu("tun7", 1300).unwrap();
             for (family, far, headers) in [(Family::V4, "10.97.1.1:9", 28), (Family::V6, "[fd01::1]:9", 48)] {
-                let socket = BatchSocket::bind(&Binding::default(), family, 0).unwrap();
+                let socket = BatchSocket::bind(&SocketBinding::default(), family, 0).unwrap();
                 let datagrams = [1300, 1301].map(|packet| vec![0; packet - headers]);
                 let refused =
-                    |index, refusal| assert!(index == 1 && matches!(refusal, Refusal::TooLong), "{refusal:?}");
+                    |index, refusal| assert!(index == 1 && matches!(refusal, SendRefusal::TooLong), "{refusal:?}");
                 assert_eq!(socket.send(far.parse().unwrap(), Ecn::NotEct, &datagrams, refused), 2);
                 let mut packet = Vec::new();
                 // What was sent before to see whether an address is in use may still come.
@@ -296,7 +296,7 @@ fn a_stamped_queue_tells_when_packets_were_handed_over_also_of_those_read_later(
     in_namespaces("a_stamped_queue_tells_when_packets_were_handed_over_also_of_those_read_later", || {
         let namespace = Namespace::new().unwrap();
         let work = || {
-            let mut queue = device(1).remove(0).stamped("tun7").unwrap();
+            let mut queue = device(1).remove(0).with_handover_times("tun7").unwrap();
             let socket = UdpSocket::bind("10.98.0.1:0").unwrap();
             socket.connect("10.98.0.9:9").unwrap();
             let mut sendings = Vec::new();
@@ -312,7 +312,7 @@ fn a_stamped_queue_tells_when_packets_were_handed_over_also_of_those_read_later(
                 let mut left = payload;
                 while left > 0 {
                     let mut packets = queue.read(0).expect("it was sent");
-                    let stamp = packets.handed_over().expect("a stamp");
+                    let stamp = packets.handover_time().expect("a stamp");
                     while packets.write_next(&mut packet) {
                         // The host has multicasts of its own to send.
                         if packet[16..20] == [10, 98, 0, 9] {

@@ -2,8 +2,8 @@
 
 use kumade_net::interface::{self, Family};
 use kumade_net::namespace::Namespace;
-use kumade_net::udp::{BatchReceiver, BatchSocket, Refusal};
-use kumade_net::{Binding, clock, readiness};
+use kumade_net::udp::{BatchReceiver, BatchSocket, SendRefusal};
+use kumade_net::{SocketBinding, clock, readiness};
 use kumade_netns_testbed::{eventually, in_namespaces, ip};
 use kumade_packet::Ecn;
 use kumade_units::Span;
@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 const FAMILIES: [(Family, &str); 2] = [(Family::V4, "127.0.0.1"), (Family::V6, "::1")];
 
 fn open(family: Family) -> BatchSocket {
-    BatchSocket::bind(&Binding::default(), family, 0).unwrap()
+    BatchSocket::bind(&SocketBinding::default(), family, 0).unwrap()
 }
 
 fn address(socket: &BatchSocket, host: &str) -> SocketAddr {
@@ -27,10 +27,10 @@ fn numbered(count: u8, len: usize) -> Vec<Vec<u8>> {
 fn received(receiver: &mut BatchReceiver, count: usize, from: SocketAddr, ecn: Ecn) -> (Vec<Vec<u8>>, usize) {
     let (mut all, mut parts) = (Vec::new(), 0);
     while all.len() < count {
-        assert!(readiness::readable(receiver, clock::monotonic() + Span::from_secs(60)).unwrap());
+        assert!(readiness::wait_readable(receiver, clock::monotonic() + Span::from_secs(60)).unwrap());
         parts += receiver
             .receive(|received| {
-                assert_eq!((received.from, received.ecn), (from, ecn));
+                assert_eq!((received.source, received.ecn), (from, ecn));
                 assert!(received.stamp.is_none_or(|stamp| stamp <= clock::realtime()));
                 all.extend(received.datagrams().map(|datagram| datagram.to_vec()));
             })
@@ -51,7 +51,7 @@ fn datagrams_of_one_length_travel_as_one_packet_with_their_ecn_field() {
             assert_eq!(done, sent.len());
             let (found, parts) = received(&mut receiver, sent.len(), address(&near, host), ecn);
             assert_eq!(found, sent);
-            assert!(near.segments() && parts < sent.len(), "{parts} parts");
+            assert!(near.is_segmenting() && parts < sent.len(), "{parts} parts");
         }
         assert_eq!(receiver.receive(|_| panic!("there is no more")).unwrap(), 0);
     }
@@ -81,12 +81,12 @@ fn what_is_too_long_for_the_device_is_refused_and_the_rest_is_sent() {
                 let sent = [longest, longest, longest + 1, longest + 1, longest + 1, 100, 100].map(|len| vec![0; len]);
                 let mut refused = Vec::new();
                 let refuse = |index, refusal| {
-                    assert!(matches!(refusal, Refusal::TooLong), "{refusal:?}");
+                    assert!(matches!(refusal, SendRefusal::TooLong), "{refusal:?}");
                     refused.push(index);
                 };
                 assert_eq!(near.send(address(&far, host), Ecn::NotEct, &sent, refuse), sent.len());
                 assert_eq!(refused, [2, 3, 4]);
-                assert!(near.segments(), "the length was refused, not segmentation");
+                assert!(near.is_segmenting(), "the length was refused, not segmentation");
                 let found = received(&mut BatchReceiver::new(&far), 4, address(&near, host), Ecn::NotEct).0;
                 assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [longest, longest, 100, 100]);
             }
@@ -102,12 +102,12 @@ fn a_path_without_route_refuses_each_datagram() {
         let work = || {
             let (near, mut refused) = (open(Family::V4), 0);
             let refuse = |_, refusal| {
-                assert!(matches!(refusal, Refusal::Other(_)), "{refusal:?}");
+                assert!(matches!(refusal, SendRefusal::Other(_)), "{refusal:?}");
                 refused += 1;
             };
             let done = near.send("192.0.2.1:9".parse().unwrap(), Ecn::NotEct, &numbered(10, 100), refuse);
             assert_eq!((done, refused), (10, 10));
-            assert!(near.segments());
+            assert!(near.is_segmenting());
         };
         namespace.run(work).unwrap();
     });
@@ -123,11 +123,11 @@ fn datagrams_cross_a_cable_in_order() {
             let set = || {
                 interface::add_address(device, format!("10.96.0.{number}/24").parse().unwrap()).unwrap();
                 interface::add_address(device, format!("fd96::{number}/64").parse().unwrap()).unwrap();
-                interface::up(device).unwrap();
+                interface::set_up(device).unwrap();
             };
             host.run(set).unwrap();
         }
-        let name = |device: &str| Binding { interface: Some(device.into()), ..Binding::default() };
+        let name = |device: &str| SocketBinding { interface: Some(device.into()), ..SocketBinding::default() };
         for (family, [near_host, far_host]) in
             [(Family::V4, ["10.96.0.1", "10.96.0.2"]), (Family::V6, ["fd96::1", "fd96::2"])]
         {
@@ -138,7 +138,7 @@ fn datagrams_cross_a_cable_in_order() {
             let (knocking, listening) = pair();
             let is_there = || {
                 knocking.send(address(&listening, far_host), Ecn::NotEct, &[b"hello"], |_, _| {});
-                readiness::readable(&listening, clock::monotonic() + Span::from_millis(100)).unwrap()
+                readiness::wait_readable(&listening, clock::monotonic() + Span::from_millis(100)).unwrap()
             };
             assert!(eventually(is_there), "addresses and neighbours are known");
             let (near, far) = pair();
@@ -158,16 +158,16 @@ fn datagrams_cross_a_cable_in_order() {
 fn refused_sockets_say_why() {
     let taken = open(Family::V4);
     let port = taken.local_addr().unwrap().port();
-    let again = BatchSocket::bind(&Binding::default(), Family::V4, port).unwrap_err().to_string();
+    let again = BatchSocket::bind(&SocketBinding::default(), Family::V4, port).unwrap_err().to_string();
     assert!(again.contains(&format!("open UDP port {port} at any address")) && again.contains("another process"));
     // Each IP version has ports of its own.
-    drop(BatchSocket::bind(&Binding::default(), Family::V6, port).unwrap());
-    let source = |text: &str| Binding { source: Some(text.parse().unwrap()), ..Binding::default() };
+    drop(BatchSocket::bind(&SocketBinding::default(), Family::V6, port).unwrap());
+    let source = |text: &str| SocketBinding { source: Some(text.parse().unwrap()), ..SocketBinding::default() };
     let foreign = BatchSocket::bind(&source("192.0.2.1"), Family::V4, 0).unwrap_err().to_string();
     assert!(foreign.contains("no such address"), "{foreign}");
     let other = BatchSocket::bind(&source("::1"), Family::V4, 0).unwrap_err().to_string();
     assert!(other.contains("same IP version"), "{other}");
-    let absent = Binding { interface: Some("absent0".into()), ..Binding::default() };
+    let absent = SocketBinding { interface: Some("absent0".into()), ..SocketBinding::default() };
     let absent = BatchSocket::bind(&absent, Family::V4, 0).unwrap_err().to_string();
     assert!(absent.contains("no such interface"), "{absent}");
 }

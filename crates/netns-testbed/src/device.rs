@@ -53,7 +53,7 @@ impl Device {
 
     /// Packets that were never captured, because they came too fast.
     pub(crate) fn missed(&mut self) -> u64 {
-        self.capture.missed()
+        self.capture.dropped_packets()
     }
 
     /// Whether a packet waits. Reads one word of memory.

@@ -189,7 +189,7 @@ impl DirectedLink {
     }
 
     pub(crate) fn written(&mut self, due: Time, lateness: Span) {
-        self.bottleneck.ledger_mut().delivered(lateness);
+        self.bottleneck.ledger_mut().record_delivery(lateness);
         self.punctuality.written(due, lateness);
     }
 
@@ -210,7 +210,7 @@ impl DirectedLink {
     /// Forgets older entries, so that memory stays bounded.
     pub(crate) fn forget_before(&mut self, time: Time) {
         for link in std::iter::once(&mut self.bottleneck).chain(&mut self.downstream_hop) {
-            link.ledger_mut().forget_before(time);
+            link.ledger_mut().drop_entries_before(time);
         }
         self.cross_packets.forget_before(time);
         self.punctuality.forget_before(time);

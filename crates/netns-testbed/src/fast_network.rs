@@ -2,16 +2,18 @@ use crate::directed_link::{HOLDBACK, Lateness, Punctuality, RECORD_LENGTH, TICK}
 use crate::fast_fabric::{FastFabric, OVERLOAD, SETTLING, counting};
 use crate::network::{Host, HostSpec, NetworkError};
 use crate::traffic::Bursts;
-use kumade_link::{CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Periods, Recording, Valid};
+use kumade_link::{
+    CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, PeriodLengths, Recording, Valid,
+};
 use kumade_net::clock;
 use kumade_net::cpu::CpuReservation;
 use kumade_net::interface::{self, Family};
-use kumade_net::low_latency::take_precedence;
+use kumade_net::low_latency::raise_priority;
 use kumade_net::namespace::Namespace;
 use kumade_net::tun::TunQueue;
 use kumade_packet::Classification;
 use kumade_packet::offload::LargePacket;
-use kumade_packet_loop::{Buffer, BufferPool, FlowHasher, PacketThread, Shard, Wake};
+use kumade_packet_loop::{Buffer, BufferPool, FlowHasher, PacketThread, Shard, WakeReason};
 use kumade_units::{Rate, Span, Time};
 use std::io;
 use std::num::NonZeroU16;
@@ -61,11 +63,11 @@ impl FastNetwork {
         let down = LinkConfig { delay: DELAY, queue_bytes: u64::from(u32::MAX), ..LinkConfig::default() };
         let up = LinkConfig { rate: Some(rate), queue_bytes, ..down.clone() };
         let links = [up.validate()?, down.validate()?];
-        let reservation = CpuReservation::last();
+        let reservation = CpuReservation::reserve_last();
         let cpu = reservation.cpu();
         let thread = PacketThread::start("fast-network", move || {
             cpu.pin();
-            take_precedence();
+            raise_priority();
             Ok(FastShard::new([near, far], links, rate.bytes_in(COLLECTING) as usize))
         })?;
         Ok(FastNetwork { hosts: [a, b], rate, mtu, thread, _cpu: reservation })
@@ -76,12 +78,12 @@ impl FastNetwork {
         &self,
         work: impl FnOnce(&mut FastShard) -> T + Send + 'static,
     ) -> Result<T, NetworkError> {
-        self.thread.ask(work).map_err(|_| NetworkError::Stopped)
+        self.thread.run_on_thread(work).map_err(|_| NetworkError::Stopped)
     }
 
     /// What has passed the bottleneck, in bytes, and when that was.
     fn forwarded(&self) -> Result<(u64, Time), NetworkError> {
-        self.ask(|shard| (shard.links[0].ledger().packets().forwarded.bytes, clock::monotonic()))
+        self.ask(|shard| (shard.links[0].ledger().packet_counters().forwarded.bytes, clock::monotonic()))
     }
 }
 
@@ -96,7 +98,7 @@ impl FastFabric for FastNetwork {
     fn cross(&self, rate: Rate) -> Result<Time, NetworkError> {
         let start = clock::realtime();
         let source = CrossTraffic::new(bursts(rate, self.rate, start))?;
-        self.ask(move |shard| shard.links[0].add_cross(source))?;
+        self.ask(move |shard| shard.links[0].add_cross_traffic(source))?;
         thread::sleep(SETTLING.to_duration());
         Ok(start)
     }
@@ -107,7 +109,7 @@ impl FastFabric for FastNetwork {
         let bytes = self.ask(move |shard| {
             shard.advance(clock::realtime());
             let bytes = shard.links[0].ledger().cross_bytes_between(from, to);
-            shard.links[0].stop_cross();
+            shard.links[0].stop_cross_traffic();
             bytes
         })?;
         bytes.map(|bytes| Rate::from_bytes_over(bytes, to - from)).ok_or(NetworkError::NoRecord(to - from))
@@ -132,7 +134,7 @@ impl FastFabric for FastNetwork {
 fn bursts(rate: Rate, bottleneck: Rate, start: Time) -> CrossConfig {
     let line = Rate::from_f64(bottleneck.as_f64() * CROSS_LINE);
     let (on, period) = (line.time_for(CROSS_BURST_BYTES), rate.time_for(CROSS_BURST_BYTES));
-    let kind = CrossKind::OnOff { rate: line, size: 1500, on, off: period - on, periods: Periods::Fixed };
+    let kind = CrossKind::OnOff { rate: line, size: 1500, on, off: period - on, periods: PeriodLengths::Fixed };
     CrossConfig { kind, start, phase: 0.0, seed: start.as_nanos().unsigned_abs() }
 }
 
@@ -142,8 +144,8 @@ fn build_host(spec: &HostSpec, mtu: u16) -> Result<(Host, TunQueue), NetworkErro
         let name = Host::DEVICE;
         let mut queues = TunQueue::open(name, mtu, 1)?;
         interface::add_address(name, ipnet::Ipv4Net::from(spec.v4).into())?;
-        interface::default_route(name, Family::V4)?;
-        queues.remove(0).stamped(name)
+        interface::add_default_route(name, Family::V4)?;
+        queues.remove(0).with_handover_times(name)
     })??;
     Ok((Host { name: spec.name.clone(), v4: spec.v4, v6: None, namespace }, device))
 }
@@ -159,7 +161,7 @@ impl Large {
     /// The bytes of all its segments, with the headers of each.
     fn size(&self) -> u32 {
         let len = self.bytes.len();
-        let large = self.segment_bytes.and_then(|bytes| LargePacket::of(&self.bytes, bytes).ok());
+        let large = self.segment_bytes.and_then(|bytes| LargePacket::from_packet(&self.bytes, bytes).ok());
         let Some(LargePacket { payload_offset, segment_bytes, .. }) = large else { return len as u32 };
         let segments = (len - payload_offset).div_ceil(usize::from(segment_bytes)).max(1);
         (len + (segments - 1) * payload_offset) as u32
@@ -218,14 +220,14 @@ impl FastShard {
                 Err(_) => return,
             };
             let now = clock::realtime();
-            let stamp = packets.handed_over().unwrap_or(now);
+            let stamp = packets.handover_time().unwrap_or(now);
             if direction == 0 {
                 punctuality.read(stamp, now);
             }
             loop {
-                let mut bytes = pool.with_capacity(packets.longest().max(*max_bytes));
+                let mut bytes = pool.with_capacity(packets.max_packet_bytes().max(*max_bytes));
                 let Some(segment_bytes) = packets.write_next_large(*max_bytes, &mut bytes) else { break };
-                let classification = Classification::of(&bytes);
+                let classification = Classification::from_packet(&bytes);
                 // The stack's multicasts to its neighbours concern nobody here.
                 if classification.selector.is_some_and(|selector| !selector.destination.is_multicast()) {
                     let packet = Large { bytes, segment_bytes };
@@ -261,7 +263,7 @@ impl FastShard {
     fn tick(&mut self, now: Time) {
         if now - self.last_tick >= TICK {
             self.last_tick = now;
-            self.links.iter_mut().for_each(|link| link.ledger_mut().forget_before(now - RECORD_LENGTH));
+            self.links.iter_mut().for_each(|link| link.ledger_mut().drop_entries_before(now - RECORD_LENGTH));
             self.punctuality.forget_before(now - RECORD_LENGTH);
         }
     }
@@ -271,13 +273,13 @@ impl Shard for FastShard {
     type Error = NetworkError;
 
     /// Experiments are judged by single packets.
-    const MIN_SPIN: Span = Self::SPIN;
+    const MIN_SPIN: Span = Self::MAX_SPIN;
 
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
         self.devices.iter().map(TunQueue::as_fd).collect()
     }
 
-    fn turn(&mut self, _: Wake) -> Result<Time, NetworkError> {
+    fn process(&mut self, _: WakeReason) -> Result<Time, NetworkError> {
         for direction in [0, 1] {
             self.collect(direction);
         }
@@ -293,7 +295,7 @@ impl Shard for FastShard {
         Ok(now + (next - clock::realtime()))
     }
 
-    fn is_ready(&self) -> bool {
+    fn has_work(&self) -> bool {
         self.devices.iter().any(TunQueue::is_ready)
     }
 }

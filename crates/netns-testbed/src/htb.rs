@@ -15,7 +15,7 @@ use crate::routed_hosts::{Lines, address, attach, call, configure, connect, forw
 use crate::traffic::Meter;
 use kumade_link::queue::QueueConfig;
 use kumade_link::{LinkConfig, TokenBucket};
-use kumade_middlebox::{Match, MiddleboxConfig, Refusal, Rule};
+use kumade_middlebox::{FilterRule, MiddleboxConfig, PacketMatch, RefusalKind};
 use kumade_net::namespace::Namespace;
 use kumade_packet::protocol::UDP;
 use kumade_units::Direction;
@@ -151,13 +151,15 @@ impl Htb {
 
 /// The kind of the router's rule that refuses UDP as `config` does.
 fn refusal_of_udp(config: &MiddleboxConfig) -> Result<Option<&'static str>, NetworkError> {
-    let matching = Match { protocol: Some(UDP), destination_port: None };
+    let matching = PacketMatch { protocol: Some(UDP), destination_port: None };
     match (config.rules.as_slice(), config.nat) {
         ([], None) => Ok(None),
-        ([Rule::Refuse { matching: rule, refusal: Refusal::Reject }], None) if *rule == matching => {
+        ([FilterRule::Refuse { matching: rule, refusal: RefusalKind::Reject }], None) if *rule == matching => {
             Ok(Some("prohibit"))
         }
-        ([Rule::Refuse { matching: rule, refusal: Refusal::Drop }], None) if *rule == matching => Ok(Some("blackhole")),
+        ([FilterRule::Refuse { matching: rule, refusal: RefusalKind::Drop }], None) if *rule == matching => {
+            Ok(Some("blackhole"))
+        }
         _ => Err(NetworkError::Spec(
             "before HTB, a middlebox can refuse UDP and nothing else; use the lab's own bottleneck".into(),
         )),
@@ -165,7 +167,7 @@ fn refusal_of_udp(config: &MiddleboxConfig) -> Result<Option<&'static str>, Netw
 }
 
 fn refusing_udp(kind: &str) -> MiddleboxConfig {
-    let refusal = if kind == "prohibit" { Refusal::Reject } else { Refusal::Drop };
-    let matching = Match { protocol: Some(UDP), destination_port: None };
-    MiddleboxConfig { rules: vec![Rule::Refuse { matching, refusal }], ..Default::default() }
+    let refusal = if kind == "prohibit" { RefusalKind::Reject } else { RefusalKind::Drop };
+    let matching = PacketMatch { protocol: Some(UDP), destination_port: None };
+    MiddleboxConfig { rules: vec![FilterRule::Refuse { matching, refusal }], ..Default::default() }
 }

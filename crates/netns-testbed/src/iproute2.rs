@@ -16,7 +16,7 @@ pub(crate) fn run(inside: &Namespace, words: &[&str]) -> Result<String, SetupErr
     let failed = |cause| SetupError::new(format!("run `{}`", words.join(" ")), cause);
     let output = inside.command(program).args(&words[1..]).output();
     let package = if words[0] == "nft" { "install nftables" } else { "install iproute2" };
-    let output = output.map_err(|cause| failed(cause).hint(package))?;
+    let output = output.map_err(|cause| failed(cause).with_hint(package))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

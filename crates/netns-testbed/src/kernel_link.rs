@@ -1,6 +1,6 @@
 //! The kernel's counterpart of an emulated link: what `tc` and `nft` are told.
 
-use kumade_link::queue::{Discipline, Limit, QueueConfig, RedConfig};
+use kumade_link::queue::{Discipline, QueueConfig, QueueLimit, RedConfig};
 use kumade_link::{LinkConfig, Loss, Medium, TokenBucket};
 use kumade_units::{Rate, Span};
 
@@ -82,9 +82,9 @@ fn class(verb: &str, device: &str, rate: Rate, burst: u64) -> String {
 fn leaf(link: &LinkConfig, queue: Option<&QueueConfig>, rate: Rate) -> Result<String, String> {
     let Some(queue) = queue else { return Ok(format!("bfifo limit {}", link.queue_bytes)) };
     match (&queue.discipline, queue.limit) {
-        (Discipline::TailDrop(_), Limit::Bytes(bytes)) => Ok(format!("bfifo limit {bytes}")),
-        (Discipline::TailDrop(_), Limit::Packets(packets)) => Ok(format!("pfifo limit {packets}")),
-        (Discipline::Red(config), Limit::Bytes(bytes)) => Ok(red(config, bytes, rate)),
+        (Discipline::TailDrop(_), QueueLimit::Bytes(bytes)) => Ok(format!("bfifo limit {bytes}")),
+        (Discipline::TailDrop(_), QueueLimit::Packets(packets)) => Ok(format!("pfifo limit {packets}")),
+        (Discipline::Red(config), QueueLimit::Bytes(bytes)) => Ok(red(config, bytes, rate)),
         _ => Err("of the disciplines, this reference has tail drop and RED".into()),
     }
 }
@@ -161,7 +161,7 @@ mod tests {
         let lossy = LinkConfig { loss: Loss::Independent(0.01), ..link() };
         assert!(commands("e0", &lossy, None).unwrap_err().contains("neither lose"));
         let queue = |name: &str| QueueConfig {
-            limit: Limit::Bytes(400_000),
+            limit: QueueLimit::Bytes(400_000),
             discipline: DisciplineSettings::new(name).unwrap().discipline(link().rate),
         };
         let error = commands("e0", &link(), Some(&queue("fair-share"))).unwrap_err();

@@ -17,7 +17,7 @@ pub fn keep_receive_stamps_on() {
         stamp::enable_receive(&socket).expect("receive stamps");
         let is_stamped = || {
             socket.send(b"?").expect("a datagram to itself");
-            let came = readiness::readable(&socket, clock::monotonic() + Span::from_secs(10)).expect("a wait");
+            let came = readiness::wait_readable(&socket, clock::monotonic() + Span::from_secs(10)).expect("a wait");
             came && stamp::receive(&socket, &mut [0]).is_ok_and(|received| received.stamp.is_some())
         };
         assert!(eventually(is_stamped), "the kernel stamps no packets");

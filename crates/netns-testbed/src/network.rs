@@ -34,7 +34,7 @@ use kumade_link::{CrossConfig, CrossTraffic, Link, LinkConfig};
 use kumade_middlebox::{Middlebox, MiddleboxConfig};
 use kumade_net::clock;
 use kumade_net::cpu::CpuReservation;
-use kumade_net::low_latency::take_precedence;
+use kumade_net::low_latency::raise_priority;
 use kumade_net::namespace::Namespace;
 use kumade_packet_loop::{Buffer, PacketThread};
 use kumade_units::{Direction, Rate, Span, Time};
@@ -69,11 +69,11 @@ impl Network {
             hosts.push(host);
             attachments.push(attachment);
         }
-        let reservation = CpuReservation::last();
+        let reservation = CpuReservation::reserve_last();
         let (cpu, network) = (reservation.cpu(), spec.clone());
         let thread = PacketThread::start("testnet", move || {
             cpu.pin();
-            take_precedence();
+            raise_priority();
             NetworkShard::new(attachments, &network)
         })?;
         Ok(Network { hosts, spec, thread, _cpu: reservation })
@@ -217,7 +217,7 @@ impl Network {
             shard.catch_up();
             work(shard)
         };
-        self.thread.ask(current).map_err(|_| NetworkError::Stopped)
+        self.thread.run_on_thread(current).map_err(|_| NetworkError::Stopped)
     }
 }
 
@@ -228,8 +228,8 @@ fn starting_now(sources: &[CrossConfig]) -> Result<Vec<CrossTraffic>, NetworkErr
 }
 
 fn replace_cross(link: &mut Link<Buffer>, sources: Vec<CrossTraffic>) {
-    link.stop_cross();
-    sources.into_iter().for_each(|source| link.add_cross(source));
+    link.stop_cross_traffic();
+    sources.into_iter().for_each(|source| link.add_cross_traffic(source));
 }
 
 fn build_host(spec: &HostSpec) -> Result<(Host, Attachment), NetworkError> {

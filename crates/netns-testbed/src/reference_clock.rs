@@ -63,7 +63,7 @@ fn answer_one(socket: &UdpSocket, ahead: Span) -> io::Result<()> {
     const TRANSMIT: usize = 40;
     let mut packet = [0; 48];
     let (_, from) = socket.recv_from(&mut packet)?;
-    let now = || ClockFormat::Ntp.write(clock::realtime() + ahead);
+    let now = || ClockFormat::Ntp.encode(clock::realtime() + ahead);
     packet.copy_within(TRANSMIT.., ORIGINATE);
     packet[RECEIVE..TRANSMIT].copy_from_slice(&now());
     // Version 4, mode 4: server; stratum 1.

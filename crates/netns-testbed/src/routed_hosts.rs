@@ -47,9 +47,9 @@ pub(crate) fn connect(one: (&Namespace, &str), other: (&Namespace, &str), lines:
     let prepare = |name: &str| {
         interface::set_mtu(name, lines.mtu)?;
         if !lines.offloads {
-            interface::offloads_off(name)?;
+            interface::disable_offloads(name)?;
         }
-        interface::up(name)
+        interface::set_up(name)
     };
     for (namespace, name) in [one, other] {
         namespace.run(|| prepare(name))??;
@@ -82,5 +82,5 @@ pub(crate) fn call(inside: &Namespace, words: &[&str]) -> Result<(), SetupError>
             "the kernel's shapers need iproute2, and sch_htb, sch_tbf or sch_red in the kernel; the lab's own bottleneck does not"
         }
     };
-    run(inside, words).map(drop).map_err(|error| error.hint(hint))
+    run(inside, words).map(drop).map_err(|error| error.with_hint(hint))
 }

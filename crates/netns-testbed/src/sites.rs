@@ -20,7 +20,7 @@ use crate::network::{Host, NetworkError};
 use kumade_link::Counters;
 use kumade_net::SetupError;
 use kumade_net::cpu::CpuReservation;
-use kumade_net::low_latency::take_precedence;
+use kumade_net::low_latency::raise_priority;
 use kumade_net::namespace::Namespace;
 use kumade_packet_loop::PacketThread;
 use kumade_units::Time;
@@ -68,11 +68,11 @@ impl Sites {
             let device = |gateway: &Namespace| gateway.run(|| layout::path_device(place))?;
             ends.push((links, [device(&sites.left)?, device(&sites.right)?]));
         }
-        let reservation = CpuReservation::last();
+        let reservation = CpuReservation::reserve_last();
         let cpu = reservation.cpu();
         let thread = PacketThread::start("testnet", move || {
             cpu.pin();
-            take_precedence();
+            raise_priority();
             let paths = ends.into_iter().map(|(links, ends)| PathShard::new(links, ends));
             Ok::<_, NetworkError>(SitesShard::new(paths.collect::<Result<_, _>>()?))
         })?;
@@ -177,6 +177,6 @@ impl Sites {
             shard.catch_up();
             work(shard)
         };
-        thread.ask(current).map_err(|_| NetworkError::Stopped)
+        thread.run_on_thread(current).map_err(|_| NetworkError::Stopped)
     }
 }

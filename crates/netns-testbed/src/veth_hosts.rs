@@ -39,7 +39,7 @@ impl VethHosts {
             ip(host, &["-6", "addr", "add", &format!("fd79::{number}/64"), "dev", Self::DEVICE, "nodad"])?;
             for (inside, device) in [(host, Self::DEVICE), (&hosts.middle, port)] {
                 ip(inside, &["link", "set", device, "mtu", &mtu.to_string()])?;
-                inside.run(|| interface::up(device))??;
+                inside.run(|| interface::set_up(device))??;
             }
         }
         // The kernel drops packets until it has noticed that the other end of the cable is up.

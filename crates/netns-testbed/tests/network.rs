@@ -1,7 +1,7 @@
 //! The lab's network carries what real hosts send, as set, and leaves nothing behind.
 
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, TokenBucket};
-use kumade_middlebox::{Match, MiddleboxConfig, NatConfig, Refusal, Rule};
+use kumade_middlebox::{FilterRule, MiddleboxConfig, NatConfig, PacketMatch, RefusalKind};
 use kumade_net::clock;
 use kumade_netns_testbed::{
     Fabric, Host, HostSpec, Network, NetworkError, NetworkSpec, ProxiedNetwork, TEST_DEADLINE, Verified, in_namespaces,
@@ -182,8 +182,8 @@ fn descriptions_that_no_network_can_have_are_refused() {
 fn a_middlebox_refuses_udp_and_lets_tcp_pass_until_it_is_taken_away() {
     in_namespaces("a_middlebox_refuses_udp_and_lets_tcp_pass_until_it_is_taken_away", || {
         let network = Network::build(NetworkSpec::pair(config(100))).unwrap();
-        let matching = Match { protocol: Some(17), destination_port: None };
-        let rules = vec![Rule::Refuse { matching, refusal: Refusal::Reject }];
+        let matching = PacketMatch { protocol: Some(17), destination_port: None };
+        let rules = vec![FilterRule::Refuse { matching, refusal: RefusalKind::Reject }];
         network.set_middlebox(Some(MiddleboxConfig { rules, ..Default::default() })).unwrap();
         // Verifying takes the middlebox away for a while, and puts it back.
         verified(&network, Direction::Up);

@@ -1,8 +1,8 @@
 //! Real cross traffic, over the lab's own bottleneck and over the kernel's.
 
-use kumade_link::queue::{DisciplineSettings, Limit, QueueConfig};
+use kumade_link::queue::{DisciplineSettings, QueueConfig, QueueLimit};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, SizeMix, TokenBucket};
-use kumade_middlebox::{Match, MiddleboxConfig, Refusal, Rule};
+use kumade_middlebox::{FilterRule, MiddleboxConfig, PacketMatch, RefusalKind};
 use kumade_net::clock;
 use kumade_netns_testbed::{
     Fabric, FastFabric, FastHtb, FastNetwork, Host, HostSpec, Htb, Meter, Network, NetworkError, NetworkSpec,
@@ -207,7 +207,7 @@ fn what_this_kernel_lacks_is_told_from_what_none_has() {
     in_namespaces("what_this_kernel_lacks_is_told_from_what_none_has", || {
         let line = LinkConfig { rate: Some(Rate::from_mbit(100)), ..LinkConfig::default() };
         let queue = |name: &str| QueueConfig {
-            limit: Limit::Bytes(150_000),
+            limit: QueueLimit::Bytes(150_000),
             discipline: DisciplineSettings::new(name).unwrap().discipline(line.rate),
         };
         match Htb::build_up(line.clone(), Some(&queue("red"))) {
@@ -225,8 +225,11 @@ fn the_router_before_the_token_bucket_refuses_udp_of_the_measuring_host_alone() 
     in_namespaces("the_router_before_the_token_bucket_refuses_udp_of_the_measuring_host_alone", || {
         let Ok(mut htb) = Htb::build(Rate::from_mbit(100), 150_000) else { return };
         let refusing = |protocol| {
-            let matching = Match { protocol: Some(protocol), destination_port: None };
-            MiddleboxConfig { rules: vec![Rule::Refuse { matching, refusal: Refusal::Reject }], ..Default::default() }
+            let matching = PacketMatch { protocol: Some(protocol), destination_port: None };
+            MiddleboxConfig {
+                rules: vec![FilterRule::Refuse { matching, refusal: RefusalKind::Reject }],
+                ..Default::default()
+            }
         };
         htb.set_middlebox(Some(refusing(17))).unwrap();
         let socket = |htb: &Htb, name: &str| {

@@ -2,7 +2,8 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use kumade_noise_session::{
-    Cipher, Endpoint, Event, HEADER, OVERHEAD, PeerId, Policy, PresharedKey, PrivateKey, Route, Session, SessionTable,
+    Cipher, Endpoint, EndpointEvent, HEADER_BYTES, HandshakePolicy, OVERHEAD_BYTES, PeerId, PresharedKey, PrivateKey,
+    Route, Session, SessionTable,
 };
 use kumade_units::Time;
 use rand::SeedableRng;
@@ -17,13 +18,13 @@ fn route() -> Route {
 }
 
 fn endpoint(key: &PrivateKey, peer: &PrivateKey, cipher: Cipher) -> (Endpoint, PeerId) {
-    endpoint_with(key, peer, Policy { cipher, handshakes_per_second: u32::MAX, ..Policy::default() })
+    endpoint_with(key, peer, HandshakePolicy { cipher, handshakes_per_second: u32::MAX, ..HandshakePolicy::default() })
 }
 
-fn endpoint_with(key: &PrivateKey, peer: &PrivateKey, policy: Policy) -> (Endpoint, PeerId) {
-    let random = Box::new(StdRng::seed_from_u64(u64::from(key.public().as_bytes()[0])));
+fn endpoint_with(key: &PrivateKey, peer: &PrivateKey, policy: HandshakePolicy) -> (Endpoint, PeerId) {
+    let random = Box::new(StdRng::seed_from_u64(u64::from(key.public_key().as_bytes()[0])));
     let mut endpoint = Endpoint::new(key.clone(), policy, random);
-    let id = endpoint.add_peer(peer.public(), PresharedKey::default()).expect("another host");
+    let id = endpoint.add_peer(peer.public_key(), PresharedKey::default()).expect("another host");
     endpoint.set_routes(id, vec![route()], NOW);
     (endpoint, id)
 }
@@ -33,9 +34,9 @@ fn exchange(from: &mut Endpoint, to: &mut Endpoint) -> Vec<Session> {
     let mut sessions = Vec::new();
     while let Some(event) = from.next_event() {
         match event {
-            Event::Transmit { datagram, .. } => drop(to.receive(&datagram, route(), NOW)),
-            Event::Established { session, .. } => sessions.push(session),
-            Event::Unreachable { .. } => {}
+            EndpointEvent::Transmit { datagram, .. } => drop(to.receive(&datagram, route(), NOW)),
+            EndpointEvent::Established { session, .. } => sessions.push(session),
+            EndpointEvent::Unreachable { .. } => {}
         }
     }
     sessions
@@ -58,7 +59,7 @@ fn data(criterion: &mut Criterion) {
     for cipher in [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305] {
         for size in [64, 1400] {
             let (id, mut ours, theirs) = handshake(cipher);
-            let mut datagram = vec![7; size + OVERHEAD];
+            let mut datagram = vec![7; size + OVERHEAD_BYTES];
             let mut group = criterion.benchmark_group(format!("{cipher:?}, {size} bytes"));
             group.throughput(Throughput::Bytes(size as u64));
             group.bench_function("seal", |bencher| {
@@ -81,7 +82,7 @@ fn data(criterion: &mut Criterion) {
                     theirs.open(black_box(&mut datagram), NOW).expect("a datagram of ours")
                 });
             });
-            datagram[HEADER] ^= 1;
+            datagram[HEADER_BYTES] ^= 1;
             group.bench_function("refuse a forged one", |bencher| {
                 bencher.iter(|| theirs.open(black_box(&mut datagram), NOW).is_err());
             });
@@ -96,17 +97,17 @@ fn handshakes(criterion: &mut Criterion) {
     let (mut stranger, id) = endpoint(&keys[2], &keys[1], Cipher::Aes256Gcm);
     stranger.connect(id, NOW);
     stranger.advance(NOW, NOW);
-    let Some(Event::Transmit { mut datagram, .. }) = stranger.next_event() else { panic!("an initiation") };
+    let Some(EndpointEvent::Transmit { mut datagram, .. }) = stranger.next_event() else { panic!("an initiation") };
     let (mut host, _) = endpoint(&keys[1], &keys[0], Cipher::Aes256Gcm);
     criterion.bench_function("refuse an unknown peer", |bencher| {
         bencher.iter(|| host.receive(black_box(&datagram), route(), NOW).is_err());
     });
     for (name, replies) in [("ask for a cookie", u32::MAX), ("drop in a flood", 1)] {
-        let policy = Policy {
+        let policy = HandshakePolicy {
             handshakes_per_second: 1,
             handshakes_per_second_and_source: u32::MAX,
             cookie_replies_per_second: replies,
-            ..Policy::default()
+            ..HandshakePolicy::default()
         };
         let (mut flooded, _) = endpoint_with(&keys[1], &keys[0], policy);
         criterion.bench_function(name, |bencher| {

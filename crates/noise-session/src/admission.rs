@@ -8,18 +8,18 @@
 
 use crate::limits::COOKIE_LIFETIME;
 use crate::mac::{Cookie, has_valid_mac2, keyed_hash};
-use crate::policy::Policy;
+use crate::policy::HandshakePolicy;
 use kumade_units::{Span, Time};
 use rand_core::CryptoRng;
 use std::net::{IpAddr, SocketAddr};
 use zeroize::Zeroizing;
 
 /// Buckets among which the sources are divided; two that share one share its rate.
-const SOURCES: usize = 4096;
+const SOURCE_BUCKETS: usize = 4096;
 
 /// What to do about a handshake message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum AdmissionDecision {
     Compute,
     /// Answer with this cookie.
     AskForCookie(Cookie),
@@ -32,87 +32,92 @@ pub(crate) struct Admission {
     secret: Zeroizing<[u8; 32]>,
     secret_until: Time,
     /// Messages without a cookie.
-    unproven: Rate,
-    unproven_bucket: Bucket,
+    without_cookie_rate: TokenRate,
+    without_cookie_bucket: TokenBucket,
     /// Messages with one.
-    proven_bucket: Bucket,
-    replies: Rate,
-    replies_bucket: Bucket,
-    expected_replies_bucket: Bucket,
-    per_source: Rate,
+    with_cookie_bucket: TokenBucket,
+    reply_rate: TokenRate,
+    reply_bucket: TokenBucket,
+    expected_reply_bucket: TokenBucket,
+    per_source_rate: TokenRate,
     /// By source: messages with a cookie, and replies.
     sources: Box<[SourceBuckets]>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct SourceBuckets {
-    proven: Bucket,
-    replies: Bucket,
+    with_cookie: TokenBucket,
+    replies: TokenBucket,
 }
 
 /// A rate, and how much may come at once.
 #[derive(Debug, Clone, Copy)]
-struct Rate {
+struct TokenRate {
     interval: Span,
     tolerance: Span,
 }
 
 /// A token bucket, represented by the instant at which it will be full again (generic cell rate algorithm, ITU-T I.371).
 #[derive(Debug, Clone, Copy)]
-struct Bucket {
+struct TokenBucket {
     full_at: Time,
 }
 
 impl Admission {
-    pub(crate) fn new(policy: &Policy) -> Self {
+    pub(crate) fn new(policy: &HandshakePolicy) -> Self {
         Admission {
             secret: Zeroizing::new([0; 32]),
             secret_until: Time::from_nanos(i64::MIN),
-            unproven: Rate::new(policy.handshakes_per_second),
-            unproven_bucket: Bucket::FULL,
-            proven_bucket: Bucket::FULL,
-            replies: Rate::new(policy.cookie_replies_per_second),
-            replies_bucket: Bucket::FULL,
-            expected_replies_bucket: Bucket::FULL,
-            per_source: Rate::new(policy.handshakes_per_second_and_source),
-            sources: vec![SourceBuckets { proven: Bucket::FULL, replies: Bucket::FULL }; SOURCES].into(),
+            without_cookie_rate: TokenRate::new(policy.handshakes_per_second),
+            without_cookie_bucket: TokenBucket::FULL,
+            with_cookie_bucket: TokenBucket::FULL,
+            reply_rate: TokenRate::new(policy.cookie_replies_per_second),
+            reply_bucket: TokenBucket::FULL,
+            expected_reply_bucket: TokenBucket::FULL,
+            per_source_rate: TokenRate::new(policy.handshakes_per_second_and_source),
+            sources: vec![SourceBuckets { with_cookie: TokenBucket::FULL, replies: TokenBucket::FULL }; SOURCE_BUCKETS]
+                .into(),
         }
     }
 
     /// Decides about a message whose `mac1` is valid. `is_expected` says that a peer may be at this address.
-    pub(crate) fn judge(
+    pub(crate) fn decide(
         &mut self,
         message: &[u8],
         from: SocketAddr,
         is_expected: bool,
         now: Time,
         random: &mut dyn CryptoRng,
-    ) -> Verdict {
+    ) -> AdmissionDecision {
         self.renew_secret(now, random);
-        let cookie = self.cookie_of(from);
+        let cookie = self.cookie_for(from);
         if has_valid_mac2(message, &cookie) {
-            self.judge_proven(from, now)
-        } else if self.unproven_bucket.take(self.unproven, now) {
-            Verdict::Compute
-        } else if self.may_reply(from, is_expected, now) {
-            Verdict::AskForCookie(cookie)
+            self.decide_for_proven_source(from, now)
+        } else if self.without_cookie_bucket.take(self.without_cookie_rate, now) {
+            AdmissionDecision::Compute
+        } else if self.can_reply(from, is_expected, now) {
+            AdmissionDecision::AskForCookie(cookie)
         } else {
-            Verdict::Drop
+            AdmissionDecision::Drop
         }
     }
 
-    fn judge_proven(&mut self, from: SocketAddr, now: Time) -> Verdict {
-        let source = self.source_of(from);
-        let has_share = self.sources[source].proven.take(self.per_source, now);
-        if has_share && self.proven_bucket.take(self.unproven, now) { Verdict::Compute } else { Verdict::Drop }
+    fn decide_for_proven_source(&mut self, from: SocketAddr, now: Time) -> AdmissionDecision {
+        let source = self.bucket_index(from);
+        let has_share = self.sources[source].with_cookie.take(self.per_source_rate, now);
+        if has_share && self.with_cookie_bucket.take(self.without_cookie_rate, now) {
+            AdmissionDecision::Compute
+        } else {
+            AdmissionDecision::Drop
+        }
     }
 
-    fn may_reply(&mut self, from: SocketAddr, is_expected: bool, now: Time) -> bool {
+    fn can_reply(&mut self, from: SocketAddr, is_expected: bool, now: Time) -> bool {
         if is_expected {
-            return self.expected_replies_bucket.take(self.replies, now);
+            return self.expected_reply_bucket.take(self.reply_rate, now);
         }
-        let source = self.source_of(from);
-        self.sources[source].replies.take(self.per_source, now) && self.replies_bucket.take(self.replies, now)
+        let source = self.bucket_index(from);
+        self.sources[source].replies.take(self.per_source_rate, now) && self.reply_bucket.take(self.reply_rate, now)
     }
 
     fn renew_secret(&mut self, now: Time, random: &mut dyn CryptoRng) {
@@ -122,7 +127,7 @@ impl Admission {
         }
     }
 
-    fn cookie_of(&self, from: SocketAddr) -> Cookie {
+    fn cookie_for(&self, from: SocketAddr) -> Cookie {
         let mut bytes = [0; 18];
         bytes[..16].copy_from_slice(&octets(from.ip()));
         bytes[16..].copy_from_slice(&from.port().to_be_bytes());
@@ -130,27 +135,27 @@ impl Admission {
     }
 
     /// The bucket of an address: of one IPv4 address, or of one /64 of IPv6.
-    fn source_of(&self, from: SocketAddr) -> usize {
+    fn bucket_index(&self, from: SocketAddr) -> usize {
         let ip = octets(from.ip());
         let prefix = if from.ip().to_canonical().is_ipv4() { &ip[..] } else { &ip[..8] };
         let hash = keyed_hash(&self.secret, prefix);
-        usize::from(u16::from_le_bytes([hash[0], hash[1]])) % SOURCES
+        usize::from(u16::from_le_bytes([hash[0], hash[1]])) % SOURCE_BUCKETS
     }
 }
 
-impl Rate {
+impl TokenRate {
     /// A tenth of a second's worth, and one at least, may come at once.
     fn new(per_second: u32) -> Self {
         let interval = Span::from_secs(1) / i64::from(per_second.max(1));
-        Rate { interval, tolerance: interval * i64::from(per_second / 10) }
+        TokenRate { interval, tolerance: interval * i64::from(per_second / 10) }
     }
 }
 
-impl Bucket {
-    const FULL: Bucket = Bucket { full_at: Time::from_nanos(i64::MIN) };
+impl TokenBucket {
+    const FULL: TokenBucket = TokenBucket { full_at: Time::from_nanos(i64::MIN) };
 
     /// Takes a token, if there is one.
-    fn take(&mut self, rate: Rate, now: Time) -> bool {
+    fn take(&mut self, rate: TokenRate, now: Time) -> bool {
         let has_token = self.full_at <= now + rate.tolerance;
         if has_token {
             self.full_at = self.full_at.max(now) + rate.interval;
@@ -172,7 +177,7 @@ mod tests {
     use super::*;
     use crate::PublicKey;
     use crate::mac::MacKeys;
-    use crate::message::INITIATION;
+    use crate::message::INITIATION_BYTES;
     use rand::SeedableRng;
     use rand::rngs::StdRng;
 
@@ -181,11 +186,11 @@ mod tests {
     }
 
     fn admission() -> (Admission, StdRng) {
-        let policy = Policy {
+        let policy = HandshakePolicy {
             handshakes_per_second: 50,
             handshakes_per_second_and_source: 10,
             cookie_replies_per_second: 1000,
-            ..Policy::default()
+            ..HandshakePolicy::default()
         };
         (Admission::new(&policy), StdRng::seed_from_u64(1))
     }
@@ -193,49 +198,49 @@ mod tests {
     #[test]
     fn beyond_its_rate_a_host_asks_for_a_cookie_and_takes_what_carries_it() {
         let (mut admission, mut random) = admission();
-        let keys = MacKeys::of(&PublicKey::from_bytes([9; 32]));
-        let mut message = [0; INITIATION];
-        keys.sign(&mut message, None);
+        let keys = MacKeys::for_receiver(&PublicKey::from_bytes([9; 32]));
+        let mut message = [0; INITIATION_BYTES];
+        keys.write_macs(&mut message, None);
         let mut computed = 0;
         let cookie = loop {
-            match admission.judge(&message, address(1, 7), false, Time::ZERO, &mut random) {
-                Verdict::Compute => computed += 1,
-                Verdict::AskForCookie(cookie) => break cookie,
-                Verdict::Drop => panic!("within the rate of replies"),
+            match admission.decide(&message, address(1, 7), false, Time::ZERO, &mut random) {
+                AdmissionDecision::Compute => computed += 1,
+                AdmissionDecision::AskForCookie(cookie) => break cookie,
+                AdmissionDecision::Drop => panic!("within the rate of replies"),
             }
         };
         assert_eq!(computed, 6);
-        keys.sign(&mut message, Some(&cookie));
-        let mut judge = |from| admission.judge(&message, from, false, Time::ZERO, &mut random);
-        assert_eq!(judge(address(1, 7)), Verdict::Compute);
-        assert!(matches!(judge(address(1, 8)), Verdict::AskForCookie(_)), "a cookie holds for one address");
-        assert_eq!(judge(address(1, 7)), Verdict::Compute);
-        assert_eq!(judge(address(1, 7)), Verdict::Drop, "each source has a rate of its own");
+        keys.write_macs(&mut message, Some(&cookie));
+        let mut judge = |from| admission.decide(&message, from, false, Time::ZERO, &mut random);
+        assert_eq!(judge(address(1, 7)), AdmissionDecision::Compute);
+        assert!(matches!(judge(address(1, 8)), AdmissionDecision::AskForCookie(_)), "a cookie holds for one address");
+        assert_eq!(judge(address(1, 7)), AdmissionDecision::Compute);
+        assert_eq!(judge(address(1, 7)), AdmissionDecision::Drop, "each source has a rate of its own");
     }
 
     #[test]
     fn a_cookie_is_this_hosts_and_ends_with_its_lifetime() {
         let (mut admission, mut random) = admission();
-        let keys = MacKeys::of(&PublicKey::from_bytes([9; 32]));
+        let keys = MacKeys::for_receiver(&PublicKey::from_bytes([9; 32]));
         admission.renew_secret(Time::ZERO, &mut random);
-        let cookie = admission.cookie_of(address(1, 7));
+        let cookie = admission.cookie_for(address(1, 7));
         assert_ne!(*admission.secret, [0; 32]);
-        let mut message = [0; INITIATION];
-        keys.sign(&mut message, Some(&cookie));
+        let mut message = [0; INITIATION_BYTES];
+        keys.write_macs(&mut message, Some(&cookie));
         let shortly_before = Time::ZERO + COOKIE_LIFETIME - Span::from_nanos(1);
         admission.renew_secret(shortly_before, &mut random);
-        assert!(has_valid_mac2(&message, &admission.cookie_of(address(1, 7))));
+        assert!(has_valid_mac2(&message, &admission.cookie_for(address(1, 7))));
         admission.renew_secret(shortly_before + Span::from_nanos(1), &mut random);
-        assert!(!has_valid_mac2(&message, &admission.cookie_of(address(1, 7))));
+        assert!(!has_valid_mac2(&message, &admission.cookie_for(address(1, 7))));
     }
 
     #[test]
     fn sources_are_spread_over_all_buckets() {
         let (admission, _) = admission();
         let used: std::collections::BTreeSet<_> = (0..2000u16)
-            .map(|number| admission.source_of(([10, 0, (number >> 8) as u8, number as u8], 9).into()))
+            .map(|number| admission.bucket_index(([10, 0, (number >> 8) as u8, number as u8], 9).into()))
             .collect();
-        assert!(used.len() > 1000 && used.iter().all(|&source| source < SOURCES), "{}", used.len());
+        assert!(used.len() > 1000 && used.iter().all(|&source| source < SOURCE_BUCKETS), "{}", used.len());
     }
 
     /// A hundred thousand messages in one second: how many are computed on, and how many are answered.
@@ -246,10 +251,10 @@ mod tests {
             let now = Time::from_nanos(packet * 10_000);
             let bytes = ((packet % sources) as u32).to_be_bytes();
             let from = SocketAddr::from((bytes, 9));
-            match admission.judge(&[1; INITIATION], from, is_expected, now, &mut random) {
-                Verdict::Compute => computed += 1,
-                Verdict::AskForCookie(_) => replied += 1,
-                Verdict::Drop => {}
+            match admission.decide(&[1; INITIATION_BYTES], from, is_expected, now, &mut random) {
+                AdmissionDecision::Compute => computed += 1,
+                AdmissionDecision::AskForCookie(_) => replied += 1,
+                AdmissionDecision::Drop => {}
             }
         }
         (computed, replied)
@@ -264,8 +269,8 @@ mod tests {
             assert!(replies.contains(&replied), "{replied} in one second");
             // At an address where a peer is expected, nobody waits.
             let end = Time::ZERO + Span::from_millis(999);
-            let verdict = admission.judge(&[1; INITIATION], address(1, 1), true, end, &mut random);
-            assert!(matches!(verdict, Verdict::AskForCookie(_)));
+            let verdict = admission.decide(&[1; INITIATION_BYTES], address(1, 1), true, end, &mut random);
+            assert!(matches!(verdict, AdmissionDecision::AskForCookie(_)));
         }
         let (computed, replied) = flood(&mut admission().0, 1, true);
         assert!(computed < 60 && replied < 1110, "{computed}, {replied}");
@@ -274,7 +279,7 @@ mod tests {
     #[test]
     fn one_ipv6_host_cannot_be_many_sources() {
         let (admission, _) = admission();
-        let source = |text: &str| admission.source_of(text.parse().unwrap());
+        let source = |text: &str| admission.bucket_index(text.parse().unwrap());
         assert_eq!(source("[2001:db8::1]:5"), source("[2001:db8::ffff:2]:6"));
         assert_ne!(source("[2001:db8::1]:5"), source("[2001:db8:0:1::1]:5"));
         assert_ne!(source("192.0.2.1:5"), source("192.0.2.2:5"));

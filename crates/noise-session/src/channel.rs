@@ -19,19 +19,19 @@
 //! not act for the peer before a record has been opened: the initiation may be an old one that never arrived.
 
 mod handshake;
-mod seen;
+mod initiation_log;
 
 use crate::cipher::{Cipher, DataKey};
-use crate::message::TAG;
+use crate::message::TAG_BYTES;
 use crate::noise::SessionKeys;
 use crate::session::{OpenError, SealError};
-use crate::stream::{self, PREFIX};
+use crate::stream::{self, PREFIX_BYTES};
 use zeroize::Zeroizing;
 
-pub use handshake::{Accepted, Acceptor, Initiator, Offer, is_initiation};
+pub use handshake::{AcceptedStream, PendingStream, StreamAcceptor, StreamInitiator, is_initiation};
 
 /// What a record is longer than its text, in bytes: its length before it, its tag behind.
-pub const OVERHEAD: usize = PREFIX + TAG;
+pub const OVERHEAD_BYTES: usize = PREFIX_BYTES + TAG_BYTES;
 
 /// Records after which a key is replaced: 16 GiB at most of records of 16 kB, far below what AES-GCM stands
 /// (RFC 9001 §B.1.1).
@@ -42,37 +42,37 @@ const REKEY_NONCE: u64 = u64::MAX;
 /// What seals and opens the records of one stream.
 #[derive(Debug)]
 pub struct Channel {
-    send: Direction,
-    receive: Direction,
+    send: DirectionKey,
+    receive: DirectionKey,
 }
 
 #[derive(Debug)]
-struct Direction {
+struct DirectionKey {
     cipher: Cipher,
     key: DataKey,
     /// Records so far.
-    count: u64,
+    record_count: u64,
 }
 
 impl Channel {
     fn new(cipher: Cipher, keys: &SessionKeys) -> Self {
-        let direction = |key| Direction { cipher, key: DataKey::new(cipher, key), count: 0 };
+        let direction = |key| DirectionKey { cipher, key: DataKey::new(cipher, key), record_count: 0 };
         Channel { send: direction(&keys.send), receive: direction(&keys.receive) }
     }
 
-    /// Seals a record in place, as the next one of the stream. The text stands in `record` with [`PREFIX`] bytes before it
+    /// Seals a record in place, as the next one of the stream. The text stands in `record` with [`PREFIX_BYTES`] bytes before it
     /// and [`TAG`] bytes behind it; these are overwritten, and the whole of `record` is to be sent.
     ///
     /// # Errors
     /// `record` has no room for these, or is longer than a record may be; it is unchanged then.
     pub fn seal(&mut self, record: &mut [u8]) -> Result<(), SealError> {
-        let length = record.len().checked_sub(PREFIX).ok_or(SealError::TooShort)?;
-        let length = stream::prefix(length).map_err(|_| SealError::TooShort)?;
+        let length = record.len().checked_sub(PREFIX_BYTES).ok_or(SealError::TooShort)?;
+        let length = stream::record_prefix(length).map_err(|_| SealError::TooShort)?;
         let (prefix, rest) = record.split_first_chunk_mut().ok_or(SealError::TooShort)?;
-        let (text, tag) = rest.split_last_chunk_mut::<TAG>().ok_or(SealError::TooShort)?;
-        *tag = self.send.key.seal(self.send.count, text).map_err(|_| SealError::Exhausted)?;
+        let (text, tag) = rest.split_last_chunk_mut::<TAG_BYTES>().ok_or(SealError::TooShort)?;
+        *tag = self.send.key.seal(self.send.record_count, text).map_err(|_| SealError::Exhausted)?;
         *prefix = length;
-        self.send.advance()
+        self.send.advance_key()
     }
 
     /// Opens the next record of the stream in place, and returns its text.
@@ -81,16 +81,16 @@ impl Channel {
     /// It is not what the peer has sealed next: the stream is over.
     pub fn open<'r>(&mut self, record: &'r mut [u8]) -> Result<&'r mut [u8], OpenError> {
         let (text, tag) = record.split_last_chunk_mut().ok_or(OpenError::Malformed)?;
-        self.receive.key.open(self.receive.count, text, *tag).map_err(|_| OpenError::Forged)?;
-        self.receive.advance().map_err(|_| OpenError::Forged)?;
+        self.receive.key.open(self.receive.record_count, text, *tag).map_err(|_| OpenError::Forged)?;
+        self.receive.advance_key().map_err(|_| OpenError::Forged)?;
         Ok(text)
     }
 }
 
-impl Direction {
-    fn advance(&mut self) -> Result<(), SealError> {
-        self.count += 1;
-        if self.count.is_multiple_of(RECORDS_PER_KEY) {
+impl DirectionKey {
+    fn advance_key(&mut self) -> Result<(), SealError> {
+        self.record_count += 1;
+        if self.record_count.is_multiple_of(RECORDS_PER_KEY) {
             let mut key = Zeroizing::new([0; 32]);
             self.key.seal(REKEY_NONCE, &mut *key).map_err(|_| SealError::Exhausted)?;
             self.key = DataKey::new(self.cipher, &key);
@@ -103,7 +103,7 @@ impl Direction {
 mod tests {
     use super::*;
     use crate::stream::RecordReader;
-    use crate::{PresharedKey, PrivateKey, Refused};
+    use crate::{PresharedKey, PrivateKey, RefusedDatagram};
     use kumade_units::{Span, Time};
     use proptest::prelude::*;
     use rand::SeedableRng;
@@ -117,29 +117,29 @@ mod tests {
         PrivateKey::from_bytes([number; 32])
     }
 
-    fn initiator() -> Initiator {
-        Initiator::new(identity(1), identity(2).public(), psk())
+    fn initiator() -> StreamInitiator {
+        StreamInitiator::new(identity(1), identity(2).public_key(), psk())
     }
 
-    fn acceptor() -> Acceptor {
-        Acceptor::new(identity(2), [(identity(1).public(), psk())])
+    fn acceptor() -> StreamAcceptor {
+        StreamAcceptor::new(identity(2), [(identity(1).public_key(), psk())])
     }
 
     /// The bytes of a record, without its prefix.
     fn contents(record: &[u8]) -> &[u8] {
-        &record[PREFIX..]
+        &record[PREFIX_BYTES..]
     }
 
     fn pair() -> (Channel, Channel) {
         let random = &mut StdRng::seed_from_u64(1);
         let (offer, initiation) = initiator().begin(Time::ZERO, random).unwrap();
         let accepted = acceptor().accept(contents(&initiation), random).unwrap();
-        assert_eq!(accepted.peer, identity(1).public());
+        assert_eq!(accepted.peer, identity(1).public_key());
         (offer.finish(contents(&accepted.response)).unwrap(), accepted.channel)
     }
 
     fn sealed(channel: &mut Channel, text: &[u8]) -> Vec<u8> {
-        let mut record = [&[0; PREFIX], text, &[0; TAG]].concat();
+        let mut record = [&[0; PREFIX_BYTES], text, &[0; TAG_BYTES]].concat();
         channel.seal(&mut record).unwrap();
         record
     }
@@ -148,20 +148,20 @@ mod tests {
     fn only_peers_are_answered_and_each_initiation_once() {
         let random = &mut StdRng::seed_from_u64(1);
         let (mut initiator, mut acceptor) = (initiator(), acceptor());
-        let mut stranger = Initiator::new(identity(3), identity(2).public(), psk());
-        let mut lost = Initiator::new(identity(1), identity(9).public(), psk());
+        let mut stranger = StreamInitiator::new(identity(3), identity(2).public_key(), psk());
+        let mut lost = StreamInitiator::new(identity(1), identity(9).public_key(), psk());
         let mut refusal =
             |initiation: &[u8]| acceptor.accept(contents(initiation), &mut StdRng::seed_from_u64(2)).err();
-        assert_eq!(refusal(&stranger.begin(Time::ZERO, random).unwrap().1), Some(Refused::UnknownPeer));
-        assert_eq!(refusal(&lost.begin(Time::ZERO, random).unwrap().1), Some(Refused::Stranger));
+        assert_eq!(refusal(&stranger.begin(Time::ZERO, random).unwrap().1), Some(RefusedDatagram::UnknownPeer));
+        assert_eq!(refusal(&lost.begin(Time::ZERO, random).unwrap().1), Some(RefusedDatagram::InvalidMac));
         let initiation = initiator.begin(Time::ZERO, random).unwrap().1;
         for at in 0..contents(&initiation).len() {
             let mut altered = initiation.clone();
-            altered[PREFIX + at] ^= 1;
+            altered[PREFIX_BYTES + at] ^= 1;
             assert!(refusal(&altered).is_some(), "byte {at}");
         }
         assert_eq!(refusal(&initiation), None);
-        assert_eq!(refusal(&initiation), Some(Refused::Replayed));
+        assert_eq!(refusal(&initiation), Some(RefusedDatagram::Replayed));
     }
 
     #[test]
@@ -185,10 +185,10 @@ mod tests {
             offer.finish(response).err()
         };
         assert_eq!(finish(contents(&response)), None);
-        assert_eq!(finish(&[contents(&response), &[0]].concat()), Some(Refused::Malformed));
+        assert_eq!(finish(&[contents(&response), &[0]].concat()), Some(RefusedDatagram::Malformed));
         let mut other = contents(&response).to_vec();
         other[0] = 5;
-        assert_eq!(finish(&other), Some(Refused::Malformed));
+        assert_eq!(finish(&other), Some(RefusedDatagram::Malformed));
     }
 
     #[test]
@@ -205,37 +205,37 @@ mod tests {
     #[test]
     fn another_preshared_key_or_an_altered_response_makes_no_channel() {
         let random = &mut StdRng::seed_from_u64(1);
-        let (offer, initiation) = Initiator::new(identity(1), identity(2).public(), PresharedKey::default())
+        let (offer, initiation) = StreamInitiator::new(identity(1), identity(2).public_key(), PresharedKey::default())
             .begin(Time::ZERO + Span::from_secs(1), random)
             .unwrap();
         let accepted = acceptor().accept(contents(&initiation), random).unwrap();
-        assert_eq!(offer.finish(contents(&accepted.response)).err(), Some(Refused::Forged));
+        assert_eq!(offer.finish(contents(&accepted.response)).err(), Some(RefusedDatagram::Forged));
         let (offer, _) = initiator().begin(Time::ZERO, random).unwrap();
-        assert_eq!(offer.finish(b"HTTP/1.1 400 Bad Request").err(), Some(Refused::Malformed));
+        assert_eq!(offer.finish(b"HTTP/1.1 400 Bad Request").err(), Some(RefusedDatagram::Malformed));
     }
 
     #[test]
     fn keys_are_replaced_at_both_ends_at_the_same_record() {
         let (mut near, mut far) = pair();
-        (near.send.count, far.receive.count) = (RECORDS_PER_KEY - 2, RECORDS_PER_KEY - 2);
+        (near.send.record_count, far.receive.record_count) = (RECORDS_PER_KEY - 2, RECORDS_PER_KEY - 2);
         for text in [b"a", b"b", b"c", b"d"] {
             let mut record = sealed(&mut near, text);
-            assert_eq!(far.open(&mut record[PREFIX..]).unwrap(), text);
+            assert_eq!(far.open(&mut record[PREFIX_BYTES..]).unwrap(), text);
         }
         let mut old = pair().0;
-        old.send.count = near.send.count;
-        assert_eq!(far.open(&mut sealed(&mut old, b"x")[PREFIX..]), Err(OpenError::Forged));
+        old.send.record_count = near.send.record_count;
+        assert_eq!(far.open(&mut sealed(&mut old, b"x")[PREFIX_BYTES..]), Err(OpenError::Forged));
     }
 
     #[test]
     fn no_record_is_taken_out_of_its_place() {
         let (mut near, mut far) = pair();
         let [first, second] = [b"1", b"2"].map(|text| sealed(&mut near, text));
-        assert_eq!(far.open(&mut second.clone()[PREFIX..]), Err(OpenError::Forged));
-        assert!(far.open(&mut first.clone()[PREFIX..]).is_ok());
-        assert_eq!(far.open(&mut first.clone()[PREFIX..]), Err(OpenError::Forged));
+        assert_eq!(far.open(&mut second.clone()[PREFIX_BYTES..]), Err(OpenError::Forged));
+        assert!(far.open(&mut first.clone()[PREFIX_BYTES..]).is_ok());
+        assert_eq!(far.open(&mut first.clone()[PREFIX_BYTES..]), Err(OpenError::Forged));
         assert_eq!(far.open(&mut []), Err(OpenError::Malformed));
-        assert_eq!(near.seal(&mut [0; OVERHEAD - 1]), Err(SealError::TooShort));
+        assert_eq!(near.seal(&mut [0; OVERHEAD_BYTES - 1]), Err(SealError::TooShort));
     }
 
     proptest! {
@@ -257,9 +257,9 @@ mod tests {
                 let (from, to) = if is_back { (&mut far, &mut near) } else { (&mut near, &mut far) };
                 let record = sealed(from, &text);
                 let mut reader = RecordReader::new();
-                reader.admit_data(1000);
-                reader.space()[..record.len()].copy_from_slice(&record);
-                reader.filled(record.len());
+                reader.raise_record_limit(1000);
+                reader.free_space()[..record.len()].copy_from_slice(&record);
+                reader.add_filled(record.len());
                 let opened = to.open(reader.next_record().unwrap().unwrap());
                 prop_assert_eq!(&opened.unwrap()[..], &text[..]);
             }

@@ -1,4 +1,4 @@
-use crate::message::TAG;
+use crate::message::TAG_BYTES;
 use ring::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, Tag, UnboundKey};
 use thiserror::Error;
 
@@ -14,7 +14,7 @@ pub enum Cipher {
 /// A tag does not fit to its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the message is not authentic")]
-pub(crate) struct Forged;
+pub(crate) struct ForgedMessage;
 
 impl Cipher {
     /// The faster one on this processor.
@@ -35,7 +35,7 @@ impl Cipher {
     }
 
     /// What two hosts use of which one prefers this and the other that.
-    pub(crate) fn with(self, other: Self) -> Self {
+    pub(crate) fn agree_with(self, other: Self) -> Self {
         if self == other { self } else { Cipher::ChaCha20Poly1305 }
     }
 }
@@ -55,18 +55,18 @@ impl DataKey {
 
     /// Encrypts in place; a counter must never come again.
     #[inline]
-    pub(crate) fn seal(&self, counter: u64, text: &mut [u8]) -> Result<[u8; TAG], Forged> {
-        let tag = self.0.seal_in_place_separate_tag(nonce(counter), Aad::empty(), text).map_err(|_| Forged)?;
-        let mut bytes = [0; TAG];
+    pub(crate) fn seal(&self, counter: u64, text: &mut [u8]) -> Result<[u8; TAG_BYTES], ForgedMessage> {
+        let tag = self.0.seal_in_place_separate_tag(nonce(counter), Aad::empty(), text).map_err(|_| ForgedMessage)?;
+        let mut bytes = [0; TAG_BYTES];
         bytes.copy_from_slice(tag.as_ref());
         Ok(bytes)
     }
 
     /// Decrypts in place. Where the tag does not fit, `text` is left undefined.
     #[inline]
-    pub(crate) fn open(&self, counter: u64, text: &mut [u8], tag: [u8; TAG]) -> Result<(), Forged> {
+    pub(crate) fn open(&self, counter: u64, text: &mut [u8], tag: [u8; TAG_BYTES]) -> Result<(), ForgedMessage> {
         let opened = self.0.open_in_place_separate_tag(nonce(counter), Aad::empty(), Tag::from(tag), text, 0..);
-        opened.map(|_| ()).map_err(|_| Forged)
+        opened.map(|_| ()).map_err(|_| ForgedMessage)
     }
 }
 
@@ -100,8 +100,8 @@ mod tests {
     #[test]
     fn two_hosts_agree_on_what_both_have() {
         use Cipher::*;
-        assert_eq!(Aes256Gcm.with(Aes256Gcm), Aes256Gcm);
-        assert_eq!(Aes256Gcm.with(ChaCha20Poly1305), ChaCha20Poly1305);
+        assert_eq!(Aes256Gcm.agree_with(Aes256Gcm), Aes256Gcm);
+        assert_eq!(Aes256Gcm.agree_with(ChaCha20Poly1305), ChaCha20Poly1305);
         assert_eq!(Cipher::from_byte(Aes256Gcm.to_byte()), Some(Aes256Gcm));
         assert_eq!(Cipher::from_byte(9), None);
     }
@@ -112,7 +112,7 @@ mod tests {
             let key = DataKey::new(cipher, &[3; 32]);
             let mut text = *b"many tines, one pull";
             let tag = key.seal(5, &mut text).unwrap();
-            assert_eq!(key.open(6, &mut text.clone(), tag), Err(Forged));
+            assert_eq!(key.open(6, &mut text.clone(), tag), Err(ForgedMessage));
             assert_eq!(key.open(5, &mut text, tag), Ok(()));
             assert_eq!(&text, b"many tines, one pull");
         }

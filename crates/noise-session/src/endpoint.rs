@@ -1,17 +1,17 @@
-use crate::admission::{Admission, Verdict};
+use crate::admission::{Admission, AdmissionDecision};
 use crate::cipher::Cipher;
-use crate::event::{Event, PeerError, Refused};
-use crate::limits::MAX_RETRY;
+use crate::event::{EndpointEvent, PeerError, RefusedDatagram};
+use crate::limits::MAX_RETRY_INTERVAL;
 use crate::mac::{self, MacKeys};
 use crate::message::{
-    COOKIE_NONCE, INITIATION, INITIATION_NOISE, INITIATION_PAYLOAD, INSTANCE, Kind, OVERHEAD, RESPONSE, RESPONSE_NOISE,
-    RESPONSE_PAYLOAD, array, read_u32,
+    COOKIE_NONCE_BYTES, DatagramKind, INITIATION_BYTES, INITIATION_NOISE_RANGE, INITIATION_PAYLOAD_BYTES,
+    INSTANCE_BYTES, OVERHEAD_BYTES, RESPONSE_BYTES, RESPONSE_NOISE_RANGE, RESPONSE_PAYLOAD_BYTES, read_u32, to_array,
 };
-use crate::noise::{Initiator, Prologue, Responder};
-use crate::peer::{Due, Peer, PeerId, PeerState, Route, SentMessage};
-use crate::policy::Policy;
+use crate::noise::{NoiseInitiator, NoiseResponder, Prologue};
+use crate::peer::{DueAction, PeerHandshakes, PeerId, PeerState, Route, SentMessage};
+use crate::policy::HandshakePolicy;
 use crate::session::Session;
-use crate::timestamp::{self, Stamper, Timestamp};
+use crate::timestamp::{self, Timestamp, TimestampSource};
 use crate::{PresharedKey, PrivateKey, PublicKey};
 use kumade_units::{Span, Time};
 use rand_core::CryptoRng;
@@ -25,7 +25,7 @@ pub const ENDPOINT_PATH: u8 = u8::MAX;
 const MAX_REKEY_LEAD_MILLIS: u32 = 4000;
 
 /// The initiation that a response answers: of whom, under which index, of which life of the peer.
-struct Answered {
+struct AnsweredInitiation {
     id: PeerId,
     index: u32,
     instance: u64,
@@ -34,40 +34,40 @@ struct Answered {
 /// The handshakes of one host with all its peers. The crate's first page has the loop contract.
 pub struct Endpoint {
     identity: PrivateKey,
-    instance: [u8; INSTANCE],
-    policy: Policy,
+    instance: [u8; INSTANCE_BYTES],
+    policy: HandshakePolicy,
     random: Box<dyn CryptoRng + Send>,
     own_macs: MacKeys,
     admission: Admission,
-    stamper: Stamper,
-    peers: BTreeMap<PeerId, Peer>,
+    timestamps: TimestampSource,
+    peers: BTreeMap<PeerId, PeerHandshakes>,
     by_key: BTreeMap<PublicKey, PeerId>,
     /// Of sessions, and of the initiations that wait for a response.
     by_index: BTreeMap<u32, PeerId>,
     /// Where peers may be: the addresses of their routes.
-    expected: BTreeSet<IpAddr>,
+    expected_addresses: BTreeSet<IpAddr>,
     timers: BTreeSet<(Time, PeerId)>,
-    events: VecDeque<Event>,
+    events: VecDeque<EndpointEvent>,
     next_id: u32,
 }
 
 impl Endpoint {
     /// A host without peers. `random` makes the ephemeral keys: outside of tests, it is the operating system's.
-    pub fn new(identity: PrivateKey, policy: Policy, mut random: Box<dyn CryptoRng + Send>) -> Self {
-        let mut instance = [0; INSTANCE];
+    pub fn new(identity: PrivateKey, policy: HandshakePolicy, mut random: Box<dyn CryptoRng + Send>) -> Self {
+        let mut instance = [0; INSTANCE_BYTES];
         random.fill_bytes(&mut instance);
         Endpoint {
             instance,
-            own_macs: MacKeys::of(&identity.public()),
+            own_macs: MacKeys::for_receiver(&identity.public_key()),
             admission: Admission::new(&policy),
             identity,
             policy,
             random,
-            stamper: Stamper::new(),
+            timestamps: TimestampSource::new(),
             peers: BTreeMap::new(),
             by_key: BTreeMap::new(),
             by_index: BTreeMap::new(),
-            expected: BTreeSet::new(),
+            expected_addresses: BTreeSet::new(),
             timers: BTreeSet::new(),
             events: VecDeque::new(),
             next_id: 0,
@@ -79,7 +79,7 @@ impl Endpoint {
     /// # Errors
     /// It is this host itself, or there already.
     pub fn add_peer(&mut self, key: PublicKey, psk: PresharedKey) -> Result<PeerId, PeerError> {
-        if key == self.identity.public() {
+        if key == self.identity.public_key() {
             return Err(PeerError::OwnKey(key));
         }
         if self.by_key.contains_key(&key) {
@@ -88,7 +88,7 @@ impl Endpoint {
         let id = PeerId(self.next_id);
         self.next_id += 1;
         self.by_key.insert(key, id);
-        self.peers.insert(id, Peer::new(key, psk));
+        self.peers.insert(id, PeerHandshakes::new(key, psk));
         Ok(id)
     }
 
@@ -98,48 +98,48 @@ impl Endpoint {
             self.by_key.remove(&peer.key);
             self.by_index.retain(|_, of| *of != id);
             self.timers.retain(|(_, of)| *of != id);
-            self.note_addresses();
+            self.update_addresses();
         }
     }
 
     /// The routes by which the peer may be reached; initiations try one after the other, a new one at once. Authentic handshake messages
     /// from elsewhere replace the address of their path.
     pub fn set_routes(&mut self, id: PeerId, routes: Vec<Route>, now: Time) {
-        self.update(id, |peer| {
+        self.update_peer(id, |peer| {
             let before = std::mem::replace(&mut peer.routes, routes);
             let new = peer.routes.iter().copied().find(|route| !before.contains(route));
             if let Some(attempt) = &mut peer.attempt {
-                attempt.hurry(new, now);
+                attempt.retry_now(new, now);
             }
         });
-        self.note_addresses();
+        self.update_addresses();
     }
 
     /// Wishes for a session, because there is none to send with, the one in use is worn, or the peer seems to have lost
     /// it. Does nothing while a handshake is under way or the session is younger than 5 s.
     pub fn connect(&mut self, id: PeerId, now: Time) {
-        self.update(id, |peer| peer.connect(now));
+        self.update_peer(id, |peer| peer.connect(now));
     }
 
     /// Wishes for a new session however young the last one is: what carried that has ended, and the peer may have, too.
     /// Does nothing while a handshake is under way.
-    pub fn connect_anew(&mut self, id: PeerId, now: Time) {
-        self.update(id, |peer| peer.connect_anew(now));
+    pub fn reconnect(&mut self, id: PeerId, now: Time) {
+        self.update_peer(id, |peer| peer.reconnect(now));
     }
 
     /// Tells that data was sent to the peer; once a second is enough while it flows.
-    pub fn data_sent(&mut self, id: PeerId, now: Time) {
-        self.update(id, |peer| peer.data_sent(now));
+    pub fn record_data_sent(&mut self, id: PeerId, now: Time) {
+        self.update_peer(id, |peer| peer.record_data_sent(now));
     }
 
     /// Tells that data came from the peer; once a second is enough while it flows.
-    pub fn data_received(&mut self, id: PeerId, now: Time) {
-        self.update(id, |peer| peer.data_received(now));
+    pub fn record_data_received(&mut self, id: PeerId, now: Time) {
+        self.update_peer(id, |peer| peer.record_data_received(now));
     }
 
     /// Tells that a keepalive came from the peer.
-    pub fn keepalive_received(&mut self, id: PeerId, now: Time) {
-        self.update(id, |peer| peer.heard(now));
+    pub fn record_keepalive_received(&mut self, id: PeerId, now: Time) {
+        self.update_peer(id, |peer| peer.record_keepalive(now));
     }
 
     /// What there is with a peer, to be shown. None if there is no such peer.
@@ -153,7 +153,7 @@ impl Endpoint {
     }
 
     /// The next thing to do. Ask after each other call until there is none.
-    pub fn next_event(&mut self) -> Option<Event> {
+    pub fn next_event(&mut self) -> Option<EndpointEvent> {
         self.events.pop_front()
     }
 
@@ -164,7 +164,7 @@ impl Endpoint {
                 break;
             }
             self.advance_peer(id, now, wall);
-            self.reschedule(id);
+            self.reschedule_timer(id);
         }
     }
 
@@ -172,149 +172,150 @@ impl Endpoint {
     ///
     /// # Errors
     /// Why it was dropped: for counters, not to be answered.
-    pub fn receive(&mut self, datagram: &[u8], from: Route, now: Time) -> Result<(), Refused> {
-        match Kind::of(datagram) {
-            Some(Kind::Initiation) => self.receive_initiation(datagram, from, now),
-            Some(Kind::Response) => self.receive_response(datagram, from, now),
-            Some(Kind::CookieReply) => self.receive_cookie(datagram, now),
-            Some(Kind::Data) | None => Err(Refused::Malformed),
+    pub fn receive(&mut self, datagram: &[u8], from: Route, now: Time) -> Result<(), RefusedDatagram> {
+        match DatagramKind::from_datagram(datagram) {
+            Some(DatagramKind::Initiation) => self.receive_initiation(datagram, from, now),
+            Some(DatagramKind::Response) => self.receive_response(datagram, from, now),
+            Some(DatagramKind::CookieReply) => self.receive_cookie(datagram, now),
+            Some(DatagramKind::Data) | None => Err(RefusedDatagram::Malformed),
         }
     }
 
-    fn receive_initiation(&mut self, message: &[u8], from: Route, now: Time) -> Result<(), Refused> {
-        self.admit(message, from, now)?;
-        let noise = array(&message[INITIATION_NOISE]);
-        let responder = Responder::read(Prologue::Session, &self.identity, &noise, &mut *self.random)
-            .map_err(|_| Refused::Forged)?;
-        let id = *self.by_key.get(&responder.initiator).ok_or(Refused::UnknownPeer)?;
-        let (instance, rest) = responder.payload.split_at(INSTANCE);
-        let instance = u64::from_le_bytes(array(instance));
-        let (stamp, offer) = rest.split_at(timestamp::SIZE);
-        let stamp = Timestamp(array(stamp));
-        let offer = Cipher::from_byte(offer[0]).ok_or(Refused::Forged)?;
-        let result = self.update(id, |peer| {
-            if peer.greatest.is_some_and(|greatest| stamp <= greatest) {
+    fn receive_initiation(&mut self, message: &[u8], from: Route, now: Time) -> Result<(), RefusedDatagram> {
+        self.admit_message(message, from, now)?;
+        let noise = to_array(&message[INITIATION_NOISE_RANGE]);
+        let responder = NoiseResponder::read(Prologue::Session, &self.identity, &noise, &mut *self.random)
+            .map_err(|_| RefusedDatagram::Forged)?;
+        let id = *self.by_key.get(&responder.initiator).ok_or(RefusedDatagram::UnknownPeer)?;
+        let (instance, rest) = responder.payload.split_at(INSTANCE_BYTES);
+        let instance = u64::from_le_bytes(to_array(instance));
+        let (stamp, offer) = rest.split_at(timestamp::TIMESTAMP_BYTES);
+        let stamp = Timestamp(to_array(stamp));
+        let offer = Cipher::from_byte(offer[0]).ok_or(RefusedDatagram::Forged)?;
+        let result = self.update_peer(id, |peer| {
+            if peer.greatest_timestamp.is_some_and(|greatest| stamp <= greatest) {
                 // The peer may have restarted with a clock that is behind. It can't be answered, for whoever copies its
                 // messages could ask as well; but an initiation of ours reaches none but itself.
                 if peer.is_silent(now) {
                     peer.connect(now);
                 }
-                return Err(Refused::Replayed);
+                return Err(RefusedDatagram::Replayed);
             }
-            peer.greatest = Some(stamp);
+            peer.greatest_timestamp = Some(stamp);
             Ok(())
         });
-        result.unwrap_or(Err(Refused::UnknownPeer))?;
-        self.hear(id, from, now);
-        let answered = Answered { id, index: read_u32(message, 4), instance };
-        self.respond(answered, responder, self.policy.cipher.with(offer), from, now)
+        result.unwrap_or(Err(RefusedDatagram::UnknownPeer))?;
+        self.record_handshake(id, from, now);
+        let answered = AnsweredInitiation { id, index: read_u32(message, 4), instance };
+        self.send_response(answered, responder, self.policy.cipher.agree_with(offer), from, now)
     }
 
-    fn respond(
+    fn send_response(
         &mut self,
-        Answered { id, index: receiver, instance }: Answered,
-        responder: Responder,
+        AnsweredInitiation { id, index: receiver, instance }: AnsweredInitiation,
+        responder: NoiseResponder,
         cipher: Cipher,
         to: Route,
         now: Time,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusedDatagram> {
         let index = self.new_index();
-        let peer = self.peers.get_mut(&id).ok_or(Refused::UnknownPeer)?;
-        let mut payload = [0; RESPONSE_PAYLOAD];
-        payload[..INSTANCE].copy_from_slice(&self.instance);
-        payload[INSTANCE] = cipher.to_byte();
-        let (noise, keys) = responder.respond(&peer.psk, &payload).map_err(|_| Refused::Forged)?;
-        let mut message = vec![0; RESPONSE];
-        message[..4].copy_from_slice(&Kind::Response.prefix());
+        let peer = self.peers.get_mut(&id).ok_or(RefusedDatagram::UnknownPeer)?;
+        let mut payload = [0; RESPONSE_PAYLOAD_BYTES];
+        payload[..INSTANCE_BYTES].copy_from_slice(&self.instance);
+        payload[INSTANCE_BYTES] = cipher.to_byte();
+        let (noise, keys) = responder.respond(&peer.psk, &payload).map_err(|_| RefusedDatagram::Forged)?;
+        let mut message = vec![0; RESPONSE_BYTES];
+        message[..4].copy_from_slice(&DatagramKind::Response.type_prefix());
         message[4..8].copy_from_slice(&index.to_le_bytes());
         message[8..12].copy_from_slice(&receiver.to_le_bytes());
-        message[RESPONSE_NOISE].copy_from_slice(&noise);
-        let mac1 = peer.macs.sign(&mut message, peer.cookie(to.path, now));
+        message[RESPONSE_NOISE_RANGE].copy_from_slice(&noise);
+        let mac1 = peer.macs.write_macs(&mut message, peer.cookie(to.path, now));
         peer.last_sent = Some(SentMessage { index, mac1, path: to.path });
-        self.establish(id, Session::new(cipher, &keys, (index, receiver), false, now), to, instance, now);
-        self.events.push_back(Event::Transmit { to, datagram: message });
+        self.establish_session(id, Session::new(cipher, &keys, (index, receiver), false, now), to, instance, now);
+        self.events.push_back(EndpointEvent::Transmit { to, datagram: message });
         Ok(())
     }
 
-    fn receive_response(&mut self, message: &[u8], from: Route, now: Time) -> Result<(), Refused> {
+    fn receive_response(&mut self, message: &[u8], from: Route, now: Time) -> Result<(), RefusedDatagram> {
         let (sender, index) = (read_u32(message, 4), read_u32(message, 8));
-        let id = *self.by_index.get(&index).ok_or(Refused::Unexpected)?;
-        if self.outstanding(id, index).is_none() {
-            return Err(Refused::Unexpected);
+        let id = *self.by_index.get(&index).ok_or(RefusedDatagram::Unexpected)?;
+        if self.outstanding_initiator(id, index).is_none() {
+            return Err(RefusedDatagram::Unexpected);
         }
-        self.admit(message, from, now)?;
-        let initiator = self.outstanding(id, index).ok_or(Refused::Unexpected)?;
-        let (payload, keys) = initiator.finish(&array(&message[RESPONSE_NOISE])).map_err(|_| Refused::Forged)?;
-        let (instance, choice) = payload.split_at(INSTANCE);
-        let cipher = Cipher::from_byte(choice[0]).filter(|chosen| *chosen == self.policy.cipher.with(*chosen));
-        let session = Session::new(cipher.ok_or(Refused::Forged)?, &keys, (index, sender), true, now);
-        self.finish(id, session, u64::from_le_bytes(array(instance)), from, now);
+        self.admit_message(message, from, now)?;
+        let initiator = self.outstanding_initiator(id, index).ok_or(RefusedDatagram::Unexpected)?;
+        let (payload, keys) =
+            initiator.finish(&to_array(&message[RESPONSE_NOISE_RANGE])).map_err(|_| RefusedDatagram::Forged)?;
+        let (instance, choice) = payload.split_at(INSTANCE_BYTES);
+        let cipher = Cipher::from_byte(choice[0]).filter(|chosen| *chosen == self.policy.cipher.agree_with(*chosen));
+        let session = Session::new(cipher.ok_or(RefusedDatagram::Forged)?, &keys, (index, sender), true, now);
+        self.finish_handshake(id, session, u64::from_le_bytes(to_array(instance)), from, now);
         Ok(())
     }
 
     /// The peer has answered our initiation.
-    fn finish(&mut self, id: PeerId, session: Session, instance: u64, from: Route, now: Time) {
-        self.update(id, |peer| peer.attempt = None);
-        self.hear(id, from, now);
-        self.establish(id, session, from, instance, now);
+    fn finish_handshake(&mut self, id: PeerId, session: Session, instance: u64, from: Route, now: Time) {
+        self.update_peer(id, |peer| peer.attempt = None);
+        self.record_handshake(id, from, now);
+        self.establish_session(id, session, from, instance, now);
         // The responder sends nothing before it has heard that its response arrived.
         self.send_keepalive(id, now);
     }
 
-    fn receive_cookie(&mut self, message: &[u8], now: Time) -> Result<(), Refused> {
+    fn receive_cookie(&mut self, message: &[u8], now: Time) -> Result<(), RefusedDatagram> {
         let index = read_u32(message, 4);
-        let id = *self.by_index.get(&index).ok_or(Refused::Unexpected)?;
-        let result = self.update(id, |peer| {
-            let sent = peer.last_sent.filter(|sent| sent.index == index).ok_or(Refused::Unexpected)?;
-            let cookie = peer.macs.open_cookie(message, &sent.mac1).ok_or(Refused::Forged)?;
-            peer.keep_cookie(sent.path, cookie, now);
+        let id = *self.by_index.get(&index).ok_or(RefusedDatagram::Unexpected)?;
+        let result = self.update_peer(id, |peer| {
+            let sent = peer.last_sent.filter(|sent| sent.index == index).ok_or(RefusedDatagram::Unexpected)?;
+            let cookie = peer.macs.open_cookie(message, &sent.mac1).ok_or(RefusedDatagram::Forged)?;
+            peer.store_cookie(sent.path, cookie, now);
             Ok(())
         });
-        result.unwrap_or(Err(Refused::Unexpected))
+        result.unwrap_or(Err(RefusedDatagram::Unexpected))
     }
 
     /// Whether a handshake message is worth computing on.
-    fn admit(&mut self, message: &[u8], from: Route, now: Time) -> Result<(), Refused> {
+    fn admit_message(&mut self, message: &[u8], from: Route, now: Time) -> Result<(), RefusedDatagram> {
         if !self.own_macs.has_valid_mac1(message) {
-            return Err(Refused::Stranger);
+            return Err(RefusedDatagram::InvalidMac);
         }
-        let is_expected = self.expected.contains(&from.address.ip().to_canonical());
-        match self.admission.judge(message, from.address, is_expected, now, &mut *self.random) {
-            Verdict::Compute => Ok(()),
-            Verdict::Drop => Err(Refused::RateLimited),
-            Verdict::AskForCookie(cookie) => {
-                let mut nonce = [0; COOKIE_NONCE];
+        let is_expected = self.expected_addresses.contains(&from.address.ip().to_canonical());
+        match self.admission.decide(message, from.address, is_expected, now, &mut *self.random) {
+            AdmissionDecision::Compute => Ok(()),
+            AdmissionDecision::Drop => Err(RefusedDatagram::RateLimited),
+            AdmissionDecision::AskForCookie(cookie) => {
+                let mut nonce = [0; COOKIE_NONCE_BYTES];
                 self.random.fill_bytes(&mut nonce);
                 let (receiver, mac1) = (read_u32(message, 4), mac::mac1(message));
                 let reply = self.own_macs.cookie_reply(receiver, nonce, cookie, &mac1);
-                self.events.push_back(Event::Transmit { to: from, datagram: reply.to_vec() });
-                Err(Refused::CookieRequired)
+                self.events.push_back(EndpointEvent::Transmit { to: from, datagram: reply.to_vec() });
+                Err(RefusedDatagram::CookieRequired)
             }
         }
     }
 
     /// An authentic handshake message came from a peer.
-    fn hear(&mut self, id: PeerId, from: Route, now: Time) {
-        let is_new = self.update(id, |peer| {
-            peer.heard(now);
-            peer.learn(from)
+    fn record_handshake(&mut self, id: PeerId, from: Route, now: Time) {
+        let is_new = self.update_peer(id, |peer| {
+            peer.record_keepalive(now);
+            peer.learn_route(from)
         });
         if is_new == Some(true) {
-            self.note_addresses();
+            self.update_addresses();
         }
     }
 
-    fn note_addresses(&mut self) {
+    fn update_addresses(&mut self) {
         let routes = self.peers.values().flat_map(|peer| &peer.routes);
-        self.expected = routes.map(|route| route.address.ip().to_canonical()).collect();
+        self.expected_addresses = routes.map(|route| route.address.ip().to_canonical()).collect();
     }
 
     /// Keeps a new session, and hands it out.
-    fn establish(&mut self, id: PeerId, mut session: Session, route: Route, instance: u64, now: Time) {
+    fn establish_session(&mut self, id: PeerId, mut session: Session, route: Route, instance: u64, now: Time) {
         let index = session.index();
         let lead = Span::from_millis(i64::from(self.random.next_u32() % MAX_REKEY_LEAD_MILLIS));
         let Ok(own) = session.take_paths(ENDPOINT_PATH..=ENDPOINT_PATH) else { return };
-        let dropped = self.update(id, |peer| {
+        let dropped = self.update_peer(id, |peer| {
             peer.rekey_lead = lead;
             peer.keyring.install(own, now)
         });
@@ -322,7 +323,7 @@ impl Endpoint {
             self.by_index.remove(&dropped);
         }
         self.by_index.insert(index, id);
-        self.events.push_back(Event::Established { peer: id, session, route, instance });
+        self.events.push_back(EndpointEvent::Established { peer: id, session, route, instance });
     }
 
     fn advance_peer(&mut self, id: PeerId, now: Time, wall: Time) {
@@ -332,51 +333,51 @@ impl Endpoint {
         }
         let owes_keepalive = peer.advance_traffic(now);
         match peer.advance_attempt(now) {
-            Due::NotYet => {}
-            Due::Superseded => self.end_attempt(id),
-            Due::GiveUp => {
+            DueAction::Wait => {}
+            DueAction::Superseded => self.end_attempt(id),
+            DueAction::GiveUp => {
                 self.end_attempt(id);
-                self.events.push_back(Event::Unreachable { peer: id });
+                self.events.push_back(EndpointEvent::Unreachable { peer: id });
             }
-            Due::Initiate => self.initiate(id, now, wall),
+            DueAction::Initiate => self.send_initiation(id, now, wall),
         }
         if owes_keepalive {
             self.send_keepalive(id, now);
         }
     }
 
-    fn initiate(&mut self, id: PeerId, now: Time, wall: Time) {
+    fn send_initiation(&mut self, id: PeerId, now: Time, wall: Time) {
         let index = self.new_index();
         let jitter = self.random.next_u32();
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let route = peer.route_to_try();
+        let route = peer.next_initiation_route();
         let Some(attempt) = &mut peer.attempt else { return };
         let Some(to) = route else {
             // Until the caller gives it a route.
-            attempt.next = now + MAX_RETRY;
+            attempt.next_initiation_at = now + MAX_RETRY_INTERVAL;
             return;
         };
-        let mut payload = [0; INITIATION_PAYLOAD];
-        payload[..INSTANCE].copy_from_slice(&self.instance);
-        let (stamp, rest) = payload[INSTANCE..].split_at_mut(timestamp::SIZE);
-        stamp.copy_from_slice(&self.stamper.stamp(wall).0);
+        let mut payload = [0; INITIATION_PAYLOAD_BYTES];
+        payload[..INSTANCE_BYTES].copy_from_slice(&self.instance);
+        let (stamp, rest) = payload[INSTANCE_BYTES..].split_at_mut(timestamp::TIMESTAMP_BYTES);
+        stamp.copy_from_slice(&self.timestamps.next_timestamp(wall).0);
         rest[0] = self.policy.cipher.to_byte();
-        attempt.count(now, jitter);
+        attempt.record_initiation(now, jitter);
         let begun =
-            Initiator::begin(Prologue::Session, &self.identity, &peer.key, &peer.psk, &payload, &mut *self.random);
+            NoiseInitiator::begin(Prologue::Session, &self.identity, &peer.key, &peer.psk, &payload, &mut *self.random);
         // Fails only for a public key that is none.
         let Ok((initiator, noise)) = begun else { return };
-        let mut message = vec![0; INITIATION];
-        message[..4].copy_from_slice(&Kind::Initiation.prefix());
+        let mut message = vec![0; INITIATION_BYTES];
+        message[..4].copy_from_slice(&DatagramKind::Initiation.type_prefix());
         message[4..8].copy_from_slice(&index.to_le_bytes());
-        message[INITIATION_NOISE].copy_from_slice(&noise);
+        message[INITIATION_NOISE_RANGE].copy_from_slice(&noise);
         if let Some((old, _)) = attempt.outstanding.replace((index, initiator)) {
             self.by_index.remove(&old);
         }
         self.by_index.insert(index, id);
-        let mac1 = peer.macs.sign(&mut message, peer.cookie(to.path, now));
+        let mac1 = peer.macs.write_macs(&mut message, peer.cookie(to.path, now));
         peer.last_sent = Some(SentMessage { index, mac1, path: to.path });
-        self.events.push_back(Event::Transmit { to, datagram: message });
+        self.events.push_back(EndpointEvent::Transmit { to, datagram: message });
     }
 
     fn end_attempt(&mut self, id: PeerId) {
@@ -388,16 +389,16 @@ impl Endpoint {
 
     fn send_keepalive(&mut self, id: PeerId, now: Time) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let mut datagram = vec![0; OVERHEAD];
-        if let Some(to) = peer.route_of_keepalives()
+        let mut datagram = vec![0; OVERHEAD_BYTES];
+        if let Some(to) = peer.keepalive_route()
             && peer.keyring.seal(ENDPOINT_PATH, &mut datagram, now).is_ok()
         {
-            self.events.push_back(Event::Transmit { to, datagram });
+            self.events.push_back(EndpointEvent::Transmit { to, datagram });
         }
     }
 
     /// The initiation with this index that the peer has not answered yet.
-    fn outstanding(&mut self, id: PeerId, index: u32) -> Option<&mut Initiator> {
+    fn outstanding_initiator(&mut self, id: PeerId, index: u32) -> Option<&mut NoiseInitiator> {
         let (of, initiator) = self.peers.get_mut(&id)?.attempt.as_mut()?.outstanding.as_mut()?;
         (*of == index).then_some(initiator)
     }
@@ -413,16 +414,16 @@ impl Endpoint {
     }
 
     /// Changes a peer, and its timer with it.
-    fn update<R>(&mut self, id: PeerId, change: impl FnOnce(&mut Peer) -> R) -> Option<R> {
+    fn update_peer<R>(&mut self, id: PeerId, change: impl FnOnce(&mut PeerHandshakes) -> R) -> Option<R> {
         let result = change(self.peers.get_mut(&id)?);
-        self.reschedule(id);
+        self.reschedule_timer(id);
         Some(result)
     }
 
-    fn reschedule(&mut self, id: PeerId) {
+    fn reschedule_timer(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let deadline = peer.deadline();
-        let scheduled = std::mem::replace(&mut peer.scheduled, deadline);
+        let deadline = peer.next_deadline();
+        let scheduled = std::mem::replace(&mut peer.scheduled_deadline, deadline);
         if scheduled != deadline {
             scheduled.map(|at| self.timers.remove(&(at, id)));
             deadline.map(|at| self.timers.insert((at, id)));

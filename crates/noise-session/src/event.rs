@@ -5,7 +5,7 @@ use thiserror::Error;
 
 /// What an endpoint wants done.
 #[derive(Debug)]
-pub enum Event {
+pub enum EndpointEvent {
     /// Send a datagram.
     Transmit {
         /// On which path, and where.
@@ -35,13 +35,13 @@ pub enum Event {
 
 /// Why a datagram was dropped. Nothing is answered, but for a cookie reply where it says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Refused {
+pub enum RefusedDatagram {
     /// Not a handshake message or cookie reply.
     #[error("it is not a handshake message")]
     Malformed,
     /// The sender does not know this host's public key.
     #[error("its sender does not know this host's public key")]
-    Stranger,
+    InvalidMac,
     /// Too many handshake messages come; the sender has been asked to show that it receives at its address.
     #[error("too many handshake messages arrive: its sender was sent a cookie")]
     CookieRequired,

@@ -1,5 +1,5 @@
 use crate::limits::{MAX_SESSIONS, REJECT_AFTER};
-use crate::session::{OpenError, Opened, SealError, Sealed, Session};
+use crate::session::{OpenError, OpenedDatagram, SealError, SealedDatagram, Session};
 use kumade_units::Time;
 
 /// The sessions of one peer, oldest first: what is in flight under an old one still opens after a new one has been made.
@@ -12,7 +12,7 @@ impl Keyring {
         let mut dropped = self.expire(now);
         if self.0.len() == MAX_SESSIONS {
             // The one in use stays.
-            let in_use = self.current_place(now);
+            let in_use = self.current_index(now);
             dropped.push(self.0.remove(usize::from(in_use == Some(0))).index());
         }
         self.0.push(session);
@@ -30,17 +30,17 @@ impl Keyring {
     }
 
     /// The session to send under: the latest one that the peer has confirmed.
-    pub(crate) fn current(&self, now: Time) -> Option<&Session> {
-        self.current_place(now).map(|place| &self.0[place])
+    pub(crate) fn current_session(&self, now: Time) -> Option<&Session> {
+        self.current_index(now).map(|place| &self.0[place])
     }
 
-    pub(crate) fn seal(&mut self, path: u8, datagram: &mut [u8], now: Time) -> Result<Sealed, SealError> {
-        let place = self.current_place(now).ok_or(SealError::NoSession)?;
+    pub(crate) fn seal(&mut self, path: u8, datagram: &mut [u8], now: Time) -> Result<SealedDatagram, SealError> {
+        let place = self.current_index(now).ok_or(SealError::NoSession)?;
         self.0[place].seal(path, datagram)
     }
 
     /// Opens a datagram whose receiver index is `index`.
-    pub(crate) fn open(&self, index: u32, datagram: &mut [u8], now: Time) -> Result<Opened, OpenError> {
+    pub(crate) fn open(&self, index: u32, datagram: &mut [u8], now: Time) -> Result<OpenedDatagram, OpenError> {
         let session = self.0.iter().find(|session| session.index() == index && !session.has_expired(now));
         session.ok_or(OpenError::UnknownSession)?.open(datagram)
     }
@@ -49,7 +49,7 @@ impl Keyring {
         self.0.iter().map(Session::index)
     }
 
-    fn current_place(&self, now: Time) -> Option<usize> {
+    fn current_index(&self, now: Time) -> Option<usize> {
         self.0.iter().rposition(|session| session.is_confirmed() && !session.has_expired(now))
     }
 }

@@ -90,7 +90,7 @@
 //!
 //! - Nothing is sent to who does not know this host's public key (`mac1`), nor, but for cookie replies, to who is not a
 //!   peer. A copied initiation is refused by its timestamp.
-//! - Strangers cost constant memory, and computation as [`Policy`] says: beyond a rate, handshake messages are computed on
+//! - Strangers cost constant memory, and computation as [`HandshakePolicy`] says: beyond a rate, handshake messages are computed on
 //!   only if they carry a cookie (`mac2`), which proves that the sender receives at its address, and at a rate per source.
 //! - A session is replaced after 120 s or 256 GiB, and never used after 180 s or 512 GiB. Old ones still open what is in
 //!   flight. The initiator replaces it, the responder if that has not happened 15 s later. Handshakes begun by both hosts
@@ -137,12 +137,15 @@ mod timestamp;
 
 pub use cipher::Cipher;
 pub use endpoint::{ENDPOINT_PATH, Endpoint};
-pub use event::{Event, PeerError, Refused};
+pub use event::{EndpointEvent, PeerError, RefusedDatagram};
 pub use key::{KeyError, PresharedKey, PrivateKey, PublicKey};
 pub use mac::{is_equal, keyed_hash};
-pub use message::{COOKIE_REPLY, HEADER, INITIATION, Kind, OVERHEAD, RESPONSE, TAG, receiver_index};
+pub use message::{
+    COOKIE_REPLY_BYTES, DatagramKind, HEADER_BYTES, INITIATION_BYTES, OVERHEAD_BYTES, RESPONSE_BYTES, TAG_BYTES,
+    receiver_index,
+};
 pub use peer::{PeerId, PeerState, Route};
-pub use policy::Policy;
+pub use policy::HandshakePolicy;
 pub use replay::ReplayWindow;
-pub use session::{OpenError, Opened, Opener, SealError, Sealed, Sealer, Session};
+pub use session::{OpenError, OpenedDatagram, Opener, SealError, SealedDatagram, Sealer, Session};
 pub use table::SessionTable;

@@ -1,7 +1,7 @@
 //! The handshake `Noise_IKpsk2` (<https://noiseprotocol.org/noise.html>, revision 34, §7.5 and §9): one message each way,
 //! in which the initiator knows the responder's static key before, and sends its own encrypted.
 
-use crate::message::{INITIATION_NOISE, INITIATION_PAYLOAD, RESPONSE_NOISE, RESPONSE_PAYLOAD};
+use crate::message::{INITIATION_NOISE_RANGE, INITIATION_PAYLOAD_BYTES, RESPONSE_NOISE_RANGE, RESPONSE_PAYLOAD_BYTES};
 use crate::{PresharedKey, PrivateKey, PublicKey};
 use rand_core::CryptoRng;
 use snow::params::{CipherChoice, DHChoice, HashChoice};
@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 const PATTERN: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
 /// Where the pre-shared key stands in the pattern.
-const PSK: u8 = 2;
+const PSK_POSITION: u8 = 2;
 
 /// What a handshake is for. Another purpose, and another version of the protocol, has another prologue (Noise §6), and then
 /// nothing of it authenticates.
@@ -34,8 +34,8 @@ impl Prologue {
     }
 }
 
-pub(crate) type InitiationNoise = [u8; INITIATION_NOISE.end - INITIATION_NOISE.start];
-pub(crate) type ResponseNoise = [u8; RESPONSE_NOISE.end - RESPONSE_NOISE.start];
+pub(crate) type InitiationNoise = [u8; INITIATION_NOISE_RANGE.end - INITIATION_NOISE_RANGE.start];
+pub(crate) type ResponseNoise = [u8; RESPONSE_NOISE_RANGE.end - RESPONSE_NOISE_RANGE.start];
 
 /// The other side holds other keys, or somebody altered the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,46 +54,47 @@ pub(crate) struct SessionKeys {
 }
 
 /// An initiation that waits for its response.
-pub(crate) struct Initiator(HandshakeState);
+pub(crate) struct NoiseInitiator(HandshakeState);
 
 /// A host that has read an initiation.
-pub(crate) struct Responder {
+pub(crate) struct NoiseResponder {
     state: HandshakeState,
     /// Who says that it sends.
     pub(crate) initiator: PublicKey,
-    pub(crate) payload: [u8; INITIATION_PAYLOAD],
+    pub(crate) payload: [u8; INITIATION_PAYLOAD_BYTES],
 }
 
-impl Initiator {
+impl NoiseInitiator {
     pub(crate) fn begin(
         prologue: Prologue,
         identity: &PrivateKey,
         peer: &PublicKey,
         psk: &PresharedKey,
-        payload: &[u8; INITIATION_PAYLOAD],
+        payload: &[u8; INITIATION_PAYLOAD_BYTES],
         random: &mut dyn CryptoRng,
     ) -> Result<(Self, InitiationNoise), NoiseError> {
-        let builder =
-            builder(prologue, identity, random)?.remote_public_key(peer.as_bytes())?.psk(PSK, psk.as_bytes())?;
+        let builder = builder(prologue, identity, random)?
+            .remote_public_key(peer.as_bytes())?
+            .psk(PSK_POSITION, psk.as_bytes())?;
         let mut state = builder.build_initiator()?;
-        let mut message: InitiationNoise = [0; INITIATION_NOISE.end - INITIATION_NOISE.start];
+        let mut message: InitiationNoise = [0; INITIATION_NOISE_RANGE.end - INITIATION_NOISE_RANGE.start];
         let length = state.write_message(payload, &mut message)?;
-        if length == message.len() { Ok((Initiator(state), message)) } else { Err(NoiseError) }
+        if length == message.len() { Ok((NoiseInitiator(state), message)) } else { Err(NoiseError) }
     }
 
     /// Reads the response. One that fails to authenticate leaves the state as it was.
     pub(crate) fn finish(
         &mut self,
         message: &ResponseNoise,
-    ) -> Result<([u8; RESPONSE_PAYLOAD], SessionKeys), NoiseError> {
-        let mut payload = [0; RESPONSE_PAYLOAD];
+    ) -> Result<([u8; RESPONSE_PAYLOAD_BYTES], SessionKeys), NoiseError> {
+        let mut payload = [0; RESPONSE_PAYLOAD_BYTES];
         self.0.read_message(message, &mut payload)?;
         let (send, receive) = self.0.dangerously_get_raw_split();
         Ok((payload, SessionKeys { send: Zeroizing::new(send), receive: Zeroizing::new(receive) }))
     }
 }
 
-impl Responder {
+impl NoiseResponder {
     pub(crate) fn read(
         prologue: Prologue,
         identity: &PrivateKey,
@@ -101,20 +102,20 @@ impl Responder {
         random: &mut dyn CryptoRng,
     ) -> Result<Self, NoiseError> {
         let mut state = builder(prologue, identity, random)?.build_responder()?;
-        let mut payload = [0; INITIATION_PAYLOAD];
+        let mut payload = [0; INITIATION_PAYLOAD_BYTES];
         state.read_message(message, &mut payload)?;
         let initiator = state.get_remote_static().and_then(|key| key.try_into().ok()).ok_or(NoiseError)?;
-        Ok(Responder { state, initiator: PublicKey::from_bytes(initiator), payload })
+        Ok(NoiseResponder { state, initiator: PublicKey::from_bytes(initiator), payload })
     }
 
     /// The response, and with it the session's keys.
     pub(crate) fn respond(
         mut self,
         psk: &PresharedKey,
-        payload: &[u8; RESPONSE_PAYLOAD],
+        payload: &[u8; RESPONSE_PAYLOAD_BYTES],
     ) -> Result<(ResponseNoise, SessionKeys), NoiseError> {
-        self.state.set_psk(usize::from(PSK), psk.as_bytes())?;
-        let mut message: ResponseNoise = [0; RESPONSE_NOISE.end - RESPONSE_NOISE.start];
+        self.state.set_psk(usize::from(PSK_POSITION), psk.as_bytes())?;
+        let mut message: ResponseNoise = [0; RESPONSE_NOISE_RANGE.end - RESPONSE_NOISE_RANGE.start];
         let length = self.state.write_message(payload, &mut message)?;
         let (receive, send) = self.state.dangerously_get_raw_split();
         let keys = SessionKeys { send: Zeroizing::new(send), receive: Zeroizing::new(receive) };
@@ -129,18 +130,18 @@ fn builder<'k>(
 ) -> Result<Builder<'k>, NoiseError> {
     let mut ephemeral = Zeroizing::new([0; 32]);
     random.fill_bytes(&mut *ephemeral);
-    let builder = Builder::with_resolver(PATTERN.parse()?, Box::new(Resolver { ephemeral }));
+    let builder = Builder::with_resolver(PATTERN.parse()?, Box::new(PrimitiveResolver { ephemeral }));
     Ok(builder.local_private_key(identity.bytes())?.prologue(prologue.bytes())?)
 }
 
 /// The library's own primitives, but with the caller's randomness, and with no regard for public keys of small order.
-struct Resolver {
+struct PrimitiveResolver {
     ephemeral: Zeroizing<[u8; 32]>,
 }
 
-impl CryptoResolver for Resolver {
+impl CryptoResolver for PrimitiveResolver {
     fn resolve_rng(&self) -> Option<Box<dyn Random>> {
-        Some(Box::new(OneKey(Some(self.ephemeral.clone()))))
+        Some(Box::new(SingleKeyRandom(Some(self.ephemeral.clone()))))
     }
 
     fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
@@ -157,9 +158,9 @@ impl CryptoResolver for Resolver {
 }
 
 /// The randomness of one handshake: a single ephemeral key, given out once.
-struct OneKey(Option<Zeroizing<[u8; 32]>>);
+struct SingleKeyRandom(Option<Zeroizing<[u8; 32]>>);
 
-impl Random for OneKey {
+impl Random for SingleKeyRandom {
     fn try_fill_bytes(&mut self, dest: &mut [u8]) -> Result<(), Error> {
         let key = self.0.take().filter(|key| key.len() == dest.len()).ok_or(Error::Rng)?;
         dest.copy_from_slice(&*key);
@@ -224,11 +225,12 @@ mod tests {
         let random = &mut StdRng::seed_from_u64(1);
         let (a, b) = (host(random), host(random));
         let psk = PresharedKey::from_bytes([7; 32]);
-        let (mut initiator, message) = Initiator::begin(SESSION, &a, &b.public(), &psk, &[3; 24], random).unwrap();
-        assert!(Responder::read(SESSION, &a, &message, random).is_err(), "sealed for another host");
-        assert!(Responder::read(Prologue::Stream, &b, &message, random).is_err(), "for another purpose");
-        let responder = Responder::read(SESSION, &b, &message, random).unwrap();
-        assert_eq!((responder.initiator, responder.payload), (a.public(), [3; 24]));
+        let (mut initiator, message) =
+            NoiseInitiator::begin(SESSION, &a, &b.public_key(), &psk, &[3; 24], random).unwrap();
+        assert!(NoiseResponder::read(SESSION, &a, &message, random).is_err(), "sealed for another host");
+        assert!(NoiseResponder::read(Prologue::Stream, &b, &message, random).is_err(), "for another purpose");
+        let responder = NoiseResponder::read(SESSION, &b, &message, random).unwrap();
+        assert_eq!((responder.initiator, responder.payload), (a.public_key(), [3; 24]));
         let (response, theirs) = responder.respond(&psk, &[5; 12]).unwrap();
         // A forged response does no harm to the handshake.
         let mut forged = response;
@@ -247,8 +249,9 @@ mod tests {
         let random = &mut StdRng::seed_from_u64(2);
         let (a, b) = (host(random), host(random));
         let none = PresharedKey::default();
-        let (mut initiator, message) = Initiator::begin(SESSION, &a, &b.public(), &none, &[0; 24], random).unwrap();
-        let responder = Responder::read(SESSION, &b, &message, random).unwrap();
+        let (mut initiator, message) =
+            NoiseInitiator::begin(SESSION, &a, &b.public_key(), &none, &[0; 24], random).unwrap();
+        let responder = NoiseResponder::read(SESSION, &b, &message, random).unwrap();
         let (response, _) = responder.respond(&PresharedKey::from_bytes([1; 32]), &[0; 12]).unwrap();
         assert!(initiator.finish(&response).is_err());
     }
@@ -258,7 +261,7 @@ mod tests {
         let random = &mut StdRng::seed_from_u64(3);
         let zero = PublicKey::from_bytes([0; 32]);
         let a = host(random);
-        assert!(Initiator::begin(SESSION, &a, &zero, &PresharedKey::default(), &[0; 24], random).is_err());
-        assert!(Responder::read(SESSION, &a, &[0; 120], random).is_err());
+        assert!(NoiseInitiator::begin(SESSION, &a, &zero, &PresharedKey::default(), &[0; 24], random).is_err());
+        assert!(NoiseResponder::read(SESSION, &a, &[0; 120], random).is_err());
     }
 }

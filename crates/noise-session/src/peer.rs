@@ -1,12 +1,12 @@
 use crate::cipher::Cipher;
 use crate::keyring::Keyring;
 use crate::limits::{
-    COOKIE_LIFETIME, FIRST_RETRY, GIVE_UP_AFTER, KEEPALIVE_AFTER, MAX_RETRY, MIN_SESSION, REKEY_AFTER, RESPONDER_DELAY,
-    SILENCE,
+    COOKIE_LIFETIME, FIRST_RETRY_INTERVAL, GIVE_UP_AFTER, KEEPALIVE_AFTER, MAX_RETRY_INTERVAL, MIN_SESSION_AGE,
+    REKEY_AFTER, RESPONDER_REKEY_DELAY, RESPONSE_TIMEOUT,
 };
 use crate::mac::{Cookie, MacKeys};
-use crate::message::MAC;
-use crate::noise::Initiator;
+use crate::message::MAC_BYTES;
+use crate::noise::NoiseInitiator;
 use crate::session::Session;
 use crate::timestamp::Timestamp;
 use crate::{PresharedKey, PublicKey};
@@ -35,17 +35,17 @@ pub struct PeerState<'e> {
     /// Where it was last reached or is to be reached, by path.
     pub routes: &'e [Route],
     /// When the session in use was made, if there is one.
-    pub established: Option<Time>,
+    pub session_established: Option<Time>,
     /// What it is sealed with.
     pub cipher: Option<Cipher>,
     /// When anything authentic came last, as far as the endpoint was told.
-    pub heard: Option<Time>,
+    pub last_received: Option<Time>,
     /// The initiations of the handshake that is under way, if one is.
-    pub initiations: Option<u32>,
+    pub initiations_sent: Option<u32>,
 }
 
 /// All that is known of a peer.
-pub(crate) struct Peer {
+pub(crate) struct PeerHandshakes {
     pub(crate) key: PublicKey,
     pub(crate) psk: PresharedKey,
     pub(crate) macs: MacKeys,
@@ -53,186 +53,196 @@ pub(crate) struct Peer {
     /// The route of the last handshake message that was authentic.
     pub(crate) last_route: Option<Route>,
     /// The greatest timestamp of its initiations.
-    pub(crate) greatest: Option<Timestamp>,
+    pub(crate) greatest_timestamp: Option<Timestamp>,
     pub(crate) keyring: Keyring,
-    pub(crate) attempt: Option<Attempt>,
+    pub(crate) attempt: Option<HandshakeAttempt>,
     /// The last handshake message to it, which a cookie reply may answer.
     pub(crate) last_sent: Option<SentMessage>,
     /// What it gave us, by path, and until when it is valid.
     cookies: BTreeMap<u8, (Cookie, Time)>,
-    traffic: Traffic,
+    traffic: TrafficTimes,
     /// By how much earlier than others of its kind the session is replaced, so that two hosts rarely do it at once.
     pub(crate) rekey_lead: Span,
     /// Its place among the timers.
-    pub(crate) scheduled: Option<Time>,
+    pub(crate) scheduled_deadline: Option<Time>,
 }
 
 /// A handshake that this host has begun, with its retransmissions.
-pub(crate) struct Attempt {
-    begun: Time,
+pub(crate) struct HandshakeAttempt {
+    started_at: Time,
     give_up_at: Time,
-    pub(crate) next: Time,
+    pub(crate) next_initiation_at: Time,
     /// Initiations sent.
-    pub(crate) sent: u32,
+    pub(crate) initiations_sent: u32,
     /// A cookie has already brought a retransmission forward.
-    has_hurried: bool,
+    has_advanced_retry: bool,
     /// The route for the next initiation, where it is not just the next one.
-    route: Option<Route>,
+    next_route: Option<Route>,
     /// The last initiation.
-    pub(crate) outstanding: Option<(u32, Initiator)>,
+    pub(crate) outstanding: Option<(u32, NoiseInitiator)>,
 }
 
 /// What a cookie reply may answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SentMessage {
     pub(crate) index: u32,
-    pub(crate) mac1: [u8; MAC],
+    pub(crate) mac1: [u8; MAC_BYTES],
     pub(crate) path: u8,
 }
 
 /// When data passed, as far as timers depend on it.
 #[derive(Debug, Default)]
-struct Traffic {
+struct TrafficTimes {
     /// The first data sent since something was received.
     unanswered_since: Option<Time>,
     /// The first data received since something was sent.
     unacknowledged_since: Option<Time>,
-    heard: Option<Time>,
+    last_received: Option<Time>,
 }
 
 /// What an attempt that is due has come to.
-pub(crate) enum Due {
-    NotYet,
+pub(crate) enum DueAction {
+    Wait,
     /// The peer has made a session meanwhile.
     Superseded,
     Initiate,
     GiveUp,
 }
 
-impl Peer {
+impl PeerHandshakes {
     pub(crate) fn new(key: PublicKey, psk: PresharedKey) -> Self {
-        Peer {
+        PeerHandshakes {
             key,
             psk,
-            macs: MacKeys::of(&key),
+            macs: MacKeys::for_receiver(&key),
             routes: Vec::new(),
             last_route: None,
-            greatest: None,
+            greatest_timestamp: None,
             keyring: Keyring::default(),
             attempt: None,
             last_sent: None,
             cookies: BTreeMap::new(),
-            traffic: Traffic::default(),
+            traffic: TrafficTimes::default(),
             rekey_lead: Span::ZERO,
-            scheduled: None,
+            scheduled_deadline: None,
         }
     }
 
     pub(crate) fn state(&self, now: Time) -> PeerState<'_> {
-        let session = self.keyring.current(now);
+        let session = self.keyring.current_session(now);
         PeerState {
             key: self.key,
             routes: &self.routes,
-            established: session.map(|session| session.established),
+            session_established: session.map(|session| session.established),
             cipher: session.map(Session::cipher),
-            heard: self.traffic.heard,
-            initiations: self.attempt.as_ref().map(|attempt| attempt.sent),
+            last_received: self.traffic.last_received,
+            initiations_sent: self.attempt.as_ref().map(|attempt| attempt.initiations_sent),
         }
     }
 
     /// Begins a handshake, unless one is under way or the session is new.
     pub(crate) fn connect(&mut self, now: Time) {
         if self.attempt.is_some()
-            || self.keyring.current(now).is_none_or(|session| now - session.established >= MIN_SESSION)
+            || self.keyring.current_session(now).is_none_or(|session| now - session.established >= MIN_SESSION_AGE)
         {
-            self.connect_anew(now);
+            self.reconnect(now);
         }
     }
 
     /// Begins a handshake, unless one is under way.
-    pub(crate) fn connect_anew(&mut self, now: Time) {
+    pub(crate) fn reconnect(&mut self, now: Time) {
         let give_up_at = now + GIVE_UP_AFTER;
         match &mut self.attempt {
             Some(attempt) => attempt.give_up_at = give_up_at,
             None => {
                 let (next, has_hurried, route, outstanding) = (now, false, None, None);
-                self.attempt = Some(Attempt { begun: now, give_up_at, next, sent: 0, has_hurried, route, outstanding });
+                self.attempt = Some(HandshakeAttempt {
+                    started_at: now,
+                    give_up_at,
+                    next_initiation_at: next,
+                    initiations_sent: 0,
+                    has_advanced_retry: has_hurried,
+                    next_route: route,
+                    outstanding,
+                });
             }
         }
     }
 
-    pub(crate) fn data_sent(&mut self, now: Time) {
+    pub(crate) fn record_data_sent(&mut self, now: Time) {
         self.traffic.unanswered_since.get_or_insert(now);
         self.traffic.unacknowledged_since = None;
         self.rekey_if_old(now);
     }
 
-    pub(crate) fn data_received(&mut self, now: Time) {
-        self.heard(now);
+    pub(crate) fn record_data_received(&mut self, now: Time) {
+        self.record_keepalive(now);
         self.traffic.unacknowledged_since.get_or_insert(now);
         self.rekey_if_old(now);
     }
 
     /// An authentic message without data came.
-    pub(crate) fn heard(&mut self, now: Time) {
+    pub(crate) fn record_keepalive(&mut self, now: Time) {
         self.traffic.unanswered_since = None;
-        self.traffic.heard = Some(now);
+        self.traffic.last_received = Some(now);
     }
 
     /// Whether nothing has come from the peer for so long that it may have lost its sessions.
     pub(crate) fn is_silent(&self, now: Time) -> bool {
-        self.traffic.heard.is_none_or(|heard| now - heard >= SILENCE)
+        self.traffic.last_received.is_none_or(|heard| now - heard >= RESPONSE_TIMEOUT)
     }
 
     fn rekey_if_old(&mut self, now: Time) {
-        let Some(session) = self.keyring.current(now) else { return };
-        let delay = if session.is_initiator { Span::ZERO } else { RESPONDER_DELAY };
+        let Some(session) = self.keyring.current_session(now) else { return };
+        let delay = if session.is_initiator { Span::ZERO } else { RESPONDER_REKEY_DELAY };
         if now - session.established >= REKEY_AFTER + delay - self.rekey_lead {
             self.connect(now);
         }
     }
 
     /// When [`advance`](Self::advance) has something to do.
-    pub(crate) fn deadline(&self) -> Option<Time> {
-        let attempt = self.attempt.as_ref().map(|attempt| attempt.next);
-        let silence = self.traffic.unanswered_since.map(|since| since + SILENCE);
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let attempt = self.attempt.as_ref().map(|attempt| attempt.next_initiation_at);
+        let silence = self.traffic.unanswered_since.map(|since| since + RESPONSE_TIMEOUT);
         let keepalive = self.traffic.unacknowledged_since.map(|since| since + KEEPALIVE_AFTER);
         [attempt, silence, keepalive, self.keyring.next_expiry()].into_iter().flatten().min()
     }
 
     /// Whether a keepalive is to be sent; asks for a new session where the peer no longer answers.
     pub(crate) fn advance_traffic(&mut self, now: Time) -> bool {
-        if self.traffic.unanswered_since.is_some_and(|since| now - since >= SILENCE) {
+        if self.traffic.unanswered_since.is_some_and(|since| now - since >= RESPONSE_TIMEOUT) {
             self.traffic.unanswered_since = None;
             self.connect(now);
         }
         self.traffic.unacknowledged_since.take_if(|since| now - *since >= KEEPALIVE_AFTER).is_some()
     }
 
-    pub(crate) fn advance_attempt(&mut self, now: Time) -> Due {
-        let Some(attempt) = self.attempt.as_ref().filter(|attempt| attempt.next <= now) else { return Due::NotYet };
-        if self.keyring.current(now).is_some_and(|session| session.established >= attempt.begun) {
-            return Due::Superseded;
+    pub(crate) fn advance_attempt(&mut self, now: Time) -> DueAction {
+        let Some(attempt) = self.attempt.as_ref().filter(|attempt| attempt.next_initiation_at <= now) else {
+            return DueAction::Wait;
+        };
+        if self.keyring.current_session(now).is_some_and(|session| session.established >= attempt.started_at) {
+            return DueAction::Superseded;
         }
-        if now >= attempt.give_up_at { Due::GiveUp } else { Due::Initiate }
+        if now >= attempt.give_up_at { DueAction::GiveUp } else { DueAction::Initiate }
     }
 
     /// The route for the next initiation: one after the other, since some may be dead.
-    pub(crate) fn route_to_try(&self) -> Option<Route> {
+    pub(crate) fn next_initiation_route(&self) -> Option<Route> {
         let attempt = self.attempt.as_ref()?;
-        let sent = attempt.sent as usize;
-        let new = attempt.route.filter(|route| self.routes.contains(route));
+        let sent = attempt.initiations_sent as usize;
+        let new = attempt.next_route.filter(|route| self.routes.contains(route));
         new.or_else(|| self.routes.get(sent.checked_rem(self.routes.len())?).copied())
     }
 
     /// The route for a keepalive.
-    pub(crate) fn route_of_keepalives(&self) -> Option<Route> {
+    pub(crate) fn keepalive_route(&self) -> Option<Route> {
         self.last_route.or(self.routes.first().copied())
     }
 
     /// An authentic handshake message came by this route: the peer's address on that path. Whether it is another than
     /// before.
-    pub(crate) fn learn(&mut self, route: Route) -> bool {
+    pub(crate) fn learn_route(&mut self, route: Route) -> bool {
         self.last_route = Some(route);
         let is_new = !self.routes.contains(&route);
         if is_new {
@@ -247,30 +257,30 @@ impl Peer {
     }
 
     /// A cookie for messages on a path. The first one of an attempt brings its next initiation forward.
-    pub(crate) fn keep_cookie(&mut self, path: u8, cookie: Cookie, now: Time) {
+    pub(crate) fn store_cookie(&mut self, path: u8, cookie: Cookie, now: Time) {
         self.cookies.insert(path, (cookie, now + COOKIE_LIFETIME));
-        if let Some(attempt) = self.attempt.as_mut().filter(|attempt| !attempt.has_hurried) {
-            attempt.has_hurried = true;
-            attempt.next = now;
+        if let Some(attempt) = self.attempt.as_mut().filter(|attempt| !attempt.has_advanced_retry) {
+            attempt.has_advanced_retry = true;
+            attempt.next_initiation_at = now;
             // The same route again.
-            attempt.sent = attempt.sent.saturating_sub(1);
+            attempt.initiations_sent = attempt.initiations_sent.saturating_sub(1);
         }
     }
 }
 
-impl Attempt {
+impl HandshakeAttempt {
     /// Notes an initiation that has been sent; `jitter` is a random number.
-    pub(crate) fn count(&mut self, now: Time, jitter: u32) {
-        let interval = (FIRST_RETRY * (1 << self.sent.min(10))).min(MAX_RETRY);
-        self.sent = self.sent.saturating_add(1);
-        self.route = None;
-        self.next = now + interval + interval / 4 * i64::from(jitter >> 16) / (1 << 16);
+    pub(crate) fn record_initiation(&mut self, now: Time, jitter: u32) {
+        let interval = (FIRST_RETRY_INTERVAL * (1 << self.initiations_sent.min(10))).min(MAX_RETRY_INTERVAL);
+        self.initiations_sent = self.initiations_sent.saturating_add(1);
+        self.next_route = None;
+        self.next_initiation_at = now + interval + interval / 4 * i64::from(jitter >> 16) / (1 << 16);
     }
 
     /// Tries again at once, by a route that has become known, if there is one.
-    pub(crate) fn hurry(&mut self, route: Option<Route>, now: Time) {
-        self.next = self.next.min(now);
-        self.route = route.or(self.route);
+    pub(crate) fn retry_now(&mut self, route: Option<Route>, now: Time) {
+        self.next_initiation_at = self.next_initiation_at.min(now);
+        self.next_route = route.or(self.next_route);
     }
 }
 
@@ -290,12 +300,12 @@ mod tests {
         after(Span::from_secs(count))
     }
 
-    fn peer() -> Peer {
-        Peer::new(PublicKey::from_bytes([1; 32]), PresharedKey::default())
+    fn peer() -> PeerHandshakes {
+        PeerHandshakes::new(PublicKey::from_bytes([1; 32]), PresharedKey::default())
     }
 
     /// With a session since time zero that the peer has confirmed.
-    fn connected(is_initiator: bool) -> Peer {
+    fn connected(is_initiator: bool) -> PeerHandshakes {
         let (mut initiated, responded) = pair(Cipher::Aes256Gcm);
         responded.open(&mut sealed(&mut initiated, 0, b"")).unwrap();
         let mut peer = peer();
@@ -315,12 +325,12 @@ mod tests {
             peer.connect(Time::ZERO);
             let attempt = peer.attempt.as_mut().unwrap();
             for seconds in [1, 2, 4, 8, 16, 16, 16, 16, 16, 16, 16, 16, 16] {
-                attempt.count(secs(100), jitter);
-                let interval = (attempt.next - secs(100)).as_secs_f64();
+                attempt.record_initiation(secs(100), jitter);
+                let interval = (attempt.next_initiation_at - secs(100)).as_secs_f64();
                 let expected = f64::from(seconds) * (1.0 + extra);
                 assert!((interval - expected).abs() < 1e-4 * expected, "{interval} s for {expected} s");
             }
-            assert_eq!(attempt.sent, 13);
+            assert_eq!(attempt.initiations_sent, 13);
         }
     }
 
@@ -328,13 +338,16 @@ mod tests {
     fn a_cookie_is_of_its_path_lasts_for_two_minutes_and_hurries_an_attempt_once() {
         let mut peer = peer();
         peer.connect(Time::ZERO);
-        peer.attempt.as_mut().unwrap().count(Time::ZERO, 0);
-        peer.keep_cookie(3, [7; MAC], after(TICK));
-        assert_eq!((peer.attempt.as_ref().unwrap().next, peer.attempt.as_ref().unwrap().sent), (after(TICK), 0));
-        peer.attempt.as_mut().unwrap().count(secs(1), 0);
-        peer.keep_cookie(3, [8; MAC], secs(1));
-        assert_eq!(peer.attempt.as_ref().unwrap().next, secs(2));
-        assert_eq!(peer.cookie(3, secs(121) - TICK), Some(&[8; MAC]));
+        peer.attempt.as_mut().unwrap().record_initiation(Time::ZERO, 0);
+        peer.store_cookie(3, [7; MAC_BYTES], after(TICK));
+        assert_eq!(
+            (peer.attempt.as_ref().unwrap().next_initiation_at, peer.attempt.as_ref().unwrap().initiations_sent),
+            (after(TICK), 0)
+        );
+        peer.attempt.as_mut().unwrap().record_initiation(secs(1), 0);
+        peer.store_cookie(3, [8; MAC_BYTES], secs(1));
+        assert_eq!(peer.attempt.as_ref().unwrap().next_initiation_at, secs(2));
+        assert_eq!(peer.cookie(3, secs(121) - TICK), Some(&[8; MAC_BYTES]));
         assert_eq!((peer.cookie(3, secs(121)), peer.cookie(4, secs(1))), (None, None));
     }
 
@@ -342,15 +355,15 @@ mod tests {
     fn a_peer_is_silent_15_s_after_it_was_heard() {
         let mut peer = peer();
         assert!(peer.is_silent(Time::ZERO));
-        peer.heard(secs(1));
+        peer.record_keepalive(secs(1));
         assert!(!peer.is_silent(secs(16) - TICK) && peer.is_silent(secs(16)));
     }
 
     #[test]
     fn data_without_an_answer_for_15_s_asks_for_a_new_session() {
         let mut peer = connected(true);
-        peer.data_sent(secs(10));
-        assert_eq!(peer.deadline(), Some(secs(25)));
+        peer.record_data_sent(secs(10));
+        assert_eq!(peer.next_deadline(), Some(secs(25)));
         assert!(!peer.advance_traffic(secs(25) - TICK) && peer.attempt.is_none());
         assert!(!peer.advance_traffic(secs(25)) && peer.attempt.is_some());
     }
@@ -358,17 +371,17 @@ mod tests {
     #[test]
     fn data_that_nothing_was_sent_after_is_acknowledged_after_10_s() {
         let mut peer = connected(true);
-        peer.data_received(secs(10));
-        assert_eq!(peer.deadline(), Some(secs(20)));
+        peer.record_data_received(secs(10));
+        assert_eq!(peer.next_deadline(), Some(secs(20)));
         assert!(!peer.advance_traffic(secs(20) - TICK));
         assert!(peer.advance_traffic(secs(20)) && !peer.advance_traffic(secs(21)));
-        peer.data_received(secs(30));
-        peer.data_sent(secs(31));
-        peer.data_received(secs(32));
-        assert_eq!(peer.deadline(), Some(secs(42)));
-        peer.data_sent(secs(33));
-        peer.heard(secs(34));
-        assert_eq!(peer.deadline(), Some(secs(180)), "the session's end");
+        peer.record_data_received(secs(30));
+        peer.record_data_sent(secs(31));
+        peer.record_data_received(secs(32));
+        assert_eq!(peer.next_deadline(), Some(secs(42)));
+        peer.record_data_sent(secs(33));
+        peer.record_keepalive(secs(34));
+        assert_eq!(peer.next_deadline(), Some(secs(180)), "the session's end");
     }
 
     #[test]
@@ -380,9 +393,9 @@ mod tests {
         assert!(peer.attempt.is_some());
         for (is_initiator, age) in [(true, 120), (false, 135)] {
             let mut peer = connected(is_initiator);
-            peer.data_sent(secs(age) - LEAD - TICK);
+            peer.record_data_sent(secs(age) - LEAD - TICK);
             assert!(peer.attempt.is_none(), "{age} s");
-            peer.data_sent(secs(age) - LEAD);
+            peer.record_data_sent(secs(age) - LEAD);
             assert!(peer.attempt.is_some(), "{age} s");
         }
     }
@@ -390,26 +403,26 @@ mod tests {
     #[test]
     fn an_attempt_goes_on_for_90_s_after_the_last_wish_however_young_the_session_is() {
         let mut peer = connected(true);
-        peer.connect_anew(secs(1));
-        assert!(matches!(peer.advance_attempt(secs(1) - TICK), Due::NotYet));
-        assert!(matches!(peer.advance_attempt(secs(1)), Due::Initiate));
+        peer.reconnect(secs(1));
+        assert!(matches!(peer.advance_attempt(secs(1) - TICK), DueAction::Wait));
+        assert!(matches!(peer.advance_attempt(secs(1)), DueAction::Initiate));
         peer.connect(secs(2));
-        assert!(matches!(peer.advance_attempt(secs(92) - TICK), Due::Initiate));
-        assert!(matches!(peer.advance_attempt(secs(92)), Due::GiveUp));
+        assert!(matches!(peer.advance_attempt(secs(92) - TICK), DueAction::Initiate));
+        assert!(matches!(peer.advance_attempt(secs(92)), DueAction::GiveUp));
         let mut peer = connected(true);
-        peer.connect_anew(Time::ZERO);
-        assert!(matches!(peer.advance_attempt(Time::ZERO), Due::Superseded));
+        peer.reconnect(Time::ZERO);
+        assert!(matches!(peer.advance_attempt(Time::ZERO), DueAction::Superseded));
     }
 
     #[test]
     fn an_address_from_which_a_peer_is_heard_replaces_the_one_of_its_path() {
         let mut peer = peer();
         peer.routes = vec![route(0, 1), route(1, 1)];
-        assert_eq!(peer.route_of_keepalives(), Some(route(0, 1)));
-        assert!(!peer.learn(route(1, 1)));
+        assert_eq!(peer.keepalive_route(), Some(route(0, 1)));
+        assert!(!peer.learn_route(route(1, 1)));
         assert_eq!(peer.routes, [route(0, 1), route(1, 1)]);
-        assert!(peer.learn(route(0, 2)));
+        assert!(peer.learn_route(route(0, 2)));
         assert_eq!(peer.routes, [route(1, 1), route(0, 2)]);
-        assert_eq!(peer.route_of_keepalives(), Some(route(0, 2)));
+        assert_eq!(peer.keepalive_route(), Some(route(0, 2)));
     }
 }

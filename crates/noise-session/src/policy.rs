@@ -2,7 +2,7 @@ use crate::cipher::Cipher;
 
 /// What a host allows and prefers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
+pub struct HandshakePolicy {
     /// What data is sealed with, if the peer prefers the same; otherwise it is ChaCha20-Poly1305.
     pub cipher: Cipher,
     /// Handshake messages per second that are computed on without further proof, whoever sent them. Each costs some
@@ -15,10 +15,10 @@ pub struct Policy {
     pub cookie_replies_per_second: u32,
 }
 
-impl Default for Policy {
+impl Default for HandshakePolicy {
     /// The cipher that is faster on this processor; handshakes for at most a tenth of one processor's time.
     fn default() -> Self {
-        Policy {
+        HandshakePolicy {
             cipher: Cipher::fastest(),
             handshakes_per_second: 250,
             handshakes_per_second_and_source: 20,

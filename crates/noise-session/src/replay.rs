@@ -1,51 +1,51 @@
 /// Bits of one word of the bitmap.
-const BITS: u64 = u64::BITS as u64;
+const WORD_BITS: u64 = u64::BITS as u64;
 /// Words of the bitmap: a power of two.
-const WORDS: u64 = 256;
+const BITMAP_WORDS: u64 = 256;
 
 /// Which counters have been received, of those that are not yet too old: a sliding bitmap as in RFC 6479, which moves
 /// by whole words and never shifts one.
 ///
-/// It holds for the [`WIDTH`](Self::WIDTH) counters up to the greatest one; what is older is refused.
+/// It holds for the [`WINDOW_PACKETS`](Self::WINDOW_PACKETS) counters up to the greatest one; what is older is refused.
 #[derive(Debug, Clone)]
 pub struct ReplayWindow {
     /// One more than the greatest counter received.
-    next: u64,
-    seen: [u64; WORDS as usize],
+    next_counter: u64,
+    bitmap: [u64; BITMAP_WORDS as usize],
 }
 
 impl ReplayWindow {
     /// How far behind the greatest counter another may arrive, in packets. At 10 Gbit/s these are 19 ms of packets with
     /// 1500 bytes. (One word of the bitmap is always being filled.)
-    pub const WIDTH: u64 = (WORDS - 1) * BITS;
+    pub const WINDOW_PACKETS: u64 = (BITMAP_WORDS - 1) * WORD_BITS;
 
     /// Nothing has been received.
     pub const fn new() -> Self {
-        ReplayWindow { next: 0, seen: [0; WORDS as usize] }
+        ReplayWindow { next_counter: 0, bitmap: [0; BITMAP_WORDS as usize] }
     }
 
     /// Notes a counter; whether it is new. The packet must have been authenticated before.
     pub fn accept(&mut self, counter: u64) -> bool {
-        if counter >= self.next {
-            self.move_to(counter);
-        } else if self.next - counter > Self::WIDTH {
+        if counter >= self.next_counter {
+            self.advance_to(counter);
+        } else if self.next_counter - counter > Self::WINDOW_PACKETS {
             return false;
         }
-        let word = &mut self.seen[(counter / BITS % WORDS) as usize];
-        let bit = 1 << (counter % BITS);
+        let word = &mut self.bitmap[(counter / WORD_BITS % BITMAP_WORDS) as usize];
+        let bit = 1 << (counter % WORD_BITS);
         let is_new = *word & bit == 0;
         *word |= bit;
         is_new
     }
 
     /// Makes `counter` the greatest one: clears the words that it enters.
-    fn move_to(&mut self, counter: u64) {
+    fn advance_to(&mut self, counter: u64) {
         // Before the first packet no word has been entered, not even the first: it is clear as well.
-        let entered = counter / BITS - self.next.saturating_sub(1) / BITS;
-        for ahead in 0..entered.min(WORDS) {
-            self.seen[((counter / BITS - ahead) % WORDS) as usize] = 0;
+        let entered = counter / WORD_BITS - self.next_counter.saturating_sub(1) / WORD_BITS;
+        for ahead in 0..entered.min(BITMAP_WORDS) {
+            self.bitmap[((counter / WORD_BITS - ahead) % BITMAP_WORDS) as usize] = 0;
         }
-        self.next = counter.saturating_add(1);
+        self.next_counter = counter.saturating_add(1);
     }
 }
 
@@ -63,13 +63,13 @@ mod tests {
 
     #[test]
     fn the_window_is_at_least_8192_wide() {
-        const { assert!(ReplayWindow::WIDTH >= 8192) };
+        const { assert!(ReplayWindow::WINDOW_PACKETS >= 8192) };
         // One of the 256 words is always being filled.
-        assert_eq!(ReplayWindow::WIDTH, 255 * 64);
+        assert_eq!(ReplayWindow::WINDOW_PACKETS, 255 * 64);
         let mut window = ReplayWindow::new();
-        assert!(window.accept(ReplayWindow::WIDTH));
+        assert!(window.accept(ReplayWindow::WINDOW_PACKETS));
         assert!(window.accept(1) && !window.accept(0), "one is within the window, the other not");
-        assert!(!window.accept(1) && !window.accept(ReplayWindow::WIDTH));
+        assert!(!window.accept(1) && !window.accept(ReplayWindow::WINDOW_PACKETS));
     }
 
     #[test]
@@ -90,7 +90,7 @@ mod tests {
                     1 => greatest + distance,
                     _ => greatest.saturating_sub(distance),
                 };
-                let is_recent = counter >= greatest || greatest - counter < ReplayWindow::WIDTH;
+                let is_recent = counter >= greatest || greatest - counter < ReplayWindow::WINDOW_PACKETS;
                 prop_assert_eq!(window.accept(counter), is_recent && !seen.contains(&counter), "{}", counter);
                 seen.insert(counter);
                 greatest = greatest.max(counter);

@@ -1,6 +1,6 @@
 use crate::cipher::{Cipher, DataKey};
-use crate::limits::{MAX_BLOCKS, REJECT_AFTER, REKEY_BLOCKS};
-use crate::message::{HEADER, Kind, OVERHEAD, TAG, array, data_header, read_u32};
+use crate::limits::{MAX_BLOCKS, REJECT_AFTER, REKEY_AFTER_BLOCKS};
+use crate::message::{DatagramKind, HEADER_BYTES, OVERHEAD_BYTES, TAG_BYTES, data_header, read_u32, to_array};
 use crate::noise::SessionKeys;
 use crate::replay::ReplayWindow;
 use kumade_units::Time;
@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use thiserror::Error;
 
 /// Each number of a path has its own space of counters.
-const PATHS: usize = 1 << 8;
+const MAX_PATHS: usize = 1 << 8;
 /// Bits of a counter below the number of the path.
 const COUNTER_BITS: u32 = 56;
 /// What stands in place of the next counter of a path that another sealer owns.
-const NOT_OURS: u64 = 1 << COUNTER_BITS;
+const COUNTER_OF_OTHER_SEALER: u64 = 1 << COUNTER_BITS;
 /// Blocks that a sealer takes from what the session may seal, at a time.
-const RESERVATION: u64 = 1 << 24;
+const RESERVATION_BLOCKS: u64 = 1 << 24;
 
 /// Why a datagram was not sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -25,11 +25,11 @@ pub enum SealError {
     #[error("there is no session with the peer yet")]
     NoSession,
     /// The buffer has no room for header and tag.
-    #[error("the buffer is shorter than the {OVERHEAD} bytes that a datagram has besides its text")]
+    #[error("the buffer is shorter than the {OVERHEAD_BYTES} bytes that a datagram has besides its text")]
     TooShort,
     /// The path's number belongs to another sealer of the session, or its counters are exhausted.
     #[error("the path {path} belongs to another sealer of this session")]
-    NotOurPath {
+    ForeignPath {
         /// Its number.
         path: u8,
     },
@@ -57,22 +57,22 @@ pub enum OpenError {
 
 /// A datagram that was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedDatagram {
     /// The number of the path, as the sender chose it.
     pub path: u8,
     /// The number of the datagram on that path: from 0, without gaps where nothing is lost.
     pub counter: u64,
     /// Where in the datagram the plaintext stands now. Empty in a keepalive.
-    pub text: Range<usize>,
+    pub plaintext: Range<usize>,
 }
 
 /// A datagram that was sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sealed {
+pub struct SealedDatagram {
     /// Its number on its path.
     pub counter: u64,
     /// The session has sealed so much that it should be replaced: [`Endpoint::connect`](crate::Endpoint::connect).
-    pub is_worn: bool,
+    pub is_rekey_due: bool,
 }
 
 /// The sending half of a session.
@@ -81,28 +81,28 @@ pub struct Sealed {
 /// another thread, that owns some of them instead.
 #[derive(Debug)]
 pub struct Sealer {
-    outbound: Arc<Outbound>,
-    /// By path: the next counter, or [`NOT_OURS`].
-    next: Box<[u64; PATHS]>,
+    outbound: Arc<SendingState>,
+    /// By path: the next counter, or [`COUNTER_OF_OTHER_SEALER`].
+    next_counters: Box<[u64; MAX_PATHS]>,
     /// What is left of the last reservation, in blocks.
-    blocks: u64,
+    remaining_blocks: u64,
 }
 
 #[derive(Debug)]
-struct Outbound {
+struct SendingState {
     key: DataKey,
     /// The peer's index of the session.
     receiver: u32,
     /// Blocks that sealers have reserved.
-    reserved: AtomicU64,
+    reserved_blocks: AtomicU64,
 }
 
 /// The receiving half of a session. Its clones share the replay windows: a datagram is opened by one of them at most.
 #[derive(Debug, Clone)]
-pub struct Opener(Arc<Inbound>);
+pub struct Opener(Arc<ReceivingState>);
 
 #[derive(Debug)]
-struct Inbound {
+struct ReceivingState {
     cipher: Cipher,
     key: DataKey,
     index: u32,
@@ -128,16 +128,18 @@ impl Session {
         is_initiator: bool,
         established: Time,
     ) -> Self {
-        let outbound = Outbound { key: DataKey::new(cipher, &keys.send), receiver, reserved: AtomicU64::new(0) };
-        let inbound = Inbound {
+        let outbound =
+            SendingState { key: DataKey::new(cipher, &keys.send), receiver, reserved_blocks: AtomicU64::new(0) };
+        let inbound = ReceivingState {
             cipher,
             key: DataKey::new(cipher, &keys.receive),
             index,
             // The response has shown the initiator that the responder has the keys.
             is_confirmed: AtomicBool::new(is_initiator),
-            windows: (0..PATHS).map(|_| OnceLock::new()).collect(),
+            windows: (0..MAX_PATHS).map(|_| OnceLock::new()).collect(),
         };
-        let sealer = Sealer { outbound: Arc::new(outbound), next: Box::new([0; PATHS]), blocks: 0 };
+        let sealer =
+            Sealer { outbound: Arc::new(outbound), next_counters: Box::new([0; MAX_PATHS]), remaining_blocks: 0 };
         Session { sealer, opener: Opener(Arc::new(inbound)), is_initiator, established }
     }
 
@@ -156,7 +158,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Sealer::seal`].
-    pub fn seal(&mut self, path: u8, datagram: &mut [u8]) -> Result<Sealed, SealError> {
+    pub fn seal(&mut self, path: u8, datagram: &mut [u8]) -> Result<SealedDatagram, SealError> {
         self.sealer.seal(path, datagram)
     }
 
@@ -164,7 +166,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Opener::open`].
-    pub fn open(&self, datagram: &mut [u8]) -> Result<Opened, OpenError> {
+    pub fn open(&self, datagram: &mut [u8]) -> Result<OpenedDatagram, OpenError> {
         self.opener.open(datagram)
     }
 
@@ -203,20 +205,20 @@ impl Sealer {
     /// # Errors
     /// See [`SealError`]; `datagram` is unchanged then.
     #[inline]
-    pub fn seal(&mut self, path: u8, datagram: &mut [u8]) -> Result<Sealed, SealError> {
-        let (header, rest) = datagram.split_first_chunk_mut::<HEADER>().ok_or(SealError::TooShort)?;
-        let (text, tag) = rest.split_last_chunk_mut::<TAG>().ok_or(SealError::TooShort)?;
-        let counter = self.next[usize::from(path)];
-        if counter == NOT_OURS {
-            return Err(SealError::NotOurPath { path });
+    pub fn seal(&mut self, path: u8, datagram: &mut [u8]) -> Result<SealedDatagram, SealError> {
+        let (header, rest) = datagram.split_first_chunk_mut::<HEADER_BYTES>().ok_or(SealError::TooShort)?;
+        let (text, tag) = rest.split_last_chunk_mut::<TAG_BYTES>().ok_or(SealError::TooShort)?;
+        let counter = self.next_counters[usize::from(path)];
+        if counter == COUNTER_OF_OTHER_SEALER {
+            return Err(SealError::ForeignPath { path });
         }
         // One block more than the text: the tag's.
-        let is_worn = self.reserve(text.len().div_ceil(16) as u64 + 1)?;
-        self.next[usize::from(path)] += 1;
+        let is_worn = self.reserve_blocks(text.len().div_ceil(16) as u64 + 1)?;
+        self.next_counters[usize::from(path)] += 1;
         let nonce = (u64::from(path) << COUNTER_BITS) + counter;
         *tag = self.outbound.key.seal(nonce, text).map_err(|_| SealError::Exhausted)?;
         *header = data_header(self.outbound.receiver, nonce);
-        Ok(Sealed { counter, is_worn })
+        Ok(SealedDatagram { counter, is_rekey_due: is_worn })
     }
 
     /// Another sealer of the same session, which alone seals on `paths` from now on.
@@ -224,30 +226,31 @@ impl Sealer {
     /// # Errors
     /// One of the paths is not this sealer's own; nothing has changed then.
     pub fn take_paths(&mut self, paths: RangeInclusive<u8>) -> Result<Sealer, SealError> {
-        if let Some(path) = paths.clone().find(|&path| self.next[usize::from(path)] == NOT_OURS) {
-            return Err(SealError::NotOurPath { path });
+        if let Some(path) = paths.clone().find(|&path| self.next_counters[usize::from(path)] == COUNTER_OF_OTHER_SEALER)
+        {
+            return Err(SealError::ForeignPath { path });
         }
-        let mut next = Box::new([NOT_OURS; PATHS]);
+        let mut next = Box::new([COUNTER_OF_OTHER_SEALER; MAX_PATHS]);
         for path in paths.map(usize::from) {
-            std::mem::swap(&mut next[path], &mut self.next[path]);
+            std::mem::swap(&mut next[path], &mut self.next_counters[path]);
         }
-        Ok(Sealer { outbound: Arc::clone(&self.outbound), next, blocks: 0 })
+        Ok(Sealer { outbound: Arc::clone(&self.outbound), next_counters: next, remaining_blocks: 0 })
     }
 
     /// Takes blocks from what the session may seal in all its sealers; whether it should be replaced.
-    fn reserve(&mut self, blocks: u64) -> Result<bool, SealError> {
-        let reserved = &self.outbound.reserved;
-        if self.blocks < blocks {
-            let before = reserved.fetch_add(RESERVATION, Ordering::Relaxed);
-            if before > MAX_BLOCKS - RESERVATION {
+    fn reserve_blocks(&mut self, blocks: u64) -> Result<bool, SealError> {
+        let reserved = &self.outbound.reserved_blocks;
+        if self.remaining_blocks < blocks {
+            let before = reserved.fetch_add(RESERVATION_BLOCKS, Ordering::Relaxed);
+            if before > MAX_BLOCKS - RESERVATION_BLOCKS {
                 // Back to where it was, so that it never wraps.
-                reserved.fetch_sub(RESERVATION, Ordering::Relaxed);
+                reserved.fetch_sub(RESERVATION_BLOCKS, Ordering::Relaxed);
                 return Err(SealError::Exhausted);
             }
-            self.blocks += RESERVATION;
+            self.remaining_blocks += RESERVATION_BLOCKS;
         }
-        self.blocks = self.blocks.checked_sub(blocks).ok_or(SealError::Exhausted)?;
-        Ok(reserved.load(Ordering::Relaxed) > REKEY_BLOCKS)
+        self.remaining_blocks = self.remaining_blocks.checked_sub(blocks).ok_or(SealError::Exhausted)?;
+        Ok(reserved.load(Ordering::Relaxed) > REKEY_AFTER_BLOCKS)
     }
 }
 
@@ -262,24 +265,24 @@ impl Opener {
     /// # Errors
     /// See [`OpenError`]. The contents of `datagram` are undefined then.
     #[inline]
-    pub fn open(&self, datagram: &mut [u8]) -> Result<Opened, OpenError> {
-        if Kind::of(datagram) != Some(Kind::Data) {
+    pub fn open(&self, datagram: &mut [u8]) -> Result<OpenedDatagram, OpenError> {
+        if DatagramKind::from_datagram(datagram) != Some(DatagramKind::Data) {
             return Err(OpenError::Malformed);
         }
         if read_u32(datagram, 4) != self.0.index {
             return Err(OpenError::UnknownSession);
         }
-        let text = HEADER..datagram.len() - TAG;
-        let nonce = u64::from_le_bytes(array(&datagram[8..HEADER]));
-        let tag = array(&datagram[text.end..]);
+        let text = HEADER_BYTES..datagram.len() - TAG_BYTES;
+        let nonce = u64::from_le_bytes(to_array(&datagram[8..HEADER_BYTES]));
+        let tag = to_array(&datagram[text.end..]);
         self.0.key.open(nonce, &mut datagram[text.clone()], tag).map_err(|_| OpenError::Forged)?;
-        let (path, counter) = ((nonce >> COUNTER_BITS) as u8, nonce & (NOT_OURS - 1));
-        self.accept(path, counter)?;
-        Ok(Opened { path, counter, text })
+        let (path, counter) = ((nonce >> COUNTER_BITS) as u8, nonce & (COUNTER_OF_OTHER_SEALER - 1));
+        self.check_replay(path, counter)?;
+        Ok(OpenedDatagram { path, counter, plaintext: text })
     }
 
     /// Notes an authentic datagram.
-    fn accept(&self, path: u8, counter: u64) -> Result<(), OpenError> {
+    fn check_replay(&self, path: u8, counter: u64) -> Result<(), OpenError> {
         let window = self.0.windows[usize::from(path)].get_or_init(Box::default);
         // A window is valid between any two statements: it need not be given up because a thread was.
         if !window.lock().unwrap_or_else(PoisonError::into_inner).accept(counter) {
@@ -315,7 +318,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn sealed(session: &mut Session, path: u8, text: &[u8]) -> Vec<u8> {
-        let mut datagram = [&[0; HEADER], text, &[0; TAG]].concat();
+        let mut datagram = [&[0; HEADER_BYTES], text, &[0; TAG_BYTES]].concat();
         session.seal(path, &mut datagram).unwrap();
         datagram
     }
@@ -326,7 +329,7 @@ pub(crate) mod tests {
         for (path, counter) in [(0, 0), (0, 1), (7, 0), (255, 0), (7, 1)] {
             let mut datagram = sealed(&mut a, path, b"text");
             let copy = datagram.clone();
-            assert_eq!(b.open(&mut datagram), Ok(Opened { path, counter, text: 16..20 }));
+            assert_eq!(b.open(&mut datagram), Ok(OpenedDatagram { path, counter, plaintext: 16..20 }));
             assert_eq!(&datagram[16..20], b"text");
             assert_eq!(b.open(&mut copy.clone()), Err(OpenError::Replayed));
         }
@@ -359,10 +362,10 @@ pub(crate) mod tests {
     fn a_session_shared_by_threads_has_each_path_once() {
         let (mut a, b) = pair(Cipher::Aes256Gcm);
         let mut other = a.take_paths(8..=15).unwrap();
-        let mut room = [0; OVERHEAD];
-        assert_eq!(a.seal(8, &mut room), Err(SealError::NotOurPath { path: 8 }));
-        assert_eq!(other.seal(7, &mut room), Err(SealError::NotOurPath { path: 7 }));
-        assert_eq!(a.take_paths(0..=8).err(), Some(SealError::NotOurPath { path: 8 }));
+        let mut room = [0; OVERHEAD_BYTES];
+        assert_eq!(a.seal(8, &mut room), Err(SealError::ForeignPath { path: 8 }));
+        assert_eq!(other.seal(7, &mut room), Err(SealError::ForeignPath { path: 7 }));
+        assert_eq!(a.take_paths(0..=8).err(), Some(SealError::ForeignPath { path: 8 }));
         let opener = b.split().1;
         let (first, second) = (opener.clone(), opener);
         first.open(&mut sealed(&mut a, 0, b"x")).unwrap();
@@ -383,44 +386,48 @@ pub(crate) mod tests {
     fn each_block_of_text_and_one_for_the_tag_count() {
         let (mut a, _) = pair(Cipher::Aes256Gcm);
         for (text, blocks) in [(0, 1), (1, 2), (16, 2), (17, 3)] {
-            a.sealer.blocks = blocks;
-            let reserved = a.sealer.outbound.reserved.load(Ordering::Relaxed);
+            a.sealer.remaining_blocks = blocks;
+            let reserved = a.sealer.outbound.reserved_blocks.load(Ordering::Relaxed);
             sealed(&mut a, 0, &vec![0; text]);
-            assert_eq!(a.sealer.blocks, 0, "{text} bytes");
-            assert_eq!(a.sealer.outbound.reserved.load(Ordering::Relaxed), reserved, "no more than was left is needed");
+            assert_eq!(a.sealer.remaining_blocks, 0, "{text} bytes");
+            assert_eq!(
+                a.sealer.outbound.reserved_blocks.load(Ordering::Relaxed),
+                reserved,
+                "no more than was left is needed"
+            );
         }
     }
 
     #[test]
     fn a_session_is_worn_beyond_half_of_what_it_may_seal_and_its_last_blocks_can_be_used() {
-        const { assert!(REKEY_BLOCKS < MAX_BLOCKS) };
+        const { assert!(REKEY_AFTER_BLOCKS < MAX_BLOCKS) };
         let (mut a, _) = pair(Cipher::Aes256Gcm);
         let reserve = |session: &mut Session, before: u64| {
-            session.sealer.blocks = 0;
-            session.sealer.outbound.reserved.store(before, Ordering::Relaxed);
-            session.seal(0, &mut [0; OVERHEAD]).map(|sealed| sealed.is_worn)
+            session.sealer.remaining_blocks = 0;
+            session.sealer.outbound.reserved_blocks.store(before, Ordering::Relaxed);
+            session.seal(0, &mut [0; OVERHEAD_BYTES]).map(|sealed| sealed.is_rekey_due)
         };
-        assert_eq!(reserve(&mut a, REKEY_BLOCKS - RESERVATION), Ok(false));
-        assert_eq!(reserve(&mut a, REKEY_BLOCKS - RESERVATION + 1), Ok(true));
-        assert_eq!(reserve(&mut a, MAX_BLOCKS - RESERVATION), Ok(true));
-        assert_eq!(reserve(&mut a, MAX_BLOCKS - RESERVATION + 1), Err(SealError::Exhausted));
-        let reserved = a.sealer.outbound.reserved.load(Ordering::Relaxed);
-        assert_eq!(reserved, MAX_BLOCKS - RESERVATION + 1, "what was refused is not taken");
+        assert_eq!(reserve(&mut a, REKEY_AFTER_BLOCKS - RESERVATION_BLOCKS), Ok(false));
+        assert_eq!(reserve(&mut a, REKEY_AFTER_BLOCKS - RESERVATION_BLOCKS + 1), Ok(true));
+        assert_eq!(reserve(&mut a, MAX_BLOCKS - RESERVATION_BLOCKS), Ok(true));
+        assert_eq!(reserve(&mut a, MAX_BLOCKS - RESERVATION_BLOCKS + 1), Err(SealError::Exhausted));
+        let reserved = a.sealer.outbound.reserved_blocks.load(Ordering::Relaxed);
+        assert_eq!(reserved, MAX_BLOCKS - RESERVATION_BLOCKS + 1, "what was refused is not taken");
     }
 
     #[test]
     fn a_session_seals_no_more_than_it_may() {
         let (mut a, _) = pair(Cipher::Aes256Gcm);
         let mut other = a.take_paths(1..=1).unwrap();
-        let mut room = [0; OVERHEAD];
-        assert!(!a.seal(0, &mut room).unwrap().is_worn);
-        a.sealer.outbound.reserved.store(REKEY_BLOCKS + 1, Ordering::Relaxed);
-        assert!(a.seal(0, &mut room).unwrap().is_worn);
-        a.sealer.outbound.reserved.store(MAX_BLOCKS, Ordering::Relaxed);
+        let mut room = [0; OVERHEAD_BYTES];
+        assert!(!a.seal(0, &mut room).unwrap().is_rekey_due);
+        a.sealer.outbound.reserved_blocks.store(REKEY_AFTER_BLOCKS + 1, Ordering::Relaxed);
+        assert!(a.seal(0, &mut room).unwrap().is_rekey_due);
+        a.sealer.outbound.reserved_blocks.store(MAX_BLOCKS, Ordering::Relaxed);
         assert_eq!(other.seal(1, &mut room), Err(SealError::Exhausted));
-        a.sealer.next[0] = NOT_OURS - 1;
+        a.sealer.next_counters[0] = COUNTER_OF_OTHER_SEALER - 1;
         let last = sealed(&mut a, 0, b"");
         assert_eq!(last[8..16], [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0]);
-        assert_eq!(a.seal(0, &mut room), Err(SealError::NotOurPath { path: 0 }));
+        assert_eq!(a.seal(0, &mut room), Err(SealError::ForeignPath { path: 0 }));
     }
 }

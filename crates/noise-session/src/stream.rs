@@ -3,14 +3,14 @@
 //! [`SessionTable`](crate::SessionTable)'s. The prefix is not secret and not authenticated: who alters it, or cuts the
 //! stream, can only end it, for what comes out of step does not authenticate.
 
-use crate::message::INITIATION;
+use crate::message::INITIATION_BYTES;
 use std::ops::Range;
 use thiserror::Error;
 
 /// Bytes of a record's length, big-endian as Noise §13 recommends it.
-pub const PREFIX: usize = 2;
+pub const PREFIX_BYTES: usize = 2;
 /// Bytes of a datagram in a record at most.
-pub const MAX_RECORD: usize = u16::MAX as usize;
+pub const MAX_RECORD_BYTES: usize = u16::MAX as usize;
 
 /// The peer does not send records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -31,12 +31,12 @@ pub enum RecordError {
 /// The prefix of a record with a datagram of `length` bytes. To be written directly before the datagram.
 ///
 /// # Errors
-/// The datagram is empty, or longer than [`MAX_RECORD`].
-pub fn prefix(length: usize) -> Result<[u8; PREFIX], RecordError> {
+/// The datagram is empty, or longer than [`MAX_RECORD_BYTES`].
+pub fn record_prefix(length: usize) -> Result<[u8; PREFIX_BYTES], RecordError> {
     match u16::try_from(length) {
         Ok(0) => Err(RecordError::Empty),
         Ok(length) => Ok(length.to_be_bytes()),
-        Err(_) => Err(RecordError::TooLong { length, max: MAX_RECORD }),
+        Err(_) => Err(RecordError::TooLong { length, max: MAX_RECORD_BYTES }),
     }
 }
 
@@ -53,27 +53,27 @@ pub struct RecordReader {
     /// Received bytes, and room for more behind them.
     buffer: Vec<u8>,
     received: Range<usize>,
-    max: usize,
+    max_record_bytes: usize,
 }
 
 impl RecordReader {
     /// At the beginning of a stream, which has to be a handshake message.
     pub fn new() -> Self {
-        let mut reader = RecordReader { buffer: Vec::new(), received: 0..0, max: 0 };
-        reader.set_max(INITIATION);
+        let mut reader = RecordReader { buffer: Vec::new(), received: 0..0, max_record_bytes: 0 };
+        reader.set_max_record_bytes(INITIATION_BYTES);
         reader
     }
 
-    /// Takes records of up to `max` bytes, [`MAX_RECORD`] at most, from now on: the peer is known. The reader holds twice
+    /// Takes records of up to `max` bytes, [`MAX_RECORD_BYTES`] at most, from now on: the peer is known. The reader holds twice
     /// as much.
-    pub fn admit_data(&mut self, max: usize) {
-        self.set_max(max.clamp(self.max, MAX_RECORD));
+    pub fn raise_record_limit(&mut self, max: usize) {
+        self.set_max_record_bytes(max.clamp(self.max_record_bytes, MAX_RECORD_BYTES));
     }
 
     /// Where the next bytes of the stream are to be read into. It is empty only while whole records stand there that
     /// have not been taken.
-    pub fn space(&mut self) -> &mut [u8] {
-        if self.received.start > 0 && self.buffer.len() - self.received.end < self.max {
+    pub fn free_space(&mut self) -> &mut [u8] {
+        if self.received.start > 0 && self.buffer.len() - self.received.end < self.max_record_bytes {
             self.buffer.copy_within(self.received.clone(), 0);
             self.received = 0..self.received.len();
         }
@@ -81,7 +81,7 @@ impl RecordReader {
     }
 
     /// Says that the first `length` bytes of [`space`](Self::space) have been filled; never more than it has.
-    pub fn filled(&mut self, length: usize) {
+    pub fn add_filled(&mut self, length: usize) {
         self.received.end = self.received.end.saturating_add(length).min(self.buffer.len());
     }
 
@@ -96,13 +96,13 @@ impl RecordReader {
         if length == 0 {
             return Err(RecordError::Empty);
         }
-        if length > self.max {
-            return Err(RecordError::TooLong { length, max: self.max });
+        if length > self.max_record_bytes {
+            return Err(RecordError::TooLong { length, max: self.max_record_bytes });
         }
-        if bytes.len() < PREFIX + length {
+        if bytes.len() < PREFIX_BYTES + length {
             return Ok(None);
         }
-        let start = self.received.start + PREFIX;
+        let start = self.received.start + PREFIX_BYTES;
         self.received.start = start + length;
         Ok(Some(&mut self.buffer[start..start + length]))
     }
@@ -112,9 +112,9 @@ impl RecordReader {
         &self.buffer[self.received.clone()]
     }
 
-    fn set_max(&mut self, max: usize) {
-        self.max = max;
-        self.buffer.resize(2 * (PREFIX + max), 0);
+    fn set_max_record_bytes(&mut self, max: usize) {
+        self.max_record_bytes = max;
+        self.buffer.resize(2 * (PREFIX_BYTES + max), 0);
     }
 }
 
@@ -134,12 +134,12 @@ mod tests {
         let mut pieces = pieces.iter().cycle();
         while !bytes.is_empty() {
             let piece = pieces.next().map_or(1, |&piece| piece.max(1));
-            let space = reader.space();
+            let space = reader.free_space();
             let length = piece.min(space.len()).min(bytes.len());
             assert!(length > 0, "there is always room");
             space[..length].copy_from_slice(&bytes[..length]);
             bytes = &bytes[length..];
-            reader.filled(length);
+            reader.add_filled(length);
             while let Some(record) = reader.next_record()? {
                 records.push(record.to_vec());
             }
@@ -152,21 +152,21 @@ mod tests {
         let mut reader = RecordReader::new();
         assert_eq!(records(&mut reader, &[0, 0], &[1]), Err(RecordError::Empty));
         let mut reader = RecordReader::new();
-        let too_long = RecordError::TooLong { length: 0x4745, max: INITIATION };
+        let too_long = RecordError::TooLong { length: 0x4745, max: INITIATION_BYTES };
         assert_eq!(records(&mut reader, b"GET / HTTP/1.1", &[1]), Err(too_long));
-        reader.admit_data(usize::MAX);
-        assert_eq!(reader.buffer.len(), 2 * (PREFIX + MAX_RECORD));
-        assert_eq!(prefix(0), Err(RecordError::Empty));
-        assert!(prefix(MAX_RECORD).is_ok() && prefix(MAX_RECORD + 1).is_err());
+        reader.raise_record_limit(usize::MAX);
+        assert_eq!(reader.buffer.len(), 2 * (PREFIX_BYTES + MAX_RECORD_BYTES));
+        assert_eq!(record_prefix(0), Err(RecordError::Empty));
+        assert!(record_prefix(MAX_RECORD_BYTES).is_ok() && record_prefix(MAX_RECORD_BYTES + 1).is_err());
     }
 
     #[test]
     fn the_longest_record_passes_and_what_was_not_taken_can_be_seen() {
         let mut reader = RecordReader::new();
-        let record = [&prefix(INITIATION).unwrap()[..], &[7; INITIATION]].concat();
-        assert_eq!(records(&mut reader, &record, &[INITIATION]), Ok(vec![vec![7; INITIATION]]));
-        reader.space()[..3].copy_from_slice(&[0, 9, 5]);
-        reader.filled(3);
+        let record = [&record_prefix(INITIATION_BYTES).unwrap()[..], &[7; INITIATION_BYTES]].concat();
+        assert_eq!(records(&mut reader, &record, &[INITIATION_BYTES]), Ok(vec![vec![7; INITIATION_BYTES]]));
+        reader.free_space()[..3].copy_from_slice(&[0, 9, 5]);
+        reader.add_filled(3);
         assert_eq!(reader.next_record(), Ok(None));
         assert_eq!(reader.received(), [0, 9, 5]);
     }
@@ -178,9 +178,9 @@ mod tests {
             pieces in prop::collection::vec(1usize..900, 1..5),
         ) {
             let stream: Vec<u8> =
-                sent.iter().flat_map(|record| [&prefix(record.len()).unwrap()[..], record].concat()).collect();
+                sent.iter().flat_map(|record| [&record_prefix(record.len()).unwrap()[..], record].concat()).collect();
             let mut reader = RecordReader::new();
-            reader.admit_data(300);
+            reader.raise_record_limit(300);
             prop_assert_eq!(records(&mut reader, &stream, &pieces), Ok(sent));
         }
     }

@@ -1,7 +1,7 @@
 use crate::PeerId;
 use crate::keyring::Keyring;
 use crate::message::receiver_index;
-use crate::session::{OpenError, Opened, SealError, Sealed, Session};
+use crate::session::{OpenError, OpenedDatagram, SealError, SealedDatagram, Session};
 use kumade_units::Time;
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ impl SessionTable {
 
     /// Whether [`seal`](Self::seal) would find a session.
     pub fn has_session(&self, peer: PeerId, now: Time) -> bool {
-        self.peers.get(&peer).is_some_and(|ring| ring.current(now).is_some())
+        self.peers.get(&peer).is_some_and(|ring| ring.current_session(now).is_some())
     }
 
     /// Seals a datagram for a peer in place, as the next one on `path`: see [`Sealer::seal`](crate::Sealer::seal).
@@ -55,7 +55,13 @@ impl SessionTable {
     /// # Errors
     /// See [`SealError`]; `datagram` is unchanged then.
     #[inline]
-    pub fn seal(&mut self, peer: PeerId, path: u8, datagram: &mut [u8], now: Time) -> Result<Sealed, SealError> {
+    pub fn seal(
+        &mut self,
+        peer: PeerId,
+        path: u8,
+        datagram: &mut [u8],
+        now: Time,
+    ) -> Result<SealedDatagram, SealError> {
         self.peers.get_mut(&peer).ok_or(SealError::NoSession)?.seal(path, datagram, now)
     }
 
@@ -64,7 +70,7 @@ impl SessionTable {
     /// # Errors
     /// See [`OpenError`]. The contents of `datagram` are undefined then.
     #[inline]
-    pub fn open(&self, datagram: &mut [u8], now: Time) -> Result<(PeerId, Opened), OpenError> {
+    pub fn open(&self, datagram: &mut [u8], now: Time) -> Result<(PeerId, OpenedDatagram), OpenError> {
         let index = receiver_index(datagram).ok_or(OpenError::Malformed)?;
         let peer = *self.by_index.get(&index).ok_or(OpenError::UnknownSession)?;
         let ring = self.peers.get(&peer).ok_or(OpenError::UnknownSession)?;
@@ -76,7 +82,7 @@ impl SessionTable {
 mod tests {
     use super::*;
     use crate::cipher::Cipher;
-    use crate::message::OVERHEAD;
+    use crate::message::OVERHEAD_BYTES;
     use crate::session::tests::{pair, pair_of, sealed};
     use kumade_units::Span;
 
@@ -86,7 +92,7 @@ mod tests {
     fn data_goes_out_under_a_session_only_while_it_is_confirmed_and_young() {
         let (mut a, b) = pair(Cipher::Aes256Gcm);
         let mut table = SessionTable::new();
-        let mut room = [0; OVERHEAD];
+        let mut room = [0; OVERHEAD_BYTES];
         table.install(PEER, b, Time::ZERO);
         assert_eq!(table.seal(PEER, 0, &mut room, Time::ZERO), Err(SealError::NoSession));
         let (peer, opened) = table.open(&mut sealed(&mut a, 5, b""), Time::ZERO).unwrap();

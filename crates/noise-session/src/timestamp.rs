@@ -1,43 +1,43 @@
 use kumade_units::Time;
 
 /// Bytes of a timestamp.
-pub(crate) const SIZE: usize = 12;
+pub(crate) const TIMESTAMP_BYTES: usize = 12;
 
 /// When an initiation was made: TAI64N, whose bytes compare as the times do (WireGuard §5.4.2). It only has to grow from
 /// one initiation of a host to the next, and is compared with nothing but earlier ones of the same host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Timestamp(pub(crate) [u8; SIZE]);
+pub(crate) struct Timestamp(pub(crate) [u8; TIMESTAMP_BYTES]);
 
 /// The label of 1970-01-01 00:00:10 TAI, which is 1970-01-01 00:00:00 UTC.
-const UNIX_EPOCH: u64 = (1 << 62) + 10;
+const UNIX_EPOCH_LABEL: u64 = (1 << 62) + 10;
 /// What the last bits of the nanoseconds would tell a listener about the host's clock is blurred to 16 ms.
-const GRANULARITY: i64 = 1 << 24;
+const GRANULARITY_NANOS: i64 = 1 << 24;
 
 /// Stamps that grow even where the host's clock steps back.
 #[derive(Debug)]
-pub(crate) struct Stamper {
+pub(crate) struct TimestampSource {
     /// The least that the next stamp may be, in nanoseconds since the Unix epoch.
-    next: i64,
+    next_nanos: i64,
 }
 
-impl Stamper {
+impl TimestampSource {
     pub(crate) const fn new() -> Self {
-        Stamper { next: 0 }
+        TimestampSource { next_nanos: 0 }
     }
 
     /// A stamp for an initiation made when the clock shows `wall` (nanoseconds since the Unix epoch).
-    pub(crate) fn stamp(&mut self, wall: Time) -> Timestamp {
-        let nanos = (wall.as_nanos() & !(GRANULARITY - 1)).max(self.next);
-        self.next = nanos.saturating_add(1);
+    pub(crate) fn next_timestamp(&mut self, wall: Time) -> Timestamp {
+        let nanos = (wall.as_nanos() & !(GRANULARITY_NANOS - 1)).max(self.next_nanos);
+        self.next_nanos = nanos.saturating_add(1);
         Timestamp::from_nanos(nanos)
     }
 }
 
 impl Timestamp {
     fn from_nanos(nanos: i64) -> Self {
-        let seconds = UNIX_EPOCH.wrapping_add_signed(nanos.div_euclid(1_000_000_000));
+        let seconds = UNIX_EPOCH_LABEL.wrapping_add_signed(nanos.div_euclid(1_000_000_000));
         let fraction = nanos.rem_euclid(1_000_000_000) as u32;
-        let mut bytes = [0; SIZE];
+        let mut bytes = [0; TIMESTAMP_BYTES];
         bytes[..8].copy_from_slice(&seconds.to_be_bytes());
         bytes[8..].copy_from_slice(&fraction.to_be_bytes());
         Timestamp(bytes)
@@ -51,19 +51,19 @@ mod tests {
 
     #[test]
     fn stamps_grow_whatever_the_clock_does() {
-        let mut stamper = Stamper::new();
+        let mut stamper = TimestampSource::new();
         let noon = Time::ZERO + Span::from_secs(1_800_000_000);
-        let first = stamper.stamp(noon);
-        let same = stamper.stamp(noon);
-        let back = stamper.stamp(noon - Span::from_secs(3600));
-        let later = stamper.stamp(noon + Span::from_secs(1));
+        let first = stamper.next_timestamp(noon);
+        let same = stamper.next_timestamp(noon);
+        let back = stamper.next_timestamp(noon - Span::from_secs(3600));
+        let later = stamper.next_timestamp(noon + Span::from_secs(1));
         assert!(first < same && same < back && back < later);
     }
 
     #[test]
     fn stamps_tell_the_clock_to_16_ms_only() {
         for nanos in [1_800_000_000_123_456_789, 1_800_000_000_000_000_001, 1 << 24, (1 << 24) - 1] {
-            let stamp = Stamper::new().stamp(Time::from_nanos(nanos));
+            let stamp = TimestampSource::new().next_timestamp(Time::from_nanos(nanos));
             assert_eq!(stamp, Timestamp::from_nanos(nanos / 16_777_216 * 16_777_216), "{nanos}");
         }
     }

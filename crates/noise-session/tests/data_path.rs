@@ -1,10 +1,10 @@
 //! The data path: over a byte stream, from several threads, without allocation.
 
 use allocation_counter::measure;
-use kumade_noise_session::stream::{RecordReader, prefix};
+use kumade_noise_session::stream::{RecordReader, record_prefix};
 use kumade_noise_session::{
-    Cipher, Endpoint, Event, HEADER, Kind, OVERHEAD, Opener, PeerId, Policy, PresharedKey, PrivateKey, Route, Sealer,
-    Session, SessionTable, TAG,
+    Cipher, DatagramKind, Endpoint, EndpointEvent, HEADER_BYTES, HandshakePolicy, OVERHEAD_BYTES, Opener, PeerId,
+    PresharedKey, PrivateKey, Route, Sealer, Session, SessionTable, TAG_BYTES,
 };
 use kumade_units::Time;
 use rand::SeedableRng;
@@ -32,8 +32,9 @@ fn ends(cipher: Cipher) -> [End; 2] {
     let keys = [PrivateKey::generate(random), PrivateKey::generate(random)];
     [0, 1].map(|number| {
         let random = Box::new(StdRng::seed_from_u64(number as u64));
-        let mut endpoint = Endpoint::new(keys[number].clone(), Policy { cipher, ..Policy::default() }, random);
-        let peer = endpoint.add_peer(keys[1 - number].public(), PresharedKey::default()).unwrap();
+        let mut endpoint =
+            Endpoint::new(keys[number].clone(), HandshakePolicy { cipher, ..HandshakePolicy::default() }, random);
+        let peer = endpoint.add_peer(keys[1 - number].public_key(), PresharedKey::default()).unwrap();
         endpoint.set_routes(peer, vec![route()], NOW);
         let (table, reader) = (SessionTable::new(), RecordReader::new());
         End { endpoint, table, peer, reader, outgoing: Vec::new(), texts: Vec::new() }
@@ -42,12 +43,12 @@ fn ends(cipher: Cipher) -> [End; 2] {
 
 impl End {
     fn push(&mut self, datagram: &[u8]) {
-        self.outgoing.extend(prefix(datagram.len()).unwrap());
+        self.outgoing.extend(record_prefix(datagram.len()).unwrap());
         self.outgoing.extend(datagram);
     }
 
     fn send(&mut self, text: &[u8]) {
-        let mut datagram = [&[0; HEADER], text, &[0; TAG]].concat();
+        let mut datagram = [&[0; HEADER_BYTES], text, &[0; TAG_BYTES]].concat();
         self.table.seal(self.peer, 0, &mut datagram, NOW).unwrap();
         self.push(&datagram);
     }
@@ -57,25 +58,25 @@ impl End {
         self.endpoint.advance(NOW, NOW);
         while let Some(event) = self.endpoint.next_event() {
             match event {
-                Event::Transmit { datagram, .. } => self.push(&datagram),
-                Event::Established { peer, session, .. } => {
+                EndpointEvent::Transmit { datagram, .. } => self.push(&datagram),
+                EndpointEvent::Established { peer, session, .. } => {
                     self.table.install(peer, session, NOW);
-                    self.reader.admit_data(2000);
+                    self.reader.raise_record_limit(2000);
                     was_established = true;
                 }
-                Event::Unreachable { .. } => {}
+                EndpointEvent::Unreachable { .. } => {}
             }
         }
         was_established
     }
 
     fn read(&mut self, bytes: &[u8]) {
-        self.reader.space()[..bytes.len()].copy_from_slice(bytes);
-        self.reader.filled(bytes.len());
+        self.reader.free_space()[..bytes.len()].copy_from_slice(bytes);
+        self.reader.add_filled(bytes.len());
         while let Some(record) = self.reader.next_record().unwrap() {
-            if Kind::of(record) == Some(Kind::Data) {
+            if DatagramKind::from_datagram(record) == Some(DatagramKind::Data) {
                 let (_, opened) = self.table.open(record, NOW).unwrap();
-                self.texts.push(record[opened.text].to_vec());
+                self.texts.push(record[opened.plaintext].to_vec());
             } else {
                 self.endpoint.receive(record, route(), NOW).unwrap();
             }
@@ -122,9 +123,11 @@ fn sessions() -> [Session; 2] {
         ends[turn].endpoint.advance(NOW, NOW);
         while let Some(event) = ends[turn].endpoint.next_event() {
             match event {
-                Event::Transmit { datagram, .. } => drop(ends[1 - turn].endpoint.receive(&datagram, route(), NOW)),
-                Event::Established { session, .. } => sessions[turn].push(session),
-                Event::Unreachable { .. } => {}
+                EndpointEvent::Transmit { datagram, .. } => {
+                    drop(ends[1 - turn].endpoint.receive(&datagram, route(), NOW))
+                }
+                EndpointEvent::Established { session, .. } => sessions[turn].push(session),
+                EndpointEvent::Unreachable { .. } => {}
             }
         }
     }
@@ -140,7 +143,7 @@ fn threads_seal_and_open_one_session_and_nothing_comes_twice() {
         let threads = [(ours, 0..4), (second, 16..20)].map(|(mut session, paths)| {
             scope.spawn(move || {
                 let datagrams = (0..2000u32).map(|number| {
-                    let mut datagram = [&[0; HEADER][..], &number.to_le_bytes(), &[0; TAG]].concat();
+                    let mut datagram = [&[0; HEADER_BYTES][..], &number.to_le_bytes(), &[0; TAG_BYTES]].concat();
                     session.seal(paths.start + (number % paths.len() as u32) as u8, &mut datagram).unwrap();
                     datagram
                 });
@@ -168,7 +171,7 @@ fn threads_seal_and_open_one_session_and_nothing_comes_twice() {
 #[test]
 fn sealing_and_opening_allocate_nothing() {
     let [mut ours, theirs] = sessions();
-    let mut datagram = [0; OVERHEAD + 1400];
+    let mut datagram = [0; OVERHEAD_BYTES + 1400];
     let mut pass = || {
         ours.seal(3, &mut datagram).unwrap();
         theirs.open(&mut datagram).unwrap();

@@ -4,7 +4,8 @@
 mod network;
 
 use kumade_noise_session::{
-    Endpoint, Event, Kind, PeerError, PeerId, Policy, PresharedKey, PrivateKey, Refused, Route,
+    DatagramKind, Endpoint, EndpointEvent, HandshakePolicy, PeerError, PeerId, PresharedKey, PrivateKey,
+    RefusedDatagram, Route,
 };
 use kumade_units::{Span, Time};
 use network::{Network, PathConfig, WALL, address};
@@ -91,8 +92,9 @@ fn a_session_takes_one_round_trip_and_one_message_more() {
     network.send_data(1, 1).unwrap();
     network.run_until(Time::ZERO + millis(300));
     assert_eq!([network.hosts[0].received.len(), network.hosts[1].received.len()], [1, 1]);
-    let kinds: Vec<_> = network.log.iter().map(|(from, datagram)| (*from, Kind::of(datagram).unwrap())).collect();
-    assert_eq!(kinds[..3], [(0, Kind::Initiation), (1, Kind::Response), (0, Kind::Data)]);
+    let kinds: Vec<_> =
+        network.log.iter().map(|(from, datagram)| (*from, DatagramKind::from_datagram(datagram).unwrap())).collect();
+    assert_eq!(kinds[..3], [(0, DatagramKind::Initiation), (1, DatagramKind::Response), (0, DatagramKind::Data)]);
 }
 
 /// As where the connection that carried it has ended.
@@ -105,7 +107,7 @@ fn a_session_however_young_is_replaced_where_that_is_asked_for() {
         let (now, peer) = (network.now, network.hosts[0].peer);
         let endpoint = &mut network.hosts[0].endpoint;
         if anew {
-            endpoint.connect_anew(peer, now)
+            endpoint.reconnect(peer, now)
         } else {
             endpoint.connect(peer, now)
         }
@@ -122,8 +124,8 @@ fn rekeying_loses_nothing_and_happens_every_two_minutes() {
     for from in BOTH {
         let (host, now) = (&network.hosts[from], network.now);
         let state = host.endpoint.peer_state(host.peer, now).unwrap();
-        assert!(state.established.is_some_and(|established| now - established < secs(136)));
-        assert_eq!((state.key, state.routes.len()), (network.private_key(1 - from).public(), 2));
+        assert!(state.session_established.is_some_and(|established| now - established < secs(136)));
+        assert_eq!((state.key, state.routes.len()), (network.private_key(1 - from).public_key(), 2));
         assert_eq!(network.missing(from, Time::ZERO, until), NOTHING);
         let established = &network.hosts[from].established;
         assert!((10..=14).contains(&established.len()), "{established:?}");
@@ -135,7 +137,11 @@ fn data_in_one_direction_is_answered_by_keepalives_alone() {
     let mut network = Network::new(3, clean());
     network.exchange(&[0], secs(600), millis(100));
     assert!(network.hosts[1].established.len() <= 6, "no handshake but to change keys");
-    let answers = network.log.iter().filter(|(from, d)| *from == 1 && Kind::of(d) == Some(Kind::Data)).count();
+    let answers = network
+        .log
+        .iter()
+        .filter(|(from, d)| *from == 1 && DatagramKind::from_datagram(d) == Some(DatagramKind::Data))
+        .count();
     assert!((50..70).contains(&answers), "{answers} in 600 s");
 }
 
@@ -196,7 +202,7 @@ fn a_peer_restarted_with_its_clock_a_day_behind_is_invited_where_its_address_is_
     network.give_routes(1);
     let restarted = network.now;
     network.exchange(&[1], secs(60), millis(100));
-    assert!(network.hosts[0].refused.contains(&Refused::Replayed));
+    assert!(network.hosts[0].refused.contains(&RefusedDatagram::Replayed));
     let until = network.now - secs(1);
     assert_eq!(network.missing(1, restarted, until), NOTHING);
     let first = network.hosts[1].sent.values().find(|at| **at > restarted).copied();
@@ -223,13 +229,17 @@ fn a_running_hosts_clock_may_step_either_way() {
 fn a_copied_initiation_is_refused_without_an_answer_wherever_it_comes_from() {
     let mut network = Network::new(9, clean());
     network.exchange(&BOTH, secs(130), millis(100));
-    let initiations: Vec<_> =
-        network.log.iter().filter(|(_, d)| Kind::of(d) == Some(Kind::Initiation)).cloned().collect();
+    let initiations: Vec<_> = network
+        .log
+        .iter()
+        .filter(|(_, d)| DatagramKind::from_datagram(d) == Some(DatagramKind::Initiation))
+        .cloned()
+        .collect();
     assert!(initiations.len() >= 2);
     for (from, datagram) in initiations {
         let host = &mut network.hosts[1 - from];
         let stranger = Route { path: 0, address: "203.0.113.9:9".parse().unwrap() };
-        assert_eq!(host.endpoint.receive(&datagram, stranger, network.now), Err(Refused::Replayed));
+        assert_eq!(host.endpoint.receive(&datagram, stranger, network.now), Err(RefusedDatagram::Replayed));
         assert!(host.endpoint.next_event().is_none());
     }
 }
@@ -240,7 +250,9 @@ fn copied_data_is_refused_also_after_the_keys_have_changed() {
     network.exchange(&BOTH, secs(200), millis(100));
     network.run_until(network.now + secs(1));
     let log = network.log.clone();
-    for (from, mut datagram) in log.into_iter().filter(|(_, d)| Kind::of(d) == Some(Kind::Data)) {
+    for (from, mut datagram) in
+        log.into_iter().filter(|(_, d)| DatagramKind::from_datagram(d) == Some(DatagramKind::Data))
+    {
         assert!(network.hosts[1 - from].table.open(&mut datagram, network.now).is_err());
     }
 }
@@ -273,7 +285,7 @@ fn another_preshared_key_makes_no_session() {
     let psks = [PresharedKey::from_bytes([1; 32]), PresharedKey::from_bytes([2; 32])];
     let mut network = Network::with_psks(13, clean(), psks);
     network.exchange(&BOTH, secs(30), millis(500));
-    assert!(network.hosts[0].refused.contains(&Refused::Forged));
+    assert!(network.hosts[0].refused.contains(&RefusedDatagram::Forged));
     assert!(network.hosts.iter().all(|host| host.sent.is_empty()));
     let same = PresharedKey::from_bytes([3; 32]);
     let mut network = Network::with_psks(14, clean(), [same.clone(), same]);
@@ -285,13 +297,13 @@ fn another_preshared_key_makes_no_session() {
 fn outsiders_initiation(network: &Network, to: usize) -> Vec<u8> {
     let mut random = StdRng::seed_from_u64(77);
     let key = PrivateKey::generate(&mut random);
-    let mut endpoint = Endpoint::new(key, Policy::default(), Box::new(random));
-    let peer = endpoint.add_peer(network.private_key(to).public(), PresharedKey::default()).unwrap();
+    let mut endpoint = Endpoint::new(key, HandshakePolicy::default(), Box::new(random));
+    let peer = endpoint.add_peer(network.private_key(to).public_key(), PresharedKey::default()).unwrap();
     endpoint.set_routes(peer, vec![Route { path: 0, address: address(to, 0) }], Time::ZERO);
     endpoint.connect(peer, Time::ZERO);
     endpoint.advance(Time::ZERO, WALL);
     match endpoint.next_event() {
-        Some(Event::Transmit { datagram, .. }) => datagram,
+        Some(EndpointEvent::Transmit { datagram, .. }) => datagram,
         other => panic!("{other:?}"),
     }
 }
@@ -303,11 +315,11 @@ fn strangers_hear_nothing() {
     let mut message = outsiders_initiation(&network, 1);
     let endpoint = &mut network.hosts[1].endpoint;
     // Who knows the public key, but is not known.
-    assert_eq!(endpoint.receive(&message, route, Time::ZERO), Err(Refused::UnknownPeer));
+    assert_eq!(endpoint.receive(&message, route, Time::ZERO), Err(RefusedDatagram::UnknownPeer));
     // Who does not even know that.
     message[20] ^= 1;
-    assert_eq!(endpoint.receive(&message, route, Time::ZERO), Err(Refused::Stranger));
-    assert_eq!(endpoint.receive(&[4; 100], route, Time::ZERO), Err(Refused::Malformed));
+    assert_eq!(endpoint.receive(&message, route, Time::ZERO), Err(RefusedDatagram::InvalidMac));
+    assert_eq!(endpoint.receive(&[4; 100], route, Time::ZERO), Err(RefusedDatagram::Malformed));
     assert!(endpoint.next_event().is_none());
 }
 
@@ -316,8 +328,8 @@ fn a_peer_without_a_route_is_tried_later() {
     let network = Network::new(19, clean());
     let mut random = StdRng::seed_from_u64(79);
     let key = PrivateKey::generate(&mut random);
-    let mut endpoint = Endpoint::new(key, Policy::default(), Box::new(random));
-    let peer = endpoint.add_peer(network.private_key(1).public(), PresharedKey::default()).unwrap();
+    let mut endpoint = Endpoint::new(key, HandshakePolicy::default(), Box::new(random));
+    let peer = endpoint.add_peer(network.private_key(1).public_key(), PresharedKey::default()).unwrap();
     let now = Time::ZERO + secs(60);
     endpoint.connect(peer, now);
     endpoint.advance(now, WALL);
@@ -329,8 +341,8 @@ fn a_route_that_becomes_known_is_tried_at_once() {
     let network = Network::new(18, clean());
     let mut random = StdRng::seed_from_u64(78);
     let key = PrivateKey::generate(&mut random);
-    let mut endpoint = Endpoint::new(key, Policy::default(), Box::new(random));
-    let peer = endpoint.add_peer(network.private_key(1).public(), PresharedKey::default()).unwrap();
+    let mut endpoint = Endpoint::new(key, HandshakePolicy::default(), Box::new(random));
+    let peer = endpoint.add_peer(network.private_key(1).public_key(), PresharedKey::default()).unwrap();
     let route = |path: u8| Route { path, address: address(1, 0) };
     let mut tried = |known: &[u8], after: Span| {
         let now = Time::ZERO + after;
@@ -338,8 +350,8 @@ fn a_route_that_becomes_known_is_tried_at_once() {
         endpoint.connect(peer, now);
         endpoint.advance(now, WALL + after);
         let events = std::iter::from_fn(|| endpoint.next_event());
-        let paths =
-            events.filter_map(|event| if let Event::Transmit { to, .. } = event { Some(to.path) } else { None });
+        let paths = events
+            .filter_map(|event| if let EndpointEvent::Transmit { to, .. } = event { Some(to.path) } else { None });
         paths.collect::<Vec<_>>()
     };
     // Datagrams first; then each connection as it opens, wherever it stands among the routes.
@@ -350,9 +362,9 @@ fn a_route_that_becomes_known_is_tried_at_once() {
 
 /// An endpoint with this key, and its peer at this host of the network.
 fn endpoint(own: &PrivateKey, peers: &[(&PrivateKey, usize)]) -> (Endpoint, Vec<PeerId>) {
-    let mut endpoint = Endpoint::new(own.clone(), Policy::default(), Box::new(StdRng::seed_from_u64(80)));
+    let mut endpoint = Endpoint::new(own.clone(), HandshakePolicy::default(), Box::new(StdRng::seed_from_u64(80)));
     let add = |&(key, host): &(&PrivateKey, usize)| {
-        let peer = endpoint.add_peer(key.public(), PresharedKey::default()).unwrap();
+        let peer = endpoint.add_peer(key.public_key(), PresharedKey::default()).unwrap();
         endpoint.set_routes(peer, vec![Route { path: 0, address: address(host, 0) }], Time::ZERO);
         peer
     };
@@ -363,8 +375,9 @@ fn endpoint(own: &PrivateKey, peers: &[(&PrivateKey, usize)]) -> (Endpoint, Vec<
 /// What it sends now, and where.
 fn sent(endpoint: &mut Endpoint) -> Vec<(Route, Vec<u8>)> {
     let events = std::iter::from_fn(|| endpoint.next_event());
-    let datagrams = events
-        .filter_map(|event| if let Event::Transmit { to, datagram } = event { Some((to, datagram)) } else { None });
+    let datagrams = events.filter_map(|event| {
+        if let EndpointEvent::Transmit { to, datagram } = event { Some((to, datagram)) } else { None }
+    });
     datagrams.collect()
 }
 
@@ -373,8 +386,8 @@ fn a_removed_peer_is_forgotten_and_the_others_are_not() {
     let keys = [1, 2, 3].map(|byte| PrivateKey::from_bytes([byte; 32]));
     let (mut own, peers) = endpoint(&keys[0], &[(&keys[1], 0), (&keys[2], 1)]);
     assert_eq!(
-        [1, 0].map(|index| own.add_peer(keys[index].public(), PresharedKey::default())),
-        [Err(PeerError::Duplicate(keys[1].public())), Err(PeerError::OwnKey(keys[0].public()))]
+        [1, 0].map(|index| own.add_peer(keys[index].public_key(), PresharedKey::default())),
+        [Err(PeerError::Duplicate(keys[1].public_key())), Err(PeerError::OwnKey(keys[0].public_key()))]
     );
     peers.iter().for_each(|&peer| own.connect(peer, Time::ZERO));
     own.advance(Time::ZERO, WALL);
@@ -391,11 +404,15 @@ fn a_removed_peer_is_forgotten_and_the_others_are_not() {
     assert!(own.peer_state(peers[0], Time::ZERO).is_none() && own.peer_state(peers[1], Time::ZERO).is_some());
     assert!(own.next_deadline().is_some());
     let [removed, other] = [0, 1].map(|index| own.receive(&responses[index].1, responses[index].0, Time::ZERO));
-    assert_eq!((removed, other), (Err(Refused::Unexpected), Ok(())));
-    assert_eq!(own.receive(&responses[1].1, responses[1].0, Time::ZERO), Err(Refused::Unexpected), "once is enough");
+    assert_eq!((removed, other), (Err(RefusedDatagram::Unexpected), Ok(())));
+    assert_eq!(
+        own.receive(&responses[1].1, responses[1].0, Time::ZERO),
+        Err(RefusedDatagram::Unexpected),
+        "once is enough"
+    );
     own.remove_peer(peers[1]);
     assert_eq!(own.next_deadline(), None);
-    own.add_peer(keys[1].public(), PresharedKey::default()).unwrap();
+    own.add_peer(keys[1].public_key(), PresharedKey::default()).unwrap();
 }
 
 /// Forward secrecy hangs on it: a constant one would open all recorded sessions to whoever gets the static keys.
@@ -408,7 +425,7 @@ fn each_handshake_has_ephemeral_keys_of_its_own() {
     for attempt in 1..=3 {
         let after = secs(60 * attempt);
         let now = Time::ZERO + after;
-        own.connect_anew(peers[0], now);
+        own.reconnect(peers[0], now);
         own.advance(now, WALL + after);
         let (_, initiation) = sent(&mut own).remove(0);
         other.receive(&initiation, Route { path: 0, address: address(0, 0) }, now).unwrap();
@@ -429,7 +446,7 @@ fn the_address_of_an_authentic_handshake_is_where_the_peer_is_and_is_heard_also_
     let (mut own, peers) = endpoint(&keys[0], &[(&keys[1], 1)]);
     let (mut other, others) = endpoint(&keys[1], &[(&keys[0], 0)]);
     let mut initiation = |now| {
-        other.connect_anew(others[0], now);
+        other.reconnect(others[0], now);
         other.advance(now, WALL + (now - Time::ZERO));
         sent(&mut other).remove(0).1
     };
@@ -437,7 +454,7 @@ fn the_address_of_an_authentic_handshake_is_where_the_peer_is_and_is_heard_also_
     let now = Time::ZERO + secs(1);
     own.receive(&initiation(now), moved, now).unwrap();
     let state = own.peer_state(peers[0], now).unwrap();
-    assert_eq!((state.routes, state.heard), (&[moved][..], Some(now)));
+    assert_eq!((state.routes, state.last_received), (&[moved][..], Some(now)));
     assert_eq!(sent(&mut own)[0].0, moved);
 
     let now = now + secs(60);
@@ -449,10 +466,10 @@ fn the_address_of_an_authentic_handshake_is_where_the_peer_is_and_is_heard_also_
         let [_, a, b, c] = number.to_be_bytes();
         Route { path: 0, address: ([198, a, b, c], 9).into() }
     };
-    let is_limited = |result| result == Err(Refused::RateLimited);
+    let is_limited = |result| result == Err(RefusedDatagram::RateLimited);
     let first = (0..100_000).find(|&number| is_limited(own.receive(&forged, stranger(number), now)));
     assert!(first.is_some() && is_limited(own.receive(&forged, stranger(200_000), now)));
-    assert_eq!(own.receive(&initiation(now), moved, now), Err(Refused::CookieRequired));
+    assert_eq!(own.receive(&initiation(now), moved, now), Err(RefusedDatagram::CookieRequired));
 }
 
 /// 100 000 initiations a second to each host, from as many sources: one cannot tell them from a peer's without computing,
@@ -481,6 +498,6 @@ fn under_a_flood_a_peer_gets_through_by_a_cookie() {
         assert!(network.now < Time::ZERO + secs(10), "{:?}", network.hosts[0].refused);
     }
     for host in &network.hosts {
-        assert!(host.refused.contains(&Refused::CookieRequired), "{:?}", host.refused);
+        assert!(host.refused.contains(&RefusedDatagram::CookieRequired), "{:?}", host.refused);
     }
 }

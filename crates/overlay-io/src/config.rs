@@ -2,9 +2,9 @@ use crate::handover::Handover;
 use ipnet::IpNet;
 use kumade_daemon::RuntimeDir;
 use kumade_multipath::{PathId, PathPolicy, TcpOverTcpTuning, UnorderedFlows};
-use kumade_net::Binding;
+use kumade_net::SocketBinding;
 use kumade_net::interface::Family;
-use kumade_net::policy::{MarkedRoute, NetworkRoute};
+use kumade_net::policy_routing::{MarkedRoute, NetworkRoute};
 use kumade_net::tcp::RtoLimits;
 use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
 use kumade_units::{Rate, Span};
@@ -99,7 +99,7 @@ pub struct DatagramConfig {
     /// How many threads carry packets, from 1 to [`MAX_THREADS`]: each has a queue of the device, and a port.
     pub threads: usize,
     /// From where datagrams leave on each path, and what it carries, if that is known.
-    pub paths: Vec<(Binding, Option<Rate>)>,
+    pub paths: Vec<(SocketBinding, Option<Rate>)>,
     /// The next hops of the paths: the routes of those packets that have the mark of a path's binding.
     pub routes: Vec<MarkedRoute>,
 }
@@ -169,7 +169,7 @@ pub enum ConnectionRole {
         /// Where that listens.
         address: SocketAddr,
         /// From where on this host.
-        binding: Binding,
+        binding: SocketBinding,
         /// How many.
         connections: usize,
     },
@@ -207,6 +207,6 @@ impl BondedConfig {
     pub(crate) fn path_family(&self, datagrams: &DatagramConfig, path: usize) -> Family {
         let addresses = self.remotes.iter().filter_map(|remote| *remote.addresses.get(path)?);
         let addresses = addresses.map(|address| address.ip()).chain(datagrams.paths[path].0.source);
-        addresses.map(Family::of).next().unwrap_or(Family::V4)
+        addresses.map(Family::from_address).next().unwrap_or(Family::V4)
     }
 }

@@ -4,7 +4,7 @@ use kumade_dataplane::{Node, OuterHeaders, Received};
 use kumade_multipath::{OuterTransport, PathId, StreamDelivery, StreamWriter, TcpSenderState};
 use kumade_net::{clock, tcp};
 use kumade_noise_session::stream::{self, RecordReader};
-use kumade_noise_session::{Kind, Route};
+use kumade_noise_session::{DatagramKind, Route};
 use kumade_packet::Ecn;
 use kumade_packet_loop::Buffer;
 use kumade_units::{Span, Time};
@@ -33,7 +33,7 @@ pub(crate) struct Connection {
     acknowledged_bytes: u64,
     last_progress: Time,
     transport: StreamWriter,
-    max_rto: Option<tcp::MaxRto>,
+    max_rto: Option<tcp::AdaptiveMaxRto>,
     /// Whether its set reports when it can be written.
     pub(crate) reports_writable: bool,
 }
@@ -84,7 +84,7 @@ impl Connection {
             acknowledged_bytes: 0,
             last_progress: now,
             transport: carrier,
-            max_rto: tuning.rto.max_of_connection(),
+            max_rto: tuning.rto.connection_max_rto(),
             reports_writable: false,
         })
     }
@@ -97,14 +97,14 @@ impl Connection {
     /// Hands what has arrived to the node.
     pub(crate) fn receive(&mut self, node: &mut Node<Buffer>) -> Result<(), ConnectionEnd> {
         for _ in 0..MAX_READS {
-            let count = match self.stream.read(self.reader.space()) {
+            let count = match self.stream.read(self.reader.free_space()) {
                 Ok(0) => return Err(ConnectionEnd::Closed(io::ErrorKind::UnexpectedEof.into())),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(ConnectionEnd::Closed(error)),
             };
-            self.reader.filled(count);
+            self.reader.add_filled(count);
             self.take_records(node)?;
         }
         Ok(())
@@ -119,8 +119,9 @@ impl Connection {
                 Err(_) => return Err(ConnectionEnd::NotAPeer(self.reader.received().to_vec())),
             };
             // A second answer to a handshake that is done comes from a peer, too.
-            let is_answer = matches!(Kind::of(record), Some(Kind::Response | Kind::CookieReply));
-            let (carrier, size) = (OuterTransport::Tcp, (stream::PREFIX + record.len()) as u32);
+            let is_answer =
+                matches!(DatagramKind::from_datagram(record), Some(DatagramKind::Response | DatagramKind::CookieReply));
+            let (carrier, size) = (OuterTransport::Tcp, (stream::PREFIX_BYTES + record.len()) as u32);
             let outer = OuterHeaders {
                 route: self.route,
                 transport: carrier,
@@ -135,7 +136,7 @@ impl Connection {
                 Received::Refused | Received::Handshake => {}
                 Received::Data { remote, path } => {
                     (self.owner, self.is_proven) = (Some((remote, path)), true);
-                    self.reader.admit_data(MAX_RECORD_BYTES);
+                    self.reader.raise_record_limit(MAX_RECORD_BYTES);
                 }
             }
         }
@@ -147,9 +148,9 @@ impl Connection {
             return None;
         }
         let sent = tcp::send_state(&self.stream).ok()?;
-        let acknowledged = sent.acknowledged;
+        let acknowledged = sent.acknowledged_bytes;
         if let Some(max_rto) = &mut self.max_rto {
-            max_rto.follow(&self.stream, sent.round_trip);
+            max_rto.update(&self.stream, sent.round_trip);
         }
         if acknowledged != self.acknowledged_bytes || self.transport.is_all_acknowledged(acknowledged) {
             (self.acknowledged_bytes, self.last_progress) = (acknowledged, now);
@@ -157,12 +158,12 @@ impl Connection {
         let limit = self.transport.max_unsent_bytes();
         let pending = (self.pending.len() - self.sent_pending_bytes) as u64;
         let stream = TcpSenderState {
-            unsent_bytes: sent.unsent,
-            window_bytes: sent.window,
+            unsent_bytes: sent.unsent_bytes,
+            window_bytes: sent.available_window_bytes,
             acknowledged_bytes: acknowledged,
-            delivered_bytes: sent.delivered,
-            in_flight_bytes: sent.in_flight,
-            retransmitted_bytes: sent.repeated,
+            delivered_bytes: sent.delivered_bytes,
+            in_flight_bytes: sent.bytes_in_flight,
+            retransmitted_bytes: sent.retransmitted_bytes,
             is_recovering: sent.is_recovering,
             excess_round_trip: sent.excess_round_trip,
             delivery_rate: sent.delivery_rate,
@@ -179,7 +180,9 @@ impl Connection {
     /// does not have any more; and what it still has may lead nowhere.
     pub(crate) fn has_stale_address(&self, source: IpAddr, now: Time) -> bool {
         let own = self.stream.local_addr().map(|own| own.ip().to_canonical());
-        own.is_ok_and(|own| own != source && (now - self.last_progress >= STALL_TIMEOUT || kumade_net::is_gone(own)))
+        own.is_ok_and(|own| {
+            own != source && (now - self.last_progress >= STALL_TIMEOUT || kumade_net::is_address_gone(own))
+        })
     }
 
     /// Has it leave nothing behind in the kernel, which would go on for minutes.
@@ -189,7 +192,7 @@ impl Connection {
 
     /// Adds a datagram to what is to be sent. Returns whether there was room for it.
     pub(crate) fn push(&mut self, datagram: &[u8]) -> bool {
-        let Ok(prefix) = stream::prefix(datagram.len()) else { return false };
+        let Ok(prefix) = stream::record_prefix(datagram.len()) else { return false };
         // What the send buffer has no room for, of what may be unsent, waits here.
         let most = MAX_PENDING_BYTES.max(self.transport.max_unsent_bytes() as usize);
         if self.has_pending() && self.pending.len() - self.sent_pending_bytes + datagram.len() > most {

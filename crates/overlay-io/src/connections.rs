@@ -4,7 +4,7 @@ use crate::dialer::Dialer;
 use kumade_daemon::{FairAdmission, Network};
 use kumade_dataplane::{Node, Outbound};
 use kumade_multipath::{PathId, StreamWriter};
-use kumade_net::readiness::{Event, Readiness};
+use kumade_net::readiness::{EpollSet, Event};
 use kumade_net::{SetupError, clock, congestion};
 use kumade_noise_session::{Route, channel};
 use kumade_packet_loop::Buffer;
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Paths by TCP: the connections of all remotes.
 pub(crate) struct Connections {
     config: ConnectionConfig,
-    readiness: Readiness,
+    readiness: EpollSet,
     events: Vec<Event>,
     listener: Option<TcpListener>,
     dialer: Option<Dialer>,
@@ -55,7 +55,7 @@ impl Connections {
     /// The first of their paths has this number, where this end opens them.
     pub(crate) fn open(config: &ConnectionConfig, first: usize) -> Result<Self, SetupError> {
         let failed = |error| SetupError::new("wait for TCP connections", error);
-        let set = Readiness::new().map_err(failed)?;
+        let set = EpollSet::new().map_err(failed)?;
         let (listener, dialer) = match &config.role {
             ConnectionRole::Listen { address, .. } => (Some(listen(config, *address)?), None),
             ConnectionRole::Connect { address, binding, connections } => {
@@ -104,10 +104,10 @@ impl Connections {
 
     fn handle_event(&mut self, number: u32, event: &Event, node: &mut Node<Buffer>) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
-        if event.writable {
+        if event.is_writable {
             connection.mark_writable(clock::monotonic());
         }
-        let outcome = if event.readable || event.error { connection.receive(node) } else { Ok(()) };
+        let outcome = if event.is_readable || event.has_error { connection.receive(node) } else { Ok(()) };
         if let Some((remote, path)) = connection.owner {
             self.unauthenticated.remove(connection.network(), &number);
             // A path has one connection, so that a peer has a bounded number, however often it comes anew.
@@ -220,7 +220,7 @@ impl Connections {
             }
             let wanted = connection.is_full() && connection.owner.is_some();
             if wanted != connection.reports_writable
-                && self.readiness.report_writable(&connection.stream, *number, wanted).is_ok()
+                && self.readiness.set_writable_reporting(&connection.stream, *number, wanted).is_ok()
             {
                 connection.reports_writable = wanted;
             }
@@ -301,7 +301,7 @@ fn listen(config: &ConnectionConfig, address: SocketAddr) -> Result<TcpListener,
 /// Sets what a connection must have before it is opened; those that a listener accepts inherit it.
 fn set_socket_options(config: &ConnectionConfig, socket: &Socket) -> io::Result<()> {
     if let Some(name) = &config.congestion_control {
-        congestion::set(socket, name).map_err(|error| io::Error::new(error.io().kind(), error))?;
+        congestion::set(socket, name).map_err(|error| io::Error::new(error.io_error().kind(), error))?;
     }
     let tuning = &config.tuning;
     tuning.rto.apply(socket)?;

@@ -4,8 +4,8 @@ use crate::policy_routes::PathRoutes;
 use kumade_dataplane::{Node, Outbound, OuterHeaders};
 use kumade_multipath::OuterTransport;
 use kumade_net::interface::{self, Family};
-use kumade_net::udp::{BatchReceiver, BatchSocket, Refusal};
-use kumade_net::{Binding, SetupError, clock};
+use kumade_net::udp::{BatchReceiver, BatchSocket, SendRefusal};
+use kumade_net::{SetupError, SocketBinding, clock};
 use kumade_noise_session::Route;
 use kumade_packet_loop::{Buffer, StampClock};
 use kumade_units::{Span, Time};
@@ -63,8 +63,8 @@ impl Datagrams {
                     let now = clock::monotonic();
                     let stamp = received.stamp.map(|stamp| stamps.to_monotonic(stamps.from_stamp(stamp, Time::ZERO)));
                     let arrived = stamp.map_or(now, |stamp| stamp.min(now));
-                    let from = Route { path: path as u8, address: received.from };
-                    let (ecn, outer) = (received.ecn, outer_header_bytes(Family::of(from.address.ip())));
+                    let from = Route { path: path as u8, address: received.source };
+                    let (ecn, outer) = (received.ecn, outer_header_bytes(Family::from_address(from.address.ip())));
                     let carrier = OuterTransport::Udp;
                     for datagram in received.datagrams() {
                         let size = datagram.len() as u32 + outer;
@@ -94,12 +94,12 @@ impl Datagrams {
         datagrams.sort_by_key(|datagram| datagram.route.path);
         for run in datagrams.chunk_by(|one, other| one.route == other.route && one.ecn == other.ecn) {
             let Some(Outbound { route: to, ecn, .. }) = run.first() else { continue };
-            let (path, family) = (usize::from(to.path), Family::of(to.address.ip()));
+            let (path, family) = (usize::from(to.path), Family::from_address(to.address.ip()));
             let mut sockets = self.sockets.iter();
             let Some(of_path) = sockets.find(|socket| socket.path == path && socket.family == family) else { continue };
             let sent = of_path.socket.send(to.address, *ecn, run, |index, refusal| {
                 refused += 1;
-                if matches!(refusal, Refusal::TooLong) {
+                if matches!(refusal, SendRefusal::TooLong) {
                     node.record_send_refusal(*to, run[index].datagram.len(), now);
                 }
             });
@@ -121,16 +121,16 @@ impl Datagrams {
 }
 
 impl PathSocket {
-    fn bind(path: usize, binding: &Binding, family: Family, port: u16) -> Result<Self, SetupError> {
+    fn bind(path: usize, binding: &SocketBinding, family: Family, port: u16) -> Result<Self, SetupError> {
         let socket = BatchSocket::bind(binding, family, port)?;
         Ok(PathSocket { path, family, receiver: BatchReceiver::new(&socket), socket })
     }
 
     /// On all addresses of this host; of IPv4 only, where the system has no IPv6.
-    fn bind_both_families(path: usize, binding: &Binding, port: u16) -> Result<Vec<Self>, SetupError> {
-        let binding = Binding { source: None, ..binding.clone() };
+    fn bind_both_families(path: usize, binding: &SocketBinding, port: u16) -> Result<Vec<Self>, SetupError> {
+        let binding = SocketBinding { source: None, ..binding.clone() };
         let v6 = match PathSocket::bind(path, &binding, Family::V6, port) {
-            Err(error) if Family::is_absent(error.io()) => None,
+            Err(error) if Family::is_unsupported(error.io_error()) => None,
             outcome => Some(outcome?),
         };
         let v4 = PathSocket::bind(path, &binding, Family::V4, port)?;
@@ -149,6 +149,6 @@ pub(crate) fn outer_header_bytes(family: Family) -> u32 {
 /// The MTUs of the paths' interfaces.
 pub(crate) fn interface_mtus(datagrams: &DatagramConfig) -> Result<Vec<u32>, SetupError> {
     const ETHERNET: u32 = 1500;
-    let mtu = |binding: &Binding| binding.interface.as_deref().map_or(Ok(ETHERNET), interface::mtu);
+    let mtu = |binding: &SocketBinding| binding.interface.as_deref().map_or(Ok(ETHERNET), interface::mtu);
     datagrams.paths.iter().map(|(binding, _)| mtu(binding)).collect()
 }

@@ -1,6 +1,6 @@
 use kumade_multipath::PathId;
-use kumade_net::Binding;
-use kumade_net::tcp::Connecting;
+use kumade_net::SocketBinding;
+use kumade_net::tcp::PendingConnection;
 use kumade_units::{Span, Time};
 use socket2::Socket;
 use std::io;
@@ -11,7 +11,7 @@ use std::ops::Range;
 /// their place, few are kept open.
 pub(crate) struct Dialer {
     address: SocketAddr,
-    binding: Binding,
+    binding: SocketBinding,
     /// Of the first path that it opens, and those after it.
     first_path: usize,
     attempts: Vec<Attempt>,
@@ -37,7 +37,7 @@ enum Attempt {
     },
     /// Since then.
     Opening {
-        connecting: Connecting,
+        connecting: PendingConnection,
         since: Time,
         tries: u32,
     },
@@ -63,7 +63,7 @@ const CONNECT_POLL_INTERVAL: Span = Span::from_millis(5);
 
 impl Dialer {
     /// For paths of these numbers, from then on; those before them are carried by datagrams.
-    pub(crate) fn new(address: SocketAddr, binding: Binding, paths: Range<usize>, start: Time) -> Self {
+    pub(crate) fn new(address: SocketAddr, binding: SocketBinding, paths: Range<usize>, start: Time) -> Self {
         let (first, count) = (paths.start, paths.len());
         let paths = paths.map(|_| Attempt::Waiting { until: start, tries: 0 }).collect();
         let standby = if first > 0 { count.min(STANDBY_CONNECTIONS) } else { count };
@@ -134,7 +134,7 @@ impl Dialer {
                 let tries = *tries;
                 // Should that fail, it has been tried.
                 *attempt = Attempt::Waiting { until: now, tries };
-                let connecting = Connecting::begin_prepared(self.address, &self.binding, prepare)?;
+                let connecting = PendingConnection::begin_prepared(self.address, &self.binding, prepare)?;
                 *attempt = Attempt::Opening { connecting, since: now, tries };
             }
             Attempt::Opening { connecting, since, tries } => {
@@ -204,7 +204,7 @@ impl Dialer {
 }
 
 /// By the system's routes; nothing is sent.
-fn source_address(far: SocketAddr, binding: &Binding) -> Option<IpAddr> {
+fn source_address(far: SocketAddr, binding: &SocketBinding) -> Option<IpAddr> {
     let socket = binding.connect_udp(far).ok()?;
     Some(socket.local_addr().ok()?.ip().to_canonical())
 }

@@ -4,7 +4,7 @@ use crate::error::BondedError;
 use kumade_dataplane::{Node, NodeConfig, RemoteConfig};
 use kumade_multipath::{BondConfig, FlowControl, PathConfig, ResequencerConfig};
 use kumade_net::{SetupError, clock};
-use kumade_noise_session::{Policy, Route};
+use kumade_noise_session::{HandshakePolicy, Route};
 use kumade_packet_loop::{Buffer, BufferPool};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -29,7 +29,11 @@ pub(crate) fn new_node(config: &BondedConfig, pool: BufferPool) -> Result<Node<B
         },
         resequencer: ResequencerConfig::default(),
     });
-    let node = NodeConfig { identity: config.identity.clone(), policy: Policy::default(), remotes: remotes.collect() };
+    let node = NodeConfig {
+        identity: config.identity.clone(),
+        policy: HandshakePolicy::default(),
+        remotes: remotes.collect(),
+    };
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(BondedError::Random)?;
     let random = Box::new(StdRng::from_seed(seed));
@@ -50,7 +54,7 @@ fn path_configs(config: &BondedConfig) -> Vec<PathConfig> {
         };
         paths.extend(datagrams.paths.iter().enumerate().map(path));
     }
-    let overhead_bytes = kumade_noise_session::stream::PREFIX as u32 + kumade_dataplane::OVERHEAD;
+    let overhead_bytes = kumade_noise_session::stream::PREFIX_BYTES as u32 + kumade_dataplane::OVERHEAD;
     let flow_control = FlowControl::Backpressure;
     paths.resize(
         config.max_paths(),

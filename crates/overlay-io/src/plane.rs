@@ -4,7 +4,7 @@ use crate::shard::BondedShard;
 use crate::shard_link::{ShardLink, shard_links};
 use crate::status::BondedStatus;
 use kumade_net::clock;
-use kumade_packet_loop::{Ended, PacketThread};
+use kumade_packet_loop::{PacketThread, ThreadEnded};
 use kumade_units::Rate;
 
 /// Packets for remote networks go through tunnels, until this is dropped. Then the TUN device vanishes, and with it its
@@ -36,7 +36,7 @@ impl BondedPlane {
     }
 
     fn add_thread(&mut self, config: BondedConfig, link: ShardLink) -> Result<(), BondedError> {
-        let Ok(Some((seed, queue))) = self.threads[0].ask(BondedShard::next_seed) else {
+        let Ok(Some((seed, queue))) = self.threads[0].run_on_thread(BondedShard::next_seed) else {
             // It says why.
             return self.stop();
         };
@@ -50,9 +50,9 @@ impl BondedPlane {
     ///
     /// # Errors
     /// It has ended.
-    pub fn status(&self) -> Result<BondedStatus, Ended> {
-        let mut parts = self.threads.iter().map(|thread| thread.ask(|shard| shard.status()));
-        let mut status = parts.next().unwrap_or(Err(Ended))?;
+    pub fn status(&self) -> Result<BondedStatus, ThreadEnded> {
+        let mut parts = self.threads.iter().map(|thread| thread.run_on_thread(|shard| shard.status()));
+        let mut status = parts.next().unwrap_or(Err(ThreadEnded))?;
         for part in parts {
             status.merge(&part?);
         }
@@ -63,8 +63,9 @@ impl BondedPlane {
     ///
     /// # Errors
     /// It has ended.
-    pub fn suggest_rate(&self, remote: usize, path: usize, measured: Rate) -> Result<(), Ended> {
-        self.threads[0].ask(move |shard| shard.node_mut().suggest_rate(remote, path, measured, clock::monotonic()))
+    pub fn suggest_rate(&self, remote: usize, path: usize, measured: Rate) -> Result<(), ThreadEnded> {
+        self.threads[0]
+            .run_on_thread(move |shard| shard.node_mut().suggest_rate(remote, path, measured, clock::monotonic()))
     }
 
     /// Whether packets still pass.

@@ -1,6 +1,6 @@
 use kumade_daemon::{InstalledRoutes, Journal, NameLockError, NamespaceLock, RuntimeDir};
 use kumade_net::SetupError;
-use kumade_net::policy::{MarkedRoute, NetworkRoute, PolicyRoute};
+use kumade_net::policy_routing::{MarkedRoute, NetworkRoute, PolicyRoute};
 use kumade_units::{Span, Time};
 use std::io;
 use thiserror::Error;

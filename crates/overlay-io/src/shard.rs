@@ -7,11 +7,11 @@ use crate::shard_link::ShardLink;
 use crate::status::BondedStatus;
 use kumade_dataplane::{HEADROOM, Node, Output, PacketBuffer, ShardSeed};
 use kumade_multipath::{TrafficClass, UnorderedFlows};
-use kumade_net::policy::NetworkRoute;
+use kumade_net::policy_routing::NetworkRoute;
 use kumade_net::tun::TunQueue;
 use kumade_net::{clock, interface};
-use kumade_packet::{Classification, Detail};
-use kumade_packet_loop::{Buffer, BufferPool, FlowHasher, Shard, Wake};
+use kumade_packet::{Classification, FlowDetail};
+use kumade_packet_loop::{Buffer, BufferPool, FlowHasher, Shard, WakeReason};
 use kumade_units::{Span, Time};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -141,18 +141,19 @@ impl BondedShard {
             let now = clock::monotonic();
             // All packets of a read are of one flow.
             let read = packets.frame().get(HEADROOM..).unwrap_or_default();
-            let classification = Classification::of(read);
+            let classification = Classification::from_packet(read);
             let class = delivery_order(unordered, read, &classification);
             let destination = classification.selector.map(|selector| selector.destination);
             let mut label = flows.label(&classification);
             let large = node.max_large_packet(destination);
-            let longest = large.map_or(0, |bytes| HEADROOM + bytes).max(packets.longest()) + kumade_noise_session::TAG;
-            let mut buffer = pool.with_capacity(longest.min(packets.frame().len() + kumade_noise_session::TAG));
+            let longest = large.map_or(0, |bytes| HEADROOM + bytes).max(packets.max_packet_bytes())
+                + kumade_noise_session::TAG_BYTES;
+            let mut buffer = pool.with_capacity(longest.min(packets.frame().len() + kumade_noise_session::TAG_BYTES));
             while let Some(segment_bytes) = packets.write_next_large(large.unwrap_or(0), &mut buffer) {
                 let packet = PacketBuffer::new(buffer, HEADROOM).with_segments(segment_bytes);
                 label.size = packet.len().max(1) as u32;
                 node.send(packet, destination, label, class, now);
-                buffer = pool.with_capacity(longest.min(packets.frame().len() + kumade_noise_session::TAG));
+                buffer = pool.with_capacity(longest.min(packets.frame().len() + kumade_noise_session::TAG_BYTES));
             }
         }
         Ok(())
@@ -200,14 +201,14 @@ impl BondedShard {
 impl Shard for BondedShard {
     type Error = BondedError;
 
-    const SPIN: Span = Span::ZERO;
+    const MAX_SPIN: Span = Span::ZERO;
 
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
         self.transports.sources().into_iter().chain([self.tun.as_fd(), self.link.source()]).collect()
     }
 
-    fn turn(&mut self, wake: Wake) -> Result<Time, BondedError> {
-        if wake == Wake::Readable && self.node.has_other_shards() {
+    fn process(&mut self, wake: WakeReason) -> Result<Time, BondedError> {
+        if wake == WakeReason::Readable && self.node.has_other_shards() {
             self.receive_messages();
         }
         self.transports.receive(&mut self.node)?;
@@ -232,7 +233,7 @@ fn delivery_order(unordered: &UnorderedFlows, packet: &[u8], classification: &Cl
         _ => 0,
     };
     let ports = match classification.selector.map(|selector| selector.detail) {
-        Some(Detail::Ports(source, destination)) => Some((source, destination)),
+        Some(FlowDetail::Ports(source, destination)) => Some((source, destination)),
         _ => None,
     };
     unordered.classify(dscp, ports)

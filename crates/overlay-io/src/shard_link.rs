@@ -1,6 +1,6 @@
 use kumade_dataplane::ShardMessage;
 use kumade_net::SetupError;
-use kumade_packet_loop::{Bell, BellReceiver, bell};
+use kumade_packet_loop::{PacketWaker, WakeReceiver, new_waker};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 /// How a shard tells others something, and is told.
 pub(crate) struct ShardLink {
     inbox: Receiver<ShardMessage>,
-    waker_receiver: BellReceiver,
+    waker_receiver: WakeReceiver,
     /// Of all shards, itself included.
     outboxes: Vec<Outbox>,
 }
@@ -16,7 +16,7 @@ pub(crate) struct ShardLink {
 #[derive(Clone)]
 struct Outbox {
     messages: SyncSender<ShardMessage>,
-    waker: Arc<Bell>,
+    waker: Arc<PacketWaker>,
 }
 
 /// Messages that wait for a shard at most; packets for which there is no room are lost, as in any queue.
@@ -32,9 +32,9 @@ pub(crate) fn shard_links(shards: usize) -> Result<Vec<ShardLink>, SetupError> {
     let mut outboxes = Vec::new();
     let mut inboxes = Vec::new();
     for _ in 0..shards {
-        let ((bell, rung), (messages, inbox)) = (bell()?, sync_channel(MAX_QUEUED_MESSAGES));
-        outboxes.push(Outbox { messages, waker: Arc::new(bell) });
-        inboxes.push((inbox, rung));
+        let ((waker, receiver), (messages, inbox)) = (new_waker()?, sync_channel(MAX_QUEUED_MESSAGES));
+        outboxes.push(Outbox { messages, waker: Arc::new(waker) });
+        inboxes.push((inbox, receiver));
     }
     Ok(inboxes
         .into_iter()
@@ -50,13 +50,13 @@ impl ShardLink {
 
     /// What others have told, a bounded number of messages.
     pub(crate) fn receive(&self) -> impl Iterator<Item = ShardMessage> {
-        self.waker_receiver.silence();
+        self.waker_receiver.clear();
         let mut taken = 0;
         std::iter::from_fn(move || {
             taken += 1;
             if taken > MAX_RECEIVED_MESSAGES {
                 // There may be more.
-                self.outboxes.iter().for_each(|shard| shard.waker.ring());
+                self.outboxes.iter().for_each(|shard| shard.waker.wake());
                 return None;
             }
             self.inbox.try_recv().ok()
@@ -75,7 +75,7 @@ impl ShardLink {
             }
         }
         let told = self.outboxes.iter().zip(told).filter(|(_, told)| *told);
-        told.for_each(|(shard, _)| shard.waker.ring());
+        told.for_each(|(shard, _)| shard.waker.wake());
         refused
     }
 }

@@ -2,7 +2,7 @@
 
 use kumade_daemon::RuntimeDir;
 use kumade_multipath::{PathPolicy, PathState, UnorderedFlows};
-use kumade_net::Binding;
+use kumade_net::SocketBinding;
 use kumade_net::capture::Capture;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{Sites, eventually, in_namespaces, ip};
@@ -26,7 +26,7 @@ fn key(end: u8) -> PrivateKey {
 fn config(end: u8, connections: usize) -> BondedConfig {
     let address = SocketAddr::new(Sites::gateway(0, 2).into(), PORT);
     let role = match end {
-        1 => ConnectionRole::Connect { address, binding: Binding::default(), connections },
+        1 => ConnectionRole::Connect { address, binding: SocketBinding::default(), connections },
         _ => ConnectionRole::Listen { address, handover: None },
     };
     BondedConfig {
@@ -42,7 +42,7 @@ fn config(end: u8, connections: usize) -> BondedConfig {
         policy: PathPolicy::LeastSent,
         unordered_flows: UnorderedFlows::default(),
         remotes: vec![BondedRemote {
-            key: key(3 - end).public(),
+            key: key(3 - end).public_key(),
             psk: PresharedKey::default(),
             networks: vec!["10.77.0.0/24".parse().unwrap()],
             addresses: Vec::new(),

@@ -4,9 +4,9 @@ mod policer;
 
 use kumade_daemon::RuntimeDir;
 use kumade_link::LinkConfig;
-use kumade_middlebox::{Match, MiddleboxConfig, Refusal, Rule};
+use kumade_middlebox::{FilterRule, MiddleboxConfig, PacketMatch, RefusalKind};
 use kumade_multipath::{OuterTransport, PathPolicy, PathState, UnorderedFlows};
-use kumade_net::Binding;
+use kumade_net::SocketBinding;
 use kumade_netns_testbed::{Host, Network, NetworkSpec, eventually, in_namespaces};
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::{
@@ -59,7 +59,7 @@ fn config(end: u8, uses: Uses, far: IpAddr) -> BondedConfig {
     let address = SocketAddr::new(if end == 1 { far } else { Ipv6Addr::UNSPECIFIED.into() }, PORT);
     let connections = if let Uses::Connections(connections) = uses { connections } else { 15 };
     let role = match end {
-        1 => ConnectionRole::Connect { address, binding: Binding::default(), connections },
+        1 => ConnectionRole::Connect { address, binding: SocketBinding::default(), connections },
         _ => ConnectionRole::Listen { address, handover: None },
     };
     let connections = ConnectionConfig { role, congestion_control: None, tuning: ConnectionTuning::default() };
@@ -67,7 +67,7 @@ fn config(end: u8, uses: Uses, far: IpAddr) -> BondedConfig {
     let datagrams = DatagramConfig {
         port: if end == 2 { PORT } else { 0 },
         threads: 1,
-        paths: vec![(Binding { source, ..Binding::default() }, None)],
+        paths: vec![(SocketBinding { source, ..SocketBinding::default() }, None)],
         routes: Vec::new(),
     };
     let (carriers, mtu) = match uses {
@@ -88,7 +88,7 @@ fn config(end: u8, uses: Uses, far: IpAddr) -> BondedConfig {
         policy: PathPolicy::LeastSent,
         unordered_flows: UnorderedFlows::default(),
         remotes: vec![BondedRemote {
-            key: key(3 - end).public(),
+            key: key(3 - end).public_key(),
             psk: PresharedKey::default(),
             networks: vec!["10.78.0.0/24".parse().unwrap()],
             addresses,
@@ -119,8 +119,10 @@ fn both_use(planes: &[BondedPlane; 2], kind: OuterTransport) -> bool {
 
 /// Has matching packets dropped.
 fn block(network: &Network, protocol: u8, destination_port: Option<u16>) {
-    let rules =
-        vec![Rule::Refuse { matching: Match { protocol: Some(protocol), destination_port }, refusal: Refusal::Drop }];
+    let rules = vec![FilterRule::Refuse {
+        matching: PacketMatch { protocol: Some(protocol), destination_port },
+        refusal: RefusalKind::Drop,
+    }];
     network.set_middlebox(Some(MiddleboxConfig { rules, ..MiddleboxConfig::default() })).unwrap();
 }
 
@@ -268,11 +270,11 @@ fn few_connections_suffice_where_a_firewall_allows_no_more() {
     in_namespaces("few_connections_suffice_where_a_firewall_allows_no_more", || {
         let network = network();
         let rules = vec![
-            Rule::Refuse {
-                matching: Match { protocol: Some(protocol::UDP), destination_port: None },
-                refusal: Refusal::Drop,
+            FilterRule::Refuse {
+                matching: PacketMatch { protocol: Some(protocol::UDP), destination_port: None },
+                refusal: RefusalKind::Drop,
             },
-            Rule::LimitConnections { max_connections: 3, refusal: Refusal::Drop },
+            FilterRule::LimitConnections { max_connections: 3, refusal: RefusalKind::Drop },
         ];
         network.set_middlebox(Some(MiddleboxConfig { rules, ..MiddleboxConfig::default() })).unwrap();
         let planes = [2, 1].map(|end| start(&network, end, Uses::Either));

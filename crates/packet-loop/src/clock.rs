@@ -12,7 +12,7 @@ pub struct StampClock {
 }
 
 /// Two readings of the offset differ by no more, unless the clock was set in between.
-const STEP: Span = Span::from_micros(100);
+const MIN_CLOCK_STEP: Span = Span::from_micros(100);
 
 impl Default for StampClock {
     fn default() -> Self {
@@ -52,7 +52,7 @@ impl StampClock {
 
     fn compare(&mut self, offset: Span) {
         let step = offset - self.offset;
-        if step > STEP || step < -STEP {
+        if step > MIN_CLOCK_STEP || step < -MIN_CLOCK_STEP {
             tracing::info!("the system's clock was set by {step}; packets under way are not affected");
             self.offset = offset;
         }

@@ -15,8 +15,8 @@ impl FlowHasher {
         Self::default()
     }
 
-    /// The flow that this tells from others: a [`kumade_packet::Selector`], or a link header.
-    pub fn hash(&self, of: impl Hash) -> u64 {
+    /// The flow that this tells from others: a [`kumade_packet::FlowSelector`], or a link header.
+    pub fn hash_flow(&self, of: impl Hash) -> u64 {
         self.0.hash_one(of)
     }
 
@@ -24,7 +24,8 @@ impl FlowHasher {
     /// are source addresses. An empty packet
     /// counts as one byte, as a link cannot serve less.
     pub fn label(&self, packet: &Classification) -> Label {
-        let [flow, host] = packet.selector.map_or([0; 2], |selector| [self.hash(selector), self.hash(selector.source)]);
+        let [flow, host] =
+            packet.selector.map_or([0; 2], |selector| [self.hash_flow(selector), self.hash_flow(selector.source)]);
         Label { size: packet.total_len.max(1) as u32, flow, host, ecn: packet.ecn }
     }
 }
@@ -53,20 +54,20 @@ mod tests {
     #[test]
     fn connections_are_flows_of_their_own_whatever_their_ecn_field() {
         let flows = FlowHasher::new();
-        let label = |packet: &[u8]| flows.label(&Classification::of(packet));
+        let label = |packet: &[u8]| flows.label(&Classification::from_packet(packet));
         assert_eq!(label(&segment(1, 0)).flow, label(&segment(1, 2)).flow);
         assert_ne!(label(&segment(1, 0)).flow, label(&segment(2, 0)).flow);
         assert_eq!(label(&segment(1, 0)).host, label(&segment(2, 0)).host);
         assert_eq!((label(&segment(1, 2)).ecn, label(&segment(1, 0)).ecn), (Ecn::Ect0, Ecn::NotEct));
         assert_eq!((label(&[]).size, label(&[]).flow), (1, 0));
-        assert_eq!(flows.clone().label(&Classification::of(&segment(1, 0))), label(&segment(1, 0)));
+        assert_eq!(flows.clone().label(&Classification::from_packet(&segment(1, 0))), label(&segment(1, 0)));
     }
 
     #[test]
     fn shards_share_the_flows_evenly() {
         let flows = FlowHasher::new();
         let mut counts = [0; 3];
-        (0..30_000_u32).for_each(|flow| counts[shard_of(flows.hash(flow), 3)] += 1);
+        (0..30_000_u32).for_each(|flow| counts[shard_of(flows.hash_flow(flow), 3)] += 1);
         assert!(counts.iter().all(|count| (9_000..11_000).contains(count)), "{counts:?}");
     }
 

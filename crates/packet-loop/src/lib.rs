@@ -24,7 +24,7 @@
 //! # Several shards
 //!
 //! Where one thread is not enough, start several `PacketThread`s, each with devices (or queues of a device) of its own.
-//! They share no packets; what one has to tell another goes by a channel, and a [`Bell`] wakes it. A flow must stay on one thread, or its packets are reordered: the kernel's queues keep it so by
+//! They share no packets; what one has to tell another goes by a channel, and a [`PacketWaker`] wakes it. A flow must stay on one thread, or its packets are reordered: the kernel's queues keep it so by
 //! their own hash, and whatever a program distributes itself goes to [`flow::shard_of`] of its [`FlowHasher`]'s hash.
 //!
 //! ```
@@ -62,17 +62,17 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod bell;
 mod clock;
 pub mod flow;
 mod pool;
 mod shard;
+mod source_watch;
 mod thread;
-mod watch;
+mod waker;
 
-pub use bell::{Bell, BellReceiver, bell};
 pub use clock::StampClock;
 pub use flow::FlowHasher;
 pub use pool::{Buffer, BufferPool};
-pub use shard::{Shard, Wake};
-pub use thread::{Ended, PacketThread};
+pub use shard::{Shard, WakeReason};
+pub use thread::{PacketThread, ThreadEnded};
+pub use waker::{PacketWaker, WakeReceiver, new_waker};

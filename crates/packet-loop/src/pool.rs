@@ -6,7 +6,7 @@ use std::rc::Rc;
 /// Packet buffers of one thread, to be used again: a thread that has warmed up allocates nothing per packet. Short packets
 /// have short buffers, so that the memory held for many packets is close to their sizes.
 #[derive(Debug, Clone, Default)]
-pub struct BufferPool(Rc<RefCell<[Vec<Vec<u8>>; Self::CLASSES.len()]>>);
+pub struct BufferPool(Rc<RefCell<[Vec<Vec<u8>>; Self::CLASS_BYTES.len()]>>);
 
 /// The bytes of a packet, in a vector that goes back to its pool when this is dropped, wherever that is.
 #[derive(Debug)]
@@ -17,16 +17,16 @@ pub struct Buffer {
 
 impl BufferPool {
     /// What buffers hold, in bytes. A longer one is made for its packet alone.
-    const CLASSES: [usize; 3] = [192, 1600, 9216];
+    const CLASS_BYTES: [usize; 3] = [192, 1600, 9216];
     /// Bytes of the spare buffers of a class kept at most.
     const MAX_SPARE_BYTES: usize = 6 << 20;
 
     /// An empty buffer with room for so many bytes.
     pub fn with_capacity(&self, bytes: usize) -> Buffer {
-        let bytes = match Self::CLASSES.iter().position(|size| bytes <= *size) {
+        let bytes = match Self::CLASS_BYTES.iter().position(|size| bytes <= *size) {
             Some(class) => {
                 let spare = self.0.borrow_mut()[class].pop();
-                spare.unwrap_or_else(|| Vec::with_capacity(Self::CLASSES[class]))
+                spare.unwrap_or_else(|| Vec::with_capacity(Self::CLASS_BYTES[class]))
             }
             None => Vec::with_capacity(bytes),
         };
@@ -34,18 +34,18 @@ impl BufferPool {
     }
 
     /// A buffer with these bytes in it.
-    pub fn copy_of(&self, bytes: &[u8]) -> Buffer {
+    pub fn copy_from(&self, bytes: &[u8]) -> Buffer {
         let mut buffer = self.with_capacity(bytes.len());
         buffer.extend_from_slice(bytes);
         buffer
     }
 
-    fn take_back(&self, mut bytes: Vec<u8>) {
+    fn return_buffer(&self, mut bytes: Vec<u8>) {
         let capacity = bytes.capacity();
-        let Some(class) = Self::CLASSES.iter().rposition(|size| *size <= capacity) else { return };
+        let Some(class) = Self::CLASS_BYTES.iter().rposition(|size| *size <= capacity) else { return };
         let spare = &mut self.0.borrow_mut()[class];
         // One that has grown much beyond its class would waste memory.
-        if (spare.len() + 1) * capacity <= Self::MAX_SPARE_BYTES && capacity < 2 * Self::CLASSES[class] {
+        if (spare.len() + 1) * capacity <= Self::MAX_SPARE_BYTES && capacity < 2 * Self::CLASS_BYTES[class] {
             bytes.clear();
             spare.push(bytes);
         }
@@ -74,13 +74,13 @@ impl DerefMut for Buffer {
 
 impl Clone for Buffer {
     fn clone(&self) -> Self {
-        self.pool.copy_of(&self.bytes)
+        self.pool.copy_from(&self.bytes)
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        self.pool.take_back(mem::take(&mut self.bytes));
+        self.pool.return_buffer(mem::take(&mut self.bytes));
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_copy_is_a_buffer_of_its_own() {
         let pool = BufferPool::default();
-        let first = pool.copy_of(b"packet");
+        let first = pool.copy_from(b"packet");
         let mut second = first.clone();
         second[0] = b'P';
         assert_eq!((&first[..], &second[..]), (&b"packet"[..], &b"Packet"[..]));

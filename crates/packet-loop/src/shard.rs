@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 /// Why a turn begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wake {
+pub enum WakeReason {
     /// The instant has come that the last turn returned, or a packet is [ready](Shard::is_ready). Also the first turn.
     Due,
     /// A file descriptor is readable or reports an error, or another thread has made a request.
@@ -22,7 +22,7 @@ pub trait Shard: 'static {
     /// sleeping thread wakes up differs from machine to machine (30 µs at the median with the least timer slack on some), and
     /// the thread learns it, so as to spin no longer than it must to be more than 12 µs late for one of a hundred. Zero, for
     /// a shard that can wait for a few packets more, leaves the processor to others until then.
-    const SPIN: Span = Span::from_micros(60);
+    const MAX_SPIN: Span = Span::from_micros(60);
 
     /// How long before an instant the thread wakes up at least. As long as [`SPIN`](Self::SPIN), it meets also those
     /// instants exactly before which it is woken unusually late, at the price of most of a processor.
@@ -36,18 +36,18 @@ pub trait Shard: 'static {
     ///
     /// # Errors
     /// The loop ends with this error.
-    fn turn(&mut self, wake: Wake) -> Result<Time, Self::Error>;
+    fn process(&mut self, wake: WakeReason) -> Result<Time, Self::Error>;
 
     /// Whether a packet waits. Asked over and over in the last microseconds before a deadline, so it must not take a
     /// system call; where that cannot be told so cheaply, the descriptors serve.
-    fn is_ready(&self) -> bool {
+    fn has_work(&self) -> bool {
         false
     }
 
     /// The [sources](Self::sources) whose packets can wait for the instant that the last turn returned, because none of
     /// them could be due earlier: a bit each, by their place among the first 64. They do not end the wait, which leaves the
     /// processor to others and has several packets taken in one turn.
-    fn deferrable(&self) -> u64 {
+    fn deferrable_sources(&self) -> u64 {
         0
     }
 }

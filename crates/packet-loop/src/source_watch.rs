@@ -1,5 +1,5 @@
-use crate::shard::Wake;
-use kumade_net::readiness::{self, Readiness};
+use crate::shard::WakeReason;
+use kumade_net::readiness::{self, EpollSet};
 use kumade_net::{SetupError, clock};
 use kumade_units::{Span, Time};
 use std::hint;
@@ -9,10 +9,10 @@ use std::os::fd::BorrowedFd;
 
 /// Descriptors that a thread waits for together with a deadline.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct SourceWatch {
     /// All of them; then those without some sources, for each combination that was once left out: a bit each, by their place.
     /// To change one set before each wait would cost a system call.
-    sets: Vec<(u64, Readiness)>,
+    sets: Vec<(u64, EpollSet)>,
     /// The set that is waited for.
     chosen: usize,
     /// How long before a deadline the thread is to be woken: nearly as late as most wake-ups have been.
@@ -22,23 +22,23 @@ pub(crate) struct Watch {
 /// The lead and what a deadline may be missed by follow, together, the quantile of this order of how late the thread is woken,
 /// in steps of so many nanoseconds: up after a wake-up that was later, down after another (a stochastic approximation:
 /// Robbins and Monro 1951).
-const QUANTILE: f64 = 0.99;
-const STEP_NANOS: f64 = 1000.0;
+const SPIN_QUANTILE: f64 = 0.99;
+const SPIN_STEP_NANOS: f64 = 1000.0;
 /// By so much few deadlines may be missed: to meet these, too, the thread would have to spin for as much longer before each.
-const TOLERANCE: Span = Span::from_micros(12);
+const WAKE_TOLERANCE: Span = Span::from_micros(12);
 
-impl Watch {
+impl SourceWatch {
     /// A descriptor leaves the set when it is closed.
     pub(crate) fn new<'a>(sources: impl IntoIterator<Item = BorrowedFd<'a>>) -> Result<Self, SetupError> {
         let failed = |error| SetupError::new("watch the descriptors of a packet thread", error);
-        let set = set_without(0, sources).map_err(failed)?;
+        let set = poll_set_without(0, sources).map_err(failed)?;
         // So long that the first deadlines are met.
-        Ok(Watch { sets: vec![(0, set)], chosen: 0, lead: Span::MAX })
+        Ok(SourceWatch { sets: vec![(0, set)], chosen: 0, lead: Span::MAX })
     }
 
     /// From now on waits for all descriptors but these, a bit each by their place; `sources` are all of them, in the same
     /// order as before. Where the process has no descriptor left, none is left out.
-    pub(crate) fn leave_out<'a, S>(&mut self, left_out: u64, sources: impl FnOnce() -> S)
+    pub(crate) fn exclude_sources<'a, S>(&mut self, left_out: u64, sources: impl FnOnce() -> S)
     where
         S: IntoIterator<Item = BorrowedFd<'a>>,
     {
@@ -46,7 +46,7 @@ impl Watch {
             return;
         }
         self.chosen = self.sets.iter().position(|(without, _)| *without == left_out).unwrap_or_else(|| {
-            let Ok(set) = set_without(left_out, sources()) else { return 0 };
+            let Ok(set) = poll_set_without(left_out, sources()) else { return 0 };
             self.sets.push((left_out, set));
             self.sets.len() - 1
         });
@@ -55,53 +55,58 @@ impl Watch {
     /// Returns when `deadline` of [`clock::monotonic`] has come, or earlier: once a descriptor is readable, or `is_ready`,
     /// which is asked over and over in the last stretch, of a length in this range, says so. It is as short as this
     /// machine's wake-ups allow: a processor that spins is lost to others.
-    pub(crate) fn wait(&mut self, deadline: Time, spin: RangeInclusive<Span>, is_ready: impl Fn() -> bool) -> Wake {
-        self.lead = within(self.lead, &spin);
+    pub(crate) fn wait(
+        &mut self,
+        deadline: Time,
+        spin: RangeInclusive<Span>,
+        is_ready: impl Fn() -> bool,
+    ) -> WakeReason {
+        self.lead = clamp_span(self.lead, &spin);
         loop {
             let left = deadline - clock::monotonic();
             if left <= Span::ZERO || is_ready() {
-                return Wake::Due;
+                return WakeReason::Due;
             }
             if left <= self.lead {
                 hint::spin_loop();
                 continue;
             }
             let planned = deadline - self.lead;
-            if readiness::readable(&self.sets[self.chosen].1, planned).unwrap_or(false) {
-                return Wake::Readable;
+            if readiness::wait_readable(&self.sets[self.chosen].1, planned).unwrap_or(false) {
+                return WakeReason::Readable;
             }
-            self.learn(clock::monotonic() - planned, &spin);
+            self.adapt_spin(clock::monotonic() - planned, &spin);
         }
     }
 
     /// A wake-up was so much later than planned. Where that is more than the thread may spin, others had the processor:
     /// to wake up a little earlier would not have helped.
-    fn learn(&mut self, late: Span, spin: &RangeInclusive<Span>) {
+    fn adapt_spin(&mut self, late: Span, spin: &RangeInclusive<Span>) {
         if late > *spin.end() {
             return;
         }
-        let part = if late > self.lead + TOLERANCE { QUANTILE } else { QUANTILE - 1.0 };
-        let lead = self.lead + Span::from_nanos((STEP_NANOS * part) as i64);
-        self.lead = within(lead, spin);
+        let part = if late > self.lead + WAKE_TOLERANCE { SPIN_QUANTILE } else { SPIN_QUANTILE - 1.0 };
+        let lead = self.lead + Span::from_nanos((SPIN_STEP_NANOS * part) as i64);
+        self.lead = clamp_span(lead, spin);
     }
 }
 
-fn set_without<'a>(left_out: u64, sources: impl IntoIterator<Item = BorrowedFd<'a>>) -> io::Result<Readiness> {
-    let set = Readiness::new()?;
+fn poll_set_without<'a>(left_out: u64, sources: impl IntoIterator<Item = BorrowedFd<'a>>) -> io::Result<EpollSet> {
+    let set = EpollSet::new()?;
     let is_in = |number: u32| left_out.checked_shr(number).is_none_or(|bits| bits & 1 == 0);
     let mut sources = sources.into_iter().zip(0..).filter(|(_, number)| is_in(*number));
     sources.try_for_each(|(source, number)| set.add_reader(&source, number))?;
     Ok(set)
 }
 
-fn within(span: Span, range: &RangeInclusive<Span>) -> Span {
+fn clamp_span(span: Span, range: &RangeInclusive<Span>) -> Span {
     span.max(*range.start()).min(*range.end())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bell::bell;
+    use crate::waker::new_waker;
     use std::os::fd::AsFd;
 
     const SPIN: Span = Span::from_micros(60);
@@ -110,55 +115,58 @@ mod tests {
 
     #[test]
     fn a_wait_ends_with_its_deadline_a_packet_or_a_ring() {
-        let (bell, receiver) = bell().unwrap();
-        let mut watch = Watch::new([receiver.as_fd()]).unwrap();
+        let (bell, receiver) = new_waker().unwrap();
+        let mut watch = SourceWatch::new([receiver.as_fd()]).unwrap();
         let soon = clock::monotonic() + Span::from_millis(2);
-        assert_eq!(watch.wait(soon, RANGE, || false), Wake::Due);
+        assert_eq!(watch.wait(soon, RANGE, || false), WakeReason::Due);
         assert!(clock::monotonic() >= soon);
         let far = clock::monotonic() + Span::from_secs(3600);
-        assert_eq!(watch.wait(far, RANGE, || true), Wake::Due);
-        bell.ring();
-        assert_eq!(watch.wait(far, RANGE, || false), Wake::Readable);
-        receiver.silence();
-        assert_eq!(watch.wait(clock::monotonic() + Span::from_millis(2), Span::ZERO..=Span::ZERO, || false), Wake::Due);
+        assert_eq!(watch.wait(far, RANGE, || true), WakeReason::Due);
+        bell.wake();
+        assert_eq!(watch.wait(far, RANGE, || false), WakeReason::Readable);
+        receiver.clear();
+        assert_eq!(
+            watch.wait(clock::monotonic() + Span::from_millis(2), Span::ZERO..=Span::ZERO, || false),
+            WakeReason::Due
+        );
         drop(bell);
-        assert_eq!(watch.wait(far, RANGE, || false), Wake::Readable);
+        assert_eq!(watch.wait(far, RANGE, || false), WakeReason::Readable);
     }
 
     #[test]
     fn what_is_left_out_ends_no_wait_until_it_is_waited_for_again() {
-        let [first, second] = [bell().unwrap(), bell().unwrap()];
+        let [first, second] = [new_waker().unwrap(), new_waker().unwrap()];
         let descriptors = || [first.1.as_fd(), second.1.as_fd()];
-        let mut watch = Watch::new(descriptors()).unwrap();
+        let mut watch = SourceWatch::new(descriptors()).unwrap();
         let soon = || clock::monotonic() + Span::from_millis(2);
         let far = clock::monotonic() + Span::from_secs(3600);
-        first.0.ring();
+        first.0.wake();
         for _ in 0..2 {
-            watch.leave_out(0b01, descriptors);
-            assert_eq!(watch.wait(soon(), RANGE, || false), Wake::Due);
-            watch.leave_out(0, descriptors);
-            assert_eq!(watch.wait(far, RANGE, || false), Wake::Readable);
+            watch.exclude_sources(0b01, descriptors);
+            assert_eq!(watch.wait(soon(), RANGE, || false), WakeReason::Due);
+            watch.exclude_sources(0, descriptors);
+            assert_eq!(watch.wait(far, RANGE, || false), WakeReason::Readable);
         }
-        watch.leave_out(0b01, descriptors);
-        second.0.ring();
-        assert_eq!(watch.wait(far, RANGE, || false), Wake::Readable);
+        watch.exclude_sources(0b01, descriptors);
+        second.0.wake();
+        assert_eq!(watch.wait(far, RANGE, || false), WakeReason::Readable);
         assert_eq!(watch.sets.len(), 2);
     }
 
     #[test]
     fn the_lead_is_nearly_as_long_as_wake_ups_are_late_and_no_longer_than_allowed() {
-        let (_bell, receiver) = bell().unwrap();
-        let mut watch = Watch::new([receiver.as_fd()]).unwrap();
+        let (_bell, receiver) = new_waker().unwrap();
+        let mut watch = SourceWatch::new([receiver.as_fd()]).unwrap();
         watch.lead = SPIN;
         // Woken 20 to 39 µs late.
-        (0..20_000).for_each(|number| watch.learn(Span::from_micros(20 + number % 20), &RANGE));
-        let learnt = watch.lead + TOLERANCE;
+        (0..20_000).for_each(|number| watch.adapt_spin(Span::from_micros(20 + number % 20), &RANGE));
+        let learnt = watch.lead + WAKE_TOLERANCE;
         assert!((Span::from_micros(37)..Span::from_micros(43)).contains(&learnt), "{learnt}");
-        (0..1000).for_each(|_| watch.learn(Span::from_millis(3), &RANGE));
-        assert_eq!(watch.lead + TOLERANCE, learnt);
-        (0..1000).for_each(|_| watch.learn(SPIN, &RANGE));
-        assert!((SPIN - TOLERANCE..=SPIN).contains(&watch.lead), "{}", watch.lead);
-        (0..10_000).for_each(|_| watch.learn(Span::ZERO, &RANGE));
+        (0..1000).for_each(|_| watch.adapt_spin(Span::from_millis(3), &RANGE));
+        assert_eq!(watch.lead + WAKE_TOLERANCE, learnt);
+        (0..1000).for_each(|_| watch.adapt_spin(SPIN, &RANGE));
+        assert!((SPIN - WAKE_TOLERANCE..=SPIN).contains(&watch.lead), "{}", watch.lead);
+        (0..10_000).for_each(|_| watch.adapt_spin(Span::ZERO, &RANGE));
         assert_eq!(watch.lead, MIN_LEAD);
     }
 }

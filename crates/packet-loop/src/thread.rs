@@ -1,6 +1,6 @@
-use crate::bell::{Bell, BellReceiver, bell};
-use crate::shard::{Shard, Wake};
-use crate::watch::Watch;
+use crate::shard::{Shard, WakeReason};
+use crate::source_watch::SourceWatch;
+use crate::waker::{PacketWaker, WakeReceiver, new_waker};
 use kumade_net::SetupError;
 use kumade_net::low_latency::LowLatencyGuard;
 use std::fmt;
@@ -14,16 +14,16 @@ use thiserror::Error;
 pub struct PacketThread<S: Shard> {
     /// None once the thread has been asked to end.
     requests: Mutex<Option<Sender<Request<S>>>>,
-    bell: Bell,
-    thread: Mutex<Option<JoinHandle<Outcome<S>>>>,
+    bell: PacketWaker,
+    thread: Mutex<Option<JoinHandle<ThreadResult<S>>>>,
 }
 
 /// The packet thread has ended, so it answers no requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the packet thread has ended")]
-pub struct Ended;
+pub struct ThreadEnded;
 
-type Outcome<S> = Result<(), <S as Shard>::Error>;
+type ThreadResult<S> = Result<(), <S as Shard>::Error>;
 type Request<S> = Box<dyn FnOnce(&mut S) + Send>;
 
 impl<S: Shard> PacketThread<S> {
@@ -33,7 +33,7 @@ impl<S: Shard> PacketThread<S> {
     /// # Errors
     /// Those of `build`; or the system refuses a thread or its descriptors.
     pub fn start(name: &str, build: impl FnOnce() -> Result<S, S::Error> + Send + 'static) -> Result<Self, S::Error> {
-        let (bell, rung) = bell()?;
+        let (bell, rung) = new_waker()?;
         let (requests, inbox) = mpsc::channel();
         let (report, built) = mpsc::sync_channel(1);
         let work = move || {
@@ -61,12 +61,15 @@ impl<S: Shard> PacketThread<S> {
     ///
     /// # Errors
     /// The thread has ended.
-    pub fn ask<T: Send + 'static>(&self, work: impl FnOnce(&mut S) -> T + Send + 'static) -> Result<T, Ended> {
+    pub fn run_on_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut S) -> T + Send + 'static,
+    ) -> Result<T, ThreadEnded> {
         let (answer, answered) = mpsc::sync_channel(1);
         let request: Request<S> = Box::new(move |shard| drop(answer.send(work(shard))));
-        lock(&self.requests).as_ref().ok_or(Ended)?.send(request).map_err(|_| Ended)?;
-        self.bell.ring();
-        answered.recv().map_err(|_| Ended)
+        lock(&self.requests).as_ref().ok_or(ThreadEnded)?.send(request).map_err(|_| ThreadEnded)?;
+        self.bell.wake();
+        answered.recv().map_err(|_| ThreadEnded)
     }
 
     /// Has the packet thread do this between two turns, without waiting for it. It should be short, as in
@@ -74,9 +77,9 @@ impl<S: Shard> PacketThread<S> {
     ///
     /// # Errors
     /// The thread has ended.
-    pub fn tell(&self, work: impl FnOnce(&mut S) + Send + 'static) -> Result<(), Ended> {
-        lock(&self.requests).as_ref().ok_or(Ended)?.send(Box::new(work)).map_err(|_| Ended)?;
-        self.bell.ring();
+    pub fn post(&self, work: impl FnOnce(&mut S) + Send + 'static) -> Result<(), ThreadEnded> {
+        lock(&self.requests).as_ref().ok_or(ThreadEnded)?.send(Box::new(work)).map_err(|_| ThreadEnded)?;
+        self.bell.wake();
         Ok(())
     }
 
@@ -110,10 +113,10 @@ impl<S: Shard> PacketThread<S> {
 
     fn request_end(&self) {
         drop(lock(&self.requests).take());
-        self.bell.ring();
+        self.bell.wake();
     }
 
-    fn join(&self) -> thread::Result<Outcome<S>> {
+    fn join(&self) -> thread::Result<ThreadResult<S>> {
         let thread = lock(&self.thread).take();
         thread.map_or(Ok(Ok(())), JoinHandle::join)
     }
@@ -135,33 +138,36 @@ impl<S: Shard> fmt::Debug for PacketThread<S> {
     }
 }
 
-fn set_up<S: Shard>(build: impl FnOnce() -> Result<S, S::Error>, rung: &BellReceiver) -> Result<(S, Watch), S::Error> {
+fn set_up<S: Shard>(
+    build: impl FnOnce() -> Result<S, S::Error>,
+    rung: &WakeReceiver,
+) -> Result<(S, SourceWatch), S::Error> {
     let shard = build()?;
-    let watch = Watch::new(descriptors(&shard, rung))?;
+    let watch = SourceWatch::new(descriptors(&shard, rung))?;
     Ok((shard, watch))
 }
 
-fn descriptors<'a, S: Shard>(shard: &'a S, rung: &'a BellReceiver) -> impl Iterator<Item = BorrowedFd<'a>> {
+fn descriptors<'a, S: Shard>(shard: &'a S, rung: &'a WakeReceiver) -> impl Iterator<Item = BorrowedFd<'a>> {
     shard.sources().into_iter().chain([rung.as_fd()])
 }
 
 fn run<S: Shard>(
     mut shard: S,
-    mut watch: Watch,
+    mut watch: SourceWatch,
     inbox: &Receiver<Request<S>>,
-    rung: &BellReceiver,
+    rung: &WakeReceiver,
 ) -> Result<(), S::Error> {
-    let mut wake = Wake::Due;
+    let mut wake = WakeReason::Due;
     loop {
-        if wake == Wake::Readable {
-            rung.silence();
+        if wake == WakeReason::Readable {
+            rung.clear();
         }
         if !answer_requests(&mut shard, inbox) {
             return Ok(());
         }
-        let next = shard.turn(wake)?;
-        watch.leave_out(shard.deferrable(), || descriptors(&shard, rung));
-        wake = watch.wait(next, S::MIN_SPIN..=S::SPIN, || shard.is_ready());
+        let next = shard.process(wake)?;
+        watch.exclude_sources(shard.deferrable_sources(), || descriptors(&shard, rung));
+        wake = watch.wait(next, S::MIN_SPIN..=S::MAX_SPIN, || shard.has_work());
     }
 }
 

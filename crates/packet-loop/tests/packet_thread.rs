@@ -2,7 +2,7 @@
 
 use kumade_net::{SetupError, clock};
 use kumade_packet_loop::flow::shard_of;
-use kumade_packet_loop::{BufferPool, Ended, FlowHasher, PacketThread, Shard, Wake};
+use kumade_packet_loop::{BufferPool, FlowHasher, PacketThread, Shard, ThreadEnded, WakeReason};
 use kumade_units::{Span, Time};
 use std::collections::BTreeSet;
 use std::io;
@@ -38,12 +38,12 @@ impl Shard for Collector {
         vec![self.socket.as_fd()]
     }
 
-    fn turn(&mut self, wake: Wake) -> Result<Time, SetupError> {
+    fn process(&mut self, wake: WakeReason) -> Result<Time, SetupError> {
         self.turns += 1;
-        self.wakes += u64::from(wake == Wake::Readable);
+        self.wakes += u64::from(wake == WakeReason::Readable);
         let mut bytes = [0; 100];
         while let Ok(length) = self.socket.recv(&mut bytes) {
-            self.packets.push(self.pool.copy_of(&bytes[..length]));
+            self.packets.push(self.pool.copy_from(&bytes[..length]));
         }
         match self.fails_at {
             Some(at) if clock::monotonic() >= at => Err(SetupError::new("go on", io::Error::other("it was enough"))),
@@ -81,13 +81,13 @@ fn packets_and_requests_wake_a_thread_that_would_sleep_for_an_hour() {
     for _ in 0..10 {
         output.send_to(b"packet", address).unwrap();
     }
-    assert!(eventually(|| thread.ask(|shard| shard.packets.len()).unwrap() == 10));
-    let (turns, wakes) = thread.ask(|shard| (shard.turns, shard.wakes)).unwrap();
+    assert!(eventually(|| thread.run_on_thread(|shard| shard.packets.len()).unwrap() == 10));
+    let (turns, wakes) = thread.run_on_thread(|shard| (shard.turns, shard.wakes)).unwrap();
     assert!((1..=turns).contains(&wakes), "{wakes} of {turns}");
     assert!(thread.is_running());
     thread.stop().unwrap();
     assert!(!thread.is_running());
-    assert_eq!(thread.ask(|shard| shard.turns), Err(Ended));
+    assert_eq!(thread.run_on_thread(|shard| shard.turns), Err(ThreadEnded));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn an_idle_thread_sleeps() {
     let thread = PacketThread::start("idle", || Ok(Collector::new(socket()))).unwrap();
     std::thread::sleep(Duration::from_millis(300));
     // The first turn, and at most one for each of the requests.
-    assert!(thread.ask(|shard| shard.turns).unwrap() <= 2);
+    assert!(thread.run_on_thread(|shard| shard.turns).unwrap() <= 2);
 }
 
 #[test]
@@ -142,10 +142,10 @@ fn a_flow_stays_with_its_shard() {
     let threads: Vec<_> = inputs.into_iter().map(start).collect();
     let (flows, output) = (FlowHasher::new(), socket());
     for flow in (0..60_u8).chain(0..60) {
-        output.send_to(&[flow], addresses[shard_of(flows.hash(flow), threads.len())]).unwrap();
+        output.send_to(&[flow], addresses[shard_of(flows.hash_flow(flow), threads.len())]).unwrap();
     }
     let seen = |thread: &PacketThread<Collector>| {
-        thread.ask(|shard| shard.packets.iter().map(|packet| packet[0]).collect::<Vec<_>>()).unwrap()
+        thread.run_on_thread(|shard| shard.packets.iter().map(|packet| packet[0]).collect::<Vec<_>>()).unwrap()
     };
     assert!(eventually(|| threads.iter().map(|thread| seen(thread).len()).sum::<usize>() == 120));
     let distinct: Vec<BTreeSet<u8>> = threads.iter().map(|thread| seen(thread).into_iter().collect()).collect();

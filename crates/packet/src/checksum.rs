@@ -10,18 +10,18 @@ const UDP_LITE: u8 = 136;
 /// The changes of bytes that a checksum covers (RFC 1624, equation 3: `HC' = ~(~HC + ~m + m')`), collected so that each
 /// checksum over them is updated once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Update(u64);
+pub struct ChecksumUpdate(u64);
 
-impl Update {
+impl ChecksumUpdate {
     /// Notes that bytes at an even offset of what the checksum covers changed from `old` to `new`. Both have the same,
     /// even length.
-    pub fn changed(&mut self, old: &[u8], new: &[u8]) {
+    pub fn record_change(&mut self, old: &[u8], new: &[u8]) {
         let complement: u64 = words(old).map(|word| u64::from(!word)).sum();
         self.0 += complement + sum(new);
     }
 
     /// Adds the changes of `other`.
-    pub fn merge(&mut self, other: Update) {
+    pub fn merge(&mut self, other: ChecksumUpdate) {
         self.0 += other.0;
     }
 
@@ -33,12 +33,12 @@ impl Update {
 
 /// The checksum of `bytes`: the ones' complement of their ones' complement sum. Zero over bytes that contain their own
 /// valid checksum.
-pub fn of(bytes: &[u8]) -> u16 {
+pub fn compute(bytes: &[u8]) -> u16 {
     !fold(sum(bytes))
 }
 
 /// The checksum of a TCP, UDP or ICMPv6 `segment` with the pseudo header of its addresses.
-pub fn of_transport(source: IpAddr, destination: IpAddr, protocol: u8, segment: &[u8]) -> u16 {
+pub fn compute_transport(source: IpAddr, destination: IpAddr, protocol: u8, segment: &[u8]) -> u16 {
     !fold(pseudo_header(source, destination, protocol, segment.len()) + sum(segment))
 }
 
@@ -56,14 +56,14 @@ pub fn is_valid(packet: &[u8]) -> Result<bool, ParseError> {
 /// its header.
 pub fn is_header_valid(packet: &[u8]) -> bool {
     let Some(length) = ipv4_header_length(packet) else { return true };
-    packet.get(..length).is_some_and(|header| of(header) == 0)
+    packet.get(..length).is_some_and(|header| compute(header) == 0)
 }
 
 fn is_transport_valid(packet: &[u8], headers: &Headers) -> bool {
     let Some(field) = field_offset(headers) else { return true };
     let segment = &packet[headers.transport_offset..headers.total_len];
     let absent = headers.source.is_ipv4() && is_absent(headers.protocol, &segment[field..field + 2]);
-    absent || covering(headers, segment) == 0
+    absent || compute_for(headers, segment) == 0
 }
 
 /// Computes the checksums of the IPv4 header and the transport: needed where the sender left them to a network card that
@@ -73,26 +73,26 @@ fn is_transport_valid(packet: &[u8], headers: &Headers) -> bool {
 /// The bytes are not a complete IP packet; nothing is changed.
 pub fn set(packet: &mut [u8]) -> Result<(), ParseError> {
     let headers = Headers::parse(packet)?;
-    set_known(packet, &headers);
+    set_with_headers(packet, &headers);
     Ok(())
 }
 
 /// The same for a packet whose headers have been read; of them, lengths of payloads do not count.
-pub(crate) fn set_known(packet: &mut [u8], headers: &Headers) {
-    set_header(packet);
+pub(crate) fn set_with_headers(packet: &mut [u8], headers: &Headers) {
+    set_ipv4_header(packet);
     if let Some(field) = field_offset(headers) {
         let segment = &mut packet[headers.transport_offset..headers.total_len];
         segment[field..field + 2].fill(0);
-        let value = nonzero_for(headers.protocol, covering(headers, segment));
+        let value = transmitted_value(headers.protocol, compute_for(headers, segment));
         segment[field..field + 2].copy_from_slice(&value.to_be_bytes());
     }
 }
 
 /// Sets the checksum of an IPv4 header.
-pub(crate) fn set_header(packet: &mut [u8]) {
+pub(crate) fn set_ipv4_header(packet: &mut [u8]) {
     if let Some(length) = ipv4_header_length(packet) {
         packet[10..12].fill(0);
-        let value = of(&packet[..length]);
+        let value = compute(&packet[..length]);
         packet[10..12].copy_from_slice(&value.to_be_bytes());
     }
 }
@@ -103,7 +103,7 @@ pub(crate) fn is_absent(protocol: u8, field: &[u8]) -> bool {
 }
 
 /// UDP transmits a checksum of zero as all ones, since zero means that there is none (RFC 768).
-pub(crate) fn nonzero_for(protocol: u8, checksum: u16) -> u16 {
+pub(crate) fn transmitted_value(protocol: u8, checksum: u16) -> u16 {
     if matches!(protocol, protocol::UDP | UDP_LITE) && checksum == 0 { 0xffff } else { checksum }
 }
 
@@ -112,11 +112,11 @@ fn field_offset(headers: &Headers) -> Option<usize> {
     if headers.is_fragment() || headers.transport.is_none() {
         return None;
     }
-    offset_in(headers.protocol)
+    offset_in_header(headers.protocol)
 }
 
 /// Offset of the checksum in the header of a protocol whose checksum is the Internet checksum.
-pub(crate) fn offset_in(protocol: u8) -> Option<usize> {
+pub(crate) fn offset_in_header(protocol: u8) -> Option<usize> {
     match protocol {
         protocol::TCP => Some(16),
         protocol::UDP => Some(6),
@@ -128,24 +128,24 @@ pub(crate) fn offset_in(protocol: u8) -> Option<usize> {
 
 /// Whether the checksum of a protocol covers the pseudo header, and with it the addresses.
 pub(crate) fn covers_addresses(protocol: u8) -> bool {
-    protocol != protocol::ICMP && offset_in(protocol).is_some()
+    protocol != protocol::ICMP && offset_in_header(protocol).is_some()
 }
 
-fn covering(headers: &Headers, segment: &[u8]) -> u16 {
+fn compute_for(headers: &Headers, segment: &[u8]) -> u16 {
     match headers.protocol {
-        protocol::ICMP => of(segment),
-        protocol => of_transport(headers.source, headers.destination, protocol, segment),
+        protocol::ICMP => compute(segment),
+        protocol => compute_transport(headers.source, headers.destination, protocol, segment),
     }
 }
 
 /// The CRC32c of `bytes`: the checksum of an SCTP packet whose checksum field is zero. It is transmitted least
 /// significant byte first.
 pub fn crc32c(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |sum, byte| sum >> 8 ^ CRC32C[usize::from(sum as u8 ^ byte)])
+    !bytes.iter().fold(u32::MAX, |sum, byte| sum >> 8 ^ CRC32C_TABLE[usize::from(sum as u8 ^ byte)])
 }
 
 /// The remainder of each byte.
-const CRC32C: [u32; 256] = {
+const CRC32C_TABLE: [u32; 256] = {
     const POLYNOMIAL: u32 = 0x82f6_3b78;
     let mut table = [0; 256];
     let mut byte = 0;
@@ -209,10 +209,10 @@ mod tests {
 
     #[test]
     fn the_example_of_rfc_1071_and_that_of_rfc_1624() {
-        assert_eq!(of(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+        assert_eq!(compute(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
         // RFC 1624 §4: the equation of RFC 1141 gives 0xffff here, the right one 0x0000.
-        let mut update = Update::default();
-        update.changed(&[0x55, 0x55], &[0x32, 0x85]);
+        let mut update = ChecksumUpdate::default();
+        update.record_change(&[0x55, 0x55], &[0x32, 0x85]);
         assert_eq!(update.apply(0xdd2f), 0x0000);
     }
 
@@ -232,7 +232,7 @@ mod tests {
         // The time to live, which no other sum covers.
         packet[8] -= 1;
         assert_eq!((is_header_valid(&packet), is_valid(&packet)), (false, Ok(false)));
-        set_header(&mut packet);
+        set_ipv4_header(&mut packet);
         assert_eq!((is_header_valid(&packet), is_valid(&packet)), (true, Ok(true)));
     }
 
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(is_valid(&packet), Ok(true));
         // The same as a whole datagram.
         packet[6] = 0;
-        set_header(&mut packet);
+        set_ipv4_header(&mut packet);
         assert_eq!(is_valid(&packet), Ok(false));
     }
 
@@ -258,12 +258,12 @@ mod tests {
         ) {
             // All zero has two checksums, 0 and 0xffff; no packet is (its version is not 0).
             bytes[7] |= 1;
-            let before = of(&bytes);
+            let before = compute(&bytes);
             let old: [u8; 4] = bytes[at * 2..at * 2 + 4].try_into().unwrap();
             bytes[at * 2..at * 2 + 4].copy_from_slice(&new);
-            let mut update = Update::default();
-            update.changed(&old, &new);
-            prop_assert_eq!(update.apply(before), of(&bytes));
+            let mut update = ChecksumUpdate::default();
+            update.record_change(&old, &new);
+            prop_assert_eq!(update.apply(before), compute(&bytes));
         }
 
         #[test]
@@ -273,7 +273,7 @@ mod tests {
             prop_assert!(is_valid(&packet).unwrap());
             let right = packet.clone();
             let headers = Headers::parse(&packet).unwrap();
-            let field = headers.transport_offset + offset_in(headers.protocol).unwrap();
+            let field = headers.transport_offset + offset_in_header(headers.protocol).unwrap();
             packet[field..field + 2].copy_from_slice(&fill.to_be_bytes());
             set(&mut packet).unwrap();
             prop_assert_eq!(&packet, &right);

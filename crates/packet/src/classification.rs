@@ -1,11 +1,11 @@
 use crate::ecn::{self, Ecn};
-use crate::selector::Selector;
+use crate::selector::FlowSelector;
 
 /// What a queue needs to know of a packet (RFC 2475 §2.3.1), read from its headers once, on reception.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Classification {
     /// What identifies its flow; `None` where this is not IP, or its header is truncated.
-    pub selector: Option<Selector>,
+    pub selector: Option<FlowSelector>,
     /// The ECN field.
     pub ecn: Ecn,
     /// Length of the packet according to its own header, in bytes, as far as it is present; what follows is padding.
@@ -14,8 +14,8 @@ pub struct Classification {
 
 impl Classification {
     /// Reads a packet from its IP header on.
-    pub fn of(packet: &[u8]) -> Self {
-        match Selector::of(packet) {
+    pub fn from_packet(packet: &[u8]) -> Self {
+        match FlowSelector::from_packet(packet) {
             Some(selector) => Classification {
                 selector: Some(selector),
                 ecn: ecn::read(packet),
@@ -55,7 +55,7 @@ mod tests {
         packet[0] = 0x45;
         for (said, total_len) in [(0, 30), (19, 30), (20, 20), (29, 29), (31, 30)] {
             packet[3] = said;
-            assert_eq!(Classification::of(&packet).total_len, total_len);
+            assert_eq!(Classification::from_packet(&packet).total_len, total_len);
         }
     }
 
@@ -63,7 +63,7 @@ mod tests {
         #[test]
         fn padding_does_not_count((packet, _) in samples::any_packet(), padding in 0..50_usize) {
             let headers = Headers::parse(&packet).unwrap();
-            let found = Classification::of(&[&packet[..], &vec![0; padding]].concat());
+            let found = Classification::from_packet(&[&packet[..], &vec![0; padding]].concat());
             prop_assert_eq!((found.total_len, found.ecn), (headers.total_len, ecn::read(&packet)));
             prop_assert_eq!(found.selector.map(|selector| selector.source), Some(headers.source));
         }
@@ -71,7 +71,7 @@ mod tests {
         #[test]
         fn any_bytes_have_one(first: u8, bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             let packet = [&[first][..], &bytes].concat();
-            let found = Classification::of(&packet);
+            let found = Classification::from_packet(&packet);
             prop_assert!(found.total_len <= packet.len());
             prop_assert!(found.selector.is_some() || found == Classification::not_ip(packet.len()));
         }

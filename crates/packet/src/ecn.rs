@@ -1,6 +1,6 @@
 //! The ECN field of an IP packet (RFC 3168), also in tunnels (RFC 6040).
 
-use crate::checksum::Update;
+use crate::checksum::ChecksumUpdate;
 
 /// A codepoint of the ECN field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -63,9 +63,9 @@ pub fn set(packet: &mut [u8], codepoint: Ecn) -> bool {
         [first, second, rest @ ..] if *first >> 4 == 4 => {
             // The checksum is at offset 10.
             let Some(&mut [ref mut high, ref mut low]) = rest.get_mut(8..10) else { return false };
-            let mut update = Update::default();
+            let mut update = ChecksumUpdate::default();
             let new = *second & !0b11 | bits;
-            update.changed(&[*first, *second], &[*first, new]);
+            update.record_change(&[*first, *second], &[*first, new]);
             *second = new;
             [*high, *low] = update.apply(u16::from_be_bytes([*high, *low])).to_be_bytes();
         }

@@ -26,19 +26,19 @@ pub mod ethertype {
 }
 
 /// Tags that are followed at most; a frame with more counts as not IP.
-const MAX_TAGS: usize = 4;
+const MAX_VLAN_TAGS: usize = 4;
 
 impl Ethernet {
     /// Length of a header without tags, in bytes.
-    pub const LENGTH: usize = 14;
+    pub const HEADER_BYTES: usize = 14;
 
     /// Reads the header of a frame; `None` where it is truncated.
     pub fn parse(frame: &[u8]) -> Option<Self> {
-        let (header, _) = frame.split_first_chunk::<{ Self::LENGTH }>()?;
+        let (header, _) = frame.split_first_chunk::<{ Self::HEADER_BYTES }>()?;
         let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, high, low] = *header;
         let mut ethertype = u16::from_be_bytes([high, low]);
-        let mut payload_offset = Self::LENGTH;
-        for _ in 0..MAX_TAGS {
+        let mut payload_offset = Self::HEADER_BYTES;
+        for _ in 0..MAX_VLAN_TAGS {
             if !matches!(ethertype, ethertype::VLAN | ethertype::PROVIDER_VLAN) {
                 break;
             }
@@ -51,7 +51,7 @@ impl Ethernet {
     }
 
     /// Whether the EtherType is that of IPv4 or IPv6.
-    pub fn carries_ip(&self) -> bool {
+    pub fn is_ip(&self) -> bool {
         matches!(self.ethertype, ethertype::IPV4 | ethertype::IPV6)
     }
 }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn both_versions_of_ip_are_known_behind_tags_too() {
-        let carries = |types: &[u16]| Ethernet::parse(&frame(types)).unwrap().carries_ip();
+        let carries = |types: &[u16]| Ethernet::parse(&frame(types)).unwrap().is_ip();
         assert!(
             carries(&[ethertype::IPV4]) && carries(&[ethertype::IPV6]) && carries(&[ethertype::VLAN, ethertype::IPV6])
         );
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(Ethernet::parse(&[0; 13]), None);
         // The tag itself is cut short.
         let cut = Ethernet::parse(&[&frame(&[ethertype::VLAN])[..], &[0, 5]].concat()).unwrap();
-        assert_eq!((cut.ethertype, cut.carries_ip()), (ethertype::VLAN, false));
+        assert_eq!((cut.ethertype, cut.is_ip()), (ethertype::VLAN, false));
     }
 
     proptest! {

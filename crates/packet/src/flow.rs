@@ -23,7 +23,7 @@ pub struct Addresses {
 
 impl FlowKey {
     /// The flow to which a packet with these headers belongs.
-    pub fn of(headers: &Headers) -> Self {
+    pub fn from_headers(headers: &Headers) -> Self {
         let (source_port, destination_port) = headers.ports.unwrap_or((0, 0));
         FlowKey {
             protocol: headers.protocol,
@@ -43,7 +43,7 @@ impl FlowKey {
     }
 
     /// The same flow with other addresses.
-    pub fn with(self, addresses: Addresses) -> Self {
+    pub fn with_addresses(self, addresses: Addresses) -> Self {
         FlowKey {
             protocol: self.protocol,
             source: SocketAddr::new(addresses.source, self.source.port()),

@@ -40,7 +40,7 @@ pub struct Headers {
 
 /// The source or the destination of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum PacketEnd {
     /// The sending end.
     Source,
     /// The receiving end.
@@ -129,7 +129,7 @@ impl Headers {
     /// # Errors
     /// The IP header is truncated or inconsistent, or announces more bytes than there are.
     pub fn parse(packet: &[u8]) -> Result<Headers, ParseError> {
-        let (headers, complete) = read(packet)?;
+        let (headers, complete) = read_headers(packet)?;
         if complete { Ok(headers) } else { Err(ParseError::Truncated { len: packet.len() }) }
     }
 
@@ -138,8 +138,8 @@ impl Headers {
     ///
     /// # Errors
     /// The IP header itself is truncated or inconsistent.
-    pub fn parse_beginning(packet: &[u8]) -> Result<Headers, ParseError> {
-        read(packet).map(|(headers, _)| headers)
+    pub fn parse_truncated(packet: &[u8]) -> Result<Headers, ParseError> {
+        read_headers(packet).map(|(headers, _)| headers)
     }
 
     /// The TCP header, if there is one.
@@ -169,36 +169,36 @@ impl Headers {
     }
 
     /// The address of one end.
-    pub fn address(&self, end: End) -> IpAddr {
+    pub fn address(&self, end: PacketEnd) -> IpAddr {
         match end {
-            End::Source => self.source,
-            End::Destination => self.destination,
+            PacketEnd::Source => self.source,
+            PacketEnd::Destination => self.destination,
         }
     }
 
     /// The port of one end, or the identifier of an ICMP query, which belongs to both ends.
-    pub fn port(&self, end: End) -> Option<u16> {
+    pub fn port(&self, end: PacketEnd) -> Option<u16> {
         match (self.ports, end) {
-            (Some((source, _)), End::Source) => Some(source),
-            (Some((_, destination)), End::Destination) => Some(destination),
+            (Some((source, _)), PacketEnd::Source) => Some(source),
+            (Some((_, destination)), PacketEnd::Destination) => Some(destination),
             (None, _) => self.icmp()?.identifier,
         }
     }
 
     /// Sets the address of one end; the packet follows with [`crate::rewrite`].
-    pub fn set_address(&mut self, end: End, address: IpAddr) {
+    pub fn set_address(&mut self, end: PacketEnd, address: IpAddr) {
         match end {
-            End::Source => self.source = address,
-            End::Destination => self.destination = address,
+            PacketEnd::Source => self.source = address,
+            PacketEnd::Destination => self.destination = address,
         }
     }
 
     /// Sets the port of one end, or the identifier of an ICMP query; no effect where there is neither. The packet
     /// follows with [`crate::rewrite`].
-    pub fn set_port(&mut self, end: End, port: u16) {
+    pub fn set_port(&mut self, end: PacketEnd, port: u16) {
         match (&mut self.ports, end) {
-            (Some((source, _)), End::Source) => *source = port,
-            (Some((_, destination)), End::Destination) => *destination = port,
+            (Some((source, _)), PacketEnd::Source) => *source = port,
+            (Some((_, destination)), PacketEnd::Destination) => *destination = port,
             (None, _) => {
                 if let Some(Transport::Icmp(Icmp { identifier: Some(identifier), .. })) = &mut self.transport {
                     *identifier = port;
@@ -216,12 +216,12 @@ impl Tcp {
     }
 
     /// Whether it opens a connection: SYN without ACK.
-    pub fn opens(&self) -> bool {
+    pub fn is_connection_request(&self) -> bool {
         self.syn && self.acknowledgment.is_none() && !self.rst
     }
 }
 
-fn read(packet: &[u8]) -> Result<(Headers, bool), ParseError> {
+fn read_headers(packet: &[u8]) -> Result<(Headers, bool), ParseError> {
     let error = ParseError::Header { len: packet.len() };
     let (slice, stop) = LaxIpSlice::from_slice(without_padding(packet)).map_err(|_| error)?;
     // Where the last extension header is malformed, etherparse 0.21 iterates past the packet.

@@ -4,10 +4,10 @@
 //! [`Ethernet`] header, and trust none of them: no input makes them panic or access bytes outside the packet.
 //!
 //! - [`Headers::parse`] reads IPv4 and IPv6 with extension headers, TCP, UDP and ICMP; [`Classification`] what a
-//!   queue needs of it; [`Selector`] and [`FlowKey`] identify flows.
+//!   queue needs of it; [`FlowSelector`] and [`FlowKey`] identify flows.
 //! - [`rewrite`] gives a packet other addresses and ports in place, and [`rewrite_quote`] the packet that an ICMP error
 //!   quotes; [`checksum`] computes, verifies and updates checksums, [`ecn`] the ECN field.
-//! - [`clamp_mss`] lowers the maximum segment size that TCP announces; [`StreamData`] says which octets a segment carries.
+//! - [`clamp_mss`] lowers the maximum segment size that TCP announces; [`StreamSegment`] says which octets a segment carries.
 //! - [`reject`], [`prohibit`] and [`reset_both`] build the replies of a firewall, [`too_big`] that of a tunnel. Only they
 //!   allocate.
 //! - [`offload`] completes what a sender left to its network card.
@@ -37,9 +37,9 @@ pub use classification::Classification;
 pub use ecn::Ecn;
 pub use ethernet::{Ethernet, ethertype};
 pub use flow::{Addresses, FlowKey};
-pub use headers::{End, Fragment, Headers, Icmp, ParseError, Tcp, Transport, Udp, protocol};
+pub use headers::{Fragment, Headers, Icmp, PacketEnd, ParseError, Tcp, Transport, Udp, protocol};
 pub use mss::clamp_mss;
-pub use reply::{ResetPair, prohibit, reject, reset_both, too_big};
-pub use rewrite::{Quote, RewriteError, rewrite, rewrite_offloaded, rewrite_quote};
-pub use selector::{Detail, Selector};
-pub use stream_data::{Payload, StreamData};
+pub use reply::{ResetPair, packet_too_big, prohibit, reject, reset_both};
+pub use rewrite::{QuotedPacket, RewriteError, rewrite, rewrite_offloaded, rewrite_quote};
+pub use selector::{FlowDetail, FlowSelector};
+pub use stream_data::{PayloadKind, StreamSegment};

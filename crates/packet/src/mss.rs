@@ -1,16 +1,16 @@
-use crate::checksum::Update;
+use crate::checksum::ChecksumUpdate;
 use crate::headers::{Fragment, Headers, protocol};
 
 /// The IP and TCP headers without options, which the maximum segment size leaves out (RFC 9293 §3.7.1).
-const HEADERS_V4: u32 = 20 + TCP_HEADER as u32;
-const HEADERS_V6: u32 = 40 + TCP_HEADER as u32;
+const HEADER_BYTES_V4: u32 = 20 + TCP_HEADER_BYTES as u32;
+const HEADER_BYTES_V6: u32 = 40 + TCP_HEADER_BYTES as u32;
 
-const TCP_HEADER: usize = 20;
-const FLAGS: usize = 13;
+const TCP_HEADER_BYTES: usize = 20;
+const FLAGS_OFFSET: usize = 13;
 const SYN: u8 = 0x02;
-const CHECKSUM: usize = 16;
+const CHECKSUM_OFFSET: usize = 16;
 // Kinds of TCP options (RFC 9293 §3.1).
-const END: u8 = 0;
+const END_OF_OPTIONS: u8 = 0;
 const NO_OPERATION: u8 = 1;
 const MAXIMUM_SEGMENT_SIZE: u8 = 2;
 
@@ -19,10 +19,10 @@ const MAXIMUM_SEGMENT_SIZE: u8 = 2;
 /// raises it, and leaves everything else as it is: what does not announce one (RFC 9293 then has 536 or 1220 bytes), later
 /// fragments, and what is no IP packet. Returns whether the packet has changed.
 pub fn clamp_mss(packet: &mut [u8], mtu: u32) -> bool {
-    let Some((segment, headers)) = opening_segment(packet) else { return false };
+    let Some((segment, headers)) = find_syn_segment(packet) else { return false };
     let limit = u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX);
     let segment = &mut packet[segment..];
-    let Some(value) = option_offset(segment) else { return false };
+    let Some(value) = mss_offset(segment) else { return false };
     let old = u16::from_be_bytes([segment[value], segment[value + 1]]);
     if old <= limit {
         return false;
@@ -33,40 +33,40 @@ pub fn clamp_mss(packet: &mut [u8], mtu: u32) -> bool {
     let before = &mut before[..pairs.len()];
     before.copy_from_slice(&segment[pairs.clone()]);
     segment[value..value + 2].copy_from_slice(&limit.to_be_bytes());
-    let mut update = Update::default();
-    update.changed(before, &segment[pairs]);
-    let sum = update.apply(u16::from_be_bytes([segment[CHECKSUM], segment[CHECKSUM + 1]]));
-    segment[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
+    let mut update = ChecksumUpdate::default();
+    update.record_change(before, &segment[pairs]);
+    let sum = update.apply(u16::from_be_bytes([segment[CHECKSUM_OFFSET], segment[CHECKSUM_OFFSET + 1]]));
+    segment[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&sum.to_be_bytes());
     true
 }
 
 /// Where the TCP header of a segment with SYN begins, of which the flags are there at least, and how long headers without options are. Most packets are none, which
 /// their first bytes tell.
-fn opening_segment(packet: &[u8]) -> Option<(usize, u32)> {
+fn find_syn_segment(packet: &[u8]) -> Option<(usize, u32)> {
     let (offset, headers) = match packet {
         // Fragments after the first have no header.
         [first @ 0x45..=0x4f, _, _, _, _, _, high, low, _, protocol::TCP, ..] if (high & 0x1f, *low) == (0, 0) => {
-            (usize::from(first & 15) * 4, HEADERS_V4)
+            (usize::from(first & 15) * 4, HEADER_BYTES_V4)
         }
-        [first, _, _, _, _, _, protocol::TCP, ..] if first >> 4 == 6 => (40, HEADERS_V6),
+        [first, _, _, _, _, _, protocol::TCP, ..] if first >> 4 == 6 => (40, HEADER_BYTES_V6),
         // Extension headers (RFC 8200 §4): hop-by-hop, routing, fragment, destination options.
         [first, _, _, _, _, _, 0 | 43 | 44 | 60, ..] if first >> 4 == 6 => {
             let headers = Headers::parse(packet).ok()?;
             let is_tcp = headers.protocol == protocol::TCP && headers.fragment != Fragment::Later;
-            (is_tcp.then_some(headers.transport_offset)?, HEADERS_V6)
+            (is_tcp.then_some(headers.transport_offset)?, HEADER_BYTES_V6)
         }
         _ => return None,
     };
-    (packet.get(offset + FLAGS)? & SYN != 0).then_some((offset, headers))
+    (packet.get(offset + FLAGS_OFFSET)? & SYN != 0).then_some((offset, headers))
 }
 
 /// Where the value of the maximum segment size is in a TCP header.
-fn option_offset(segment: &[u8]) -> Option<usize> {
-    let header = segment.get(..usize::from(segment[TCP_HEADER - 8] >> 4) * 4)?;
-    let mut at = TCP_HEADER;
+fn mss_offset(segment: &[u8]) -> Option<usize> {
+    let header = segment.get(..usize::from(segment[TCP_HEADER_BYTES - 8] >> 4) * 4)?;
+    let mut at = TCP_HEADER_BYTES;
     loop {
         match *header.get(at..)? {
-            [] | [END, ..] => return None,
+            [] | [END_OF_OPTIONS, ..] => return None,
             [NO_OPERATION, ..] => at += 1,
             [MAXIMUM_SEGMENT_SIZE, 4, _, _, ..] => return Some(at + 2),
             // Shorter than kind and length, it would never end.
@@ -101,8 +101,8 @@ mod tests {
     }
 
     fn announced(packet: &[u8]) -> Option<u16> {
-        let (start, _) = opening_segment(packet)?;
-        let at = option_offset(&packet[start..])?;
+        let (start, _) = find_syn_segment(packet)?;
+        let at = mss_offset(&packet[start..])?;
         Some(u16::from_be_bytes([packet[start + at], packet[start + at + 1]]))
     }
 

@@ -4,8 +4,8 @@
 mod merge;
 mod shape;
 
-pub use merge::{Part, merge};
-pub use shape::Shape;
+pub use merge::{MergePart, merge};
+pub use shape::MergeProfile;
 
 use crate::checksum;
 use crate::headers::{Headers, ParseError, Transport, protocol};
@@ -55,7 +55,7 @@ pub enum OffloadError {
         "cannot segment a packet of {len} bytes into {segment_bytes} each: it is a fragment, not TCP or UDP, or a tunnel's; \
          switch off segmentation offload at its sender"
     )]
-    Kind {
+    Unsupported {
         /// Length of the packet, in bytes.
         len: usize,
         /// Payload of each segment, in bytes.
@@ -63,7 +63,7 @@ pub enum OffloadError {
     },
     /// The checksum field is outside the frame.
     #[error("cannot complete the checksum of a frame of {len} bytes: its field is at byte {at}; drop the frame")]
-    Checksum {
+    ChecksumField {
         /// Length of the frame, in bytes.
         len: usize,
         /// Offset of the field, in bytes.
@@ -73,10 +73,10 @@ pub enum OffloadError {
 
 impl Offload {
     /// Length of `struct virtio_net_hdr`, in bytes.
-    pub const HEADER: usize = 10;
+    pub const HEADER_BYTES: usize = 10;
 
     /// Reads `struct virtio_net_hdr`, in host byte order as packet(7) and TUN devices deliver it.
-    pub fn read(header: [u8; Self::HEADER]) -> Self {
+    pub fn read(header: [u8; Self::HEADER_BYTES]) -> Self {
         const NEEDS_CHECKSUM: u8 = 1;
         let [flags, kind, _, _, s0, s1, c0, c1, o0, o1] = header;
         let (start, offset) = (u16::from_ne_bytes([c0, c1]), u16::from_ne_bytes([o0, o1]));
@@ -93,11 +93,11 @@ impl LargePacket {
     ///
     /// # Errors
     /// It is incomplete, a fragment, or neither TCP nor UDP, or there is something behind it.
-    pub fn of(packet: &[u8], segment_bytes: NonZeroU16) -> Result<Self, OffloadError> {
-        let segments = Segments::of(packet, 0, segment_bytes.get(), None)?;
+    pub fn from_packet(packet: &[u8], segment_bytes: NonZeroU16) -> Result<Self, OffloadError> {
+        let segments = Segments::from_frame(packet, 0, segment_bytes.get(), None)?;
         let Headers { protocol, transport_offset, total_len, .. } = segments.headers;
         if total_len != packet.len() {
-            return Err(OffloadError::Kind { len: packet.len(), segment_bytes: segment_bytes.get() });
+            return Err(OffloadError::Unsupported { len: packet.len(), segment_bytes: segment_bytes.get() });
         }
         Ok(LargePacket {
             protocol,
@@ -108,7 +108,7 @@ impl LargePacket {
     }
 
     /// `struct virtio_net_hdr` of it, whose checksum [`Self::leave_checksum`] has prepared; `packet` are its headers at least.
-    pub fn header(&self, packet: &[u8]) -> [u8; Offload::HEADER] {
+    pub fn virtio_header(&self, packet: &[u8]) -> [u8; Offload::HEADER_BYTES] {
         const NEEDS_CHECKSUM: u8 = 1;
         const TCP_V4: u8 = 1;
         const TCP_V6: u8 = 4;
@@ -129,13 +129,13 @@ impl LargePacket {
 
     /// Has the transport checksum cover the pseudo header only, as for a network card that completes it. `packet` are
     /// the headers at least, of a packet of `len` bytes.
-    pub fn leave_checksum(&self, packet: &mut [u8], len: usize) {
+    pub fn set_partial_checksum(&self, packet: &mut [u8], len: usize) {
         let (network, transport) = packet.split_at_mut(self.transport_offset);
         let addresses = if network[0] >> 4 == 4 { &network[12..20] } else { &network[8..40] };
         let [high, low] = ((len - self.transport_offset) as u16).to_be_bytes();
-        let mut sum = checksum::Update::default();
-        sum.changed(&[0; 32][..addresses.len()], addresses);
-        sum.changed(&[0; 4], &[0, self.protocol, high, low]);
+        let mut sum = checksum::ChecksumUpdate::default();
+        sum.record_change(&[0; 32][..addresses.len()], addresses);
+        sum.record_change(&[0; 4], &[0, self.protocol, high, low]);
         // The sum, not its complement.
         let sum = !sum.apply(u16::MAX);
         let at = self.checksum_offset();
@@ -160,7 +160,7 @@ impl PartialChecksum {
         let at = start + usize::from(self.offset);
         let is_sctp = self.offset == Self::SCTP_OFFSET;
         if at + if is_sctp { 4 } else { 2 } > len {
-            return Err(OffloadError::Checksum { len, at });
+            return Err(OffloadError::ChecksumField { len, at });
         }
         if is_sctp {
             frame[at..at + 4].fill(0);
@@ -169,7 +169,7 @@ impl PartialChecksum {
             return Ok(());
         }
         // The field contains the sum of the pseudo header, which is thus included.
-        let value = match checksum::of(&frame[start..]) {
+        let value = match checksum::compute(&frame[start..]) {
             // In UDP, zero means that there is no checksum; elsewhere both are the same.
             0 => 0xffff,
             value => value,
@@ -191,8 +191,8 @@ pub struct Segments<'a> {
     transport: Transport,
     segment_bytes: usize,
     /// Payload already written.
-    written: usize,
-    number: u16,
+    written_bytes: usize,
+    segment_index: u16,
 }
 
 impl<'a> Segments<'a> {
@@ -202,7 +202,7 @@ impl<'a> Segments<'a> {
     ///
     /// # Errors
     /// The packet is incomplete, a fragment, neither TCP nor UDP, or a tunnel's.
-    pub fn of(
+    pub fn from_frame(
         frame: &'a [u8],
         network_offset: usize,
         segment_bytes: u16,
@@ -210,7 +210,7 @@ impl<'a> Segments<'a> {
     ) -> Result<Self, OffloadError> {
         let packet = frame.get(network_offset..).unwrap_or_default();
         let headers = Headers::parse(packet)?;
-        let refused = OffloadError::Kind { len: packet.len(), segment_bytes };
+        let refused = OffloadError::Unsupported { len: packet.len(), segment_bytes };
         let is_here = transport_at.is_none_or(|at| at == network_offset + headers.transport_offset);
         let can_be = is_here && !headers.is_fragment() && segment_bytes > 0;
         let transport = headers.transport.filter(|_| can_be).ok_or(refused)?;
@@ -227,8 +227,8 @@ impl<'a> Segments<'a> {
             headers,
             transport,
             segment_bytes: segment_bytes.into(),
-            written: 0,
-            number: 0,
+            written_bytes: 0,
+            segment_index: 0,
         })
     }
 
@@ -238,7 +238,7 @@ impl<'a> Segments<'a> {
     }
 
     /// Length of the longest segment with the bytes before its packet, in bytes.
-    pub fn longest(&self) -> usize {
+    pub fn max_segment_bytes(&self) -> usize {
         self.frame.len().min(self.data_offset + self.segment_bytes)
     }
 
@@ -249,7 +249,7 @@ impl<'a> Segments<'a> {
         if is_written {
             let packet = &mut out[self.network_offset..];
             let headers = Headers { total_len: packet.len(), ..self.headers };
-            checksum::set_known(packet, &headers);
+            checksum::set_with_headers(packet, &headers);
         }
         is_written
     }
@@ -260,56 +260,56 @@ impl<'a> Segments<'a> {
     pub fn write_next_large(&mut self, max_bytes: usize, out: &mut Vec<u8>) -> Option<Option<NonZeroU16>> {
         let headers = self.data_offset - self.network_offset;
         let count = max_bytes.saturating_sub(headers) / self.segment_bytes;
-        let left = self.frame.len() - self.data_offset - self.written;
+        let left = self.frame.len() - self.data_offset - self.written_bytes;
         if count <= 1 || left <= self.segment_bytes {
             return self.write_next(out).then_some(None);
         }
         self.write_payload(count * self.segment_bytes, out);
-        checksum::set_header(&mut out[self.network_offset..]);
+        checksum::set_ipv4_header(&mut out[self.network_offset..]);
         Some(NonZeroU16::new(self.segment_bytes as u16))
     }
 
     /// Replaces `out` by the next so many bytes of payload, with headers of valid lengths.
     fn write_payload(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
         let data = &self.frame[self.data_offset..];
-        if self.written >= data.len() && self.number > 0 {
+        if self.written_bytes >= data.len() && self.segment_index > 0 {
             return false;
         }
-        let end = data.len().min(self.written + bytes);
+        let end = data.len().min(self.written_bytes + bytes);
         out.clear();
         out.extend_from_slice(&self.frame[..self.data_offset]);
-        out.extend_from_slice(&data[self.written..end]);
+        out.extend_from_slice(&data[self.written_bytes..end]);
         let is_last = end == data.len();
-        self.set_network(out);
-        self.set_transport(out, is_last);
-        let segments = (end - self.written).div_ceil(self.segment_bytes).max(1);
-        self.written = end;
-        self.number = self.number.wrapping_add(segments as u16);
+        self.write_network_header(out);
+        self.write_transport_header(out, is_last);
+        let segments = (end - self.written_bytes).div_ceil(self.segment_bytes).max(1);
+        self.written_bytes = end;
+        self.segment_index = self.segment_index.wrapping_add(segments as u16);
         true
     }
 
-    fn set_network(&self, out: &mut [u8]) {
+    fn write_network_header(&self, out: &mut [u8]) {
         let packet = &mut out[self.network_offset..];
         let len = packet.len();
         if packet[0] >> 4 == 4 {
             packet[2..4].copy_from_slice(&(len as u16).to_be_bytes());
-            let identification = u16::from_be_bytes([packet[4], packet[5]]).wrapping_add(self.number);
+            let identification = u16::from_be_bytes([packet[4], packet[5]]).wrapping_add(self.segment_index);
             packet[4..6].copy_from_slice(&identification.to_be_bytes());
         } else {
             packet[4..6].copy_from_slice(&((len - 40) as u16).to_be_bytes());
         }
     }
 
-    fn set_transport(&self, out: &mut [u8], is_last: bool) {
+    fn write_transport_header(&self, out: &mut [u8], is_last: bool) {
         let header = &mut out[self.network_offset + self.headers.transport_offset..];
         match self.transport {
             Transport::Tcp(tcp) => {
-                let sequence = tcp.sequence.wrapping_add(self.written as u32);
+                let sequence = tcp.sequence.wrapping_add(self.written_bytes as u32);
                 header[4..8].copy_from_slice(&sequence.to_be_bytes());
                 if !is_last {
                     header[13] &= !(FIN | PSH);
                 }
-                if self.number > 0 {
+                if self.segment_index > 0 {
                     header[13] &= !CWR;
                 }
             }

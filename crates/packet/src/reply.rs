@@ -26,7 +26,7 @@ struct ErrorCode {
 
 const MIN_MTU_V6: u32 = 1280;
 
-const TOO_BIG: ErrorCode = ErrorCode { v4: (3, 4), v6: (2, 0) };
+const PACKET_TOO_BIG: ErrorCode = ErrorCode { v4: (3, 4), v6: (2, 0) };
 const PORT_UNREACHABLE: ErrorCode = ErrorCode { v4: (3, 3), v6: (1, 4) };
 const ADMINISTRATIVELY_PROHIBITED: ErrorCode = ErrorCode { v4: (3, 13), v6: (1, 1) };
 
@@ -35,29 +35,29 @@ const ADMINISTRATIVELY_PROHIBITED: ErrorCode = ErrorCode { v4: (3, 13), v6: (1, 
 /// fragments, multicast and broadcast, sources that are not a single host (RFC 1122 §3.2.2), and bytes that are not a
 /// complete IP packet.
 pub fn reject(packet: &[u8]) -> Option<Vec<u8>> {
-    let headers = answerable(packet)?;
+    let headers = answerable_headers(packet)?;
     match headers.transport {
-        Some(Transport::Tcp(tcp)) => reset_answer(&headers, &tcp),
-        Some(Transport::Udp(_)) => error(&headers, packet, PORT_UNREACHABLE, [0; 4]),
-        _ => error(&headers, packet, ADMINISTRATIVELY_PROHIBITED, [0; 4]),
+        Some(Transport::Tcp(tcp)) => reset_reply(&headers, &tcp),
+        Some(Transport::Udp(_)) => icmp_error(&headers, packet, PORT_UNREACHABLE, [0; 4]),
+        _ => icmp_error(&headers, packet, ADMINISTRATIVELY_PROHIBITED, [0; 4]),
     }
 }
 
 /// The ICMP error "communication administratively prohibited" about `packet`, whatever it carries: the reply of a
 /// translator without resources for a new session (RFC 5508 REQ-8). `None` as for [`reject`].
 pub fn prohibit(packet: &[u8]) -> Option<Vec<u8>> {
-    error(&answerable(packet)?, packet, ADMINISTRATIVELY_PROHIBITED, [0; 4])
+    icmp_error(&answerable_headers(packet)?, packet, ADMINISTRATIVELY_PROHIBITED, [0; 4])
 }
 
 /// The ICMP error "packet too big" about `packet`, "fragmentation needed" for IPv4, with the length of the longest packet
 /// that passes (RFC 8201; RFC 1191 §4), for IPv6 at least 1280 bytes. `None` as for [`reject`].
-pub fn too_big(packet: &[u8], mtu: u32) -> Option<Vec<u8>> {
-    let headers = answerable(packet)?;
+pub fn packet_too_big(packet: &[u8], mtu: u32) -> Option<Vec<u8>> {
+    let headers = answerable_headers(packet)?;
     let field = match headers.source {
         IpAddr::V4(_) => mtu.min(u16::MAX.into()),
         IpAddr::V6(_) => mtu.max(MIN_MTU_V6),
     };
-    error(&headers, packet, TOO_BIG, field.to_be_bytes())
+    icmp_error(&headers, packet, PACKET_TOO_BIG, field.to_be_bytes())
 }
 
 /// The segments with which a middlebox resets the connection of `packet`, a TCP segment, instead of forwarding it. Both
@@ -67,19 +67,19 @@ pub fn reset_both(packet: &[u8]) -> Option<ResetPair> {
     let headers = Headers::parse(packet).ok()?;
     let tcp = headers.tcp().filter(|tcp| !headers.is_fragment() && !tcp.rst)?;
     let (acknowledgment, (source_port, destination_port)) = (tcp.acknowledgment?, headers.ports?);
-    let to_source = ip(headers.destination, headers.source)?
+    let to_source = ip_builder(headers.destination, headers.source)?
         .tcp(destination_port, source_port, acknowledgment, 0)
         .rst()
         .ack(tcp.sequence.wrapping_add(tcp.sequence_len()));
-    let to_destination = ip(headers.source, headers.destination)?
+    let to_destination = ip_builder(headers.source, headers.destination)?
         .tcp(source_port, destination_port, tcp.sequence, 0)
         .rst()
         .ack(acknowledgment);
-    Some(ResetPair { to_source: segment(to_source)?, to_destination: segment(to_destination)? })
+    Some(ResetPair { to_source: build_segment(to_source)?, to_destination: build_segment(to_destination)? })
 }
 
 /// The headers of a packet that may be answered.
-fn answerable(packet: &[u8]) -> Option<Headers> {
+fn answerable_headers(packet: &[u8]) -> Option<Headers> {
     let headers = Headers::parse(packet).ok()?;
     let single = |address: IpAddr| !address.is_multicast() && !is_broadcast(address) && !address.is_unspecified();
     let allowed = !headers.is_fragment() && !headers.is_icmp_error();
@@ -88,21 +88,21 @@ fn answerable(packet: &[u8]) -> Option<Headers> {
 
 /// RFC 9293 §3.10.7.1: "If the ACK bit is off, sequence number zero is used, <SEQ=0><ACK=SEG.SEQ+SEG.LEN><CTL=RST,ACK>.
 /// If the ACK bit is on, <SEQ=SEG.ACK><CTL=RST>."
-fn reset_answer(headers: &Headers, tcp: &Tcp) -> Option<Vec<u8>> {
+fn reset_reply(headers: &Headers, tcp: &Tcp) -> Option<Vec<u8>> {
     if tcp.rst {
         return None;
     }
-    let ip = ip(headers.destination, headers.source)?;
+    let ip = ip_builder(headers.destination, headers.source)?;
     let (to, from) = headers.ports?;
-    segment(match tcp.acknowledgment {
+    build_segment(match tcp.acknowledgment {
         Some(expected) => ip.tcp(from, to, expected, 0).rst(),
         None => ip.tcp(from, to, 0, 0).rst().ack(tcp.sequence.wrapping_add(tcp.sequence_len())),
     })
 }
 
 /// An ICMP error that quotes as much of the packet as is allowed. `field` are the four bytes after the checksum.
-fn error(headers: &Headers, packet: &[u8], code: ErrorCode, field: [u8; 4]) -> Option<Vec<u8>> {
-    let step = ip(headers.destination, headers.source)?;
+fn icmp_error(headers: &Headers, packet: &[u8], code: ErrorCode, field: [u8; 4]) -> Option<Vec<u8>> {
+    let step = ip_builder(headers.destination, headers.source)?;
     let packet = &packet[..headers.total_len];
     let quote = |max_bytes: usize| &packet[..packet.len().min(max_bytes)];
     let mut answer = Vec::new();
@@ -118,7 +118,7 @@ fn error(headers: &Headers, packet: &[u8], code: ErrorCode, field: [u8; 4]) -> O
     Some(answer)
 }
 
-fn ip(source: IpAddr, destination: IpAddr) -> Option<PacketBuilderStep<IpHeaders>> {
+fn ip_builder(source: IpAddr, destination: IpAddr) -> Option<PacketBuilderStep<IpHeaders>> {
     match (source, destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
             Some(PacketBuilder::ipv4(source.octets(), destination.octets(), HOP_LIMIT))
@@ -130,7 +130,7 @@ fn ip(source: IpAddr, destination: IpAddr) -> Option<PacketBuilderStep<IpHeaders
     }
 }
 
-fn segment(step: PacketBuilderStep<TcpHeader>) -> Option<Vec<u8>> {
+fn build_segment(step: PacketBuilderStep<TcpHeader>) -> Option<Vec<u8>> {
     let mut packet = Vec::with_capacity(step.size(0));
     step.write(&mut packet, &[]).ok()?;
     Some(packet)

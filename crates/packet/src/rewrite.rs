@@ -1,5 +1,5 @@
-use crate::checksum::{self, Update};
-use crate::headers::{End, Fragment, Headers, Icmp, Transport, protocol};
+use crate::checksum::{self, ChecksumUpdate};
+use crate::headers::{Fragment, Headers, Icmp, PacketEnd, Transport, protocol};
 use std::net::IpAddr;
 use thiserror::Error;
 
@@ -26,23 +26,23 @@ pub enum RewriteError {
 
 /// A packet quoted by an ICMP error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quote {
+pub struct QuotedPacket {
     /// Offset of the quoted packet within the ICMP error, in bytes.
     pub offset: usize,
     /// Headers of the quoted packet, which may be truncated: 8 bytes behind its IP header are certain (RFC 792).
     pub headers: Headers,
 }
 
-impl Quote {
+impl QuotedPacket {
     /// The quote in a packet with these headers; `None` where it is not an unfragmented ICMP error or its quote cannot
     /// be read.
-    pub fn of(packet: &[u8], headers: &Headers) -> Option<Self> {
+    pub fn from_error(packet: &[u8], headers: &Headers) -> Option<Self> {
         if !headers.is_icmp_error() || headers.is_fragment() {
             return None;
         }
         let offset = headers.transport_offset + ICMP_HEADER_BYTES;
         let quoted = packet.get(offset..headers.total_len)?;
-        Some(Quote { offset, headers: Headers::parse_beginning(quoted).ok()? })
+        Some(QuotedPacket { offset, headers: Headers::parse_truncated(quoted).ok()? })
     }
 }
 
@@ -56,7 +56,7 @@ const ICMP_HEADER_BYTES: usize = 8;
 /// # Errors
 /// An address is of the other IP version, or the packet is shorter than `from` says. Nothing is changed then.
 pub fn rewrite(packet: &mut [u8], from: &Headers, to: &Headers) -> Result<(), RewriteError> {
-    tracked(packet, from, to, Coverage::Segment).map(drop)
+    rewrite_tracked(packet, from, to, Coverage::Segment).map(drop)
 }
 
 /// As [`rewrite`], for a packet whose sender has left the transport checksum to its network card (see
@@ -65,19 +65,19 @@ pub fn rewrite(packet: &mut [u8], from: &Headers, to: &Headers) -> Result<(), Re
 /// # Errors
 /// As [`rewrite`].
 pub fn rewrite_offloaded(packet: &mut [u8], from: &Headers, to: &Headers) -> Result<(), RewriteError> {
-    tracked(packet, from, to, Coverage::PseudoHeader).map(drop)
+    rewrite_tracked(packet, from, to, Coverage::PseudoHeader).map(drop)
 }
 
 /// As [`rewrite`], for the packet that an ICMP error quotes; updates the checksum of the error as well.
 ///
 /// # Errors
 /// As [`rewrite`].
-pub fn rewrite_quote(packet: &mut [u8], quote: &Quote, to: &Headers) -> Result<(), RewriteError> {
+pub fn rewrite_quote(packet: &mut [u8], quote: &QuotedPacket, to: &Headers) -> Result<(), RewriteError> {
     let len = packet.len();
     let (error, quoted) = packet.split_at_mut_checked(quote.offset).ok_or(RewriteError::Length { len })?;
-    let update = tracked(quoted, &quote.headers, to, Coverage::Segment)?;
+    let update = rewrite_tracked(quoted, &quote.headers, to, Coverage::Segment)?;
     let field = error.len().checked_sub(6).and_then(|at| error.get_mut(at..at + 2));
-    apply(field, update, |checksum| checksum);
+    update_field(field, update, |checksum| checksum);
     Ok(())
 }
 
@@ -89,18 +89,23 @@ enum Coverage {
 }
 
 /// Rewrites, and returns all changes, those of checksums included.
-fn tracked(packet: &mut [u8], from: &Headers, to: &Headers, coverage: Coverage) -> Result<Update, RewriteError> {
-    let mut all = Update::default();
+fn rewrite_tracked(
+    packet: &mut [u8],
+    from: &Headers,
+    to: &Headers,
+    coverage: Coverage,
+) -> Result<ChecksumUpdate, RewriteError> {
+    let mut all = ChecksumUpdate::default();
     if from == to {
         return Ok(all);
     }
-    check(packet, from, to)?;
-    let mut addresses = Update::default();
-    write_address(packet, from, to, End::Source, &mut addresses);
-    write_address(packet, from, to, End::Destination, &mut addresses);
+    check_rewrite(packet, from, to)?;
+    let mut addresses = ChecksumUpdate::default();
+    write_address(packet, from, to, PacketEnd::Source, &mut addresses);
+    write_address(packet, from, to, PacketEnd::Destination, &mut addresses);
     all.merge(addresses);
     if from.source.is_ipv4() {
-        all.merge(apply(packet.get_mut(10..12), addresses, |checksum| checksum));
+        all.merge(update_field(packet.get_mut(10..12), addresses, |checksum| checksum));
     }
     if from.fragment != Fragment::Later {
         let segment = &mut packet[from.transport_offset..from.total_len];
@@ -109,8 +114,8 @@ fn tracked(packet: &mut [u8], from: &Headers, to: &Headers, coverage: Coverage) 
     Ok(all)
 }
 
-fn check(packet: &[u8], from: &Headers, to: &Headers) -> Result<(), RewriteError> {
-    for end in [End::Source, End::Destination] {
+fn check_rewrite(packet: &[u8], from: &Headers, to: &Headers) -> Result<(), RewriteError> {
+    for end in [PacketEnd::Source, PacketEnd::Destination] {
         let (old, new) = (from.address(end), to.address(end));
         if old.is_ipv4() != new.is_ipv4() {
             return Err(RewriteError::Version { old, new });
@@ -123,29 +128,35 @@ fn check(packet: &[u8], from: &Headers, to: &Headers) -> Result<(), RewriteError
     Ok(())
 }
 
-fn write_address(packet: &mut [u8], from: &Headers, to: &Headers, end: End, update: &mut Update) {
+fn write_address(packet: &mut [u8], from: &Headers, to: &Headers, end: PacketEnd, update: &mut ChecksumUpdate) {
     let mut write = |offset: usize, old: &[u8], new: &[u8]| {
-        update.changed(old, new);
+        update.record_change(old, new);
         packet[offset..offset + new.len()].copy_from_slice(new);
     };
     match (from.address(end), to.address(end)) {
         (old, new) if old == new => {}
         (IpAddr::V4(old), IpAddr::V4(new)) => {
-            write(if end == End::Source { 12 } else { 16 }, &old.octets(), &new.octets());
+            write(if end == PacketEnd::Source { 12 } else { 16 }, &old.octets(), &new.octets());
         }
         (IpAddr::V6(old), IpAddr::V6(new)) => {
-            write(if end == End::Source { 8 } else { 24 }, &old.octets(), &new.octets());
+            write(if end == PacketEnd::Source { 8 } else { 24 }, &old.octets(), &new.octets());
         }
         _ => unreachable!("versions are checked"),
     }
 }
 
 /// Writes ports and identifier, and updates the transport's checksum.
-fn write_transport(segment: &mut [u8], from: &Headers, to: &Headers, addresses: Update, coverage: Coverage) -> Update {
-    let mut written = Update::default();
+fn write_transport(
+    segment: &mut [u8],
+    from: &Headers,
+    to: &Headers,
+    addresses: ChecksumUpdate,
+    coverage: Coverage,
+) -> ChecksumUpdate {
+    let mut written = ChecksumUpdate::default();
     let mut write = |offset: usize, old: u16, new: u16| {
         if let Some(field) = segment.get_mut(offset..offset + 2) {
-            written.changed(&old.to_be_bytes(), &new.to_be_bytes());
+            written.record_change(&old.to_be_bytes(), &new.to_be_bytes());
             field.copy_from_slice(&new.to_be_bytes());
         }
     };
@@ -156,7 +167,7 @@ fn write_transport(segment: &mut [u8], from: &Headers, to: &Headers, addresses: 
     if let (Some(old), Some(new)) = (identifier(from), identifier(to)) {
         write(4, old, new);
     }
-    let mut covered = if coverage == Coverage::Segment { written } else { Update::default() };
+    let mut covered = if coverage == Coverage::Segment { written } else { ChecksumUpdate::default() };
     if checksum::covers_addresses(from.protocol) {
         covered.merge(addresses);
     }
@@ -164,17 +175,17 @@ fn write_transport(segment: &mut [u8], from: &Headers, to: &Headers, addresses: 
     written
 }
 
-fn update_transport(segment: &mut [u8], protocol: u8, covered: Update, coverage: Coverage) -> Update {
-    let Some(offset) = checksum::offset_in(protocol) else { return Update::default() };
+fn update_transport(segment: &mut [u8], protocol: u8, covered: ChecksumUpdate, coverage: Coverage) -> ChecksumUpdate {
+    let Some(offset) = checksum::offset_in_header(protocol) else { return ChecksumUpdate::default() };
     let field = segment.get_mut(offset..offset + 2).filter(|field| !checksum::is_absent(protocol, field));
-    let Some(field) = field else { return Update::default() };
+    let Some(field) = field else { return ChecksumUpdate::default() };
     if coverage == Coverage::PseudoHeader {
         field.iter_mut().for_each(|byte| *byte = !*byte);
-        let own = apply(Some(&mut *field), covered, |checksum| checksum);
+        let own = update_field(Some(&mut *field), covered, |checksum| checksum);
         field.iter_mut().for_each(|byte| *byte = !*byte);
         return own;
     }
-    let own = apply(Some(field), covered, |checksum| checksum::nonzero_for(protocol, checksum));
+    let own = update_field(Some(field), covered, |checksum| checksum::transmitted_value(protocol, checksum));
     // Of nothing but zeros, the sum is zero and its checksum 0xffff, which an update does not give (RFC 1624 §3). Only
     // an ICMP echo reply can be that. To the checksum over an ICMP error that quotes it, both are the same.
     if protocol == protocol::ICMP && segment.iter().all(|byte| *byte == 0) {
@@ -191,13 +202,13 @@ fn identifier(headers: &Headers) -> Option<u16> {
 }
 
 /// Updates a checksum field, if it is there, and returns its own change.
-fn apply(field: Option<&mut [u8]>, update: Update, finish: impl Fn(u16) -> u16) -> Update {
-    let mut own = Update::default();
+fn update_field(field: Option<&mut [u8]>, update: ChecksumUpdate, finish: impl Fn(u16) -> u16) -> ChecksumUpdate {
+    let mut own = ChecksumUpdate::default();
     if let Some(field) = field
         && let [high, low] = *field
     {
         let new = finish(update.apply(u16::from_be_bytes([high, low]))).to_be_bytes();
-        own.changed(&[high, low], &new);
+        own.record_change(&[high, low], &new);
         field.copy_from_slice(&new);
     }
     own

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// Only the first fragment of a datagram has ports, so that all fragments are classified by addresses and protocol
 /// alone: a datagram stays in one flow, and sending fragments does not give more flows (their identification would).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Selector {
+pub struct FlowSelector {
     /// Source address.
     pub source: IpAddr,
     /// Destination address.
@@ -16,18 +16,18 @@ pub struct Selector {
     /// Protocol number, behind the extension headers that were followed; see [`protocol`].
     pub protocol: u8,
     /// What distinguishes flows between the same addresses.
-    pub detail: Detail,
+    pub detail: FlowDetail,
 }
 
 /// What distinguishes flows of one protocol between the same addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Detail {
+pub enum FlowDetail {
     /// Nothing: another protocol, a fragment, or a truncated packet.
     None,
     /// Source and destination port.
     Ports(u16, u16),
     /// Security parameters index of ESP.
-    Association(u32),
+    SecurityAssociation(u32),
     /// Identifier of an ICMP echo request or reply.
     Echo(u16),
 }
@@ -41,7 +41,7 @@ const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const ESP: u8 = 50;
 const AUTHENTICATION: u8 = 51;
-const DESTINATION: u8 = 60;
+const DESTINATION_OPTIONS: u8 = 60;
 const DCCP: u8 = 33;
 const SCTP: u8 = 132;
 const MOBILITY: u8 = 135;
@@ -49,21 +49,21 @@ const HOST_IDENTITY: u8 = 139;
 const SHIM6: u8 = 140;
 const UDP_LITE: u8 = 136;
 
-impl Selector {
+impl FlowSelector {
     /// Reads a packet from its IP header on; `None` where that is truncated or not IP.
     #[inline]
-    pub(crate) fn of(packet: &[u8]) -> Option<Self> {
+    pub(crate) fn from_packet(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
-            4 => Self::of_v4(packet),
-            6 => Self::of_v6(packet),
+            4 => Self::from_v4(packet),
+            6 => Self::from_v6(packet),
             _ => None,
         }
     }
 
     /// The same as a 5-tuple, for people to read.
-    pub fn key(&self) -> FlowKey {
+    pub fn flow_key(&self) -> FlowKey {
         let (source, destination) = match self.detail {
-            Detail::Ports(source, destination) => (source, destination),
+            FlowDetail::Ports(source, destination) => (source, destination),
             _ => (0, 0),
         };
         FlowKey {
@@ -73,7 +73,7 @@ impl Selector {
         }
     }
 
-    fn of_v4(packet: &[u8]) -> Option<Self> {
+    fn from_v4(packet: &[u8]) -> Option<Self> {
         let (header, _) = packet.split_first_chunk::<20>()?;
         let length = usize::from(header[0] & 15) * 4;
         let source = Ipv4Addr::from(*header[12..].first_chunk::<4>()?).into();
@@ -82,33 +82,33 @@ impl Selector {
         let is_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
         let rest = if is_fragment || length < 20 { None } else { packet.get(length..) };
         let (protocol, rest) = match (header[9], rest) {
-            (AUTHENTICATION, Some(rest)) => behind_extensions(AUTHENTICATION, rest, 1),
+            (AUTHENTICATION, Some(rest)) => skip_extensions(AUTHENTICATION, rest, 1),
             (protocol, rest) => (protocol, rest),
         };
-        Some(Self::behind(source, destination, protocol, rest))
+        Some(Self::from_payload(source, destination, protocol, rest))
     }
 
-    fn of_v6(packet: &[u8]) -> Option<Self> {
+    fn from_v6(packet: &[u8]) -> Option<Self> {
         let (header, rest) = packet.split_first_chunk::<40>()?;
         let source = Ipv6Addr::from(*header[8..].first_chunk::<16>()?).into();
         let destination = Ipv6Addr::from(*header[24..].first_chunk::<16>()?).into();
-        let (protocol, rest) = behind_extensions(header[6], rest, MAX_EXTENSIONS);
-        Some(Self::behind(source, destination, protocol, rest))
+        let (protocol, rest) = skip_extensions(header[6], rest, MAX_EXTENSIONS);
+        Some(Self::from_payload(source, destination, protocol, rest))
     }
 
-    fn behind(source: IpAddr, destination: IpAddr, protocol: u8, rest: Option<&[u8]>) -> Self {
-        let detail = rest.map_or(Detail::None, |rest| detail(protocol, rest));
-        Selector { source, destination, protocol, detail }
+    fn from_payload(source: IpAddr, destination: IpAddr, protocol: u8, rest: Option<&[u8]>) -> Self {
+        let detail = rest.map_or(FlowDetail::None, |rest| read_detail(protocol, rest));
+        FlowSelector { source, destination, protocol, detail }
     }
 }
 
 /// The protocol behind at most `limit` extension headers, and the bytes from its header on; `None` for those of a
 /// fragment.
-fn behind_extensions(first: u8, packet: &[u8], limit: usize) -> (u8, Option<&[u8]>) {
+fn skip_extensions(first: u8, packet: &[u8], limit: usize) -> (u8, Option<&[u8]>) {
     let (mut protocol, mut rest) = (first, packet);
     for _ in 0..limit {
         let length = match (protocol, rest) {
-            (HOP_BY_HOP | ROUTING | DESTINATION | MOBILITY | HOST_IDENTITY | SHIM6, [_, words, ..]) => {
+            (HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | MOBILITY | HOST_IDENTITY | SHIM6, [_, words, ..]) => {
                 (usize::from(*words) + 1) * 8
             }
             (AUTHENTICATION, [_, words, ..]) => (usize::from(*words) + 2) * 4,
@@ -128,19 +128,19 @@ fn behind_extensions(first: u8, packet: &[u8], limit: usize) -> (u8, Option<&[u8
     (protocol, Some(rest))
 }
 
-fn detail(protocol: u8, rest: &[u8]) -> Detail {
+fn read_detail(protocol: u8, rest: &[u8]) -> FlowDetail {
     let word = |at: usize| rest.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
     let long = |at: usize| Some(u32::from(word(at)?) << 16 | u32::from(word(at + 2)?));
     let found = match protocol {
         protocol::TCP | protocol::UDP | DCCP | SCTP | UDP_LITE => {
-            word(0).zip(word(2)).map(|(source, destination)| Detail::Ports(source, destination))
+            word(0).zip(word(2)).map(|(source, destination)| FlowDetail::Ports(source, destination))
         }
-        ESP => long(0).map(Detail::Association),
-        protocol::ICMP if matches!(rest.first(), Some(0 | 8)) => word(4).map(Detail::Echo),
-        protocol::ICMPV6 if matches!(rest.first(), Some(128 | 129)) => word(4).map(Detail::Echo),
+        ESP => long(0).map(FlowDetail::SecurityAssociation),
+        protocol::ICMP if matches!(rest.first(), Some(0 | 8)) => word(4).map(FlowDetail::Echo),
+        protocol::ICMPV6 if matches!(rest.first(), Some(128 | 129)) => word(4).map(FlowDetail::Echo),
         _ => None,
     };
-    found.unwrap_or(Detail::None)
+    found.unwrap_or(FlowDetail::None)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use crate::target::{Host, Target};
+use crate::target::{Target, TargetHost};
 use ipnet::IpNet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -7,46 +7,48 @@ use thiserror::Error;
 
 /// What peers may reach through this host: `HOST[:PORT]` or `NETWORK[:PORT]`, all ports where none is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allowed {
-    hosts: Hosts,
+pub struct AllowedTargets {
+    hosts: AllowedHosts,
     port: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Hosts {
+enum AllowedHosts {
     Network(IpNet),
     /// Asked for by this name, whatever its address.
     Name(String),
 }
 
-/// Text that is no [`Allowed`].
+/// Text that is no [`AllowedTargets`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "`{0}` is no host or network: write HOST[:PORT] or NETWORK[:PORT], like db.example:5432, 127.0.0.1:80, 10.2.0.0/16 \
      or [fd77::/64]:22"
 )]
-pub struct AllowedError(String);
+pub struct AllowedTargetError(String);
 
-impl Allowed {
+impl AllowedTargets {
     /// One network, all ports.
-    pub fn network(network: IpNet) -> Self {
-        Allowed { hosts: Hosts::Network(network.trunc()), port: None }
+    pub fn from_network(network: IpNet) -> Self {
+        AllowedTargets { hosts: AllowedHosts::Network(network.trunc()), port: None }
     }
 
     /// Whether the target may be reached as it was asked for, be it by name.
     pub fn permits(&self, target: &Target) -> bool {
         match (&self.hosts, &target.host) {
-            (Hosts::Network(_), Host::Address(address)) => self.permits_address(SocketAddr::new(*address, target.port)),
-            (Hosts::Name(allowed), Host::Name(name)) => allowed == name && self.permits_port(target.port),
-            (Hosts::Network(_), Host::Name(_)) | (Hosts::Name(_), Host::Address(_)) => false,
+            (AllowedHosts::Network(_), TargetHost::Address(address)) => {
+                self.permits_address(SocketAddr::new(*address, target.port))
+            }
+            (AllowedHosts::Name(allowed), TargetHost::Name(name)) => allowed == name && self.permits_port(target.port),
+            (AllowedHosts::Network(_), TargetHost::Name(_)) | (AllowedHosts::Name(_), TargetHost::Address(_)) => false,
         }
     }
 
     /// Whether this address may be reached, whatever name led to it.
     pub fn permits_address(&self, address: SocketAddr) -> bool {
         let is_within = match &self.hosts {
-            Hosts::Network(network) => network.contains(&address.ip().to_canonical()),
-            Hosts::Name(_) => false,
+            AllowedHosts::Network(network) => network.contains(&address.ip().to_canonical()),
+            AllowedHosts::Name(_) => false,
         };
         is_within && self.permits_port(address.port())
     }
@@ -56,13 +58,13 @@ impl Allowed {
     }
 }
 
-impl FromStr for Allowed {
-    type Err = AllowedError;
+impl FromStr for AllowedTargets {
+    type Err = AllowedTargetError;
 
-    fn from_str(text: &str) -> Result<Self, AllowedError> {
-        let invalid = || AllowedError(text.to_owned());
-        if let Some(hosts) = network(text) {
-            return Ok(Allowed { hosts, port: None });
+    fn from_str(text: &str) -> Result<Self, AllowedTargetError> {
+        let invalid = || AllowedTargetError(text.to_owned());
+        if let Some(hosts) = parse_network(text) {
+            return Ok(AllowedTargets { hosts, port: None });
         }
         let (host, port) = match text.rsplit_once(':') {
             Some((host, port)) => (host, Some(port.parse().ok().filter(|port| *port > 0).ok_or_else(invalid)?)),
@@ -70,29 +72,31 @@ impl FromStr for Allowed {
         };
         let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let host = bracketed.or_else(|| (!host.contains(':')).then_some(host)).ok_or_else(invalid)?;
-        let hosts = network(host).or_else(|| name(host)).ok_or_else(invalid)?;
-        Ok(Allowed { hosts, port })
+        let hosts = parse_network(host).or_else(|| parse_name(host)).ok_or_else(invalid)?;
+        Ok(AllowedTargets { hosts, port })
     }
 }
 
-fn network(text: &str) -> Option<Hosts> {
+fn parse_network(text: &str) -> Option<AllowedHosts> {
     let address = || text.parse::<IpAddr>().map(|address| IpNet::from(address.to_canonical()));
-    text.parse().or_else(|_| address()).ok().map(|network: IpNet| Hosts::Network(network.trunc()))
+    text.parse().or_else(|_| address()).ok().map(|network: IpNet| AllowedHosts::Network(network.trunc()))
 }
 
-fn name(text: &str) -> Option<Hosts> {
-    match Host::parse(text)? {
-        Host::Name(name) => Some(Hosts::Name(name)),
-        Host::Address(_) => None,
+fn parse_name(text: &str) -> Option<AllowedHosts> {
+    match TargetHost::parse(text)? {
+        TargetHost::Name(name) => Some(AllowedHosts::Name(name)),
+        TargetHost::Address(_) => None,
     }
 }
 
-impl fmt::Display for Allowed {
+impl fmt::Display for AllowedTargets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts = match &self.hosts {
-            Hosts::Network(network) if network.prefix_len() == network.max_prefix_len() => network.addr().to_string(),
-            Hosts::Network(network) => network.to_string(),
-            Hosts::Name(name) => name.clone(),
+            AllowedHosts::Network(network) if network.prefix_len() == network.max_prefix_len() => {
+                network.addr().to_string()
+            }
+            AllowedHosts::Network(network) => network.to_string(),
+            AllowedHosts::Name(name) => name.clone(),
         };
         match self.port {
             Some(port) if hosts.contains(':') => write!(f, "[{hosts}]:{port}"),
@@ -107,7 +111,7 @@ mod tests {
     use super::*;
 
     fn permits(allowed: &str, target: &str) -> bool {
-        allowed.parse::<Allowed>().unwrap().permits(&target.parse().unwrap())
+        allowed.parse::<AllowedTargets>().unwrap().permits(&target.parse().unwrap())
     }
 
     #[test]
@@ -142,10 +146,10 @@ mod tests {
         for text in
             ["10.2.0.0/16", "10.2.0.0/16:22", "127.0.0.1:80", "[fd77::/64]:22", "fd77::/64", "db.example:1", "db"]
         {
-            assert_eq!(text.parse::<Allowed>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<AllowedTargets>().unwrap().to_string(), text);
         }
         for text in ["", ":80", "db:0", "db:x", "a b", "10.0.0.0/33:1", "[::1]x:2"] {
-            assert!(text.parse::<Allowed>().is_err(), "{text}");
+            assert!(text.parse::<AllowedTargets>().is_err(), "{text}");
         }
     }
 }

@@ -1,5 +1,5 @@
-use crate::allowed::Allowed;
-use crate::redirect::Redirect;
+use crate::allowed::AllowedTargets;
+use crate::redirect::ConnectionRedirect;
 use crate::target::{Target, TargetError};
 use kumade_net::tcp::RtoLimits;
 use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
@@ -19,12 +19,12 @@ pub struct RelayConfig {
     /// or more.
     pub rto: RtoLimits,
     /// Which end it is.
-    pub role: Role,
+    pub role: RelayRole,
 }
 
 /// Which end of relayed connections.
 #[derive(Debug, Clone)]
-pub enum Role {
+pub enum RelayRole {
     /// Where they begin: accepts connections of local programs.
     Near {
         /// Where the far end listens.
@@ -36,7 +36,7 @@ pub enum Role {
         /// What is carried: connections to local ports, …
         forwards: Vec<Forward>,
         /// … and connections to networks.
-        redirect: Option<Redirect>,
+        redirect: Option<ConnectionRedirect>,
     },
     /// Where they leave: connects to their targets.
     Far {
@@ -46,7 +46,7 @@ pub enum Role {
         /// Who may be a near end.
         peers: Vec<PublicKey>,
         /// What these may reach.
-        allowed: Vec<Allowed>,
+        allowed: Vec<AllowedTargets>,
     },
 }
 
@@ -77,7 +77,7 @@ impl FromStr for Forward {
 
     fn from_str(text: &str) -> Result<Self, ForwardError> {
         let form = || ForwardError::Form(text.to_owned());
-        let parts = split(text);
+        let parts = split_at_colons(text);
         let (address, port, host, target_port) = match parts[..] {
             [port, host, target_port] => (None, port, host, target_port),
             [address, port, host, target_port] => (Some(address), port, host, target_port),
@@ -99,7 +99,7 @@ impl fmt::Display for Forward {
 }
 
 /// At the colons that stand in no brackets.
-fn split(text: &str) -> Vec<&str> {
+fn split_at_colons(text: &str) -> Vec<&str> {
     let mut is_inside = false;
     let outside = |c: char| {
         is_inside = (is_inside || c == '[') && c != ']';

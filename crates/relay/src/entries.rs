@@ -1,9 +1,9 @@
-use crate::carried::Carried;
-use crate::report::{RelayStatus, Report, Reports};
-use crate::slot::Slot;
+use crate::relayed_stream::RelayedStream;
+use crate::report::{RelayReport, RelayStatus, ReportQueue};
+use crate::slot::ConnectionSlot;
 use kumade_daemon::FairAdmission;
 use kumade_net::clock;
-use kumade_net::readiness::{Event, Readiness};
+use kumade_net::readiness::{EpollSet, Event};
 use kumade_noise_session::PublicKey;
 use kumade_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +11,8 @@ use std::io;
 use std::net::TcpStream;
 
 /// A connection between the ends, and what is known of it.
-pub(crate) struct Entry {
-    pub(crate) slot: Slot,
+pub(crate) struct RelayEntry {
+    pub(crate) stage: ConnectionSlot,
     /// Whose it is, at the far end.
     pub(crate) peer: Option<PublicKey>,
     /// When it is given up.
@@ -21,31 +21,31 @@ pub(crate) struct Entry {
 
 /// All connections of one end, by their numbers in the set: an even one for that between the ends, the next one for that
 /// which is carried.
-pub(crate) struct Entries {
-    pub(crate) set: Readiness,
-    pub(crate) reports: Reports,
+pub(crate) struct RelayEntries {
+    pub(crate) epoll_set: EpollSet,
+    pub(crate) reports: ReportQueue,
     pub(crate) status: RelayStatus,
-    pub(crate) entries: BTreeMap<u32, Entry>,
+    pub(crate) entries: BTreeMap<u32, RelayEntry>,
     /// Those that have not shown to be a peer's.
-    strangers: FairAdmission<u32>,
+    unauthenticated: FairAdmission<u32>,
     /// Those that may have something to do.
     busy: BTreeSet<u32>,
     next_number: u32,
 }
 
 /// Lower numbers are others'.
-pub(crate) const FIRST_NUMBER: u32 = 1 << 10;
+pub(crate) const FIRST_CONNECTION_NUMBER: u32 = 1 << 10;
 
-impl Entries {
-    pub(crate) fn new(set: Readiness) -> Self {
-        Entries {
-            set,
-            reports: Reports::default(),
+impl RelayEntries {
+    pub(crate) fn new(set: EpollSet) -> Self {
+        RelayEntries {
+            epoll_set: set,
+            reports: ReportQueue::default(),
             status: RelayStatus::default(),
             entries: BTreeMap::new(),
-            strangers: FairAdmission::default(),
+            unauthenticated: FairAdmission::default(),
             busy: BTreeSet::new(),
-            next_number: FIRST_NUMBER,
+            next_number: FIRST_CONNECTION_NUMBER,
         }
     }
 
@@ -54,19 +54,19 @@ impl Entries {
     }
 
     /// Those that have not shown to be a peer's.
-    pub(crate) fn strangers(&self) -> &FairAdmission<u32> {
-        &self.strangers
+    pub(crate) fn unauthenticated(&self) -> &FairAdmission<u32> {
+        &self.unauthenticated
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Entry)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &RelayEntry)> {
         self.entries.iter().map(|(number, entry)| (*number, entry))
     }
 
     /// Keeps a connection under a new number, and has it looked at. Dropped where the system watches no more sockets.
-    pub(crate) fn enter(&mut self, slot: Slot) {
+    pub(crate) fn add_slot(&mut self, slot: ConnectionSlot) {
         let number = self.new_number();
-        if slot.socket().is_none_or(|socket| self.set.add_edges(socket, number).is_ok()) {
-            self.put(number, slot, None);
+        if slot.socket().is_none_or(|socket| self.epoll_set.add_edge_triggered(socket, number).is_ok()) {
+            self.replace_slot(number, slot, None);
             self.busy.insert(number);
         }
     }
@@ -75,7 +75,7 @@ impl Entries {
     pub(crate) fn new_number(&mut self) -> u32 {
         loop {
             let number = self.next_number;
-            self.next_number = number.checked_add(2).unwrap_or(FIRST_NUMBER);
+            self.next_number = number.checked_add(2).unwrap_or(FIRST_CONNECTION_NUMBER);
             if !self.entries.contains_key(&number) {
                 return number;
             }
@@ -83,74 +83,74 @@ impl Entries {
     }
 
     /// Keeps what a connection has become.
-    pub(crate) fn put(&mut self, number: u32, slot: Slot, peer: Option<PublicKey>) {
-        let deadline = slot.patience().map(|patience| clock::monotonic() + patience);
-        self.put_back(number, Entry { slot, peer, deadline });
+    pub(crate) fn replace_slot(&mut self, number: u32, slot: ConnectionSlot, peer: Option<PublicKey>) {
+        let deadline = slot.timeout().map(|patience| clock::monotonic() + patience);
+        self.restore_entry(number, RelayEntry { stage: slot, peer, deadline });
     }
 
-    pub(crate) fn put_back(&mut self, number: u32, entry: Entry) {
-        if let Some(network) = entry.slot.stranger_network() {
-            self.strangers.insert(network, number);
+    pub(crate) fn restore_entry(&mut self, number: u32, entry: RelayEntry) {
+        if let Some(network) = entry.stage.unauthenticated_network() {
+            self.unauthenticated.insert(network, number);
         }
         self.entries.insert(number, entry);
     }
 
     /// Those through which bytes pass.
-    pub(crate) fn carried_mut(&mut self) -> impl Iterator<Item = &mut Carried> {
-        self.entries.values_mut().filter_map(|entry| match &mut entry.slot {
-            Slot::Carried(carried) => Some(&mut **carried),
+    pub(crate) fn relayed_mut(&mut self) -> impl Iterator<Item = &mut RelayedStream> {
+        self.entries.values_mut().filter_map(|entry| match &mut entry.stage {
+            ConnectionSlot::Relayed(carried) => Some(&mut **carried),
             _ => None,
         })
     }
 
-    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Entry> {
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut RelayEntry> {
         self.entries.get_mut(&number)
     }
 
-    pub(crate) fn remove(&mut self, number: u32) -> Option<Entry> {
+    pub(crate) fn remove(&mut self, number: u32) -> Option<RelayEntry> {
         let entry = self.entries.remove(&number)?;
-        if let Some(network) = entry.slot.stranger_network() {
-            self.strangers.remove(network, &number);
+        if let Some(network) = entry.stage.unauthenticated_network() {
+            self.unauthenticated.remove(network, &number);
         }
         Some(entry)
     }
 
     /// Has the connection that is carried under this number looked at, too.
     pub(crate) fn watch_plain(&self, plain: &TcpStream, number: u32) -> io::Result<()> {
-        self.set.add_edges(plain, number + 1)
+        self.epoll_set.add_edge_triggered(plain, number + 1)
     }
 
     /// Has bytes pass.
-    pub(crate) fn carry(&mut self, number: u32, carried: Carried, peer: Option<PublicKey>) {
+    pub(crate) fn relay(&mut self, number: u32, carried: RelayedStream, peer: Option<PublicKey>) {
         self.status.opened += 1;
-        self.put(number, Slot::Carried(Box::new(carried)), peer);
+        self.replace_slot(number, ConnectionSlot::Relayed(Box::new(carried)), peer);
         self.busy.insert(number);
     }
 
     /// A connection is not carried, for this reason.
-    pub(crate) fn refuse(&mut self, report: Option<Report>) {
+    pub(crate) fn record_refusal(&mut self, report: Option<RelayReport>) {
         self.status.refused += 1;
         report.into_iter().for_each(|report| self.reports.push(report));
     }
 
     /// Has a connection looked at.
-    pub(crate) fn look_at(&mut self, number: u32) {
+    pub(crate) fn schedule(&mut self, number: u32) {
         self.busy.insert(number);
     }
 
     /// Something has happened on a socket.
-    pub(crate) fn happened(&mut self, event: &Event) {
+    pub(crate) fn handle_event(&mut self, event: &Event) {
         let number = event.number & !1;
         let Some(entry) = self.entries.get_mut(&number) else { return };
-        if let Slot::Carried(carried) = &mut entry.slot {
-            let Carried { plain, sealed, .. } = &mut **carried;
+        if let ConnectionSlot::Relayed(carried) = &mut entry.stage {
+            let RelayedStream { plain, sealed, .. } = &mut **carried;
             let (readable, writable) = if event.number == number {
                 (&mut sealed.is_readable, &mut sealed.is_writable)
             } else {
                 (&mut plain.is_readable, &mut plain.is_writable)
             };
-            *readable |= event.readable || event.error;
-            *writable |= event.writable || event.error;
+            *readable |= event.is_readable || event.has_error;
+            *writable |= event.is_writable || event.has_error;
         }
         self.busy.insert(number);
     }

@@ -1,11 +1,11 @@
-use crate::message::{Message, Refusal};
+use crate::message::{ConnectRefusal, Message};
 use crate::target::Target;
 use thiserror::Error;
 
 /// Which messages of a carried connection may come next, and what each of them asks for; the connection may be half-closed
 /// (RFC 9293 §3.6). One for each end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exchange {
+pub struct MessageExchange {
     phase: Phase,
     has_sent_end: bool,
     has_received_end: bool,
@@ -14,9 +14,9 @@ pub struct Exchange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The near end has asked, and waits for the answer.
-    Asked,
+    AwaitingAnswer,
     /// The far end waits to be asked.
-    Unasked,
+    AwaitingOpen,
     /// Bytes pass.
     Open,
     /// Nothing may come any more.
@@ -25,7 +25,7 @@ enum Phase {
 
 /// What a message asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action<'m> {
+pub enum MessageAction<'m> {
     /// Nothing: the far end is connected.
     Opened,
     /// Connect there, and answer.
@@ -33,56 +33,56 @@ pub enum Action<'m> {
     /// Write these bytes to the connection.
     Deliver(&'m [u8]),
     /// No more bytes follow: end that direction of the connection.
-    Finish,
+    ShutdownWrite,
     /// Reset the connection: the far end could not connect.
-    Refuse(Refusal),
+    Refuse(ConnectRefusal),
 }
 
 /// A message that may not come now: the stream is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the peer sent a message out of its turn")]
-pub struct OutOfTurn;
+pub struct UnexpectedMessage;
 
-impl Exchange {
+impl MessageExchange {
     /// Of the near end, which sends [`Message::Open`] first. It may send data before it is answered.
-    pub fn near() -> Self {
-        Exchange { phase: Phase::Asked, has_sent_end: false, has_received_end: false }
+    pub fn for_near_end() -> Self {
+        MessageExchange { phase: Phase::AwaitingAnswer, has_sent_end: false, has_received_end: false }
     }
 
     /// Of the far end. Once it is asked to connect, no message is to be passed in until it is connected.
-    pub fn far() -> Self {
-        Exchange { phase: Phase::Unasked, ..Exchange::near() }
+    pub fn for_far_end() -> Self {
+        MessageExchange { phase: Phase::AwaitingOpen, ..MessageExchange::for_near_end() }
     }
 
     /// What a message that came asks for.
     ///
     /// # Errors
     /// It may not come now.
-    pub fn receive<'m>(&mut self, message: Message<'m>) -> Result<Action<'m>, OutOfTurn> {
+    pub fn receive<'m>(&mut self, message: Message<'m>) -> Result<MessageAction<'m>, UnexpectedMessage> {
         match (self.phase, message) {
-            (Phase::Asked, Message::Opened) => {
+            (Phase::AwaitingAnswer, Message::Opened) => {
                 self.phase = Phase::Open;
-                Ok(Action::Opened)
+                Ok(MessageAction::Opened)
             }
-            (Phase::Asked, Message::Refused(refusal)) => {
+            (Phase::AwaitingAnswer, Message::Refused(refusal)) => {
                 self.phase = Phase::Refused;
-                Ok(Action::Refuse(refusal))
+                Ok(MessageAction::Refuse(refusal))
             }
-            (Phase::Unasked, Message::Open(target)) => {
+            (Phase::AwaitingOpen, Message::Open(target)) => {
                 self.phase = Phase::Open;
-                Ok(Action::Connect(target))
+                Ok(MessageAction::Connect(target))
             }
-            (Phase::Open, Message::Data(bytes)) if !self.has_received_end => Ok(Action::Deliver(bytes)),
+            (Phase::Open, Message::Data(bytes)) if !self.has_received_end => Ok(MessageAction::Deliver(bytes)),
             (Phase::Open, Message::End) if !self.has_received_end => {
                 self.has_received_end = true;
-                Ok(Action::Finish)
+                Ok(MessageAction::ShutdownWrite)
             }
-            _ => Err(OutOfTurn),
+            _ => Err(UnexpectedMessage),
         }
     }
 
     /// Notes that [`Message::End`] was sent.
-    pub fn end(&mut self) {
+    pub fn record_end_sent(&mut self) {
         self.has_sent_end = true;
     }
 
@@ -108,33 +108,36 @@ mod tests {
 
     #[test]
     fn each_direction_ends_by_itself() {
-        let (mut near, mut far) = (Exchange::near(), Exchange::far());
-        assert_eq!(far.receive(Message::Open(target())), Ok(Action::Connect(target())));
-        assert_eq!(far.receive(Message::Data(b"request")), Ok(Action::Deliver(b"request")));
-        near.end();
-        assert_eq!(far.receive(Message::End), Ok(Action::Finish));
-        assert_eq!(far.receive(Message::Data(b"more")), Err(OutOfTurn));
-        assert_eq!(near.receive(Message::Opened), Ok(Action::Opened));
-        assert_eq!(near.receive(Message::Data(b"answer")), Ok(Action::Deliver(b"answer")));
+        let (mut near, mut far) = (MessageExchange::for_near_end(), MessageExchange::for_far_end());
+        assert_eq!(far.receive(Message::Open(target())), Ok(MessageAction::Connect(target())));
+        assert_eq!(far.receive(Message::Data(b"request")), Ok(MessageAction::Deliver(b"request")));
+        near.record_end_sent();
+        assert_eq!(far.receive(Message::End), Ok(MessageAction::ShutdownWrite));
+        assert_eq!(far.receive(Message::Data(b"more")), Err(UnexpectedMessage));
+        assert_eq!(near.receive(Message::Opened), Ok(MessageAction::Opened));
+        assert_eq!(near.receive(Message::Data(b"answer")), Ok(MessageAction::Deliver(b"answer")));
         assert!(!near.is_complete() && !far.is_complete());
-        far.end();
-        assert_eq!(near.receive(Message::End), Ok(Action::Finish));
+        far.record_end_sent();
+        assert_eq!(near.receive(Message::End), Ok(MessageAction::ShutdownWrite));
         assert!(near.is_complete() && far.is_complete());
     }
 
     #[test]
     fn nothing_comes_after_a_refusal() {
-        let mut near = Exchange::near();
-        assert_eq!(near.receive(Message::Refused(Refusal::NotAllowed)), Ok(Action::Refuse(Refusal::NotAllowed)));
-        assert_eq!(near.receive(Message::Data(b"x")), Err(OutOfTurn));
-        assert_eq!(near.receive(Message::Opened), Err(OutOfTurn));
+        let mut near = MessageExchange::for_near_end();
+        assert_eq!(
+            near.receive(Message::Refused(ConnectRefusal::NotAllowed)),
+            Ok(MessageAction::Refuse(ConnectRefusal::NotAllowed))
+        );
+        assert_eq!(near.receive(Message::Data(b"x")), Err(UnexpectedMessage));
+        assert_eq!(near.receive(Message::Opened), Err(UnexpectedMessage));
     }
 
     fn message() -> impl Strategy<Value = Message<'static>> {
         prop_oneof![
             Just(Message::Open(target())),
             Just(Message::Opened),
-            Just(Message::Refused(Refusal::Refused)),
+            Just(Message::Refused(ConnectRefusal::Refused)),
             Just(Message::Data(b"x")),
             Just(Message::End),
         ]
@@ -144,15 +147,15 @@ mod tests {
         /// Whatever a peer sends: it is connected for once at most, nothing is delivered before that or after the end.
         #[test]
         fn a_peer_can_do_nothing_out_of_turn(messages in prop::collection::vec(message(), 0..12), is_near: bool) {
-            let mut exchange = if is_near { Exchange::near() } else { Exchange::far() };
+            let mut exchange = if is_near { MessageExchange::for_near_end() } else { MessageExchange::for_far_end() };
             let actions: Vec<_> = messages.into_iter().filter_map(|message| exchange.receive(message).ok()).collect();
-            let place = |of: fn(&Action<'_>) -> bool| actions.iter().position(of);
-            let begins = |action: &Action<'_>| matches!(action, Action::Opened | Action::Connect(_) | Action::Refuse(_));
+            let place = |of: fn(&MessageAction<'_>) -> bool| actions.iter().position(of);
+            let begins = |action: &MessageAction<'_>| matches!(action, MessageAction::Opened | MessageAction::Connect(_) | MessageAction::Refuse(_));
             prop_assert!(actions.iter().filter(|action| begins(action)).count() <= 1);
             prop_assert!(actions.first().is_none_or(begins));
-            let end = place(|action| *action == Action::Finish);
+            let end = place(|action| *action == MessageAction::ShutdownWrite);
             prop_assert!(end.is_none_or(|end| end + 1 == actions.len()));
-            let refused = place(|action| matches!(action, Action::Refuse(_)));
+            let refused = place(|action| matches!(action, MessageAction::Refuse(_)));
             prop_assert!(refused.is_none_or(|refused| refused + 1 == actions.len()));
         }
     }

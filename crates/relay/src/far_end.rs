@@ -1,86 +1,97 @@
 //! What the far end does about its connections.
 
-use crate::carried::Carried;
-use crate::ended::Ended;
-use crate::entries::{Entries, Entry};
-use crate::far::{Accepted, Far, NotOpened, Opening, Stranger};
-use crate::message::{Message, Refusal};
-use crate::plain::{self, Plain};
-use crate::report::Report;
-use crate::resolver::Answer;
-use crate::slot::{Slot, leaving};
+use crate::entries::{RelayEntries, RelayEntry};
+use crate::far::{AcceptedStream, FarEnd, OpenFailure, OpeningStream, UnauthenticatedConnection};
+use crate::message::{ConnectRefusal, Message};
+use crate::plain::{self, PlainStream};
+use crate::relayed_stream::RelayedStream;
+use crate::report::RelayReport;
+use crate::resolver::ResolvedAddresses;
+use crate::slot::{ConnectionSlot, closing};
+use crate::stream_end::StreamEnd;
 use crate::target::Target;
 use kumade_noise_session::PublicKey;
 use std::io;
 use std::net::TcpStream;
 
 /// Connections of one peer.
-const MAX_PER_PEER: usize = 1024;
+const MAX_CONNECTIONS_PER_PEER: usize = 1024;
 /// So many who have not shown to be a peer are waited for; for a further one, the oldest of the network with most of them is
 /// left.
-const MAX_STRANGERS: usize = 256;
+const MAX_UNAUTHENTICATED_CONNECTIONS: usize = 256;
 /// Programs open several at once, and their host is not to be the busiest network among strangers of many.
-const PEERS_WORTH: usize = 8;
+const CONNECTIONS_PER_PEER: usize = 8;
 
 /// Somebody has connected.
-pub(crate) fn greet(entries: &mut Entries, stream: TcpStream) {
+pub(crate) fn accept_connection(entries: &mut RelayEntries, stream: TcpStream) {
     make_room(entries);
-    if let Ok(stranger) = tended(stream) {
-        entries.enter(Slot::Stranger(stranger));
+    if let Ok(stranger) = prepare_connection(stream) {
+        entries.add_slot(ConnectionSlot::Unauthenticated(stranger));
     }
 }
 
 /// Another part of the program has accepted a connection and read this initiation from it.
-pub(crate) fn take_over(far: &mut Far, entries: &mut Entries, stream: TcpStream, initiation: &[u8]) {
+pub(crate) fn add_accepted(far: &mut FarEnd, entries: &mut RelayEntries, stream: TcpStream, initiation: &[u8]) {
     make_room(entries);
     let number = entries.new_number();
-    let Ok(stranger) = tended(stream) else { return };
-    if entries.set.add_edges(&stranger.stream, number).is_ok() {
-        let accepted = stranger.greeted(initiation, far);
-        entries.put(number, Slot::Stranger(stranger), None);
-        met(far, entries, number, accepted.map(Some));
+    let Ok(stranger) = prepare_connection(stream) else { return };
+    if entries.epoll_set.add_edge_triggered(&stranger.stream, number).is_ok() {
+        let accepted = stranger.accept_initiation(initiation, far);
+        entries.replace_slot(number, ConnectionSlot::Unauthenticated(stranger), None);
+        record_handshake(far, entries, number, accepted.map(Some));
     }
 }
 
-fn tended(stream: TcpStream) -> io::Result<Stranger> {
-    plain::tend(&stream)?;
-    Stranger::new(stream)
+fn prepare_connection(stream: TcpStream) -> io::Result<UnauthenticatedConnection> {
+    plain::set_socket_options(&stream)?;
+    UnauthenticatedConnection::new(stream)
 }
 
-fn make_room(entries: &mut Entries) {
-    if entries.strangers().len() >= MAX_STRANGERS {
-        let left = entries.strangers().next_to_give_way(PEERS_WORTH).map(|(_, number)| *number);
+fn make_room(entries: &mut RelayEntries) {
+    if entries.unauthenticated().len() >= MAX_UNAUTHENTICATED_CONNECTIONS {
+        let left = entries.unauthenticated().next_to_give_way(CONNECTIONS_PER_PEER).map(|(_, number)| *number);
         left.map(|number| entries.remove(number));
     }
 }
 
 /// Goes on with a connection that has not shown to be a peer's.
-pub(crate) fn advance_stranger(far: &mut Far, entries: &mut Entries, number: u32) {
-    let Some(Entry { slot: Slot::Stranger(stranger), .. }) = entries.get_mut(number) else { return };
+pub(crate) fn advance_unauthenticated(far: &mut FarEnd, entries: &mut RelayEntries, number: u32) {
+    let Some(RelayEntry { stage: ConnectionSlot::Unauthenticated(stranger), .. }) = entries.get_mut(number) else {
+        return;
+    };
     let outcome = stranger.advance(far);
-    met(far, entries, number, outcome);
+    record_handshake(far, entries, number, outcome);
 }
 
-fn met(far: &Far, entries: &mut Entries, number: u32, outcome: Result<Option<Accepted>, Ended>) {
+fn record_handshake(
+    far: &FarEnd,
+    entries: &mut RelayEntries,
+    number: u32,
+    outcome: Result<Option<AcceptedStream>, StreamEnd>,
+) {
     if let Ok(None) = outcome {
         return;
     }
-    let Some(Entry { slot: Slot::Stranger(stranger), deadline, .. }) = entries.remove(number) else { return };
+    let Some(RelayEntry { stage: ConnectionSlot::Unauthenticated(stranger), deadline, .. }) = entries.remove(number)
+    else {
+        return;
+    };
     match outcome {
         Ok(None) => {}
         Ok(Some(accepted)) => {
             let peer = accepted.peer;
-            let is_full = entries.iter().filter(|(_, entry)| entry.peer == Some(peer)).count() >= MAX_PER_PEER;
-            if let Ok(opening) = stranger.opening(accepted, is_full, far.rto) {
-                entries.put(number, Slot::Opening(Box::new(opening)), Some(peer));
-                entries.look_at(number);
+            let is_full =
+                entries.iter().filter(|(_, entry)| entry.peer == Some(peer)).count() >= MAX_CONNECTIONS_PER_PEER;
+            if let Ok(opening) = stranger.into_opening(accepted, is_full, far.rto) {
+                entries.replace_slot(number, ConnectionSlot::Opening(Box::new(opening)), Some(peer));
+                entries.schedule(number);
             }
         }
         // Who sends anything else gets the same silence as who sends nothing.
-        Err(Ended::NotAPeer(_)) => {
-            entries.put_back(
+        Err(StreamEnd::NotAPeer(_)) => {
+            entries.restore_entry(
                 number,
-                Entry { slot: Slot::Silent(stranger.stream, stranger.network), peer: None, deadline },
+                RelayEntry { stage: ConnectionSlot::Silent(stranger.stream, stranger.network), peer: None, deadline },
             );
         }
         Err(_) => {}
@@ -88,53 +99,58 @@ fn met(far: &Far, entries: &mut Entries, number: u32, outcome: Result<Option<Acc
 }
 
 /// Goes on with a stream of a peer whose target is not connected yet.
-pub(crate) fn advance_opening(far: &mut Far, entries: &mut Entries, number: u32) {
-    let Entries { set, entries: all, .. } = entries;
-    let Some(Entry { slot: Slot::Opening(opening), peer, .. }) = all.get_mut(&number) else { return };
+pub(crate) fn advance_opening(far: &mut FarEnd, entries: &mut RelayEntries, number: u32) {
+    let RelayEntries { epoll_set: set, entries: all, .. } = entries;
+    let Some(RelayEntry { stage: ConnectionSlot::Opening(opening), peer, .. }) = all.get_mut(&number) else { return };
     let peer = *peer;
     let outcome = opening.advance(number, far);
-    let new = opening.new_socket();
-    let watched = new.map_or(Ok(()), |socket| set.add_edges(socket, number + 1)).map_err(NotOpened::from);
+    let new = opening.take_new_socket();
+    let watched = new.map_or(Ok(()), |socket| set.add_edge_triggered(socket, number + 1)).map_err(OpenFailure::from);
     match (watched, outcome) {
         (Ok(()), Ok(None)) => {}
-        (Ok(()), Ok(Some((plain, target)))) => drop(carry(entries, number, peer, plain, target)),
-        (Ok(()), Err(error)) | (Err(error), _) => refuse(entries, number, peer, error),
+        (Ok(()), Ok(Some((plain, target)))) => drop(start_relaying(entries, number, peer, plain, target)),
+        (Ok(()), Err(error)) | (Err(error), _) => refuse_stream(entries, number, peer, error),
     }
 }
 
 /// A name that a peer has asked for was looked up.
-pub(crate) fn resolved(far: &mut Far, entries: &mut Entries, (number, addresses): Answer) {
-    let Some(Entry { slot: Slot::Opening(opening), peer, .. }) = entries.get_mut(number) else { return };
+pub(crate) fn name_resolved(far: &mut FarEnd, entries: &mut RelayEntries, (number, addresses): ResolvedAddresses) {
+    let Some(RelayEntry { stage: ConnectionSlot::Opening(opening), peer, .. }) = entries.get_mut(number) else {
+        return;
+    };
     let peer = *peer;
-    match opening.resolved(addresses, far) {
-        Ok(()) => entries.look_at(number),
-        Err(error) => refuse(entries, number, peer, error),
+    match opening.connect_to_addresses(addresses, far) {
+        Ok(()) => entries.schedule(number),
+        Err(error) => refuse_stream(entries, number, peer, error),
     }
 }
 
-fn carry(
-    entries: &mut Entries,
+fn start_relaying(
+    entries: &mut RelayEntries,
     number: u32,
     peer: Option<PublicKey>,
     plain: TcpStream,
     target: Target,
 ) -> io::Result<()> {
-    let Some(Entry { slot: Slot::Opening(opening), .. }) = entries.remove(number) else { return Ok(()) };
-    let Opening { sealed, exchange, .. } = *opening;
-    let plain = Plain::new(plain)?;
-    entries.carry(number, Carried { plain, sealed, exchange, target, bytes: (0, 0) }, peer);
+    let Some(RelayEntry { stage: ConnectionSlot::Opening(opening), .. }) = entries.remove(number) else {
+        return Ok(());
+    };
+    let OpeningStream { sealed, protocol: exchange, .. } = *opening;
+    let plain = PlainStream::new(plain)?;
+    entries.relay(number, RelayedStream { plain, sealed, protocol: exchange, target, uncounted_bytes: (0, 0) }, peer);
     Ok(())
 }
 
-fn refuse(entries: &mut Entries, number: u32, peer: Option<PublicKey>, error: NotOpened) {
-    let Some(Entry { slot: Slot::Opening(mut opening), .. }) = entries.remove(number) else { return };
-    let NotOpened::Refused(target, refusal) = error else { return };
-    let report = peer.filter(|_| refusal == Refusal::NotAllowed).map(|peer| Report::NotAllowed { peer, target });
-    entries.refuse(report);
+fn refuse_stream(entries: &mut RelayEntries, number: u32, peer: Option<PublicKey>, error: OpenFailure) {
+    let Some(RelayEntry { stage: ConnectionSlot::Opening(mut opening), .. }) = entries.remove(number) else { return };
+    let OpenFailure::Refused(target, refusal) = error else { return };
+    let report =
+        peer.filter(|_| refusal == ConnectRefusal::NotAllowed).map(|peer| RelayReport::NotAllowed { peer, target });
+    entries.record_refusal(report);
     // A few bytes, which the send buffer takes.
-    let is_told = opening.sealed.push(&Message::Refused(refusal)).is_ok() && opening.sealed.flush().is_ok();
+    let is_told = opening.sealed.queue_message(&Message::Refused(refusal)).is_ok() && opening.sealed.flush().is_ok();
     if is_told {
-        entries.put(number, leaving(opening.sealed.stream), peer);
-        entries.look_at(number);
+        entries.replace_slot(number, closing(opening.sealed.stream), peer);
+        entries.schedule(number);
     }
 }

@@ -12,13 +12,13 @@
 //!
 //! The near end shakes hands ([`kumade_noise_session::channel`]: Noise IK with the hosts' keys), and each record after that is a
 //! [`Message`]. It asks for a target ([`Message::Open`]) and sends data without waiting for the answer. The far end looks a
-//! name up, connects if the target is [allowed](Allowed), and says so or why not. Then both pass on bytes until each direction
+//! name up, connects if the target is [allowed](AllowedTargets), and says so or why not. Then both pass on bytes until each direction
 //! has [ended](Message::End), which the other end passes on as FIN. A stream that ends without that was cut, and the connection
 //! is reset: by a reset at the other side, by the death of a process, or by somebody on the path. [`Exchange`] holds the two
 //! ends to this order.
 //!
 //! Programs connect to a local port of the near end ([`Forward`]), or to the target itself, and packet rules lead them to the near
-//! end ([`Redirect`]). The target sees the far end's address as the source.
+//! end ([`ConnectionRedirect`]). The target sees the far end's address as the source.
 //!
 //! # What it costs
 //!
@@ -30,9 +30,7 @@
 
 mod allowed;
 mod batch;
-mod carried;
 mod config;
-mod ended;
 mod entries;
 mod exchange;
 mod far;
@@ -44,18 +42,20 @@ mod near_end;
 mod plain;
 mod redirect;
 mod relay;
+mod relayed_stream;
 mod report;
 mod resolver;
 mod sealed;
 mod shard;
 mod slot;
+mod stream_end;
 mod target;
 
-pub use allowed::{Allowed, AllowedError};
-pub use config::{Forward, ForwardError, RelayConfig, Role};
-pub use exchange::{Action, Exchange, OutOfTurn};
-pub use message::{Malformed, Message, Refusal};
-pub use redirect::Redirect;
+pub use allowed::{AllowedTargetError, AllowedTargets};
+pub use config::{Forward, ForwardError, RelayConfig, RelayRole};
+pub use exchange::{MessageAction, MessageExchange, UnexpectedMessage};
+pub use message::{ConnectRefusal, MalformedMessage, Message};
+pub use redirect::ConnectionRedirect;
 pub use relay::Relay;
-pub use report::{RelayStatus, Report};
-pub use target::{Host, Target, TargetError};
+pub use report::{RelayReport, RelayStatus};
+pub use target::{Target, TargetError, TargetHost};

@@ -1,7 +1,7 @@
 use crate::config::Forward;
-use crate::redirect::Redirect;
-use crate::target::{Host, Target};
-use kumade_net::readiness::Readiness;
+use crate::redirect::ConnectionRedirect;
+use crate::target::{Target, TargetHost};
+use kumade_net::readiness::EpollSet;
 use kumade_net::{SetupError, tcp};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -13,45 +13,46 @@ pub(crate) struct Listeners(Vec<Listener>);
 struct Listener {
     listener: TcpListener,
     address: SocketAddr,
-    leads: Leads,
+    destination: ConnectionTarget,
     is_paused: bool,
 }
 
 /// Where connections lead.
-enum Leads {
-    To(Target),
+enum ConnectionTarget {
+    Fixed(Target),
     /// Where they were to go before packet rules led them here.
-    Through(Redirect),
+    Redirected(ConnectionRedirect),
     /// They come from a near end.
     FromPeer,
 }
 
 /// Who has connected.
-pub(crate) enum Arrival {
+pub(crate) enum AcceptedConnection {
     /// A program that wants to reach this.
     Program(Target),
     /// Maybe a peer.
-    Stranger,
+    Unauthenticated,
     /// Nobody who is to be served.
-    Nobody,
+    Unwanted,
 }
 
 const BACKLOG: i32 = 1024;
 
 impl Listeners {
     /// Those of a near end.
-    pub(crate) fn of_near_end(forwards: Vec<Forward>, redirect: Option<&Redirect>) -> Result<Self, SetupError> {
-        let forwards = forwards.into_iter().map(|forward| (forward.listen, Leads::To(forward.target)));
+    pub(crate) fn near_end(forwards: Vec<Forward>, redirect: Option<&ConnectionRedirect>) -> Result<Self, SetupError> {
+        let forwards = forwards.into_iter().map(|forward| (forward.listen, ConnectionTarget::Fixed(forward.target)));
         // Programs arrive at the address of any interface.
         let any = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
-        let redirected = any.map(|any| Some((SocketAddr::new(any, 0), Leads::Through(redirect?.clone()))));
+        let redirected =
+            any.map(|any| Some((SocketAddr::new(any, 0), ConnectionTarget::Redirected(redirect?.clone()))));
         let all = forwards.chain(redirected.into_iter().flatten());
         all.map(|(address, leads)| listen(address, leads)).collect::<Result<_, _>>().map(Listeners)
     }
 
     /// That of a far end, if it has one.
-    pub(crate) fn of_far_end(address: Option<SocketAddr>) -> Result<Self, SetupError> {
-        let listeners = address.into_iter().map(|address| listen(address, Leads::FromPeer));
+    pub(crate) fn far_end(address: Option<SocketAddr>) -> Result<Self, SetupError> {
+        let listeners = address.into_iter().map(|address| listen(address, ConnectionTarget::FromPeer));
         listeners.collect::<Result<_, _>>().map(Listeners)
     }
 
@@ -60,23 +61,24 @@ impl Listeners {
     }
 
     /// Of these, those to which packet rules lead connections.
-    pub(crate) fn redirected(&self) -> Vec<SocketAddr> {
-        let redirected = self.0.iter().filter(|listener| matches!(listener.leads, Leads::Through(_)));
+    pub(crate) fn redirected_addresses(&self) -> Vec<SocketAddr> {
+        let redirected =
+            self.0.iter().filter(|listener| matches!(listener.destination, ConnectionTarget::Redirected(_)));
         redirected.map(|listener| listener.address).collect()
     }
 
     /// Has the set report each under its place, counted from `first`.
-    pub(crate) fn watch(&self, set: &Readiness, first: u32) -> io::Result<()> {
+    pub(crate) fn watch(&self, set: &EpollSet, first: u32) -> io::Result<()> {
         (first..).zip(&self.0).try_for_each(|(number, listener)| set.add_reader(&listener.listener, number))
     }
 
     /// Accepts a connection. If the system has no room for one, further ones wait until
     /// [`resume`](Self::resume).
-    pub(crate) fn accept(&mut self, place: usize, set: &Readiness) -> Option<(TcpStream, Arrival)> {
+    pub(crate) fn accept(&mut self, place: usize, set: &EpollSet) -> Option<(TcpStream, AcceptedConnection)> {
         let listener = self.0.get(place)?;
         match listener.listener.accept() {
             Ok((stream, _)) => {
-                let arrival = listener.leads.arrival(&stream);
+                let arrival = listener.destination.classify(&stream);
                 Some((stream, arrival))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
@@ -88,7 +90,7 @@ impl Listeners {
     }
 
     /// Has connections wait in the kernel's queue.
-    pub(crate) fn pause(&mut self, place: usize, set: &Readiness) {
+    pub(crate) fn pause(&mut self, place: usize, set: &EpollSet) {
         if let Some(listener) = self.0.get_mut(place) {
             listener.is_paused = set.remove(&listener.listener).is_ok();
         }
@@ -100,34 +102,37 @@ impl Listeners {
     }
 
     /// Accepts again.
-    pub(crate) fn resume(&mut self, set: &Readiness, first: u32) {
+    pub(crate) fn resume(&mut self, set: &EpollSet, first: u32) {
         for (number, listener) in (first..).zip(&mut self.0).filter(|(_, listener)| listener.is_paused) {
             listener.is_paused = set.add_reader(&listener.listener, number).is_err();
         }
     }
 }
 
-impl Leads {
-    fn arrival(&self, stream: &TcpStream) -> Arrival {
+impl ConnectionTarget {
+    fn classify(&self, stream: &TcpStream) -> AcceptedConnection {
         match self {
-            Leads::To(target) => Arrival::Program(target.clone()),
-            Leads::FromPeer => Arrival::Stranger,
-            Leads::Through(redirect) => match (tcp::original_destination(stream), stream.local_addr()) {
-                (Ok(destination), Ok(port)) if redirect.is_for(destination, port) => {
-                    Arrival::Program(Target { host: Host::Address(destination.ip()), port: destination.port() })
+            ConnectionTarget::Fixed(target) => AcceptedConnection::Program(target.clone()),
+            ConnectionTarget::FromPeer => AcceptedConnection::Unauthenticated,
+            ConnectionTarget::Redirected(redirect) => match (tcp::original_destination(stream), stream.local_addr()) {
+                (Ok(destination), Ok(port)) if redirect.is_redirected(destination, port) => {
+                    AcceptedConnection::Program(Target {
+                        host: TargetHost::Address(destination.ip()),
+                        port: destination.port(),
+                    })
                 }
                 // It has connected to the port itself.
-                _ => Arrival::Nobody,
+                _ => AcceptedConnection::Unwanted,
             },
         }
     }
 }
 
-fn listen(address: SocketAddr, leads: Leads) -> Result<Listener, SetupError> {
+fn listen(address: SocketAddr, leads: ConnectionTarget) -> Result<Listener, SetupError> {
     let listener = || -> io::Result<Listener> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
-        if let (true, Leads::Through(_)) = (address.is_ipv6(), &leads) {
+        if let (true, ConnectionTarget::Redirected(_)) = (address.is_ipv6(), &leads) {
             // The other one has a socket of its own, which alone knows where its connections were to go.
             socket.set_only_v6(true)?;
         }
@@ -136,7 +141,7 @@ fn listen(address: SocketAddr, leads: Leads) -> Result<Listener, SetupError> {
         socket.set_nonblocking(true)?;
         let listener = TcpListener::from(socket);
         let address = listener.local_addr()?;
-        Ok(Listener { listener, address, leads, is_paused: false })
+        Ok(Listener { listener, address, destination: leads, is_paused: false })
     };
     listener().map_err(|error| SetupError::new(format!("listen for TCP connections on {address}"), error))
 }

@@ -1,10 +1,10 @@
-use crate::target::{Host, Target};
+use crate::target::{Target, TargetHost};
 use thiserror::Error;
 
 /// Bytes of a connection in one message at most.
-pub(crate) const MAX_DATA: usize = 1 << 14;
+pub(crate) const MAX_DATA_BYTES: usize = 1 << 14;
 /// Bytes of a message at most.
-pub(crate) const MAX_MESSAGE: usize = 1 + MAX_DATA;
+pub(crate) const MAX_MESSAGE_BYTES: usize = 1 + MAX_DATA_BYTES;
 
 /// What the ends of a carried connection say to each other; each message is the text of a sealed record.
 ///
@@ -22,7 +22,7 @@ pub enum Message<'m> {
     /// From the far end: it is connected.
     Opened,
     /// From the far end: it is not, and the stream is over.
-    Refused(Refusal),
+    Refused(ConnectRefusal),
     /// Bytes of the connection.
     Data(&'m [u8]),
     /// No more bytes follow, as TCP's FIN says. A stream without it was cut: the connection is reset.
@@ -31,7 +31,7 @@ pub enum Message<'m> {
 
 /// Why the far end did not connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum ConnectRefusal {
     /// The far end is not told to let it be reached.
     #[error("the far end does not allow it")]
     NotAllowed,
@@ -46,41 +46,48 @@ pub enum Refusal {
     UnknownHost,
     /// The peer has as many connections as it may have.
     #[error("the far end carries as many connections as it may")]
-    TooMany,
+    TooManyConnections,
 }
 
 /// Bytes that are no [`Message`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("a message of a carried connection is malformed")]
-pub struct Malformed;
+pub struct MalformedMessage;
 
-const OPEN: u8 = 1;
-const OPENED: u8 = 2;
-const REFUSED: u8 = 3;
+const OPEN_KIND: u8 = 1;
+const OPENED_KIND: u8 = 2;
+const REFUSED_KIND: u8 = 3;
 /// What stands before data.
-pub(crate) const DATA: u8 = 4;
-const END: u8 = 5;
+pub(crate) const DATA_KIND: u8 = 4;
+const END_KIND: u8 = 5;
 
-const REFUSALS: [Refusal; 5] =
-    [Refusal::NotAllowed, Refusal::Refused, Refusal::Unreachable, Refusal::UnknownHost, Refusal::TooMany];
+const REFUSALS: [ConnectRefusal; 5] = [
+    ConnectRefusal::NotAllowed,
+    ConnectRefusal::Refused,
+    ConnectRefusal::Unreachable,
+    ConnectRefusal::UnknownHost,
+    ConnectRefusal::TooManyConnections,
+];
 
 impl<'m> Message<'m> {
     /// The message that these bytes are.
     ///
     /// # Errors
     /// They are none.
-    pub fn decode(bytes: &'m [u8]) -> Result<Self, Malformed> {
-        let (&kind, rest) = bytes.split_first().ok_or(Malformed)?;
+    pub fn decode(bytes: &'m [u8]) -> Result<Self, MalformedMessage> {
+        let (&kind, rest) = bytes.split_first().ok_or(MalformedMessage)?;
         match (kind, rest) {
-            (OPEN, [high, low, host @ ..]) => {
-                let host = std::str::from_utf8(host).ok().and_then(Host::parse).ok_or(Malformed)?;
+            (OPEN_KIND, [high, low, host @ ..]) => {
+                let host = std::str::from_utf8(host).ok().and_then(TargetHost::parse).ok_or(MalformedMessage)?;
                 Ok(Message::Open(Target { host, port: u16::from_be_bytes([*high, *low]) }))
             }
-            (OPENED, []) => Ok(Message::Opened),
-            (REFUSED, [reason]) => REFUSALS.get(usize::from(*reason)).copied().map(Message::Refused).ok_or(Malformed),
-            (DATA, [_, ..]) if rest.len() <= MAX_DATA => Ok(Message::Data(rest)),
-            (END, []) => Ok(Message::End),
-            _ => Err(Malformed),
+            (OPENED_KIND, []) => Ok(Message::Opened),
+            (REFUSED_KIND, [reason]) => {
+                REFUSALS.get(usize::from(*reason)).copied().map(Message::Refused).ok_or(MalformedMessage)
+            }
+            (DATA_KIND, [_, ..]) if rest.len() <= MAX_DATA_BYTES => Ok(Message::Data(rest)),
+            (END_KIND, []) => Ok(Message::End),
+            _ => Err(MalformedMessage),
         }
     }
 
@@ -88,15 +95,15 @@ impl<'m> Message<'m> {
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Message::Open(Target { host, port }) => {
-                [&[OPEN][..], &port.to_be_bytes(), host.to_string().as_bytes()].concat()
+                [&[OPEN_KIND][..], &port.to_be_bytes(), host.to_string().as_bytes()].concat()
             }
-            Message::Opened => vec![OPENED],
+            Message::Opened => vec![OPENED_KIND],
             Message::Refused(refusal) => {
                 let place = REFUSALS.iter().position(|of| of == refusal).unwrap_or_default();
-                vec![REFUSED, place as u8]
+                vec![REFUSED_KIND, place as u8]
             }
-            Message::Data(bytes) => [&[DATA], *bytes].concat(),
-            Message::End => vec![END],
+            Message::Data(bytes) => [&[DATA_KIND], *bytes].concat(),
+            Message::End => vec![END_KIND],
         }
     }
 }
@@ -115,9 +122,19 @@ mod tests {
         for message in refused.into_iter().chain(others) {
             assert_eq!(Message::decode(&message.encode()).as_ref(), Ok(&message));
         }
-        let long = [&[DATA][..], &[0; MAX_DATA + 1]].concat();
-        for bytes in [&[][..], &[0], &[OPEN, 0, 1], &[OPENED, 0], &[REFUSED, 5], &[DATA], &[END, 0], &[6], &long] {
-            assert_eq!(Message::decode(bytes), Err(Malformed));
+        let long = [&[DATA_KIND][..], &[0; MAX_DATA_BYTES + 1]].concat();
+        for bytes in [
+            &[][..],
+            &[0],
+            &[OPEN_KIND, 0, 1],
+            &[OPENED_KIND, 0],
+            &[REFUSED_KIND, 5],
+            &[DATA_KIND],
+            &[END_KIND, 0],
+            &[6],
+            &long,
+        ] {
+            assert_eq!(Message::decode(bytes), Err(MalformedMessage));
         }
     }
 

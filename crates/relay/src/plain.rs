@@ -5,40 +5,40 @@ use std::time::Duration;
 
 /// A connection that is carried, as its program or its target sees it.
 #[derive(Debug)]
-pub(crate) struct Plain {
+pub(crate) struct PlainStream {
     pub(crate) stream: TcpStream,
     pub(crate) is_readable: bool,
     pub(crate) is_writable: bool,
     /// What came for it and the kernel has not taken yet: less than a message.
     pending: Vec<u8>,
-    taken: usize,
+    written_bytes: usize,
 }
 
 /// A connection whose other end is gone without a word is noticed after half a minute more.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
-impl Plain {
+impl PlainStream {
     /// It ends with an RST unless it is [closed](Self::close).
     ///
     /// # Errors
     /// The connection is no more.
     pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
-        tend(&stream)?;
+        set_socket_options(&stream)?;
         reset_when_dropped(&stream);
-        Ok(Plain { stream, is_readable: true, is_writable: true, pending: Vec::new(), taken: 0 })
+        Ok(PlainStream { stream, is_readable: true, is_writable: true, pending: Vec::new(), written_bytes: 0 })
     }
 
     /// Writes what is pending. Returns whether nothing is any more.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
-        while self.taken < self.pending.len() {
+        while self.written_bytes < self.pending.len() {
             if !self.is_writable {
                 return Ok(false);
             }
-            let count = write(&self.stream, &self.pending[self.taken..], &mut self.is_writable)?;
-            self.taken += count;
+            let count = write_available(&self.stream, &self.pending[self.written_bytes..], &mut self.is_writable)?;
+            self.written_bytes += count;
         }
-        (self.pending, self.taken) = (Vec::new(), 0);
+        (self.pending, self.written_bytes) = (Vec::new(), 0);
         Ok(true)
     }
 
@@ -46,14 +46,14 @@ impl Plain {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<bool> {
         let mut written = 0;
         while self.is_writable && written < bytes.len() {
-            written += write(&self.stream, &bytes[written..], &mut self.is_writable)?;
+            written += write_available(&self.stream, &bytes[written..], &mut self.is_writable)?;
         }
         self.pending.extend_from_slice(&bytes[written..]);
         Ok(self.pending.is_empty())
     }
 
     /// Ends what is sent to it.
-    pub(crate) fn finish(&self) -> io::Result<()> {
+    pub(crate) fn shutdown_write(&self) -> io::Result<()> {
         match self.stream.shutdown(Shutdown::Write) {
             // It has gone meanwhile, which reading from it tells.
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
@@ -74,7 +74,7 @@ pub(crate) fn reset_when_dropped(stream: &TcpStream) {
 }
 
 /// Writes leave at once and do not block, and a connection ends when its other end is gone.
-pub(crate) fn tend(stream: &TcpStream) -> io::Result<()> {
+pub(crate) fn set_socket_options(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_INTERVAL);
@@ -85,7 +85,7 @@ pub(crate) fn tend(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// Writes what the kernel takes: nothing, and then it is not writable any more.
-pub(crate) fn write(mut stream: &TcpStream, bytes: &[u8], is_writable: &mut bool) -> io::Result<usize> {
+pub(crate) fn write_available(mut stream: &TcpStream, bytes: &[u8], is_writable: &mut bool) -> io::Result<usize> {
     match stream.write(bytes) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             *is_writable = false;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 /// networks whose packets would leave through the tunnel's device. Packet rules lead their first packets to a port of this
 /// end; they go when this end does, however it ends.
 #[derive(Debug, Clone)]
-pub struct Redirect {
+pub struct ConnectionRedirect {
     /// What goes to these networks is relayed, …
     pub networks: Vec<IpNet>,
     /// … if routes lead through this interface, the tunnel's: not what goes to this host itself, to neighbours or to the far
@@ -15,24 +15,24 @@ pub struct Redirect {
 }
 
 /// Of destination NAT (nft(8), "priority").
-const DESTINATION_NAT: i32 = -100;
+const DESTINATION_NAT_PRIORITY: i32 = -100;
 const TCP: u8 = 6;
 
-impl Redirect {
+impl ConnectionRedirect {
     /// The rules, for ports of both IP versions.
-    pub(crate) fn table(&self, ports: &[SocketAddr]) -> Table {
+    pub(crate) fn packet_rules(&self, ports: &[SocketAddr]) -> Table {
         let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         let device: String = self.device.chars().map(|c| if is_word(c) { c } else { '_' }).collect();
-        let arriving = self.rules(ports, Statement::RoutedTo(self.device.clone()));
-        let sent = self.rules(ports, Statement::Output(self.device.clone()));
+        let arriving = self.rules(ports, Statement::RoutedToInterface(self.device.clone()));
+        let sent = self.rules(ports, Statement::OutputInterface(self.device.clone()));
         let chain = |name: &str, hook, rules| Chain { name: name.into(), hook: Some(hook), rules };
         Table {
             name: format!("kumade-relay-{device}"),
             counters: Vec::new(),
-            flows: Vec::new(),
+            flow_lists: Vec::new(),
             chains: vec![
-                chain("arriving", Hook::PreroutingOfConnections(DESTINATION_NAT), arriving),
-                chain("sent", Hook::OutputOfConnections(DESTINATION_NAT), sent),
+                chain("arriving", Hook::PreroutingNat(DESTINATION_NAT_PRIORITY), arriving),
+                chain("sent", Hook::OutputNat(DESTINATION_NAT_PRIORITY), sent),
             ],
         }
     }
@@ -47,7 +47,7 @@ impl Redirect {
     }
 
     /// Whether a connection to this address, accepted at `port`, is one of these, and not one to the port itself.
-    pub(crate) fn is_for(&self, destination: SocketAddr, port: SocketAddr) -> bool {
+    pub(crate) fn is_redirected(&self, destination: SocketAddr, port: SocketAddr) -> bool {
         destination != port && self.networks.iter().any(|network| network.contains(&destination.ip()))
     }
 }
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn the_rules_take_what_would_enter_the_tunnel() {
-        let redirect = Redirect {
+        let redirect = ConnectionRedirect {
             networks: ["10.77.0.0/24", "::/0"].map(|network| network.parse().unwrap()).into(),
             device: "tunnel.0".into(),
         };
@@ -71,13 +71,15 @@ mod tests {
             \t\ttype nat hook output priority -100; policy accept;\n\
             \t\tmeta l4proto 6 ip daddr 10.77.0.0/24 oifname \"tunnel.0\" redirect to :4000\n\
             \t\tmeta l4proto 6 meta nfproto ipv6 oifname \"tunnel.0\" redirect to :5000\n\t}\n}";
-        assert_eq!(redirect.table(&ports).to_string(), expected);
+        assert_eq!(redirect.packet_rules(&ports).to_string(), expected);
     }
 
     #[test]
     fn who_connects_to_the_port_itself_is_not_relayed() {
-        let redirect = Redirect { networks: vec!["0.0.0.0/0".parse().unwrap()], device: "tunnel".into() };
+        let redirect = ConnectionRedirect { networks: vec!["0.0.0.0/0".parse().unwrap()], device: "tunnel".into() };
         let [far, own, v6] = ["192.0.2.1:80", "127.0.0.1:4000", "[::1]:4000"].map(|text| text.parse().unwrap());
-        assert!(redirect.is_for(far, own) && !redirect.is_for(own, own) && !redirect.is_for(v6, own));
+        assert!(
+            redirect.is_redirected(far, own) && !redirect.is_redirected(own, own) && !redirect.is_redirected(v6, own)
+        );
     }
 }

@@ -1,8 +1,8 @@
 use crate::config::RelayConfig;
-use crate::report::{RelayStatus, Report};
+use crate::report::{RelayReport, RelayStatus};
 use crate::shard::RelayShard;
 use kumade_net::SetupError;
-use kumade_packet_loop::{Ended, PacketThread};
+use kumade_packet_loop::{PacketThread, ThreadEnded};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
@@ -26,24 +26,24 @@ impl Relay {
     ///
     /// # Errors
     /// It has ended.
-    pub fn addresses(&self) -> Result<Vec<SocketAddr>, Ended> {
-        self.thread.ask(|shard| shard.addresses())
+    pub fn addresses(&self) -> Result<Vec<SocketAddr>, ThreadEnded> {
+        self.thread.run_on_thread(|shard| shard.addresses())
     }
 
     /// What it has done so far.
     ///
     /// # Errors
     /// It has ended.
-    pub fn status(&self) -> Result<RelayStatus, Ended> {
-        self.thread.ask(|shard| shard.status())
+    pub fn status(&self) -> Result<RelayStatus, ThreadEnded> {
+        self.thread.run_on_thread(|shard| shard.status())
     }
 
     /// Why connections were not carried, since this was last asked.
     ///
     /// # Errors
     /// It has ended.
-    pub fn take_reports(&self) -> Result<Vec<Report>, Ended> {
-        self.thread.ask(RelayShard::take_reports)
+    pub fn take_reports(&self) -> Result<Vec<RelayReport>, ThreadEnded> {
+        self.thread.run_on_thread(RelayShard::take_reports)
     }
 
     /// What takes over connections that another part of the program has accepted, each with the record that came first, an
@@ -53,7 +53,7 @@ impl Relay {
         move |stream, initiation| {
             if let Some(thread) = thread.upgrade() {
                 // Where it has ended, the connection does, too.
-                let _ = thread.tell(move |shard| shard.take_over(stream, &initiation));
+                let _ = thread.post(move |shard| shard.take_over(stream, &initiation));
             }
         }
     }

@@ -1,4 +1,4 @@
-use crate::message::Refusal;
+use crate::message::ConnectRefusal;
 use crate::target::Target;
 use kumade_noise_session::PublicKey;
 use std::collections::VecDeque;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 /// Why a connection was not carried: for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Report {
+pub enum RelayReport {
     /// At the far end: a peer asked for what it may not reach.
     NotAllowed {
         /// Who.
@@ -19,7 +19,7 @@ pub enum Report {
         /// Where to.
         target: Target,
         /// Why not.
-        refusal: Refusal,
+        refusal: ConnectRefusal,
     },
     /// At the near end: there is no connection to the far end.
     Unreachable {
@@ -47,19 +47,19 @@ pub struct RelayStatus {
 
 /// Reports that nobody has read yet.
 #[derive(Debug, Default)]
-pub(crate) struct Reports(VecDeque<Report>);
+pub(crate) struct ReportQueue(VecDeque<RelayReport>);
 
 /// Further ones are dropped: who makes them is not to fill memory or the terminal.
 const MAX_REPORTS: usize = 32;
 
-impl Reports {
-    pub(crate) fn push(&mut self, report: Report) {
+impl ReportQueue {
+    pub(crate) fn push(&mut self, report: RelayReport) {
         if self.0.len() < MAX_REPORTS && self.0.back() != Some(&report) {
             self.0.push_back(report);
         }
     }
 
-    pub(crate) fn take(&mut self) -> Vec<Report> {
+    pub(crate) fn take(&mut self) -> Vec<RelayReport> {
         self.0.drain(..).collect()
     }
 }

@@ -1,44 +1,44 @@
-use crate::carried::Carried;
-use crate::far::{Opening, Stranger};
-use crate::near::Dialing;
+use crate::far::{OpeningStream, UnauthenticatedConnection};
+use crate::near::DialingStream;
+use crate::relayed_stream::RelayedStream;
 use kumade_daemon::Network;
 use kumade_units::Span;
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
 
 /// What became of a connection so far.
-pub(crate) enum Slot {
+pub(crate) enum ConnectionSlot {
     /// At the near end: the far end is being connected.
-    Dialing(Dialing),
+    Dialing(DialingStream),
     /// At the far end: it has not shown to be a peer's.
-    Stranger(Stranger),
+    Unauthenticated(UnauthenticatedConnection),
     /// It has shown to be none, and gets the same silence as who sends nothing.
     Silent(TcpStream, Network),
     /// At the far end: its target is being connected.
-    Opening(Box<Opening>),
+    Opening(Box<OpeningStream>),
     /// Bytes pass.
-    Carried(Box<Carried>),
+    Relayed(Box<RelayedStream>),
     /// At the far end: it was refused, and what the peer still sends must not keep it from reading that.
-    Leaving(TcpStream),
+    Draining(TcpStream),
 }
 
-impl Slot {
+impl ConnectionSlot {
     /// For how long it may stay what it is.
-    pub(crate) fn patience(&self) -> Option<Span> {
+    pub(crate) fn timeout(&self) -> Option<Span> {
         let seconds = match self {
-            Slot::Dialing(_) | Slot::Stranger(_) | Slot::Silent(..) => 10,
-            Slot::Opening(_) => 30,
-            Slot::Carried(_) => return None,
-            Slot::Leaving(_) => 5,
+            ConnectionSlot::Dialing(_) | ConnectionSlot::Unauthenticated(_) | ConnectionSlot::Silent(..) => 10,
+            ConnectionSlot::Opening(_) => 30,
+            ConnectionSlot::Relayed(_) => return None,
+            ConnectionSlot::Draining(_) => 5,
         };
         Some(Span::from_secs(seconds))
     }
 
     /// Where who has not shown to be a peer comes from; none for all others.
-    pub(crate) fn stranger_network(&self) -> Option<Network> {
+    pub(crate) fn unauthenticated_network(&self) -> Option<Network> {
         match self {
-            Slot::Stranger(stranger) => Some(stranger.network),
-            Slot::Silent(_, network) => Some(*network),
+            ConnectionSlot::Unauthenticated(stranger) => Some(stranger.network),
+            ConnectionSlot::Silent(_, network) => Some(*network),
             _ => None,
         }
     }
@@ -46,23 +46,23 @@ impl Slot {
     /// The connection between the ends, while it is not handed on.
     pub(crate) fn socket(&self) -> Option<&TcpStream> {
         match self {
-            Slot::Dialing(dialing) => dialing.socket(),
-            Slot::Stranger(stranger) => Some(&stranger.stream),
-            Slot::Opening(opening) => Some(&opening.sealed.stream),
-            Slot::Carried(carried) => Some(&carried.sealed.stream),
-            Slot::Silent(stream, _) | Slot::Leaving(stream) => Some(stream),
+            ConnectionSlot::Dialing(dialing) => dialing.socket(),
+            ConnectionSlot::Unauthenticated(stranger) => Some(&stranger.stream),
+            ConnectionSlot::Opening(opening) => Some(&opening.sealed.stream),
+            ConnectionSlot::Relayed(carried) => Some(&carried.sealed.stream),
+            ConnectionSlot::Silent(stream, _) | ConnectionSlot::Draining(stream) => Some(stream),
         }
     }
 }
 
 /// Ends what is sent, so that the peer reads it all.
-pub(crate) fn leaving(stream: TcpStream) -> Slot {
+pub(crate) fn closing(stream: TcpStream) -> ConnectionSlot {
     let _ = stream.shutdown(Shutdown::Write);
-    Slot::Leaving(stream)
+    ConnectionSlot::Draining(stream)
 }
 
 /// Reads what a peer still sends, which is bounded. Whether it has ended.
-pub(crate) fn discard(mut stream: &TcpStream) -> bool {
+pub(crate) fn discard_input(mut stream: &TcpStream) -> bool {
     let mut scratch = [0; 1 << 14];
     for _ in 0..64 {
         match stream.read(&mut scratch) {

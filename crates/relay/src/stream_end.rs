@@ -1,22 +1,22 @@
-use crate::exchange::OutOfTurn;
-use crate::message::{Malformed, Refusal};
+use crate::exchange::UnexpectedMessage;
+use crate::message::{ConnectRefusal, MalformedMessage};
 use kumade_noise_session::stream::RecordError;
-use kumade_noise_session::{OpenError, Refused, SealError};
+use kumade_noise_session::{OpenError, RefusedDatagram, SealError};
 use std::io;
 use thiserror::Error;
 
 /// Why a stream is over.
 #[derive(Debug, Error)]
-pub(crate) enum Ended {
+pub(crate) enum StreamEnd {
     /// Both directions have ended.
     #[error("both ends have closed it")]
     Complete,
     /// The far end has said why it did not connect.
     #[error(transparent)]
-    Refused(Refusal),
+    Refused(ConnectRefusal),
     /// The connection between the ends, before its last message.
     #[error("the far end closed it")]
-    Cut,
+    Disconnected,
     /// A socket failed.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -28,46 +28,46 @@ pub(crate) enum Ended {
     NotAPeer(String),
 }
 
-impl Ended {
+impl StreamEnd {
     /// These are the first bytes of something else.
-    pub(crate) fn not_a_peer(bytes: &[u8]) -> Self {
-        const SHOWN: usize = 16;
-        Ended::NotAPeer(format!("it sent \"{}\"", bytes[..bytes.len().min(SHOWN)].escape_ascii()))
+    pub(crate) fn from_non_peer_bytes(bytes: &[u8]) -> Self {
+        const MAX_SHOWN_BYTES: usize = 16;
+        StreamEnd::NotAPeer(format!("it sent \"{}\"", bytes[..bytes.len().min(MAX_SHOWN_BYTES)].escape_ascii()))
     }
 }
 
-impl From<RecordError> for Ended {
+impl From<RecordError> for StreamEnd {
     fn from(error: RecordError) -> Self {
-        Ended::NotAPeer(error.to_string())
+        StreamEnd::NotAPeer(error.to_string())
     }
 }
 
-impl From<OpenError> for Ended {
+impl From<OpenError> for StreamEnd {
     fn from(error: OpenError) -> Self {
-        Ended::NotAPeer(error.to_string())
+        StreamEnd::NotAPeer(error.to_string())
     }
 }
 
-impl From<Refused> for Ended {
-    fn from(error: Refused) -> Self {
-        Ended::NotAPeer(error.to_string())
+impl From<RefusedDatagram> for StreamEnd {
+    fn from(error: RefusedDatagram) -> Self {
+        StreamEnd::NotAPeer(error.to_string())
     }
 }
 
-impl From<Malformed> for Ended {
-    fn from(error: Malformed) -> Self {
-        Ended::NotAPeer(error.to_string())
+impl From<MalformedMessage> for StreamEnd {
+    fn from(error: MalformedMessage) -> Self {
+        StreamEnd::NotAPeer(error.to_string())
     }
 }
 
-impl From<OutOfTurn> for Ended {
-    fn from(error: OutOfTurn) -> Self {
-        Ended::NotAPeer(error.to_string())
+impl From<UnexpectedMessage> for StreamEnd {
+    fn from(error: UnexpectedMessage) -> Self {
+        StreamEnd::NotAPeer(error.to_string())
     }
 }
 
-impl From<SealError> for Ended {
+impl From<SealError> for StreamEnd {
     fn from(error: SealError) -> Self {
-        Ended::Io(io::Error::other(error))
+        StreamEnd::Io(io::Error::other(error))
     }
 }

@@ -1,9 +1,9 @@
 //! Both ends over loopback: what passes is what was sent, and each end of a connection is the end that was meant.
 
 use kumade_net::tcp::RtoLimits;
-use kumade_noise_session::channel::Initiator;
+use kumade_noise_session::channel::StreamInitiator;
 use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
-use kumade_relay::{Allowed, Forward, Refusal, Relay, RelayConfig, RelayStatus, Report, Role};
+use kumade_relay::{AllowedTargets, ConnectRefusal, Forward, Relay, RelayConfig, RelayReport, RelayRole, RelayStatus};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use socket2::{Domain, SockRef, Socket, Type};
@@ -24,16 +24,21 @@ fn local() -> SocketAddr {
 }
 
 fn far_end(peers: Vec<PublicKey>, allowed: &[&str]) -> Relay {
-    let allowed = allowed.iter().map(|text| text.parse::<Allowed>().unwrap()).collect();
-    let role = Role::Far { listen: Some(local()), peers, allowed };
+    let allowed = allowed.iter().map(|text| text.parse::<AllowedTargets>().unwrap()).collect();
+    let role = RelayRole::Far { listen: Some(local()), peers, allowed };
     Relay::start(RelayConfig { identity: identity(2), psk: PresharedKey::default(), rto: RtoLimits::default(), role })
         .unwrap()
 }
 
 fn near_end(address: SocketAddr, peer: u8, target: &str) -> Relay {
     let forwards = vec![Forward { listen: local(), target: target.parse().unwrap() }];
-    let role =
-        Role::Near { address, peer: identity(peer).public(), congestion_control: None, forwards, redirect: None };
+    let role = RelayRole::Near {
+        address,
+        peer: identity(peer).public_key(),
+        congestion_control: None,
+        forwards,
+        redirect: None,
+    };
     Relay::start(RelayConfig { identity: identity(1), psk: PresharedKey::default(), rto: RtoLimits::default(), role })
         .unwrap()
 }
@@ -46,7 +51,7 @@ struct Pair {
 
 impl Pair {
     fn new(target: &str, allowed: &[&str]) -> Self {
-        let far = far_end(vec![identity(1).public()], allowed);
+        let far = far_end(vec![identity(1).public_key()], allowed);
         let near = near_end(far.addresses().unwrap()[0], 2, target);
         Pair { near, far }
     }
@@ -74,7 +79,7 @@ fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Reports until there is one.
-fn report(relay: &Relay) -> Report {
+fn report(relay: &Relay) -> RelayReport {
     eventually(|| relay.take_reports().unwrap().into_iter().next())
 }
 
@@ -135,7 +140,7 @@ fn names_are_looked_up_at_the_far_end() {
     }
     let pair = Pair::new("no-such-host.invalid:80", &["0.0.0.0/0"]);
     assert!(is_reset(&mut pair.connect()));
-    assert!(matches!(report(&pair.near), Report::Refused { refusal: Refusal::UnknownHost, .. }));
+    assert!(matches!(report(&pair.near), RelayReport::Refused { refusal: ConnectRefusal::UnknownHost, .. }));
 }
 
 #[test]
@@ -217,7 +222,7 @@ fn what_is_not_allowed_or_does_not_listen_is_reset_and_named() {
     let pair = Pair::new(&free, &[&free]);
     assert!(is_reset(&mut pair.connect()));
     let target = free.parse().unwrap();
-    assert_eq!(report(&pair.near), Report::Refused { target, refusal: Refusal::Refused });
+    assert_eq!(report(&pair.near), RelayReport::Refused { target, refusal: ConnectRefusal::Refused });
 
     let listener = TcpListener::bind(local()).unwrap();
     let target = listener.local_addr().unwrap();
@@ -227,9 +232,9 @@ fn what_is_not_allowed_or_does_not_listen_is_reset_and_named() {
     let told = near.write_all(&[0; 100_000]).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset);
     assert!(told || is_reset(&mut near));
     let target: kumade_relay::Target = target.to_string().parse().unwrap();
-    let refusal = Refusal::NotAllowed;
-    assert_eq!(report(&pair.near), Report::Refused { target: target.clone(), refusal });
-    assert_eq!(report(&pair.far), Report::NotAllowed { peer: identity(1).public(), target });
+    let refusal = ConnectRefusal::NotAllowed;
+    assert_eq!(report(&pair.near), RelayReport::Refused { target: target.clone(), refusal });
+    assert_eq!(report(&pair.far), RelayReport::NotAllowed { peer: identity(1).public_key(), target });
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_err(), "it was not connected");
 }
@@ -239,13 +244,13 @@ fn other_keys_get_nothing() {
     let listener = TcpListener::bind(local()).unwrap();
     let target = listener.local_addr().unwrap().to_string();
     // The near end expects another key, or the far end does not know the near one.
-    let strict = far_end(vec![identity(9).public()], &[&target]);
+    let strict = far_end(vec![identity(9).public_key()], &[&target]);
     let pair = Pair::new(&target, &[&target]);
     let ends =
         [near_end(strict.addresses().unwrap()[0], 2, &target), near_end(pair.far.addresses().unwrap()[0], 3, &target)];
     let mut streams = [connect(&ends[0]), connect(&ends[1])];
     assert!(streams.iter_mut().all(is_reset));
-    assert!(ends.iter().all(|end| matches!(report(end), Report::Unreachable { .. })));
+    assert!(ends.iter().all(|end| matches!(report(end), RelayReport::Unreachable { .. })));
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_err(), "it was not connected");
 }
@@ -259,7 +264,7 @@ fn what_answers_in_place_of_the_far_end_is_named() {
         listener.accept().unwrap().0.write_all(answer).unwrap();
         assert!(is_reset(&mut program));
         match report(&near) {
-            Report::Unreachable { cause, .. } => cause,
+            RelayReport::Unreachable { cause, .. } => cause,
             other => panic!("{other:?}"),
         }
     };
@@ -271,7 +276,7 @@ fn what_answers_in_place_of_the_far_end_is_named() {
 
 #[test]
 fn strangers_see_nothing_and_are_left() {
-    let far = far_end(vec![identity(1).public()], &["0.0.0.0/0"]);
+    let far = far_end(vec![identity(1).public_key()], &["0.0.0.0/0"]);
     let mut strangers: Vec<_> = ["", "GET / HTTP/1.1\r\n\r\n", "\0\x05hello", "\0\0\0"]
         .into_iter()
         .map(|says| {
@@ -321,7 +326,7 @@ fn connect_from(source: [u8; 4], to: SocketAddr) -> TcpStream {
 
 /// Begins a stream as a near end does. Whether it is answered.
 fn is_answered(mut stream: &TcpStream) -> bool {
-    let mut initiator = Initiator::new(identity(1), identity(2).public(), PresharedKey::default());
+    let mut initiator = StreamInitiator::new(identity(1), identity(2).public_key(), PresharedKey::default());
     let (_, initiation) = initiator.begin(kumade_net::clock::realtime(), &mut StdRng::seed_from_u64(1)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(&initiation).unwrap();
@@ -330,7 +335,7 @@ fn is_answered(mut stream: &TcpStream) -> bool {
 
 #[test]
 fn strangers_of_one_network_keep_out_no_peer_that_connected_before_them() {
-    let far = far_end(vec![identity(1).public()], &["0.0.0.0/0"]);
+    let far = far_end(vec![identity(1).public_key()], &["0.0.0.0/0"]);
     let address = far.addresses().unwrap()[0];
     let peer = connect_from([127, 0, 0, 1], address);
     // Silent ones, and others that show that they are no peers.
@@ -354,5 +359,5 @@ fn connections_end_with_either_end() {
     drop(far);
     assert!(is_reset(&mut program) && is_reset(&mut reached));
     assert!(is_reset(&mut connect(&near)), "nobody is there");
-    assert!(matches!(report(&near), Report::Unreachable { .. }));
+    assert!(matches!(report(&near), RelayReport::Unreachable { .. }));
 }

@@ -3,9 +3,9 @@
 //! `cargo run --release -p kumade-serve --example stamp_flood -- 127.0.0.1:8620 PROCESS 100000`.
 
 use kumade_net::datagram::{self, Datagram};
-use kumade_net::{clock, pace, readiness};
+use kumade_net::{clock, pacing, readiness};
 use kumade_units::{Span, Time};
-use kumade_wire::stamp::{ErrorEstimate, Probe, SIZE};
+use kumade_wire::stamp::{ErrorEstimate, PACKET_BYTES, Probe};
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::{env, fs, thread};
@@ -42,10 +42,10 @@ fn cpu_time(process: &str) -> Result<i64, Box<dyn Error + Send + Sync>> {
     Ok(sum)
 }
 
-fn probe(sequence: u32) -> [u8; SIZE] {
-    let mut payload = [0; SIZE];
+fn probe(sequence: u32) -> [u8; PACKET_BYTES] {
+    let mut payload = [0; PACKET_BYTES];
     let clock = ErrorEstimate::new(false, Span::ZERO);
-    Probe { sequence, sent: clock::realtime(), clock, session: 0 }.write(&mut payload);
+    Probe { sequence, sent: clock::realtime(), error_estimate: clock, session: 0 }.encode(&mut payload);
     payload
 }
 
@@ -55,12 +55,12 @@ fn ask(address: SocketAddr, until: Time) -> std::io::Result<(i64, i64)> {
     socket.connect(address)?;
     let (mut sent, mut answered) = (0, 0);
     let mut due = clock::monotonic();
-    let mut buffer = [0; SIZE];
+    let mut buffer = [0; PACKET_BYTES];
     while due < until {
         socket.send(&probe(sent as u32))?;
         sent += 1;
         due += HONEST_INTERVAL;
-        while readiness::readable(&socket, if due < until { due } else { due + Span::from_millis(500) })? {
+        while readiness::wait_readable(&socket, if due < until { due } else { due + Span::from_millis(500) })? {
             socket.recv(&mut buffer)?;
             answered += 1;
         }
@@ -77,11 +77,18 @@ fn flood(address: SocketAddr, packets: i64, until: Time) -> std::io::Result<i64>
             // Neither the network's address nor the reflector's own.
             let source = Ipv4Addr::from(0x7f01_0000 + (sent % 0x00f0_0000) as u32);
             let stamp = None;
-            let from = Datagram { len: 0, is_cut_off: false, from: address, to: Some(source.into()), ttl: None, stamp };
+            let from = Datagram {
+                len: 0,
+                is_truncated: false,
+                source: address,
+                destination: Some(source.into()),
+                ttl: None,
+                stamp,
+            };
             sent += i64::from(datagram::answer(&socket, &from, &probe(sent as u32)).is_ok());
         }
         due += ROUND;
-        pace::sleep_until(due);
+        pacing::sleep_until(due);
     }
     Ok(sent)
 }

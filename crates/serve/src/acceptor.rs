@@ -1,12 +1,12 @@
 //! The thread that accepts connections, distinguishes control from probe connections, and answers requests for UDP.
 
-use crate::opening::{OpenClient, Opened};
 use crate::pending::PendingConnections;
 use crate::session;
-use crate::shared::{FULL, Shared};
+use crate::shared::{SERVER_FULL_REASON, ServerState};
 use crate::udp;
+use crate::unidentified_connection::{IdentificationResult, IdentifiedClient};
 use kumade_net::clock;
-use kumade_net::readiness::Readiness;
+use kumade_net::readiness::EpollSet;
 use kumade_units::Span;
 use kumade_wire::ServerMessage;
 use std::io::{self, Write};
@@ -16,29 +16,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-const LISTENER: u32 = 0;
-const UDP: u32 = 1;
+const LISTENER_EVENT: u32 = 0;
+const UDP_EVENT: u32 = 1;
 /// The number of the pending connection at place zero.
-const FIRST_PENDING: u32 = 2;
+const FIRST_PENDING_EVENT: u32 = 2;
 /// Interval between checks of the stop flag and of pending connections' timeouts.
-const TICK: Span = Span::from_millis(100);
+const CHECK_INTERVAL: Span = Span::from_millis(100);
 /// Maximum number of connections accepted, or UDP packets read, before other sockets are served.
-const BATCH: usize = 64;
+const MAX_BATCH: usize = 64;
 
 pub(super) struct Acceptor {
     listener: TcpListener,
     udp: UdpSocket,
-    readiness: Readiness,
+    readiness: EpollSet,
     pending: PendingConnections,
     sessions: Vec<JoinHandle<()>>,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 }
 
 impl Acceptor {
-    pub(super) fn new(listener: TcpListener, udp: UdpSocket, shared: Arc<Shared>) -> io::Result<Self> {
-        let readiness = Readiness::new()?;
-        readiness.add_reader(&listener, LISTENER)?;
-        readiness.add_reader(&udp, UDP)?;
+    pub(super) fn new(listener: TcpListener, udp: UdpSocket, shared: Arc<ServerState>) -> io::Result<Self> {
+        let readiness = EpollSet::new()?;
+        readiness.add_reader(&listener, LISTENER_EVENT)?;
+        readiness.add_reader(&udp, UDP_EVENT)?;
         let pending = PendingConnections::new(shared.config.max_pending);
         Ok(Acceptor { listener, udp, readiness, pending, sessions: Vec::new(), shared })
     }
@@ -46,16 +46,16 @@ impl Acceptor {
     pub(super) fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut events = Vec::new();
         while !stop.load(Ordering::SeqCst) {
-            self.readiness.wait(&mut events, clock::monotonic() + TICK)?;
+            self.readiness.wait(&mut events, clock::monotonic() + CHECK_INTERVAL)?;
             for event in &events {
                 match event.number {
-                    LISTENER => self.accept(),
-                    UDP => self.answer_udp(),
-                    number => self.hear((number - FIRST_PENDING) as usize),
+                    LISTENER_EVENT => self.accept(),
+                    UDP_EVENT => self.answer_udp(),
+                    number => self.advance_pending((number - FIRST_PENDING_EVENT) as usize),
                 }
             }
             self.pending.expire();
-            self.shared.enforce();
+            self.shared.enforce_time_limits();
             self.sessions.retain(|session| !session.is_finished());
         }
         self.shared.stop();
@@ -67,13 +67,13 @@ impl Acceptor {
     }
 
     fn accept(&mut self) {
-        for _ in 0..BATCH {
+        for _ in 0..MAX_BATCH {
             match self.listener.accept() {
-                Ok((stream, peer)) => self.admit(stream, peer.ip()),
+                Ok((stream, peer)) => self.add_pending(stream, peer.ip()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if out_of_descriptors(&error) => {
+                Err(error) if is_out_of_resources(&error) => {
                     tracing::warn!("cannot accept a connection: {error}; dropping one that has not identified itself");
-                    if !self.pending.evict(self.shared.holder_network()) {
+                    if !self.pending.evict(self.shared.turn_holder_network()) {
                         // All descriptors belong to sessions: wait until some of them end.
                         thread::sleep(Duration::from_millis(20));
                         return;
@@ -85,25 +85,25 @@ impl Acceptor {
         }
     }
 
-    fn admit(&mut self, stream: TcpStream, peer: IpAddr) {
+    fn add_pending(&mut self, stream: TcpStream, peer: IpAddr) {
         if let Err(error) = stream.set_nonblocking(true) {
             tracing::debug!("cannot accept a connection: {error}");
             return;
         }
-        let place = self.pending.admit(stream, peer, self.shared.holder_network());
+        let place = self.pending.admit(stream, peer, self.shared.turn_holder_network());
         let Some(opening) = self.pending.get(place) else { return };
-        if let Err(error) = self.readiness.add_reader(&opening.stream, FIRST_PENDING + place as u32) {
+        if let Err(error) = self.readiness.add_reader(&opening.stream, FIRST_PENDING_EVENT + place as u32) {
             // It is dropped when it times out.
             tracing::warn!("cannot watch a connection: {error}");
         }
     }
 
-    fn hear(&mut self, place: usize) {
+    fn advance_pending(&mut self, place: usize) {
         let Some(opening) = self.pending.get(place) else { return };
         let peer = opening.stream.peer_addr().map(|peer| peer.ip());
         let shared = &self.shared;
         let opened = opening.advance(&shared.config, || peer.is_ok_and(|peer| shared.has_room(peer)));
-        if matches!(opened, Opened::Pending) {
+        if matches!(opened, IdentificationResult::Pending) {
             return;
         }
         let Some(stream) = self.pending.take(place) else { return };
@@ -111,18 +111,20 @@ impl Acceptor {
             return;
         }
         match opened {
-            Opened::Probe { shown, index } => self.shared.deliver(shown, index, stream),
-            Opened::Client(client) => self.start(stream, *client),
-            Opened::Pending | Opened::Dropped => {}
+            IdentificationResult::Probe { authenticator: shown, index } => {
+                self.shared.deliver_connection(shown, index, stream)
+            }
+            IdentificationResult::Client(client) => self.start_session(stream, *client),
+            IdentificationResult::Pending | IdentificationResult::Discarded => {}
         }
     }
 
-    fn start(&mut self, mut stream: TcpStream, mut client: OpenClient) {
+    fn start_session(&mut self, mut stream: TcpStream, mut client: IdentifiedClient) {
         let credential = client.session.credential(client.token);
-        let member = match self.shared.join(client.token, credential, &stream) {
+        let member = match self.shared.register(client.token, credential, &stream) {
             Ok(Some(member)) => member,
             Ok(None) => {
-                if client.session.send(&ServerMessage::Refused(FULL.to_owned())).is_ok() {
+                if client.session.send(&ServerMessage::Refused(SERVER_FULL_REASON.to_owned())).is_ok() {
                     let _ = stream.write_all(&client.session.take_outgoing());
                 }
                 return;
@@ -134,21 +136,21 @@ impl Acceptor {
         };
         let shared = Arc::clone(&self.shared);
         let named = thread::Builder::new().name("session".into());
-        match named.spawn(move || session::run(&shared, member, stream, client)) {
+        match named.spawn(move || session::serve_session(&shared, member, stream, client)) {
             Ok(session) => self.sessions.push(session),
             Err(error) => tracing::warn!("cannot start a session: {error}"),
         }
     }
 
     fn answer_udp(&self) {
-        for _ in 0..BATCH {
-            if udp::answer_one(&self.udp, &self.shared).is_err() {
+        for _ in 0..MAX_BATCH {
+            if udp::answer_request(&self.udp, &self.shared).is_err() {
                 return;
             }
         }
     }
 }
 
-fn out_of_descriptors(error: &io::Error) -> bool {
+fn is_out_of_resources(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(nix::libc::EMFILE | nix::libc::ENFILE | nix::libc::ENOBUFS | nix::libc::ENOMEM))
 }

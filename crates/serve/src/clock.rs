@@ -21,7 +21,7 @@ pub enum HostClock {
 
 impl HostClock {
     /// Its time when the system clock shows `at`.
-    pub(crate) fn show(&self, at: Time) -> Time {
+    pub(crate) fn time_at(&self, at: Time) -> Time {
         match *self {
             HostClock::System => at,
             HostClock::Simulated { offset, skew, since, .. } => {

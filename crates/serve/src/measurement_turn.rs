@@ -2,15 +2,15 @@
 
 use crate::clock::HostClock;
 use crate::config::ServerConfig;
-use crate::shared::Membership;
+use crate::shared::ClientRegistration;
 use crate::udp;
 use kumade_net::clock;
 use kumade_probe_train::Train;
 use kumade_probe_train::Transport;
-use kumade_transport::within;
+use kumade_transport::deadline_after;
 use kumade_transport::{ControlWatch, LoadRole, Probes, SentTrain, StampSource, TcpLoad, TcpProbes, UdpProbes};
 use kumade_units::{Direction, Span, Time};
-use kumade_wire::{Departure, End, Limits, ServerMessage, Version};
+use kumade_wire::{Departure, Limits, ServerMessage, SessionEndpoint, Version};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Maximum receive timeout, and wait for connections, that a client may request.
 const MAX_WAIT: Span = Span::from_secs(5);
 /// Maximum time for which a client may have the path filled at once.
-const MAX_LOAD: Span = Span::from_secs(30);
+const MAX_LOAD_DURATION: Span = Span::from_secs(30);
 /// Maximum number of connections that fill it.
 const MAX_LOAD_CONNECTIONS: u32 = 16;
 /// Time between looks at a load whose time is over.
@@ -30,50 +30,59 @@ const LOAD_CHECK_INTERVAL: Span = Span::from_millis(5);
 pub(super) struct Refusal(pub(super) String);
 
 /// Resources of a client during its turn.
-pub(super) struct Turn {
+pub(super) struct MeasurementTurn {
     arrivals: mpsc::Receiver<(u16, TcpStream)>,
     probes: Option<Probes>,
     /// Transfers that fill the path.
     load: Option<TcpLoad>,
     control: ControlWatch,
-    remaining: Remaining,
+    remaining_limits: RemainingLimits,
     clock: HostClock,
 }
 
 /// The remaining part of the limits.
-struct Remaining {
+struct RemainingLimits {
     bytes: u64,
     packets: u64,
-    until: Time,
+    end_time: Time,
     limits: Limits,
 }
 
-impl Turn {
+impl MeasurementTurn {
     /// Begins the turn of the client with this control connection.
-    pub(super) fn begin(member: &Membership, control: &TcpStream, config: &ServerConfig) -> io::Result<Self> {
+    pub(super) fn begin(member: &ClientRegistration, control: &TcpStream, config: &ServerConfig) -> io::Result<Self> {
         let &ServerConfig { limits, clock, .. } = config;
         let Limits { bytes, packets, turn, .. } = limits;
-        let remaining = Remaining { bytes, packets, until: within(turn), limits };
-        let control = ControlWatch::of(control)?;
-        Ok(Turn { arrivals: member.begin_turn(), probes: None, load: None, control, remaining, clock })
+        let remaining = RemainingLimits { bytes, packets, end_time: deadline_after(turn), limits };
+        let control = ControlWatch::from_stream(control)?;
+        Ok(MeasurementTurn {
+            arrivals: member.begin_turn(),
+            probes: None,
+            load: None,
+            control,
+            remaining_limits: remaining,
+            clock,
+        })
     }
 
     /// The time when the turn ends, on [`clock::monotonic`].
-    pub(super) fn until(&self) -> Time {
-        self.remaining.until
+    pub(super) fn end_time(&self) -> Time {
+        self.remaining_limits.end_time
     }
 
     /// Opens UDP to the address to which `nonce` was sent, now that the client has proved to receive there.
     pub(super) fn prove_udp(
         &mut self,
-        member: &Membership,
+        member: &ClientRegistration,
         local: SocketAddr,
         nonce: [u8; 16],
     ) -> Result<ServerMessage, Refusal> {
-        let peer = member.proved(nonce).ok_or_else(|| Refusal("unknown nonce".into()))?;
-        let socket = udp::connected(local, peer).map_err(|e| Refusal(format!("cannot open UDP to {peer}: {e}")))?;
-        let probes = UdpProbes::new(socket, member.credential, End::Server).map_err(|e| Refusal(e.to_string()))?;
-        self.take(Probes::Udp(probes));
+        let peer = member.address_of_nonce(nonce).ok_or_else(|| Refusal("unknown nonce".into()))?;
+        let socket =
+            udp::connect_to_client(local, peer).map_err(|e| Refusal(format!("cannot open UDP to {peer}: {e}")))?;
+        let probes =
+            UdpProbes::new(socket, member.credential, SessionEndpoint::Server).map_err(|e| Refusal(e.to_string()))?;
+        self.use_probes(Probes::Udp(probes));
         Ok(ServerMessage::UdpOpen)
     }
 
@@ -85,26 +94,26 @@ impl Turn {
         wait: Span,
         header: u32,
     ) -> Result<ServerMessage, Refusal> {
-        let limit = self.remaining.limits.connections;
+        let limit = self.remaining_limits.limits.connections;
         if expected > limit {
             return Err(Refusal(format!("{expected} probe connections requested, the limit is {limit}")));
         }
         self.probes = None;
-        let (numbers, streams): (Vec<_>, Vec<_>) = self.arrived(first, expected, wait).into_iter().unzip();
+        let (numbers, streams): (Vec<_>, Vec<_>) = self.collect_connections(first, expected, wait).into_iter().unzip();
         match tcp_probes(kind, streams)? {
             Some(mut probes) => {
-                let far = probes.leg();
-                probes.count_header(header);
-                self.take(Probes::Tcp(probes));
-                Ok(ServerMessage::Connections { numbers, far })
+                let far = probes.endpoint_info();
+                probes.set_header_bytes(header);
+                self.use_probes(Probes::Tcp(probes));
+                Ok(ServerMessage::Connections { numbers, server_endpoint: far })
             }
-            None => Ok(ServerMessage::Connections { numbers: Vec::new(), far: None }),
+            None => Ok(ServerMessage::Connections { numbers: Vec::new(), server_endpoint: None }),
         }
     }
 
     /// The connections with this number or a higher one, in their order, once as many as expected have arrived, or after `wait`.
-    fn arrived(&self, first: u16, expected: u32, wait: Span) -> Vec<(u16, TcpStream)> {
-        let deadline = within(wait.min(MAX_WAIT)).min(self.until());
+    fn collect_connections(&self, first: u16, expected: u32, wait: Span) -> Vec<(u16, TcpStream)> {
+        let deadline = deadline_after(wait.min(MAX_WAIT)).min(self.end_time());
         let mut came: Vec<(u16, TcpStream)> = Vec::new();
         while came.len() < expected as usize {
             let left = (deadline - clock::monotonic()).to_duration();
@@ -123,7 +132,7 @@ impl Turn {
     }
 
     /// Begins to fill the path in this direction, over the connections from number `first` on.
-    pub(super) fn load(
+    pub(super) fn begin_load(
         &mut self,
         direction: Direction,
         (first, expected): (u16, u32),
@@ -135,32 +144,33 @@ impl Turn {
                 "{expected} connections to fill the path, the limit is {MAX_LOAD_CONNECTIONS}"
             )));
         }
-        if !(Span::ZERO..=MAX_LOAD).contains(&duration) {
-            return Err(Refusal(format!("{duration} to fill the path, the limit is {MAX_LOAD}")));
+        if !(Span::ZERO..=MAX_LOAD_DURATION).contains(&duration) {
+            return Err(Refusal(format!("{duration} to fill the path, the limit is {MAX_LOAD_DURATION}")));
         }
-        self.remaining.check_time(duration, clock::monotonic())?;
+        self.remaining_limits.check_time(duration, clock::monotonic())?;
         // Its trains have all been carried.
         (self.probes, self.load) = (None, None);
-        let streams: Vec<_> = self.arrived(first, expected, wait).into_iter().map(|(_, stream)| stream).collect();
+        let streams: Vec<_> =
+            self.collect_connections(first, expected, wait).into_iter().map(|(_, stream)| stream).collect();
         let connections = streams.len() as u32;
         if connections > 0 {
             let role = if direction == Direction::Up { LoadRole::Receive } else { LoadRole::Send };
-            let load = TcpLoad::begin(streams, role, duration, self.remaining.bytes);
+            let load = TcpLoad::begin(streams, role, duration, self.remaining_limits.bytes);
             self.load = Some(load.map_err(|error| Refusal(format!("cannot fill the path: {error}")))?);
         }
         Ok(ServerMessage::LoadBegins { connections })
     }
 
     /// When to look whether the load has ended; none if there is none.
-    pub(super) fn load_check(&self) -> Option<Time> {
-        let until = self.load.as_ref()?.until();
-        Some(until.max(within(LOAD_CHECK_INTERVAL)))
+    pub(super) fn next_load_check(&self) -> Option<Time> {
+        let until = self.load.as_ref()?.end_time();
+        Some(until.max(deadline_after(LOAD_CHECK_INTERVAL)))
     }
 
     /// What the load has carried, if it has just ended.
-    pub(super) fn ended_load(&mut self) -> Option<ServerMessage> {
+    pub(super) fn take_ended_load(&mut self) -> Option<ServerMessage> {
         let bytes = self.load.take_if(|load| load.has_ended())?.end();
-        self.remaining.bytes = self.remaining.bytes.saturating_sub(bytes.iter().sum());
+        self.remaining_limits.bytes = self.remaining_limits.bytes.saturating_sub(bytes.iter().sum());
         Some(ServerMessage::LoadEnded { bytes })
     }
 
@@ -169,66 +179,66 @@ impl Turn {
         self.load.is_some()
     }
 
-    fn take(&mut self, mut probes: Probes) {
-        probes.end_with(self.control.clone());
+    fn use_probes(&mut self, mut probes: Probes) {
+        probes.abort_on_close_of(self.control.clone());
         self.probes = Some(probes);
     }
 
     /// Receives a train.
     pub(super) fn receive(&mut self, number: u32, train: &Train, timeout: Span) -> Result<ServerMessage, Refusal> {
         let clock = self.clock;
-        let probes = self.charge(train)?;
+        let probes = self.deduct_train(train)?;
         Ok(match probes.receive(number, train, timeout.min(MAX_WAIT)) {
             Ok(mut received) => {
                 for arrival in &mut received.arrivals {
-                    arrival.received = arrival.received.map(|at| clock.show(at));
+                    arrival.received = arrival.received.map(|at| clock.time_at(at));
                 }
-                let kernel_stamps = received.source == StampSource::Kernel;
+                let kernel_stamps = received.stamp_source == StampSource::Kernel;
                 ServerMessage::Received { number, arrivals: received.arrivals, kernel_stamps }
             }
-            Err(error) => failed(number, &error)?,
+            Err(error) => failure_message(number, &error)?,
         })
     }
 
     /// Sends a train. What a client of this version does not know is not said.
     pub(super) fn send(&mut self, number: u32, train: &Train, version: Version) -> Result<Vec<ServerMessage>, Refusal> {
         let clock = self.clock;
-        let probes = self.charge(train)?;
+        let probes = self.deduct_train(train)?;
         Ok(match probes.send(number, train) {
             Ok(mut sent) => {
-                let held_back = sent.source == StampSource::Queue && version >= Version::SEND_TIMES;
-                let submitted = (version >= Version::SEND_TIMES).then(|| submitted(number, &sent));
+                let held_back = sent.stamp_source == StampSource::Queue && version >= Version::SEND_TIMES;
+                let submitted = (version >= Version::SEND_TIMES).then(|| submission_message(number, &sent));
                 for departure in &mut sent.departures {
-                    departure.sent = departure.sent.map(|at| clock.show(at));
+                    departure.sent = departure.sent.map(|at| clock.time_at(at));
                 }
-                let kernel_stamps = sent.source != StampSource::User;
+                let kernel_stamps = sent.stamp_source != StampSource::User;
                 let sent = ServerMessage::Sent { number, departures: sent.departures, kernel_stamps };
-                let held_back = held_back.then_some(ServerMessage::HeldBack { number });
+                let held_back = held_back.then_some(ServerMessage::QueuedLocally { number });
                 held_back.into_iter().chain(submitted).chain([sent]).collect()
             }
-            Err(error) => vec![failed(number, &error)?],
+            Err(error) => vec![failure_message(number, &error)?],
         })
     }
 
     /// Deducts the train from the remaining limits.
-    fn charge(&mut self, train: &Train) -> Result<&mut Probes, Refusal> {
+    fn deduct_train(&mut self, train: &Train) -> Result<&mut Probes, Refusal> {
         let probes = self.probes.as_mut().ok_or_else(|| Refusal("no transport is open".into()))?;
         train.check(Train::MAX_PACKET_BYTES).map_err(|e| Refusal(e.to_string()))?;
-        self.remaining.charge(train, clock::monotonic())?;
+        self.remaining_limits.deduct_train(train, clock::monotonic())?;
         Ok(probes)
     }
 }
 
 /// When the packets of a train were given to the kernel.
-fn submitted(number: u32, sent: &SentTrain) -> ServerMessage {
+fn submission_message(number: u32, sent: &SentTrain) -> ServerMessage {
     let earlier = |(departure, submitted): (&Departure, &Option<Time>)| Some(departure.sent? - (*submitted)?);
     let pairs = sent.departures.iter().zip(&sent.submitted);
     ServerMessage::Submitted { number, earlier: pairs.map(|pair| earlier(pair).unwrap_or_default()).collect() }
 }
 
-impl Remaining {
-    fn charge(&mut self, train: &Train, now: Time) -> Result<(), Refusal> {
-        let refuse = |what: String| Err(Self::exceeded(&what));
+impl RemainingLimits {
+    fn deduct_train(&mut self, train: &Train, now: Time) -> Result<(), Refusal> {
+        let refuse = |what: String| Err(Self::limit_exceeded(&what));
         self.check_time(train.duration(), now)?;
         let Some(packets) = self.packets.checked_sub(u64::from(train.packet_count())) else {
             return refuse(format!("the limit is {} packets", self.limits.packets));
@@ -243,14 +253,14 @@ impl Remaining {
     }
 
     fn check_time(&self, duration: Span, now: Time) -> Result<(), Refusal> {
-        if now + duration > self.until {
-            Err(Self::exceeded(&format!("the limit is {}", self.limits.turn)))
+        if now + duration > self.end_time {
+            Err(Self::limit_exceeded(&format!("the limit is {}", self.limits.turn)))
         } else {
             Ok(())
         }
     }
 
-    fn exceeded(limit: &str) -> Refusal {
+    fn limit_exceeded(limit: &str) -> Refusal {
         Refusal(format!("{limit} per turn: measure with a smaller budget"))
     }
 }
@@ -273,7 +283,7 @@ fn tcp_probes(kind: Transport, streams: Vec<TcpStream>) -> Result<Option<TcpProb
 }
 
 /// A failure of the path is reported to the client; an invalid request ends its session.
-fn failed(number: u32, error: &kumade_transport::Error) -> Result<ServerMessage, Refusal> {
+fn failure_message(number: u32, error: &kumade_transport::Error) -> Result<ServerMessage, Refusal> {
     match error {
         kumade_transport::Error::Plan(_) | kumade_transport::Error::TooManyPerConnection { .. } => {
             Err(Refusal(error.to_string()))
@@ -294,17 +304,17 @@ mod tests {
     #[test]
     fn a_turn_ends_at_each_of_its_limits() {
         let limits = Limits { connections: 1, bytes: 10_000, packets: 20, turn: Span::from_secs(10) };
-        let fresh = || Remaining { bytes: 10_000, packets: 20, until: Time::ZERO + limits.turn, limits };
-        let refused = |remaining: &mut Remaining, train: &Train, part: &str| {
-            let Err(Refusal(why)) = remaining.charge(train, Time::ZERO) else { panic!("granted") };
+        let fresh = || RemainingLimits { bytes: 10_000, packets: 20, end_time: Time::ZERO + limits.turn, limits };
+        let refused = |remaining: &mut RemainingLimits, train: &Train, part: &str| {
+            let Err(Refusal(why)) = remaining.deduct_train(train, Time::ZERO) else { panic!("granted") };
             assert!(why.contains(part), "{why}");
         };
         let mut remaining = fresh();
-        assert_eq!(remaining.charge(&train(10, Span::ZERO, 500), Time::ZERO), Ok(()));
+        assert_eq!(remaining.deduct_train(&train(10, Span::ZERO, 500), Time::ZERO), Ok(()));
         refused(&mut remaining, &train(10, Span::ZERO, 501), "10000 bytes");
         refused(&mut remaining, &train(11, Span::ZERO, 1), "20 packets");
         refused(&mut fresh(), &train(2, Span::from_secs(11), 100), "10 s");
-        let mut remaining = Remaining { bytes: 1000, ..fresh() };
+        let mut remaining = RemainingLimits { bytes: 1000, ..fresh() };
         refused(&mut remaining, &train(20, Span::ZERO, 1), "bytes");
     }
 }

@@ -1,6 +1,6 @@
 //! Connections whose purpose, or whose client, is not known yet.
 
-use crate::opening::Opening;
+use crate::unidentified_connection::UnidentifiedConnection;
 use kumade_daemon::{FairAdmission, Network};
 use kumade_net::clock;
 use kumade_units::{Span, Time};
@@ -9,72 +9,72 @@ use std::net::{IpAddr, TcpStream};
 /// Maximum time until a connection has identified itself.
 pub(super) const IDENTIFY_TIMEOUT: Span = Span::from_secs(10);
 /// What the connections of a network that is spared count: one of so many. Its probe connections arrive all at once.
-const SPARED: usize = 8;
+const SPARED_WEIGHT_DIVISOR: usize = 8;
 
 /// A bounded number of connections that are not identified. When full, the oldest of the network with most of them is
 /// dropped: idle connections, and those of strangers, can't lock out real clients.
 pub(super) struct PendingConnections {
-    slots: Vec<Option<Pending>>,
+    slots: Vec<Option<PendingEntry>>,
     /// By network: the number in the order of acceptance, and the place.
-    members: FairAdmission<(u64, usize)>,
-    accepted: u64,
+    ids_by_network: FairAdmission<(u64, usize)>,
+    accepted_count: u64,
 }
 
-struct Pending {
-    opening: Opening,
+struct PendingEntry {
+    opening: UnidentifiedConnection,
     network: Network,
-    number: u64,
-    accepted: Time,
+    sequence: u64,
+    accepted_at: Time,
 }
 
 impl PendingConnections {
     pub(super) fn new(capacity: usize) -> Self {
         PendingConnections {
             slots: (0..capacity.max(1)).map(|_| None).collect(),
-            members: FairAdmission::default(),
-            accepted: 0,
+            ids_by_network: FairAdmission::default(),
+            accepted_count: 0,
         }
     }
 
     /// Adds a non-blocking connection of `peer`; returns its place. If the table is full, another is dropped, of the network
     /// `spared` as the last.
     pub(super) fn admit(&mut self, stream: TcpStream, peer: IpAddr, spared: Option<Network>) -> usize {
-        if self.members.len() >= self.slots.len() {
+        if self.ids_by_network.len() >= self.slots.len() {
             self.evict(spared);
         }
         let place = self.slots.iter().position(Option::is_none).unwrap_or(0);
-        let (network, number) = (Network::containing(peer), self.accepted);
-        self.accepted += 1;
-        self.members.insert(network, (number, place));
-        let opening = Opening::new(stream);
-        self.slots[place] = Some(Pending { opening, network, number, accepted: clock::monotonic() });
+        let (network, number) = (Network::containing(peer), self.accepted_count);
+        self.accepted_count += 1;
+        self.ids_by_network.insert(network, (number, place));
+        let opening = UnidentifiedConnection::new(stream);
+        self.slots[place] = Some(PendingEntry { opening, network, sequence: number, accepted_at: clock::monotonic() });
         place
     }
 
     /// The connection at `place`. (It must not be duplicated: dropping it removes it from the poll set.)
-    pub(super) fn get(&mut self, place: usize) -> Option<&mut Opening> {
+    pub(super) fn get(&mut self, place: usize) -> Option<&mut UnidentifiedConnection> {
         Some(&mut self.slots.get_mut(place)?.as_mut()?.opening)
     }
 
     /// Takes the connection at `place` out of the table.
     pub(super) fn take(&mut self, place: usize) -> Option<TcpStream> {
-        let Pending { opening, network, number, .. } = self.slots.get_mut(place)?.take()?;
-        self.members.remove(network, &(number, place));
+        let PendingEntry { opening, network, sequence: number, .. } = self.slots.get_mut(place)?.take()?;
+        self.ids_by_network.remove(network, &(number, place));
         Some(opening.stream)
     }
 
     /// Drops a connection, to free its descriptor; false if there is none.
     pub(super) fn evict(&mut self, spared: Option<Network>) -> bool {
-        let business = |network, count| if Some(network) == spared { count / SPARED } else { count };
-        let busiest = self.members.busiest_network(business);
-        let oldest = busiest.and_then(|network| self.members.members(network).next()).map(|&(_, place)| place);
+        let business = |network, count| if Some(network) == spared { count / SPARED_WEIGHT_DIVISOR } else { count };
+        let busiest = self.ids_by_network.busiest_network(business);
+        let oldest = busiest.and_then(|network| self.ids_by_network.members(network).next()).map(|&(_, place)| place);
         oldest.and_then(|place| self.take(place)).is_some()
     }
 
     /// Drops connections that have timed out.
     pub(super) fn expire(&mut self) {
         let limit = clock::monotonic() - IDENTIFY_TIMEOUT;
-        let late = |slot: &Option<Pending>| slot.as_ref().is_some_and(|pending| pending.accepted < limit);
+        let late = |slot: &Option<PendingEntry>| slot.as_ref().is_some_and(|pending| pending.accepted_at < limit);
         for place in 0..self.slots.len() {
             if late(&self.slots[place]) {
                 drop(self.take(place));

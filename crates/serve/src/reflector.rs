@@ -1,6 +1,6 @@
 use crate::clock::HostClock;
 use crate::error::ServeError;
-use crate::sources::{Sources, Test};
+use crate::source_limits::{SourceLimits, TestPacketId};
 use kumade_net::datagram::{self, Datagram};
 use kumade_net::responder::Responder;
 use kumade_net::{clock, readiness};
@@ -15,20 +15,20 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Interval between checks of the stop flag and of the clock's error.
-const TICK: Span = Span::from_millis(100);
+const CHECK_INTERVAL: Span = Span::from_millis(100);
 /// Error estimate of an unsynchronised clock.
 const UNSYNCHRONISED_ERROR: Span = Span::from_secs(1);
 /// A packet that has a time stamp of this reflector that is no older is one of its replies, or a reply to one.
 const MAX_ECHO_AGE: Span = Span::from_secs(60);
 /// Maximum size of an IP packet in bytes; longer ones would come back in fragments, to whatever address they name.
-const MAX_PACKET: usize = 1500;
+const MAX_PACKET_BYTES: usize = 1500;
 /// Bytes of the IP and UDP headers.
-const IPV4_HEADERS: usize = 28;
-const IPV6_HEADERS: usize = 48;
+const IPV4_HEADER_BYTES: usize = 28;
+const IPV6_HEADER_BYTES: usize = 48;
 /// Maximum number of system calls that receive test packets, 64 each, before the stop flag is looked at.
-const CALLS: usize = 16;
+const MAX_RECEIVE_CALLS: usize = 16;
 /// Bytes of waiting test packets, as far as the system allows.
-const RECEIVE_BUFFER: usize = 4 << 20;
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
 /// Configuration of a reflector.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ impl Default for ReflectorConfig {
 pub struct Reflector {
     socket: UdpSocket,
     address: SocketAddr,
-    answering: Answering,
+    responses: ReflectorState,
 }
 
 impl Reflector {
@@ -70,8 +70,13 @@ impl Reflector {
         let address = socket.local_addr().map_err(failed)?;
         let clock = config.clock;
         let key = config.key.as_ref().map(StampKey::new);
-        let answering = Answering { clock, key, estimate: estimate(clock), sources: Sources::default() };
-        Ok(Reflector { socket, address, answering })
+        let answering = ReflectorState {
+            clock,
+            key,
+            error_estimate: error_estimate_of(clock),
+            source_limits: SourceLimits::default(),
+        };
+        Ok(Reflector { socket, address, responses: answering })
     }
 
     /// The address it listens on, with the actual port if zero was configured.
@@ -84,24 +89,24 @@ impl Reflector {
     /// # Errors
     /// If the socket can't be polled.
     pub fn run(mut self, stop: &AtomicBool) -> Result<(), ServeError> {
-        let mut responder = Responder::new(MAX_PACKET);
+        let mut responder = Responder::new(MAX_PACKET_BYTES);
         let mut asked = clock::monotonic();
         while !stop.load(Ordering::SeqCst) {
-            if readiness::readable(&self.socket, clock::monotonic() + TICK).map_err(ServeError::Wait)? {
-                self.answer_waiting(&mut responder);
+            if readiness::wait_readable(&self.socket, clock::monotonic() + CHECK_INTERVAL).map_err(ServeError::Wait)? {
+                self.answer_queued_packets(&mut responder);
             }
-            if clock::monotonic() - asked > TICK {
+            if clock::monotonic() - asked > CHECK_INTERVAL {
                 asked = clock::monotonic();
-                self.answering.estimate = estimate(self.answering.clock);
+                self.responses.error_estimate = error_estimate_of(self.responses.clock);
             }
         }
         Ok(())
     }
 
-    fn answer_waiting(&mut self, responder: &mut Responder) {
-        let Reflector { socket, answering, .. } = self;
-        for _ in 0..CALLS {
-            match responder.respond(socket, |probe, payload| answering.answer(probe, payload)) {
+    fn answer_queued_packets(&mut self, responder: &mut Responder) {
+        let Reflector { socket, responses: answering, .. } = self;
+        for _ in 0..MAX_RECEIVE_CALLS {
+            match responder.respond(socket, |probe, payload| answering.write_reply(probe, payload)) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // An ICMP error for an earlier reply, or another transient error.
@@ -113,32 +118,33 @@ impl Reflector {
 
 /// Whether and what test packets are answered.
 #[derive(Debug)]
-struct Answering {
+struct ReflectorState {
     clock: HostClock,
     key: Option<StampKey>,
-    estimate: ErrorEstimate,
-    sources: Sources,
+    error_estimate: ErrorEstimate,
+    source_limits: SourceLimits,
 }
 
-impl Answering {
+impl ReflectorState {
     /// Makes the answer of a test packet in its place; false if it gets none.
-    fn answer(&mut self, probe: &Datagram, payload: &mut [u8]) -> bool {
+    fn write_reply(&mut self, probe: &Datagram, payload: &mut [u8]) -> bool {
         let now = clock::realtime();
-        let bytes = probe.len + if probe.from.ip().to_canonical().is_ipv4() { IPV4_HEADERS } else { IPV6_HEADERS };
-        let shown = self.clock.show(now);
-        if probe.is_cut_off || bytes > MAX_PACKET || (self.key.is_none() && is_answer(payload, shown)) {
+        let bytes =
+            probe.len + if probe.source.ip().to_canonical().is_ipv4() { IPV4_HEADER_BYTES } else { IPV6_HEADER_BYTES };
+        let shown = self.clock.time_at(now);
+        if probe.is_truncated || bytes > MAX_PACKET_BYTES || (self.key.is_none() && is_reply(payload, shown)) {
             return false;
         }
-        let Answering { clock, key, estimate, sources } = self;
+        let ReflectorState { clock, key, error_estimate: estimate, source_limits: sources } = self;
         let mut is_admitted = false;
         let answer = |question: &Probe| {
-            let test = Test { session: question.session, sequence: question.sequence };
-            let number = sources.admit(probe.from, bytes, test, clock::monotonic());
+            let test = TestPacketId { session: question.session, sequence: question.sequence };
+            let number = sources.admit_packet(probe.source, bytes, test, clock::monotonic());
             is_admitted = number.is_some();
             Reflection {
                 sequence: number.unwrap_or(0),
-                received: clock.show(probe.stamp.unwrap_or(now)),
-                reflected: clock.show(clock::realtime()),
+                received: clock.time_at(probe.stamp.unwrap_or(now)),
+                reflected: clock.time_at(clock::realtime()),
                 clock: *estimate,
                 probe_ttl: probe.ttl.unwrap_or(255),
             }
@@ -151,16 +157,16 @@ impl Answering {
     }
 }
 
-fn estimate(clock: HostClock) -> ErrorEstimate {
+fn error_estimate_of(clock: HostClock) -> ErrorEstimate {
     let error = clock.maximum_error();
     ErrorEstimate::new(error.is_some(), error.unwrap_or(UNSYNCHRONISED_ERROR))
 }
 
 /// Whether this is an answer: it has a recent time stamp of this clock, which shows `now`, as that of the packet that it
 /// answers, or is one of this reflector, sent back as it was (RFC 862).
-fn is_answer(payload: &[u8], now: Time) -> bool {
-    let Ok(Reply { received, probe_stamp: [stamp @ .., _, _], .. }) = Reply::read(payload) else { return false };
-    [received, ClockFormat::Ntp.read(stamp)].into_iter().any(|stamp| {
+fn is_reply(payload: &[u8], now: Time) -> bool {
+    let Ok(Reply { received, probe_timestamp: [stamp @ .., _, _], .. }) = Reply::decode(payload) else { return false };
+    [received, ClockFormat::Ntp.decode(stamp)].into_iter().any(|stamp| {
         let age = now - stamp;
         age >= Span::ZERO && age < MAX_ECHO_AGE
     })
@@ -170,7 +176,7 @@ fn is_answer(payload: &[u8], now: Time) -> bool {
 fn listen(address: SocketAddr) -> (SocketAddr, io::Result<UdpSocket>) {
     let result = listen_on(address);
     match &result {
-        Err(error) if lacks_ipv6(error) && address.ip() == Ipv6Addr::UNSPECIFIED => {
+        Err(error) if is_ipv6_unavailable(error) && address.ip() == Ipv6Addr::UNSPECIFIED => {
             let v4 = (Ipv4Addr::UNSPECIFIED, address.port()).into();
             (v4, listen_on(v4))
         }
@@ -178,7 +184,7 @@ fn listen(address: SocketAddr) -> (SocketAddr, io::Result<UdpSocket>) {
     }
 }
 
-fn lacks_ipv6(error: &io::Error) -> bool {
+fn is_ipv6_unavailable(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(nix::libc::EAFNOSUPPORT | nix::libc::EADDRNOTAVAIL))
 }
 
@@ -188,36 +194,36 @@ fn listen_on(address: SocketAddr) -> io::Result<UdpSocket> {
         socket.set_only_v6(false)?;
     }
     // Beyond the system's limit it takes CAP_NET_ADMIN; less room without it is no error.
-    if setsockopt(&socket, RcvBufForce, &RECEIVE_BUFFER).is_err() {
-        socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    if setsockopt(&socket, RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
+        socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
     }
     socket.bind(&address.into())?;
     let socket = socket.into();
-    datagram::prepare(&socket)?;
+    datagram::prepare_socket(&socket)?;
     Ok(socket)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kumade_wire::stamp::{Probe, SIZE};
+    use kumade_wire::stamp::{PACKET_BYTES, Probe};
 
     #[test]
     fn answers_are_told_from_probes_whatever_their_port() {
         let now = Time::from_nanos(1_763_000_000_123_456_789);
         let clock = ErrorEstimate::new(true, Span::from_millis(1));
-        let mut payload = [0; SIZE];
-        Probe { sequence: 4, sent: now, clock, session: 0 }.write(&mut payload);
-        assert!(!is_answer(&payload, now + Span::from_millis(5)), "a probe");
+        let mut payload = [0; PACKET_BYTES];
+        Probe { sequence: 4, sent: now, error_estimate: clock, session: 0 }.encode(&mut payload);
+        assert!(!is_reply(&payload, now + Span::from_millis(5)), "a probe");
         let answer = |_: &Probe| Reflection { sequence: 4, reflected: now, received: now, clock, probe_ttl: 255 };
         Reply::reflect(&mut payload, answer).unwrap();
-        assert!(is_answer(&payload, now + Span::from_millis(5)), "an answer to a probe with this clock's stamp");
-        assert!(!is_answer(&payload, now + MAX_ECHO_AGE), "whatever stands in old padding");
-        assert!(!is_answer(&payload, now - Span::from_nanos(1)));
-        assert!(!is_answer(&[0xff; 14], now));
+        assert!(is_reply(&payload, now + Span::from_millis(5)), "an answer to a probe with this clock's stamp");
+        assert!(!is_reply(&payload, now + MAX_ECHO_AGE), "whatever stands in old padding");
+        assert!(!is_reply(&payload, now - Span::from_nanos(1)));
+        assert!(!is_reply(&[0xff; 14], now));
         // Whoever it is that asks decides which stamp it repeats.
-        Probe { sequence: 4, sent: Time::ZERO, clock, session: 0 }.write(&mut payload);
+        Probe { sequence: 4, sent: Time::ZERO, error_estimate: clock, session: 0 }.encode(&mut payload);
         Reply::reflect(&mut payload, answer).unwrap();
-        assert!(is_answer(&payload, now + Span::from_millis(5)), "an answer that comes back from an echo service");
+        assert!(is_reply(&payload, now + Span::from_millis(5)), "an answer that comes back from an echo service");
     }
 }

@@ -1,7 +1,7 @@
 use crate::acceptor::Acceptor;
 use crate::config::ServerConfig;
 use crate::error::ServeError;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 use kumade_wire::DEFAULT_PORT;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -23,13 +23,13 @@ impl Server {
     pub fn bind(config: ServerConfig) -> Result<Self, ServeError> {
         let (address, listener) = match config.listen {
             Some(address) => (address, listen(address)),
-            None => listen_everywhere(),
+            None => listen_on_all_addresses(),
         };
         let failed = |protocol, address| move |cause| ServeError::Listen { address, protocol, cause };
         let listener = listener.map_err(failed("TCP", address))?;
         let address = listener.local_addr().map_err(failed("TCP", address))?;
         let udp = bind_udp(address).map_err(failed("UDP", address))?;
-        let shared = Arc::new(Shared::new(config));
+        let shared = Arc::new(ServerState::new(config));
         Ok(Server { address, acceptor: Acceptor::new(listener, udp, shared).map_err(ServeError::Wait)? })
     }
 
@@ -49,7 +49,7 @@ impl Server {
 }
 
 /// IPv6 and IPv4 on one socket; IPv4 only if the system has no IPv6.
-fn listen_everywhere() -> (SocketAddr, io::Result<TcpListener>) {
+fn listen_on_all_addresses() -> (SocketAddr, io::Result<TcpListener>) {
     let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
     match listen(both) {
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => {

@@ -1,12 +1,12 @@
 //! One client's session, on its own thread.
 
-use crate::opening::OpenClient;
-use crate::shared::{Membership, Shared};
-use crate::turn::{Refusal, Turn};
-use crate::udp::canonical;
+use crate::measurement_turn::{MeasurementTurn, Refusal};
+use crate::shared::{ClientRegistration, ServerState};
+use crate::udp::to_canonical_address;
+use crate::unidentified_connection::IdentifiedClient;
 use kumade_net::clock;
-use kumade_net::readiness::{Event, Readiness};
-use kumade_transport::{Control, ControlError, within};
+use kumade_net::readiness::{EpollSet, Event};
+use kumade_transport::{ControlConnection, ControlError, deadline_after};
 use kumade_units::{Span, Time};
 use kumade_wire::{ClientMessage, ServerMessage, Version};
 use std::net::TcpStream;
@@ -17,143 +17,155 @@ const SILENCE_TIMEOUT: Span = Span::from_secs(10);
 /// Maximum time in which a client neither measures nor queues.
 const IDLE_TIMEOUT: Span = Span::from_secs(30);
 /// Interval between reports of a queued client's position.
-const PLACE_INTERVAL: Span = Span::from_secs(1);
+const POSITION_INTERVAL: Span = Span::from_secs(1);
 /// Maximum number of messages of a client outside its turn.
 const MAX_MESSAGES_OUTSIDE_TURN: u32 = 10_000;
 
-const CONTROL: u32 = 0;
-const WAKER: u32 = 1;
+const CONTROL_EVENT: u32 = 0;
+const WAKER_EVENT: u32 = 1;
 
 /// Serves the client until it leaves, its connection fails, or a request is refused.
-pub(super) fn run(shared: &Shared, member: Membership, stream: TcpStream, client: OpenClient) {
+pub(super) fn serve_session(
+    shared: &ServerState,
+    member: ClientRegistration,
+    stream: TcpStream,
+    client: IdentifiedClient,
+) {
     let peer = stream
         .peer_addr()
-        .map_or_else(|_| "a disconnected client".to_owned(), |address| canonical(address).to_string());
+        .map_or_else(|_| "a disconnected client".to_owned(), |address| to_canonical_address(address).to_string());
     tracing::info!("{peer}: connected");
-    let first = client.first;
-    let session = Control::resume(stream, client.session).map_err(Ending::Control);
+    let first = client.first_message;
+    let session = ControlConnection::resume(stream, client.session).map_err(SessionEnd::ConnectionFailed);
     let session = session.and_then(|control| Session::open(shared, member, control));
     match session.and_then(|session| session.serve(first)) {
-        Ok(()) | Err(Ending::Control(ControlError::Closed)) => tracing::info!("{peer}: left"),
-        Err(Ending::Control(error)) => tracing::info!("{peer}: disconnected: {error}"),
-        Err(Ending::Refused(why)) => tracing::info!("{peer}: refused: {why}"),
+        Ok(()) | Err(SessionEnd::ConnectionFailed(ControlError::Closed)) => tracing::info!("{peer}: left"),
+        Err(SessionEnd::ConnectionFailed(error)) => tracing::info!("{peer}: disconnected: {error}"),
+        Err(SessionEnd::Refused(why)) => tracing::info!("{peer}: refused: {why}"),
     }
 }
 
-enum Ending {
-    Control(ControlError),
+enum SessionEnd {
+    ConnectionFailed(ControlError),
     Refused(String),
 }
 
 struct Session<'s> {
-    shared: &'s Shared,
-    control: Control<ClientMessage, ServerMessage>,
-    readiness: Readiness,
-    member: Membership,
-    state: State,
-    outside: u32,
+    shared: &'s ServerState,
+    control: ControlConnection<ClientMessage, ServerMessage>,
+    readiness: EpollSet,
+    registration: ClientRegistration,
+    state: SessionState,
+    messages_outside_turn: u32,
 }
 
-enum State {
+enum SessionState {
     /// Neither measuring nor queued, which is limited in time.
     Idle {
-        until: Time,
+        deadline: Time,
     },
     /// In the queue, and when to report the position again.
     Queued {
-        again: Time,
+        next_report: Time,
     },
-    Turn(Box<Turn>),
+    Turn(Box<MeasurementTurn>),
 }
 
-impl State {
+impl SessionState {
     fn idle() -> Self {
-        State::Idle { until: within(IDLE_TIMEOUT) }
+        SessionState::Idle { deadline: deadline_after(IDLE_TIMEOUT) }
     }
 }
 
 impl<'s> Session<'s> {
     fn open(
-        shared: &'s Shared,
-        member: Membership,
-        control: Control<ClientMessage, ServerMessage>,
-    ) -> Result<Self, Ending> {
-        let readiness = Readiness::new().map_err(ControlError::Io)?;
-        readiness.add_reader(control.stream(), CONTROL).map_err(ControlError::Io)?;
-        readiness.add_reader(&*member.waker, WAKER).map_err(ControlError::Io)?;
-        Ok(Session { shared, control, readiness, member, state: State::idle(), outside: 0 })
+        shared: &'s ServerState,
+        member: ClientRegistration,
+        control: ControlConnection<ClientMessage, ServerMessage>,
+    ) -> Result<Self, SessionEnd> {
+        let readiness = EpollSet::new().map_err(ControlError::Io)?;
+        readiness.add_reader(control.stream(), CONTROL_EVENT).map_err(ControlError::Io)?;
+        readiness.add_reader(&*member.waker, WAKER_EVENT).map_err(ControlError::Io)?;
+        Ok(Session {
+            shared,
+            control,
+            readiness,
+            registration: member,
+            state: SessionState::idle(),
+            messages_outside_turn: 0,
+        })
     }
 
-    fn serve(mut self, first: ClientMessage) -> Result<(), Ending> {
-        let result = self.answer(first).and_then(|()| self.answer_all());
-        if let Err(Ending::Refused(why)) = &result {
+    fn serve(mut self, first: ClientMessage) -> Result<(), SessionEnd> {
+        let result = self.handle_message(first).and_then(|()| self.handle_messages());
+        if let Err(SessionEnd::Refused(why)) = &result {
             // A client that does not read must not hold up the others.
-            self.member.leave();
+            self.registration.leave();
             // The client may be gone already.
             let _ = self.control.send(&ServerMessage::Refused(why.clone()));
         }
         result
     }
 
-    fn answer_all(&mut self) -> Result<(), Ending> {
+    fn handle_messages(&mut self) -> Result<(), SessionEnd> {
         let mut events: Vec<Event> = Vec::new();
         loop {
             self.check_ending()?;
             for event in events.drain(..) {
                 match event.number {
                     // The counter only wakes: its value means nothing.
-                    WAKER => drop(self.member.waker.read()),
+                    WAKER_EVENT => drop(self.registration.waker.read()),
                     _ => self.control.read_once()?,
                 }
             }
-            self.move_up()?;
-            self.end_load()?;
+            self.advance_in_queue()?;
+            self.report_ended_load()?;
             let deadline = self.check_timeouts()?;
             // One message at a time, so that timeouts are checked in between.
             match self.control.try_receive()? {
-                Some(message) => self.answer(message)?,
+                Some(message) => self.handle_message(message)?,
                 None => self.readiness.wait(&mut events, deadline).map_err(ControlError::Io)?,
             }
         }
     }
 
     /// Whether the session is to end: the server is being stopped, the turn has ended, or the client gives way to another.
-    fn check_ending(&self) -> Result<(), Ending> {
+    fn check_ending(&self) -> Result<(), SessionEnd> {
         if self.shared.stopping.load(Ordering::SeqCst) {
-            return Err(Ending::Refused("the server is being stopped".into()));
+            return Err(SessionEnd::Refused("the server is being stopped".into()));
         }
-        self.member.ending().map_or(Ok(()), |why| Err(Ending::Refused(why)))
+        self.registration.ending_reason().map_or(Ok(()), |why| Err(SessionEnd::Refused(why)))
     }
 
     /// Checks the timeouts; returns the time of the next check.
-    fn check_timeouts(&self) -> Result<Time, Ending> {
+    fn check_timeouts(&self) -> Result<Time, SessionEnd> {
         let now = clock::monotonic();
-        let silent = self.control.last_heard() + SILENCE_TIMEOUT;
+        let silent = self.control.last_received() + SILENCE_TIMEOUT;
         if now >= silent {
-            return Err(Ending::Refused(format!("no message for {SILENCE_TIMEOUT}")));
+            return Err(SessionEnd::Refused(format!("no message for {SILENCE_TIMEOUT}")));
         }
         match &self.state {
-            State::Idle { until } if now >= *until => {
-                Err(Ending::Refused(format!("no measurement for {IDLE_TIMEOUT}")))
+            SessionState::Idle { deadline: until } if now >= *until => {
+                Err(SessionEnd::Refused(format!("no measurement for {IDLE_TIMEOUT}")))
             }
-            State::Idle { until } => Ok(silent.min(*until)),
-            State::Queued { again, .. } => Ok(silent.min(*again)),
-            State::Turn(turn) => Ok(turn.load_check().map_or(silent, |check| silent.min(check))),
+            SessionState::Idle { deadline: until } => Ok(silent.min(*until)),
+            SessionState::Queued { next_report: again, .. } => Ok(silent.min(*again)),
+            SessionState::Turn(turn) => Ok(turn.next_load_check().map_or(silent, |check| silent.min(check))),
         }
     }
 
     /// Reports a queued client's position, and begins its turn once it is first.
-    fn move_up(&mut self) -> Result<(), Ending> {
-        let State::Queued { again } = self.state else { return Ok(()) };
-        match self.member.place() {
+    fn advance_in_queue(&mut self) -> Result<(), SessionEnd> {
+        let SessionState::Queued { next_report: again } = self.state else { return Ok(()) };
+        match self.registration.queue_position() {
             Some(0) => {
-                let turn = Turn::begin(&self.member, self.control.stream(), &self.shared.config);
-                self.state = State::Turn(Box::new(turn.map_err(ControlError::Io)?));
-                self.control.send(&ServerMessage::Turn)?;
+                let turn = MeasurementTurn::begin(&self.registration, self.control.stream(), &self.shared.config);
+                self.state = SessionState::Turn(Box::new(turn.map_err(ControlError::Io)?));
+                self.control.send(&ServerMessage::TurnBegins)?;
             }
             Some(place) if clock::monotonic() >= again => {
-                self.state = State::Queued { again: within(PLACE_INTERVAL) };
-                self.control.send(&ServerMessage::Place(place as u32))?;
+                self.state = SessionState::Queued { next_report: deadline_after(POSITION_INTERVAL) };
+                self.control.send(&ServerMessage::QueuePosition(place as u32))?;
             }
             _ => {}
         }
@@ -161,19 +173,19 @@ impl<'s> Session<'s> {
     }
 
     /// Reports what filled the path, once that has ended.
-    fn end_load(&mut self) -> Result<(), Ending> {
-        let State::Turn(turn) = &mut self.state else { return Ok(()) };
-        let Some(ended) = turn.ended_load() else { return Ok(()) };
-        self.member.report_working(false);
-        self.control.expect_queue(false)?;
+    fn report_ended_load(&mut self) -> Result<(), SessionEnd> {
+        let SessionState::Turn(turn) = &mut self.state else { return Ok(()) };
+        let Some(ended) = turn.take_ended_load() else { return Ok(()) };
+        self.registration.report_working(false);
+        self.control.set_path_loaded(false)?;
         Ok(self.control.send(&ended)?)
     }
 
-    fn answer(&mut self, message: ClientMessage) -> Result<(), Ending> {
-        if !matches!(self.state, State::Turn(_)) {
-            self.outside += 1;
-            if self.outside > MAX_MESSAGES_OUTSIDE_TURN {
-                return Err(Ending::Refused("too many messages".into()));
+    fn handle_message(&mut self, message: ClientMessage) -> Result<(), SessionEnd> {
+        if !matches!(self.state, SessionState::Turn(_)) {
+            self.messages_outside_turn += 1;
+            if self.messages_outside_turn > MAX_MESSAGES_OUTSIDE_TURN {
+                return Err(SessionEnd::Refused("too many messages".into()));
             }
         }
         match message {
@@ -182,34 +194,34 @@ impl<'s> Session<'s> {
                 let maximum_error = self.shared.config.clock.maximum_error();
                 self.control.send(&ServerMessage::Clock { maximum_error })?;
             }
-            ClientMessage::Enter => {
-                if matches!(self.state, State::Idle { .. }) {
-                    self.member.enter();
-                    self.state = State::Queued { again: clock::monotonic() };
+            ClientMessage::EnterQueue => {
+                if matches!(self.state, SessionState::Idle { .. }) {
+                    self.registration.enter_queue();
+                    self.state = SessionState::Queued { next_report: clock::monotonic() };
                 }
             }
             ClientMessage::Leave => {
-                self.state = State::idle();
-                self.member.leave();
+                self.state = SessionState::idle();
+                self.registration.leave();
             }
-            work => self.work(work)?,
+            work => self.handle_turn_message(work)?,
         }
         Ok(())
     }
 
     /// Answers a message that is allowed only during the client's turn.
-    fn work(&mut self, message: ClientMessage) -> Result<(), Ending> {
-        let State::Turn(turn) = &mut self.state else {
-            return Err(Ending::Refused("it is not your turn".into()));
+    fn handle_turn_message(&mut self, message: ClientMessage) -> Result<(), SessionEnd> {
+        let SessionState::Turn(turn) = &mut self.state else {
+            return Err(SessionEnd::Refused("it is not your turn".into()));
         };
         if turn.is_loading() {
-            return Err(Ending::Refused("the path is being filled".into()));
+            return Err(SessionEnd::Refused("the path is being filled".into()));
         }
-        let member = &self.member;
+        let member = &self.registration;
         let local = self.control.stream().local_addr().map_err(ControlError::Io)?;
         let version = self.control.version();
         let one = |answer| vec![answer];
-        let answers = member.working(|| match message {
+        let answers = member.while_working(|| match message {
             ClientMessage::ProveUdp(nonce) => turn.prove_udp(member, local, nonce).map(one),
             ClientMessage::AwaitConnections { transport, first, expected, wait, header } => {
                 turn.await_connections(transport, (first, expected), wait, header).map(one)
@@ -220,9 +232,9 @@ impl<'s> Session<'s> {
                 Err(Refusal("this version of the protocol has no load".into()))
             }
             ClientMessage::Load { direction, first, expected, wait, duration } => {
-                turn.load(direction, (first, expected), wait, duration).map(one)
+                turn.begin_load(direction, (first, expected), wait, duration).map(one)
             }
-            ClientMessage::Ping | ClientMessage::AskClock | ClientMessage::Enter | ClientMessage::Leave => {
+            ClientMessage::Ping | ClientMessage::AskClock | ClientMessage::EnterQueue | ClientMessage::Leave => {
                 Ok(Vec::new())
             }
         })?;
@@ -230,23 +242,23 @@ impl<'s> Session<'s> {
         // The end of the session aborts the train: that is not a failure of the path.
         self.check_ending()?;
         // The client sends no messages during a long train.
-        self.control.touch();
+        self.control.mark_active();
         if is_loading {
-            self.member.report_working(true);
-            self.control.expect_queue(true)?;
+            self.registration.report_working(true);
+            self.control.set_path_loaded(true)?;
         }
         Ok(answers.iter().try_for_each(|answer| self.control.send(answer))?)
     }
 }
 
-impl From<ControlError> for Ending {
+impl From<ControlError> for SessionEnd {
     fn from(error: ControlError) -> Self {
-        Ending::Control(error)
+        SessionEnd::ConnectionFailed(error)
     }
 }
 
-impl From<Refusal> for Ending {
+impl From<Refusal> for SessionEnd {
     fn from(Refusal(why): Refusal) -> Self {
-        Ending::Refused(why)
+        SessionEnd::Refused(why)
     }
 }

@@ -5,7 +5,7 @@ use crate::turn_queue::TurnQueue;
 use kumade_daemon::{FairAdmission, Network};
 use kumade_net::clock;
 use kumade_units::{Span, Time};
-use kumade_wire::{Bearer, Credential, Token};
+use kumade_wire::{Credential, SessionItem, Token};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::collections::BTreeMap;
 use std::io;
@@ -18,24 +18,24 @@ const MAX_UDP_CANDIDATES: usize = 4;
 /// Maximum number of answers to requests for UDP within a turn.
 const MAX_UDP_ANSWERS: u32 = 32;
 /// How long a session that is to end may take to tell its client why.
-const FAREWELL: Span = Span::from_secs(1);
+const ENDING_TIMEOUT: Span = Span::from_secs(1);
 /// The reason for which a client is not accepted.
-pub(super) const FULL: &str = "the server has as many clients as it accepts; try again later";
+pub(super) const SERVER_FULL_REASON: &str = "the server has as many clients as it accepts; try again later";
 /// The reason for which a client gives way to another.
-const GIVE_WAY: &str = "the server has as many clients as it accepts, and your network has most of them";
+const DISPLACED_REASON: &str = "the server has as many clients as it accepts, and your network has most of them";
 
 /// What the acceptor and the sessions share.
-pub(super) struct Shared {
+pub(super) struct ServerState {
     pub(super) config: ServerConfig,
     pub(super) stopping: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<ClientRegistry>,
 }
 
-struct State {
+struct ClientRegistry {
     turns: TurnQueue,
     clients: BTreeMap<Token, Client>,
     /// Those that are not ending: by network, their numbers.
-    members: FairAdmission<u64>,
+    ids_by_network: FairAdmission<u64>,
     next_id: u64,
 }
 
@@ -49,104 +49,105 @@ struct Client {
     /// Since when it is to end, and why.
     ending: Option<(Time, String)>,
     /// Present only during the client's turn.
-    turn: Option<OpenTurn>,
+    turn: Option<TurnAdmission>,
 }
 
 /// Probe connections and UDP requests that a turn accepts.
-struct OpenTurn {
-    probes: mpsc::Sender<(u16, TcpStream)>,
+struct TurnAdmission {
+    connection_sender: mpsc::Sender<(u16, TcpStream)>,
     /// Remaining number of probe connections.
-    connections: u32,
+    remaining_connections: u32,
     /// Remaining number of answers to requests for UDP.
-    answers: u32,
-    candidates: Vec<([u8; 16], SocketAddr)>,
+    remaining_udp_replies: u32,
+    udp_candidates: Vec<([u8; 16], SocketAddr)>,
 }
 
 /// Registration of a client with the server; ends when dropped.
-pub(super) struct Membership {
+pub(super) struct ClientRegistration {
     pub(super) credential: Credential,
     pub(super) waker: Arc<EventFd>,
     token: Token,
     id: u64,
     network: Network,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 }
 
 /// Where a new client finds room.
-enum Room {
+enum Vacancy {
     Free,
-    InPlaceOf(u64),
+    Replacing(u64),
 }
 
-impl Shared {
+impl ServerState {
     pub(super) fn new(config: ServerConfig) -> Self {
         let turns = TurnQueue::new(config.limits.turn);
-        let state = State { turns, clients: BTreeMap::new(), members: FairAdmission::default(), next_id: 0 };
-        Shared { config, stopping: AtomicBool::new(false), state: Mutex::new(state) }
+        let state =
+            ClientRegistry { turns, clients: BTreeMap::new(), ids_by_network: FairAdmission::default(), next_id: 0 };
+        ServerState { config, stopping: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
     /// Whether a client from `peer` is accepted, possibly in place of another.
     pub(super) fn has_room(&self, peer: IpAddr) -> bool {
-        self.lock().room_for(Network::containing(peer), self.config.max_clients).is_some()
+        self.lock().find_room(Network::containing(peer), self.config.max_clients).is_some()
     }
 
     /// Registers a client, which has been told `token`; none if there is no room. If the server is full, the newest client of
     /// the busiest network gives way.
-    pub(super) fn join(
+    pub(super) fn register(
         self: &Arc<Self>,
         token: Token,
         credential: Credential,
         control: &TcpStream,
-    ) -> io::Result<Option<Membership>> {
+    ) -> io::Result<Option<ClientRegistration>> {
         let waker = Arc::new(EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
         let peer = control.peer_addr()?.ip().to_canonical();
         let control = control.try_clone()?;
         let mut state = self.lock();
         let network = Network::containing(peer);
-        let Some(room) = state.room_for(network, self.config.max_clients) else { return Ok(None) };
-        if let Room::InPlaceOf(id) = room {
-            state.end(id, GIVE_WAY.to_owned());
+        let Some(room) = state.find_room(network, self.config.max_clients) else { return Ok(None) };
+        if let Vacancy::Replacing(id) = room {
+            state.end_session(id, DISPLACED_REASON.to_owned());
         }
         let id = state.next_id;
         state.next_id += 1;
-        state.members.insert(network, id);
+        state.ids_by_network.insert(network, id);
         let client = Client { id, credential, peer, control, waker: Arc::clone(&waker), ending: None, turn: None };
         state.clients.insert(token, client);
-        Ok(Some(Membership { credential, waker, token, id, network, shared: Arc::clone(self) }))
+        Ok(Some(ClientRegistration { credential, waker, token, id, network, shared: Arc::clone(self) }))
     }
 
     /// Ends the session of the client whose turn has lasted too long, and cuts off those that don't end.
-    pub(super) fn enforce(&self) {
+    pub(super) fn enforce_time_limits(&self) {
         let now = clock::monotonic();
         let mut state = self.lock();
-        if let (Some(id), Some((end, why))) = (state.turns.holder(), state.turns.end())
+        if let (Some(id), Some((end, why))) = (state.turns.holder(), state.turns.turn_end())
             && now >= end
         {
-            state.end(id, why.to_string());
+            state.end_session(id, why.to_string());
         }
         for client in state.clients.values() {
-            if client.ending.as_ref().is_some_and(|(since, _)| now - *since > FAREWELL) {
+            if client.ending.as_ref().is_some_and(|(since, _)| now - *since > ENDING_TIMEOUT) {
                 let _ = client.control.shutdown(Shutdown::Both);
             }
         }
     }
 
     /// The network of the client whose turn it is.
-    pub(super) fn holder_network(&self) -> Option<Network> {
+    pub(super) fn turn_holder_network(&self) -> Option<Network> {
         self.lock().turns.holder_network()
     }
 
     /// Passes a probe connection to the session that it shows; it is closed unless it is that session's turn.
-    pub(super) fn deliver(&self, shown: Token, index: u16, stream: TcpStream) {
+    pub(super) fn deliver_connection(&self, shown: Token, index: u16, stream: TcpStream) {
         let mut state = self.lock();
-        let Some(client) = state.holder_showing(Bearer::Connection { index }, shown) else { return };
+        let Some(client) = state.authenticated_turn_holder(SessionItem::Connection { index }, shown) else { return };
         // Whoever sees the path knows what it shows: with a key, that serves only the client that has proved to have it.
         let is_client = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical() == client.peer);
         let Some(turn) = client.turn.as_mut().filter(|_| is_client || self.config.key.is_none()) else { return };
-        if let Some(rest) = turn.connections.checked_sub(1) {
-            turn.connections = rest;
+        if let Some(rest) = turn.remaining_connections.checked_sub(1) {
+            turn.remaining_connections = rest;
             // A session that has just ended closes the connection by dropping it.
-            let _ = turn.probes.send((index, stream));
+            let _ = turn.connection_sender.send((index, stream));
         }
     }
 
@@ -155,19 +156,19 @@ impl Shared {
     /// handshake has verified.
     pub(super) fn answer_udp(&self, shown: Token, source: SocketAddr) -> Option<([u8; 16], SocketAddr)> {
         let mut state = self.lock();
-        let client = state.holder_showing(Bearer::UdpRequest, shown)?;
+        let client = state.authenticated_turn_holder(SessionItem::UdpRequest, shown)?;
         let local = client.control.local_addr().ok()?;
         let turn = client.turn.as_mut().filter(|_| client.peer == source.ip())?;
-        turn.answers = turn.answers.checked_sub(1)?;
-        if let Some((nonce, _)) = turn.candidates.iter().find(|(_, address)| *address == source) {
+        turn.remaining_udp_replies = turn.remaining_udp_replies.checked_sub(1)?;
+        if let Some((nonce, _)) = turn.udp_candidates.iter().find(|(_, address)| *address == source) {
             return Some((*nonce, local));
         }
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce).ok()?;
-        if turn.candidates.len() == MAX_UDP_CANDIDATES {
+        if turn.udp_candidates.len() == MAX_UDP_CANDIDATES {
             return None;
         }
-        turn.candidates.push((nonce, source));
+        turn.udp_candidates.push((nonce, source));
         Some((nonce, local))
     }
 
@@ -178,34 +179,34 @@ impl Shared {
         for client in state.clients.values() {
             // Only for reading: the reason is still sent to the client. It may be closed already.
             let _ = client.control.shutdown(Shutdown::Read);
-            wake(&client.waker);
+            wake_session(&client.waker);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ClientRegistry> {
         // Every change under this lock is consistent even if its thread panics.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Membership {
+impl ClientRegistration {
     /// Queues for a turn.
-    pub(super) fn enter(&self) {
-        self.shared.lock().turns.enter(self.id, self.network, clock::monotonic());
+    pub(super) fn enter_queue(&self) {
+        self.shared.lock().turns.enter_queue(self.id, self.network, clock::monotonic());
     }
 
     /// Number of clients ahead; zero means that it is this client's turn.
-    pub(super) fn place(&self) -> Option<usize> {
-        self.shared.lock().turns.place(self.id, clock::monotonic())
+    pub(super) fn queue_position(&self) -> Option<usize> {
+        self.shared.lock().turns.position(self.id, clock::monotonic())
     }
 
     /// Why this session is to end, if it is.
-    pub(super) fn ending(&self) -> Option<String> {
+    pub(super) fn ending_reason(&self) -> Option<String> {
         Some(self.shared.lock().clients.get(&self.token)?.ending.as_ref()?.1.clone())
     }
 
     /// Carries out what the client's turn is for, so that it does not count as idle meanwhile.
-    pub(super) fn working<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(super) fn while_working<T>(&self, work: impl FnOnce() -> T) -> T {
         self.report_working(true);
         let done = work();
         self.report_working(false);
@@ -214,14 +215,19 @@ impl Membership {
 
     /// Reports that such work begins, or that it has ended.
     pub(super) fn report_working(&self, is_working: bool) {
-        self.shared.lock().turns.working(self.id, is_working, clock::monotonic());
+        self.shared.lock().turns.set_working(self.id, is_working, clock::monotonic());
     }
 
     /// Begins the turn: from now on probe connections, which arrive at the returned receiver, and UDP are accepted.
     pub(super) fn begin_turn(&self) -> mpsc::Receiver<(u16, TcpStream)> {
         let (probes, arrivals) = mpsc::channel();
         let allowed = self.shared.config.limits.connections.saturating_mul(4);
-        let turn = OpenTurn { probes, connections: allowed, answers: MAX_UDP_ANSWERS, candidates: Vec::new() };
+        let turn = TurnAdmission {
+            connection_sender: probes,
+            remaining_connections: allowed,
+            remaining_udp_replies: MAX_UDP_ANSWERS,
+            udp_candidates: Vec::new(),
+        };
         if let Some(client) = self.shared.lock().clients.get_mut(&self.token) {
             client.turn = Some(turn);
         }
@@ -229,9 +235,9 @@ impl Membership {
     }
 
     /// The address to which `nonce` was sent.
-    pub(super) fn proved(&self, nonce: [u8; 16]) -> Option<SocketAddr> {
+    pub(super) fn address_of_nonce(&self, nonce: [u8; 16]) -> Option<SocketAddr> {
         let state = self.shared.lock();
-        let candidates = &state.clients.get(&self.token)?.turn.as_ref()?.candidates;
+        let candidates = &state.clients.get(&self.token)?.turn.as_ref()?.udp_candidates;
         candidates.iter().find(|(sent, _)| *sent == nonce).map(|(_, address)| *address)
     }
 
@@ -241,16 +247,16 @@ impl Membership {
     }
 }
 
-impl Drop for Membership {
+impl Drop for ClientRegistration {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.leave(self.id, self.token);
         state.clients.remove(&self.token);
-        state.members.remove(self.network, &self.id);
+        state.ids_by_network.remove(self.network, &self.id);
     }
 }
 
-impl State {
+impl ClientRegistry {
     /// Gives up the turn or the place in the queue, and wakes the client whose turn it is then.
     fn leave(&mut self, id: u64, token: Token) {
         if let Some(client) = self.clients.get_mut(&token) {
@@ -259,51 +265,51 @@ impl State {
         let before = self.turns.holder();
         self.turns.leave(id, clock::monotonic());
         let next = self.turns.holder().filter(|_| self.turns.holder() != before);
-        self.clients.values().filter(|client| Some(client.id) == next).for_each(|client| wake(&client.waker));
+        self.clients.values().filter(|client| Some(client.id) == next).for_each(|client| wake_session(&client.waker));
     }
 
     /// The client with the turn, if this is what such a connection or packet of its session shows.
-    fn holder_showing(&mut self, bearer: Bearer, shown: Token) -> Option<&mut Client> {
+    fn authenticated_turn_holder(&mut self, bearer: SessionItem, shown: Token) -> Option<&mut Client> {
         let mut clients = self.clients.values_mut().filter(|client| client.turn.is_some());
-        clients.find(|client| client.credential.is_shown_by(bearer, &shown))
+        clients.find(|client| client.credential.is_authenticator_of(bearer, &shown))
     }
 
     /// Makes the session of a client end, unless it is already ending: it wakes up, its control connection reads as closed,
     /// and no probe connection is accepted any more.
-    fn end(&mut self, id: u64, why: String) {
+    fn end_session(&mut self, id: u64, why: String) {
         let Some(client) = self.clients.values_mut().find(|client| client.id == id && client.ending.is_none()) else {
             return;
         };
         client.ending = Some((clock::monotonic(), why));
         client.turn = None;
-        self.members.remove(Network::containing(client.peer), &id);
+        self.ids_by_network.remove(Network::containing(client.peer), &id);
         // Only for reading: the reason is still sent to the client. It may be closed already.
         let _ = client.control.shutdown(Shutdown::Read);
-        wake(&client.waker);
+        wake_session(&client.waker);
     }
 
     /// Where a client of this network would find room, if anywhere.
-    fn room_for(&self, network: Network, max_clients: usize) -> Option<Room> {
-        if self.members.len() < max_clients {
-            return Some(Room::Free);
+    fn find_room(&self, network: Network, max_clients: usize) -> Option<Vacancy> {
+        if self.ids_by_network.len() < max_clients {
+            return Some(Vacancy::Free);
         }
         if self.clients.len() >= 2 * max_clients {
             // As many as that are ending.
             return None;
         }
         let now = clock::monotonic();
-        let business = |network, count| (count, self.turns.standing(network, now));
-        let busiest = self.members.busiest_network(business)?;
-        let count = self.members.count(busiest);
-        if business(network, self.members.count(network) + 1) >= business(busiest, count) {
+        let business = |network, count| (count, self.turns.priority_time(network, now));
+        let busiest = self.ids_by_network.busiest_network(business)?;
+        let count = self.ids_by_network.count(busiest);
+        if business(network, self.ids_by_network.count(network) + 1) >= business(busiest, count) {
             return None;
         }
         let holder = self.turns.holder();
-        self.members.members(busiest).rev().find(|&&id| Some(id) != holder).map(|&id| Room::InPlaceOf(id))
+        self.ids_by_network.members(busiest).rev().find(|&&id| Some(id) != holder).map(|&id| Vacancy::Replacing(id))
     }
 }
 
-fn wake(waker: &EventFd) {
+fn wake_session(waker: &EventFd) {
     // Fails only if the counter is full, in which case the session is awake already.
     let _ = waker.write(1);
 }

@@ -6,14 +6,14 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Maximum rate of replies to one source, per second.
-const RATE: i64 = 2_000;
+const MAX_REPLIES_PER_SECOND: i64 = 2_000;
 /// Maximum rate of replies to one source: 2 Mbit/s of IP packets, as the time that a byte takes.
-const SPAN_PER_BYTE: Span = Span::from_micros(4);
+const TIME_PER_BYTE: Span = Span::from_micros(4);
 /// Burst of the rate limits, as a time at these rates.
-const BURST: Span = Span::from_millis(250);
+const MAX_BURST_TIME: Span = Span::from_millis(250);
 /// Number of rates that are limited. Sources share one by a secret hash: of 100 000 packets a second from forged sources, one
 /// or two count for any other source, which may have 2000.
-const RATES: usize = 1 << 16;
+const RATE_LIMITER_COUNT: usize = 1 << 16;
 /// Maximum number of sessions. If there are more, new ones are answered as by a stateless reflector (RFC 8762, 4.3), so that
 /// one source can't lock out others.
 const MAX_SESSIONS: usize = 4_096;
@@ -27,69 +27,75 @@ const SWEEP_INTERVAL: Span = Span::from_secs(1);
 
 /// Bounded tables of sources and sessions.
 #[derive(Debug)]
-pub(super) struct Sources {
+pub(super) struct SourceLimits {
     /// Theoretical time of the next reply at the maximum rate (GCRA), by the hash of IPv4 address or IPv6 /64.
-    due: Box<[Time]>,
+    next_reply_times: Box<[Time]>,
     hash: RandomState,
-    sessions: BTreeMap<(SocketAddr, u16), Session>,
-    swept: Time,
+    sessions: BTreeMap<(SocketAddr, u16), ReflectorSession>,
+    last_sweep: Time,
 }
 
 /// Which test packet it is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Test {
+pub(super) struct TestPacketId {
     pub(super) session: u16,
     pub(super) sequence: u32,
 }
 
 #[derive(Debug)]
-struct Session {
-    answers: u32,
-    heard: Time,
+struct ReflectorSession {
+    reply_count: u32,
+    last_received: Time,
 }
 
-impl Default for Sources {
+impl Default for SourceLimits {
     fn default() -> Self {
-        Sources {
-            due: vec![Time::ZERO; RATES].into(),
+        SourceLimits {
+            next_reply_times: vec![Time::ZERO; RATE_LIMITER_COUNT].into(),
             hash: RandomState::new(),
             sessions: BTreeMap::new(),
-            swept: Time::ZERO,
+            last_sweep: Time::ZERO,
         }
     }
 }
 
-impl Sources {
+impl SourceLimits {
     /// Sequence number of the reply to this test packet of `bytes` (IP), counted from zero in its session; none if the source
     /// exceeds its rate.
-    pub(super) fn admit(&mut self, from: SocketAddr, bytes: usize, test: Test, now: Time) -> Option<u32> {
-        let Test { session, sequence } = test;
-        if now - self.swept > SWEEP_INTERVAL {
-            self.swept = now;
-            self.sessions.retain(|_, session| now - session.heard < SESSION_TIMEOUT);
+    pub(super) fn admit_packet(
+        &mut self,
+        from: SocketAddr,
+        bytes: usize,
+        test: TestPacketId,
+        now: Time,
+    ) -> Option<u32> {
+        let TestPacketId { session, sequence } = test;
+        if now - self.last_sweep > SWEEP_INTERVAL {
+            self.last_sweep = now;
+            self.sessions.retain(|_, session| now - session.last_received < SESSION_TIMEOUT);
         }
-        let site = site(from.ip().to_canonical());
-        let due = &mut self.due[self.hash.hash_one(site) as usize % RATES];
-        if *due - now > BURST {
+        let site = source_prefix(from.ip().to_canonical());
+        let due = &mut self.next_reply_times[self.hash.hash_one(site) as usize % RATE_LIMITER_COUNT];
+        if *due - now > MAX_BURST_TIME {
             return None;
         }
-        *due = (*due).max(now) + (Span::from_secs(1) / RATE).max(SPAN_PER_BYTE * bytes as i64);
+        *due = (*due).max(now) + (Span::from_secs(1) / MAX_REPLIES_PER_SECOND).max(TIME_PER_BYTE * bytes as i64);
         let key = (from, session);
         if self.sessions.len() >= MAX_SESSIONS && !self.sessions.contains_key(&key) {
             return Some(sequence);
         }
-        let session = self.sessions.entry(key).or_insert(Session { answers: 0, heard: now });
-        if sequence == 0 && now - session.heard > RESTART_AFTER {
-            session.answers = 0;
+        let session = self.sessions.entry(key).or_insert(ReflectorSession { reply_count: 0, last_received: now });
+        if sequence == 0 && now - session.last_received > RESTART_AFTER {
+            session.reply_count = 0;
         }
-        session.heard = now;
-        session.answers = session.answers.wrapping_add(1);
-        Some(session.answers.wrapping_sub(1))
+        session.last_received = now;
+        session.reply_count = session.reply_count.wrapping_add(1);
+        Some(session.reply_count.wrapping_sub(1))
     }
 }
 
 /// An IPv4 address, or the /64 of an IPv6 address.
-fn site(address: IpAddr) -> IpAddr {
+fn source_prefix(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => Ipv6Addr::from(u128::from(v6) >> 64 << 64).into(),
@@ -104,17 +110,17 @@ mod tests {
         Time::from_nanos(millis * 1_000_000)
     }
 
-    fn admit(sources: &mut Sources, from: SocketAddr, session: u16, sequence: u32, now: Time) -> Option<u32> {
-        sources.admit(from, 72, Test { session, sequence }, now)
+    fn admit(sources: &mut SourceLimits, from: SocketAddr, session: u16, sequence: u32, now: Time) -> Option<u32> {
+        sources.admit_packet(from, 72, TestPacketId { session, sequence }, now)
     }
 
     #[test]
     fn large_packets_come_back_at_two_megabits_a_second() {
-        let mut sources = Sources::default();
-        let test = Test { session: 0, sequence: 1 };
-        let count = |from: &str, sources: &mut Sources| {
+        let mut sources = SourceLimits::default();
+        let test = TestPacketId { session: 0, sequence: 1 };
+        let count = |from: &str, sources: &mut SourceLimits| {
             let from = SocketAddr::new(from.parse().unwrap(), 5);
-            (0..10_000).filter(|i| sources.admit(from, 1500, test, at(*i)).is_some()).count()
+            (0..10_000).filter(|i| sources.admit_packet(from, 1500, test, at(*i)).is_some()).count()
         };
         for source in ["192.0.2.1", "192.0.2.2"] {
             let bits = 8 * 1500 * count(source, &mut sources);
@@ -124,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_source_gets_its_rate_and_no_more_whatever_its_ports() {
-        let mut sources = Sources::default();
+        let mut sources = SourceLimits::default();
         let answered = (0..10_000u16).filter(|&i| {
             let from = SocketAddr::new("2001:db8::1".parse().unwrap(), 1 + i % 100);
             admit(&mut sources, from, 0, 1, at(i64::from(i) / 10)).is_some()
@@ -137,7 +143,7 @@ mod tests {
 
     #[test]
     fn sessions_count_their_answers_and_memory_is_bounded() {
-        let mut sources = Sources::default();
+        let mut sources = SourceLimits::default();
         let from: SocketAddr = "192.0.2.1:5".parse().unwrap();
         assert_eq!(
             (0..3).map(|i| admit(&mut sources, from, 7, i * 2, at(0))).collect::<Vec<_>>(),
@@ -149,13 +155,13 @@ mod tests {
         for i in 0..3 * MAX_SESSIONS as u32 {
             admit(&mut sources, (std::net::Ipv4Addr::from(i), 5).into(), 0, 1, at(2001));
         }
-        assert!(sources.due.len() == RATES && sources.sessions.len() <= MAX_SESSIONS);
+        assert!(sources.next_reply_times.len() == RATE_LIMITER_COUNT && sources.sessions.len() <= MAX_SESSIONS);
     }
 
     /// One packet in ten microseconds, each from another address, and a source that sends as it may.
     #[test]
     fn forged_sources_take_nothing_from_another_one() {
-        let mut sources = Sources::default();
+        let mut sources = SourceLimits::default();
         let other: SocketAddr = "192.0.2.1:5".parse().unwrap();
         let mut answered = 0;
         for step in 0..200_000_u32 {
@@ -170,7 +176,7 @@ mod tests {
 
     #[test]
     fn one_source_cannot_keep_others_out_by_filling_the_memory_with_sessions() {
-        let mut sources = Sources::default();
+        let mut sources = SourceLimits::default();
         for port in 0..20_000u16 {
             admit(&mut sources, (std::net::Ipv4Addr::LOCALHOST, port).into(), 0, 7, at(i64::from(port)));
         }

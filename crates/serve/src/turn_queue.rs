@@ -22,15 +22,15 @@ const CONTENDED_TIME: Span = Span::from_secs(30);
 pub(super) const MIN_TURN: Span = Span::from_secs(10);
 /// How long a network that has had a turn comes after those that have not, as a multiple of that turn's time. With more
 /// networks than this in turn, what each has had is forgotten before its next turn.
-const MEMORY_FACTOR: i64 = 32;
+const CHARGE_FACTOR: i64 = 32;
 /// Maximum of that time.
-const MAX_MEMORY: Span = Span::from_secs(600);
+const MAX_CHARGE_TIME: Span = Span::from_secs(600);
 /// A turn counts as no shorter than this: one that is given back at once costs the others time, too.
 const MIN_CHARGE: Span = Span::from_secs(1);
 /// What each further client of a network that waits counts, as if the network had had turns not long ago,
-const CHARGE_PER_WAITING: Span = Span::from_secs(10);
+const CHARGE_PER_WAITING_CLIENT: Span = Span::from_secs(10);
 /// up to this many.
-const MAX_CHARGED_WAITING: usize = 6;
+const MAX_CHARGED_WAITING_CLIENTS: usize = 6;
 /// Maximum number of networks whose turns are remembered.
 const MAX_NETWORKS: usize = 1024;
 
@@ -65,17 +65,17 @@ impl fmt::Display for TurnEnd {
 pub(super) struct TurnQueue {
     /// Maximum time of a turn.
     limit: Span,
-    holder: Option<Holder>,
+    holder: Option<TurnHolder>,
     /// Never an empty queue.
-    waiting: BTreeMap<Network, VecDeque<Waiting>>,
+    waiting: BTreeMap<Network, VecDeque<WaitingClient>>,
     /// Until when a network comes after those that have had nothing.
     charged_until: BTreeMap<Network, Time>,
     /// Number of clients that have entered.
-    entered: u64,
+    entered_count: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Holder {
+struct TurnHolder {
     id: u64,
     network: Network,
     began: Time,
@@ -84,29 +84,29 @@ struct Holder {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct WaitingClient {
     id: u64,
     since: Time,
     /// In the order of entering.
-    number: u64,
+    entry_number: u64,
 }
 
 /// The expected order of turns: by how many of its own network go first, what its network has had, and when it entered.
-type Rank = (usize, Time, u64);
+type QueueRank = (usize, Time, u64);
 
 impl TurnQueue {
     /// Turns of at most `limit`.
     pub(super) fn new(limit: Span) -> Self {
-        TurnQueue { limit, holder: None, waiting: BTreeMap::new(), charged_until: BTreeMap::new(), entered: 0 }
+        TurnQueue { limit, holder: None, waiting: BTreeMap::new(), charged_until: BTreeMap::new(), entered_count: 0 }
     }
 
     /// Queues client `id`, unless it is queued already. If nobody else is, its turn begins.
-    pub(super) fn enter(&mut self, id: u64, network: Network, now: Time) {
-        if self.place(id, now).is_some() {
+    pub(super) fn enter_queue(&mut self, id: u64, network: Network, now: Time) {
+        if self.position(id, now).is_some() {
             return;
         }
-        self.entered += 1;
-        let entry = Waiting { id, since: now, number: self.entered };
+        self.entered_count += 1;
+        let entry = WaitingClient { id, since: now, entry_number: self.entered_count };
         self.waiting.entry(network).or_default().push_back(entry);
         self.begin_next(now);
     }
@@ -114,7 +114,7 @@ impl TurnQueue {
     /// Gives up the turn, whereupon the next begins, or the place in the queue.
     pub(super) fn leave(&mut self, id: u64, now: Time) {
         if let Some(holder) = self.holder.take_if(|holder| holder.id == id) {
-            self.charge(holder.network, now - holder.began, now);
+            self.charge_network(holder.network, now - holder.began, now);
             self.begin_next(now);
         } else {
             self.waiting.retain(|_, queue| {
@@ -125,7 +125,7 @@ impl TurnQueue {
     }
 
     /// Reports that a train of the client with the turn begins, or that it has ended.
-    pub(super) fn working(&mut self, id: u64, is_working: bool, now: Time) {
+    pub(super) fn set_working(&mut self, id: u64, is_working: bool, now: Time) {
         if let Some(holder) = self.holder.as_mut().filter(|holder| holder.id == id) {
             holder.idle_since = (!is_working).then_some(now);
         }
@@ -142,7 +142,7 @@ impl TurnQueue {
     }
 
     /// When the present turn ends as things stand, and why. It changes with what happens.
-    pub(super) fn end(&self) -> Option<(Time, TurnEnd)> {
+    pub(super) fn turn_end(&self) -> Option<(Time, TurnEnd)> {
         let holder = self.holder?;
         let limit = (holder.began + self.limit, TurnEnd::Limit(self.limit));
         let idle = holder.idle_since.map(|since| (since + IDLE_TIMEOUT, TurnEnd::Idle));
@@ -155,37 +155,37 @@ impl TurnQueue {
     }
 
     /// Number of clients that go before `id` as things stand; zero if it is its turn.
-    pub(super) fn place(&self, id: u64, now: Time) -> Option<usize> {
+    pub(super) fn position(&self, id: u64, now: Time) -> Option<usize> {
         if self.holder() == Some(id) {
             return Some(0);
         }
-        let ranks = || self.waiting.keys().flat_map(|&network| self.ranks(network, now));
+        let ranks = || self.waiting.keys().flat_map(|&network| self.network_ranks(network, now));
         let (own, _) = ranks().find(|&(_, queued)| queued == id)?;
         Some(1 + ranks().filter(|(rank, _)| *rank < own).count())
     }
 
     /// The clients of one network that wait.
-    fn ranks(&self, network: Network, now: Time) -> impl Iterator<Item = (Rank, u64)> {
+    fn network_ranks(&self, network: Network, now: Time) -> impl Iterator<Item = (QueueRank, u64)> {
         let round = usize::from(self.holder_network() == Some(network));
-        let standing = self.standing(network, now);
+        let standing = self.priority_time(network, now);
         let waiting = self.waiting.get(&network).into_iter().flatten();
-        waiting.enumerate().map(move |(behind, entry)| ((round + behind, standing, entry.number), entry.id))
+        waiting.enumerate().map(move |(behind, entry)| ((round + behind, standing, entry.entry_number), entry.id))
     }
 
     /// How much a network has lately had: the time from which it comes with those that have had nothing.
-    pub(super) fn standing(&self, network: Network, now: Time) -> Time {
+    pub(super) fn priority_time(&self, network: Network, now: Time) -> Time {
         let further = self.waiting.get(&network).map_or(0, |queue| queue.len().saturating_sub(1));
         let had = self.charged_until.get(&network).map_or(now, |&until| until.max(now));
-        had + CHARGE_PER_WAITING * further.min(MAX_CHARGED_WAITING) as i64
+        had + CHARGE_PER_WAITING_CLIENT * further.min(MAX_CHARGED_WAITING_CLIENTS) as i64
     }
 
     fn begin_next(&mut self, now: Time) {
         if self.holder.is_some() {
             return;
         }
-        let first = |(&network, queue): (&Network, &VecDeque<Waiting>)| {
+        let first = |(&network, queue): (&Network, &VecDeque<WaitingClient>)| {
             let entry = queue.front()?;
-            Some((self.standing(network, now), entry.number, network))
+            Some((self.priority_time(network, now), entry.entry_number, network))
         };
         let Some((_, _, network)) = self.waiting.iter().filter_map(first).min() else { return };
         let Some(queue) = self.waiting.get_mut(&network) else { return };
@@ -193,12 +193,13 @@ impl TurnQueue {
         if queue.is_empty() {
             self.waiting.remove(&network);
         }
-        self.holder = next.map(|Waiting { id, .. }| Holder { id, network, began: now, idle_since: Some(now) });
+        self.holder =
+            next.map(|WaitingClient { id, .. }| TurnHolder { id, network, began: now, idle_since: Some(now) });
     }
 
-    fn charge(&mut self, network: Network, turn: Span, now: Time) {
+    fn charge_network(&mut self, network: Network, turn: Span, now: Time) {
         let had = self.charged_until.get(&network).map_or(now, |&until| until.max(now));
-        let until = (had + turn.max(MIN_CHARGE) * MEMORY_FACTOR).min(now + MAX_MEMORY);
+        let until = (had + turn.max(MIN_CHARGE) * CHARGE_FACTOR).min(now + MAX_CHARGE_TIME);
         self.charged_until.retain(|_, until| *until > now);
         self.charged_until.insert(network, until);
         if self.charged_until.len() > MAX_NETWORKS {
@@ -228,12 +229,12 @@ mod tests {
 
     fn queue(entries: &[(u64, u8)]) -> TurnQueue {
         let mut queue = TurnQueue::new(LIMIT);
-        entries.iter().for_each(|&(id, of)| queue.enter(id, network(of), at(0)));
+        entries.iter().for_each(|&(id, of)| queue.enter_queue(id, network(of), at(0)));
         queue
     }
 
     fn places(queue: &TurnQueue, ids: &[u64], now: Time) -> Vec<Option<usize>> {
-        ids.iter().map(|&id| queue.place(id, now)).collect()
+        ids.iter().map(|&id| queue.position(id, now)).collect()
     }
 
     #[test]
@@ -264,25 +265,25 @@ mod tests {
     #[test]
     fn a_turn_ends_by_its_limit_or_after_idleness_or_sooner_while_others_wait() {
         let mut queue = queue(&[(1, 0)]);
-        assert_eq!(queue.end(), Some((at(5), TurnEnd::Idle)));
-        queue.working(1, true, at(4));
-        assert_eq!(queue.end(), Some((at(180), TurnEnd::Limit(LIMIT))), "a train is on its way");
-        queue.working(1, false, at(20));
-        assert_eq!(queue.end(), Some((at(25), TurnEnd::Idle)));
-        queue.working(1, true, at(25));
-        let shared = |queue: &TurnQueue| queue.end().unwrap();
-        queue.enter(2, network(1), at(100));
+        assert_eq!(queue.turn_end(), Some((at(5), TurnEnd::Idle)));
+        queue.set_working(1, true, at(4));
+        assert_eq!(queue.turn_end(), Some((at(180), TurnEnd::Limit(LIMIT))), "a train is on its way");
+        queue.set_working(1, false, at(20));
+        assert_eq!(queue.turn_end(), Some((at(25), TurnEnd::Idle)));
+        queue.set_working(1, true, at(25));
+        let shared = |queue: &TurnQueue| queue.turn_end().unwrap();
+        queue.enter_queue(2, network(1), at(100));
         assert_eq!(shared(&queue), (at(130), TurnEnd::Contended(Span::from_secs(30))));
-        queue.enter(3, network(2), at(101));
-        queue.enter(4, network(2), at(101));
+        queue.enter_queue(3, network(2), at(101));
+        queue.enter_queue(4, network(2), at(101));
         assert_eq!(shared(&queue), (at(115), TurnEnd::Contended(Span::from_secs(15))), "by network");
         for id in 5..50 {
-            queue.enter(id, network(id as u8), at(102));
+            queue.enter_queue(id, network(id as u8), at(102));
         }
         assert_eq!(shared(&queue), (at(110), TurnEnd::Contended(MIN_TURN)), "but no less than that");
         queue.leave(1, at(110));
         assert_eq!(queue.holder(), Some(2));
-        queue.working(2, true, at(111));
+        queue.set_working(2, true, at(111));
         assert_eq!(shared(&queue).0, at(120));
     }
 
@@ -291,11 +292,11 @@ mod tests {
         let mut queue = TurnQueue::new(LIMIT);
         for id in 0..5000u64 {
             let network = Network::containing(Ipv4Addr::from_bits((id as u32) << 8).into());
-            queue.enter(id, network, at(0));
+            queue.enter_queue(id, network, at(0));
             queue.leave(id, at(0));
         }
         assert_eq!(queue.charged_until.len(), MAX_NETWORKS);
-        queue.enter(9000, network(1), at(1000));
+        queue.enter_queue(9000, network(1), at(1000));
         queue.leave(9000, at(1001));
         assert_eq!(queue.charged_until.len(), 1);
     }
@@ -304,7 +305,7 @@ mod tests {
     fn attack(networks: u8, clients: u64) -> TurnQueue {
         let mut queue = TurnQueue::new(LIMIT);
         for id in 0..clients {
-            queue.enter(id, network((id % u64::from(networks)) as u8), at(0));
+            queue.enter_queue(id, network((id % u64::from(networks)) as u8), at(0));
         }
         queue
     }
@@ -313,10 +314,10 @@ mod tests {
     fn run(queue: &mut TurnQueue, mut now: Time, turns: usize, networks: u8, until: u64) -> Time {
         for _ in 0..turns {
             let Some(holder) = queue.holder().filter(|&holder| holder != until) else { break };
-            queue.working(holder, true, now);
-            now = queue.end().unwrap().0;
+            queue.set_working(holder, true, now);
+            now = queue.turn_end().unwrap().0;
             queue.leave(holder, now);
-            queue.enter(holder, network((holder % u64::from(networks)) as u8), now);
+            queue.enter_queue(holder, network((holder % u64::from(networks)) as u8), now);
         }
         now
     }
@@ -334,8 +335,8 @@ mod tests {
         ) {
             let mut queue = attack(networks, u64::from(networks) * per_network);
             let now = run(&mut queue, at(0), before, networks, QUIET) + Span::from_millis(waits);
-            queue.enter(QUIET, network(200), now);
-            prop_assert_eq!(queue.place(QUIET, now), Some(1));
+            queue.enter_queue(QUIET, network(200), now);
+            prop_assert_eq!(queue.position(QUIET, now), Some(1));
             let began = run(&mut queue, now, 1000, networks, QUIET);
             prop_assert_eq!(queue.holder(), Some(QUIET));
             prop_assert!(began - now <= MIN_TURN, "{}", began - now);
@@ -366,18 +367,18 @@ mod tests {
                 now += Span::from_millis(millis);
                 let holder = queue.holder();
                 match what {
-                    0 | 1 => { queue.enter(id, network((id % 5) as u8), now); queued.insert(id); }
+                    0 | 1 => { queue.enter_queue(id, network((id % 5) as u8), now); queued.insert(id); }
                     2 => { queue.leave(id, now); queued.remove(&id); }
-                    _ => queue.working(id, millis % 2 == 0, now),
+                    _ => queue.set_working(id, millis % 2 == 0, now),
                 }
                 if holder != queue.holder() {
                     began = now;
                 }
-                let mut places: Vec<_> = queued.iter().map(|&id| queue.place(id, now).unwrap()).collect();
+                let mut places: Vec<_> = queued.iter().map(|&id| queue.position(id, now).unwrap()).collect();
                 places.sort_unstable();
                 prop_assert_eq!(places, (0..queued.len()).collect::<Vec<_>>());
                 prop_assert_eq!(queue.holder().is_some(), !queued.is_empty());
-                if let Some((end, why)) = queue.end() {
+                if let Some((end, why)) = queue.turn_end() {
                     prop_assert!(why == TurnEnd::Idle || end >= began + MIN_TURN);
                 }
             }

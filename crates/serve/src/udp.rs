@@ -1,6 +1,6 @@
 //! Opening UDP, without sending to addresses that have not requested it.
 
-use crate::shared::Shared;
+use crate::shared::ServerState;
 use kumade_wire::{UdpAnswer, UdpRequest};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 ///
 /// # Errors
 /// `WouldBlock` if no packet is left.
-pub(super) fn answer_one(socket: &UdpSocket, shared: &Shared) -> io::Result<()> {
+pub(super) fn answer_request(socket: &UdpSocket, shared: &ServerState) -> io::Result<()> {
     let mut payload = [0; UdpRequest::SIZE + 1];
     let (length, source) = match socket.recv_from(&mut payload) {
         // An ICMP error for an earlier answer.
@@ -19,10 +19,11 @@ pub(super) fn answer_one(socket: &UdpSocket, shared: &Shared) -> io::Result<()> 
         result => result?,
     };
     let Ok((request, version)) = UdpRequest::decode(&payload[..length]) else { return Ok(()) };
-    let source = canonical(source);
-    let Some((nonce, local)) = shared.answer_udp(request.shown, source) else { return Ok(()) };
+    let source = to_canonical_address(source);
+    let Some((nonce, local)) = shared.answer_udp(request.authenticator, source) else { return Ok(()) };
     // From the address to which the client is connected, which on a multihomed host may not be the system's first choice.
-    let answered = connected(local, source).and_then(|socket| socket.send(&UdpAnswer { nonce }.encode(version)));
+    let answered =
+        connect_to_client(local, source).and_then(|socket| socket.send(&UdpAnswer { nonce }.encode(version)));
     if let Err(error) = answered {
         tracing::debug!("cannot answer {source} by UDP: {error}");
     }
@@ -31,8 +32,8 @@ pub(super) fn answer_one(socket: &UdpSocket, shared: &Shared) -> io::Result<()> 
 
 /// A UDP socket on the server's port that is connected to `peer`. `local` is the local address of the client's control
 /// connection.
-pub(super) fn connected(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
-    let local = canonical(local);
+pub(super) fn connect_to_client(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
+    let local = to_canonical_address(local);
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_reuse_port(true)?;
     socket.bind(&local.into())?;
@@ -41,7 +42,7 @@ pub(super) fn connected(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSo
 }
 
 /// Converts an IPv4-mapped IPv6 address to IPv4.
-pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
+pub(super) fn to_canonical_address(address: SocketAddr) -> SocketAddr {
     match (address, address.ip().to_canonical()) {
         (SocketAddr::V6(v6), IpAddr::V6(ip)) => SocketAddrV6::new(ip, v6.port(), 0, v6.scope_id()).into(),
         (_, ip) => SocketAddr::new(ip, address.port()),

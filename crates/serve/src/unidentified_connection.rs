@@ -3,22 +3,23 @@
 
 use crate::config::ServerConfig;
 use kumade_wire::{
-    Answer, ClientMessage, Preamble, PreambleError, ServerMessage, ServerSession, Token, Verdict, Version,
+    AdmissionDecision, ClientMessage, Preamble, PreambleError, PreambleReply, ServerMessage, ServerSession, Token,
+    Version,
 };
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
 /// Maximum number of bytes of a client before its first message is complete.
-const MAX_BYTES: usize = 8 << 10;
+const MAX_HANDSHAKE_BYTES: usize = 8 << 10;
 
 /// A non-blocking connection that is being opened.
-pub(super) struct Opening {
+pub(super) struct UnidentifiedConnection {
     pub(super) stream: TcpStream,
-    stage: Stage,
+    stage: IdentificationStage,
 }
 
-enum Stage {
-    Preamble { bytes: [u8; Preamble::SIZE], have: usize },
+enum IdentificationStage {
+    Preamble { bytes: [u8; Preamble::SIZE], received_bytes: usize },
     Session(Box<Handshake>),
 }
 
@@ -26,76 +27,87 @@ struct Handshake {
     session: ServerSession,
     token: Token,
     is_welcomed: bool,
-    heard: usize,
+    received_bytes: usize,
 }
 
 /// What became of a connection.
-pub(super) enum Opened {
+pub(super) enum IdentificationResult {
     /// Nothing yet.
     Pending,
     /// It is closed, or of no use.
-    Dropped,
+    Discarded,
     /// It carries probe packets.
-    Probe { shown: Token, index: u16 },
+    Probe { authenticator: Token, index: u16 },
     /// A client, and the first message that it sent.
-    Client(Box<OpenClient>),
+    Client(Box<IdentifiedClient>),
 }
 
 /// A client whose session is open.
-pub(super) struct OpenClient {
+pub(super) struct IdentifiedClient {
     pub(super) session: ServerSession,
     /// Which the client has been told.
     pub(super) token: Token,
-    pub(super) first: ClientMessage,
+    pub(super) first_message: ClientMessage,
 }
 
-impl Opening {
+impl UnidentifiedConnection {
     pub(super) fn new(stream: TcpStream) -> Self {
-        Opening { stream, stage: Stage::Preamble { bytes: [0; Preamble::SIZE], have: 0 } }
+        UnidentifiedConnection {
+            stream,
+            stage: IdentificationStage::Preamble { bytes: [0; Preamble::SIZE], received_bytes: 0 },
+        }
     }
 
     /// Reads what has arrived. `has_room` says whether the server has room for this client.
-    pub(super) fn advance(&mut self, config: &ServerConfig, has_room: impl FnOnce() -> bool) -> Opened {
+    pub(super) fn advance(&mut self, config: &ServerConfig, has_room: impl FnOnce() -> bool) -> IdentificationResult {
         match self.try_advance(config, has_room) {
             Ok(opened) => opened,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Opened::Pending,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => IdentificationResult::Pending,
             Err(error) => {
                 tracing::debug!("dropped a connection: {error}");
-                Opened::Dropped
+                IdentificationResult::Discarded
             }
         }
     }
 
-    fn try_advance(&mut self, config: &ServerConfig, has_room: impl FnOnce() -> bool) -> io::Result<Opened> {
-        if let Stage::Preamble { bytes, have } = &mut self.stage {
+    fn try_advance(
+        &mut self,
+        config: &ServerConfig,
+        has_room: impl FnOnce() -> bool,
+    ) -> io::Result<IdentificationResult> {
+        if let IdentificationStage::Preamble { bytes, received_bytes: have } = &mut self.stage {
             while *have < Preamble::SIZE {
                 *have += read_some(&mut self.stream, &mut bytes[*have..])?;
             }
             let (encrypted, version) = match Preamble::decode(bytes) {
-                Ok((Preamble::Probe { shown, index }, _)) => return Ok(Opened::Probe { shown, index }),
+                Ok((Preamble::Probe { authenticator: shown, index }, _)) => {
+                    return Ok(IdentificationResult::Probe { authenticator: shown, index });
+                }
                 Ok((Preamble::Control { encrypted }, version)) => (encrypted, version),
-                Err(error @ PreambleError::OtherVersion { .. }) => {
-                    reject(&self.stream, Verdict::OtherVersion, Version::NEWEST);
+                Err(error @ PreambleError::UnsupportedVersion { .. }) => {
+                    reject(&self.stream, AdmissionDecision::UnsupportedVersion, Version::NEWEST);
                     return Err(io::Error::other(error));
                 }
                 Err(error) => return Err(io::Error::other(error)),
             };
-            let verdict = kumade_wire::judge(encrypted, config.key.is_some(), has_room());
-            if verdict != Verdict::Welcome {
+            let verdict = kumade_wire::decide_admission(encrypted, config.key.is_some(), has_room());
+            if verdict != AdmissionDecision::Accepted {
                 reject(&self.stream, verdict, version);
-                return Ok(Opened::Dropped);
+                return Ok(IdentificationResult::Discarded);
             }
             self.stream.set_nodelay(true)?;
-            self.stage = Stage::Session(Box::new(Handshake::begin(config, version)?));
+            self.stage = IdentificationStage::Session(Box::new(Handshake::begin(config, version)?));
         }
-        let Stage::Session(handshake) = &mut self.stage else { return Ok(Opened::Pending) };
-        let Some(first) = handshake.advance(&mut self.stream, config)? else { return Ok(Opened::Pending) };
-        let placeholder = Stage::Preamble { bytes: [0; Preamble::SIZE], have: 0 };
-        let Stage::Session(handshake) = std::mem::replace(&mut self.stage, placeholder) else {
-            return Ok(Opened::Dropped);
+        let IdentificationStage::Session(handshake) = &mut self.stage else { return Ok(IdentificationResult::Pending) };
+        let Some(first) = handshake.advance(&mut self.stream, config)? else {
+            return Ok(IdentificationResult::Pending);
+        };
+        let placeholder = IdentificationStage::Preamble { bytes: [0; Preamble::SIZE], received_bytes: 0 };
+        let IdentificationStage::Session(handshake) = std::mem::replace(&mut self.stage, placeholder) else {
+            return Ok(IdentificationResult::Discarded);
         };
         let Handshake { session, token, .. } = *handshake;
-        Ok(Opened::Client(Box::new(OpenClient { session, token, first })))
+        Ok(IdentificationResult::Client(Box::new(IdentifiedClient { session, token, first_message: first })))
     }
 }
 
@@ -104,7 +116,7 @@ impl Handshake {
         let mut token = Token([0; 16]);
         getrandom::fill(&mut token.0).map_err(io::Error::other)?;
         let session = ServerSession::server(config.key.as_ref(), version);
-        Ok(Handshake { session, token, is_welcomed: false, heard: 0 })
+        Ok(Handshake { session, token, is_welcomed: false, received_bytes: 0 })
     }
 
     /// Answers what has arrived; returns the first message once it is complete.
@@ -122,11 +134,11 @@ impl Handshake {
             if let Some(first) = first.map_err(io::Error::other)? {
                 return Ok(Some(first));
             }
-            if self.heard > MAX_BYTES {
+            if self.received_bytes > MAX_HANDSHAKE_BYTES {
                 return Err(io::Error::other("no message within the first bytes"));
             }
             let count = read_some(stream, &mut buffer)?;
-            self.heard += count;
+            self.received_bytes += count;
             self.session.feed(&buffer[..count]);
         }
     }
@@ -143,9 +155,9 @@ fn read_some(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Sends the reason, and ends the connection.
-fn reject(mut stream: &TcpStream, verdict: Verdict, version: Version) {
+fn reject(mut stream: &TcpStream, verdict: AdmissionDecision, version: Version) {
     // Received data must be read, or closing would reset the connection and discard the answer.
     let _ = stream.read(&mut [0; 1024]);
-    let _ = stream.write_all(&Answer(verdict).encode(version));
+    let _ = stream.write_all(&PreambleReply(verdict).encode(version));
     let _ = stream.shutdown(Shutdown::Write);
 }

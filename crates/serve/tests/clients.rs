@@ -11,7 +11,8 @@ use kumade_probe_train::{Segment, Train};
 use kumade_serve::{Server, ServerConfig};
 use kumade_units::Span;
 use kumade_wire::{
-    Answer, ClientMessage, Limits, Preamble, ServerMessage, Token, UdpAnswer, UdpRequest, Verdict, Version,
+    AdmissionDecision, ClientMessage, Limits, Preamble, PreambleReply, ServerMessage, Token, UdpAnswer, UdpRequest,
+    Version,
 };
 use socket2::{Domain, Socket, Type};
 use std::io::{self, Read, Write};
@@ -55,7 +56,7 @@ fn a_client_that_vanishes_frees_its_place() {
     let in_the_queue = |mut holder: RawClient| {
         let mut second = RawClient::connect(server.address);
         second.hear().unwrap();
-        second.say(&ClientMessage::Enter);
+        second.say(&ClientMessage::EnterQueue);
         drop(second);
         holder.say(&ClientMessage::Ping);
         drop(holder);
@@ -77,7 +78,7 @@ fn a_client_that_falls_silent_loses_its_turn() {
 fn in_the_middle_of_a_train(server: &Running, message: impl FnOnce(Train) -> ClientMessage) -> (RawClient, TcpStream) {
     let (mut client, token) = RawClient::with_turn_and_token(server.address);
     let mut probe = TcpStream::connect(server.address).unwrap();
-    probe.write_all(&Preamble::Probe { shown: token, index: 0 }.encode(Version::NEWEST)).unwrap();
+    probe.write_all(&Preamble::Probe { authenticator: token, index: 0 }.encode(Version::NEWEST)).unwrap();
     let transport = Transport::Rake;
     client.say(&ClientMessage::AwaitConnections { transport, first: 0, expected: 1, wait: Span::MAX, header: 40 });
     assert!(matches!(client.hear(), Ok(ServerMessage::Connections { numbers, .. }) if numbers == [0]));
@@ -178,8 +179,8 @@ fn a_silent_ntp_server_costs_nobody_a_turn() {
     let client = thread::spawn(move || measure(&config, &mut |_| {}));
     silent.recv(&mut [0; 100]).unwrap();
     // The client waits for an answer by now.
-    other.say(&ClientMessage::Enter);
-    assert_eq!(other.hear(), Ok(ServerMessage::Turn));
+    other.say(&ClientMessage::EnterQueue);
+    assert_eq!(other.hear(), Ok(ServerMessage::TurnBegins));
     other.say(&ClientMessage::Leave);
     let warnings = client.join().unwrap().unwrap().delay.unwrap().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("could not be used: no answer")), "{warnings:?}");
@@ -248,9 +249,12 @@ fn another_version_is_told_ours() {
     let mut preamble = Preamble::Control { encrypted: false }.encode(Version::NEWEST);
     preamble[6..8].copy_from_slice(&9u16.to_be_bytes());
     stream.write_all(&preamble).unwrap();
-    let mut answer = [0; Answer::SIZE];
+    let mut answer = [0; PreambleReply::SIZE];
     stream.read_exact(&mut answer).unwrap();
-    assert_eq!(Answer::decode(&answer), Ok((Answer(Verdict::OtherVersion), Version::NEWEST)));
+    assert_eq!(
+        PreambleReply::decode(&answer),
+        Ok((PreambleReply(AdmissionDecision::UnsupportedVersion), Version::NEWEST))
+    );
     let mut stranger = TcpStream::connect(server.address).unwrap();
     stranger.write_all(b"GET / HTTP/1.1\r\nHost: example.net\r\n\r\n").unwrap();
     assert!(!matches!(stranger.read(&mut answer), Ok(1..)), "pending get no answer");
@@ -266,16 +270,16 @@ fn udp_answers_only_whoever_has_the_turn() {
     let mut client = RawClient::connect(server.address);
     let Ok(ServerMessage::Welcome { token, .. }) = client.hear() else { panic!("no welcome") };
     for (token, why) in [(Token([0; 16]), "a made-up token"), (token, "no turn yet")] {
-        socket.send(&UdpRequest { shown: token }.encode(Version::NEWEST)).unwrap();
+        socket.send(&UdpRequest { authenticator: token }.encode(Version::NEWEST)).unwrap();
         assert!(socket.recv(&mut buffer).is_err(), "{why}");
     }
-    client.say(&ClientMessage::Enter);
-    assert_eq!(client.hear(), Ok(ServerMessage::Turn));
+    client.say(&ClientMessage::EnterQueue);
+    assert_eq!(client.hear(), Ok(ServerMessage::TurnBegins));
     // As every client does, ask again where no answer comes.
     socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
     let mut ask = || {
         let length = (0..5).find_map(|_| {
-            socket.send(&UdpRequest { shown: token }.encode(Version::NEWEST)).unwrap();
+            socket.send(&UdpRequest { authenticator: token }.encode(Version::NEWEST)).unwrap();
             socket.recv(&mut buffer).ok()
         });
         UdpAnswer::decode(&buffer[..length.unwrap()]).unwrap()

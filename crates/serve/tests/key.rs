@@ -7,8 +7,8 @@ use kumade_probe_train::{Segment, Train, Transport};
 use kumade_serve::ServerConfig;
 use kumade_units::Span;
 use kumade_wire::{
-    Bearer, ClientMessage, Credential, End, Preamble, PresharedKey, ServerMessage, Token, UdpAnswer, UdpRequest,
-    Version,
+    ClientMessage, Credential, Preamble, PresharedKey, ServerMessage, SessionEndpoint, SessionItem, Token, UdpAnswer,
+    UdpRequest, Version,
 };
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -30,8 +30,8 @@ impl Session {
         Session { _server: server, address, client, token }
     }
 
-    fn shown(&self, bearer: Bearer) -> Token {
-        Credential::new(self.token, Version::NEWEST, true).shown_by(bearer)
+    fn shown(&self, bearer: SessionItem) -> Token {
+        Credential::new(self.token, Version::NEWEST, true).authenticator_for(bearer)
     }
 
     /// Whoever asks for UDP, from a port of its own, and whether there is an answer.
@@ -39,7 +39,7 @@ impl Session {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(self.address).unwrap();
         socket.set_read_timeout(Some(wait)).unwrap();
-        socket.send(&UdpRequest { shown }.encode(Version::NEWEST)).unwrap();
+        socket.send(&UdpRequest { authenticator: shown }.encode(Version::NEWEST)).unwrap();
         let mut answer = [0; UdpAnswer::SIZE];
         let heard = socket.recv(&mut answer).ok().map(|_| UdpAnswer::decode(&answer).unwrap());
         (socket, heard)
@@ -57,7 +57,7 @@ impl Session {
 
     fn connect(&self, shown: Token, index: u16) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.write_all(&Preamble::Probe { shown, index }.encode(Version::NEWEST)).unwrap();
+        stream.write_all(&Preamble::Probe { authenticator: shown, index }.encode(Version::NEWEST)).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream
     }
@@ -66,19 +66,19 @@ impl Session {
 #[test]
 fn udp_opens_to_whoever_has_the_secret_alone_and_counts_its_packets_alone() {
     let mut session = Session::begin();
-    let of_packet = |train, index| Bearer::Packet { from: End::Client, train, index };
-    let connection = session.shown(Bearer::Connection { index: 0 });
+    let of_packet = |train, index| SessionItem::Packet { sender: SessionEndpoint::Client, train, index };
+    let connection = session.shown(SessionItem::Connection { index: 0 });
     for forged in [session.token, Token([0; 16]), connection, session.shown(of_packet(0, 0))] {
         assert_eq!(session.ask_for_udp(forged, Duration::from_millis(300)).1, None);
     }
-    let (socket, answer) = session.ask_for_udp(session.shown(Bearer::UdpRequest), DEADLINE);
+    let (socket, answer) = session.ask_for_udp(session.shown(SessionItem::UdpRequest), DEADLINE);
     session.client.say(&ClientMessage::ProveUdp(answer.unwrap().nonce));
     assert_eq!(session.client.hear(), Ok(ServerMessage::UdpOpen));
 
-    let back = session.shown(Bearer::Packet { from: End::Server, train: 1, index: 0 });
+    let back = session.shown(SessionItem::Packet { sender: SessionEndpoint::Server, train: 1, index: 0 });
     let said = [
         (session.token, 1, 0),
-        (session.shown(Bearer::UdpRequest), 1, 0),
+        (session.shown(SessionItem::UdpRequest), 1, 0),
         (back, 1, 0),
         (session.shown(of_packet(1, 2)), 1, 0),
         (session.shown(of_packet(0, 0)), 1, 0),
@@ -99,8 +99,8 @@ fn udp_opens_to_whoever_has_the_secret_alone_and_counts_its_packets_alone() {
 #[test]
 fn a_probe_connection_is_of_whoever_has_the_secret_and_its_copy_of_nobody() {
     let mut session = Session::begin();
-    let of_connection = |index| Bearer::Connection { index };
-    let forged = [session.token, session.shown(Bearer::UdpRequest), session.shown(of_connection(1))];
+    let of_connection = |index| SessionItem::Connection { index };
+    let forged = [session.token, session.shown(SessionItem::UdpRequest), session.shown(of_connection(1))];
     for shown in forged {
         assert!(!matches!(session.connect(shown, 0).read(&mut [0]), Ok(1..)), "it is not closed");
     }

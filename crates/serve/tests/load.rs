@@ -52,7 +52,7 @@ fn both_directions_are_filled_with_and_without_a_key() {
 #[test]
 fn a_server_of_an_earlier_release_gives_no_grade_and_the_rest() {
     let server = Running::start(ServerConfig::default());
-    let older = Recorder::start(server.address, Version::spoken(4));
+    let older = Recorder::start(server.address, Version::from_number(4));
     let report = measure(&loading(common::measuring(older.address)), &mut |_| {}).unwrap();
     for found in [report.up.unwrap(), report.down.unwrap()] {
         assert!(found.packets_sent > 0, "{found:?}");
@@ -82,7 +82,7 @@ fn load(direction: Direction, expected: u32, duration: Span) -> ClientMessage {
 
 fn connect(address: SocketAddr, shown: Token, index: u16) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(&Preamble::Probe { shown, index }.encode(Version::NEWEST)).unwrap();
+    stream.write_all(&Preamble::Probe { authenticator: shown, index }.encode(Version::NEWEST)).unwrap();
     stream
 }
 

@@ -139,7 +139,7 @@ fn a_cut_network_is_noticed() {
             }
         })
         .unwrap_err();
-        assert!(matches!(error, Error::Lost { .. }), "{error}");
+        assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
         let noticed = cut.unwrap().elapsed();
         assert!(noticed < DEADLINE, "{noticed:?}");
     }

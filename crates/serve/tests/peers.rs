@@ -10,7 +10,9 @@ use kumade_measurement::{Directions, Event, TransportChoice};
 use kumade_probe_train::Train;
 use kumade_probe_train::Transport;
 use kumade_units::{Span, Time};
-use kumade_wire::{Answer, Arrival, ClientMessage, Limits, ServerMessage, ServerSession, Token, Verdict, Version};
+use kumade_wire::{
+    AdmissionDecision, Arrival, ClientMessage, Limits, PreambleReply, ServerMessage, ServerSession, Token, Version,
+};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -40,7 +42,7 @@ fn peer(treat: impl FnOnce(TcpStream) + Send + 'static) -> SocketAddr {
 #[test]
 fn a_wrong_host_and_a_wrong_family() {
     let error = failure(&MeasureConfig::new("no-such-host.invalid", 7272));
-    assert!(matches!(error, Error::Resolve { .. }), "{error}");
+    assert!(matches!(error, Error::ResolutionFailed { .. }), "{error}");
     let config = MeasureConfig { family: Family::V6, ..MeasureConfig::new("127.0.0.1", 7272) };
     let error = failure(&config);
     assert!(error.to_string().contains("no IPv6 address"), "{error}");
@@ -82,7 +84,7 @@ fn a_silent_listener_and_one_that_closes() {
 #[test]
 fn another_protocol_version() {
     let error = failure(&measuring(peer(|mut stream| {
-        let mut answer = Answer(Verdict::OtherVersion).encode(Version::NEWEST);
+        let mut answer = PreambleReply(AdmissionDecision::UnsupportedVersion).encode(Version::NEWEST);
         answer[6..8].copy_from_slice(&300u16.to_be_bytes());
         stream.write_all(&answer).unwrap();
     })));
@@ -93,7 +95,7 @@ fn another_protocol_version() {
 #[test]
 fn a_server_that_stops_speaking_in_the_middle_of_a_message() {
     let error = failure(&measuring(peer(|mut stream| {
-        stream.write_all(&Answer(Verdict::Welcome).encode(Version::NEWEST)).unwrap();
+        stream.write_all(&PreambleReply(AdmissionDecision::Accepted).encode(Version::NEWEST)).unwrap();
         stream.write_all(&[0, 0, 0, 50, 1, 2, 3]).unwrap();
         let _ = stream.read(&mut [0; 100]);
     })));
@@ -116,7 +118,7 @@ fn a_server_that_never_begins_is_left_after_the_wait() {
     let floods = waiting_room(|stream, session| {
         let mut ahead = 0..;
         loop {
-            let mut place = |_| session.send(&ServerMessage::Place(ahead.next().unwrap())).unwrap();
+            let mut place = |_| session.send(&ServerMessage::QueuePosition(ahead.next().unwrap())).unwrap();
             (0..1000).for_each(&mut place);
             if stream.write_all(&session.take_outgoing()).is_err() {
                 return;
@@ -125,7 +127,7 @@ fn a_server_that_never_begins_is_left_after_the_wait() {
     });
     let drips = waiting_room(|stream, session| {
         loop {
-            session.send(&ServerMessage::Place(1)).unwrap();
+            session.send(&ServerMessage::QueuePosition(1)).unwrap();
             if stream.write_all(&session.take_outgoing()).is_err() {
                 return;
             }
@@ -154,7 +156,7 @@ fn a_server_that_says_the_same_for_ever() {
             let limits = Limits { connections: 1, bytes: 1, packets: 1, turn: Span::from_secs(1) };
             session.send(&ServerMessage::Welcome { token: Token([0; 16]), limits }).unwrap();
             // The answers to the pings, and to the wish for a turn.
-            for message in [ServerMessage::Pong, ServerMessage::Pong, ServerMessage::Pong, ServerMessage::Turn] {
+            for message in [ServerMessage::Pong, ServerMessage::Pong, ServerMessage::Pong, ServerMessage::TurnBegins] {
                 session.send(&message).unwrap();
             }
             stream.write_all(&session.take_outgoing()).unwrap();
@@ -164,7 +166,7 @@ fn a_server_that_says_the_same_for_ever() {
         }));
         base.with_plan(|plan| plan.transport = TransportChoice::Fixed(Transport::Single))
     });
-    assert!(matches!(error, Error::Lost { .. }), "{error}");
+    assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
 }
 
 /// Takes one client and its one probe connection, and tells it of each train what it likes.
@@ -182,11 +184,11 @@ fn liar(tell: impl Fn(u32, &Train) -> Vec<Arrival> + Send + 'static) -> SocketAd
             while let Some(message) = session.receive().unwrap() {
                 let answer = match message {
                     ClientMessage::Ping => ServerMessage::Pong,
-                    ClientMessage::Enter => ServerMessage::Turn,
+                    ClientMessage::EnterQueue => ServerMessage::TurnBegins,
                     ClientMessage::AskClock => ServerMessage::Clock { maximum_error: Some(Span::from_nanos(i64::MIN)) },
                     ClientMessage::AwaitConnections { .. } => {
                         probes.push(listener.accept().unwrap().0);
-                        ServerMessage::Connections { numbers: vec![0], far: None }
+                        ServerMessage::Connections { numbers: vec![0], server_endpoint: None }
                     }
                     ClientMessage::Receive { number, train, .. } => {
                         let arrivals = tell(number, &train);
@@ -245,7 +247,7 @@ fn claims_that_cannot_be_true() {
 #[test]
 fn a_frame_that_is_no_message() {
     let error = failure(&measuring(peer(|mut stream| {
-        stream.write_all(&Answer(Verdict::Welcome).encode(Version::NEWEST)).unwrap();
+        stream.write_all(&PreambleReply(AdmissionDecision::Accepted).encode(Version::NEWEST)).unwrap();
         stream.write_all(&[0, 0, 0, 1, 99]).unwrap();
         let _ = stream.read(&mut [0; 100]);
     })));

@@ -13,7 +13,7 @@ use kumade_serve::{HostClock, ServerConfig};
 use kumade_serve::{Reflector, ReflectorConfig};
 use kumade_units::{Span, Time};
 use kumade_wire::PresharedKey;
-use kumade_wire::stamp::{ErrorEstimate, Probe, Reflection, Reply, SIZE};
+use kumade_wire::stamp::{ErrorEstimate, PACKET_BYTES, Probe, Reflection, Reply};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -184,7 +184,7 @@ fn the_reflector_never_answers_more_than_it_was_asked() {
     socket.connect(reflector.address).unwrap();
     let mut buffer = [0; 2000];
     // Longer ones than an Ethernet frame carries would multiply on their way back.
-    for unanswered in [0, 1, SIZE - 1, 1473, 60_000] {
+    for unanswered in [0, 1, PACKET_BYTES - 1, 1473, 60_000] {
         socket.send(&vec![0; unanswered]).unwrap();
         assert!(socket.recv(&mut buffer).is_err(), "{unanswered} octets are answered");
     }
@@ -192,14 +192,14 @@ fn the_reflector_never_answers_more_than_it_was_asked() {
     let mut asked = vec![9; 1400];
     let clock = ErrorEstimate::new(false, Span::ZERO);
     let sent = Time::from_nanos(5);
-    Probe { sequence: 3, sent, clock, session: 77 }.write(asked.first_chunk_mut().unwrap());
+    Probe { sequence: 3, sent, error_estimate: clock, session: 77 }.encode(asked.first_chunk_mut().unwrap());
     socket.send(&asked).unwrap();
     let length = socket.recv(&mut buffer).unwrap();
-    let reply = Reply::read(&buffer[..length]).unwrap();
+    let reply = Reply::decode(&buffer[..length]).unwrap();
     assert_eq!((length, reply.probe_sequence, reply.session), (1400, 3, 77));
     // How much of a flood is answered is tested without a clock (`sources.rs`); here, that it does no harm for long.
     for _ in 0..3_000 {
-        socket.send(&asked[..SIZE]).unwrap();
+        socket.send(&asked[..PACKET_BYTES]).unwrap();
     }
     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     while socket.recv(&mut buffer).is_ok() {}
@@ -232,11 +232,11 @@ fn two_reflectors_do_not_answer_each_other() {
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     other.set_read_timeout(Some(DEADLINE)).unwrap();
     other.connect(reflector.address).unwrap();
-    let mut payload = [0; SIZE];
+    let mut payload = [0; PACKET_BYTES];
     let clock = ErrorEstimate::new(false, Span::ZERO);
-    Probe { sequence: 0, sent: clock::realtime(), clock, session: 0 }.write(&mut payload);
+    Probe { sequence: 0, sent: clock::realtime(), error_estimate: clock, session: 0 }.encode(&mut payload);
     other.send(&payload).unwrap();
-    assert_eq!(other.recv(&mut payload).unwrap(), SIZE);
+    assert_eq!(other.recv(&mut payload).unwrap(), PACKET_BYTES);
     let now = clock::realtime();
     let answer = |_: &Probe| Reflection { sequence: 0, reflected: now, received: now, clock, probe_ttl: 255 };
     Reply::reflect(&mut payload, answer).unwrap();
@@ -251,7 +251,7 @@ fn answers_that_do_not_repeat_the_probes_stamp_are_passed_over() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     let thread = std::thread::spawn(move || {
-        let mut payload = [0; SIZE];
+        let mut payload = [0; PACKET_BYTES];
         for _ in 0..100 {
             let (_, from) = socket.recv_from(&mut payload).unwrap();
             let now = clock::realtime();
@@ -280,7 +280,7 @@ fn neither_endless_copies_nor_stamps_that_are_no_times_spoil_what_is_measured_he
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     let thread = std::thread::spawn(move || {
-        let mut payload = [0; SIZE];
+        let mut payload = [0; PACKET_BYTES];
         for number in 0..100 {
             let (_, from) = socket.recv_from(&mut payload).unwrap();
             let clock = ErrorEstimate::new(false, Span::ZERO);

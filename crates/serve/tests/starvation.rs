@@ -123,9 +123,9 @@ fn attack(server: SocketAddr, sources: &[SocketAddr], stop: &AtomicBool, turns: 
                 continue;
             };
             match connected.hear_now() {
-                Ok(Some(ServerMessage::Welcome { .. })) => connected.try_say(&ClientMessage::Enter),
-                Ok(Some(ServerMessage::Turn)) => drop(turns.fetch_add(1, Ordering::Relaxed)),
-                Ok(Some(ServerMessage::Place(_))) => connected.try_say(&ClientMessage::Ping),
+                Ok(Some(ServerMessage::Welcome { .. })) => connected.try_say(&ClientMessage::EnterQueue),
+                Ok(Some(ServerMessage::TurnBegins)) => drop(turns.fetch_add(1, Ordering::Relaxed)),
+                Ok(Some(ServerMessage::QueuePosition(_))) => connected.try_say(&ClientMessage::Ping),
                 Ok(Some(ServerMessage::Refused(_))) | Err(_) => *client = None,
                 Ok(_) => connected.try_say(&ClientMessage::Ping),
             }

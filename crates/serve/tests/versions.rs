@@ -12,7 +12,9 @@ use kumade_client::{MeasureConfig, measure};
 use kumade_measurement::{Directions, TransportChoice};
 use kumade_probe_train::{Train, Transport};
 use kumade_serve::ServerConfig;
-use kumade_wire::{Answer, ClientMessage, ClientSession, Preamble, PresharedKey, ServerMessage, UdpAnswer, Version};
+use kumade_wire::{
+    ClientMessage, ClientSession, Preamble, PreambleReply, PresharedKey, ServerMessage, UdpAnswer, Version,
+};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 
@@ -87,7 +89,7 @@ impl Player {
     /// The server's answer: of the same kind as then, and the same where it has no contents.
     fn hear(&mut self, recorded: &[u8]) {
         if !self.is_answered {
-            let mut answer = [0; Answer::SIZE];
+            let mut answer = [0; PreambleReply::SIZE];
             self.control.read_exact(&mut answer).unwrap();
             assert_eq!(answer, *recorded);
             self.is_answered = true;
@@ -133,7 +135,7 @@ fn what_a_server_of_an_earlier_release_said_is_understood() {
 /// A whole measurement with a server that speaks an earlier version alone, which the client finds out, and says what is lost.
 #[test]
 fn a_server_of_an_earlier_release_is_measured_and_what_it_cant_say_is_noted() {
-    let previous = Version::spoken(3).unwrap();
+    let previous = Version::from_number(3).unwrap();
     for transport in [Transport::Udp, Transport::Single] {
         let server = Running::start(ServerConfig::default());
         let older = Recorder::start(server.address, Some(previous));
@@ -160,7 +162,9 @@ fn a_server_of_an_earlier_release_is_measured_and_what_it_cant_say_is_noted() {
 #[test]
 fn only_servers_that_know_jumbo_frames_are_asked_for_them() {
     let server = Running::start(ServerConfig::default());
-    for (only, largest) in [(Version::spoken(5), Train::MAX_ETHERNET_PACKET_BYTES), (None, Train::MAX_PACKET_BYTES)] {
+    for (only, largest) in
+        [(Version::from_number(5), Train::MAX_ETHERNET_PACKET_BYTES), (None, Train::MAX_PACKET_BYTES)]
+    {
         let recorder = Recorder::start(server.address, only);
         let config = common::measuring(recorder.address).with_plan(|plan| {
             plan.transport = TransportChoice::Fixed(Transport::Udp);

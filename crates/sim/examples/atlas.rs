@@ -1,9 +1,9 @@
 //! The default method on paths of the atlas that tune it: a line for each kind, and each wrong statement with its path.
 //!
-//! `cargo run -p kumade-sim --example atlas -- [KIND|all] [PATHS] [udp|rake] [NUMBER]`
+//! `cargo run -p kumade-sim --example atlas -- [KIND|all] [PATHS] [udp|rake] [NUMBER_FORMAT]`
 use kumade_estimate::MethodSettings;
 use kumade_probe_train::Transport;
-use kumade_sim::atlas::{DrawnPath, PathKind, Seeds, Summary, Verdict};
+use kumade_sim::atlas::{DrawnPath, KindResults, PathKind, PathResult, Seeds};
 use std::ops::Range;
 
 fn main() {
@@ -21,7 +21,7 @@ fn main() {
         for &transport in transports.iter().filter(|transport| kind.passes(**transport)) {
             let numbers = only.map_or(0..paths, |number| number..number + 1);
             let verdicts = verdicts(kind, transport, numbers, only.is_some());
-            let summary = Summary::of(&verdicts);
+            let summary = KindResults::from_results(&verdicts);
             println!(
                 "{kind:<12}{transport:?}: {} runs, {} values, covered {:.1} %, error {:.2} %, width {:.3}, wrong {}, {:.2} MB, {:.2} s",
                 summary.runs,
@@ -46,12 +46,12 @@ fn main() {
     }
 }
 
-fn verdicts(kind: PathKind, transport: Transport, numbers: Range<u32>, all: bool) -> Vec<Verdict> {
+fn verdicts(kind: PathKind, transport: Transport, numbers: Range<u32>, all: bool) -> Vec<PathResult> {
     let measure = |number| {
         let path = DrawnPath::new(kind, Seeds::Tuning.seed(number));
         let measured =
             path.measure(transport, &MethodSettings::default()).expect("a path of the atlas can be measured");
-        let verdict = Verdict::of(&path, &measured);
+        let verdict = PathResult::evaluate(&path, &measured);
         if verdict.fault.is_some() || all {
             let link = &path.hops[0].link;
             let cross = path.hops[0].cross.first().map_or(String::new(), |cross| format!("{:?}", cross.kind));

@@ -1,7 +1,7 @@
 //! How many packet events a second the virtual network computes: 64 flows over one gigabit, for ten virtual seconds.
 //!
 //! `cargo run --release -p kumade-sim --example speed`
-use kumade_sim::network::{FlowConfig, Network, Source, TcpConfig};
+use kumade_sim::network::{FlowConfig, Network, TcpConfig, TrafficSource};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span, Time};
 use std::time::Instant;
@@ -29,7 +29,7 @@ fn run(control: Control) -> (u64, f64, f64) {
     let link = network.add_link(link, None).expect("the link is possible");
     for flow in 0..64 {
         let delay = Span::from_millis(5) + Span::from_micros(100) * flow;
-        let source = Source::Tcp(TcpConfig::new(control));
+        let source = TrafficSource::Tcp(TcpConfig::new(control));
         let config = FlowConfig { delay_out: delay, delay_back: delay, ..FlowConfig::new(vec![link], source) };
         network.add_flow(config).expect("the flow is possible");
     }
@@ -39,6 +39,6 @@ fn run(control: Control) -> (u64, f64, f64) {
     let begun = Instant::now();
     network.run_until(Time::ZERO + Span::from_secs(seconds));
     let took = begun.elapsed().as_secs_f64();
-    let forwarded = network.ledger(link).packets().forwarded.bytes;
+    let forwarded = network.ledger(link).packet_counters().forwarded.bytes;
     (network.events(), took, forwarded as f64 / rate.bytes_in(Span::from_secs(seconds)) as f64)
 }

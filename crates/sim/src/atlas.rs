@@ -12,9 +12,9 @@ mod truth;
 
 pub use draw::DrawnPath;
 pub use kind::PathKind;
-pub use measure::{MeasureError, Measured};
-pub use summary::{Summary, Verdict, cause};
-pub use truth::{Fault, Judgement, Truth};
+pub use measure::{AtlasMeasurement, MeasureError};
+pub use summary::{KindResults, PathResult, refusal_cause};
+pub use truth::{EstimateError, EstimateFault, PathTruth};
 
 /// Which seeds draw paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! A link that trains share with TCP connections, which react to them.
 
-use crate::carrier::Carrier;
-use crate::moving::Moving;
-use crate::network::{FlowConfig, FlowId, LinkId, Network, Sojourn, Source, TcpConfig};
+use crate::network::{FlowConfig, FlowId, LinkId, Network, SojournHistogram, TcpConfig, TrafficSource};
+use crate::packet_at_hop::PacketAtHop;
+use crate::packet_transport::PacketTransport;
 use crate::tcp::congestion::Control;
 use kumade_link::{CrossConfig, CrossKind, LinkConfig};
 use kumade_probe_train::statistics::mean;
@@ -23,7 +23,7 @@ pub struct ElasticFlow {
 
 /// What a measurement did to the connections that it met.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Impact {
+pub struct FlowImpact {
     /// The part of their goodput that they lost, from the first train to now.
     pub goodput_lost: f64,
     /// By how much the 99th percentile of sojourn times in the queue grew.
@@ -34,21 +34,21 @@ pub struct Impact {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ImpactSummary {
     /// On average.
-    pub mean: Impact,
+    pub mean: FlowImpact,
     /// The greatest of each, whichever measurement it was.
-    pub most: Impact,
+    pub most: FlowImpact,
 }
 
 impl ImpactSummary {
     /// None of no measurement.
-    pub fn of(impacts: &[Impact]) -> Option<Self> {
-        let summed_up = |of: fn(&Impact) -> f64| {
+    pub fn from_impacts(impacts: &[FlowImpact]) -> Option<Self> {
+        let summed_up = |of: fn(&FlowImpact) -> f64| {
             let values: Vec<f64> = impacts.iter().map(of).collect();
             Some((mean(&values), values.iter().copied().max_by(f64::total_cmp)?))
         };
         let (lost, most_lost) = summed_up(|impact| impact.goodput_lost)?;
         let (added, most_added) = summed_up(|impact| impact.queueing_added.as_secs_f64())?;
-        let impact = |goodput_lost, seconds| Impact { goodput_lost, queueing_added: Span::from_secs_f64(seconds) };
+        let impact = |goodput_lost, seconds| FlowImpact { goodput_lost, queueing_added: Span::from_secs_f64(seconds) };
         Some(ImpactSummary { mean: impact(lost, added), most: impact(most_lost, most_added) })
     }
 }
@@ -68,51 +68,51 @@ impl fmt::Display for ImpactSummary {
 
 /// One link in a [`Network`] with TCP connections and trains on it.
 #[derive(Debug)]
-pub(crate) struct Elastic {
+pub(crate) struct ElasticPath {
     link: LinkConfig,
     flows: Vec<ElasticFlow>,
     seed: u64,
-    world: World,
+    world: ElasticNetwork,
     /// When the first train left.
-    begun: Option<(Time, Seen)>,
+    begun: Option<(Time, DeliveredBytes)>,
 }
 
 /// The network, with or without trains: the same numbers are drawn.
 #[derive(Debug)]
-struct World {
+struct ElasticNetwork {
     network: Network,
     link: LinkId,
     flows: Vec<FlowId>,
     trains: FlowId,
     /// Packets of trains whose fate is open, in the order in which they left.
-    sent: VecDeque<Moving>,
+    sent: VecDeque<PacketAtHop>,
     /// Arrivals of trains' packets that have been taken.
     taken: usize,
 }
 
 /// Counters at some time.
 #[derive(Debug, Clone)]
-struct Seen {
+struct DeliveredBytes {
     goodput_bytes: u64,
     delivered_bytes: u64,
-    sojourn: Sojourn,
+    sojourn: SojournHistogram,
 }
 
 /// How often it is looked whether a train has arrived.
 const STEP: Span = Span::from_micros(200);
 
-impl Elastic {
+impl ElasticPath {
     pub fn new(link: LinkConfig, flows: Vec<ElasticFlow>, seed: u64) -> Result<Self, ConfigError> {
-        let world = World::new(&link, &flows, seed)?;
-        Ok(Elastic { link, flows, seed, world, begun: None })
+        let world = ElasticNetwork::new(&link, &flows, seed)?;
+        Ok(ElasticPath { link, flows, seed, world, begun: None })
     }
 
-    pub fn delay(&self) -> Span {
+    pub fn base_delay(&self) -> Span {
         self.link.delay
     }
 
     /// Sends these packets. Returns those that have arrived; where some have not, a receiver waits for them until they must have been lost.
-    pub fn carry(&mut self, packets: &[Moving]) -> Vec<Moving> {
+    pub fn pass_packets(&mut self, packets: &[PacketAtHop]) -> Vec<PacketAtHop> {
         let Some(last) = packets.last() else { return Vec::new() };
         let mut arrived = Vec::with_capacity(packets.len());
         packets.iter().for_each(|packet| self.offer(*packet));
@@ -121,13 +121,13 @@ impl Elastic {
             self.advance(next, &mut arrived);
         }
         if arrived.len() < packets.len() {
-            self.world.network.run_until(last.at + self.longest_passage());
+            self.world.network.run_until(last.at + self.longest_transit());
         }
         arrived
     }
 
     /// How long a packet takes that finds a full queue.
-    fn longest_passage(&self) -> Span {
+    fn longest_transit(&self) -> Span {
         let full = self.link.rate.unwrap_or_default().time_for(self.link.queue_bytes + 3000);
         full + self.link.delay + STEP
     }
@@ -141,7 +141,7 @@ impl Elastic {
     }
 
     /// What the connections would have left of the link from `from` to `to` without any trains.
-    pub fn truth(&self, from: Time, to: Time) -> Rate {
+    pub fn true_available(&self, from: Time, to: Time) -> Rate {
         let rate = self.link.rate.unwrap_or_default().as_f64();
         let carried = self.without_trains(from, to).map_or(0.0, |[before, after]| {
             Rate::from_bytes_over(after.delivered_bytes - before.delivered_bytes, to - from).as_f64()
@@ -150,35 +150,37 @@ impl Elastic {
     }
 
     /// What the trains did so far.
-    pub fn impact(&self) -> Option<Impact> {
+    pub fn measure_impact(&self) -> Option<FlowImpact> {
         let (from, before) = self.begun.as_ref()?;
         let [twin_before, twin] = self.without_trains(*from, self.now()).ok()?;
-        let now = self.world.seen();
-        let goodput = |seen: &Seen, before: &Seen| (seen.goodput_bytes - before.goodput_bytes) as f64;
-        let queueing = |seen: &Seen, before: &Seen| seen.sojourn.since(&before.sojourn).quantile(0.99);
-        Some(Impact {
+        let now = self.world.delivered_bytes();
+        let goodput =
+            |seen: &DeliveredBytes, before: &DeliveredBytes| (seen.goodput_bytes - before.goodput_bytes) as f64;
+        let queueing =
+            |seen: &DeliveredBytes, before: &DeliveredBytes| seen.sojourn.since(&before.sojourn).quantile(0.99);
+        Some(FlowImpact {
             goodput_lost: 1.0 - goodput(&now, before) / goodput(&twin, &twin_before).max(1.0),
             queueing_added: queueing(&now, before) - queueing(&twin, &twin_before),
         })
     }
 
-    fn without_trains(&self, from: Time, to: Time) -> Result<[Seen; 2], ConfigError> {
-        let mut world = World::new(&self.link, &self.flows, self.seed)?;
+    fn without_trains(&self, from: Time, to: Time) -> Result<[DeliveredBytes; 2], ConfigError> {
+        let mut world = ElasticNetwork::new(&self.link, &self.flows, self.seed)?;
         Ok([from, to].map(|time| {
             world.network.run_until(time);
-            world.seen()
+            world.delivered_bytes()
         }))
     }
 }
 
-impl Carrier for Elastic {
-    fn offer(&mut self, packet: Moving) {
+impl PacketTransport for ElasticPath {
+    fn offer(&mut self, packet: PacketAtHop) {
         // Packets are told apart by when they leave.
         let earliest = self.world.sent.back().map_or(packet.at, |last| last.at + Span::from_nanos(1));
-        let packet = Moving { at: packet.at.max(earliest), ..packet };
+        let packet = PacketAtHop { at: packet.at.max(earliest), ..packet };
         if self.begun.is_none() {
             self.world.network.run_until(packet.at - Span::from_nanos(1));
-            self.begun = Some((packet.at, self.world.seen()));
+            self.begun = Some((packet.at, self.world.delivered_bytes()));
         }
         self.world.network.send(self.world.trains, [(packet.at, packet.size)]);
         self.world.sent.push_back(packet);
@@ -188,18 +190,18 @@ impl Carrier for Elastic {
         self.world.sent.front().map(|_| self.now() + STEP)
     }
 
-    fn advance(&mut self, now: Time, out: &mut Vec<Moving>) {
+    fn advance(&mut self, now: Time, out: &mut Vec<PacketAtHop>) {
         self.world.network.run_until(now);
-        self.world.take(out);
+        self.world.take_arrived(out);
         // What is not there when all that was queued before it has passed was dropped.
-        let latest = self.longest_passage();
+        let latest = self.longest_transit();
         while self.world.sent.front().is_some_and(|packet| packet.at + latest < now) {
             self.world.sent.pop_front();
         }
     }
 }
 
-impl World {
+impl ElasticNetwork {
     fn new(link: &LinkConfig, flows: &[ElasticFlow], seed: u64) -> Result<Self, ConfigError> {
         let mut network = Network::new(seed);
         let link_id = network.add_link(link.clone(), None)?;
@@ -210,20 +212,20 @@ impl World {
             start_jitter: Span::from_secs(1),
             ..FlowConfig::new(
                 vec![link_id],
-                Source::Tcp(TcpConfig { receive_window: flow.receive_window, ..TcpConfig::new(flow.control) }),
+                TrafficSource::Tcp(TcpConfig { receive_window: flow.receive_window, ..TcpConfig::new(flow.control) }),
             )
         };
         let flows = flows.iter().map(|flow| network.add_flow(connection(flow))).collect::<Result<_, _>>()?;
         let nothing = CrossKind::Constant { rate: Rate::ZERO, size: 1500 };
-        let trains = Source::Udp(CrossConfig { kind: nothing, start: Time::ZERO, phase: 0.0, seed: 0 });
+        let trains = TrafficSource::Udp(CrossConfig { kind: nothing, start: Time::ZERO, phase: 0.0, seed: 0 });
         let trains = FlowConfig { record_delays: true, ..FlowConfig::new(vec![link_id], trains) };
         let trains = network.add_flow(trains)?;
-        Ok(World { network, link: link_id, flows, trains, sent: VecDeque::new(), taken: 0 })
+        Ok(ElasticNetwork { network, link: link_id, flows, trains, sent: VecDeque::new(), taken: 0 })
     }
 
-    fn seen(&self) -> Seen {
+    fn delivered_bytes(&self) -> DeliveredBytes {
         let flows = || self.flows.iter().map(|id| self.network.flow(*id));
-        Seen {
+        DeliveredBytes {
             goodput_bytes: flows().map(|flow| flow.goodput_bytes).sum(),
             delivered_bytes: flows().map(|flow| flow.delivered_bytes).sum(),
             sojourn: self.network.sojourn(self.link).clone(),
@@ -231,13 +233,13 @@ impl World {
     }
 
     /// Takes what has arrived of the packets that were sent, which keep their order.
-    fn take(&mut self, out: &mut Vec<Moving>) {
+    fn take_arrived(&mut self, out: &mut Vec<PacketAtHop>) {
         let arrived = &self.network.delays(self.trains)[self.taken..];
         self.taken += arrived.len();
         for &(at, delay) in arrived {
             while let Some(packet) = self.sent.pop_front() {
                 if packet.at == at - delay {
-                    out.push(Moving { at, ..packet });
+                    out.push(PacketAtHop { at, ..packet });
                     break;
                 }
             }
@@ -249,7 +251,7 @@ impl World {
 mod tests {
     use super::*;
 
-    fn elastic(flows: usize, receive_window: Option<u64>) -> Elastic {
+    fn elastic(flows: usize, receive_window: Option<u64>) -> ElasticPath {
         let link = LinkConfig {
             rate: Some(Rate::from_mbit(20)),
             queue_bytes: 100_000,
@@ -257,13 +259,14 @@ mod tests {
             ..LinkConfig::default()
         };
         let flow = ElasticFlow { control: Control::Cubic, delay_back: Span::from_millis(15), receive_window };
-        Elastic::new(link, vec![flow; flows], 3).unwrap()
+        ElasticPath::new(link, vec![flow; flows], 3).unwrap()
     }
 
     #[test]
     fn greedy_connections_leave_nothing_and_small_windows_what_they_do_not_take() {
         let (from, to) = (Time::ZERO + Span::from_secs(5), Time::ZERO + Span::from_secs(10));
-        let [greedy, bounded] = [None, Some(25_000)].map(|window| elastic(1, window).truth(from, to).as_f64() / 1e6);
+        let [greedy, bounded] =
+            [None, Some(25_000)].map(|window| elastic(1, window).true_available(from, to).as_f64() / 1e6);
         println!("{greedy:.2} and {bounded:.2} Mbit/s");
         // A window of 17 full packets in 20.6 ms.
         assert!(greedy < 1.0 && (bounded - 10.0).abs() < 1.0, "{greedy}, {bounded}");
@@ -276,14 +279,18 @@ mod tests {
         let mut arrived = 0;
         for train in 0..100 {
             let first = start + Span::from_millis(50) * train;
-            let sent =
-                |index: usize| Moving { index, flow: 0, size: 1500, at: first + Span::from_micros(10) * index as i64 };
+            let sent = |index: usize| PacketAtHop {
+                index,
+                flow: 0,
+                size: 1500,
+                at: first + Span::from_micros(10) * index as i64,
+            };
             let packets: Vec<_> = (0..30).map(sent).collect();
-            let arrivals: Vec<_> = elastic.carry(&packets).into_iter().map(|packet| packet.at).collect();
+            let arrivals: Vec<_> = elastic.pass_packets(&packets).into_iter().map(|packet| packet.at).collect();
             assert!(arrivals.is_sorted() && arrivals.iter().all(|time| *time > first + Span::from_millis(5)));
             arrived += arrivals.len();
         }
-        let impact = elastic.impact().unwrap();
+        let impact = elastic.measure_impact().unwrap();
         println!("{arrived} of 3000 arrived; {impact:?}");
         assert!(arrived > 1500 && (0.1..0.5).contains(&impact.goodput_lost));
     }

@@ -13,12 +13,12 @@
 //! one flow gets of all paths, in what order and with which delay.
 #![forbid(unsafe_code)]
 
-mod agenda;
 pub mod atlas;
-mod carrier;
 mod elastic;
-mod moving;
+mod event_queue;
 pub mod network;
+mod packet_at_hop;
+mod packet_transport;
 mod path;
 mod proxy;
 mod run;
@@ -26,7 +26,7 @@ pub mod sites;
 pub mod tcp;
 mod train_connections;
 
-pub use elastic::{ElasticFlow, Impact, ImpactSummary};
-pub use path::{Hop, Stamping, VirtualPath};
+pub use elastic::{ElasticFlow, FlowImpact, ImpactSummary};
+pub use path::{PathHop, Stamping, VirtualPath};
 pub use proxy::Proxy;
-pub use run::{Measured, Run, VirtualPaths, measure};
+pub use run::{MethodRun, VirtualMeasurement, VirtualPaths, measure};

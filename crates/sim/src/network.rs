@@ -10,18 +10,18 @@ mod ids;
 mod packet;
 mod sojourn;
 
-pub use flow::{FlowConfig, FlowStatistics, Source, TcpConfig};
+pub use flow::{FlowConfig, FlowStatistics, TcpConfig, TrafficSource};
 pub use gateways::{Datagram, Gateways};
 pub use ids::{FlowId, GatewaysId, LinkId};
-pub use sojourn::Sojourn;
+pub use sojourn::SojournHistogram;
 
-use crate::agenda::Agenda;
-use flow::Flow;
+use crate::event_queue::EventQueue;
+use flow::NetworkFlow;
 use kumade_link::queue::{Ecn, QueueConfig};
 use kumade_link::{Label, Ledger, Link, LinkConfig};
 use kumade_units::ConfigError;
 use kumade_units::{Span, Time};
-use packet::{Body, Carried, Packet};
+use packet::{EncapsulatedIn, NetworkPacket, PacketBody};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::fmt;
@@ -33,16 +33,16 @@ pub struct Network {
     random: Pcg64Mcg,
     now: Time,
     events: u64,
-    agenda: Agenda,
+    agenda: EventQueue,
     /// What is scheduled at each place of the agenda.
-    places: Vec<Place>,
+    places: Vec<EventSource>,
     links: Vec<LinkState>,
     flows: Vec<FlowState>,
     gateways: Vec<GatewaysState>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum EventSource {
     Link(u32),
     Gateways(u32),
     Source(u32),
@@ -53,8 +53,8 @@ enum Place {
 
 #[derive(Debug)]
 struct LinkState {
-    link: Link<Packet>,
-    sojourn: Sojourn,
+    link: Link<NetworkPacket>,
+    sojourn: SojournHistogram,
     place: u32,
 }
 
@@ -70,7 +70,7 @@ struct GatewaysState {
 
 #[derive(Debug)]
 struct FlowState {
-    flow: Flow,
+    flow: NetworkFlow,
     source: u32,
     out: u32,
     receiver: u32,
@@ -85,7 +85,7 @@ impl Network {
             random: Pcg64Mcg::seed_from_u64(seed),
             now: Time::ZERO,
             events: 0,
-            agenda: Agenda::new(),
+            agenda: EventQueue::new(),
             places: Vec::new(),
             links: Vec::new(),
             flows: Vec::new(),
@@ -106,8 +106,8 @@ impl Network {
         };
         link.advance(self.now);
         let index = self.links.len() as u32;
-        let place = self.place(Place::Link(index));
-        self.links.push(LinkState { link, sojourn: Sojourn::default(), place });
+        let place = self.add_event_source(EventSource::Link(index));
+        self.links.push(LinkState { link, sojourn: SojournHistogram::default(), place });
         Ok(LinkId(index))
     }
 
@@ -118,7 +118,7 @@ impl Network {
     pub fn add_gateways(&mut self, paths: Vec<LinkId>, gateways: Box<dyn Gateways>) -> GatewaysId {
         assert!(paths.iter().all(|id| (id.0 as usize) < self.links.len()), "gateways have links of their own network");
         let index = self.gateways.len() as u32;
-        let place = self.place(Place::Gateways(index));
+        let place = self.add_event_source(EventSource::Gateways(index));
         self.gateways.push(GatewaysState { gateways, paths, place, sent: Vec::new(), received: Vec::new() });
         GatewaysId(index)
     }
@@ -138,12 +138,12 @@ impl Network {
         assert!(gateways.all(known), "a flow passes gateways of its own network");
         let index = self.flows.len() as u32;
         let random = Pcg64Mcg::seed_from_u64(self.random.random());
-        let flow = Flow::new(config, index, self.now, random)?;
-        let source = self.place(Place::Source(index));
-        let out = self.place(Place::Out(index));
-        let receiver = self.place(Place::Receiver(index));
-        let back = self.place(Place::Back(index));
-        self.agenda.set(source, flow.source_time());
+        let flow = NetworkFlow::new(config, index, self.now, random)?;
+        let source = self.add_event_source(EventSource::Source(index));
+        let out = self.add_event_source(EventSource::Out(index));
+        let receiver = self.add_event_source(EventSource::Receiver(index));
+        let back = self.add_event_source(EventSource::Back(index));
+        self.agenda.set_time(source, flow.next_source_time());
         self.flows.push(FlowState { flow, source, out, receiver, back });
         Ok(FlowId(index))
     }
@@ -153,7 +153,7 @@ impl Network {
     /// # Panics
     /// The flow is not in this network.
     pub fn send(&mut self, id: FlowId, packets: impl IntoIterator<Item = (Time, u32)>) {
-        self.flows[id.0 as usize].flow.give(packets);
+        self.flows[id.0 as usize].flow.add_packets(packets);
         self.reschedule(id.0);
     }
 
@@ -162,19 +162,19 @@ impl Network {
         while let Some((time, place)) = self.agenda.first().filter(|(time, _)| *time <= end) {
             self.now = self.now.max(time);
             match self.places[place as usize] {
-                Place::Link(index) => self.serve(index),
-                Place::Gateways(index) => {
+                EventSource::Link(index) => self.process_event(index),
+                EventSource::Gateways(index) => {
                     let state = &mut self.gateways[index as usize];
                     state.gateways.on_time(self.now, &mut state.received);
-                    self.leave_gateways(index);
+                    self.deliver_from_gateways(index);
                 }
-                Place::Out(index) => self.leave(index, false),
-                Place::Back(index) => self.leave(index, true),
-                Place::Source(index) => {
+                EventSource::Out(index) => self.leave_flow(index, false),
+                EventSource::Back(index) => self.leave_flow(index, true),
+                EventSource::Source(index) => {
                     self.flows[index as usize].flow.on_source_time(self.now);
                     self.reschedule(index);
                 }
-                Place::Receiver(index) => {
+                EventSource::Receiver(index) => {
                     self.flows[index as usize].flow.on_receiver_time(self.now);
                     self.reschedule(index);
                 }
@@ -235,7 +235,7 @@ impl Network {
     ///
     /// # Panics
     /// The link is not in this network.
-    pub fn sojourn(&self, id: LinkId) -> &Sojourn {
+    pub fn sojourn(&self, id: LinkId) -> &SojournHistogram {
         &self.links[id.0 as usize].sojourn
     }
 
@@ -247,19 +247,19 @@ impl Network {
         self.links[id.0 as usize].link.ledger_mut()
     }
 
-    fn place(&mut self, what: Place) -> u32 {
+    fn add_event_source(&mut self, what: EventSource) -> u32 {
         self.places.push(what);
-        self.agenda.add()
+        self.agenda.add_entry()
     }
 
     /// Takes what has come through a link.
-    fn serve(&mut self, index: u32) {
+    fn process_event(&mut self, index: u32) {
         self.links[index as usize].link.advance(self.now);
         loop {
             let state = &mut self.links[index as usize];
             let Some(delivery) = state.link.pop_due(self.now) else { break };
             if !delivery.copy {
-                state.sojourn.note(delivery.service_start - delivery.arrival);
+                state.sojourn.record(delivery.service_start - delivery.arrival);
             }
             self.events += 1;
             let mut packet = delivery.packet;
@@ -268,7 +268,7 @@ impl Network {
                 Some(carried) => self.arrive_at_gateways(carried, packet),
                 None => {
                     packet.hop += 1;
-                    self.forward(packet);
+                    self.forward_packet(packet);
                 }
             }
         }
@@ -276,26 +276,26 @@ impl Network {
     }
 
     /// Takes what has left a host: on the way out or back. Meanwhile more may come.
-    fn leave(&mut self, index: u32, back: bool) {
+    fn leave_flow(&mut self, index: u32, back: bool) {
         while let Some(packet) = self.flows[index as usize].flow.pop_due(back, self.now) {
-            self.forward(packet);
+            self.forward_packet(packet);
         }
         self.reschedule(index);
     }
 
     /// Hands a packet to the next link of its path, or to the gateways after them, or to the host at its end.
-    fn forward(&mut self, packet: Packet) {
+    fn forward_packet(&mut self, packet: NetworkPacket) {
         let config = &self.flows[packet.flow as usize].flow.config;
-        let back = matches!(packet.body, Body::Acknowledgement(_));
+        let back = matches!(packet.body, PacketBody::Acknowledgement(_));
         let (path, gateways) =
             if back { (&config.back, config.gateways_back) } else { (&config.forward, config.gateways) };
         match path.get(packet.hop as usize) {
-            Some(id) => self.offer(*id, packet, packet.size),
+            Some(id) => self.offer_to_link(*id, packet, packet.size),
             None => match gateways.filter(|_| packet.hop as usize == path.len()) {
                 Some(GatewaysId(index)) => self.enter_gateways(index, packet),
                 None => {
                     self.events += 1;
-                    self.flows[packet.flow as usize].flow.arrive(&packet, self.now);
+                    self.flows[packet.flow as usize].flow.receive_packet(&packet, self.now);
                     self.reschedule(packet.flow);
                 }
             },
@@ -303,7 +303,7 @@ impl Network {
     }
 
     /// Offers a packet to a link, of which it takes so many bytes.
-    fn offer(&mut self, id: LinkId, packet: Packet, size: u32) {
+    fn offer_to_link(&mut self, id: LinkId, packet: NetworkPacket, size: u32) {
         let ecn = match (packet.marked, packet.capable) {
             (true, _) => Ecn::Ce,
             (false, true) => Ecn::Ect0,
@@ -318,33 +318,37 @@ impl Network {
     }
 
     /// A packet reaches the gateway before several paths.
-    fn enter_gateways(&mut self, index: u32, packet: Packet) {
+    fn enter_gateways(&mut self, index: u32, packet: NetworkPacket) {
         let state = &mut self.gateways[index as usize];
         let mut sent = std::mem::take(&mut state.sent);
         state.gateways.send(Datagram::new(packet), self.now, &mut sent);
         for (path, datagram) in sent.drain(..) {
             let (packet, bytes) = datagram.into_packet(index, path);
-            self.offer(self.gateways[index as usize].paths[path], packet, bytes);
+            self.offer_to_link(self.gateways[index as usize].paths[path], packet, bytes);
         }
         self.gateways[index as usize].sent = sent;
         self.reschedule_gateways(index);
     }
 
     /// A packet reaches the gateway behind several paths.
-    fn arrive_at_gateways(&mut self, Carried { gateways: index, path, tag }: Carried, packet: Packet) {
+    fn arrive_at_gateways(
+        &mut self,
+        EncapsulatedIn { gateways: index, path, tag }: EncapsulatedIn,
+        packet: NetworkPacket,
+    ) {
         let state = &mut self.gateways[index as usize];
         let datagram = Datagram { tag, ..Datagram::new(packet) };
         state.gateways.receive(path as usize, datagram, self.now, &mut state.received);
-        self.leave_gateways(index);
+        self.deliver_from_gateways(index);
     }
 
     /// Hands on what the gateway behind several paths has let go.
-    fn leave_gateways(&mut self, index: u32) {
+    fn deliver_from_gateways(&mut self, index: u32) {
         let mut received = std::mem::take(&mut self.gateways[index as usize].received);
         for datagram in received.drain(..) {
             let mut packet = datagram.packet;
             packet.hop += 1;
-            self.forward(packet);
+            self.forward_packet(packet);
         }
         self.gateways[index as usize].received = received;
         self.reschedule_gateways(index);
@@ -352,20 +356,20 @@ impl Network {
 
     fn reschedule_gateways(&mut self, index: u32) {
         let state = &self.gateways[index as usize];
-        self.agenda.set(state.place, state.gateways.next_time());
+        self.agenda.set_time(state.place, state.gateways.next_time());
     }
 
     fn reschedule_link(&mut self, index: u32) {
         let state = &self.links[index as usize];
-        self.agenda.set(state.place, state.link.next_event());
+        self.agenda.set_time(state.place, state.link.next_event());
     }
 
     fn reschedule(&mut self, index: u32) {
         let FlowState { flow, source, out, receiver, back } = &self.flows[index as usize];
-        self.agenda.set(*source, flow.source_time());
-        self.agenda.set(*out, flow.out.next_time());
-        self.agenda.set(*receiver, flow.receiver_time());
-        self.agenda.set(*back, flow.back.next_time());
+        self.agenda.set_time(*source, flow.next_source_time());
+        self.agenda.set_time(*out, flow.out.next_time());
+        self.agenda.set_time(*receiver, flow.next_receiver_time());
+        self.agenda.set_time(*back, flow.back.next_time());
     }
 }
 

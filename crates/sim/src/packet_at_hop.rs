@@ -2,7 +2,7 @@ use kumade_units::Time;
 
 /// A packet that reaches a hop, or has passed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Moving {
+pub(crate) struct PacketAtHop {
     /// Its place in the train.
     pub(crate) index: usize,
     /// Its flow.

@@ -1,6 +1,6 @@
 //! What carries packets of trains while time passes: links in series or side by side, or one that is shared with TCP connections.
 
-use crate::moving::Moving;
+use crate::packet_at_hop::PacketAtHop;
 use kumade_link::queue::Ecn;
 use kumade_link::{Label, Link};
 use kumade_units::Time;
@@ -11,24 +11,24 @@ use rand_pcg::Pcg64Mcg;
 const TRAINS_HOST: u64 = 0;
 
 /// Carries packets from one end to the other.
-pub(crate) trait Carrier {
+pub(crate) trait PacketTransport {
     /// A packet enters, no earlier than it was last advanced to.
-    fn offer(&mut self, packet: Moving);
+    fn offer(&mut self, packet: PacketAtHop);
 
     /// When to advance it at the latest, so that nothing comes out late. None while it carries nothing.
     fn next_event(&self) -> Option<Time>;
 
     /// Runs it to `now`, and appends what has come out by then.
-    fn advance(&mut self, now: Time, out: &mut Vec<Moving>);
+    fn advance(&mut self, now: Time, out: &mut Vec<PacketAtHop>);
 }
 
 /// Links one after the other.
-pub(crate) struct InSeries<'a>(pub(crate) &'a mut [Link<usize>]);
+pub(crate) struct LinksInSeries<'a>(pub(crate) &'a mut [Link<usize>]);
 
-impl Carrier for InSeries<'_> {
-    fn offer(&mut self, packet: Moving) {
+impl PacketTransport for LinksInSeries<'_> {
+    fn offer(&mut self, packet: PacketAtHop) {
         if let Some(first) = self.0.first_mut() {
-            offer(first, packet);
+            offer_to_link(first, packet);
         }
     }
 
@@ -36,14 +36,14 @@ impl Carrier for InSeries<'_> {
         self.0.iter().filter_map(Link::next_event).min()
     }
 
-    fn advance(&mut self, now: Time, out: &mut Vec<Moving>) {
+    fn advance(&mut self, now: Time, out: &mut Vec<PacketAtHop>) {
         for place in 0..self.0.len() {
             let (before, behind) = self.0.split_at_mut(place + 1);
             let link = &mut before[place];
             link.advance(now);
             while let Some(packet) = pop(link, now) {
                 match behind.first_mut() {
-                    Some(next) => offer(next, packet),
+                    Some(next) => offer_to_link(next, packet),
                     None => out.push(packet),
                 }
             }
@@ -52,28 +52,28 @@ impl Carrier for InSeries<'_> {
 }
 
 /// Links side by side, of which each flow takes one, by a hash under this seed (RFC 2991).
-pub(crate) struct Balanced<'a> {
+pub(crate) struct EcmpLinks<'a> {
     pub(crate) links: &'a mut [Link<usize>],
     pub(crate) seed: u64,
 }
 
 /// The one of so many links that a flow takes.
-pub(crate) fn member(seed: u64, links: usize, flow: u64) -> usize {
+pub(crate) fn link_of_flow(seed: u64, links: usize, flow: u64) -> usize {
     let hash = Pcg64Mcg::seed_from_u64(seed ^ (flow << 20)).random::<u32>();
     hash as usize % links
 }
 
-impl Carrier for Balanced<'_> {
-    fn offer(&mut self, packet: Moving) {
-        let member = member(self.seed, self.links.len(), packet.flow);
-        offer(&mut self.links[member], packet);
+impl PacketTransport for EcmpLinks<'_> {
+    fn offer(&mut self, packet: PacketAtHop) {
+        let member = link_of_flow(self.seed, self.links.len(), packet.flow);
+        offer_to_link(&mut self.links[member], packet);
     }
 
     fn next_event(&self) -> Option<Time> {
         self.links.iter().filter_map(Link::next_event).min()
     }
 
-    fn advance(&mut self, now: Time, out: &mut Vec<Moving>) {
+    fn advance(&mut self, now: Time, out: &mut Vec<PacketAtHop>) {
         let begin = out.len();
         for link in &mut *self.links {
             link.advance(now);
@@ -86,13 +86,13 @@ impl Carrier for Balanced<'_> {
 }
 
 /// Puts a packet on a link. What finds no room is lost: it just does not come out.
-pub(crate) fn offer(link: &mut Link<usize>, Moving { index, flow, size, at }: Moving) {
+pub(crate) fn offer_to_link(link: &mut Link<usize>, PacketAtHop { index, flow, size, at }: PacketAtHop) {
     let _ = link.offer_labelled(index, Label { size, flow, host: TRAINS_HOST, ecn: Ecn::NotEct }, at);
 }
 
 /// The next packet that has come out by `now`.
-pub(crate) fn pop(link: &mut Link<usize>, now: Time) -> Option<Moving> {
+pub(crate) fn pop(link: &mut Link<usize>, now: Time) -> Option<PacketAtHop> {
     let delivery = link.pop_due(now)?;
     let Label { size, flow, .. } = delivery.label;
-    Some(Moving { index: delivery.packet, flow, size, at: delivery.due })
+    Some(PacketAtHop { index: delivery.packet, flow, size, at: delivery.due })
 }

@@ -1,8 +1,8 @@
-use crate::carrier::{Balanced, InSeries, member, offer, pop};
-use crate::elastic::{Elastic, ElasticFlow, Impact};
-use crate::moving::Moving;
+use crate::elastic::{ElasticFlow, ElasticPath, FlowImpact};
+use crate::packet_at_hop::PacketAtHop;
+use crate::packet_transport::{EcmpLinks, LinksInSeries, link_of_flow, offer_to_link, pop};
 use crate::proxy::{HEADER_BYTES, Proxy};
-use crate::train_connections::{Carried, TrainConnections};
+use crate::train_connections::{DeliveredPacket, TrainConnections};
 use kumade_link::queue::QueueConfig;
 use kumade_link::{CrossConfig, CrossTraffic, Link, LinkConfig, Loss, Medium, Recording};
 use kumade_probe_train::{PacketRecord, PlannedPacket, Train, TrainRecord};
@@ -13,7 +13,7 @@ use rand_pcg::Pcg64Mcg;
 
 /// One link of a path, with its cross traffic.
 #[derive(Debug, Clone)]
-pub struct Hop {
+pub struct PathHop {
     /// The link; it needs a rate.
     pub link: LinkConfig,
     /// Its queue; none for tail drop of [`LinkConfig::queue_bytes`].
@@ -52,7 +52,7 @@ impl Default for Stamping {
 }
 
 /// A burst takes as long as one send, and the same again for so many of its packets.
-const SEGMENTS_OF_SEND: i64 = 12;
+const SEND_CALL_SEGMENTS: i64 = 12;
 
 /// Links in series, or side by side, or one that is shared with TCP connections. Trains come one after the other, so that each
 /// hop can carry all of a train before the next hop.
@@ -64,7 +64,7 @@ pub struct VirtualPath {
     /// The links are not in series: each flow takes one of them, by a hash under this seed (RFC 2991).
     balanced_by: Option<u64>,
     /// In place of the links.
-    elastic: Option<Box<Elastic>>,
+    elastic: Option<Box<ElasticPath>>,
     stamping: Stamping,
     /// Larger packets are lost.
     mtu: Option<u32>,
@@ -77,16 +77,16 @@ pub struct VirtualPath {
 }
 
 /// After the last packet of a train over connections, the sender waits so long for the stamps of those that are held back.
-const STAMP_WAIT: Span = Span::from_millis(100);
+const MAX_STAMP_WAIT: Span = Span::from_millis(100);
 
 impl VirtualPath {
     /// An idle path at time zero.
     ///
     /// # Errors
     /// [`Link`] or [`CrossTraffic`] refuses a setting.
-    pub fn new(hops: &[Hop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
+    pub fn new(hops: &[PathHop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
         let cross = hops.iter().map(|hop| hop.cross.clone()).collect();
-        let hops = hops.iter().map(build).collect::<Result<_, ConfigError>>()?;
+        let hops = hops.iter().map(build_link).collect::<Result<_, ConfigError>>()?;
         let random = Pcg64Mcg::seed_from_u64(seed);
         let now = Time::ZERO;
         let (balanced_by, elastic, mtu, proxy, connections) = (None, None, None, None, Vec::new());
@@ -97,27 +97,27 @@ impl VirtualPath {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn elastic(
+    pub fn with_elastic_flows(
         link: &LinkConfig,
         flows: &[ElasticFlow],
         stamping: Stamping,
         seed: u64,
     ) -> Result<Self, ConfigError> {
-        let elastic = Elastic::new(link.clone(), flows.to_vec(), seed)?;
+        let elastic = ElasticPath::new(link.clone(), flows.to_vec(), seed)?;
         let path = VirtualPath::new(&[], stamping, seed)?;
         Ok(VirtualPath { elastic: Some(Box::new(elastic)), ..path })
     }
 
     /// What the trains did to the TCP connections, where there are some.
-    pub fn impact(&self) -> Option<Impact> {
-        self.elastic.as_ref()?.impact()
+    pub fn elastic_impact(&self) -> Option<FlowImpact> {
+        self.elastic.as_ref()?.measure_impact()
     }
 
     /// Links side by side, of which each flow takes one: equal-cost paths, or an aggregated link.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn balanced(members: &[Hop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
+    pub fn over_ecmp_links(members: &[PathHop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
         VirtualPath::new(members, stamping, seed).map(|path| VirtualPath { balanced_by: Some(seed), ..path })
     }
 
@@ -140,13 +140,13 @@ impl VirtualPath {
 
     /// What TCP connections of either end go by, the sender's first: the bytes of their headers, and how long a packet of theirs takes
     /// without queues. Without a proxy they are the same ones.
-    pub(crate) fn legs(&self) -> [(u32, Span); 2] {
+    pub(crate) fn tcp_segments(&self) -> [(u32, Span); 2] {
         match (self.proxy, &self.hops[..]) {
             (Some(Proxy { headers: [near, far], .. }), [first, ..]) => {
                 let delay = first.config().delay;
-                [(near, delay), (far, self.delay() - delay)]
+                [(near, delay), (far, self.base_delay() - delay)]
             }
-            _ => [(HEADER_BYTES, self.delay()); 2],
+            _ => [(HEADER_BYTES, self.base_delay()); 2],
         }
     }
 
@@ -161,9 +161,9 @@ impl VirtualPath {
     }
 
     /// Without queues, from one end to the other; of links side by side, that of the longest.
-    pub fn delay(&self) -> Span {
+    pub fn base_delay(&self) -> Span {
         if let Some(elastic) = &self.elastic {
-            return elastic.delay();
+            return elastic.base_delay();
         }
         let delays = self.hops.iter().map(|hop| hop.config().delay);
         match self.balanced_by {
@@ -176,13 +176,13 @@ impl VirtualPath {
     pub fn send(&mut self, train: &Train) -> TrainRecord {
         let (departures, free) = self.departures(train, 1);
         self.now = free;
-        let sent = self.passable(train, &departures, 1);
+        let sent = self.fragmented_packets(train, &departures, 1);
         let arrived = match (&mut self.elastic, self.balanced_by) {
-            (Some(elastic), _) => elastic.carry(&sent),
-            (None, None) => self.hops.iter_mut().fold(sent, |moving, hop| pass(hop, &moving)),
+            (Some(elastic), _) => elastic.pass_packets(&sent),
+            (None, None) => self.hops.iter_mut().fold(sent, |moving, hop| pass_link(hop, &moving)),
             (None, Some(seed)) => {
-                let member = member(seed, self.hops.len(), 0);
-                pass(&mut self.hops[member], &sent)
+                let member = link_of_flow(seed, self.hops.len(), 0);
+                pass_link(&mut self.hops[member], &sent)
             }
         };
         let planned = train.packets().zip(departures);
@@ -192,7 +192,7 @@ impl VirtualPath {
             submitted: None,
             received: None,
         };
-        self.stamped(planned.map(unstamped).collect(), &arrived)
+        self.record_stamps(planned.map(unstamped).collect(), &arrived)
     }
 
     /// The same with the packets on so many TCP connections in turn, opened before if they are not yet. It ends when all have arrived, but no
@@ -200,16 +200,16 @@ impl VirtualPath {
     /// it is waited for.
     pub fn send_over_connections(&mut self, train: &Train, connections: u32, timeout: Span) -> TrainRecord {
         self.run_connections();
-        self.open(connections);
+        self.open_connections(connections);
         let (departures, free) = self.departures(train, connections);
         let deadline = self.now + train.duration() + timeout;
-        let submitted = self.passable(train, &departures, connections);
+        let submitted = self.fragmented_packets(train, &departures, connections);
         let (carried, arrived) = match self.proxy {
             Some(proxy) => self.pass_proxy(proxy, &submitted),
             None => self.pass_over_connections(&submitted, deadline),
         };
-        let last_stamp = free + STAMP_WAIT;
-        let is_held_back = |carried: &Carried| carried.sent.is_none_or(|at| at > last_stamp);
+        let last_stamp = free + MAX_STAMP_WAIT;
+        let is_held_back = |carried: &DeliveredPacket| carried.sent.is_none_or(|at| at > last_stamp);
         let is_missing = carried.len() != arrived.len();
         let held_until = carried.iter().any(is_held_back).then_some(last_stamp);
         self.now = held_until.into_iter().chain(is_missing.then_some(deadline)).fold(free, Time::max);
@@ -224,7 +224,7 @@ impl VirtualPath {
         for (packet, carried) in submitted.iter().zip(&carried) {
             packets[packet.index].sent = carried.sent.filter(|at| *at <= last_stamp);
         }
-        self.stamped(packets, &arrived)
+        self.record_stamps(packets, &arrived)
     }
 
     /// Opens TCP connections anew, if there are any: the next train is sent over these.
@@ -237,10 +237,10 @@ impl VirtualPath {
     }
 
     /// Opens so many TCP connections, if there are not as many.
-    fn open(&mut self, count: u32) {
+    fn open_connections(&mut self, count: u32) {
         if self.connections.is_empty() {
-            let [(_, near), (_, far)] = self.legs();
-            let legs = if self.proxy.is_some() { vec![near, far] } else { vec![self.delay()] };
+            let [(_, near), (_, far)] = self.tcp_segments();
+            let legs = if self.proxy.is_some() { vec![near, far] } else { vec![self.base_delay()] };
             self.connections = legs.into_iter().map(|delay| TrainConnections::new(count, delay)).collect();
         }
         if self.connections.first().is_some_and(|open| open.count() != count) {
@@ -256,24 +256,24 @@ impl VirtualPath {
             [] => {}
             [near, far] => {
                 let (near_links, far_links) = self.hops.split_at_mut(1);
-                near.run_until(now, &mut InSeries(near_links));
-                far.run_until(now, &mut InSeries(far_links));
+                near.run_until(now, &mut LinksInSeries(near_links));
+                far.run_until(now, &mut LinksInSeries(far_links));
             }
             [all, ..] => match (&mut self.elastic, self.balanced_by) {
                 (Some(elastic), _) => all.run_until(now, &mut **elastic),
-                (None, None) => all.run_until(now, &mut InSeries(&mut self.hops)),
-                (None, Some(seed)) => all.run_until(now, &mut Balanced { links: &mut self.hops, seed }),
+                (None, None) => all.run_until(now, &mut LinksInSeries(&mut self.hops)),
+                (None, Some(seed)) => all.run_until(now, &mut EcmpLinks { links: &mut self.hops, seed }),
             },
         }
     }
 
     /// What this is of a train that leaves at these times: those that the MTU lets through, each with its flow.
-    fn passable(&self, train: &Train, departures: &[Time], flows: u32) -> Vec<Moving> {
+    fn fragmented_packets(&self, train: &Train, departures: &[Time], flows: u32) -> Vec<PacketAtHop> {
         let packets = train.packets().zip(departures).enumerate();
         let passes = |size: u32| self.mtu.is_none_or(|mtu| size <= mtu);
         packets
             .filter(|(_, (planned, _))| passes(planned.size))
-            .map(|(index, (planned, at))| Moving {
+            .map(|(index, (planned, at))| PacketAtHop {
                 index,
                 flow: index as u64 % u64::from(flows.max(1)),
                 size: planned.size,
@@ -283,13 +283,13 @@ impl VirtualPath {
     }
 
     /// A train's record with the receiver's stamps of what has arrived, in the order of arrival.
-    fn stamped(&mut self, mut packets: Vec<PacketRecord>, arrived: &[Moving]) -> TrainRecord {
+    fn record_stamps(&mut self, mut packets: Vec<PacketRecord>, arrived: &[PacketAtHop]) -> TrainRecord {
         let mut before = None;
-        for &Moving { index, at, .. } in arrived {
+        for &PacketAtHop { index, at, .. } in arrived {
             self.now = self.now.max(at);
             // What a proxy has joined comes as one segment, which has one stamp.
             let joined = before.filter(|(then, _)| self.proxy.is_some() && *then == at);
-            let stamp = joined.map_or_else(|| self.stamp(at), |(_, stamp)| stamp);
+            let stamp = joined.map_or_else(|| self.stamp_arrival(at), |(_, stamp)| stamp);
             packets[index].received = Some(stamp);
             before = Some((at, stamp));
         }
@@ -306,7 +306,7 @@ impl VirtualPath {
             Some(bursts) => {
                 for burst in bursts {
                     let sent = free.max(self.now + burst.offset);
-                    free = sent + cost + cost * burst.packets.len() as i64 / SEGMENTS_OF_SEND;
+                    free = sent + cost + cost * burst.packets.len() as i64 / SEND_CALL_SEGMENTS;
                     departures.extend(burst.packets.map(|_| sent));
                 }
             }
@@ -322,48 +322,52 @@ impl VirtualPath {
     }
 
     /// What became of these packets, and those of them that arrived, in the order in which they did.
-    fn pass_over_connections(&mut self, packets: &[Moving], deadline: Time) -> (Vec<Carried>, Vec<Moving>) {
+    fn pass_over_connections(
+        &mut self,
+        packets: &[PacketAtHop],
+        deadline: Time,
+    ) -> (Vec<DeliveredPacket>, Vec<PacketAtHop>) {
         let [all, ..] = &mut self.connections[..] else { return Default::default() };
         let carried = match (&mut self.elastic, self.balanced_by) {
-            (Some(elastic), _) => all.carry(packets, deadline, &mut **elastic),
-            (None, None) => all.carry(packets, deadline, &mut InSeries(&mut self.hops)),
-            (None, Some(seed)) => all.carry(packets, deadline, &mut Balanced { links: &mut self.hops, seed }),
+            (Some(elastic), _) => all.deliver(packets, deadline, &mut **elastic),
+            (None, None) => all.deliver(packets, deadline, &mut LinksInSeries(&mut self.hops)),
+            (None, Some(seed)) => all.deliver(packets, deadline, &mut EcmpLinks { links: &mut self.hops, seed }),
         };
-        let arrived = arrived(packets, &carried);
+        let arrived = arrived_packets(packets, &carried);
         (carried, arrived)
     }
 
     /// The same over the first link, through the proxy, and over the others: connections of either side send again what was lost there.
-    fn pass_proxy(&mut self, proxy: Proxy, packets: &[Moving]) -> (Vec<Carried>, Vec<Moving>) {
+    fn pass_proxy(&mut self, proxy: Proxy, packets: &[PacketAtHop]) -> (Vec<DeliveredPacket>, Vec<PacketAtHop>) {
         let [near, far] = &mut self.connections[..] else { return Default::default() };
         let (near_links, far_links) = self.hops.split_at_mut(1);
-        let mut carried = near.carry(packets, Time::MAX, &mut InSeries(near_links));
-        let relayed = proxy.relay(&arrived(packets, &carried), &mut self.random);
-        let segments: Vec<Moving> = relayed.iter().map(|relayed| relayed.segment).collect();
-        let carried_on = far.carry(&segments, Time::MAX, &mut InSeries(far_links));
+        let mut carried = near.deliver(packets, Time::MAX, &mut LinksInSeries(near_links));
+        let relayed = proxy.relay(&arrived_packets(packets, &carried), &mut self.random);
+        let segments: Vec<PacketAtHop> = relayed.iter().map(|relayed| relayed.segment).collect();
+        let carried_on = far.deliver(&segments, Time::MAX, &mut LinksInSeries(far_links));
         carried.iter_mut().for_each(|carried| carried.received = None);
         let mut all = Vec::with_capacity(packets.len());
-        for segment in arrived(&segments, &carried_on) {
+        for segment in arrived_packets(&segments, &carried_on) {
             for &index in &relayed[segment.index].packets {
-                all.push(Moving { index, ..segment });
+                all.push(PacketAtHop { index, ..segment });
             }
         }
         (carried, all)
     }
 
     /// The link that a flow takes, where they are side by side.
-    pub fn member(&self, flow: u64) -> usize {
-        member(self.balanced_by.unwrap_or(0), self.hops.len(), flow)
+    pub fn link_of_flow(&self, flow: u64) -> usize {
+        link_of_flow(self.balanced_by.unwrap_or(0), self.hops.len(), flow)
     }
 
     /// The bandwidth that was available from `from` to `to`: the least over the hops of the sustained rate less cross
     /// traffic, or of what a link whose rate varies leaves to full packets; of links side by side, the sum. Of TCP connections counts
     /// what they would have sent without any trains.
-    pub fn truth(&self, from: Time, to: Time) -> Rate {
+    pub fn true_available(&self, from: Time, to: Time) -> Rate {
         if let Some(elastic) = &self.elastic {
-            return elastic.truth(from, to);
+            return elastic.true_available(from, to);
         }
-        let truths = self.truths(from, to).into_iter();
+        let truths = self.true_available_per_link(from, to).into_iter();
         match self.balanced_by {
             None => truths.min().unwrap_or(Rate::ZERO),
             Some(_) => truths.fold(Rate::ZERO, |sum, rate| Rate::from_f64(sum.as_f64() + rate.as_f64())),
@@ -371,10 +375,10 @@ impl VirtualPath {
     }
 
     /// The same for each link, in packets as the sender's are.
-    pub fn truths(&self, from: Time, to: Time) -> Vec<Rate> {
+    pub fn true_available_per_link(&self, from: Time, to: Time) -> Vec<Rate> {
         let available = |(place, hop): (usize, &Link<usize>)| {
             if let Some(Medium::Wireless(_) | Medium::Trace(_)) = &hop.config().medium {
-                return left(hop.config(), self.cross.get(place).map_or(&[], Vec::as_slice), from, to)
+                return available_between(hop.config(), self.cross.get(place).map_or(&[], Vec::as_slice), from, to)
                     .unwrap_or(Rate::ZERO);
             }
             let rate = hop.config().sustained_rate().map_or(f64::INFINITY, Rate::as_f64);
@@ -382,14 +386,14 @@ impl VirtualPath {
             Rate::from_f64(rate - Rate::from_bytes_over(cross, to - from).as_f64())
         };
         let as_sent = |(place, rate)| match self.proxy {
-            Some(proxy) if place > 0 => proxy.before(rate),
+            Some(proxy) if place > 0 => proxy.rate_before(rate),
             _ => rate,
         };
         self.hops.iter().enumerate().map(available).enumerate().map(as_sent).collect()
     }
 
     /// Runs all hops on to the present, so that [`truth`](Self::truth) covers it.
-    pub fn settle(&mut self) {
+    pub fn run_until_quiet(&mut self) {
         self.run_connections();
         for hop in &mut self.hops {
             hop.advance(self.now);
@@ -399,7 +403,7 @@ impl VirtualPath {
         }
     }
 
-    fn stamp(&mut self, arrival: Time) -> Time {
+    fn stamp_arrival(&mut self, arrival: Time) -> Time {
         let Stamping { receive_jitter, batching, clock_offset, clock_skew, .. } = self.stamping;
         if batching > Span::ZERO {
             let batch = arrival.as_nanos().div_euclid(batching.as_nanos()) + 1;
@@ -410,7 +414,7 @@ impl VirtualPath {
     }
 }
 
-fn build(hop: &Hop) -> Result<Link<usize>, ConfigError> {
+fn build_link(hop: &PathHop) -> Result<Link<usize>, ConfigError> {
     let config = hop.link.clone().validate()?;
     let mut link = match &hop.queue {
         Some(queue) => Link::with_queue(config, &queue.clone().validate()?),
@@ -419,7 +423,7 @@ fn build(hop: &Hop) -> Result<Link<usize>, ConfigError> {
     link.ledger_mut().record(Recording::Cross);
     link.advance(Time::ZERO);
     for cross in &hop.cross {
-        link.add_cross(CrossTraffic::new(cross.clone())?);
+        link.add_cross_traffic(CrossTraffic::new(cross.clone())?);
     }
     Ok(link)
 }
@@ -427,7 +431,7 @@ fn build(hop: &Hop) -> Result<Link<usize>, ConfigError> {
 /// What a link whose rate varies leaves from `from` to `to` beside this cross traffic: what it carries of packets of 1500 bytes that
 /// always wait with it. (That is not what it carries without cross traffic less that: a turn on a radio link takes as long for a
 /// small packet as for a large one, but for the bits.) None where a setting is out of range.
-fn left(config: &LinkConfig, cross: &[CrossConfig], from: Time, to: Time) -> Option<Rate> {
+fn available_between(config: &LinkConfig, cross: &[CrossConfig], from: Time, to: Time) -> Option<Rate> {
     const PACKET_BYTES: u32 = 1500;
     const WAITING_BYTES: u64 = 600_000;
     const STEP: Span = Span::from_millis(1);
@@ -440,7 +444,7 @@ fn left(config: &LinkConfig, cross: &[CrossConfig], from: Time, to: Time) -> Opt
     };
     let mut link = Link::new(config.validate().ok()?);
     for config in cross {
-        link.add_cross(CrossTraffic::new(config.clone()).ok()?);
+        link.add_cross_traffic(CrossTraffic::new(config.clone()).ok()?);
     }
     let mut bytes = 0;
     let mut now = Time::ZERO;
@@ -456,8 +460,8 @@ fn left(config: &LinkConfig, cross: &[CrossConfig], from: Time, to: Time) -> Opt
 }
 
 /// Carries packets of one flow over a link.
-fn pass(link: &mut Link<usize>, packets: &[Moving]) -> Vec<Moving> {
-    packets.iter().for_each(|packet| offer(link, *packet));
+fn pass_link(link: &mut Link<usize>, packets: &[PacketAtHop]) -> Vec<PacketAtHop> {
+    packets.iter().for_each(|packet| offer_to_link(link, *packet));
     let mut out = Vec::with_capacity(packets.len());
     loop {
         while let Some(packet) = pop(link, Time::MAX) {
@@ -471,10 +475,10 @@ fn pass(link: &mut Link<usize>, packets: &[Moving]) -> Vec<Moving> {
 }
 
 /// Those of the packets that arrived, when they did, and in that order.
-fn arrived(packets: &[Moving], carried: &[Carried]) -> Vec<Moving> {
+fn arrived_packets(packets: &[PacketAtHop], carried: &[DeliveredPacket]) -> Vec<PacketAtHop> {
     let both = packets.iter().zip(carried);
-    let mut arrived: Vec<Moving> =
-        both.filter_map(|(packet, carried)| Some(Moving { at: carried.received?, ..*packet })).collect();
+    let mut arrived: Vec<PacketAtHop> =
+        both.filter_map(|(packet, carried)| Some(PacketAtHop { at: carried.received?, ..*packet })).collect();
     arrived.sort_by_key(|packet| (packet.at, packet.index));
     arrived
 }
@@ -496,7 +500,7 @@ mod tests {
         let kind = |size| CrossKind::Poisson { rate: Rate::from_mbit(20), sizes: SizeMix::fixed(size) };
         let cross = |size| CrossConfig { kind: kind(size), start: Time::ZERO, phase: 0.0, seed: 3 };
         let (from, to) = (Time::ZERO + Span::from_secs(1), Time::ZERO + Span::from_secs(4));
-        left(&link, &size.map(cross).into_iter().collect::<Vec<_>>(), from, to).unwrap().as_f64()
+        available_between(&link, &size.map(cross).into_iter().collect::<Vec<_>>(), from, to).unwrap().as_f64()
     }
 
     /// Beside small packets, what the link carries less their bits was taken for the truth, though nothing could have it.

@@ -1,6 +1,6 @@
 //! A proxy that ends the TCP connections of its two sides, and passes on what it reads when it reads it.
 
-use crate::moving::Moving;
+use crate::packet_at_hop::PacketAtHop;
 use kumade_probe_train::Train;
 use kumade_units::{Rate, Span, Time};
 use rand::{Rng, RngExt};
@@ -23,11 +23,11 @@ pub struct Proxy {
 
 /// What the proxy sends as one segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Relayed {
+pub(crate) struct RelayedSegment {
     /// The train's packets whose last bytes are in it.
     pub(crate) packets: Vec<usize>,
     /// The segment; its index is its place among all of them.
-    pub(crate) segment: Moving,
+    pub(crate) segment: PacketAtHop,
 }
 
 impl Proxy {
@@ -44,23 +44,23 @@ impl Proxy {
     }
 
     /// A rate of IP packets behind it, as that of the packets before it which have the same payload, where they are as large as can be.
-    pub fn before(&self, behind: Rate) -> Rate {
+    pub fn rate_before(&self, behind: Rate) -> Rate {
         let before = self.max_packet();
-        let ratio = f64::from(before) / f64::from(self.size_behind(self.payload(before)));
+        let ratio = f64::from(before) / f64::from(self.segment_bytes(self.payload_bytes(before)));
         Rate::from_f64(behind.as_f64() * ratio)
     }
 
     /// What it sends of the packets that have reached it: each connection's bytes in order.
-    pub(crate) fn relay(&self, arrived: &[Moving], random: &mut impl Rng) -> Vec<Relayed> {
-        let mut readable = readable(arrived).into_iter().peekable();
+    pub(crate) fn relay(&self, arrived: &[PacketAtHop], random: &mut impl Rng) -> Vec<RelayedSegment> {
+        let mut readable = readable_in_order(arrived).into_iter().peekable();
         let mut sent = Vec::with_capacity(arrived.len());
         // Until then it is awake, and sends.
         let mut busy_until = None;
         while let Some(first) = readable.peek().copied() {
             let late = Span::from_nanos(random.random_range(0..=self.wake_up.as_nanos().max(0)));
             let mut now = busy_until.filter(|until| first.at <= *until).unwrap_or(first.at + late);
-            for gathered in gathered(&mut readable, now) {
-                self.send(&gathered, &mut now, &mut sent);
+            for gathered in gather_readable(&mut readable, now) {
+                self.send_segments(&gathered, &mut now, &mut sent);
             }
             busy_until = Some(now);
         }
@@ -68,9 +68,9 @@ impl Proxy {
     }
 
     /// One connection's bytes in as few segments as they take.
-    fn send(&self, packets: &[Moving], now: &mut Time, sent: &mut Vec<Relayed>) {
+    fn send_segments(&self, packets: &[PacketAtHop], now: &mut Time, sent: &mut Vec<RelayedSegment>) {
         let max = Train::MAX_ETHERNET_PACKET_BYTES - self.headers[1];
-        let mut left: u32 = packets.iter().map(|packet| self.payload(packet.size)).sum();
+        let mut left: u32 = packets.iter().map(|packet| self.payload_bytes(packet.size)).sum();
         let (mut read, mut passed) = (0, 0);
         let flow = packets.first().map_or(0, |packet| packet.flow);
         let mut packets = packets.iter().peekable();
@@ -79,28 +79,28 @@ impl Proxy {
             left -= payload;
             passed += payload;
             let mut ended = Vec::new();
-            while let Some(packet) = packets.next_if(|packet| read + self.payload(packet.size) <= passed) {
-                read += self.payload(packet.size);
+            while let Some(packet) = packets.next_if(|packet| read + self.payload_bytes(packet.size) <= passed) {
+                read += self.payload_bytes(packet.size);
                 ended.push(packet.index);
             }
             *now += self.send_cost;
-            let segment = Moving { index: sent.len(), flow, size: self.size_behind(payload), at: *now };
-            sent.push(Relayed { packets: ended, segment });
+            let segment = PacketAtHop { index: sent.len(), flow, size: self.segment_bytes(payload), at: *now };
+            sent.push(RelayedSegment { packets: ended, segment });
         }
     }
 
     /// Bytes that TCP carries in a packet before the proxy: at least one.
-    fn payload(&self, size: u32) -> u32 {
+    fn payload_bytes(&self, size: u32) -> u32 {
         size.saturating_sub(self.headers[0]).max(1)
     }
 
-    fn size_behind(&self, payload: u32) -> u32 {
+    fn segment_bytes(&self, payload: u32) -> u32 {
         payload + self.headers[1]
     }
 }
 
 /// When the proxy can read each packet: once all earlier ones of its connection have come, too.
-fn readable(arrived: &[Moving]) -> Vec<Moving> {
+fn readable_in_order(arrived: &[PacketAtHop]) -> Vec<PacketAtHop> {
     let mut packets = arrived.to_vec();
     packets.sort_by_key(|packet| (packet.index, packet.at));
     // TCP drops what comes twice.
@@ -116,8 +116,8 @@ fn readable(arrived: &[Moving]) -> Vec<Moving> {
 }
 
 /// What can be read by now, by connection, in the order in which these have become readable.
-fn gathered(readable: &mut Peekable<impl Iterator<Item = Moving>>, now: Time) -> Vec<Vec<Moving>> {
-    let mut connections: Vec<Vec<Moving>> = Vec::new();
+fn gather_readable(readable: &mut Peekable<impl Iterator<Item = PacketAtHop>>, now: Time) -> Vec<Vec<PacketAtHop>> {
+    let mut connections: Vec<Vec<PacketAtHop>> = Vec::new();
     while let Some(packet) = readable.next_if(|packet| packet.at <= now) {
         match connections.iter_mut().find(|packets| packets[0].flow == packet.flow) {
             Some(packets) => packets.push(packet),
@@ -136,14 +136,14 @@ mod tests {
     /// Wakes up at once, so that only what comes at one time, or while it sends, is joined.
     const PROXY: Proxy = Proxy { wake_up: Span::ZERO, send_cost: Span::from_micros(5), headers: [52, 52] };
 
-    fn packet(index: usize, flow: u64, size: u32, micros: i64) -> Moving {
-        Moving { index, flow, size, at: Time::ZERO + Span::from_micros(micros) }
+    fn packet(index: usize, flow: u64, size: u32, micros: i64) -> PacketAtHop {
+        PacketAtHop { index, flow, size, at: Time::ZERO + Span::from_micros(micros) }
     }
 
     /// The packets that each segment ends, its size, and when it leaves in microseconds.
-    fn relayed(proxy: Proxy, arrived: &[Moving]) -> Vec<(Vec<usize>, u32, i64)> {
+    fn relayed(proxy: Proxy, arrived: &[PacketAtHop]) -> Vec<(Vec<usize>, u32, i64)> {
         let sent = proxy.relay(arrived, &mut Pcg64Mcg::seed_from_u64(1)).into_iter();
-        sent.map(|Relayed { packets, segment }| (packets, segment.size, segment.at.as_nanos() / 1000)).collect()
+        sent.map(|RelayedSegment { packets, segment }| (packets, segment.size, segment.at.as_nanos() / 1000)).collect()
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn it_wakes_up_late_by_no_more_than_is_set_and_passes_each_packet_once() {
         let proxy = Proxy { wake_up: Span::from_micros(300), ..PROXY };
-        let arrived: Vec<Moving> =
+        let arrived: Vec<PacketAtHop> =
             (0..200).map(|index| packet(index, index as u64 % 120, 1500, 40 * index as i64)).collect();
         let sent = relayed(proxy, &arrived);
         let mut passed: Vec<usize> = sent.iter().flat_map(|(packets, ..)| packets.clone()).collect();
@@ -181,7 +181,7 @@ mod tests {
         let to_ipv6 = Proxy { headers: [52, 72], ..PROXY };
         assert_eq!(to_ipv6.max_packet(), 1480);
         assert_eq!(relayed(to_ipv6, &[packet(0, 7, 1480, 0)]), [(vec![0], 1500, 5)]);
-        assert_eq!(to_ipv6.before(Rate::from_mbit(150)), Rate::from_mbit(148));
+        assert_eq!(to_ipv6.rate_before(Rate::from_mbit(150)), Rate::from_mbit(148));
         assert_eq!(to_ipv6.reversed().max_packet(), 1500);
         assert_eq!(relayed(to_ipv6.reversed(), &[packet(0, 7, 1500, 0)]), [(vec![0], 1480, 5)]);
     }

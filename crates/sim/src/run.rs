@@ -9,7 +9,7 @@ use kumade_units::{Direction, Rate, Span, Time};
 
 /// A finished run of one method on a virtual path.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run {
+pub struct MethodRun {
     /// The result of the method.
     pub outcome: Outcome,
     /// The available bandwidth from the first packet to the last.
@@ -25,7 +25,7 @@ pub struct Run {
 }
 
 /// Runs one method on a path, without the other parts of a measurement.
-pub fn measure(method: &mut dyn Method, path: &mut VirtualPath) -> Run {
+pub fn measure(method: &mut dyn Method, path: &mut VirtualPath) -> MethodRun {
     let mut series = TrainSeries::new(Direction::Up, path.now());
     let mut window = Window::default();
     loop {
@@ -33,17 +33,17 @@ pub fn measure(method: &mut dyn Method, path: &mut VirtualPath) -> Run {
             Step::Send { wait, train } => {
                 path.wait(series.time_until_gap(wait, path.now()));
                 let started = path.now();
-                let carried = carry(path, &train, None);
+                let carried = send_over_path(path, &train, None);
                 window.extend(started, carried.ended);
                 series.add_train(&carried);
                 method.record(&carried.record);
             }
             Step::Done(outcome) => {
-                path.settle();
+                path.run_until_quiet();
                 let (started, ended) = window.span.unwrap_or((path.now(), path.now()));
                 let cost = series.cost(path.now());
-                let truth = path.truth(started, ended);
-                return Run { outcome, truth, started, ended, packets: cost.packets, bytes: cost.bytes };
+                let truth = path.true_available(started, ended);
+                return MethodRun { outcome, truth, started, ended, packets: cost.packets, bytes: cost.bytes };
             }
         }
     }
@@ -62,7 +62,7 @@ pub struct VirtualPaths {
 
 /// The result of a measurement of virtual paths.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Measured {
+pub struct VirtualMeasurement {
     /// The report.
     pub report: Report,
     /// The available bandwidth up and down, from the first packet of the trains that measured it to the last; none where
@@ -81,13 +81,13 @@ impl VirtualPaths {
         &mut self,
         mut measurement: Measurement,
         on_event: &mut dyn FnMut(&Event),
-    ) -> Result<Measured, Failure> {
+    ) -> Result<VirtualMeasurement, Failure> {
         let mut windows = [Window::default(); 2];
         let mut connections = 0;
         loop {
             let now = self.now();
             match measurement.next(now) {
-                kumade_measurement::Step::Open(request) => match self.open(&request) {
+                kumade_measurement::Step::Open(request) => match self.open_transport(&request) {
                     Ok(opened) => {
                         connections = opened.connections;
                         measurement.transport_opened(opened, self.now());
@@ -95,7 +95,7 @@ impl VirtualPaths {
                     Err(reason) => measurement.transport_failed(reason),
                 },
                 kumade_measurement::Step::Send(request) => {
-                    let (started, carried) = self.send(&request, connections);
+                    let (started, carried) = self.send_train(&request, connections);
                     let window = &mut windows[request.direction as usize];
                     match request.purpose {
                         Purpose::AvailableBandwidth | Purpose::Utilization => window.extend(started, carried.ended),
@@ -109,12 +109,12 @@ impl VirtualPaths {
                 kumade_measurement::Step::Done(report) => {
                     let truth = Direction::BOTH.map(|direction| {
                         let (from, to) = windows[direction as usize].span?;
-                        let path = self.path(direction);
-                        path.settle();
-                        Some(path.truth(from, to))
+                        let path = self.path_mut(direction);
+                        path.run_until_quiet();
+                        Some(path.true_available(from, to))
                     });
                     let windows = windows.map(|window| window.span);
-                    return Ok(Measured { report: *report, truth, windows });
+                    return Ok(VirtualMeasurement { report: *report, truth, windows });
                 }
                 kumade_measurement::Step::Failed(failure) => return Err(failure),
             }
@@ -123,7 +123,7 @@ impl VirtualPaths {
 
     /// From one end to the other and back, without queues.
     pub fn round_trip(&self) -> Span {
-        self.up.delay() + self.down.delay()
+        self.up.base_delay() + self.down.base_delay()
     }
 
     fn now(&self) -> Time {
@@ -131,7 +131,7 @@ impl VirtualPaths {
     }
 
     /// Connections are opened at once, but for their spacing and a round trip: what opens them is not lost, and takes no room.
-    fn open(&mut self, request: &OpenRequest) -> Result<Opened, String> {
+    fn open_transport(&mut self, request: &OpenRequest) -> Result<Opened, String> {
         let connections = match request.transport {
             Transport::Udp if !self.udp => return Err("the firewall rejects it".to_owned()),
             Transport::Udp => 0,
@@ -154,8 +154,8 @@ impl VirtualPaths {
 
     /// As `client` has it of what the kernels of both ends know.
     fn proxy_warning(&self) -> Option<String> {
-        let [up_near, up_far] = self.up.legs();
-        let [down_far, down_near] = self.down.legs();
+        let [up_near, up_far] = self.up.tcp_segments();
+        let [down_far, down_near] = self.down.tcp_segments();
         let leg = |(header, there): (u32, Span), (_, back): (u32, Span)| TcpSegment {
             header_bytes: header,
             round_trip: there + back,
@@ -164,15 +164,15 @@ impl VirtualPaths {
     }
 
     /// When the train began to leave, and what became of it.
-    fn send(&mut self, request: &SendRequest, connections: u32) -> (Time, DeliveredTrain) {
+    fn send_train(&mut self, request: &SendRequest, connections: u32) -> (Time, DeliveredTrain) {
         let start = self.now() + request.wait;
-        let path = self.path(request.direction);
+        let path = self.path_mut(request.direction);
         path.wait(start - path.now());
         let over = (connections > 0).then_some((connections, request.timeout));
-        (start, carry(path, &request.train, over))
+        (start, send_over_path(path, &request.train, over))
     }
 
-    fn path(&mut self, direction: Direction) -> &mut VirtualPath {
+    fn path_mut(&mut self, direction: Direction) -> &mut VirtualPath {
         match direction {
             Direction::Up => &mut self.up,
             Direction::Down => &mut self.down,
@@ -182,14 +182,14 @@ impl VirtualPaths {
 
 /// Carries a train, over so many connections with this receive timeout if any. What became of it is known to the sender a path's delay after the
 /// receiver has stopped.
-fn carry(path: &mut VirtualPath, train: &Train, over: Option<(u32, Span)>) -> DeliveredTrain {
+fn send_over_path(path: &mut VirtualPath, train: &Train, over: Option<(u32, Span)>) -> DeliveredTrain {
     let planned_end = path.now() + train.duration();
     let (record, ended) = match over {
         // What is missing then may still be waited for.
         Some((connections, timeout)) => (path.send_over_connections(train, connections, timeout), planned_end),
         None => (path.send(train), path.now()),
     };
-    path.wait(path.delay());
+    path.wait(path.base_delay());
     let (packets, bytes) = (u64::from(train.packet_count()), train.bytes());
     DeliveredTrain {
         record,

@@ -1,7 +1,7 @@
 //! Two sites joined by several paths, and flows from hosts of one to hosts of the other.
 //!
 //! [`Sites`] runs the real code of both gateways ([`multipath`]) over [`link`]s under a virtual clock: what a flow gets of
-//! a single path, of packets divided in a ratio without more ([`Plane::Direct`]), and of paths that are paced, chosen
+//! a single path, of packets divided in a ratio without more ([`Plane::DirectGateway`]), and of paths that are paced, chosen
 //! among and put back in order ([`Plane::Bonded`]). Both directions of a path are alike. Configure the paths, add
 //! [flows](FlowConfig), schedule [changes](Sites::schedule), and [measure](Sites::measure) an interval:
 //!
@@ -30,7 +30,6 @@
 
 mod arrivals;
 mod bonded;
-mod carrier;
 mod change;
 mod config;
 mod delays;
@@ -40,48 +39,49 @@ mod packet;
 mod report;
 mod shard;
 mod tunnel;
+mod tunnel_connection;
 
-pub use change::Change;
+pub use change::PathChange;
 pub use config::{FlowConfig, PathModel, Plane, SitesConfig, TunnelModel};
-pub use delays::Delays;
+pub use delays::DelayHistogram;
 pub use report::FlowReport;
 
-use bonded::Bonded;
-use direct::Direct;
-use flow::Flow;
+use bonded::BondedGateway;
+use direct::DirectGateway;
+use flow::SiteFlow;
 use kumade_link::{Delivery, Link, LinkConfig};
 use kumade_multipath::{PathId, PathSet, PathStatus, ResequencerStatistics};
 use kumade_units::{ConfigError, Time};
-use packet::{Batch, Packet, Wire};
-use shard::Shard;
+use packet::{OuterPacket, PacketBatch, SitePacket};
+use shard::SimulatedShard;
 use std::collections::VecDeque;
-use tunnel::{FIRST_PATH, Tunnel};
+use tunnel::{FIRST_PATH, TunnelEnd};
 
 /// Two sites, the paths between them and their flows. Data goes from the first site to the second.
 #[derive(Debug)]
 pub struct Sites {
-    sides: [Side; 2],
-    flows: Vec<Flow>,
+    sides: [SiteSide; 2],
+    flows: Vec<SiteFlow>,
     /// Nothing leaves a path that is cut, nor does what was on it arrive.
     cut: Vec<bool>,
-    changes: VecDeque<(Time, usize, Change)>,
+    changes: VecDeque<(Time, usize, PathChange)>,
     now: Time,
 }
 
 /// A gateway and the direction of the paths that begins at it.
 #[derive(Debug)]
-struct Side {
-    gateway: Gateway,
-    links: Vec<Link<Wire>>,
+struct SiteSide {
+    gateway: GatewayModel,
+    links: Vec<Link<OuterPacket>>,
     /// What the gateway sends, until it is on its way; empty between calls.
-    sent: Vec<(PathId, Wire)>,
+    sent: Vec<(PathId, OuterPacket)>,
 }
 
 #[derive(Debug)]
-enum Gateway {
-    Direct(Direct),
-    Bonded(Bonded),
-    Tunnel(Box<Tunnel>),
+enum GatewayModel {
+    Direct(DirectGateway),
+    Bonded(BondedGateway),
+    Tunnel(Box<TunnelEnd>),
 }
 
 impl Sites {
@@ -99,7 +99,7 @@ impl Sites {
     /// # Errors
     /// As [`Sites::new`].
     pub fn with_shards(config: &SitesConfig, shards: usize) -> Result<Self, ConfigError> {
-        let side = |side| Side::new(config, shards.max(1), side);
+        let side = |side| SiteSide::new(config, shards.max(1), side);
         Ok(Sites {
             sides: [side(0)?, side(1)?],
             flows: Vec::new(),
@@ -115,7 +115,7 @@ impl Sites {
     /// [`CrossTraffic`](kumade_link::CrossTraffic) refuses a setting.
     pub fn add_flow(&mut self, config: FlowConfig) -> Result<usize, ConfigError> {
         let index = self.flows.len();
-        self.flows.push(Flow::new(config, index as u32, self.cut.len(), self.now)?);
+        self.flows.push(SiteFlow::new(config, index as u32, self.cut.len(), self.now)?);
         Ok(index)
     }
 
@@ -124,7 +124,7 @@ impl Sites {
     ///
     /// # Panics
     /// There is no such path.
-    pub fn schedule(&mut self, time: Time, path: usize, change: Change) {
+    pub fn schedule(&mut self, time: Time, path: usize, change: PathChange) {
         assert!(path < self.cut.len(), "path {path} of {}", self.cut.len());
         let place = self.changes.partition_point(|(earlier, ..)| *earlier <= time);
         self.changes.insert(place, (time, path, change));
@@ -142,12 +142,12 @@ impl Sites {
     /// Runs up to and including `end`.
     pub fn run_until(&mut self, end: Time) {
         loop {
-            self.hosts();
-            self.gateways();
+            self.run_hosts();
+            self.run_gateways();
             let Some(next) = self.next_time().filter(|next| *next <= end) else { break };
             self.now = next.max(self.now);
-            self.change();
-            self.links();
+            self.apply_change();
+            self.run_links();
         }
         self.now = end.max(self.now);
     }
@@ -164,12 +164,12 @@ impl Sites {
 
     /// The paths that long flows from the first site use together now; `None` in the direct plane.
     pub fn long_flow_paths(&self) -> Option<PathSet> {
-        self.sides[0].shard().map(Shard::long_flow_paths)
+        self.sides[0].shard().map(SimulatedShard::long_flow_paths)
     }
 
     /// What (the first shard of) the second site's gateway did to restore the order; `None` in the direct plane.
     pub fn resequencing(&self) -> Option<ResequencerStatistics> {
-        self.sides[1].shard().map(Shard::resequencing)
+        self.sides[1].shard().map(SimulatedShard::resequencing)
     }
 
     fn next_time(&self) -> Option<Time> {
@@ -179,7 +179,7 @@ impl Sites {
         hosts.chain(sides).flatten().chain(changes).min()
     }
 
-    fn hosts(&mut self) {
+    fn run_hosts(&mut self) {
         for flow in &mut self.flows {
             flow.on_source_time(self.now);
             while let Some(packet) = flow.poll_send(self.now) {
@@ -191,12 +191,12 @@ impl Sites {
         }
     }
 
-    fn gateways(&mut self) {
+    fn run_gateways(&mut self) {
         for side in &mut self.sides {
             match &mut side.gateway {
-                Gateway::Direct(_) => {}
-                Gateway::Bonded(bonded) => bonded.send(self.now, &mut side.sent),
-                Gateway::Tunnel(tunnel) => tunnel.send(self.now, &mut side.sent),
+                GatewayModel::Direct(_) => {}
+                GatewayModel::Bonded(bonded) => bonded.send(self.now, &mut side.sent),
+                GatewayModel::Tunnel(tunnel) => tunnel.send(self.now, &mut side.sent),
             }
             for (path, wire) in side.sent.drain(..) {
                 if !self.cut[path.index()] {
@@ -208,18 +208,18 @@ impl Sites {
         }
     }
 
-    fn change(&mut self) {
+    fn apply_change(&mut self) {
         while let Some(&(time, path, change)) = self.changes.front() {
             if time > self.now {
                 return;
             }
             self.changes.pop_front();
             match change {
-                Change::Cut => self.cut[path] = true,
-                Change::Restore => self.restore(path),
-                Change::Rate(rate) => self.reconfigure(path, |config| config.rate = Some(rate)),
-                Change::Delay(delay) => self.reconfigure(path, |config| config.delay = delay),
-                Change::Loss(loss) => {
+                PathChange::Cut => self.cut[path] = true,
+                PathChange::Restore => self.restore(path),
+                PathChange::Rate(rate) => self.reconfigure(path, |config| config.rate = Some(rate)),
+                PathChange::Delay(delay) => self.reconfigure(path, |config| config.delay = delay),
+                PathChange::Loss(loss) => {
                     self.reconfigure(path, |config| config.loss = kumade_link::Loss::Independent(loss))
                 }
             }
@@ -229,7 +229,7 @@ impl Sites {
     fn restore(&mut self, path: usize) {
         self.cut[path] = false;
         let delay = self.sides[0].links[path].config().delay;
-        self.flows.iter_mut().for_each(|flow| flow.note_restored(delay, self.now));
+        self.flows.iter_mut().for_each(|flow| flow.record_restoration(delay, self.now));
     }
 
     /// Changes both directions of a path, unless it would be out of range then.
@@ -244,7 +244,7 @@ impl Sites {
         }
     }
 
-    fn links(&mut self) {
+    fn run_links(&mut self) {
         for sending in 0..2 {
             let mut out = Vec::new();
             for path in PathId::all().take(self.cut.len()) {
@@ -256,75 +256,80 @@ impl Sites {
                 }
             }
             match &mut self.sides[1 - sending].gateway {
-                Gateway::Direct(_) => {}
-                Gateway::Bonded(bonded) => bonded.expire(self.now, &mut out),
-                Gateway::Tunnel(tunnel) => tunnel.expire(self.now, &mut out),
+                GatewayModel::Direct(_) => {}
+                GatewayModel::Bonded(bonded) => bonded.expire(self.now, &mut out),
+                GatewayModel::Tunnel(tunnel) => tunnel.expire(self.now, &mut out),
             }
-            let packets: Vec<Packet> = out.into_iter().flat_map(|batch| batch.0).collect();
-            let is_joined = matches!(self.sides[1 - sending].gateway, Gateway::Tunnel(_));
-            packets.chunk_by(|one, next| is_joined && one.is_continued_by(next)).for_each(|run| self.arrive(run));
+            let packets: Vec<SitePacket> = out.into_iter().flat_map(|batch| batch.0).collect();
+            let is_joined = matches!(self.sides[1 - sending].gateway, GatewayModel::Tunnel(_));
+            packets
+                .chunk_by(|one, next| is_joined && one.is_continued_by(next))
+                .for_each(|run| self.deliver_to_hosts(run));
         }
     }
 
-    fn arrive_by_path(&mut self, receiving: usize, path: PathId, wire: Wire, out: &mut Vec<Batch>) {
+    fn arrive_by_path(&mut self, receiving: usize, path: PathId, wire: OuterPacket, out: &mut Vec<PacketBatch>) {
         if let Some(packet) = wire.content.packet().filter(|_| receiving == 1) {
-            self.flows[packet.flow as usize].note_path(path, wire.bytes);
+            self.flows[packet.flow as usize].record_path(path, wire.bytes);
         }
         match &mut self.sides[receiving].gateway {
-            Gateway::Bonded(bonded) => bonded.receive(path, wire, self.now, out),
-            Gateway::Tunnel(tunnel) => tunnel.receive(wire, self.now, out),
-            Gateway::Direct(_) => out.extend(wire.content.packet().map(|packet| Batch::of(*packet))),
+            GatewayModel::Bonded(bonded) => bonded.receive(path, wire, self.now, out),
+            GatewayModel::Tunnel(tunnel) => tunnel.receive(wire, self.now, out),
+            GatewayModel::Direct(_) => out.extend(wire.content.packet().map(|packet| PacketBatch::single(*packet))),
         }
     }
 
     /// Packets of a flow reach a host together: as the host sees it, as one.
-    fn arrive(&mut self, packets: &[Packet]) {
+    fn deliver_to_hosts(&mut self, packets: &[SitePacket]) {
         let Some(flow) = packets.first().map(|first| &mut self.flows[first.flow as usize]) else { return };
-        for answer in flow.arrive_together(packets, self.now) {
+        for answer in flow.receive_batch(packets, self.now) {
             self.sides[1].offer(answer, flow, self.now);
         }
     }
 }
 
-impl Side {
+impl SiteSide {
     fn new(config: &SitesConfig, shards: usize, side: u64) -> Result<Self, ConfigError> {
         let seed = config.seed.wrapping_mul(2).wrapping_add(side);
-        let link = |(number, path): (u64, &PathModel)| path.link(seed.wrapping_mul(31).wrapping_add(number));
+        let link = |(number, path): (u64, &PathModel)| path.new_link(seed.wrapping_mul(31).wrapping_add(number));
         let gateway = match &config.plane {
-            Plane::Direct { shares, shares_back } => {
-                Gateway::Direct(Direct::new(if side == 0 { shares } else { shares_back }, config.paths.len())?)
-            }
-            Plane::Bonded { choice } => Gateway::Bonded(Bonded::new(choice, &config.paths, shards, seed)?),
-            Plane::Tunnel(model) => Gateway::Tunnel(Box::new(Tunnel::new(model, seed)?)),
+            Plane::Direct { shares, shares_back } => GatewayModel::Direct(DirectGateway::new(
+                if side == 0 { shares } else { shares_back },
+                config.paths.len(),
+            )?),
+            Plane::Bonded { choice } => GatewayModel::Bonded(BondedGateway::new(choice, &config.paths, shards, seed)?),
+            Plane::Tunnel(model) => GatewayModel::Tunnel(Box::new(TunnelEnd::new(model, seed)?)),
         };
         let links = (0..).zip(&config.paths).map(link).collect::<Result<_, _>>()?;
-        Ok(Side { gateway, links, sent: Vec::new() })
+        Ok(SiteSide { gateway, links, sent: Vec::new() })
     }
 
     /// The first one.
-    fn shard(&self) -> Option<&Shard> {
+    fn shard(&self) -> Option<&SimulatedShard> {
         match &self.gateway {
-            Gateway::Direct(_) => None,
-            Gateway::Bonded(bonded) => Some(bonded.first()),
-            Gateway::Tunnel(tunnel) => Some(tunnel.shard()),
+            GatewayModel::Direct(_) => None,
+            GatewayModel::Bonded(bonded) => Some(bonded.first_shard()),
+            GatewayModel::Tunnel(tunnel) => Some(tunnel.shard()),
         }
     }
 
-    fn offer(&mut self, packet: Packet, flow: &Flow, now: Time) {
-        let (label, class) = (flow.label(&packet), flow.class());
+    fn offer(&mut self, packet: SitePacket, flow: &SiteFlow, now: Time) {
+        let (label, class) = (flow.label(&packet), flow.traffic_class());
         match &mut self.gateway {
-            Gateway::Tunnel(_) if flow.is_relayed() => self.sent.push((FIRST_PATH, Wire::plain(packet, now))),
-            Gateway::Direct(direct) => self.sent.push(direct.send(packet, now)),
-            Gateway::Bonded(bonded) => bonded.offer(Batch::of(packet), label, class, now),
-            Gateway::Tunnel(tunnel) => tunnel.offer(Batch::of(packet), label, class, now),
+            GatewayModel::Tunnel(_) if flow.is_relayed() => {
+                self.sent.push((FIRST_PATH, OuterPacket::unencrypted(packet, now)))
+            }
+            GatewayModel::Direct(direct) => self.sent.push(direct.send(packet, now)),
+            GatewayModel::Bonded(bonded) => bonded.offer(PacketBatch::single(packet), label, class, now),
+            GatewayModel::Tunnel(tunnel) => tunnel.offer(PacketBatch::single(packet), label, class, now),
         }
     }
 
     fn next_time(&self, now: Time) -> Option<Time> {
         let gateway = match &self.gateway {
-            Gateway::Direct(_) => None,
-            Gateway::Bonded(bonded) => bonded.next_time(now),
-            Gateway::Tunnel(tunnel) => tunnel.next_time(now),
+            GatewayModel::Direct(_) => None,
+            GatewayModel::Bonded(bonded) => bonded.next_time(now),
+            GatewayModel::Tunnel(tunnel) => tunnel.next_time(now),
         };
         self.links.iter().filter_map(Link::next_event).chain(gateway).min()
     }

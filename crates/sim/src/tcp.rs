@@ -1,4 +1,4 @@
-//! TCP as two calculations: a [`Sender`] and a [`Receiver`] that exchange [`Data`] and [`Acknowledgement`]s.
+//! TCP as two calculations: a [`Sender`] and a [`Receiver`] that exchange [`Data`] and [`TcpAcknowledgement`]s.
 //!
 //! A [`Connection`] has one of each, and carries records in both directions.
 //!
@@ -25,8 +25,8 @@ mod scoreboard;
 mod sender;
 mod timers;
 
-pub use connection::{Connection, Segment};
-pub use ranges::Block;
+pub use connection::{TcpConnection, TcpSegment};
+pub use ranges::SackBlock;
 pub use receiver::Receiver;
 pub use recovery_config::{LossDetection, RecoveryConfig};
 pub use sender::{Sender, SenderConfig, SenderStatistics};
@@ -35,7 +35,7 @@ use kumade_units::Time;
 
 /// A segment with data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Data {
+pub struct TcpData {
     /// Its number; the first is 0.
     pub number: u32,
     /// When it was sent, for the receiver to echo (RFC 7323).
@@ -51,13 +51,13 @@ pub struct Data {
 
 /// An acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Acknowledgement {
+pub struct TcpAcknowledgement {
     /// The next segment expected: all before it have arrived.
     pub next: u32,
     /// The time stamp of the segment that it answers (RFC 7323).
     pub echo: Time,
     /// What has arrived beyond `next`, that with the newest arrival first (SACK, RFC 2018). An empty block ends the list.
-    pub blocks: [Block; 3],
+    pub blocks: [SackBlock; 3],
     /// Whether the first block is instead a segment that arrived twice (DSACK, RFC 2883).
     pub duplicate: bool,
     /// Whether a mark arrived that the sender has not answered yet (ECE, RFC 3168).

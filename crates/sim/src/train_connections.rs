@@ -2,17 +2,17 @@
 //! again over the same links, and waits twice as long each time that this is lost, too. What waits for that on a connection does not reach the
 //! next train in time.
 
-use crate::agenda::Agenda;
-use crate::carrier::Carrier;
-use crate::moving::Moving;
+use crate::event_queue::EventQueue;
+use crate::packet_at_hop::PacketAtHop;
+use crate::packet_transport::PacketTransport;
 use crate::tcp::congestion::Control;
-use crate::tcp::{Acknowledgement, Data, Receiver, RecoveryConfig, Sender, SenderConfig};
+use crate::tcp::{Receiver, RecoveryConfig, Sender, SenderConfig, TcpAcknowledgement, TcpData};
 use kumade_units::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// As servers have it.
-const CONTROL: Control = Control::Cubic;
+const CONGESTION_CONTROL: Control = Control::Cubic;
 /// For pacing, which there is none of.
 const PACKET_BYTES: u32 = 1500;
 /// Far more than a connection carries of a train.
@@ -24,7 +24,7 @@ const MAX_WAIT: Span = Span::from_secs(60);
 
 /// What became of a packet of a train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Carried {
+pub(crate) struct DeliveredPacket {
     /// When it was sent first, if it was.
     pub(crate) sent: Option<Time>,
     /// When it arrived first, if it did.
@@ -34,53 +34,53 @@ pub(crate) struct Carried {
 /// Connections in one direction. They stay as they are from one train to the next.
 #[derive(Debug)]
 pub(crate) struct TrainConnections {
-    connections: Vec<Connection>,
+    connections: Vec<TrainConnection>,
     /// What each connection's ends are to do next: the sender's at twice its place, then the receiver's.
-    agenda: Agenda,
+    agenda: EventQueue,
     /// What is or was on its way. Packets on the links have their place here as their index.
-    transmissions: Vec<Transmission>,
+    transmissions: Vec<PacketTransmission>,
     /// The first of those of the connections that are open: earlier ones may still be on the links.
     first_open: usize,
     /// On their way back: when each arrives, and its place among all of them.
     acknowledgements: BinaryHeap<Reverse<(Time, usize)>>,
-    acknowledged: Vec<(usize, Acknowledgement)>,
+    acknowledged: Vec<(usize, TcpAcknowledgement)>,
     /// From the receiver back to the sender.
     delay_back: Span,
     /// Of the train on its way; those of earlier ones do not count any more.
     train: u32,
-    carried: Vec<Carried>,
+    carried: Vec<DeliveredPacket>,
     missing: usize,
 }
 
 #[derive(Debug)]
-struct Connection {
+struct TrainConnection {
     sender: Sender,
     receiver: Receiver,
     /// The packets with the numbers of its segments.
-    packets: Vec<Packet>,
+    packets: Vec<TrainPacket>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Packet {
+struct TrainPacket {
     train: u32,
     place: usize,
     size: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Transmission {
+struct PacketTransmission {
     connection: usize,
-    data: Data,
+    data: TcpData,
 }
 
 impl TrainConnections {
     /// So many, just opened, where a packet takes `delay` without queues, and its acknowledgement as long.
     pub(crate) fn new(count: u32, delay: Span) -> Self {
-        let mut agenda = Agenda::new();
+        let mut agenda = EventQueue::new();
         let connections = (0..count.max(1)).map(|_| {
-            agenda.add();
-            agenda.add();
-            Connection::new(delay * 2)
+            agenda.add_entry();
+            agenda.add_entry();
+            TrainConnection::new(delay * 2)
         });
         TrainConnections {
             connections: connections.collect(),
@@ -111,22 +111,27 @@ impl TrainConnections {
     }
 
     /// Lets time pass without a train.
-    pub(crate) fn run_until(&mut self, now: Time, over: &mut dyn Carrier) {
+    pub(crate) fn run_until(&mut self, now: Time, over: &mut dyn PacketTransport) {
         self.run(&[], now, over);
     }
 
     /// Gives packets to connections at their times, each to that of its flow. Ends when all have arrived, but no later than at `deadline`. What
     /// became of each, in their order.
-    pub(crate) fn carry(&mut self, packets: &[Moving], deadline: Time, over: &mut dyn Carrier) -> Vec<Carried> {
+    pub(crate) fn deliver(
+        &mut self,
+        packets: &[PacketAtHop],
+        deadline: Time,
+        over: &mut dyn PacketTransport,
+    ) -> Vec<DeliveredPacket> {
         self.train += 1;
-        self.carried = vec![Carried::default(); packets.len()];
+        self.carried = vec![DeliveredPacket::default(); packets.len()];
         self.missing = packets.len();
         let first = packets.first().map_or(deadline, |packet| packet.at);
         self.run(packets, deadline.min(first + MAX_WAIT), over);
         std::mem::take(&mut self.carried)
     }
 
-    fn run(&mut self, packets: &[Moving], deadline: Time, over: &mut dyn Carrier) {
+    fn run(&mut self, packets: &[PacketAtHop], deadline: Time, over: &mut dyn PacketTransport) {
         let mut packets = packets.iter().enumerate().peekable();
         let is_train = packets.peek().is_some();
         let mut arrived = Vec::new();
@@ -137,32 +142,32 @@ impl TrainConnections {
             let next = [submitted, answered, timer, over.next_event()].into_iter().flatten().min();
             let Some(now) = next.filter(|next| *next <= deadline) else { break };
             over.advance(now, &mut arrived);
-            arrived.drain(..).for_each(|packet| self.arrived(packet));
+            arrived.drain(..).for_each(|packet| self.segment_arrived(packet));
             while let Some(Reverse((_, place))) = self.acknowledgements.peek().copied().filter(|next| next.0.0 <= now) {
                 self.acknowledgements.pop();
                 let (connection, acknowledgement) = self.acknowledged[place];
                 self.connections[connection].sender.acknowledge(&acknowledgement, now);
-                self.send(connection, now, over);
+                self.send_segments(connection, now, over);
             }
             while let Some((_, place)) = self.agenda.first().filter(|(at, _)| *at <= now) {
                 self.on_time(place as usize, now, over);
             }
             while let Some((place, packet)) = packets.next_if(|(_, packet)| packet.at <= now) {
                 let connection = packet.flow as usize;
-                self.connections[connection].packets.push(Packet { train: self.train, place, size: packet.size });
-                self.send(connection, now, over);
+                self.connections[connection].packets.push(TrainPacket { train: self.train, place, size: packet.size });
+                self.send_segments(connection, now, over);
             }
         }
     }
 
-    fn arrived(&mut self, Moving { index, at, .. }: Moving) {
-        let Some(Transmission { connection, data }) =
+    fn segment_arrived(&mut self, PacketAtHop { index, at, .. }: PacketAtHop) {
+        let Some(PacketTransmission { connection, data }) =
             self.transmissions.get(index).filter(|_| index >= self.first_open).copied()
         else {
             return;
         };
-        let Connection { receiver, packets, .. } = &mut self.connections[connection];
-        if let Packet { train, place, .. } = packets[data.number as usize]
+        let TrainConnection { receiver, packets, .. } = &mut self.connections[connection];
+        if let TrainPacket { train, place, .. } = packets[data.number as usize]
             && train == self.train
             && let Some(carried) = self.carried.get_mut(place)
             && carried.received.is_none()
@@ -171,58 +176,62 @@ impl TrainConnections {
             self.missing -= 1;
         }
         let answer = receiver.receive(&data, false, at);
-        self.answer(connection, answer, at);
+        self.send_answer(connection, answer, at);
     }
 
-    fn on_time(&mut self, place: usize, now: Time, over: &mut dyn Carrier) {
+    fn on_time(&mut self, place: usize, now: Time, over: &mut dyn PacketTransport) {
         let connection = place / 2;
         if place.is_multiple_of(2) {
             self.connections[connection].sender.on_time(now);
-            self.send(connection, now, over);
+            self.send_segments(connection, now, over);
         } else {
             let answer = self.connections[connection].receiver.on_time(now);
-            self.answer(connection, answer, now);
+            self.send_answer(connection, answer, now);
         }
     }
 
-    fn answer(&mut self, connection: usize, answer: Option<Acknowledgement>, now: Time) {
+    fn send_answer(&mut self, connection: usize, answer: Option<TcpAcknowledgement>, now: Time) {
         if let Some(answer) = answer {
             self.acknowledgements.push(Reverse((now + self.delay_back, self.acknowledged.len())));
             self.acknowledged.push((connection, answer));
         }
-        self.agenda.set(2 * connection as u32 + 1, self.connections[connection].receiver.next_time());
+        self.agenda.set_time(2 * connection as u32 + 1, self.connections[connection].receiver.next_time());
     }
 
     /// Sends what a connection may.
-    fn send(&mut self, connection: usize, now: Time, over: &mut dyn Carrier) {
-        let Connection { sender, packets, .. } = &mut self.connections[connection];
+    fn send_segments(&mut self, connection: usize, now: Time, over: &mut dyn PacketTransport) {
+        let TrainConnection { sender, packets, .. } = &mut self.connections[connection];
         sender.offer(packets.len() as u32 - sender.next_number());
         while let Some(data) = sender.poll_send(now) {
-            let Packet { train, place, size } = packets[data.number as usize];
+            let TrainPacket { train, place, size } = packets[data.number as usize];
             let carried = self.carried.get_mut(place).filter(|_| train == self.train);
             carried.map(|carried| carried.sent.get_or_insert(now));
-            over.offer(Moving { index: self.transmissions.len(), flow: connection as u64, size, at: now });
+            over.offer(PacketAtHop { index: self.transmissions.len(), flow: connection as u64, size, at: now });
             // More may follow.
-            self.transmissions.push(Transmission { connection, data: Data { last: false, ..data } });
+            self.transmissions.push(PacketTransmission { connection, data: TcpData { last: false, ..data } });
         }
-        self.agenda.set(2 * connection as u32, sender.next_time());
+        self.agenda.set_time(2 * connection as u32, sender.next_time());
     }
 }
 
-impl Connection {
+impl TrainConnection {
     fn new(round_trip: Span) -> Self {
         let recovery = RecoveryConfig::default();
         let config = SenderConfig { packet_bytes: PACKET_BYTES, segments: 0, receive_window: RECEIVE_WINDOW, recovery };
-        let mut sender = Sender::new(config, CONTROL.build(PACKET_BYTES));
-        sender.note_handshake(round_trip);
-        Connection { sender, receiver: Receiver::new(ACKNOWLEDGE_EVERY).with_recovery(&recovery), packets: Vec::new() }
+        let mut sender = Sender::new(config, CONGESTION_CONTROL.build(PACKET_BYTES));
+        sender.record_handshake(round_trip);
+        TrainConnection {
+            sender,
+            receiver: Receiver::new(ACKNOWLEDGE_EVERY).with_recovery(&recovery),
+            packets: Vec::new(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::carrier::InSeries;
+    use crate::packet_transport::LinksInSeries;
     use kumade_link::{Link, LinkConfig, TokenBucket};
     use kumade_units::Rate;
 
@@ -245,8 +254,8 @@ mod tests {
     }
 
     /// A packet every so many microseconds on each connection in turn.
-    fn packets(count: usize, connections: u64, begin: Time, gap: i64) -> Vec<Moving> {
-        let packet = |index| Moving {
+    fn packets(count: usize, connections: u64, begin: Time, gap: i64) -> Vec<PacketAtHop> {
+        let packet = |index| PacketAtHop {
             index,
             flow: index as u64 % connections,
             size: 1500,
@@ -255,7 +264,7 @@ mod tests {
         (0..count).map(packet).collect()
     }
 
-    fn delays(packets: &[Moving], carried: &[Carried]) -> Vec<Option<Span>> {
+    fn delays(packets: &[PacketAtHop], carried: &[DeliveredPacket]) -> Vec<Option<Span>> {
         packets.iter().zip(carried).map(|(packet, carried)| Some(carried.received? - packet.at)).collect()
     }
 
@@ -263,7 +272,7 @@ mod tests {
     fn what_is_not_lost_passes_as_over_udp() {
         let mut links = link(100, None);
         let train = packets(60, 20, at(0), 200);
-        let carried = TrainConnections::new(20, DELAY).carry(&train, Time::MAX, &mut InSeries(&mut links));
+        let carried = TrainConnections::new(20, DELAY).deliver(&train, Time::MAX, &mut LinksInSeries(&mut links));
         let expected = DELAY + Rate::from_mbit(100).time_for(1500);
         assert!(delays(&train, &carried).into_iter().all(|delay| delay == Some(expected)), "{carried:?}");
         assert!(train.iter().zip(&carried).all(|(packet, carried)| carried.sent == Some(packet.at)));
@@ -274,7 +283,7 @@ mod tests {
     fn a_lost_packet_comes_when_its_timeout_has_passed_or_a_later_one() {
         let mut links = link(8, None);
         let train = packets(40, 40, at(0), 0);
-        let carried = TrainConnections::new(40, DELAY).carry(&train, Time::MAX, &mut InSeries(&mut links));
+        let carried = TrainConnections::new(40, DELAY).deliver(&train, Time::MAX, &mut LinksInSeries(&mut links));
         let delays: Vec<i64> =
             delays(&train, &carried).into_iter().map(|delay| delay.unwrap().as_nanos() / 1_000_000).collect();
         let about = |millis: i64| delays.iter().filter(|delay| (millis..millis + 10).contains(*delay)).count();
@@ -289,10 +298,10 @@ mod tests {
         let mut links = link(1000, None);
         let mut connections = TrainConnections::new(40, DELAY);
         // A queue of 48 ms.
-        connections.carry(&packets(400, 40, at(0), 0), at(1_000), &mut InSeries(&mut links));
+        connections.deliver(&packets(400, 40, at(0), 0), at(1_000), &mut LinksInSeries(&mut links));
         let mut connections = connections.reopened(40);
         let train = packets(40, 40, at(2_000), 0);
-        let carried = connections.carry(&train, Time::MAX, &mut InSeries(&mut links));
+        let carried = connections.deliver(&train, Time::MAX, &mut LinksInSeries(&mut links));
         assert!(delays(&train, &carried).into_iter().all(|delay| delay > Some(Span::from_millis(50))), "{carried:?}");
     }
 
@@ -301,14 +310,14 @@ mod tests {
         let mut links = link(1000, Some(20));
         let mut connections = TrainConnections::new(30, DELAY);
         let train = packets(120, 30, at(0), 120);
-        let carried = connections.carry(&train, at(60_000), &mut InSeries(&mut links));
+        let carried = connections.deliver(&train, at(60_000), &mut LinksInSeries(&mut links));
         let arrived = carried.iter().filter(|carried| carried.received.is_some()).count();
         // The bucket, and what 10 Mbit/s bring in 60 ms.
         assert!((40..=70).contains(&arrived), "{arrived} of 120");
         // Connections of which a timer has ended have a window of one packet: others wait.
         let next = packets(60, 30, at(225_000), 120);
-        connections.run_until(at(225_000), &mut InSeries(&mut links));
-        let carried = connections.carry(&next, at(340_000), &mut InSeries(&mut links));
+        connections.run_until(at(225_000), &mut LinksInSeries(&mut links));
+        let carried = connections.deliver(&next, at(340_000), &mut LinksInSeries(&mut links));
         let late = next.iter().zip(&carried).filter(|(packet, carried)| carried.sent != Some(packet.at)).count();
         assert!(late > 10, "{late} of 60");
     }

@@ -1,6 +1,6 @@
 //! Once a network's buffers have grown to what its flows need, packets pass without an allocation.
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
-use kumade_sim::network::{FlowConfig, Network, Source, TcpConfig};
+use kumade_sim::network::{FlowConfig, Network, TcpConfig, TrafficSource};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span, Time};
 
@@ -13,12 +13,12 @@ fn nothing_is_allocated_per_packet() {
     let out = network.add_link(config.clone(), None).unwrap();
     let back = network.add_link(config, None).unwrap();
     for (_, control) in Control::ALL {
-        let source = Source::Tcp(TcpConfig::new(control));
+        let source = TrafficSource::Tcp(TcpConfig::new(control));
         network.add_flow(FlowConfig { back: vec![back], ..FlowConfig::new(vec![out], source) }).unwrap();
     }
     let kind = CrossKind::Poisson { rate: Rate::from_mbit(5), sizes: SizeMix::imix() };
     let cross = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 1 };
-    network.add_flow(FlowConfig::new(vec![out], Source::Udp(cross))).unwrap();
+    network.add_flow(FlowConfig::new(vec![out], TrafficSource::Udp(cross))).unwrap();
     network.run_until(Time::ZERO + Span::from_secs(20));
     let before = network.events();
     let counted = allocation_counter::measure(|| network.run_until(Time::ZERO + Span::from_secs(40)));

@@ -6,7 +6,7 @@
 
 use kumade_estimate::MethodSettings;
 use kumade_probe_train::Transport;
-use kumade_sim::atlas::{DrawnPath, PathKind, Seeds, Summary, Verdict};
+use kumade_sim::atlas::{DrawnPath, KindResults, PathKind, PathResult, Seeds};
 use std::fmt::Write;
 
 const PATHS: u32 = 100;
@@ -55,10 +55,10 @@ fn table(transport: Transport) -> String {
     table
 }
 
-fn measure(kind: PathKind, transport: Transport) -> Summary {
+fn measure(kind: PathKind, transport: Transport) -> KindResults {
     let verdict = |number| {
         let path = DrawnPath::new(kind, Seeds::Judging.seed(number));
-        Verdict::of(&path, &path.measure(transport, &MethodSettings::default()).expect("it can be measured"))
+        PathResult::evaluate(&path, &path.measure(transport, &MethodSettings::default()).expect("it can be measured"))
     };
-    Summary::of(&(0..PATHS).map(verdict).collect::<Vec<_>>())
+    KindResults::from_results(&(0..PATHS).map(verdict).collect::<Vec<_>>())
 }

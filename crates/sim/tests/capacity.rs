@@ -3,9 +3,9 @@
 //! The tables are committed snapshots. Each line is several runs, which differ in their seeds.
 
 use kumade_estimate::{Capacity, CapacityConfig, CapacityProbe, Step};
-use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, Periods, SizeMix, TokenBucket};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, PeriodLengths, SizeMix, TokenBucket};
 use kumade_probe_train::TrainRecord;
-use kumade_sim::{Hop, Stamping, VirtualPath};
+use kumade_sim::{PathHop, Stamping, VirtualPath};
 use kumade_units::{Rate, Span, Time};
 use std::fmt::Write;
 
@@ -39,7 +39,7 @@ fn measure_with(config: CapacityConfig, path: &mut VirtualPath, stamp: impl Fn(&
                 bytes += train.bytes();
                 let mut record = path.send(&train);
                 stamp(&mut record);
-                path.wait(path.delay());
+                path.wait(path.base_delay());
                 probe.record(&record);
             }
             Step::Done(capacity) => return Run { capacity, seconds: (path.now() - started).as_secs_f64(), bytes },
@@ -47,7 +47,7 @@ fn measure_with(config: CapacityConfig, path: &mut VirtualPath, stamp: impl Fn(&
     }
 }
 
-fn hop(rate: Rate, cross: CrossKind, seed: u64, special: impl Fn(&mut LinkConfig)) -> Hop {
+fn hop(rate: Rate, cross: CrossKind, seed: u64, special: impl Fn(&mut LinkConfig)) -> PathHop {
     let mut link = LinkConfig {
         rate: Some(rate),
         queue_bytes: 300_000,
@@ -57,7 +57,7 @@ fn hop(rate: Rate, cross: CrossKind, seed: u64, special: impl Fn(&mut LinkConfig
     };
     special(&mut link);
     let phase = (seed as f64 * 0.618).fract();
-    Hop { link, queue: None, cross: vec![CrossConfig { kind: cross, start: Time::ZERO, phase, seed: seed + 1000 }] }
+    PathHop { link, queue: None, cross: vec![CrossConfig { kind: cross, start: Time::ZERO, phase, seed: seed + 1000 }] }
 }
 
 /// Others' packets that take this part of the rate on the average.
@@ -69,7 +69,7 @@ fn cross(kind: &str, rate: Rate, load: f64) -> CrossKind {
         _ => {
             let on = rate.time_for(60_000).max(Span::from_millis(5));
             let (size, off) = (1500, Span::from_secs_f64(on.as_secs_f64() * (0.9 / load.max(0.01) - 1.0)));
-            CrossKind::OnOff { rate: part(0.9), size, on, off, periods: Periods::Exponential }
+            CrossKind::OnOff { rate: part(0.9), size, on, off, periods: PeriodLengths::Exponential }
         }
     }
 }
@@ -84,7 +84,7 @@ struct Setting {
     loss: f64,
 }
 
-fn hops(rate: Rate, setting: Setting, seed: u64) -> Vec<Hop> {
+fn hops(rate: Rate, setting: Setting, seed: u64) -> Vec<PathHop> {
     let loss = if setting.loss > 0.0 { Loss::Independent(setting.loss) } else { Loss::None };
     let mut hops = vec![hop(rate, cross(setting.traffic, rate, setting.load), seed, |link| link.loss = loss)];
     if let Some((faster, load)) = setting.later {
@@ -294,7 +294,8 @@ fn where_a_queue_stands_nearly_always_a_value_is_right_or_there_is_none() {
         for seed in 0..20 {
             let (on, off) = (rate.time_for(600_000), rate.time_for(160_000));
             let rate_of_others = Rate::from_f64(rate.as_f64() * 1.1);
-            let traffic = CrossKind::OnOff { rate: rate_of_others, size: 1500, on, off, periods: Periods::Exponential };
+            let traffic =
+                CrossKind::OnOff { rate: rate_of_others, size: 1500, on, off, periods: PeriodLengths::Exponential };
             let hop = hop(rate, traffic, seed, |_| {});
             let mut path = VirtualPath::new(&[hop], Stamping::default(), seed).unwrap();
             let Some(value) = measure(&mut path, seed).capacity.bottleneck else { continue };

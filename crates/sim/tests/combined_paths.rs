@@ -2,7 +2,7 @@
 
 use kumade_estimate::MethodSettings;
 use kumade_probe_train::Transport;
-use kumade_sim::atlas::{DrawnPath, PathKind, Seeds, Verdict};
+use kumade_sim::atlas::{DrawnPath, PathKind, PathResult, Seeds};
 
 /// Where delays vary behind a tight link, a shaper or queues of flows, long trains took the narrow link, bursts or an idle queue for all that
 /// there is: up to four times as much as was available, or nothing at all, within a few percent.
@@ -14,7 +14,7 @@ fn delays_that_vary_hide_no_tight_link_no_shaper_and_no_queues_of_flows() {
             let path = DrawnPath::new(PathKind::Combined, Seeds::Tuning.seed(number));
             let measured = path.measure(transport, &MethodSettings::default()).unwrap();
             println!("seed {}: {:?}; {}", path.seed, measured.truth, measured.report);
-            assert_eq!(Verdict::of(&path, &measured).fault, None);
+            assert_eq!(PathResult::evaluate(&path, &measured).fault, None);
         }
     }
 }
@@ -27,7 +27,7 @@ fn delays_that_vary_over_connections_hide_no_policer_no_queues_of_flows_and_no_s
         let path = DrawnPath::new(PathKind::Combined, Seeds::Tuning.seed(number));
         let measured = path.measure(Transport::Rake, &MethodSettings::default()).unwrap();
         println!("seed {}: {:?}; {}", path.seed, measured.truth, measured.report);
-        assert_eq!(Verdict::of(&path, &measured).fault, None);
+        assert_eq!(PathResult::evaluate(&path, &measured).fault, None);
     }
 }
 
@@ -39,5 +39,5 @@ fn a_capacity_that_trains_exceed_is_none() {
     let path = DrawnPath::new(PathKind::Combined, Seeds::Tuning.seed(54));
     let measured = path.measure(Transport::Rake, &MethodSettings::default()).unwrap();
     println!("seed {}: {:?}; {}", path.seed, measured.truth, measured.report);
-    assert_eq!(Verdict::of(&path, &measured).fault, None);
+    assert_eq!(PathResult::evaluate(&path, &measured).fault, None);
 }

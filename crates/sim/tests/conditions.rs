@@ -2,13 +2,13 @@
 
 use kumade_estimate::{Conditions, MethodSettings, Outcome};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss};
-use kumade_sim::{Hop, Run, Stamping, VirtualPath, measure};
+use kumade_sim::{MethodRun, PathHop, Stamping, VirtualPath, measure};
 use kumade_units::{Rate, Span, Time};
 
 const SEEDS: u64 = 10;
 
 /// A link of this rate under constant cross traffic, and what is special about it.
-fn hop(rate: Rate, load: f64, seed: u64, special: impl Fn(&mut LinkConfig)) -> Hop {
+fn hop(rate: Rate, load: f64, seed: u64, special: impl Fn(&mut LinkConfig)) -> PathHop {
     let mut link = LinkConfig {
         rate: Some(rate),
         queue_bytes: 200_000,
@@ -19,21 +19,21 @@ fn hop(rate: Rate, load: f64, seed: u64, special: impl Fn(&mut LinkConfig)) -> H
     special(&mut link);
     let kind = CrossKind::Constant { rate: Rate::from_f64(rate.as_f64() * load), size: 1500 };
     let phase = (seed as f64 * 0.618).fract();
-    Hop { link, queue: None, cross: vec![CrossConfig { kind, start: Time::ZERO, phase, seed }] }
+    PathHop { link, queue: None, cross: vec![CrossConfig { kind, start: Time::ZERO, phase, seed }] }
 }
 
-fn run(hop: Hop, seed: u64) -> Run {
+fn run(hop: PathHop, seed: u64) -> MethodRun {
     run_stamped(hop, Stamping::default(), seed)
 }
 
-fn run_stamped(hop: Hop, stamping: Stamping, seed: u64) -> Run {
+fn run_stamped(hop: PathHop, stamping: Stamping, seed: u64) -> MethodRun {
     let mut path = VirtualPath::new(&[hop], stamping, seed).expect("a path that can be");
     path.wait(Span::from_millis(500));
     measure(&mut *MethodSettings::default().build(&Conditions { seed, ..Conditions::new(1500) }), &mut path)
 }
 
 /// The error as a part of the link's rate.
-fn error(run: &Run, rate: Rate) -> f64 {
+fn error(run: &MethodRun, rate: Rate) -> f64 {
     let value = run.outcome.available.unwrap_or_else(|| panic!("no value: {:?}", run.outcome.reason)).value;
     (value.as_f64() - run.truth.as_f64()) / rate.as_f64()
 }

@@ -2,17 +2,17 @@
 
 use kumade_sim::network::TcpConfig;
 use kumade_sim::tcp::congestion::Control;
-use kumade_sim::tcp::{Connection, LossDetection, Receiver, RecoveryConfig, Segment, Sender, SenderConfig};
+use kumade_sim::tcp::{LossDetection, Receiver, RecoveryConfig, Sender, SenderConfig, TcpConnection, TcpSegment};
 use kumade_units::{Span, Time};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-fn end(detection: LossDetection) -> Connection<u32> {
+fn end(detection: LossDetection) -> TcpConnection<u32> {
     let recovery = RecoveryConfig { detection, ..RecoveryConfig::default() };
     let packet_bytes = TcpConfig::new(Control::Cubic).packet_bytes();
     let config = SenderConfig { packet_bytes, segments: 0, receive_window: 1 << 16, recovery };
     let sender = Sender::new(config, Control::Cubic.build(packet_bytes));
-    Connection::new(sender, Receiver::new(2).with_recovery(&recovery), 1448)
+    TcpConnection::new(sender, Receiver::new(2).with_recovery(&recovery), 1448)
 }
 
 proptest! {
@@ -27,7 +27,7 @@ proptest! {
     ) {
         let detection = if has_sack { LossDetection::RackTlp } else { LossDetection::NewReno };
         let mut ends = [end(detection), end(detection)];
-        let mut moving: BTreeMap<(Time, u64), (usize, Segment<u32>)> = BTreeMap::new();
+        let mut moving: BTreeMap<(Time, u64), (usize, TcpSegment<u32>)> = BTreeMap::new();
         let (mut now, mut sent, mut arrived) = (Time::ZERO, 0, [Vec::new(), Vec::new()]);
         let mut writes: Vec<_> = records.iter().copied().rev().collect();
         let mut write_at = now;
@@ -47,7 +47,7 @@ proptest! {
                     }
                 }
             }
-            let timers = ends.iter().filter_map(Connection::next_time);
+            let timers = ends.iter().filter_map(TcpConnection::next_time);
             let write = (!writes.is_empty()).then_some(write_at);
             let Some(next) = timers.chain(write).chain(moving.keys().map(|(time, _)| *time)).min() else { break };
             now = next.max(now);

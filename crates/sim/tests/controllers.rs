@@ -1,6 +1,6 @@
 //! What each congestion controller does to a link of 100 Mbit/s and 20 ms with room for as much as is on the way.
 use kumade_link::LinkConfig;
-use kumade_sim::network::{FlowConfig, LinkId, Network, Source, TcpConfig};
+use kumade_sim::network::{FlowConfig, LinkId, Network, TcpConfig, TrafficSource};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span, Time};
 
@@ -21,7 +21,7 @@ struct Seen {
 fn add_flow(network: &mut Network, over: LinkId, control: Control) {
     let delay_back = ROUND_TRIP / 2;
     let (start_jitter, jitter) = (Span::from_millis(100), RATE.time_for(1500));
-    let plain = FlowConfig::new(vec![over], Source::Tcp(TcpConfig::new(control)));
+    let plain = FlowConfig::new(vec![over], TrafficSource::Tcp(TcpConfig::new(control)));
     network.add_flow(FlowConfig { delay_back, start_jitter, jitter, ..plain }).unwrap();
 }
 

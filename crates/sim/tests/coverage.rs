@@ -4,8 +4,8 @@
 //! from a seed, which is the row's number: `measure_path(seed)` runs one alone.
 
 use kumade_estimate::{Conditions, MethodSettings};
-use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, Periods, SizeMix};
-use kumade_sim::{Hop, Stamping, VirtualPath, measure};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, PeriodLengths, SizeMix};
+use kumade_sim::{PathHop, Stamping, VirtualPath, measure};
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -58,7 +58,7 @@ fn measure_path(seed: u64) -> Case {
     Case { capacity, load, kind, hops: hops.len(), result }
 }
 
-fn hop(random: &mut Pcg64Mcg, rate: Rate, cross: CrossKind) -> Hop {
+fn hop(random: &mut Pcg64Mcg, rate: Rate, cross: CrossKind) -> PathHop {
     let link = LinkConfig {
         rate: Some(rate),
         queue_bytes: rate.bytes_in(Span::from_millis(random.random_range(10..200))).max(45_000),
@@ -68,7 +68,11 @@ fn hop(random: &mut Pcg64Mcg, rate: Rate, cross: CrossKind) -> Hop {
         ..LinkConfig::default()
     };
     let phase = random.random_range(0.0..1.0);
-    Hop { link, queue: None, cross: vec![CrossConfig { kind: cross, start: Time::ZERO, phase, seed: random.random() }] }
+    PathHop {
+        link,
+        queue: None,
+        cross: vec![CrossConfig { kind: cross, start: Time::ZERO, phase, seed: random.random() }],
+    }
 }
 
 fn cross(random: &mut Pcg64Mcg, capacity: Rate, load: f64) -> (&'static str, CrossKind) {
@@ -83,7 +87,7 @@ fn cross(random: &mut Pcg64Mcg, capacity: Rate, load: f64) -> (&'static str, Cro
                 size: 1500,
                 on: Span::from_secs_f64(on / (1.0 - load / busy * 0.5)),
                 off: Span::from_secs_f64(on / (1.0 - load / busy * 0.5) * (busy / load.max(0.01) - 1.0)),
-                periods: Periods::Exponential,
+                periods: PeriodLengths::Exponential,
             };
             ("on/off", kind)
         }

@@ -3,9 +3,9 @@
 use kumade_estimate::MethodSettings;
 use kumade_link::LinkConfig;
 use kumade_probe_train::Transport;
-use kumade_sim::atlas::{DrawnPath, PathKind, Seeds, Verdict};
+use kumade_sim::atlas::{DrawnPath, PathKind, PathResult, Seeds};
 use kumade_sim::tcp::congestion::Control;
-use kumade_sim::{ElasticFlow, Hop, Impact, ImpactSummary};
+use kumade_sim::{ElasticFlow, FlowImpact, ImpactSummary, PathHop};
 use kumade_units::{Rate, Span};
 
 /// What is free beside greedy connections is what they give up to the trains themselves. A few trains took that for available, with
@@ -31,7 +31,7 @@ fn few_trains_beside_connections_on_slow_links_are_not_believed_alone() {
         let path = DrawnPath::new(PathKind::Elastic, Seeds::Tuning.seed(number));
         let measured = path.measure(Transport::Rake, &MethodSettings::default()).unwrap();
         println!("seed {}: {:?}; {}", path.seed, measured.truth, measured.report);
-        assert_eq!(Verdict::of(&path, &measured).fault, None);
+        assert_eq!(PathResult::evaluate(&path, &measured).fault, None);
     }
 }
 
@@ -41,21 +41,21 @@ fn few_trains_beside_connections_on_slow_links_are_not_believed_alone() {
 fn one_greedy_connection_loses_little_to_a_measurement() {
     for (mbit, most_lost) in [(10, 0.05), (50, 0.05), (100, 0.03)] {
         for transport in [Transport::Udp, Transport::Rake] {
-            let impacts: Vec<Impact> =
+            let impacts: Vec<FlowImpact> =
                 (1..=10).map(|seed| impact_on_one(Rate::from_mbit(mbit), transport, seed)).collect();
-            let summary = ImpactSummary::of(&impacts).unwrap();
+            let summary = ImpactSummary::from_impacts(&impacts).unwrap();
             println!("{mbit} Mbit/s over {transport:?}: {summary}");
             assert!(summary.mean.goodput_lost < most_lost && summary.mean.queueing_added < Span::from_millis(10));
         }
     }
 }
 
-fn impact_on_one(rate: Rate, transport: Transport, seed: u64) -> Impact {
+fn impact_on_one(rate: Rate, transport: Transport, seed: u64) -> FlowImpact {
     let delay = Span::from_millis(10);
     let queue_bytes = rate.bytes_in(Span::from_millis(50));
     let link = LinkConfig { rate: Some(rate), queue_bytes, delay, seed, ..LinkConfig::default() };
     let path = DrawnPath {
-        hops: vec![Hop { link, queue: None, cross: Vec::new() }],
+        hops: vec![PathHop { link, queue: None, cross: Vec::new() }],
         sustained: rate,
         elastic: vec![ElasticFlow { control: Control::Cubic, delay_back: delay, receive_window: None }],
         cross_flows: 1,

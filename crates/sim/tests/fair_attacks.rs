@@ -1,8 +1,10 @@
 //! What the fair share holds against those who attack it or do not fit it, each a fault of an earlier release: pulses, sparse
 //! flows, needless drops, marks that are ignored, delay-based senders, a link that becomes slow.
-use kumade_link::queue::{Discipline, FairShareConfig, Limit, QueueConfig};
-use kumade_link::{CrossConfig, CrossKind, Fate, LinkConfig, Medium, Periods, RateSchedule, Recording, SizeMix};
-use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, Source, TcpConfig};
+use kumade_link::queue::{Discipline, FairShareConfig, QueueConfig, QueueLimit};
+use kumade_link::{
+    CrossConfig, CrossKind, LinkConfig, Medium, PacketOutcome, PeriodLengths, RateSchedule, Recording, SizeMix,
+};
+use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, TcpConfig, TrafficSource};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span, Time};
 
@@ -23,7 +25,7 @@ impl Bottleneck {
     fn over(config: LinkConfig) -> Self {
         let mut network = Network::new(7);
         let discipline = Discipline::FairShare(FairShareConfig { ecn: true, ..FairShareConfig::default() });
-        let queue = QueueConfig { limit: Limit::Packets(1000), discipline };
+        let queue = QueueConfig { limit: QueueLimit::Packets(1000), discipline };
         let link = network.add_link(LinkConfig { delay: ROUND_TRIP / 2, ..config }, Some(queue)).unwrap();
         Bottleneck { network, link, flows: Vec::new() }
     }
@@ -36,7 +38,7 @@ impl Bottleneck {
 
     fn tcp(mut self, controls: &[Control]) -> Self {
         for control in controls {
-            let source = Source::Tcp(TcpConfig::new(*control));
+            let source = TrafficSource::Tcp(TcpConfig::new(*control));
             self.add(FlowConfig {
                 delay_back: ROUND_TRIP / 2,
                 jitter: RATE.time_for(1500),
@@ -49,7 +51,7 @@ impl Bottleneck {
 
     fn udp(&mut self, kind: CrossKind) -> FlowId {
         let cross = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 3 };
-        self.add(FlowConfig { ect: true, ..FlowConfig::new(vec![self.link], Source::Udp(cross)) })
+        self.add(FlowConfig { ect: true, ..FlowConfig::new(vec![self.link], TrafficSource::Udp(cross)) })
     }
 
     /// Mbit/s of payload that each flow gets between two seconds.
@@ -68,7 +70,7 @@ impl Bottleneck {
         let entries = self.network.ledger(self.link).entries().filter(|entry| entry.flow == flow.label());
         let mut added: Vec<f64> = entries
             .filter_map(|entry| match entry.fate {
-                Fate::Departed(left) => {
+                PacketOutcome::Departed(left) => {
                     Some((left - entry.arrival - RATE.time_for(entry.size.into())).as_secs_f64() * 1e3)
                 }
                 _ => None,
@@ -83,7 +85,7 @@ fn at(seconds: i64) -> Time {
     Time::ZERO + Span::from_secs(seconds)
 }
 
-fn on_off(mbit: u64, on: f64, off: f64, periods: Periods) -> CrossKind {
+fn on_off(mbit: u64, on: f64, off: f64, periods: PeriodLengths) -> CrossKind {
     let [on, off] = [on, off].map(|millis| Span::from_secs_f64(millis * 1e-3));
     CrossKind::OnOff { rate: Rate::from_mbit(mbit), size: 1500, on, off, periods }
 }
@@ -92,11 +94,11 @@ fn on_off(mbit: u64, on: f64, off: f64, periods: Periods) -> CrossKind {
 #[test]
 fn pulses_get_no_more_than_a_share() {
     for (rate, on, off, periods) in [
-        (1000, 7.0, 66.7, Periods::Fixed),
-        (1000, 25.0, 225.0, Periods::Fixed),
-        (1000, 1.0, 10.0, Periods::Fixed),
-        (1000, 500.0, 500.0, Periods::Fixed),
-        (900, 100.0, 60.0, Periods::Exponential),
+        (1000, 7.0, 66.7, PeriodLengths::Fixed),
+        (1000, 25.0, 225.0, PeriodLengths::Fixed),
+        (1000, 1.0, 10.0, PeriodLengths::Fixed),
+        (1000, 500.0, 500.0, PeriodLengths::Fixed),
+        (900, 100.0, 60.0, PeriodLengths::Exponential),
     ] {
         let mut bottleneck = Bottleneck::new().tcp(&[Control::Cubic; 4]);
         bottleneck.udp(on_off(rate, on, off, periods));
@@ -110,7 +112,7 @@ fn pulses_get_no_more_than_a_share() {
 #[test]
 fn pulses_below_the_share_lose_nothing_and_cost_no_more_than_they_carry() {
     let mut bottleneck = Bottleneck::new().tcp(&[Control::Cubic; 4]);
-    bottleneck.udp(on_off(1000, 1.0, 61.5, Periods::Fixed));
+    bottleneck.udp(on_off(1000, 1.0, 61.5, PeriodLengths::Fixed));
     let got = bottleneck.goodput(1, 6);
     let rest = 100.0 * 1448.0 / 1500.0 - 16.0;
     assert!(got[4] > 15.0 && got[..4].iter().sum::<f64>() > 0.97 * rest, "{got:.1?}");
@@ -134,7 +136,7 @@ fn short_flows_finish_beside_bulk_as_if_alone() {
     for start in 10..50 {
         let tcp = TcpConfig { bytes: Some(10_000), ..TcpConfig::new(Control::Cubic) };
         let start = Time::ZERO + Span::from_millis(start * 100);
-        let config = FlowConfig::new(vec![bottleneck.link], Source::Tcp(tcp));
+        let config = FlowConfig::new(vec![bottleneck.link], TrafficSource::Tcp(tcp));
         bottleneck.add(FlowConfig { start, delay_back: ROUND_TRIP / 2, ..config });
     }
     bottleneck.network.run_until(at(6));
@@ -151,9 +153,9 @@ fn nothing_is_dropped_needlessly_of_bbr() {
     for controls in [[Control::Bbr; 2], [Control::Cubic, Control::Bbr]] {
         let mut bottleneck = Bottleneck::new().tcp(&controls);
         bottleneck.network.run_until(at(2));
-        let before = *bottleneck.network.ledger(bottleneck.link).packets();
+        let before = *bottleneck.network.ledger(bottleneck.link).packet_counters();
         bottleneck.network.run_until(at(12));
-        let after = *bottleneck.network.ledger(bottleneck.link).packets();
+        let after = *bottleneck.network.ledger(bottleneck.link).packet_counters();
         let dropped = after.managed.since(before.managed).packets + after.queue_full.since(before.queue_full).packets;
         let part = dropped as f64 / after.offered.since(before.offered).packets as f64;
         assert!(part <= 0.005, "{controls:?}: {:.2} %", part * 100.0);
@@ -187,7 +189,7 @@ fn a_link_that_becomes_ten_times_slower_does_not_queue_for_long() {
         bottleneck.network.ledger(bottleneck.link).entries().filter(|entry| entry.arrival > at(4) - ROUND_TRIP);
     let mut waited: Vec<f64> = entries
         .filter_map(|entry| match entry.fate {
-            Fate::Departed(left) => Some((left - entry.arrival).as_secs_f64() * 1e3),
+            PacketOutcome::Departed(left) => Some((left - entry.arrival).as_secs_f64() * 1e3),
             _ => None,
         })
         .collect();

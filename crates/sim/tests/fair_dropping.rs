@@ -5,9 +5,10 @@
 //! packets. The table is a committed snapshot; the tests say what it is to show.
 use kumade_link::LinkConfig;
 use kumade_link::queue::{
-    CoDelConfig, Discipline, FairCoDelConfig, FairShareConfig, Heavy, History, Limit, Preference, QueueConfig,
+    CoDelConfig, Discipline, DropPreference, FairCoDelConfig, FairShareConfig, FlowHistory, HeavyFlows, QueueConfig,
+    QueueLimit,
 };
-use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, Source, TcpConfig};
+use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, TcpConfig, TrafficSource};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span, Time};
 use std::fmt::Write;
@@ -26,9 +27,9 @@ fn discipline(name: &str) -> Discipline {
         "tail-drop" => Discipline::default(),
         "codel" => Discipline::CoDel(codel),
         "fair-codel" | "stale fair-codel" => {
-            let stat_int = if name == "fair-codel" { History::default().stat_int } else { STALE };
-            let heavy = Heavy::Busiest(History { stat_int, ..History::default() });
-            Discipline::FairCoDel(FairCoDelConfig { codel, heavy, preference: Preference::default() })
+            let stat_int = if name == "fair-codel" { FlowHistory::default().stat_int } else { STALE };
+            let heavy = HeavyFlows::Busiest(FlowHistory { stat_int, ..FlowHistory::default() });
+            Discipline::FairCoDel(FairCoDelConfig { codel, heavy, preference: DropPreference::default() })
         }
         "fair-share" => Discipline::FairShare(FairShareConfig::default()),
         other => panic!("no discipline {other}"),
@@ -44,7 +45,7 @@ fn bottleneck(
 ) -> (Network, LinkId, Vec<FlowId>) {
     let mut network = Network::new(seed);
     let delay = round_trip / 2;
-    let limit = Limit::Bytes(rate.bytes_in(round_trip).max(150_000));
+    let limit = QueueLimit::Bytes(rate.bytes_in(round_trip).max(150_000));
     let link = LinkConfig { rate: Some(rate), delay, ..LinkConfig::default() };
     let link = network.add_link(link, Some(QueueConfig { limit, discipline: discipline(name) })).unwrap();
     let each = controls.iter().flat_map(|(count, control)| vec![*control; *count as usize]);
@@ -54,7 +55,7 @@ fn bottleneck(
             delay_back: delay,
             jitter: rate.time_for(1500),
             start_jitter: start_within,
-            ..FlowConfig::new(vec![link], Source::Tcp(TcpConfig::new(control)))
+            ..FlowConfig::new(vec![link], TrafficSource::Tcp(TcpConfig::new(control)))
         };
         network.add_flow(config).unwrap()
     });

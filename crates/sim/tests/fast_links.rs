@@ -1,8 +1,8 @@
 //! The default method on links that are faster than packets can be sent one by one: trains of bursts.
 
 use kumade_estimate::{Bound, Conditions, MethodSettings};
-use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, Periods, TokenBucket};
-use kumade_sim::{Hop, Run, Stamping, VirtualPath, measure};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, PeriodLengths, TokenBucket};
+use kumade_sim::{MethodRun, PathHop, Stamping, VirtualPath, measure};
 use kumade_units::{Rate, Span, Time};
 
 const SEEDS: u64 = 5;
@@ -12,14 +12,14 @@ fn link(rate: Rate, seed: u64) -> LinkConfig {
     LinkConfig { rate: Some(rate), queue_bytes, delay, seed, ..LinkConfig::default() }
 }
 
-fn run(rate: Rate, load: f64, stamping: Stamping, seed: u64) -> Run {
+fn run(rate: Rate, load: f64, stamping: Stamping, seed: u64) -> MethodRun {
     let kind =
         CrossKind::Poisson { rate: Rate::from_f64(rate.as_f64() * load), sizes: kumade_link::SizeMix::fixed(1500) };
     let cross = if load > 0.0 { vec![CrossConfig { kind, start: Time::ZERO, phase: 0.3, seed }] } else { vec![] };
-    measure_over(Hop { link: link(rate, seed), queue: None, cross }, stamping, seed)
+    measure_over(PathHop { link: link(rate, seed), queue: None, cross }, stamping, seed)
 }
 
-fn measure_over(hop: Hop, stamping: Stamping, seed: u64) -> Run {
+fn measure_over(hop: PathHop, stamping: Stamping, seed: u64) -> MethodRun {
     let mut path = VirtualPath::new(&[hop], stamping, seed).expect("a path that can be");
     path.wait(Span::from_millis(20));
     let conditions = Conditions { seed, bursts: true, ..Conditions::new(1500) };
@@ -60,7 +60,7 @@ fn a_bucket_is_found_that_lasts_longer_than_the_prime() {
         let bucket = TokenBucket { rate: Rate::from_mbit(mbit), burst_bytes };
         for seed in 0..SEEDS {
             let link = LinkConfig { medium: Some(Medium::TokenBucket(bucket)), ..link(Rate::from_mbit(10_000), seed) };
-            let run = measure_over(Hop { link, queue: None, cross: vec![] }, Stamping::default(), seed);
+            let run = measure_over(PathHop { link, queue: None, cross: vec![] }, Stamping::default(), seed);
             let found = run.outcome.available.unwrap_or_else(|| panic!("{mbit}, {seed}: {:?}", run.outcome));
             let error = found.value.as_f64() / bucket.rate.as_f64() - 1.0;
             assert!(error.abs() < 0.03, "{mbit} Mbit/s, seed {seed}: {error:.4}, {found:?}");
@@ -80,11 +80,11 @@ fn bursts_of_cross_traffic_are_neither_a_bucket_nor_pauses() {
         let bucket = TokenBucket { rate, burst_bytes: 14_000 * gbit };
         let on = Span::from_secs_f64(burst_bits / line.as_f64());
         let off = Span::from_secs_f64(burst_bits / (0.3 * rate.as_f64())) - on;
-        let kind = CrossKind::OnOff { rate: line, size: 1500, on, off, periods: Periods::Fixed };
+        let kind = CrossKind::OnOff { rate: line, size: 1500, on, off, periods: PeriodLengths::Fixed };
         for seed in 0..SEEDS {
             let cross = vec![CrossConfig { kind: kind.clone(), start: Time::ZERO, phase: 0.3, seed }];
             let link = LinkConfig { medium: Some(Medium::TokenBucket(bucket)), ..link(line, seed) };
-            let run = measure_over(Hop { link, queue: None, cross }, Stamping::default(), seed);
+            let run = measure_over(PathHop { link, queue: None, cross }, Stamping::default(), seed);
             let found = run.outcome.available.unwrap_or_else(|| panic!("{gbit}, {seed}: {:?}", run.outcome));
             let error = found.value.as_f64() / run.truth.as_f64() - 1.0;
             assert!(error.abs() < 0.02, "{gbit} Gbit/s, seed {seed}: {error:.4}, {found:?}");

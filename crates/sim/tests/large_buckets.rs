@@ -3,8 +3,8 @@
 use kumade_estimate::MethodSettings;
 use kumade_link::{LinkConfig, Medium, TokenBucket};
 use kumade_probe_train::Transport;
-use kumade_sim::Hop;
-use kumade_sim::atlas::{DrawnPath, Measured, PathKind, Seeds, Verdict};
+use kumade_sim::PathHop;
+use kumade_sim::atlas::{AtlasMeasurement, DrawnPath, PathKind, PathResult, Seeds};
 use kumade_units::{Rate, Span};
 
 const TRANSPORTS: [Transport; 2] = [Transport::Udp, Transport::Rake];
@@ -14,7 +14,7 @@ const SEEDS: u32 = 6;
 fn path(kind: PathKind, bucket: TokenBucket, link: LinkConfig, number: u32) -> DrawnPath {
     let drawn = DrawnPath::new(kind, Seeds::Tuning.seed(number));
     let link = LinkConfig { queue_bytes: 1_500_000, delay: Span::from_millis(1), seed: drawn.seed, ..link };
-    let hops = vec![Hop { link, queue: None, cross: Vec::new() }];
+    let hops = vec![PathHop { link, queue: None, cross: Vec::new() }];
     DrawnPath { hops, sustained: bucket.rate, cross: Rate::ZERO, cross_flows: 0, bucket: Some(bucket), ..drawn }
 }
 
@@ -34,9 +34,15 @@ fn without_peak_rate(mbit: u64, burst_bytes: u64, number: u32) -> DrawnPath {
     path(PathKind::Shaper, bucket, link, number)
 }
 
-fn measure(path: &DrawnPath, transport: Transport) -> Measured {
+fn measure(path: &DrawnPath, transport: Transport) -> AtlasMeasurement {
     let measured = path.measure(transport, &MethodSettings::default()).expect("a path that can be measured");
-    assert_eq!(Verdict::of(path, &measured).fault, None, "{transport:?} {:?}: {}", path.bucket, measured.report);
+    assert_eq!(
+        PathResult::evaluate(path, &measured).fault,
+        None,
+        "{transport:?} {:?}: {}",
+        path.bucket,
+        measured.report
+    );
     measured
 }
 

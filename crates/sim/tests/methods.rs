@@ -7,14 +7,14 @@ mod contenders;
 use contenders::{build, methods};
 use kumade_estimate::MethodSettings;
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
-use kumade_sim::{Hop, Run, Stamping, VirtualPath, measure};
+use kumade_sim::{MethodRun, PathHop, Stamping, VirtualPath, measure};
 use kumade_units::{Rate, Span, Time};
 use std::fmt::Write;
 
 const RUNS: u64 = 5;
 const LOADS: [f64; 4] = [0.0, 0.3, 0.6, 0.9];
 
-fn run(method: &MethodSettings, capacity: Rate, kind: &str, load: f64, seed: u64) -> Run {
+fn run(method: &MethodSettings, capacity: Rate, kind: &str, load: f64, seed: u64) -> MethodRun {
     let rate = Rate::from_f64(capacity.as_f64() * load);
     let cross = match kind {
         "constant" => CrossKind::Constant { rate, size: 1500 },
@@ -28,7 +28,7 @@ fn run(method: &MethodSettings, capacity: Rate, kind: &str, load: f64, seed: u64
         ..LinkConfig::default()
     };
     let phase = (seed as f64 * 0.618).fract();
-    let hop = Hop { link, queue: None, cross: vec![CrossConfig { kind: cross, start: Time::ZERO, phase, seed }] };
+    let hop = PathHop { link, queue: None, cross: vec![CrossConfig { kind: cross, start: Time::ZERO, phase, seed }] };
     let mut path = VirtualPath::new(&[hop], Stamping::default(), seed).expect("a path that can be");
     path.wait(Span::from_millis(500));
     measure(&mut *build(method, capacity, seed), &mut path)
@@ -44,12 +44,12 @@ struct Line {
 }
 
 fn line(method: &MethodSettings, capacity: Rate, kind: &str, load: f64) -> Line {
-    let runs: Vec<Run> = (0..RUNS).map(|seed| run(method, capacity, kind, load, seed)).collect();
+    let runs: Vec<MethodRun> = (0..RUNS).map(|seed| run(method, capacity, kind, load, seed)).collect();
     let errors: Vec<f64> = runs
         .iter()
         .filter_map(|run| Some((run.outcome.available?.value.as_f64() - run.truth.as_f64()).abs() / capacity.as_f64()))
         .collect();
-    let mean = |of: fn(&Run) -> f64| runs.iter().map(of).sum::<f64>() / RUNS as f64;
+    let mean = |of: fn(&MethodRun) -> f64| runs.iter().map(of).sum::<f64>() / RUNS as f64;
     Line {
         values: errors.len(),
         error: errors.iter().sum::<f64>() / errors.len() as f64,

@@ -1,7 +1,7 @@
 //! What a network in virtual time is to show: links filled, shares equal, seeds reproducing.
-use kumade_link::queue::{CoDelConfig, Discipline, Limit, QueueConfig};
-use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, Periods, Reordering, SizeMix};
-use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, Source, TcpConfig};
+use kumade_link::queue::{CoDelConfig, Discipline, QueueConfig, QueueLimit};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, PeriodLengths, Reordering, SizeMix};
+use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, TcpConfig, TrafficSource};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span, Time};
 
@@ -18,7 +18,7 @@ fn at(seconds: i64) -> Time {
 /// A flow with this round trip besides the link's delay of 1 ms.
 fn flow(over: LinkId, tcp: TcpConfig, round_trip: Span) -> FlowConfig {
     let delay = round_trip / 2;
-    FlowConfig { delay_out: delay, delay_back: delay, ..FlowConfig::new(vec![over], Source::Tcp(tcp)) }
+    FlowConfig { delay_out: delay, delay_back: delay, ..FlowConfig::new(vec![over], TrafficSource::Tcp(tcp)) }
 }
 
 /// Goodput of each flow between two moments, in Mbit/s.
@@ -93,7 +93,7 @@ fn a_seed_gives_the_same_run_bit_by_bit_however_often_it_is_stopped() {
             network.run_until(Time::ZERO + Span::from_secs(6) * step / steps);
         }
         let flows: Vec<_> = network.flows().map(|flow| network.flow(flow)).collect();
-        (flows, *network.ledger(link).packets(), network.events(), network.to_string())
+        (flows, *network.ledger(link).packet_counters(), network.events(), network.to_string())
     };
     assert_eq!(run(7, 1), run(7, 1000));
     assert_ne!(run(7, 1).0, run(8, 1).0);
@@ -127,9 +127,9 @@ fn a_finite_connection_ends_with_every_byte_delivered_once() {
     let tcp = TcpConfig { bytes: Some(1_000_001), ..TcpConfig::new(Control::Cubic) };
     let config = FlowConfig { back: vec![back], ..flow(lossy, tcp, Span::from_millis(20)) };
     let id = network.add_flow(config.clone()).unwrap();
-    let nothing = Source::Tcp(TcpConfig { bytes: Some(0), ..tcp });
+    let nothing = TrafficSource::Tcp(TcpConfig { bytes: Some(0), ..tcp });
     let empty = network.add_flow(FlowConfig { source: nothing, start: at(1), ..config }).unwrap();
-    assert_eq!([id, empty], [0, 1].map(FlowId::nth));
+    assert_eq!([id, empty], [0, 1].map(FlowId::after_others));
     network.run_until(at(60));
     assert_eq!((network.flow(empty).sent_packets, network.flow(empty).finished), (0, Some(at(1))));
     let statistics = network.flow(id);
@@ -157,12 +157,12 @@ fn a_stopped_flow_leaves_the_link_to_the_other() {
 fn marks_hold_a_queue_short_without_losses() {
     let mut network = Network::new(6);
     let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
-    let queue = QueueConfig { limit: Limit::Packets(2000), discipline: Discipline::CoDel(codel) };
+    let queue = QueueConfig { limit: QueueLimit::Packets(2000), discipline: Discipline::CoDel(codel) };
     let marking = network.add_link(link(50, Span::ZERO), Some(queue)).unwrap();
     let tcp = TcpConfig { ecn: true, ..TcpConfig::new(Control::NewReno) };
     let id = network.add_flow(flow(marking, tcp, Span::from_millis(19))).unwrap();
     let got = throughput(&mut network, at(5), at(25))[0];
-    let (statistics, counters) = (network.flow(id), *network.ledger(marking).packets());
+    let (statistics, counters) = (network.flow(id), *network.ledger(marking).packet_counters());
     println!("{got:.1} Mbit/s, {counters:?}, {statistics:?}");
     assert_eq!((statistics.tcp.retransmissions, counters.managed.packets), (0, 0));
     assert!(counters.marked.packets >= statistics.tcp.reductions && statistics.tcp.reductions > 10);
@@ -197,7 +197,7 @@ fn plain_sources_send_at_their_rates_and_tcp_takes_the_rest() {
                 size: 1000,
                 on: Span::from_millis(50),
                 off: Span::from_millis(50),
-                periods: Periods::Exponential,
+                periods: PeriodLengths::Exponential,
             },
             0.1,
         ),
@@ -207,11 +207,11 @@ fn plain_sources_send_at_their_rates_and_tcp_takes_the_rest() {
             dumbbell(1, 20, Span::from_millis(50), &[(Control::Cubic, Span::from_millis(9))]);
         let cross = CrossConfig { kind: kind.clone(), start: Time::ZERO, phase: 0.0, seed: 1 };
         let id = network
-            .add_flow(FlowConfig { start: at(1), ..FlowConfig::new(vec![bottleneck], Source::Udp(cross)) })
+            .add_flow(FlowConfig { start: at(1), ..FlowConfig::new(vec![bottleneck], TrafficSource::Udp(cross)) })
             .unwrap();
         let tcp = throughput(&mut network, at(5), at(65))[0];
         let statistics = network.flow(id);
-        let sent = network.ledger(bottleneck).packets().offered.bytes;
+        let sent = network.ledger(bottleneck).packet_counters().offered.bytes;
         let mbit = statistics.delivered_bytes as f64 * 8.0 / 64.0 / 1e6;
         println!("{kind:?}: {mbit:.2} Mbit/s, beside TCP's {tcp:.2}");
         assert!(sent > 0 && (mbit / 4.0 - 1.0).abs() < tolerance + 0.03, "{kind:?}: {mbit}");

@@ -1,9 +1,9 @@
 //! The same scenarios as Linux 6.18 had them on 2026-11-21: real connections between two network namespaces over TUN
 //! devices, with a process between that computed 10 Mbit/s, tail drop, delay and random loss. What the kernel reached
 //! stands beside each scenario, in Mbit/s of payload without the first fifth of the time; groups are to agree within 10 %.
-use kumade_link::queue::{Discipline, Limit, QueueConfig};
+use kumade_link::queue::{Discipline, QueueConfig, QueueLimit};
 use kumade_link::{LinkConfig, Loss};
-use kumade_sim::network::{FlowConfig, Network, Source, TcpConfig};
+use kumade_sim::network::{FlowConfig, Network, TcpConfig, TrafficSource};
 use kumade_sim::tcp::congestion::Control::{self, Bbr, Cubic, NewReno};
 use kumade_units::{Rate, Span, Time};
 
@@ -29,12 +29,13 @@ fn shares(scenario: &Scenario) -> Vec<f64> {
             loss: if scenario.loss > 0.0 { Loss::Independent(scenario.loss) } else { Loss::None },
             ..LinkConfig::default()
         };
-        let queue = QueueConfig { limit: Limit::Packets(scenario.queue_packets), discipline: Discipline::default() };
+        let queue =
+            QueueConfig { limit: QueueLimit::Packets(scenario.queue_packets), discipline: Discipline::default() };
         let link = network.add_link(config, Some(queue)).unwrap();
         let mut members = Vec::new();
         for (group, (controls, _)) in scenario.groups.iter().enumerate() {
             for control in *controls {
-                let plain = FlowConfig::new(vec![link], Source::Tcp(TcpConfig::new(*control)));
+                let plain = FlowConfig::new(vec![link], TrafficSource::Tcp(TcpConfig::new(*control)));
                 let (start_jitter, jitter) = (Span::from_millis(100), Rate::from_mbit(10).time_for(1500));
                 let flow = FlowConfig { delay_back: scenario.round_trip / 2, start_jitter, jitter, ..plain };
                 members.push((group, network.add_flow(flow).unwrap()));
@@ -82,10 +83,10 @@ fn groups_get_what_they_get_from_the_kernel() {
 #[test]
 fn a_connection_of_its_own_repairs_as_much_as_the_kernels() {
     let config = LinkConfig { rate: Some(Rate::from_mbit(10)), delay: Span::from_millis(10), ..LinkConfig::default() };
-    let queue = QueueConfig { limit: Limit::Packets(34), discipline: Discipline::default() };
+    let queue = QueueConfig { limit: QueueLimit::Packets(34), discipline: Discipline::default() };
     let mut network = Network::new(1);
     let link = network.add_link(config, Some(queue)).unwrap();
-    let plain = FlowConfig::new(vec![link], Source::Tcp(TcpConfig::new(Cubic)));
+    let plain = FlowConfig::new(vec![link], TrafficSource::Tcp(TcpConfig::new(Cubic)));
     let flow = network.add_flow(FlowConfig { delay_back: Span::from_millis(10), ..plain }).unwrap();
     network.run_until(Time::ZERO + Span::from_secs(15));
     let statistics = network.flow(flow).tcp;

@@ -1,7 +1,9 @@
 //! How a TCP sender and receiver find losses, repair them, and take back what was not called for. They talk over a wire
 //! that loses, delays and doubles just the packets that a test names.
 use kumade_sim::tcp::congestion::{Ack, Control, Controller};
-use kumade_sim::tcp::{Acknowledgement, Block, Data, LossDetection, Receiver, RecoveryConfig, Sender, SenderConfig};
+use kumade_sim::tcp::{
+    LossDetection, Receiver, RecoveryConfig, SackBlock, Sender, SenderConfig, TcpAcknowledgement, TcpData,
+};
 use kumade_units::{Span, Time};
 use proptest::prelude::*;
 use std::cmp::Reverse;
@@ -74,8 +76,8 @@ struct Wire {
     now: Time,
     /// What is on its way: when it arrives, and where it stands in the logs.
     moving: BinaryHeap<Reverse<(Time, Packet)>>,
-    sent: Vec<(Time, Data)>,
-    answers: Vec<(Time, Acknowledgement)>,
+    sent: Vec<(Time, TcpData)>,
+    answers: Vec<(Time, TcpAcknowledgement)>,
     most_in_flight: u32,
 }
 
@@ -95,7 +97,7 @@ impl Wire {
     }
 
     /// Runs until all is acknowledged; `out` and `back` say what becomes of the packets. False if it does not end.
-    fn run(&mut self, mut out: impl FnMut(&Data, u64) -> Fate, mut back: impl FnMut(u64) -> Fate) -> bool {
+    fn run(&mut self, mut out: impl FnMut(&TcpData, u64) -> Fate, mut back: impl FnMut(u64) -> Fate) -> bool {
         for _ in 0..200_000 {
             while let Some(data) = self.sender.poll_send(self.now) {
                 let number = self.sent.len() as u64;
@@ -103,7 +105,7 @@ impl Wire {
                 self.carry(out(&data, number), Packet::Data, number);
             }
             self.most_in_flight = self.most_in_flight.max(self.sender.in_flight());
-            if self.sender.finished() {
+            if self.sender.is_finished() {
                 return true;
             }
             let arrival = self.moving.peek().map(|Reverse((time, _))| *time);
@@ -128,7 +130,7 @@ impl Wire {
     }
 
     /// Loses nothing on the way back.
-    fn run_forward(&mut self, out: impl FnMut(&Data, u64) -> Fate) {
+    fn run_forward(&mut self, out: impl FnMut(&TcpData, u64) -> Fate) {
         assert!(self.run(out, |_| Fate::Arrives), "it does not end");
     }
 
@@ -144,7 +146,7 @@ impl Wire {
         }
     }
 
-    fn arrive(&mut self) -> Option<Acknowledgement> {
+    fn arrive(&mut self) -> Option<TcpAcknowledgement> {
         let Reverse((_, packet)) = self.moving.pop()?;
         match packet {
             Packet::Data(number) => self.receiver.receive(&self.sent[number as usize].1, false, self.now),
@@ -157,7 +159,7 @@ impl Wire {
 }
 
 /// Loses the first sending of these.
-fn losing(numbers: &[u32]) -> impl FnMut(&Data, u64) -> Fate + use<'_> {
+fn losing(numbers: &[u32]) -> impl FnMut(&TcpData, u64) -> Fate + use<'_> {
     |data, _| if numbers.contains(&data.number) && !data.again { Fate::Lost } else { Fate::Arrives }
 }
 
@@ -288,7 +290,7 @@ fn every_other_segment_is_acknowledged_after_the_first_sixteen() {
 fn a_lone_segment_is_acknowledged_after_forty_milliseconds() {
     let mut receiver = Receiver::new(2);
     let mut now = Time::ZERO;
-    let data = |number| Data { number, stamp: Time::ZERO, again: false, last: false, reduced: false };
+    let data = |number| TcpData { number, stamp: Time::ZERO, again: false, last: false, reduced: false };
     for number in 0..16 {
         assert!(receiver.receive(&data(number), false, now).is_some(), "{number}");
     }
@@ -305,8 +307,8 @@ fn acknowledgements_report_the_newest_blocks_and_what_came_twice() {
     let mut receiver = Receiver::new(1);
     let mut answers = Vec::new();
     for number in [0, 2, 4, 5, 8, 9, 11, 4, 1] {
-        let data = Data { number, stamp: Time::ZERO, again: false, last: false, reduced: false };
-        let Acknowledgement { next, blocks, duplicate, .. } = receiver.receive(&data, false, Time::ZERO).unwrap();
+        let data = TcpData { number, stamp: Time::ZERO, again: false, last: false, reduced: false };
+        let TcpAcknowledgement { next, blocks, duplicate, .. } = receiver.receive(&data, false, Time::ZERO).unwrap();
         let blocks: Vec<_> = blocks.iter().filter(|b| !b.is_empty()).map(|b| (b.start, b.end)).collect();
         answers.push((next, blocks, duplicate));
     }
@@ -356,12 +358,12 @@ proptest! {
     }
 }
 
-fn any_acknowledgement() -> impl Strategy<Value = Acknowledgement> {
+fn any_acknowledgement() -> impl Strategy<Value = TcpAcknowledgement> {
     let number = prop_oneof![4 => 0u32..60, 1 => any::<u32>()];
-    let block = (number.clone(), number.clone()).prop_map(|(start, end)| Block { start, end });
+    let block = (number.clone(), number.clone()).prop_map(|(start, end)| SackBlock { start, end });
     let echo = prop_oneof![Just(0i64), 0i64..1_000_000_000, any::<i64>()];
     (number, echo, [block.clone(), block.clone(), block], any::<bool>(), any::<bool>()).prop_map(
-        |(next, echo, blocks, duplicate, congestion)| Acknowledgement {
+        |(next, echo, blocks, duplicate, congestion)| TcpAcknowledgement {
             next,
             echo: Time::from_nanos(echo),
             blocks,
@@ -392,7 +394,7 @@ proptest! {
                 sent += 1;
                 prop_assert!(sent <= 201 && sender.in_flight() <= 201);
             }
-            prop_assert!(sender.finished() || sender.next_time().is_some(), "it stalls");
+            prop_assert!(sender.is_finished() || sender.next_time().is_some(), "it stalls");
             now += Span::from_millis(millis);
             sender.on_time(now);
             sender.acknowledge(&acknowledgement, now);

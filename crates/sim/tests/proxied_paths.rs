@@ -3,19 +3,19 @@
 use kumade_estimate::MethodSettings;
 use kumade_link::{LinkConfig, Loss};
 use kumade_probe_train::{Segment, Train, Transport};
-use kumade_sim::atlas::{DrawnPath, MeasureError, PathKind, Seeds, Verdict};
-use kumade_sim::{Hop, Proxy, Stamping, VirtualPath};
+use kumade_sim::atlas::{DrawnPath, MeasureError, PathKind, PathResult, Seeds};
+use kumade_sim::{PathHop, Proxy, Stamping, VirtualPath};
 use kumade_units::{Rate, Span, Time};
 
 const PROXY: Proxy = Proxy { wake_up: Span::from_micros(200), send_cost: Span::from_micros(5), headers: [52, 52] };
 
-fn hop(mbit: u64, loss: Loss) -> Hop {
+fn hop(mbit: u64, loss: Loss) -> PathHop {
     let (rate, delay) = (Some(Rate::from_mbit(mbit)), Span::from_millis(5));
     let link = LinkConfig { rate, delay, queue_bytes: 1_000_000, loss, seed: 3, ..LinkConfig::default() };
-    Hop { link, queue: None, cross: Vec::new() }
+    PathHop { link, queue: None, cross: Vec::new() }
 }
 
-fn path(proxy: Proxy, near: Hop, far: Hop) -> VirtualPath {
+fn path(proxy: Proxy, near: PathHop, far: PathHop) -> VirtualPath {
     VirtualPath::new(&[near, far], Stamping::default(), 1).unwrap().with_proxy(proxy)
 }
 
@@ -46,8 +46,8 @@ fn the_link_that_carries_less_bounds_what_is_available_in_packets_as_the_sender_
     let truth = |proxy, near, far| {
         let mut path = path(proxy, hop(near, Loss::None), hop(far, Loss::None));
         path.wait(Span::from_secs(1));
-        path.settle();
-        path.truth(Time::ZERO, path.now())
+        path.run_until_quiet();
+        path.true_available(Time::ZERO, path.now())
     };
     assert_eq!(truth(PROXY, 50, 100), Rate::from_mbit(50));
     assert_eq!(truth(PROXY, 50, 30), Rate::from_mbit(30));
@@ -71,7 +71,7 @@ fn is_named(kind: PathKind, headers: [u32; 2], millis: [i64; 2]) -> bool {
         hop.link.delay = Span::from_millis(millis);
     }
     let measured = drawn.measure(Transport::Rake, &MethodSettings::default()).unwrap();
-    Verdict::of(&drawn, &measured).names_proxy
+    PathResult::evaluate(&drawn, &measured).names_proxy
 }
 
 #[test]

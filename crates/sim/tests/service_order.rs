@@ -3,13 +3,13 @@
 
 use kumade_estimate::MethodSettings;
 use kumade_probe_train::Transport;
-use kumade_sim::atlas::{DrawnPath, PathKind, Seeds, Verdict};
+use kumade_sim::atlas::{DrawnPath, PathKind, PathResult, Seeds};
 
-fn measured(kind: PathKind, number: u32) -> (Verdict, String) {
+fn measured(kind: PathKind, number: u32) -> (PathResult, String) {
     let path = DrawnPath::new(kind, Seeds::Tuning.seed(number));
     let measured = path.measure(Transport::Rake, &MethodSettings::default()).unwrap();
     let words = format!("{kind} {number}, seed {}: {}, truth {:?}", path.seed, measured.report, measured.truth);
-    (Verdict::of(&path, &measured), words)
+    (PathResult::evaluate(&path, &measured), words)
 }
 
 /// Packets wait for hosts, for a second link, or on a link that few trains found idle.

@@ -6,7 +6,7 @@
 
 use kumade_estimate::{Capacity, CapacityConfig, CapacityProbe, Conditions, Method, MethodSettings, Outcome, Step};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, SizeMix, TokenBucket};
-use kumade_sim::{Hop, Stamping, VirtualPath, measure};
+use kumade_sim::{PathHop, Stamping, VirtualPath, measure};
 use kumade_units::{Rate, Span, Time};
 use std::fmt::Write;
 
@@ -72,8 +72,11 @@ impl Setting {
             ..LinkConfig::default()
         };
         let phase = (seed as f64 * 0.618).fract();
-        let hop =
-            Hop { link, queue: None, cross: vec![CrossConfig { kind, start: Time::ZERO, phase, seed: seed + 1000 }] };
+        let hop = PathHop {
+            link,
+            queue: None,
+            cross: vec![CrossConfig { kind, start: Time::ZERO, phase, seed: seed + 1000 }],
+        };
         let mut path = VirtualPath::new(&[hop], Stamping::default(), seed).expect("a path that can be");
         path.wait(Span::from_millis(500));
         path
@@ -87,7 +90,7 @@ fn find_capacity(path: &mut VirtualPath, seed: u64) -> Capacity {
             Step::Send { wait, train } => {
                 path.wait(wait);
                 let record = path.send(&train);
-                path.wait(path.delay());
+                path.wait(path.base_delay());
                 probe.record(&record);
             }
             Step::Done(capacity) => return capacity,

@@ -7,7 +7,7 @@ mod contenders;
 use contenders::build;
 use kumade_estimate::{MethodSettings, PathTesterClassicConfig};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig};
-use kumade_sim::{Hop, Run, Stamping, VirtualPath, measure};
+use kumade_sim::{MethodRun, PathHop, Stamping, VirtualPath, measure};
 use kumade_units::{Rate, Span, Time};
 use std::fmt::Write;
 
@@ -24,13 +24,13 @@ fn methods() -> Vec<MethodSettings> {
     contenders::methods().into_iter().map(reaching).collect()
 }
 
-fn run(method: &MethodSettings, capacity: Rate, delay: Span, load: f64, seed: u64) -> Run {
+fn run(method: &MethodSettings, capacity: Rate, delay: Span, load: f64, seed: u64) -> MethodRun {
     let rate = Rate::from_f64(capacity.as_f64() * load);
     let link = LinkConfig { rate: Some(capacity), queue_bytes: 200_000, delay, seed, ..LinkConfig::default() };
     let phase = (seed as f64 * 0.618).fract();
     let cross = CrossConfig { kind: CrossKind::Constant { rate, size: 1500 }, start: Time::ZERO, phase, seed };
-    let mut path =
-        VirtualPath::new(&[Hop { link, queue: None, cross: vec![cross] }], Stamping::default(), seed).expect("a path");
+    let mut path = VirtualPath::new(&[PathHop { link, queue: None, cross: vec![cross] }], Stamping::default(), seed)
+        .expect("a path");
     path.wait(Span::from_millis(500));
     measure(&mut *build(method, capacity, seed), &mut path)
 }
@@ -44,9 +44,9 @@ struct Line {
 }
 
 fn line(method: &MethodSettings, capacity: Rate, delay: Span, load: f64) -> Line {
-    let runs: Vec<Run> = (0..RUNS).map(|seed| run(method, capacity, delay, load, seed)).collect();
+    let runs: Vec<MethodRun> = (0..RUNS).map(|seed| run(method, capacity, delay, load, seed)).collect();
     let error =
-        |run: &Run| Some((run.outcome.available?.value.as_f64() - run.truth.as_f64()).abs() / capacity.as_f64());
+        |run: &MethodRun| Some((run.outcome.available?.value.as_f64() - run.truth.as_f64()).abs() / capacity.as_f64());
     let seconds: Vec<f64> = runs.iter().map(|run| (run.ended - run.started).as_secs_f64()).collect();
     Line {
         errors: runs.iter().filter_map(error).collect(),

@@ -4,15 +4,15 @@
 use kumade_estimate::MethodSettings;
 use kumade_measurement::report::DirectionReport;
 use kumade_probe_train::Transport;
-use kumade_sim::atlas::{DrawnPath, PathKind, Seeds, Verdict};
+use kumade_sim::atlas::{DrawnPath, PathKind, PathResult, Seeds};
 
 /// The verdict, and for where it is wrong what was found, in words.
-fn measured(number: u32, transport: Transport) -> (DrawnPath, DirectionReport, Verdict, String) {
+fn measured(number: u32, transport: Transport) -> (DrawnPath, DirectionReport, PathResult, String) {
     let path = DrawnPath::new(PathKind::SmallBucket, Seeds::Tuning.seed(number));
     let measured = path.measure(transport, &MethodSettings::default()).unwrap();
     let words =
         format!("{number} over {transport}, seed {}: {}, truth {:?}", path.seed, measured.report, measured.truth);
-    let verdict = Verdict::of(&path, &measured);
+    let verdict = PathResult::evaluate(&path, &measured);
     (path, measured.report, verdict, words)
 }
 

@@ -6,7 +6,7 @@
 
 use kumade_estimate::{Conditions, MethodSettings};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig};
-use kumade_sim::{Hop, Run, Stamping, VirtualPath, measure};
+use kumade_sim::{MethodRun, PathHop, Stamping, VirtualPath, measure};
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -21,7 +21,7 @@ struct Leg {
     left: f64,
 }
 
-fn hop(leg: Leg, random: &mut Pcg64Mcg) -> Hop {
+fn hop(leg: Leg, random: &mut Pcg64Mcg) -> PathHop {
     let link = LinkConfig {
         rate: Some(Rate::from_f64(leg.rate * 1e6)),
         queue_bytes: 400_000,
@@ -32,12 +32,12 @@ fn hop(leg: Leg, random: &mut Pcg64Mcg) -> Hop {
     let rate = Rate::from_f64((leg.rate - leg.left) * 1e6);
     let kind = CrossKind::Constant { rate, size: 1500 };
     let phase = random.random_range(0.0..1.0);
-    Hop { link, queue: None, cross: vec![CrossConfig { kind, start: Time::ZERO, phase, seed: random.random() }] }
+    PathHop { link, queue: None, cross: vec![CrossConfig { kind, start: Time::ZERO, phase, seed: random.random() }] }
 }
 
-fn run(legs: &[Leg], seed: u64) -> Run {
+fn run(legs: &[Leg], seed: u64) -> MethodRun {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
-    let hops: Vec<Hop> = legs.iter().map(|&leg| hop(leg, &mut random)).collect();
+    let hops: Vec<PathHop> = legs.iter().map(|&leg| hop(leg, &mut random)).collect();
     let mut path = VirtualPath::new(&hops, Stamping::default(), seed).expect("a path that can be");
     path.wait(Span::from_millis(500));
     measure(&mut *MethodSettings::default().build(&Conditions { seed, ..Conditions::new(1500) }), &mut path)
@@ -46,7 +46,7 @@ fn run(legs: &[Leg], seed: u64) -> Run {
 /// A measured path.
 struct Case {
     legs: Vec<Leg>,
-    run: Run,
+    run: MethodRun,
 }
 
 impl Case {

@@ -48,13 +48,13 @@ impl From<io::Error> for ControlError {
 }
 
 /// One end of a control connection.
-pub struct Control<In, Out> {
+pub struct ControlConnection<In, Out> {
     stream: TcpStream,
     session: Session<In, Out>,
-    last_heard: Time,
+    last_received: Time,
 }
 
-impl<In: Message, Out: Message> Control<In, Out> {
+impl<In: Message, Out: Message> ControlConnection<In, Out> {
     /// Takes over a connected stream and sends the session's first data.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl<In: Message, Out: Message> Control<In, Out> {
         let keepalive =
             TcpKeepalive::new().with_time(Duration::from_secs(2)).with_interval(Duration::from_secs(1)).with_retries(3);
         options.set_tcp_keepalive(&keepalive)?;
-        Ok(Control { stream, session, last_heard: clock::monotonic() })
+        Ok(ControlConnection { stream, session, last_received: clock::monotonic() })
     }
 
     /// The connection, for polling.
@@ -97,20 +97,20 @@ impl<In: Message, Out: Message> Control<In, Out> {
     }
 
     /// When data was last received, on [`clock::monotonic`].
-    pub fn last_heard(&self) -> Time {
-        self.last_heard
+    pub fn last_received(&self) -> Time {
+        self.last_received
     }
 
     /// Treats the peer as active now, without received data.
-    pub fn touch(&mut self) {
-        self.last_heard = clock::monotonic();
+    pub fn mark_active(&mut self) {
+        self.last_received = clock::monotonic();
     }
 
     /// Allows for a long queue on the path, or no longer.
     ///
     /// # Errors
     /// If the option can't be set.
-    pub fn expect_queue(&self, is_loaded: bool) -> Result<(), ControlError> {
+    pub fn set_path_loaded(&self, is_loaded: bool) -> Result<(), ControlError> {
         let timeout = if is_loaded { LOADED_USER_TIMEOUT } else { USER_TIMEOUT };
         Ok(SockRef::from(&self.stream).set_tcp_user_timeout(Some(timeout))?)
     }
@@ -135,7 +135,7 @@ impl<In: Message, Out: Message> Control<In, Out> {
                 return Ok(message);
             }
             // Bounded, even if the peer sends continuously without completing a message.
-            if late || !readiness::readable(&self.stream, deadline)? {
+            if late || !readiness::wait_readable(&self.stream, deadline)? {
                 return Err(ControlError::TimedOut);
             }
             self.read_once()?;
@@ -154,7 +154,7 @@ impl<In: Message, Out: Message> Control<In, Out> {
             Err(error) => Err(error.into()),
             Ok(0) => Err(ControlError::Closed),
             Ok(count) => {
-                self.last_heard = clock::monotonic();
+                self.last_received = clock::monotonic();
                 self.session.feed(&buffer[..count]);
                 Ok(())
             }
@@ -176,7 +176,7 @@ impl<In: Message, Out: Message> Control<In, Out> {
         let bytes = self.session.take_outgoing();
         let mut left = &bytes[..];
         // Bounded as a whole, even if the peer reads a few bytes now and then.
-        let deadline = within(WRITE_TIMEOUT);
+        let deadline = deadline_after(WRITE_TIMEOUT);
         while !left.is_empty() {
             match (&self.stream).write(left) {
                 Ok(count) if clock::monotonic() < deadline => left = &left[count..],
@@ -190,6 +190,6 @@ impl<In: Message, Out: Message> Control<In, Out> {
 }
 
 /// The time `span` from now, on [`clock::monotonic`].
-pub fn within(span: Span) -> Time {
+pub fn deadline_after(span: Span) -> Time {
     clock::monotonic() + span
 }

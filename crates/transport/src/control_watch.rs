@@ -1,5 +1,5 @@
 use crate::packets::is_usable_gap;
-use kumade_net::pace::{Pacer, sleep_until};
+use kumade_net::pacing::{Pacer, sleep_until};
 use kumade_net::{clock, readiness};
 use kumade_units::{Span, Time};
 use std::io;
@@ -24,12 +24,12 @@ impl ControlWatch {
     ///
     /// # Errors
     /// If the process has no file descriptor left.
-    pub fn of(control: &TcpStream) -> io::Result<Self> {
+    pub fn from_stream(control: &TcpStream) -> io::Result<Self> {
         Ok(ControlWatch { control: Some(Arc::new(control.try_clone()?)), next_check: Time::ZERO, deadline: None })
     }
 
     /// Also ends trains at this time, on [`clock::monotonic`].
-    pub fn until_deadline(mut self, deadline: Option<Time>) -> Self {
+    pub fn with_deadline(mut self, deadline: Option<Time>) -> Self {
         self.deadline = deadline;
         self
     }
@@ -50,14 +50,14 @@ impl ControlWatch {
     }
 
     /// When a wait until `deadline` has to be interrupted for the next check.
-    pub(crate) fn until(&self, deadline: Time) -> Time {
+    pub(crate) fn next_wakeup(&self, deadline: Time) -> Time {
         if self.control.is_some() { deadline.min(clock::monotonic() + CHECK_INTERVAL) } else { deadline }
     }
 
     /// Sleeps until `instant`, or until shortly after it is closed.
     pub(crate) fn sleep_until(&mut self, instant: Time) {
         while clock::monotonic() < instant && !self.is_closed() {
-            sleep_until(self.until(instant));
+            sleep_until(self.next_wakeup(instant));
         }
     }
 

@@ -31,7 +31,7 @@ pub enum Error {
     Aborted(SocketAddr),
     /// This host's clock was set while the train was carried, so that its time stamps cannot be compared.
     #[error("this host's clock was set by {0} during the train")]
-    ClockSet(Span),
+    ClockStepped(Span),
     /// A socket could not be prepared or used.
     #[error("cannot {operation} {peer}: {cause}")]
     Io {

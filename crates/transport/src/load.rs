@@ -1,7 +1,7 @@
 //! TCP transfers that fill a path for some seconds: each connection always has something to send.
 
 use crate::payload::incompressible;
-use kumade_net::readiness::{Event, Readiness};
+use kumade_net::readiness::{EpollSet, Event};
 use kumade_net::{clock, tcp};
 use kumade_units::{Span, Time};
 use socket2::SockRef;
@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// Bytes that are given to a connection, or taken from it, at once.
-const CHUNK: usize = 128 << 10;
+const CHUNK_BYTES: usize = 128 << 10;
 
 /// What an end does during a [`TcpLoad`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum LoadRole {
 pub struct TcpLoad {
     stop: Arc<AtomicBool>,
     worker: Option<JoinHandle<Vec<u64>>>,
-    until: Time,
+    end_time: Time,
 }
 
 impl TcpLoad {
@@ -43,7 +43,7 @@ impl TcpLoad {
     pub fn begin(streams: Vec<TcpStream>, role: LoadRole, duration: Span, max_bytes: u64) -> io::Result<Self> {
         let began = clock::monotonic();
         let until = began + duration;
-        let readiness = Readiness::new()?;
+        let readiness = EpollSet::new()?;
         for (stream, number) in streams.iter().zip(0..) {
             stream.set_nonblocking(true)?;
             match role {
@@ -56,20 +56,20 @@ impl TcpLoad {
             streams: streams.into_iter().map(Some).collect(),
             role,
             readiness,
-            buffer: incompressible(CHUNK),
-            began,
-            until,
-            left: max_bytes,
-            counts: Vec::new(),
+            buffer: incompressible(CHUNK_BYTES),
+            start_time: began,
+            end_time: until,
+            remaining_bytes: max_bytes,
+            interval_bytes: Vec::new(),
             stop: Arc::clone(&stop),
         };
         let worker = thread::Builder::new().name("load".into()).spawn(move || transfers.run())?;
-        Ok(TcpLoad { stop, worker: Some(worker), until })
+        Ok(TcpLoad { stop, worker: Some(worker), end_time: until })
     }
 
     /// When the time is over, on [`clock::monotonic`].
-    pub fn until(&self) -> Time {
-        self.until
+    pub fn end_time(&self) -> Time {
+        self.end_time
     }
 
     /// Whether the transfers have ended: the time is over, the bytes are spent, or all connections are closed.
@@ -99,23 +99,24 @@ struct Transfers {
     /// None once the connection is closed.
     streams: Vec<Option<TcpStream>>,
     role: LoadRole,
-    readiness: Readiness,
+    readiness: EpollSet,
     buffer: Vec<u8>,
-    began: Time,
-    until: Time,
+    start_time: Time,
+    end_time: Time,
     /// Bytes that may still be transferred.
-    left: u64,
-    counts: Vec<u64>,
+    remaining_bytes: u64,
+    interval_bytes: Vec<u64>,
     stop: Arc<AtomicBool>,
 }
 
 impl Transfers {
     fn run(mut self) -> Vec<u64> {
         let mut events: Vec<Event> = Vec::new();
-        while self.streams.iter().any(Option::is_some) && self.left > 0 && !self.stop.load(Ordering::SeqCst) {
+        while self.streams.iter().any(Option::is_some) && self.remaining_bytes > 0 && !self.stop.load(Ordering::SeqCst)
+        {
             let now = clock::monotonic();
-            let next = self.until.min(now + TcpLoad::COUNT_INTERVAL);
-            if now >= self.until || self.readiness.wait(&mut events, next).is_err() {
+            let next = self.end_time.min(now + TcpLoad::COUNT_INTERVAL);
+            if now >= self.end_time || self.readiness.wait(&mut events, next).is_err() {
                 break;
             }
             let now = clock::monotonic();
@@ -127,32 +128,32 @@ impl Transfers {
             // If this fails, the connection is closed after what it still has to send.
             let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
-        self.counts
+        self.interval_bytes
     }
 
     /// One piece on this connection, so that all have their turn.
     fn transfer(&mut self, number: usize, now: Time) {
         let Some(Some(stream)) = self.streams.get_mut(number) else { return };
-        let size = self.left.min(CHUNK as u64) as usize;
+        let size = self.remaining_bytes.min(CHUNK_BYTES as u64) as usize;
         let done = match self.role {
             LoadRole::Send => tcp::send(stream, &self.buffer[..size], false),
             LoadRole::Receive => stream.read(&mut self.buffer[..size]),
         };
         match done {
-            Ok(count) if count > 0 => self.count(count as u64, now),
+            Ok(count) if count > 0 => self.count_bytes(count as u64, now),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             // Closing it also removes it from the set.
             Ok(_) | Err(_) => self.streams[number] = None,
         }
     }
 
-    fn count(&mut self, bytes: u64, now: Time) {
-        self.left = self.left.saturating_sub(bytes);
-        let place = ((now - self.began).max(Span::ZERO).as_nanos() / TcpLoad::COUNT_INTERVAL.as_nanos()) as usize;
-        if self.counts.len() <= place {
-            self.counts.resize(place + 1, 0);
+    fn count_bytes(&mut self, bytes: u64, now: Time) {
+        self.remaining_bytes = self.remaining_bytes.saturating_sub(bytes);
+        let place = ((now - self.start_time).max(Span::ZERO).as_nanos() / TcpLoad::COUNT_INTERVAL.as_nanos()) as usize;
+        if self.interval_bytes.len() <= place {
+            self.interval_bytes.resize(place + 1, 0);
         }
-        self.counts[place] += bytes;
+        self.interval_bytes[place] += bytes;
     }
 }
 
@@ -192,7 +193,7 @@ mod tests {
         let (near, far) = pairs(1);
         let receiver = TcpLoad::begin(far, LoadRole::Receive, Span::from_secs(600), u64::MAX).unwrap();
         let sender = TcpLoad::begin(near, LoadRole::Send, Span::from_millis(250), u64::MAX).unwrap();
-        let until = sender.until();
+        let until = sender.end_time();
         wait_for(&sender);
         assert!(clock::monotonic() >= until);
         assert!(sender.end().iter().sum::<u64>() > 0);

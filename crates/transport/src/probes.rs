@@ -1,9 +1,9 @@
 use crate::control_watch::ControlWatch;
 use crate::error::Error;
-use crate::parts::{ReceivedTrain, SentTrain};
 use crate::tcp::TcpProbes;
+use crate::train_halves::{ReceivedTrain, SentTrain};
 use crate::udp::UdpProbes;
-use kumade_net::clock::ClockLead;
+use kumade_net::clock::RealtimeOffset;
 use kumade_probe_train::{Train, Transport};
 use kumade_units::Span;
 
@@ -59,14 +59,14 @@ impl Probes {
     /// usable), [`Error::NoConnection`] if no TCP connection is left, [`Error::Aborted`] if the control connection is
     /// closed, [`Error::ClockSet`] once all is sent.
     pub fn send(&mut self, number: u32, train: &Train) -> Result<SentTrain, Error> {
-        with_steady_clock(|| match self {
+        reject_clock_steps(|| match self {
             Probes::Udp(probes) => probes.send(number, train),
             Probes::Tcp(probes) => probes.send(train),
         })
     }
 
     /// Sets the control connection and the deadline that end trains early.
-    pub fn end_with(&mut self, control: ControlWatch) {
+    pub fn abort_on_close_of(&mut self, control: ControlWatch) {
         match self {
             Probes::Udp(probes) => probes.control = control,
             Probes::Tcp(probes) => probes.control = control,
@@ -87,7 +87,7 @@ impl Probes {
     /// # Errors
     /// As for [`send`](Self::send).
     pub fn receive(&mut self, number: u32, train: &Train, timeout: Span) -> Result<ReceivedTrain, Error> {
-        with_steady_clock(|| match self {
+        reject_clock_steps(|| match self {
             Probes::Udp(probes) => probes.receive(number, train, timeout),
             Probes::Tcp(probes) => probes.receive(train, timeout),
         })
@@ -95,8 +95,8 @@ impl Probes {
 }
 
 /// What was carried, unless the clock of its time stamps was set meanwhile.
-fn with_steady_clock<T>(carry: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    let lead = ClockLead::now();
+fn reject_clock_steps<T>(carry: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let lead = RealtimeOffset::now();
     let carried = carry()?;
-    lead.step().map_or(Ok(carried), |step| Err(Error::ClockSet(step)))
+    lead.step_since().map_or(Ok(carried), |step| Err(Error::ClockStepped(step)))
 }

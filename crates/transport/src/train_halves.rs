@@ -10,7 +10,7 @@ pub struct SentTrain {
     /// When the program gave each of them to the kernel, in the same order; none where the sender does not say.
     pub submitted: Vec<Option<Time>>,
     /// Source of the time stamps, the same for the whole train; the kernel if there are no packets.
-    pub source: StampSource,
+    pub stamp_source: StampSource,
 }
 
 /// The receiver's record of a train.
@@ -19,5 +19,5 @@ pub struct ReceivedTrain {
     /// Received packets in the order of the train; packets that did not arrive are omitted.
     pub arrivals: Vec<Arrival>,
     /// Source of the time stamps, the same for the whole train; the kernel if there are no packets.
-    pub source: StampSource,
+    pub stamp_source: StampSource,
 }

@@ -2,34 +2,34 @@ use crate::control_watch::ControlWatch;
 use crate::error::Error;
 use crate::limits::{READ_INTERVAL, SEND_SLACK, START_DELAY};
 use crate::packets::{ReceivedPackets, SentPackets, await_stamps, is_usable_gap};
-use crate::parts::{ReceivedTrain, SentTrain};
 use crate::payload::incompressible;
-use kumade_net::pace::Pacer;
+use crate::train_halves::{ReceivedTrain, SentTrain};
+use kumade_net::pacing::Pacer;
 use kumade_net::stamp::StampPlace;
 use kumade_net::udp::{SentBurst, StampedReceiver, send_burst};
 use kumade_net::{clock, readiness, stamp, udp};
 use kumade_probe_train::{Burst, Train};
 use kumade_units::{Span, Time};
-use kumade_wire::{Bearer, Credential, End, Token};
+use kumade_wire::{Credential, SessionEndpoint, SessionItem, Token};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 /// Each packet begins with what it shows to be the session's ([`Credential`]), the train's number and the packet's index (both
 /// big-endian).
-const HEADER: usize = 24;
+const PROBE_HEADER_BYTES: usize = 24;
 /// Maximum time that sending a packet may block for room in the send buffer; then the train is aborted.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum memory of a packet of Ethernet's size in the receive buffer, in bytes, with any ordinary network device.
-const PACKET_IN_BUFFER: usize = 4608;
+const PACKET_BUFFER_BYTES: usize = 4608;
 /// Maximum memory of a larger packet there, for each of its bytes.
-const MEMORY_PER_BYTE: usize = 2;
+const BUFFER_BYTES_PER_PACKET_BYTE: usize = 2;
 /// Memory of an unread transmit time stamp in the receive buffer, in bytes.
-const STAMP_IN_BUFFER: usize = 1024;
+const STAMP_BUFFER_BYTES: usize = 1024;
 /// Wait for further time stamps after the last one, if the kernel is known to provide them.
-const QUIET: Span = Span::from_millis(100);
+const STAMP_QUIET_TIME: Span = Span::from_millis(100);
 /// The same if it is not known yet.
-const QUIET_UNKNOWN: Span = Span::from_millis(20);
+const UNCONFIRMED_STAMP_QUIET_TIME: Span = Span::from_millis(20);
 
 /// Trains as UDP datagrams on one connected socket.
 #[derive(Debug)]
@@ -38,15 +38,15 @@ pub struct UdpProbes {
     peer: SocketAddr,
     credential: Credential,
     /// Which one of the session this is.
-    end: End,
+    local_endpoint: SessionEndpoint,
     packet: Vec<u8>,
-    transmit: TransmitStamps,
+    transmit_stamps: TransmitStamps,
     /// Whether received packets have kernel time stamps.
     stamps_arrivals: bool,
     /// Whether the kernel divides a burst into its packets: until it has refused that.
-    segments: bool,
+    uses_segmentation: bool,
     /// Size of the receive buffer in bytes.
-    buffer: usize,
+    receive_buffer_bytes: usize,
     pub(crate) control: ControlWatch,
 }
 
@@ -56,20 +56,20 @@ struct TransmitStamps {
     next_key: u32,
     /// Whether `next_key` is known. A failed send may have consumed a key (before Linux 6.6 it does): then only earlier keys
     /// are valid, and the count is reset before the next train.
-    in_step: bool,
+    is_next_key_known: bool,
     /// How many keys of the current train are valid.
-    sure: usize,
+    valid_keys: usize,
     /// Whether the kernel has stamped any packet so far.
-    seen: bool,
+    has_seen_stamps: bool,
     /// Whether packets are stamped before the interface's queue discipline as well.
-    queue: bool,
+    has_queue_stamps: bool,
 }
 
 impl TransmitStamps {
     /// So many keys have been used.
-    fn count(&mut self, keys: usize) {
+    fn advance_keys(&mut self, keys: usize) {
         self.next_key = self.next_key.wrapping_add(keys as u32);
-        self.sure += if self.in_step { keys } else { 0 };
+        self.valid_keys += if self.is_next_key_known { keys } else { 0 };
     }
 }
 
@@ -78,18 +78,35 @@ impl UdpProbes {
     ///
     /// # Errors
     /// If the socket is not connected or an option can't be set.
-    pub fn new(socket: UdpSocket, credential: Credential, end: End) -> Result<Self, Error> {
+    pub fn new(socket: UdpSocket, credential: Credential, end: SessionEndpoint) -> Result<Self, Error> {
         let nobody = SocketAddr::from(([0, 0, 0, 0], 0));
         let peer = socket.peer_addr().map_err(Error::io("use an unconnected UDP socket towards", nobody))?;
-        udp::prepare(&socket, SEND_TIMEOUT).map_err(Error::io("prepare the UDP socket to", peer))?;
-        let buffer = udp::receive_buffer(&socket).map_err(Error::io("prepare the UDP socket to", peer))?;
+        udp::prepare_socket(&socket, SEND_TIMEOUT).map_err(Error::io("prepare the UDP socket to", peer))?;
+        let buffer = udp::receive_buffer_bytes(&socket).map_err(Error::io("prepare the UDP socket to", peer))?;
         let packet = incompressible(Train::MAX_PACKET_BYTES as usize);
         let in_step = stamp::enable_transmit(&socket, false).is_ok();
         let stamps_arrivals = in_step || stamp::enable_receive(&socket).is_ok();
-        let transmit = TransmitStamps { next_key: 0, in_step, sure: 0, seen: false, queue: false };
+        let transmit = TransmitStamps {
+            next_key: 0,
+            is_next_key_known: in_step,
+            valid_keys: 0,
+            has_seen_stamps: false,
+            has_queue_stamps: false,
+        };
         let control = ControlWatch::default();
         let segments = true;
-        Ok(UdpProbes { socket, peer, credential, end, packet, transmit, stamps_arrivals, segments, buffer, control })
+        Ok(UdpProbes {
+            socket,
+            peer,
+            credential,
+            local_endpoint: end,
+            packet,
+            transmit_stamps: transmit,
+            stamps_arrivals,
+            uses_segmentation: segments,
+            receive_buffer_bytes: buffer,
+            control,
+        })
     }
 
     /// See [`Probes::max_packet`](crate::Probes::max_packet).
@@ -99,7 +116,7 @@ impl UdpProbes {
 
     /// See [`Probes::min_packet`](crate::Probes::min_packet).
     pub fn min_packet(&self) -> u32 {
-        udp::header_bytes(self.peer) + HEADER as u32
+        udp::header_bytes(self.peer) + PROBE_HEADER_BYTES as u32
     }
 
     /// See [`Probes::send`](crate::Probes::send).
@@ -109,19 +126,19 @@ impl UdpProbes {
     pub fn send(&mut self, number: u32, train: &Train) -> Result<SentTrain, Error> {
         train.check(Train::MAX_PACKET_BYTES)?;
         self.begin_sending()?;
-        let first_key = self.transmit.next_key;
+        let first_key = self.transmit_stamps.next_key;
         let mut sent_packets = SentPackets::new(train.packet_count());
         match train.bursts() {
             None => self.send_packets(number, train, first_key, &mut sent_packets)?,
             Some(bursts) => self.send_bursts(number, &bursts, first_key, &mut sent_packets)?,
         }
-        let quiet = if self.transmit.seen { QUIET } else { QUIET_UNKNOWN };
-        if self.transmit.in_step || sent_packets.any_stamp() {
-            await_stamps(&mut sent_packets, quiet, |sent_packets| while self.collect(first_key, sent_packets) {});
+        let quiet = if self.transmit_stamps.has_seen_stamps { STAMP_QUIET_TIME } else { UNCONFIRMED_STAMP_QUIET_TIME };
+        if self.transmit_stamps.is_next_key_known || sent_packets.has_kernel_stamps() {
+            await_stamps(&mut sent_packets, quiet, |sent_packets| while self.collect_stamp(first_key, sent_packets) {});
         }
-        self.transmit.seen |= sent_packets.any_stamp();
-        if !self.transmit.queue && sent_packets.is_held_back() {
-            self.transmit.queue = stamp::add_queue_stamps(&self.socket, false).is_ok();
+        self.transmit_stamps.has_seen_stamps |= sent_packets.has_kernel_stamps();
+        if !self.transmit_stamps.has_queue_stamps && sent_packets.is_queued_locally() {
+            self.transmit_stamps.has_queue_stamps = stamp::add_queue_stamps(&self.socket, false).is_ok();
         }
         Ok(sent_packets.finish())
     }
@@ -134,12 +151,12 @@ impl UdpProbes {
         train.check(u16::MAX.into())?;
         let deadline = clock::monotonic() + train.duration() + timeout;
         let mut received_packets = ReceivedPackets::new(train.packet_count());
-        let mut receiver = StampedReceiver::new(HEADER);
-        let mut sleep = self.first_sleep(train);
+        let mut receiver = StampedReceiver::new(PROBE_HEADER_BYTES);
+        let mut sleep = self.first_read_delay(train);
         while !received_packets.is_complete() {
             let mut add = |packet: &[u8], stamp| {
-                if let Some(index) = self.recognise(packet, number) {
-                    received_packets.add(index, stamp, clock::realtime());
+                if let Some(index) = self.packet_index(packet, number) {
+                    received_packets.record_packet(index, stamp, clock::realtime());
                 }
             };
             match receiver.receive(&self.socket, &mut add) {
@@ -153,14 +170,14 @@ impl UdpProbes {
                     if self.control.is_closed() {
                         return Err(Error::Aborted(self.peer));
                     }
-                    if self.await_more(deadline, sleep)? {
+                    if self.wait_for_packets(deadline, sleep)? {
                         sleep = READ_INTERVAL;
                     } else if clock::monotonic() >= deadline {
                         break;
                     }
                 }
                 // An ICMP error for a packet that was sent earlier does not concern the receiver.
-                Err(error) if udp::concerns_one_packet(&error) => {}
+                Err(error) if udp::is_packet_specific(&error) => {}
                 Err(error) => return Err(Error::io("receive probes by UDP from", self.peer)(error)),
             }
         }
@@ -171,16 +188,16 @@ impl UdpProbes {
     fn begin_sending(&mut self) -> Result<(), Error> {
         while let Ok(Some(_)) = stamp::next_transmit_stamp(&self.socket) {}
         if let Ok(Some(error)) = self.socket.take_error()
-            && !udp::concerns_one_packet(&error)
+            && !udp::is_packet_specific(&error)
         {
             return Err(Error::io("send probes by UDP to", self.peer)(error));
         }
-        if !self.transmit.in_step && stamp::enable_transmit(&self.socket, false).is_ok() {
-            self.transmit.next_key = 0;
-            self.transmit.in_step = true;
-            self.transmit.queue &= stamp::add_queue_stamps(&self.socket, false).is_ok();
+        if !self.transmit_stamps.is_next_key_known && stamp::enable_transmit(&self.socket, false).is_ok() {
+            self.transmit_stamps.next_key = 0;
+            self.transmit_stamps.is_next_key_known = true;
+            self.transmit_stamps.has_queue_stamps &= stamp::add_queue_stamps(&self.socket, false).is_ok();
         }
-        self.transmit.sure = 0;
+        self.transmit_stamps.valid_keys = 0;
         Ok(())
     }
 
@@ -193,14 +210,14 @@ impl UdpProbes {
         sent_packets: &mut SentPackets,
     ) -> Result<(), Error> {
         let pacer = Pacer::starting_in(START_DELAY);
-        let give_up = pacer.instant(train.duration() + SEND_SLACK);
+        let give_up = pacer.instant_at(train.duration() + SEND_SLACK);
         for (planned, index) in train.packets().zip(0u32..) {
             if self.control.is_closed_before(&pacer, planned.offset) {
                 return Err(Error::Aborted(self.peer));
             }
             self.write_header(0, number, index);
-            self.use_gap(&pacer, planned.offset, first_key, sent_packets);
-            pacer.wait(planned.offset);
+            self.collect_stamps_in_gap(&pacer, planned.offset, first_key, sent_packets);
+            pacer.wait_until(planned.offset);
             let size = planned.size.max(self.min_packet());
             if clock::monotonic() > give_up || !self.send_one(index, size, sent_packets)? {
                 break;
@@ -228,7 +245,7 @@ impl UdpProbes {
         }
         let pacer = Pacer::starting_in(START_DELAY);
         let end = bursts.last().map_or(Span::ZERO, |burst| burst.offset);
-        let give_up = pacer.instant(end + SEND_SLACK);
+        let give_up = pacer.instant_at(end + SEND_SLACK);
         for burst in bursts {
             if self.control.is_closed_before(&pacer, burst.offset) {
                 return Err(Error::Aborted(self.peer));
@@ -238,9 +255,9 @@ impl UdpProbes {
             for (index, start) in burst.packets.clone().zip((0..).step_by(payload)) {
                 self.write_header(start, number, index);
             }
-            self.use_gap(&pacer, burst.offset, first_key, sent_packets);
-            pacer.wait(burst.offset);
-            if clock::monotonic() > give_up || !self.send_at_once(burst, size, payload, sent_packets)? {
+            self.collect_stamps_in_gap(&pacer, burst.offset, first_key, sent_packets);
+            pacer.wait_until(burst.offset);
+            if clock::monotonic() > give_up || !self.send_burst_packets(burst, size, payload, sent_packets)? {
                 break;
             }
         }
@@ -249,15 +266,16 @@ impl UdpProbes {
 
     /// Makes the packet that is sent next from this byte on this one.
     fn write_header(&mut self, start: usize, train: u32, index: u32) {
-        let shown = self.credential.shown_by(Bearer::Packet { from: self.end, train, index });
-        let header = &mut self.packet[start..start + HEADER];
+        let shown =
+            self.credential.authenticator_for(SessionItem::Packet { sender: self.local_endpoint, train, index });
+        let header = &mut self.packet[start..start + PROBE_HEADER_BYTES];
         header[..16].copy_from_slice(&shown.0);
         header[16..20].copy_from_slice(&train.to_be_bytes());
         header[20..].copy_from_slice(&index.to_be_bytes());
     }
 
     /// As [`send_one`](Self::send_one), the packets of a burst, whose headers are written.
-    fn send_at_once(
+    fn send_burst_packets(
         &mut self,
         burst: &Burst,
         size: u32,
@@ -269,21 +287,21 @@ impl UdpProbes {
         while !left.is_empty() {
             let bytes = &self.packet[start..start + left.len() * payload];
             let user = clock::realtime();
-            let sent = match send_burst(&self.socket, bytes, payload as u16, &mut self.segments) {
+            let sent = match send_burst(&self.socket, bytes, payload as u16, &mut self.uses_segmentation) {
                 Ok(sent) => sent,
-                Err(error) => return self.after_failure(error),
+                Err(error) => return self.handle_send_error(error),
             };
             let (keys, packets) = match sent {
                 SentBurst::Segmented => (1, left.len()),
-                SentBurst::Singly(count) => (count, count),
+                SentBurst::Separate(count) => (count, count),
             };
             let indices = left.by_ref().take(packets);
             match sent {
-                SentBurst::Segmented => sent_packets.add_burst(indices, size, user),
-                SentBurst::Singly(_) => indices.for_each(|index| _ = sent_packets.add(index, size, user)),
+                SentBurst::Segmented => sent_packets.record_burst(indices, size, user),
+                SentBurst::Separate(_) => indices.for_each(|index| _ = sent_packets.record_packet(index, size, user)),
             }
             start += packets * payload;
-            self.transmit.count(keys);
+            self.transmit_stamps.advance_keys(keys);
         }
         Ok(true)
     }
@@ -295,66 +313,71 @@ impl UdpProbes {
         let user = clock::realtime();
         match self.socket.send(payload) {
             Ok(_) => {
-                sent_packets.add(index, size, user);
-                self.transmit.count(1);
+                sent_packets.record_packet(index, size, user);
+                self.transmit_stamps.advance_keys(1);
                 Ok(true)
             }
-            Err(error) => self.after_failure(error),
+            Err(error) => self.handle_send_error(error),
         }
     }
 
     /// Whether to go on after a failed send.
-    fn after_failure(&mut self, error: std::io::Error) -> Result<bool, Error> {
-        self.transmit.in_step = false;
+    fn handle_send_error(&mut self, error: std::io::Error) -> Result<bool, Error> {
+        self.transmit_stamps.is_next_key_known = false;
         match error.kind() {
             ErrorKind::WouldBlock => Ok(false),
             ErrorKind::Interrupted => Ok(true),
-            _ if udp::concerns_one_packet(&error) => Ok(true),
+            _ if udp::is_packet_specific(&error) => Ok(true),
             _ => Err(Error::io("send probes by UDP to", self.peer)(error)),
         }
     }
 
     /// Reads time stamps as long as there is time before the next packet, or if the error queue is about to overflow.
-    fn use_gap(&self, pacer: &Pacer, offset: Span, first_key: u32, sent_packets: &mut SentPackets) {
-        while sent_packets.awaiting() > 0
-            && (is_usable_gap(pacer, offset) || sent_packets.awaiting() >= self.buffer / STAMP_IN_BUFFER)
-            && self.collect(first_key, sent_packets)
+    fn collect_stamps_in_gap(&self, pacer: &Pacer, offset: Span, first_key: u32, sent_packets: &mut SentPackets) {
+        while sent_packets.awaited_count() > 0
+            && (is_usable_gap(pacer, offset)
+                || sent_packets.awaited_count() >= self.receive_buffer_bytes / STAMP_BUFFER_BYTES)
+            && self.collect_stamp(first_key, sent_packets)
         {}
     }
 
     /// Reads one time stamp; false if there is none.
-    fn collect(&self, first_key: u32, sent_packets: &mut SentPackets) -> bool {
+    fn collect_stamp(&self, first_key: u32, sent_packets: &mut SentPackets) -> bool {
         let Ok(Some(stamp)) = stamp::next_transmit_stamp(&self.socket) else { return false };
         let key = stamp.key.wrapping_sub(first_key) as usize;
-        if key < self.transmit.sure {
+        if key < self.transmit_stamps.valid_keys {
             match stamp.place {
-                StampPlace::Queue => sent_packets.each_of(key, |packets, place| packets.stamp_queued(place, stamp.at)),
-                StampPlace::Device => sent_packets.each_of(key, |packets, place| packets.stamp(place, stamp.at)),
+                StampPlace::Queue => {
+                    sent_packets.for_each_in_send(key, |packets, place| packets.set_queue_stamp(place, stamp.time))
+                }
+                StampPlace::Device => {
+                    sent_packets.for_each_in_send(key, |packets, place| packets.set_kernel_stamp(place, stamp.time))
+                }
             }
         }
         true
     }
 
     /// The index of a packet of train `number` of this session; none for other packets.
-    fn recognise(&self, packet: &[u8], number: u32) -> Option<u32> {
+    fn packet_index(&self, packet: &[u8], number: u32) -> Option<u32> {
         let (shown, rest) = packet.split_first_chunk()?;
         let index = u32::from_be_bytes(rest.strip_prefix(&number.to_be_bytes())?.try_into().ok()?);
-        let bearer = Bearer::Packet { from: self.end.peer(), train: number, index };
-        self.credential.is_shown_by(bearer, &Token(*shown)).then_some(index)
+        let bearer = SessionItem::Packet { sender: self.local_endpoint.peer(), train: number, index };
+        self.credential.is_authenticator_of(bearer, &Token(*shown)).then_some(index)
     }
 
     /// How long to sleep after the first packet: for the whole train, if it fits into the receive buffer.
-    fn first_sleep(&self, train: &Train) -> Span {
+    fn first_read_delay(&self, train: &Train) -> Span {
         let largest = train.packets().map(|packet| packet.size as usize).max().unwrap_or(0);
-        let memory = train.packet_count() as usize * PACKET_IN_BUFFER.max(MEMORY_PER_BYTE * largest);
-        if memory <= self.buffer { train.duration() } else { READ_INTERVAL }
+        let memory = train.packet_count() as usize * PACKET_BUFFER_BYTES.max(BUFFER_BYTES_PER_PACKET_BYTE * largest);
+        if memory <= self.receive_buffer_bytes { train.duration() } else { READ_INTERVAL }
     }
 
     /// Waits for the next packet, then for `sleep`; false if none arrived before the next check of the control.
-    fn await_more(&mut self, deadline: Time, sleep: Span) -> Result<bool, Error> {
+    fn wait_for_packets(&mut self, deadline: Time, sleep: Span) -> Result<bool, Error> {
         // Late time stamps of an earlier train would end every wait at once.
         while let Ok(Some(_)) = stamp::next_transmit_stamp(&self.socket) {}
-        let ready = readiness::readable(&self.socket, self.control.until(deadline))
+        let ready = readiness::wait_readable(&self.socket, self.control.next_wakeup(deadline))
             .map_err(Error::io("wait for probes from", self.peer))?;
         if ready && self.stamps_arrivals {
             self.control.sleep_until((clock::monotonic() + sleep).min(deadline));

@@ -5,7 +5,7 @@ use kumade_netns_testbed::eventually;
 use kumade_probe_train::{Segment, Train};
 use kumade_transport::{Error, Probes, UdpProbes};
 use kumade_units::Span;
-use kumade_wire::{Credential, End, Token, Version};
+use kumade_wire::{Credential, SessionEndpoint, Token, Version};
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -19,7 +19,7 @@ fn probes() -> [Probes; 2] {
         sockets[own].connect(sockets[other].local_addr().unwrap()).unwrap();
     }
     let credential = Credential::new(Token([7; 16]), Version::NEWEST, false);
-    sockets.map(|socket| Probes::Udp(UdpProbes::new(socket, credential, End::Client).unwrap()))
+    sockets.map(|socket| Probes::Udp(UdpProbes::new(socket, credential, SessionEndpoint::Client).unwrap()))
 }
 
 /// Whether both ends say that the clock was set.
@@ -36,7 +36,7 @@ fn says_so([near, far]: &mut [Probes; 2], number: u32, train: &Train) -> bool {
         let sent = near.send(number, train);
         let received = received.join().unwrap();
         has_ended.store(true, Ordering::SeqCst);
-        matches!((sent, received), (Err(Error::ClockSet(_)), Err(Error::ClockSet(_))))
+        matches!((sent, received), (Err(Error::ClockStepped(_)), Err(Error::ClockStepped(_))))
     })
 }
 

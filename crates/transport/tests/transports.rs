@@ -6,7 +6,7 @@ use kumade_transport::{
     ControlWatch, Error, Probes, ReceivedTrain, SentTrain, StampSource, TcpProbes, UdpProbes, open_connections,
 };
 use kumade_units::{Span, Time};
-use kumade_wire::{Bearer, Credential, End, Token, Version};
+use kumade_wire::{Credential, SessionEndpoint, SessionItem, Token, Version};
 use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
@@ -35,16 +35,16 @@ fn sockets(address: SocketAddr) -> (UdpSocket, UdpSocket) {
 }
 
 /// Of a session with a key.
-fn secret() -> Credential {
+fn secret_credential() -> Credential {
     Credential::new(TOKEN, Version::NEWEST, true)
 }
 
 fn client(socket: UdpSocket) -> Probes {
-    Probes::Udp(UdpProbes::new(socket, secret(), End::Client).unwrap())
+    Probes::Udp(UdpProbes::new(socket, secret_credential(), SessionEndpoint::Client).unwrap())
 }
 
 fn server(socket: UdpSocket) -> Probes {
-    Probes::Udp(UdpProbes::new(socket, secret(), End::Server).unwrap())
+    Probes::Udp(UdpProbes::new(socket, secret_credential(), SessionEndpoint::Server).unwrap())
 }
 
 fn udp(address: SocketAddr) -> (Probes, Probes) {
@@ -60,7 +60,7 @@ fn streams(address: SocketAddr, count: u16) -> (Vec<TcpStream>, Vec<TcpStream>) 
     let at = listener.local_addr().unwrap();
     let opened = open_connections(
         at,
-        &kumade_net::Binding::default(),
+        &kumade_net::SocketBinding::default(),
         count,
         Span::ZERO,
         Span::ZERO,
@@ -86,7 +86,13 @@ fn rake(address: SocketAddr, count: u16) -> (Probes, Probes) {
     (Probes::Tcp(TcpProbes::rake(client).unwrap()), Probes::Tcp(TcpProbes::rake(server).unwrap()))
 }
 
-fn carry(from: &mut Probes, to: &mut Probes, number: u32, train: &Train, timeout: Span) -> (SentTrain, ReceivedTrain) {
+fn transfer_train(
+    from: &mut Probes,
+    to: &mut Probes,
+    number: u32,
+    train: &Train,
+    timeout: Span,
+) -> (SentTrain, ReceivedTrain) {
     thread::scope(|scope| {
         let receiving = scope.spawn(|| to.receive(number, train, timeout).unwrap());
         let sending = from.send(number, train).unwrap();
@@ -116,7 +122,7 @@ fn packets_that_are_too_close_together_leave_in_bursts() {
         let train = Train { segments: vec![segment(90, 0), segment(200, 1120)] };
         let bursts = train.bursts().unwrap();
         for number in 0..2 {
-            let (sending, receiving) = carry(&mut client, &mut server, number, &train, RECEIVE_TIMEOUT);
+            let (sending, receiving) = transfer_train(&mut client, &mut server, number, &train, RECEIVE_TIMEOUT);
             assert_eq!((sending.departures.len(), receiving.arrivals.len()), (290, 290));
             assert!(sending.departures.iter().zip(0..).all(|(departure, index)| departure.index == index));
             assert!(sending.departures.iter().all(|departure| departure.size == 1400));
@@ -138,20 +144,20 @@ fn all(train: &Train) -> Vec<u32> {
     (0..train.packet_count()).collect()
 }
 
-fn grow(stamps: impl Iterator<Item = Time>) -> bool {
+fn is_increasing(stamps: impl Iterator<Item = Time>) -> bool {
     let stamps: Vec<_> = stamps.collect();
     stamps.is_sorted()
 }
 
 /// Everything left and came, with the kernel's stamps, each after the one before it, on one clock since on one host.
 fn assert_whole(train: &Train, min_packet: u32, sending: &SentTrain, receiving: &ReceivedTrain) {
-    assert_eq!((sending.source, receiving.source), (StampSource::Kernel, StampSource::Kernel));
+    assert_eq!((sending.stamp_source, receiving.stamp_source), (StampSource::Kernel, StampSource::Kernel));
     let sent: Vec<_> = sending.departures.iter().map(|d| (d.index, d.size)).collect();
     let planned: Vec<_> = train.packets().zip(0..).map(|(p, index)| (index, p.size.max(min_packet))).collect();
     assert_eq!(sent, planned);
     assert_eq!(indices(receiving), all(train));
-    assert!(grow(sending.departures.iter().map(|d| d.sent.unwrap())));
-    assert!(grow(receiving.arrivals.iter().map(|a| a.received.unwrap())));
+    assert!(is_increasing(sending.departures.iter().map(|d| d.sent.unwrap())));
+    assert!(is_increasing(receiving.arrivals.iter().map(|a| a.received.unwrap())));
     for (departure, arrival) in sending.departures.iter().zip(&receiving.arrivals) {
         assert!(departure.sent.unwrap() <= arrival.received.unwrap(), "{departure:?} {arrival:?}");
     }
@@ -165,9 +171,9 @@ fn udp_carries_the_papers_train_both_ways() {
             (a.kind(), a.connections(), a.max_packet(), a.min_packet()),
             (Transport::Udp, 0, Train::MAX_PACKET_BYTES, min)
         );
-        let (sending, receiving) = carry(&mut a, &mut b, 1, &paper_train(), RECEIVE_TIMEOUT);
+        let (sending, receiving) = transfer_train(&mut a, &mut b, 1, &paper_train(), RECEIVE_TIMEOUT);
         assert_whole(&paper_train(), min, &sending, &receiving);
-        let (sending, receiving) = carry(&mut b, &mut a, 2, &paper_train(), RECEIVE_TIMEOUT);
+        let (sending, receiving) = transfer_train(&mut b, &mut a, 2, &paper_train(), RECEIVE_TIMEOUT);
         assert_whole(&paper_train(), min, &sending, &receiving);
     }
 }
@@ -191,7 +197,7 @@ fn jumbo_frames_are_sent_where_the_path_takes_them() {
             let (mut near, mut far) = (client(near), server(far));
             assert_eq!((near.max_packet(), far.max_packet()), (largest, largest));
             let train = train(20, 100, 9000, 0);
-            let (sending, receiving) = carry(&mut near, &mut far, 1, &train, SHORT_GRACE);
+            let (sending, receiving) = transfer_train(&mut near, &mut far, 1, &train, SHORT_GRACE);
             let count = if largest == 9000 { 20 } else { 0 };
             assert_eq!((sending.departures.len(), receiving.arrivals.len()), (count, count), "{mtu}");
         }
@@ -207,7 +213,7 @@ fn ipv4_in_ipv6_clothes_is_ipv4() {
     client.connect((Ipv4Addr::LOCALHOST, server.local_addr().unwrap().port())).unwrap();
     let (mut a, mut b) = (self::client(client), self::server(server));
     assert_eq!((a.min_packet(), b.min_packet(), b.max_packet()), (52, 52, Train::MAX_PACKET_BYTES));
-    let (sending, receiving) = carry(&mut b, &mut a, 0, &paper_train(), RECEIVE_TIMEOUT);
+    let (sending, receiving) = transfer_train(&mut b, &mut a, 0, &paper_train(), RECEIVE_TIMEOUT);
     assert_whole(&paper_train(), 52, &sending, &receiving);
 
     let listener = TcpListener::bind("[::]:0").unwrap();
@@ -221,11 +227,11 @@ fn ipv4_in_ipv6_clothes_is_ipv4() {
 fn a_large_train_keeps_its_kernel_stamps() {
     let (mut a, mut b) = udp(V4);
     let big = train(3000, 10, 200, 0);
-    let (sending, _) = carry(&mut a, &mut b, 1, &big, Span::from_secs(1));
-    assert_eq!(sending.source, StampSource::Kernel);
+    let (sending, _) = transfer_train(&mut a, &mut b, 1, &big, Span::from_secs(1));
+    assert_eq!(sending.stamp_source, StampSource::Kernel);
     assert!(sending.departures.iter().all(|d| d.sent.is_some()));
     let back_to_back = train(3000, 0, 200, 0);
-    let (sending, _) = carry(&mut a, &mut b, 2, &back_to_back, Span::from_secs(1));
+    let (sending, _) = transfer_train(&mut a, &mut b, 2, &back_to_back, Span::from_secs(1));
     assert!(sending.departures.iter().all(|d| d.sent.is_some()));
 }
 
@@ -238,7 +244,7 @@ fn packet(shown: Token, number: u32, index: u32) -> Vec<u8> {
 fn udp_ignores_what_is_not_of_its_train() {
     let (socket, other) = sockets(V4);
     let plain = Credential::new(TOKEN, Version::NEWEST, false);
-    let mut probes = Probes::Udp(UdpProbes::new(socket, plain, End::Client).unwrap());
+    let mut probes = Probes::Udp(UdpProbes::new(socket, plain, SessionEndpoint::Client).unwrap());
     let send = |token, number, index| assert!(other.send(&packet(token, number, index)).is_ok());
     send(TOKEN, 1, 0); // of an earlier train
     send(TOKEN, 2, 1); // out of order
@@ -254,8 +260,9 @@ fn udp_ignores_what_is_not_of_its_train() {
 fn with_a_key_nobody_on_the_path_makes_a_packet_of_a_train() {
     let (socket, other) = sockets(V4);
     let mut probes = client(socket);
-    let shown = |from, train, index| secret().shown_by(Bearer::Packet { from, train, index });
-    let right = |number, index| packet(shown(End::Server, number, index), number, index);
+    let shown =
+        |from, train, index| secret_credential().authenticator_for(SessionItem::Packet { sender: from, train, index });
+    let right = |number, index| packet(shown(SessionEndpoint::Server, number, index), number, index);
     let mut damaged = right(2, 0);
     damaged[15] ^= 1;
     let mut renumbered = right(1, 0);
@@ -263,9 +270,9 @@ fn with_a_key_nobody_on_the_path_makes_a_packet_of_a_train() {
     for forged in [
         packet(TOKEN, 2, 0),
         packet(Token([8; 16]), 2, 0),
-        packet(shown(End::Client, 2, 0), 2, 0), // our own, sent back
-        packet(shown(End::Server, 2, 1), 2, 0), // another one's code
-        packet(secret().shown_by(Bearer::UdpRequest), 2, 0),
+        packet(shown(SessionEndpoint::Client, 2, 0), 2, 0), // our own, sent back
+        packet(shown(SessionEndpoint::Server, 2, 1), 2, 0), // another one's code
+        packet(secret_credential().authenticator_for(SessionItem::UdpRequest), 2, 0),
         right(1, 0), // of an earlier train
         renumbered,
         damaged,
@@ -292,7 +299,7 @@ fn a_closed_udp_port_is_an_error_and_no_end() {
     let again = UdpSocket::bind(at).unwrap();
     again.connect(back).unwrap();
     let mut peer = server(again);
-    let (sending, receiving) = carry(&mut probes, &mut peer, 2, &paper_train(), RECEIVE_TIMEOUT);
+    let (sending, receiving) = transfer_train(&mut probes, &mut peer, 2, &paper_train(), RECEIVE_TIMEOUT);
     assert_whole(&paper_train(), probes.min_packet(), &sending, &receiving);
 }
 
@@ -302,10 +309,10 @@ fn rake_gives_each_packet_its_connection() {
         let (mut a, mut b) = rake(address, 120);
         assert_eq!((a.kind(), a.connections(), a.max_packet(), a.min_packet()), (Transport::Rake, 120, 1500, min));
         for number in 0..3 {
-            let (sending, receiving) = carry(&mut a, &mut b, number, &paper_train(), RECEIVE_TIMEOUT);
+            let (sending, receiving) = transfer_train(&mut a, &mut b, number, &paper_train(), RECEIVE_TIMEOUT);
             assert_whole(&paper_train(), min, &sending, &receiving);
         }
-        let (sending, receiving) = carry(&mut b, &mut a, 3, &paper_train(), RECEIVE_TIMEOUT);
+        let (sending, receiving) = transfer_train(&mut b, &mut a, 3, &paper_train(), RECEIVE_TIMEOUT);
         assert_whole(&paper_train(), min, &sending, &receiving);
     }
 }
@@ -314,8 +321,8 @@ fn rake_gives_each_packet_its_connection() {
 fn fewer_connections_carry_several_packets_each() {
     let (mut a, mut b) = rake(V4, 25);
     for number in 0..3 {
-        let (sending, receiving) = carry(&mut a, &mut b, number, &paper_train(), RECEIVE_TIMEOUT);
-        assert_eq!((sending.source, receiving.source), (StampSource::Kernel, StampSource::Kernel));
+        let (sending, receiving) = transfer_train(&mut a, &mut b, number, &paper_train(), RECEIVE_TIMEOUT);
+        assert_eq!((sending.stamp_source, receiving.stamp_source), (StampSource::Kernel, StampSource::Kernel));
         assert_eq!(sending.departures.len(), 120);
         assert!(sending.departures.iter().all(|d| d.sent.is_some()));
         assert_eq!(indices(&receiving), all(&paper_train()));
@@ -331,10 +338,10 @@ fn single_carries_everything_on_one_connection() {
     let mut b = Probes::Tcp(TcpProbes::single(server.remove(0)).unwrap());
     assert_eq!((a.kind(), a.connections()), (Transport::Single, 1));
     for number in 0..2 {
-        let (sending, receiving) = carry(&mut a, &mut b, number, &paper_train(), RECEIVE_TIMEOUT);
+        let (sending, receiving) = transfer_train(&mut a, &mut b, number, &paper_train(), RECEIVE_TIMEOUT);
         assert_eq!(sending.departures.len(), 120);
         assert_eq!(indices(&receiving), all(&paper_train()));
-        assert_eq!((sending.source, receiving.source), (StampSource::Kernel, StampSource::Kernel));
+        assert_eq!((sending.stamp_source, receiving.stamp_source), (StampSource::Kernel, StampSource::Kernel));
     }
 }
 
@@ -355,7 +362,7 @@ fn a_train_after_late_bytes_is_in_step() {
         // The receiver gives up before the first train has begun.
         assert_eq!(b.receive(0, &paper_train(), Span::from_secs(-3600)).unwrap().arrivals, []);
         a.send(0, &paper_train()).unwrap();
-        let (_, receiving) = carry(&mut a, &mut b, 1, &train(240, 10, 700, 1), RECEIVE_TIMEOUT);
+        let (_, receiving) = transfer_train(&mut a, &mut b, 1, &train(240, 10, 700, 1), RECEIVE_TIMEOUT);
         assert_eq!(indices(&receiving), all(&train(240, 10, 700, 1)));
     }
 }
@@ -378,7 +385,7 @@ fn a_lost_connection_takes_only_its_packets_along() {
     let plan = train(20, 100, 500, 0);
     let without_3: Vec<_> = (0..20).filter(|i| i % 10 != 3).collect();
     for number in 0..2 {
-        let (sending, receiving) = carry(&mut a, &mut b, number, &plan, RECEIVE_TIMEOUT);
+        let (sending, receiving) = transfer_train(&mut a, &mut b, number, &plan, RECEIVE_TIMEOUT);
         assert_eq!(sending.departures.iter().map(|d| d.index).collect::<Vec<_>>(), without_3);
         assert_eq!(indices(&receiving), without_3);
         assert_eq!((a.connections(), b.connections()), (9, 9));
@@ -400,7 +407,7 @@ fn trains_end_when_the_control_connection_does() {
     let slow = train(2, 29_000_000, 100, 0);
     for (mut probes, _peer) in [udp(V4), rake(V4, 2)] {
         let (control, far_end) = streams(V4, 1);
-        probes.end_with(ControlWatch::of(&control[0]).unwrap());
+        probes.abort_on_close_of(ControlWatch::from_stream(&control[0]).unwrap());
         drop(far_end);
         assert!(matches!(probes.send(1, &slow), Err(Error::Aborted(_))));
         assert!(matches!(probes.receive(2, &slow, RECEIVE_TIMEOUT), Err(Error::Aborted(_))));

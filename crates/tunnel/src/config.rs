@@ -2,14 +2,14 @@ use crate::peer::PeerConfig;
 use ipnet::IpNet;
 use kumade_daemon::RuntimeDir;
 use kumade_multipath::{PathId, PathPolicy, UnorderedFlows};
-use kumade_net::Binding;
-use kumade_net::policy::NetworkRoute;
+use kumade_net::SocketBinding;
+use kumade_net::policy_routing::NetworkRoute;
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::{
     BondedConfig, BondedRemote, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig,
     OuterTransportConfig,
 };
-use kumade_relay::{Allowed, Forward, Redirect, RelayConfig, Role};
+use kumade_relay::{AllowedTargets, ConnectionRedirect, Forward, RelayConfig, RelayRole};
 use kumade_units::Span;
 use std::cmp::Reverse;
 use std::net::SocketAddr;
@@ -53,7 +53,7 @@ pub struct RelayedConfig {
     /// Local ports, where this end connects.
     pub forwards: Vec<Forward>,
     /// What the other ends may reach, where this end listens.
-    pub allowed: Vec<Allowed>,
+    pub allowed: Vec<AllowedTargets>,
 }
 
 /// Which end of a tunnel.
@@ -186,7 +186,7 @@ impl TunnelConfig {
         let role = match self.end {
             TunnelEnd::Listen(address) => ConnectionRole::Listen { address, handover: None },
             TunnelEnd::Connect(address) => {
-                ConnectionRole::Connect { address, binding: Binding::default(), connections }
+                ConnectionRole::Connect { address, binding: SocketBinding::default(), connections }
             }
         };
         ConnectionConfig { role, congestion_control: self.congestion_control.clone(), tuning: self.tuning }
@@ -197,7 +197,7 @@ impl TunnelConfig {
             TunnelEnd::Listen(address) => (address.port(), Some(address.ip())),
             TunnelEnd::Connect(_) => (0, None),
         };
-        let paths = vec![(Binding { source, ..Binding::default() }, None)];
+        let paths = vec![(SocketBinding { source, ..SocketBinding::default() }, None)];
         DatagramConfig { port, threads: 1, paths, routes: Vec::new() }
     }
 
@@ -214,7 +214,7 @@ impl TunnelConfig {
         let route = |(number, network): (u32, IpNet)| NetworkRoute {
             number,
             network,
-            except: Some(far).filter(|far| network.contains(far)),
+            excluded_host: Some(far).filter(|far| network.contains(far)),
             interface: self.device.clone(),
         };
         (FIRST_ROUTE_TABLE..).zip(networks).map(route).collect()
@@ -230,26 +230,27 @@ impl TunnelConfig {
         Some(RelayConfig { identity: self.identity.clone(), psk: self.psk.clone(), rto: self.tuning.rto, role })
     }
 
-    fn near_role(&self, address: SocketAddr) -> Option<Role> {
+    fn near_role(&self, address: SocketAddr) -> Option<RelayRole> {
         let peer = self.peers.first()?;
-        let redirect =
-            self.is_relaying().then(|| Redirect { networks: peer.networks.clone(), device: self.device.clone() });
+        let redirect = self
+            .is_relaying()
+            .then(|| ConnectionRedirect { networks: peer.networks.clone(), device: self.device.clone() });
         let forwards = self.relayed_connections.forwards.clone();
         let congestion_control = self.congestion_control.clone();
         let has_any = redirect.is_some() || !forwards.is_empty();
-        has_any.then_some(Role::Near { address, peer: peer.key, congestion_control, forwards, redirect })
+        has_any.then_some(RelayRole::Near { address, peer: peer.key, congestion_control, forwards, redirect })
     }
 
-    fn far_role(&self, address: SocketAddr) -> Option<Role> {
+    fn far_role(&self, address: SocketAddr) -> Option<RelayRole> {
         let mut allowed = self.relayed_connections.allowed.clone();
         if self.is_relaying() {
             // What packets would reach without being forwarded.
-            allowed.extend(self.own_addresses().into_iter().map(Allowed::network));
+            allowed.extend(self.own_addresses().into_iter().map(AllowedTargets::from_network));
         }
         let shares_port = self.has_device() && self.transport != TransportMode::Udp;
         let listen = (!shares_port).then_some(address);
         let peers = self.peers.iter().map(|peer| peer.key).collect();
-        (shares_port || !allowed.is_empty()).then_some(Role::Far { listen, peers, allowed })
+        (shares_port || !allowed.is_empty()).then_some(RelayRole::Far { listen, peers, allowed })
     }
 
     /// Whether connections are relayed in place of their packets.
@@ -316,7 +317,7 @@ mod tests {
     use kumade_net::tcp::RtoLimits;
 
     fn config(carrier: TransportMode, networks: &str) -> TunnelConfig {
-        let key = PrivateKey::from_bytes([7; 32]).public();
+        let key = PrivateKey::from_bytes([7; 32]).public_key();
         TunnelConfig {
             end: TunnelEnd::Connect("192.0.2.1:443".parse().unwrap()),
             transport: carrier,

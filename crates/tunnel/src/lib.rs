@@ -36,6 +36,6 @@ pub use config::{DEFAULT_PORT, RelayedConfig, TransportMode, TunnelConfig, Tunne
 pub use kumade_multipath::OuterTransport;
 pub use kumade_net::tcp::RtoLimits;
 pub use kumade_overlay_io::ConnectionTuning;
-pub use kumade_relay::{Allowed, Forward, Refusal, RelayStatus, Report};
+pub use kumade_relay::{AllowedTargets, ConnectRefusal, Forward, RelayReport, RelayStatus};
 pub use peer::{PeerConfig, PeerConfigError};
 pub use tunnel::{Tunnel, TunnelError};

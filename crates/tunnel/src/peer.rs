@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_peer_is_a_key_and_its_networks() {
-        let key = PrivateKey::from_bytes([7; 32]).public();
+        let key = PrivateKey::from_bytes([7; 32]).public_key();
         let peer: PeerConfig = format!("{key}=10.77.0.2, fd77::/64").parse().unwrap();
         assert_eq!(peer.key, key);
         assert_eq!(peer.networks, ["10.77.0.2/32", "fd77::/64"].map(|network| network.parse().unwrap()));

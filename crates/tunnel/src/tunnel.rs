@@ -4,8 +4,8 @@ use kumade_net::SetupError;
 use kumade_overlay_io::{
     BondedConfig, BondedError, BondedPlane, BondedStatus, ConnectionConfig, ConnectionRole, Handover,
 };
-use kumade_packet_loop::Ended;
-use kumade_relay::{Relay, RelayStatus, Report};
+use kumade_packet_loop::ThreadEnded;
+use kumade_relay::{Relay, RelayReport, RelayStatus};
 use thiserror::Error;
 
 /// One end of a tunnel, until this is dropped.
@@ -50,7 +50,7 @@ impl Tunnel {
     ///
     /// # Errors
     /// It has ended.
-    pub fn packet_status(&self) -> Result<Option<BondedStatus>, Ended> {
+    pub fn packet_status(&self) -> Result<Option<BondedStatus>, ThreadEnded> {
         self.plane.as_ref().map(BondedPlane::status).transpose()
     }
 
@@ -58,7 +58,7 @@ impl Tunnel {
     ///
     /// # Errors
     /// It has ended.
-    pub fn relay_status(&self) -> Result<Option<RelayStatus>, Ended> {
+    pub fn relay_status(&self) -> Result<Option<RelayStatus>, ThreadEnded> {
         self.relay.as_ref().map(Relay::status).transpose()
     }
 
@@ -66,7 +66,7 @@ impl Tunnel {
     ///
     /// # Errors
     /// It has ended.
-    pub fn take_reports(&self) -> Result<Vec<Report>, Ended> {
+    pub fn take_reports(&self) -> Result<Vec<RelayReport>, ThreadEnded> {
         self.relay.as_ref().map_or(Ok(Vec::new()), Relay::take_reports)
     }
 

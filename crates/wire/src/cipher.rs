@@ -9,13 +9,13 @@ use crate::{Version, preamble};
 use kumade_noise_session::PresharedKey;
 use snow::{HandshakeState, TransportState};
 
-const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+const NOISE_PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// Bytes of authentication that each record carries.
-const TAG: usize = 16;
+const TAG_BYTES: usize = 16;
 /// Plain bytes in one record at most.
-const CHUNK: usize = 16 << 10;
+const MAX_PLAINTEXT_BYTES: usize = 16 << 10;
 /// A handshake message: an ephemeral key and a tag.
-const HANDSHAKE: usize = 32 + TAG;
+const HANDSHAKE_BYTES: usize = 32 + TAG_BYTES;
 
 /// The other side holds another key, or somebody altered the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) fn respond(key: &PresharedKey, prologue: &[u8]) -> Result<HandshakeSt
 
 /// The other side's handshake message.
 pub(crate) fn read_handshake(state: &mut HandshakeState, message: &[u8]) -> Result<(), CipherError> {
-    let mut payload = [0; HANDSHAKE];
+    let mut payload = [0; HANDSHAKE_BYTES];
     match state.read_message(message, &mut payload) {
         Ok(0) => Ok(()),
         _ => Err(CipherError),
@@ -45,16 +45,16 @@ pub(crate) fn read_handshake(state: &mut HandshakeState, message: &[u8]) -> Resu
 
 /// Our handshake message, as a record at the end of `out`.
 pub(crate) fn write_handshake(state: &mut HandshakeState, out: &mut Vec<u8>) -> Result<(), CipherError> {
-    let mut message = [0; HANDSHAKE];
+    let mut message = [0; HANDSHAKE_BYTES];
     let length = state.write_message(&[], &mut message).map_err(|_| CipherError)?;
     push_record(&message[..length], out);
     Ok(())
 }
 
 /// Encrypts `plain` into as many records as it takes.
-pub(crate) fn seal(state: &mut TransportState, plain: &[u8], out: &mut Vec<u8>) -> Result<(), CipherError> {
-    let mut message = vec![0; CHUNK + TAG];
-    for chunk in plain.chunks(CHUNK) {
+pub(crate) fn encrypt(state: &mut TransportState, plain: &[u8], out: &mut Vec<u8>) -> Result<(), CipherError> {
+    let mut message = vec![0; MAX_PLAINTEXT_BYTES + TAG_BYTES];
+    for chunk in plain.chunks(MAX_PLAINTEXT_BYTES) {
         let length = state.write_message(chunk, &mut message).map_err(|_| CipherError)?;
         push_record(&message[..length], out);
     }
@@ -62,7 +62,7 @@ pub(crate) fn seal(state: &mut TransportState, plain: &[u8], out: &mut Vec<u8>) 
 }
 
 /// Decrypts one record's message onto the end of `plain`.
-pub(crate) fn open(state: &mut TransportState, message: &[u8], plain: &mut Vec<u8>) -> Result<(), CipherError> {
+pub(crate) fn decrypt(state: &mut TransportState, message: &[u8], plain: &mut Vec<u8>) -> Result<(), CipherError> {
     let start = plain.len();
     plain.resize(start + message.len(), 0);
     let length = state.read_message(message, &mut plain[start..]).map_err(|_| CipherError)?;
@@ -71,7 +71,7 @@ pub(crate) fn open(state: &mut TransportState, message: &[u8], plain: &mut Vec<u
 }
 
 /// The record that says "your key is not mine".
-pub(crate) fn refuse(out: &mut Vec<u8>) {
+pub(crate) fn push_key_refusal(out: &mut Vec<u8>) {
     push_record(&[], out);
 }
 
@@ -81,14 +81,14 @@ pub(crate) fn record_end(bytes: &[u8]) -> Result<Option<usize>, CipherError> {
         return Ok(None);
     };
     let length = usize::from(u16::from_be_bytes(*prefix));
-    if length > CHUNK + TAG {
+    if length > MAX_PLAINTEXT_BYTES + TAG_BYTES {
         return Err(CipherError);
     }
     Ok((bytes.len() >= 2 + length).then_some(2 + length))
 }
 
 fn builder<'k>(key: &'k PresharedKey, prologue: &'k [u8]) -> Result<snow::Builder<'k>, CipherError> {
-    let pattern = PATTERN.parse().map_err(|_| CipherError)?;
+    let pattern = NOISE_PATTERN.parse().map_err(|_| CipherError)?;
     snow::Builder::new(pattern).psk(0, key.as_bytes()).and_then(|b| b.prologue(prologue)).map_err(|_| CipherError)
 }
 

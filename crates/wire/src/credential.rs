@@ -17,7 +17,7 @@ pub struct Credential {
 
 /// What shows that it belongs to a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bearer {
+pub enum SessionItem {
     /// The packet by which a client asks for UDP.
     UdpRequest,
     /// A probe connection.
@@ -28,7 +28,7 @@ pub enum Bearer {
     /// A UDP packet of a train.
     Packet {
         /// Who sends it.
-        from: End,
+        sender: SessionEndpoint,
         /// The train's number within the session.
         train: u32,
         /// The packet's place in the train.
@@ -38,19 +38,19 @@ pub enum Bearer {
 
 /// An end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum SessionEndpoint {
     /// Who measures.
     Client,
     /// Who answers.
     Server,
 }
 
-impl End {
+impl SessionEndpoint {
     /// The other one.
     pub fn peer(self) -> Self {
         match self {
-            End::Client => End::Server,
-            End::Server => End::Client,
+            SessionEndpoint::Client => SessionEndpoint::Server,
+            SessionEndpoint::Server => SessionEndpoint::Client,
         }
     }
 }
@@ -62,28 +62,28 @@ impl Credential {
     }
 
     /// What this one shows.
-    pub fn shown_by(&self, bearer: Bearer) -> Token {
+    pub fn authenticator_for(&self, bearer: SessionItem) -> Token {
         if self.is_secret {
-            Token(kumade_noise_session::keyed_hash(&self.token.0, &bearer.bytes()))
+            Token(kumade_noise_session::keyed_hash(&self.token.0, &bearer.encode()))
         } else {
             self.token
         }
     }
 
     /// Whether that is what this one shows. Compares in constant time.
-    pub fn is_shown_by(&self, bearer: Bearer, shown: &Token) -> bool {
-        kumade_noise_session::is_equal(&self.shown_by(bearer).0, &shown.0)
+    pub fn is_authenticator_of(&self, bearer: SessionItem, shown: &Token) -> bool {
+        kumade_noise_session::is_equal(&self.authenticator_for(bearer).0, &shown.0)
     }
 }
 
-impl Bearer {
+impl SessionItem {
     /// Different for any two.
-    fn bytes(self) -> [u8; 9] {
+    fn encode(self) -> [u8; 9] {
         let (kind, first, second) = match self {
-            Bearer::UdpRequest => (0, 0, 0),
-            Bearer::Connection { index } => (1, 0, index.into()),
-            Bearer::Packet { from: End::Client, train, index } => (2, train, index),
-            Bearer::Packet { from: End::Server, train, index } => (3, train, index),
+            SessionItem::UdpRequest => (0, 0, 0),
+            SessionItem::Connection { index } => (1, 0, index.into()),
+            SessionItem::Packet { sender: SessionEndpoint::Client, train, index } => (2, train, index),
+            SessionItem::Packet { sender: SessionEndpoint::Server, train, index } => (3, train, index),
         };
         let mut bytes = [kind; 9];
         bytes[1..5].copy_from_slice(&u32::to_be_bytes(first));
@@ -98,30 +98,30 @@ mod tests {
     use std::collections::BTreeSet;
 
     const TOKEN: Token = Token([7; 16]);
-    const BEARERS: [Bearer; 9] = [
-        Bearer::UdpRequest,
-        Bearer::Connection { index: 0 },
-        Bearer::Connection { index: 256 },
-        Bearer::Packet { from: End::Client, train: 0, index: 0 },
-        Bearer::Packet { from: End::Client, train: 0, index: 1 },
-        Bearer::Packet { from: End::Client, train: 1, index: 0 },
-        Bearer::Packet { from: End::Client, train: 1 << 24, index: 0 },
-        Bearer::Packet { from: End::Server, train: 0, index: 0 },
-        Bearer::Packet { from: End::Server, train: 0, index: 1 << 24 },
+    const BEARERS: [SessionItem; 9] = [
+        SessionItem::UdpRequest,
+        SessionItem::Connection { index: 0 },
+        SessionItem::Connection { index: 256 },
+        SessionItem::Packet { sender: SessionEndpoint::Client, train: 0, index: 0 },
+        SessionItem::Packet { sender: SessionEndpoint::Client, train: 0, index: 1 },
+        SessionItem::Packet { sender: SessionEndpoint::Client, train: 1, index: 0 },
+        SessionItem::Packet { sender: SessionEndpoint::Client, train: 1 << 24, index: 0 },
+        SessionItem::Packet { sender: SessionEndpoint::Server, train: 0, index: 0 },
+        SessionItem::Packet { sender: SessionEndpoint::Server, train: 0, index: 1 << 24 },
     ];
 
     #[test]
     fn a_secret_token_is_never_shown_and_what_is_shown_serves_one_thing_in_one_session() {
         let credential = Credential::new(TOKEN, Version::AUTHENTICATED, true);
         let other = Credential::new(Token([8; 16]), Version::AUTHENTICATED, true);
-        let shown: BTreeSet<_> = BEARERS.iter().map(|&bearer| credential.shown_by(bearer)).collect();
+        let shown: BTreeSet<_> = BEARERS.iter().map(|&bearer| credential.authenticator_for(bearer)).collect();
         assert_eq!(shown.len(), BEARERS.len());
         assert!(!shown.contains(&TOKEN));
         for bearer in BEARERS {
-            let accepted: Vec<_> = shown.iter().filter(|shown| credential.is_shown_by(bearer, shown)).collect();
-            assert_eq!(accepted, [&credential.shown_by(bearer)]);
-            assert!(!shown.iter().any(|shown| other.is_shown_by(bearer, shown)));
-            assert!(!credential.is_shown_by(bearer, &TOKEN));
+            let accepted: Vec<_> = shown.iter().filter(|shown| credential.is_authenticator_of(bearer, shown)).collect();
+            assert_eq!(accepted, [&credential.authenticator_for(bearer)]);
+            assert!(!shown.iter().any(|shown| other.is_authenticator_of(bearer, shown)));
+            assert!(!credential.is_authenticator_of(bearer, &TOKEN));
         }
     }
 
@@ -129,19 +129,19 @@ mod tests {
     fn every_bit_of_it_counts() {
         let credential = Credential::new(TOKEN, Version::AUTHENTICATED, true);
         for bit in 0..128 {
-            let mut forged = credential.shown_by(Bearer::UdpRequest);
+            let mut forged = credential.authenticator_for(SessionItem::UdpRequest);
             forged.0[bit / 8] ^= 1 << (bit % 8);
-            assert!(!credential.is_shown_by(Bearer::UdpRequest, &forged), "bit {bit}");
+            assert!(!credential.is_authenticator_of(SessionItem::UdpRequest, &forged), "bit {bit}");
         }
     }
 
     #[test]
     fn the_token_itself_is_shown_without_a_key_and_before_version_4() {
-        let before = Version::spoken(Version::AUTHENTICATED.number() - 1).unwrap();
+        let before = Version::from_number(Version::AUTHENTICATED.number() - 1).unwrap();
         for (version, is_encrypted) in [(Version::AUTHENTICATED, false), (before, true), (before, false)] {
             let credential = Credential::new(TOKEN, version, is_encrypted);
-            assert!(BEARERS.iter().all(|&bearer| credential.shown_by(bearer) == TOKEN));
-            assert!(!credential.is_shown_by(Bearer::UdpRequest, &Token([8; 16])));
+            assert!(BEARERS.iter().all(|&bearer| credential.authenticator_for(bearer) == TOKEN));
+            assert!(!credential.is_authenticator_of(SessionItem::UdpRequest, &Token([8; 16])));
         }
     }
 }

@@ -8,17 +8,17 @@ use thiserror::Error;
 /// A message that travels in frames. What a peer may make the other side hold is bounded by its kind.
 pub trait Message: Serialize + DeserializeOwned {
     /// No body is longer than this, in bytes.
-    const MAX_BODY: usize;
+    const MAX_BODY_BYTES: usize;
 }
 
 impl Message for ClientMessage {
     /// The longest is a train of 512 segments: about 13 kB.
-    const MAX_BODY: usize = 16 << 10;
+    const MAX_BODY_BYTES: usize = 16 << 10;
 }
 
 impl Message for ServerMessage {
     /// The longest is the stamps of 10 000 packets: about 180 kB.
-    const MAX_BODY: usize = 256 << 10;
+    const MAX_BODY_BYTES: usize = 256 << 10;
 }
 
 /// Why bytes are not a frame of the expected kind of message.
@@ -43,8 +43,8 @@ pub enum FrameError {
 /// The message is longer than its kind may be.
 pub fn encode<M: Message>(message: &M, out: &mut Vec<u8>) -> Result<(), FrameError> {
     let body = postcard::to_stdvec(message).map_err(|_| FrameError::Malformed)?;
-    if body.len() > M::MAX_BODY {
-        return Err(FrameError::TooLong { length: body.len(), limit: M::MAX_BODY });
+    if body.len() > M::MAX_BODY_BYTES {
+        return Err(FrameError::TooLong { length: body.len(), limit: M::MAX_BODY_BYTES });
     }
     out.extend_from_slice(&(body.len() as u32).to_be_bytes());
     out.extend_from_slice(&body);
@@ -60,8 +60,8 @@ pub fn decode<M: Message>(bytes: &[u8]) -> Result<Option<(M, usize)>, FrameError
         return Ok(None);
     };
     let length = u32::from_be_bytes(*prefix) as usize;
-    if length > M::MAX_BODY {
-        return Err(FrameError::TooLong { length, limit: M::MAX_BODY });
+    if length > M::MAX_BODY_BYTES {
+        return Err(FrameError::TooLong { length, limit: M::MAX_BODY_BYTES });
     }
     let Some(body) = rest.get(..length) else {
         return Ok(None);

@@ -22,12 +22,12 @@ pub mod stamp;
 mod udp;
 mod version;
 
-pub use credential::{Bearer, Credential, End};
+pub use credential::{Credential, SessionEndpoint, SessionItem};
 pub use frame::{FrameError, Message, decode, encode};
 pub use kumade_noise_session::{KeyError, PresharedKey};
-pub use message::{Arrival, ClientMessage, Departure, Leg, Limits, ServerMessage, Token};
-pub use preamble::{Answer, MAGIC, Preamble, PreambleError, Verdict};
-pub use session::{ClientSession, ServerSession, Session, SessionError, judge};
+pub use message::{Arrival, ClientMessage, Departure, Limits, ServerMessage, TcpEndpointInfo, Token};
+pub use preamble::{AdmissionDecision, MAGIC, Preamble, PreambleError, PreambleReply};
+pub use session::{ClientSession, ServerSession, Session, SessionError, decide_admission};
 pub use udp::{UdpAnswer, UdpRequest};
 pub use version::Version;
 

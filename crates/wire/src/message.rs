@@ -41,7 +41,7 @@ pub struct Arrival {
 
 /// What one end knows of the TCP connections to its neighbour: the other end, or a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leg {
+pub struct TcpEndpointInfo {
     /// Bytes of the IP and TCP headers on each data packet.
     pub header: u32,
     /// The most payload bytes that leave as one packet.
@@ -57,7 +57,7 @@ pub enum ClientMessage {
     Ping,
     /// Asks for a turn, during which the server carries no other client's trains. Answered by `Place` while other clients
     /// are ahead, then by `Turn`.
-    Enter,
+    EnterQueue,
     /// Gives the turn back.
     Leave,
     /// Returns the nonce that arrived by UDP, which proves that the client's address accepts UDP. Answered by `UdpOpen`.
@@ -127,9 +127,9 @@ pub enum ServerMessage {
     /// The answer to `Ping`.
     Pong,
     /// How many clients have their turn first. Repeated about every second while the client waits.
-    Place(u32),
+    QueuePosition(u32),
     /// The client's turn begins.
-    Turn,
+    TurnBegins,
     /// UDP is open both ways.
     UdpOpen,
     /// These probe connections (by the number each showed) are in use, in this order; those of an earlier answer that
@@ -138,7 +138,7 @@ pub enum ServerMessage {
         /// The numbers.
         numbers: Vec<u16>,
         /// As the server sees them; none if there are none.
-        far: Option<Leg>,
+        server_endpoint: Option<TcpEndpointInfo>,
     },
     /// The record of a train that the server received.
     Received {
@@ -175,7 +175,7 @@ pub enum ServerMessage {
     },
     /// Since [version 4](crate::Version::SEND_TIMES), before `Sent`: the server's own interface held packets of this train
     /// back, and the stamps are of the time before that.
-    HeldBack {
+    QueuedLocally {
         /// The train's number.
         number: u32,
     },

@@ -1,6 +1,6 @@
 //! The one question of NTP (RFC 5905) that a measurement asks: how wrong may this host's clock be?
 
-use crate::preamble::array;
+use crate::preamble::to_array;
 use crate::stamp::ClockFormat;
 use kumade_probe_train::ClockError;
 use kumade_units::{Span, Time};
@@ -10,22 +10,22 @@ use thiserror::Error;
 pub const PORT: u16 = 123;
 
 /// Bytes of a question and of an answer, without extensions.
-pub const SIZE: usize = 48;
+pub const PACKET_BYTES: usize = 48;
 
 /// Why an answer says nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum NtpError {
     /// Not an answer to the question that was asked.
     #[error("it is not an answer to the request")]
-    Foreign,
+    UnrelatedPacket,
     /// The server does not know the time itself, or will not tell it.
     #[error("the server is not synchronised, or refuses to answer")]
     Unsynchronised,
 }
 
 /// A question; `stamp` comes back in the answer and need not be a time: a random one can't be forged blindly.
-pub fn question(stamp: [u8; 8]) -> [u8; SIZE] {
-    let mut packet = [0; SIZE];
+pub fn encode_request(stamp: [u8; 8]) -> [u8; PACKET_BYTES] {
+    let mut packet = [0; PACKET_BYTES];
     // Version 4, mode client.
     packet[0] = 0b00_100_011;
     packet[40..].copy_from_slice(&stamp);
@@ -38,22 +38,23 @@ pub fn question(stamp: [u8; 8]) -> [u8; SIZE] {
 /// # Errors
 /// See [`NtpError`].
 pub fn clock_error(answer: &[u8], stamp: [u8; 8], asked: Time, heard: Time) -> Result<ClockError, NtpError> {
-    let packet: &[u8; SIZE] = answer.first_chunk().ok_or(NtpError::Foreign)?;
+    let packet: &[u8; PACKET_BYTES] = answer.first_chunk().ok_or(NtpError::UnrelatedPacket)?;
     if packet[0] & 7 != 4 || packet[24..32] != stamp {
-        return Err(NtpError::Foreign);
+        return Err(NtpError::UnrelatedPacket);
     }
     if packet[0] >> 6 == 3 || !(1..16).contains(&packet[1]) {
         return Err(NtpError::Unsynchronised);
     }
-    let root_distance = short_span(array(&packet[4..8])) / 2 + short_span(array(&packet[8..12]));
-    let received = ClockFormat::Ntp.read(array(&packet[32..40]));
-    let sent = ClockFormat::Ntp.read(array(&packet[40..48]));
+    let root_distance =
+        decode_short_format(to_array(&packet[4..8])) / 2 + decode_short_format(to_array(&packet[8..12]));
+    let received = ClockFormat::Ntp.decode(to_array(&packet[32..40]));
+    let sent = ClockFormat::Ntp.decode(to_array(&packet[40..48]));
     let (low, high) = (asked - received - root_distance, heard - sent + root_distance);
-    if received <= sent && low <= high { Ok(ClockError { low, high }) } else { Err(NtpError::Foreign) }
+    if received <= sent && low <= high { Ok(ClockError { low, high }) } else { Err(NtpError::UnrelatedPacket) }
 }
 
 /// 16 bits of seconds and 16 of their fraction.
-fn short_span(bytes: [u8; 4]) -> Span {
+fn decode_short_format(bytes: [u8; 4]) -> Span {
     Span::from_nanos((i64::from(u32::from_be_bytes(bytes)) * 1_000_000_000) >> 16)
 }
 
@@ -63,15 +64,15 @@ mod tests {
 
     const ASKED: Time = Time::from_nanos(1_763_000_000_000_000_000);
 
-    fn answer(offset: Span) -> [u8; SIZE] {
-        let mut packet = question([0; 8]);
+    fn answer(offset: Span) -> [u8; PACKET_BYTES] {
+        let mut packet = encode_request([0; 8]);
         packet[0] = 0b00_100_100;
         packet[1] = 2;
         packet[4..8].copy_from_slice(&655_u32.to_be_bytes());
         packet[8..12].copy_from_slice(&65_u32.to_be_bytes());
         packet[24..32].copy_from_slice(&[7; 8]);
-        packet[32..40].copy_from_slice(&ClockFormat::Ntp.write(ASKED + Span::from_millis(3) - offset));
-        packet[40..48].copy_from_slice(&ClockFormat::Ntp.write(ASKED + Span::from_millis(4) - offset));
+        packet[32..40].copy_from_slice(&ClockFormat::Ntp.encode(ASKED + Span::from_millis(3) - offset));
+        packet[40..48].copy_from_slice(&ClockFormat::Ntp.encode(ASKED + Span::from_millis(4) - offset));
         packet
     }
 
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_question_is_that_of_a_client_of_version_4() {
-        let packet = question([7; 8]);
+        let packet = encode_request([7; 8]);
         assert_eq!((packet[0] >> 6, packet[0] >> 3 & 7, packet[0] & 7), (0, 4, 3));
         assert_eq!((&packet[1..40], &packet[40..]), (&[0; 39][..], &[7; 8][..]));
     }
@@ -95,10 +96,10 @@ mod tests {
     fn other_packets_and_servers_without_time_tell_nothing() {
         let heard = ASKED + Span::from_millis(10);
         let read = |packet: &[u8]| clock_error(packet, [7; 8], ASKED, heard);
-        assert_eq!(read(&[]), Err(NtpError::Foreign));
-        assert_eq!(read(&question([7; 8])), Err(NtpError::Foreign));
+        assert_eq!(read(&[]), Err(NtpError::UnrelatedPacket));
+        assert_eq!(read(&encode_request([7; 8])), Err(NtpError::UnrelatedPacket));
         let good = answer(Span::ZERO);
-        assert_eq!(clock_error(&good, [8; 8], ASKED, heard), Err(NtpError::Foreign));
+        assert_eq!(clock_error(&good, [8; 8], ASKED, heard), Err(NtpError::UnrelatedPacket));
         let changed = |place: usize, value: u8| {
             let mut packet = good;
             packet[place] = value;
@@ -108,7 +109,7 @@ mod tests {
         assert_eq!(changed(1, 16), Err(NtpError::Unsynchronised));
         assert_eq!(changed(0, 0xc0 | (4 << 3) | 4), Err(NtpError::Unsynchronised));
         let no_time = clock_error(&good, [7; 8], ASKED, ASKED - Span::from_millis(20));
-        assert_eq!(no_time, Err(NtpError::Foreign), "an answer that was heard before the question left");
-        assert_eq!(changed(32, 0), Err(NtpError::Foreign), "an answer that was sent before the question came");
+        assert_eq!(no_time, Err(NtpError::UnrelatedPacket), "an answer that was heard before the question left");
+        assert_eq!(changed(32, 0), Err(NtpError::UnrelatedPacket), "an answer that was sent before the question came");
     }
 }

@@ -21,7 +21,7 @@ pub enum PreambleError {
         Version::OLDEST,
         Version::NEWEST
     )]
-    OtherVersion {
+    UnsupportedVersion {
         /// The version that the peer named.
         theirs: u16,
     },
@@ -41,7 +41,7 @@ pub enum Preamble {
     /// A probe connection: nothing but probe packets follows.
     Probe {
         /// What shows the session that it belongs to ([`Credential`](crate::Credential)).
-        shown: Token,
+        authenticator: Token,
         /// Its number within the session.
         index: u16,
     },
@@ -54,13 +54,13 @@ impl Preamble {
     /// As it stands on the wire.
     pub fn encode(&self, version: Version) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
-        bytes[..8].copy_from_slice(&opening(version));
+        bytes[..8].copy_from_slice(&encode_magic_and_version(version));
         match *self {
             Preamble::Control { encrypted } => {
                 bytes[8] = 1;
                 bytes[9] = u8::from(encrypted);
             }
-            Preamble::Probe { shown, index } => {
+            Preamble::Probe { authenticator: shown, index } => {
                 bytes[8] = 2;
                 bytes[10..12].copy_from_slice(&index.to_be_bytes());
                 bytes[12..28].copy_from_slice(&shown.0);
@@ -74,13 +74,16 @@ impl Preamble {
     /// # Errors
     /// Another protocol, a version of this one that this crate does not speak, or an unknown kind of connection.
     pub fn decode(bytes: &[u8; Self::SIZE]) -> Result<(Self, Version), PreambleError> {
-        let version = read_opening(bytes)?;
+        let version = decode_magic_and_version(bytes)?;
         let (flags, index, shown, rest) = (bytes[9], &bytes[10..12], &bytes[12..28], &bytes[28..]);
         let blank = |part: &[u8]| part.iter().all(|&b| b == 0);
         match bytes[8] {
             1 if flags <= 1 && blank(&bytes[10..]) => Ok((Preamble::Control { encrypted: flags == 1 }, version)),
             2 if flags == 0 && blank(rest) => {
-                let probe = Preamble::Probe { shown: Token(array(shown)), index: u16::from_be_bytes(array(index)) };
+                let probe = Preamble::Probe {
+                    authenticator: Token(to_array(shown)),
+                    index: u16::from_be_bytes(to_array(index)),
+                };
                 Ok((probe, version))
             }
             _ => Err(PreambleError::Malformed),
@@ -90,39 +93,39 @@ impl Preamble {
 
 /// Whether the server takes a control connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AdmissionDecision {
     /// Yes: frames follow (a Noise handshake first, where the client asked for encryption).
-    Welcome,
+    Accepted,
     /// No: the server does not speak the version; its newest stands in the answer.
-    OtherVersion,
+    UnsupportedVersion,
     /// No: this server takes encrypted sessions only.
     KeyRequired,
     /// No: this server has no key.
-    NoKey,
+    NoServerKey,
     /// No: too many clients are connected.
-    Full,
+    ServerFull,
 }
 
 /// What a server answers on a control connection. (Probe connections are answered by
 /// [`ServerMessage::Connections`](crate::ServerMessage::Connections) instead, so that nothing but probe packets
 /// ever comes back on them.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer(pub Verdict);
+pub struct PreambleReply(pub AdmissionDecision);
 
-impl Answer {
+impl PreambleReply {
     /// Every answer is this long.
     pub const SIZE: usize = 16;
 
     /// As it stands on the wire.
     pub fn encode(self, version: Version) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
-        bytes[..8].copy_from_slice(&opening(version));
+        bytes[..8].copy_from_slice(&encode_magic_and_version(version));
         bytes[8] = match self.0 {
-            Verdict::Welcome => 0,
-            Verdict::OtherVersion => 1,
-            Verdict::KeyRequired => 2,
-            Verdict::NoKey => 3,
-            Verdict::Full => 4,
+            AdmissionDecision::Accepted => 0,
+            AdmissionDecision::UnsupportedVersion => 1,
+            AdmissionDecision::KeyRequired => 2,
+            AdmissionDecision::NoServerKey => 3,
+            AdmissionDecision::ServerFull => 4,
         };
         bytes
     }
@@ -132,13 +135,13 @@ impl Answer {
     /// # Errors
     /// Another protocol, a version of this one that this crate does not speak, or an unknown verdict.
     pub fn decode(bytes: &[u8; Self::SIZE]) -> Result<(Self, Version), PreambleError> {
-        let version = read_opening(bytes)?;
-        let answer = Answer(match bytes[8] {
-            0 => Verdict::Welcome,
-            1 => Verdict::OtherVersion,
-            2 => Verdict::KeyRequired,
-            3 => Verdict::NoKey,
-            4 => Verdict::Full,
+        let version = decode_magic_and_version(bytes)?;
+        let answer = PreambleReply(match bytes[8] {
+            0 => AdmissionDecision::Accepted,
+            1 => AdmissionDecision::UnsupportedVersion,
+            2 => AdmissionDecision::KeyRequired,
+            3 => AdmissionDecision::NoServerKey,
+            4 => AdmissionDecision::ServerFull,
             _ => return Err(PreambleError::Malformed),
         });
         Ok((answer, version))
@@ -146,12 +149,12 @@ impl Answer {
 }
 
 /// Whether `bytes`, as far as they go, can be the beginning of a preamble or answer.
-pub(crate) fn may_begin(bytes: &[u8]) -> bool {
+pub(crate) fn is_magic_prefix(bytes: &[u8]) -> bool {
     bytes.iter().zip(&MAGIC).all(|(a, b)| a == b)
 }
 
 /// Magic and version.
-pub(crate) fn opening(version: Version) -> [u8; 8] {
+pub(crate) fn encode_magic_and_version(version: Version) -> [u8; 8] {
     let mut bytes = [0; 8];
     bytes[..6].copy_from_slice(&MAGIC);
     bytes[6..].copy_from_slice(&version.number().to_be_bytes());
@@ -159,16 +162,16 @@ pub(crate) fn opening(version: Version) -> [u8; 8] {
 }
 
 /// The version behind the magic. `bytes` holds at least eight.
-pub(crate) fn read_opening(bytes: &[u8]) -> Result<Version, PreambleError> {
+pub(crate) fn decode_magic_and_version(bytes: &[u8]) -> Result<Version, PreambleError> {
     if bytes[..6] != MAGIC {
         return Err(PreambleError::NotKumade);
     }
-    let theirs = u16::from_be_bytes(array(&bytes[6..8]));
-    Version::spoken(theirs).ok_or(PreambleError::OtherVersion { theirs })
+    let theirs = u16::from_be_bytes(to_array(&bytes[6..8]));
+    Version::from_number(theirs).ok_or(PreambleError::UnsupportedVersion { theirs })
 }
 
 /// A slice whose length the caller knows, as an array.
-pub(crate) fn array<const N: usize>(slice: &[u8]) -> [u8; N] {
+pub(crate) fn to_array<const N: usize>(slice: &[u8]) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(slice);
     array
@@ -183,29 +186,38 @@ mod tests {
         for preamble in [
             Preamble::Control { encrypted: false },
             Preamble::Control { encrypted: true },
-            Preamble::Probe { shown: Token([7; 16]), index: 0x1234 },
+            Preamble::Probe { authenticator: Token([7; 16]), index: 0x1234 },
         ] {
             for version in [Version::OLDEST, Version::NEWEST] {
                 assert_eq!(Preamble::decode(&preamble.encode(version)), Ok((preamble, version)));
             }
         }
-        for verdict in [Verdict::Welcome, Verdict::OtherVersion, Verdict::KeyRequired, Verdict::NoKey, Verdict::Full] {
+        for verdict in [
+            AdmissionDecision::Accepted,
+            AdmissionDecision::UnsupportedVersion,
+            AdmissionDecision::KeyRequired,
+            AdmissionDecision::NoServerKey,
+            AdmissionDecision::ServerFull,
+        ] {
             let version = Version::OLDEST;
-            assert_eq!(Answer::decode(&Answer(verdict).encode(version)), Ok((Answer(verdict), version)));
+            assert_eq!(
+                PreambleReply::decode(&PreambleReply(verdict).encode(version)),
+                Ok((PreambleReply(verdict), version))
+            );
         }
     }
 
     #[test]
     fn strangers_and_other_versions_are_told_apart() {
-        assert_eq!(Answer::decode(b"HTTP/1.1 400 Bad"), Err(PreambleError::NotKumade));
-        let mut other = Answer(Verdict::OtherVersion).encode(Version::NEWEST);
+        assert_eq!(PreambleReply::decode(b"HTTP/1.1 400 Bad"), Err(PreambleError::NotKumade));
+        let mut other = PreambleReply(AdmissionDecision::UnsupportedVersion).encode(Version::NEWEST);
         other[7] = 99;
-        assert_eq!(Answer::decode(&other), Err(PreambleError::OtherVersion { theirs: 99 }));
+        assert_eq!(PreambleReply::decode(&other), Err(PreambleError::UnsupportedVersion { theirs: 99 }));
         let mut unknown = Preamble::Control { encrypted: false }.encode(Version::NEWEST);
         unknown[8] = 77;
         assert_eq!(Preamble::decode(&unknown), Err(PreambleError::Malformed));
         let control = Preamble::Control { encrypted: false }.encode(Version::NEWEST);
-        let probe = Preamble::Probe { shown: Token([7; 16]), index: 1 }.encode(Version::NEWEST);
+        let probe = Preamble::Probe { authenticator: Token([7; 16]), index: 1 }.encode(Version::NEWEST);
         for (preamble, place, value) in
             [(control, 9, 2), (control, 10, 1), (control, 31, 1), (probe, 9, 1), (probe, 28, 1)]
         {

@@ -1,5 +1,5 @@
 use crate::frame::{self, FrameError, Message};
-use crate::preamble::{self, Answer, Preamble, PreambleError, Verdict};
+use crate::preamble::{self, AdmissionDecision, Preamble, PreambleError, PreambleReply};
 use crate::{ClientMessage, Credential, ServerMessage, Token, Version, cipher};
 use kumade_noise_session::PresharedKey;
 use snow::{HandshakeState, TransportState};
@@ -17,16 +17,16 @@ pub enum SessionError {
     KeyRequired,
     /// The client uses a key and the server has none.
     #[error("a key was given, and the server has none")]
-    NoKey,
+    NoServerKey,
     /// Both use a key, but not the same one.
     #[error("the keys of client and server differ")]
     WrongKey,
     /// The server has as many clients as it accepts.
     #[error("the server has as many clients as it accepts")]
-    Full,
+    ServerFull,
     /// An encrypted record fails its authentication.
     #[error("an encrypted record is damaged")]
-    Damaged,
+    DecryptionFailed,
     /// The peer sent something that is not a message.
     #[error(transparent)]
     Frame(#[from] FrameError),
@@ -37,10 +37,10 @@ pub enum SessionError {
 
 impl SessionError {
     /// The version to begin again with, where a server is older than the client's `version`.
-    pub fn older_server(&self, version: Version) -> Option<Version> {
+    pub fn older_server_version(&self, version: Version) -> Option<Version> {
         match self {
-            SessionError::Preamble(PreambleError::OtherVersion { theirs }) => {
-                Version::spoken(*theirs).filter(|theirs| *theirs < version)
+            SessionError::Preamble(PreambleError::UnsupportedVersion { theirs }) => {
+                Version::from_number(*theirs).filter(|theirs| *theirs < version)
             }
             _ => None,
         }
@@ -58,11 +58,11 @@ pub struct Session<In, Out> {
     version: Version,
     phase: Phase,
     /// Received and not yet decrypted; stays empty in a plain session that is open.
-    sealed: Vec<u8>,
+    ciphertext: Vec<u8>,
     /// Received, decrypted, and not yet a whole frame.
-    plain: Vec<u8>,
+    plaintext: Vec<u8>,
     outgoing: Vec<u8>,
-    kinds: PhantomData<fn(In) -> Out>,
+    message_types: PhantomData<fn(In) -> Out>,
 }
 
 /// The client's end.
@@ -72,7 +72,7 @@ pub type ServerSession = Session<ClientMessage, ServerMessage>;
 
 enum Phase {
     /// A client that waits for the server's answer.
-    Answer(Option<Box<HandshakeState>>),
+    AwaitingReply(Option<Box<HandshakeState>>),
     /// Waiting for the other side's handshake record.
     Handshake(Box<HandshakeState>),
     Plain,
@@ -86,14 +86,14 @@ impl ClientSession {
     pub fn client(key: Option<&PresharedKey>, version: Version) -> Self {
         let mut outgoing = Preamble::Control { encrypted: key.is_some() }.encode(version).to_vec();
         let phase = match key.map(|k| cipher::initiate(k, &cipher::prologue(version))) {
-            None => Phase::Answer(None),
+            None => Phase::AwaitingReply(None),
             Some(Ok((state, record))) => {
                 outgoing.extend(record);
-                Phase::Answer(Some(Box::new(state)))
+                Phase::AwaitingReply(Some(Box::new(state)))
             }
             Some(Err(_)) => Phase::Failed,
         };
-        Session::begin(version, phase, outgoing)
+        Session::with_phase(version, phase, outgoing)
     }
 }
 
@@ -105,23 +105,23 @@ impl ServerSession {
             Some(Ok(state)) => Phase::Handshake(Box::new(state)),
             Some(Err(_)) => Phase::Failed,
         };
-        Session::begin(version, phase, Answer(Verdict::Welcome).encode(version).to_vec())
+        Session::with_phase(version, phase, PreambleReply(AdmissionDecision::Accepted).encode(version).to_vec())
     }
 }
 
 /// What a server with (or without) a key, with (or without) room answers a control connection.
-pub fn judge(encrypted: bool, has_key: bool, has_room: bool) -> Verdict {
+pub fn decide_admission(encrypted: bool, has_key: bool, has_room: bool) -> AdmissionDecision {
     match (encrypted, has_key) {
-        (false, true) => Verdict::KeyRequired,
-        (true, false) => Verdict::NoKey,
-        _ if !has_room => Verdict::Full,
-        _ => Verdict::Welcome,
+        (false, true) => AdmissionDecision::KeyRequired,
+        (true, false) => AdmissionDecision::NoServerKey,
+        _ if !has_room => AdmissionDecision::ServerFull,
+        _ => AdmissionDecision::Accepted,
     }
 }
 
 impl<In: Message, Out: Message> Session<In, Out> {
-    fn begin(version: Version, phase: Phase, outgoing: Vec<u8>) -> Self {
-        Session { version, phase, sealed: Vec::new(), plain: Vec::new(), outgoing, kinds: PhantomData }
+    fn with_phase(version: Version, phase: Phase, outgoing: Vec<u8>) -> Self {
+        Session { version, phase, ciphertext: Vec::new(), plaintext: Vec::new(), outgoing, message_types: PhantomData }
     }
 
     /// The version that both ends speak, once the session is open.
@@ -141,7 +141,7 @@ impl<In: Message, Out: Message> Session<In, Out> {
 
     /// Takes in what arrived.
     pub fn feed(&mut self, bytes: &[u8]) {
-        let into = if matches!(self.phase, Phase::Plain) { &mut self.plain } else { &mut self.sealed };
+        let into = if matches!(self.phase, Phase::Plain) { &mut self.plaintext } else { &mut self.ciphertext };
         into.extend_from_slice(bytes);
     }
 
@@ -153,8 +153,8 @@ impl<In: Message, Out: Message> Session<In, Out> {
         let result = self.advance();
         if result.is_err() {
             self.phase = Phase::Failed;
-            self.sealed = Vec::new();
-            self.plain = Vec::new();
+            self.ciphertext = Vec::new();
+            self.plaintext = Vec::new();
         }
         result
     }
@@ -169,7 +169,7 @@ impl<In: Message, Out: Message> Session<In, Out> {
             Phase::Encrypted(state) => {
                 let mut plain = Vec::new();
                 frame::encode(message, &mut plain)?;
-                cipher::seal(state, &plain, &mut self.outgoing).map_err(|_| SessionError::Damaged)?;
+                cipher::encrypt(state, &plain, &mut self.outgoing).map_err(|_| SessionError::DecryptionFailed)?;
             }
             _ => return Err(SessionError::NotOpen),
         }
@@ -184,11 +184,11 @@ impl<In: Message, Out: Message> Session<In, Out> {
     fn advance(&mut self) -> Result<Option<In>, SessionError> {
         loop {
             let moved = match std::mem::replace(&mut self.phase, Phase::Failed) {
-                Phase::Answer(state) => self.read_answer(state)?,
-                Phase::Handshake(state) => self.shake_hands(state)?,
+                Phase::AwaitingReply(state) => self.read_preamble_reply(state)?,
+                Phase::Handshake(state) => self.continue_handshake(state)?,
                 Phase::Plain => {
                     self.phase = Phase::Plain;
-                    self.plain.append(&mut self.sealed);
+                    self.plaintext.append(&mut self.ciphertext);
                     return self.take_frame();
                 }
                 Phase::Encrypted(state) => {
@@ -207,46 +207,46 @@ impl<In: Message, Out: Message> Session<In, Out> {
     }
 
     fn take_frame(&mut self) -> Result<Option<In>, SessionError> {
-        Ok(frame::decode(&self.plain)?.map(|(message, taken)| {
-            self.plain.drain(..taken);
+        Ok(frame::decode(&self.plaintext)?.map(|(message, taken)| {
+            self.plaintext.drain(..taken);
             message
         }))
     }
 
-    fn read_answer(&mut self, state: Option<Box<HandshakeState>>) -> Result<bool, SessionError> {
-        if !preamble::may_begin(&self.sealed) {
+    fn read_preamble_reply(&mut self, state: Option<Box<HandshakeState>>) -> Result<bool, SessionError> {
+        if !preamble::is_magic_prefix(&self.ciphertext) {
             return Err(PreambleError::NotKumade.into());
         }
-        let Some(bytes) = self.sealed.first_chunk::<{ Answer::SIZE }>() else {
-            self.phase = Phase::Answer(state);
+        let Some(bytes) = self.ciphertext.first_chunk::<{ PreambleReply::SIZE }>() else {
+            self.phase = Phase::AwaitingReply(state);
             return Ok(false);
         };
-        let (Answer(verdict), version) = Answer::decode(bytes)?;
+        let (PreambleReply(verdict), version) = PreambleReply::decode(bytes)?;
         if version != self.version {
-            return Err(PreambleError::OtherVersion { theirs: version.number() }.into());
+            return Err(PreambleError::UnsupportedVersion { theirs: version.number() }.into());
         }
         match verdict {
-            Verdict::Welcome => {}
-            Verdict::OtherVersion => return Err(PreambleError::Malformed.into()),
-            Verdict::KeyRequired => return Err(SessionError::KeyRequired),
-            Verdict::NoKey => return Err(SessionError::NoKey),
-            Verdict::Full => return Err(SessionError::Full),
+            AdmissionDecision::Accepted => {}
+            AdmissionDecision::UnsupportedVersion => return Err(PreambleError::Malformed.into()),
+            AdmissionDecision::KeyRequired => return Err(SessionError::KeyRequired),
+            AdmissionDecision::NoServerKey => return Err(SessionError::NoServerKey),
+            AdmissionDecision::ServerFull => return Err(SessionError::ServerFull),
         }
-        self.sealed.drain(..Answer::SIZE);
+        self.ciphertext.drain(..PreambleReply::SIZE);
         self.phase = state.map_or(Phase::Plain, Phase::Handshake);
         Ok(true)
     }
 
-    fn shake_hands(&mut self, mut state: Box<HandshakeState>) -> Result<bool, SessionError> {
-        let Some(end) = cipher::record_end(&self.sealed).map_err(|_| SessionError::WrongKey)? else {
+    fn continue_handshake(&mut self, mut state: Box<HandshakeState>) -> Result<bool, SessionError> {
+        let Some(end) = cipher::record_end(&self.ciphertext).map_err(|_| SessionError::WrongKey)? else {
             self.phase = Phase::Handshake(state);
             return Ok(false);
         };
-        let read = cipher::read_handshake(&mut state, &self.sealed[2..end]);
-        self.sealed.drain(..end);
+        let read = cipher::read_handshake(&mut state, &self.ciphertext[2..end]);
+        self.ciphertext.drain(..end);
         if read.is_err() {
             if !state.is_initiator() {
-                cipher::refuse(&mut self.outgoing);
+                cipher::push_key_refusal(&mut self.outgoing);
             }
             return Err(SessionError::WrongKey);
         }
@@ -260,14 +260,15 @@ impl<In: Message, Out: Message> Session<In, Out> {
 
     /// Decrypts one record, so that never more than one message and one record stand in memory decrypted.
     fn decrypt_record(&mut self) -> Result<bool, SessionError> {
-        let Some(end) = cipher::record_end(&self.sealed).map_err(|_| SessionError::Damaged)? else {
+        let Some(end) = cipher::record_end(&self.ciphertext).map_err(|_| SessionError::DecryptionFailed)? else {
             return Ok(false);
         };
         let Phase::Encrypted(state) = &mut self.phase else {
             return Err(SessionError::NotOpen);
         };
-        cipher::open(state, &self.sealed[2..end], &mut self.plain).map_err(|_| SessionError::Damaged)?;
-        self.sealed.drain(..end);
+        cipher::decrypt(state, &self.ciphertext[2..end], &mut self.plaintext)
+            .map_err(|_| SessionError::DecryptionFailed)?;
+        self.ciphertext.drain(..end);
         Ok(true)
     }
 }

@@ -9,10 +9,10 @@
 mod authenticated;
 mod timestamp;
 
-pub use authenticated::{AUTHENTICATED_SIZE, NotAuthentic, StampKey};
+pub use authenticated::{AUTHENTICATED_PACKET_BYTES, NotAuthentic, StampKey};
 pub use timestamp::{ClockFormat, ErrorEstimate};
 
-use crate::preamble::array;
+use crate::preamble::to_array;
 use kumade_units::Time;
 use thiserror::Error;
 
@@ -20,15 +20,15 @@ use thiserror::Error;
 pub const PORT: u16 = 862;
 
 /// Bytes of the UDP payload without extensions; nothing shorter is sent, and no shorter probe is answered.
-pub const SIZE: usize = 44;
+pub const PACKET_BYTES: usize = 44;
 
 /// What an answer has at least: TWAMP Light's ends with the TTL (RFC 5357, 4.2.1), without STAMP's three zeroes.
-const SHORTEST_REPLY: usize = 41;
+const MIN_REPLY_BYTES: usize = 41;
 
 /// A payload that is no STAMP packet: it has less octets than one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("{0} octets are too few for a STAMP packet, which has {SIZE}")]
-pub struct TooShort(pub usize);
+#[error("{0} octets are too few for a STAMP packet, which has {PACKET_BYTES}")]
+pub struct PacketTooShort(pub usize);
 
 /// What a sender sends (RFC 8762, 4.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Probe {
     /// When it was sent, by the sender's clock.
     pub sent: Time,
     /// How far that may be trusted, and how it is written.
-    pub clock: ErrorEstimate,
+    pub error_estimate: ErrorEstimate,
     /// The session's number (RFC 8972, 3); zero where there is none.
     pub session: u16,
 }
@@ -51,7 +51,7 @@ pub struct Reply {
     /// When the answer was sent, by the reflector's clock.
     pub reflected: Time,
     /// How far the reflector's stamps may be trusted, and how they are written.
-    pub clock: ErrorEstimate,
+    pub error_estimate: ErrorEstimate,
     /// The session's number, as in the probe.
     pub session: u16,
     /// When the probe arrived, by the reflector's clock.
@@ -59,18 +59,18 @@ pub struct Reply {
     /// The probe's number.
     pub probe_sequence: u32,
     /// The probe's stamp and error estimate, bit by bit.
-    pub probe_stamp: [u8; 10],
+    pub probe_timestamp: [u8; 10],
     /// The probe's TTL or hop limit as it arrived; 255 where the reflector can't tell (RFC 5357, 4.2.1).
     pub probe_ttl: u8,
 }
 
 impl Probe {
     /// Writes it into the first octets of a payload.
-    pub fn write(&self, payload: &mut [u8; SIZE]) {
-        *payload = [0; SIZE];
+    pub fn encode(&self, payload: &mut [u8; PACKET_BYTES]) {
+        *payload = [0; PACKET_BYTES];
         payload[..4].copy_from_slice(&self.sequence.to_be_bytes());
-        payload[4..12].copy_from_slice(&self.clock.format.write(self.sent));
-        payload[12..14].copy_from_slice(&self.clock.bits().to_be_bytes());
+        payload[4..12].copy_from_slice(&self.error_estimate.format.encode(self.sent));
+        payload[12..14].copy_from_slice(&self.error_estimate.to_bits().to_be_bytes());
         payload[14..16].copy_from_slice(&self.session.to_be_bytes());
     }
 
@@ -78,14 +78,14 @@ impl Probe {
     ///
     /// # Errors
     /// A payload that is too short.
-    pub fn read(payload: &[u8]) -> Result<Self, TooShort> {
-        let packet: &[u8; SIZE] = payload.first_chunk().ok_or(TooShort(payload.len()))?;
-        let clock = ErrorEstimate::from_bits(u16::from_be_bytes(array(&packet[12..14])));
+    pub fn decode(payload: &[u8]) -> Result<Self, PacketTooShort> {
+        let packet: &[u8; PACKET_BYTES] = payload.first_chunk().ok_or(PacketTooShort(payload.len()))?;
+        let clock = ErrorEstimate::from_bits(u16::from_be_bytes(to_array(&packet[12..14])));
         Ok(Probe {
-            sequence: u32::from_be_bytes(array(&packet[..4])),
-            sent: clock.format.read(array(&packet[4..12])),
-            clock,
-            session: u16::from_be_bytes(array(&packet[14..16])),
+            sequence: u32::from_be_bytes(to_array(&packet[..4])),
+            sent: clock.format.decode(to_array(&packet[4..12])),
+            error_estimate: clock,
+            session: u16::from_be_bytes(to_array(&packet[14..16])),
         })
     }
 }
@@ -96,26 +96,26 @@ impl Reply {
     ///
     /// # Errors
     /// A payload that is too short.
-    pub fn reflect(payload: &mut [u8], answer: impl FnOnce(&Probe) -> Reflection) -> Result<Probe, TooShort> {
-        let probe = Probe::read(payload)?;
+    pub fn reflect(payload: &mut [u8], answer: impl FnOnce(&Probe) -> Reflection) -> Result<Probe, PacketTooShort> {
+        let probe = Probe::decode(payload)?;
         let length = payload.len();
-        let packet: &mut [u8; SIZE] = payload.first_chunk_mut().ok_or(TooShort(length))?;
-        let probe_stamp = array(&packet[4..14]);
-        answer(&probe).reply_to(&probe, probe_stamp).write(packet);
+        let packet: &mut [u8; PACKET_BYTES] = payload.first_chunk_mut().ok_or(PacketTooShort(length))?;
+        let probe_stamp = to_array(&packet[4..14]);
+        answer(&probe).reply_to(&probe, probe_stamp).encode(packet);
         Ok(probe)
     }
 
     /// Writes it into the first octets of a payload.
-    pub fn write(&self, payload: &mut [u8; SIZE]) {
-        let format = self.clock.format;
-        *payload = [0; SIZE];
+    pub fn encode(&self, payload: &mut [u8; PACKET_BYTES]) {
+        let format = self.error_estimate.format;
+        *payload = [0; PACKET_BYTES];
         payload[..4].copy_from_slice(&self.sequence.to_be_bytes());
-        payload[4..12].copy_from_slice(&format.write(self.reflected));
-        payload[12..14].copy_from_slice(&self.clock.bits().to_be_bytes());
+        payload[4..12].copy_from_slice(&format.encode(self.reflected));
+        payload[12..14].copy_from_slice(&self.error_estimate.to_bits().to_be_bytes());
         payload[14..16].copy_from_slice(&self.session.to_be_bytes());
-        payload[16..24].copy_from_slice(&format.write(self.received));
+        payload[16..24].copy_from_slice(&format.encode(self.received));
         payload[24..28].copy_from_slice(&self.probe_sequence.to_be_bytes());
-        payload[28..38].copy_from_slice(&self.probe_stamp);
+        payload[28..38].copy_from_slice(&self.probe_timestamp);
         payload[40] = self.probe_ttl;
     }
 
@@ -123,17 +123,17 @@ impl Reply {
     ///
     /// # Errors
     /// A payload that is too short even for TWAMP Light.
-    pub fn read(payload: &[u8]) -> Result<Self, TooShort> {
-        let packet: &[u8; SHORTEST_REPLY] = payload.first_chunk().ok_or(TooShort(payload.len()))?;
-        let clock = ErrorEstimate::from_bits(u16::from_be_bytes(array(&packet[12..14])));
+    pub fn decode(payload: &[u8]) -> Result<Self, PacketTooShort> {
+        let packet: &[u8; MIN_REPLY_BYTES] = payload.first_chunk().ok_or(PacketTooShort(payload.len()))?;
+        let clock = ErrorEstimate::from_bits(u16::from_be_bytes(to_array(&packet[12..14])));
         Ok(Reply {
-            sequence: u32::from_be_bytes(array(&packet[..4])),
-            reflected: clock.format.read(array(&packet[4..12])),
-            clock,
-            session: u16::from_be_bytes(array(&packet[14..16])),
-            received: clock.format.read(array(&packet[16..24])),
-            probe_sequence: u32::from_be_bytes(array(&packet[24..28])),
-            probe_stamp: array(&packet[28..38]),
+            sequence: u32::from_be_bytes(to_array(&packet[..4])),
+            reflected: clock.format.decode(to_array(&packet[4..12])),
+            error_estimate: clock,
+            session: u16::from_be_bytes(to_array(&packet[14..16])),
+            received: clock.format.decode(to_array(&packet[16..24])),
+            probe_sequence: u32::from_be_bytes(to_array(&packet[24..28])),
+            probe_timestamp: to_array(&packet[28..38]),
             probe_ttl: packet[40],
         })
     }
@@ -158,7 +158,16 @@ impl Reflection {
     fn reply_to(self, probe: &Probe, probe_stamp: [u8; 10]) -> Reply {
         let Reflection { sequence, reflected, received, clock, probe_ttl } = self;
         let (session, probe_sequence) = (probe.session, probe.sequence);
-        Reply { sequence, reflected, clock, session, received, probe_sequence, probe_stamp, probe_ttl }
+        Reply {
+            sequence,
+            reflected,
+            error_estimate: clock,
+            session,
+            received,
+            probe_sequence,
+            probe_timestamp: probe_stamp,
+            probe_ttl,
+        }
     }
 }
 
@@ -177,8 +186,8 @@ mod tests {
 
     #[test]
     fn a_probe_stands_on_the_wire_as_rfc_8762_draws_it() {
-        let mut packet = [0xff; SIZE];
-        Probe { sequence: 7, sent: NOW, clock: clock(ClockFormat::Ptp), session: 0x1234 }.write(&mut packet);
+        let mut packet = [0xff; PACKET_BYTES];
+        Probe { sequence: 7, sent: NOW, error_estimate: clock(ClockFormat::Ptp), session: 0x1234 }.encode(&mut packet);
         assert_eq!(packet[..4], [0, 0, 0, 7]);
         assert_eq!(packet[4..8], 1_763_000_000_u32.to_be_bytes());
         assert_eq!(packet[8..12], 123_456_789_u32.to_be_bytes());
@@ -190,8 +199,8 @@ mod tests {
     #[test]
     fn an_answer_has_the_probes_size_and_repeats_what_it_should() {
         let mut payload = vec![0xab; 100];
-        let probe = Probe { sequence: 9, sent: NOW, clock: clock(ClockFormat::Ntp), session: 5 };
-        probe.write(payload.first_chunk_mut().unwrap());
+        let probe = Probe { sequence: 9, sent: NOW, error_estimate: clock(ClockFormat::Ntp), session: 5 };
+        probe.encode(payload.first_chunk_mut().unwrap());
         let stamp = payload[4..14].to_vec();
         let reflection = Reflection {
             sequence: 3,
@@ -202,20 +211,20 @@ mod tests {
         };
         assert_eq!(Reply::reflect(&mut payload, |_| reflection), Ok(probe));
         assert_eq!((payload.len(), &payload[44..]), (100, &[0xab; 56][..]), "extensions come back as they were");
-        let reply = Reply::read(&payload).unwrap();
+        let reply = Reply::decode(&payload).unwrap();
         assert_eq!((reply.sequence, reply.probe_sequence, reply.session, reply.probe_ttl), (3, 9, 5, 61));
         assert_eq!((reply.received, reply.reflected), (reflection.received, reflection.reflected));
-        assert_eq!(reply.probe_stamp.to_vec(), stamp);
+        assert_eq!(reply.probe_timestamp.to_vec(), stamp);
         assert_eq!(payload[24..28], [0, 0, 0, 9]);
         assert_eq!((payload[40], &payload[41..44]), (61, &[0; 3][..]));
-        assert_eq!(Reply::read(&payload[..41]), Ok(reply), "TWAMP Light's answer without padding");
+        assert_eq!(Reply::decode(&payload[..41]), Ok(reply), "TWAMP Light's answer without padding");
     }
 
     #[test]
     fn what_is_too_short_is_refused() {
-        assert_eq!(Probe::read(&[0; 43]), Err(TooShort(43)));
-        assert_eq!(Reply::read(&[]), Err(TooShort(0)));
-        assert_eq!(Reply::read(&[0; 40]), Err(TooShort(40)));
-        assert!(Probe::read(&[0; 44]).is_ok(), "TWAMP Light's zero-filled packets");
+        assert_eq!(Probe::decode(&[0; 43]), Err(PacketTooShort(43)));
+        assert_eq!(Reply::decode(&[]), Err(PacketTooShort(0)));
+        assert_eq!(Reply::decode(&[0; 40]), Err(PacketTooShort(40)));
+        assert!(Probe::decode(&[0; 44]).is_ok(), "TWAMP Light's zero-filled packets");
     }
 }

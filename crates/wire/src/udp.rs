@@ -4,14 +4,14 @@
 //! The answer is smaller than the request, so a forged sender address gains nothing by it, and the server sends
 //! nothing else by UDP before the nonce has come back.
 
-use crate::preamble::{PreambleError, array, opening, read_opening};
+use crate::preamble::{PreambleError, decode_magic_and_version, encode_magic_and_version, to_array};
 use crate::{Token, Version};
 
 /// The client's first UDP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpRequest {
     /// What shows the session that wants UDP.
-    pub shown: Token,
+    pub authenticator: Token,
 }
 
 impl UdpRequest {
@@ -21,9 +21,9 @@ impl UdpRequest {
     /// As it stands on the wire.
     pub fn encode(&self, version: Version) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
-        bytes[..8].copy_from_slice(&opening(version));
+        bytes[..8].copy_from_slice(&encode_magic_and_version(version));
         bytes[8] = 3;
-        bytes[16..32].copy_from_slice(&self.shown.0);
+        bytes[16..32].copy_from_slice(&self.authenticator.0);
         bytes
     }
 
@@ -32,8 +32,8 @@ impl UdpRequest {
     /// # Errors
     /// Anything that is not exactly such a packet.
     pub fn decode(payload: &[u8]) -> Result<(Self, Version), PreambleError> {
-        let version = check(payload, Self::SIZE, 3)?;
-        Ok((UdpRequest { shown: Token(array(&payload[16..32])) }, version))
+        let version = decode_header(payload, Self::SIZE, 3)?;
+        Ok((UdpRequest { authenticator: Token(to_array(&payload[16..32])) }, version))
     }
 }
 
@@ -51,7 +51,7 @@ impl UdpAnswer {
     /// As it stands on the wire.
     pub fn encode(&self, version: Version) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
-        bytes[..8].copy_from_slice(&opening(version));
+        bytes[..8].copy_from_slice(&encode_magic_and_version(version));
         bytes[8] = 4;
         bytes[16..32].copy_from_slice(&self.nonce);
         bytes
@@ -62,16 +62,16 @@ impl UdpAnswer {
     /// # Errors
     /// Anything that is not exactly such a packet.
     pub fn decode(payload: &[u8]) -> Result<Self, PreambleError> {
-        check(payload, Self::SIZE, 4)?;
-        Ok(UdpAnswer { nonce: array(&payload[16..32]) })
+        decode_header(payload, Self::SIZE, 4)?;
+        Ok(UdpAnswer { nonce: to_array(&payload[16..32]) })
     }
 }
 
-fn check(payload: &[u8], size: usize, kind: u8) -> Result<Version, PreambleError> {
+fn decode_header(payload: &[u8], size: usize, kind: u8) -> Result<Version, PreambleError> {
     if payload.len() != size {
         return Err(PreambleError::NotKumade);
     }
-    let version = read_opening(payload)?;
+    let version = decode_magic_and_version(payload)?;
     if payload[8] == kind { Ok(version) } else { Err(PreambleError::Malformed) }
 }
 
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn packets_come_back_as_they_were_and_nothing_else_does() {
-        let request = UdpRequest { shown: Token([3; 16]) };
+        let request = UdpRequest { authenticator: Token([3; 16]) };
         let answer = UdpAnswer { nonce: [5; 16] };
         let version = Version::OLDEST;
         assert_eq!(UdpRequest::decode(&request.encode(version)), Ok((request, version)));

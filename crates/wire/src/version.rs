@@ -12,25 +12,25 @@ use std::fmt;
 pub struct Version(u16);
 
 /// What a version has added, for those whose peer lacks it.
-struct Addition {
+struct ProtocolFeature {
     since: Version,
     /// Of no use in a session without a key.
     needs_key: bool,
     /// As in "it can't …".
-    what: &'static str,
+    description: &'static str,
 }
 
 /// What every measurement uses; what only some ask for ([`Version::LOAD`]) is missed by these alone.
-const ADDITIONS: [Addition; 2] = [
-    Addition {
+const PROTOCOL_FEATURES: [ProtocolFeature; 2] = [
+    ProtocolFeature {
         since: Version::SEND_TIMES,
         needs_key: false,
-        what: "say whether its own interface holds back what it sends (`tc qdisc`), and how late its kernel stamps that",
+        description: "say whether its own interface holds back what it sends (`tc qdisc`), and how late its kernel stamps that",
     },
-    Addition {
+    ProtocolFeature {
         since: Version::AUTHENTICATED,
         needs_key: true,
-        what: "tell probe packets of this measurement from those that somebody on the path forges, also with a key",
+        description: "tell probe packets of this measurement from those that somebody on the path forges, also with a key",
     },
 ];
 
@@ -50,7 +50,7 @@ impl Version {
     pub const JUMBO: Version = Version(6);
 
     /// The version of this number; none if this crate does not speak it.
-    pub fn spoken(number: u16) -> Option<Self> {
+    pub fn from_number(number: u16) -> Option<Self> {
         (Self::OLDEST.0..=Self::NEWEST.0).contains(&number).then_some(Version(number))
     }
 
@@ -60,9 +60,9 @@ impl Version {
     }
 
     /// What a server of this version can't do in a session with or without a key, each as in "it can't …".
-    pub fn lacks(self, has_key: bool) -> impl Iterator<Item = &'static str> {
-        let is_lacking = move |addition: &&Addition| addition.since > self && (has_key || !addition.needs_key);
-        ADDITIONS.iter().filter(is_lacking).map(|addition| addition.what)
+    pub fn missing_features(self, has_key: bool) -> impl Iterator<Item = &'static str> {
+        let is_lacking = move |addition: &&ProtocolFeature| addition.since > self && (has_key || !addition.needs_key);
+        PROTOCOL_FEATURES.iter().filter(is_lacking).map(|addition| addition.description)
     }
 }
 
@@ -78,10 +78,10 @@ mod tests {
 
     #[test]
     fn the_newest_lacks_nothing_and_the_oldest_something() {
-        assert_eq!(Version::NEWEST.lacks(true).count(), 0);
-        assert_eq!([false, true].map(|has_key| Version::OLDEST.lacks(has_key).count()), [1, 2]);
-        assert!(Version::OLDEST.lacks(false).all(|what| !what.contains("key")), "there is none");
+        assert_eq!(Version::NEWEST.missing_features(true).count(), 0);
+        assert_eq!([false, true].map(|has_key| Version::OLDEST.missing_features(has_key).count()), [1, 2]);
+        assert!(Version::OLDEST.missing_features(false).all(|what| !what.contains("key")), "there is none");
         assert_eq!(Version::OLDEST.to_string(), "3");
-        assert_eq!([Version::OLDEST.0 - 1, Version::NEWEST.0 + 1].map(Version::spoken), [None; 2]);
+        assert_eq!([Version::OLDEST.0 - 1, Version::NEWEST.0 + 1].map(Version::from_number), [None; 2]);
     }
 }

@@ -6,8 +6,9 @@ mod checks;
 use kumade_probe_train::{Segment, Train};
 use kumade_units::{Span, Time};
 use kumade_wire::{
-    Answer, Arrival, ClientMessage, ClientSession, Departure, FrameError, Limits, Message, Preamble, PreambleError,
-    PresharedKey, ServerMessage, ServerSession, SessionError, Token, Verdict, Version, judge,
+    AdmissionDecision, Arrival, ClientMessage, ClientSession, Departure, FrameError, Limits, Message, Preamble,
+    PreambleError, PreambleReply, PresharedKey, ServerMessage, ServerSession, SessionError, Token, Version,
+    decide_admission,
 };
 use proptest::prelude::*;
 
@@ -26,9 +27,9 @@ fn connect(
     let Ok((Preamble::Control { encrypted }, version)) = Preamble::decode(preamble) else {
         panic!("no control preamble")
     };
-    let verdict = judge(encrypted, server_key.is_some(), true);
-    if verdict != Verdict::Welcome {
-        client.feed(&Answer(verdict).encode(version));
+    let verdict = decide_admission(encrypted, server_key.is_some(), true);
+    if verdict != AdmissionDecision::Accepted {
+        client.feed(&PreambleReply(verdict).encode(version));
         let result = client.receive().map(|_| ());
         return (client, None, result);
     }
@@ -44,10 +45,13 @@ fn connect(
 #[test]
 fn a_full_server_says_so_to_those_that_it_could_serve() {
     for key in [false, true] {
-        assert_eq!(judge(key, key, true), Verdict::Welcome);
-        assert_eq!(judge(key, key, false), Verdict::Full);
+        assert_eq!(decide_admission(key, key, true), AdmissionDecision::Accepted);
+        assert_eq!(decide_admission(key, key, false), AdmissionDecision::ServerFull);
     }
-    assert_eq!([judge(false, true, false), judge(true, false, false)], [Verdict::KeyRequired, Verdict::NoKey]);
+    assert_eq!(
+        [decide_admission(false, true, false), decide_admission(true, false, false)],
+        [AdmissionDecision::KeyRequired, AdmissionDecision::NoServerKey]
+    );
 }
 
 #[test]
@@ -72,12 +76,12 @@ fn long_message() -> ServerMessage {
 fn the_longest_messages_fit_their_frames() {
     let mut out = Vec::new();
     kumade_wire::encode(&long_message(), &mut out).unwrap();
-    assert!(out.len() < ServerMessage::MAX_BODY * 3 / 4, "{}", out.len());
+    assert!(out.len() < ServerMessage::MAX_BODY_BYTES * 3 / 4, "{}", out.len());
     let segment = Segment { count: u32::MAX, interval: Span::MAX, first_size: u32::MAX, size_step: i32::MIN };
     let train = Train { segments: vec![segment; 64] };
     let mut out = Vec::new();
     kumade_wire::encode(&ClientMessage::Receive { number: u32::MAX, train, timeout: Span::MAX }, &mut out).unwrap();
-    assert!(out.len() < ClientMessage::MAX_BODY * 3 / 4, "{}", out.len());
+    assert!(out.len() < ClientMessage::MAX_BODY_BYTES * 3 / 4, "{}", out.len());
 }
 
 #[test]
@@ -89,10 +93,10 @@ fn messages_pass_both_ways_plain_and_encrypted_in_pieces_of_any_size() {
             assert_eq!(result, Ok(()));
             let mut server = server.unwrap();
             assert!(client.is_open() && server.is_open());
-            client.send(&ClientMessage::Enter).unwrap();
+            client.send(&ClientMessage::EnterQueue).unwrap();
             client.send(&ClientMessage::Ping).unwrap();
             server.feed(&client.take_outgoing());
-            assert_eq!(server.receive(), Ok(Some(ClientMessage::Enter)));
+            assert_eq!(server.receive(), Ok(Some(ClientMessage::EnterQueue)));
             assert_eq!(server.receive(), Ok(Some(ClientMessage::Ping)));
             assert_eq!(server.receive(), Ok(None));
             server.send(&long_message()).unwrap();
@@ -111,7 +115,7 @@ fn messages_pass_both_ways_plain_and_encrypted_in_pieces_of_any_size() {
 #[test]
 fn a_key_on_one_side_only_and_different_keys_are_named() {
     assert_eq!(connect(None, Some(&key(1))).2, Err(SessionError::KeyRequired));
-    assert_eq!(connect(Some(&key(1)), None).2, Err(SessionError::NoKey));
+    assert_eq!(connect(Some(&key(1)), None).2, Err(SessionError::NoServerKey));
     let (mut client, server, result) = connect(Some(&key(1)), Some(&key(2)));
     assert_eq!(result, Err(SessionError::WrongKey));
     assert!(!client.is_open() && !server.unwrap().is_open());
@@ -130,7 +134,7 @@ fn an_encrypted_session_shows_nothing_and_notices_damage() {
     assert!(!bytes.windows(16).any(|w| w == token.0));
     *bytes.last_mut().unwrap() ^= 1;
     client.feed(&bytes);
-    assert_eq!(client.receive(), Err(SessionError::Damaged));
+    assert_eq!(client.receive(), Err(SessionError::DecryptionFailed));
 }
 
 #[test]
@@ -142,10 +146,13 @@ fn peers_that_are_something_else_are_told_by_their_first_bytes() {
     };
     assert_eq!(hears(b"HT"), Err(PreambleError::NotKumade.into()), "before a whole answer is there");
     assert_eq!(hears(b"SSH-2.0-OpenSSH_9.2p1 Debian"), Err(PreambleError::NotKumade.into()));
-    let mut other = Answer(Verdict::OtherVersion).encode(Version::NEWEST);
+    let mut other = PreambleReply(AdmissionDecision::UnsupportedVersion).encode(Version::NEWEST);
     other[7] = 200;
-    assert_eq!(hears(&other), Err(PreambleError::OtherVersion { theirs: 200 }.into()));
-    assert_eq!(hears(&Answer(Verdict::Full).encode(Version::NEWEST)), Err(SessionError::Full));
+    assert_eq!(hears(&other), Err(PreambleError::UnsupportedVersion { theirs: 200 }.into()));
+    assert_eq!(
+        hears(&PreambleReply(AdmissionDecision::ServerFull).encode(Version::NEWEST)),
+        Err(SessionError::ServerFull)
+    );
     assert_eq!(hears(b"KUMA"), Ok(None), "the rest may still come");
 }
 
@@ -153,7 +160,7 @@ fn peers_that_are_something_else_are_told_by_their_first_bytes() {
 fn a_frame_beyond_the_limit_is_refused_by_its_prefix() {
     let mut server = ServerSession::server(None, Version::NEWEST);
     server.feed(&u32::MAX.to_be_bytes());
-    let limit = ClientMessage::MAX_BODY;
+    let limit = ClientMessage::MAX_BODY_BYTES;
     assert_eq!(server.receive(), Err(FrameError::TooLong { length: u32::MAX as usize, limit }.into()));
 }
 
@@ -163,7 +170,7 @@ fn a_frame_of_the_greatest_length_passes_and_one_byte_more_does_not() {
         let mut frame = Vec::new();
         kumade_wire::encode(&ServerMessage::Refused("x".repeat(length)), &mut frame).map(|()| frame)
     };
-    let limit = ServerMessage::MAX_BODY;
+    let limit = ServerMessage::MAX_BODY_BYTES;
     let overhead = framed(limit - 100).unwrap().len() - 4 - (limit - 100);
     let longest = framed(limit - overhead).unwrap();
     assert_eq!(longest.len(), 4 + limit);
@@ -175,7 +182,7 @@ fn a_frame_of_the_greatest_length_passes_and_one_byte_more_does_not() {
 #[test]
 fn a_record_beyond_the_limit_is_refused_by_its_prefix() {
     let key = key(1);
-    for (length, result) in [((16 << 10) + 16, Ok(None)), ((16 << 10) + 17, Err(SessionError::Damaged))] {
+    for (length, result) in [((16 << 10) + 16, Ok(None)), ((16 << 10) + 17, Err(SessionError::DecryptionFailed))] {
         let (mut client, _, _) = connect(Some(&key), Some(&key));
         client.feed(&u16::to_be_bytes(length));
         assert_eq!(client.receive(), result, "{length} bytes");
@@ -184,19 +191,19 @@ fn a_record_beyond_the_limit_is_refused_by_its_prefix() {
 
 #[test]
 fn only_an_older_server_is_asked_again() {
-    let answered = |theirs| SessionError::from(PreambleError::OtherVersion { theirs });
+    let answered = |theirs| SessionError::from(PreambleError::UnsupportedVersion { theirs });
     let newest = Version::NEWEST;
-    assert_eq!(answered(Version::OLDEST.number()).older_server(newest), Some(Version::OLDEST));
-    assert_eq!(answered(newest.number()).older_server(newest), None);
-    assert_eq!(answered(newest.number()).older_server(Version::OLDEST), None);
-    assert_eq!(answered(0).older_server(newest), None);
-    assert_eq!(SessionError::Full.older_server(newest), None);
+    assert_eq!(answered(Version::OLDEST.number()).older_server_version(newest), Some(Version::OLDEST));
+    assert_eq!(answered(newest.number()).older_server_version(newest), None);
+    assert_eq!(answered(newest.number()).older_server_version(Version::OLDEST), None);
+    assert_eq!(answered(0).older_server_version(newest), None);
+    assert_eq!(SessionError::ServerFull.older_server_version(newest), None);
 }
 
 #[test]
 fn bytes_behind_a_message_within_its_frame_are_refused() {
     let mut frame = Vec::new();
-    kumade_wire::encode(&ClientMessage::Enter, &mut frame).unwrap();
+    kumade_wire::encode(&ClientMessage::EnterQueue, &mut frame).unwrap();
     frame.push(0);
     frame[3] += 1;
     assert_eq!(kumade_wire::decode::<ClientMessage>(&frame), Err(FrameError::Malformed));

@@ -1,10 +1,10 @@
 use crate::cancel::CancelToken;
 use crate::clocks::NtpServer;
 use crate::family::Family;
-use kumade_net::Binding;
+use kumade_net::SocketBinding;
 use kumade_units::Span;
 use kumade_wire::PresharedKey;
-use kumade_wire::stamp::SIZE;
+use kumade_wire::stamp::PACKET_BYTES;
 
 /// Configuration of a STAMP session sender.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub struct StampConfig {
     /// NTP servers that bound the error of this host's clock; of three and more, fewer than half may be wrong.
     pub ntp: Vec<NtpServer>,
     /// Source address, interface and firewall mark.
-    pub binding: Binding,
+    pub binding: SocketBinding,
     /// Ends the measurement from another thread.
     pub cancel: CancelToken,
 }
@@ -44,10 +44,10 @@ impl StampConfig {
             count: 200,
             interval: Span::from_millis(10),
             late_after: Span::from_secs(1),
-            size: SIZE,
+            size: PACKET_BYTES,
             key: None,
             ntp: Vec::new(),
-            binding: Binding::default(),
+            binding: SocketBinding::default(),
             cancel: CancelToken::default(),
         }
     }

@@ -1,46 +1,47 @@
 //! Loss, duplication and reordering of the test packets: for the round trip, and for each direction if the reflector
 //! numbers its replies by itself (a stateful reflector, RFC 8762, 4.3).
 
-use super::exchange::Return;
+use super::exchange::ReturnedReply;
 use kumade_estimate::delay::Deliveries;
 use kumade_units::Span;
 
 /// Packet counts of one measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct DeliveryCounts {
     pub(super) round_trip: Deliveries,
     /// Up and down; none if the replies' sequence numbers don't distinguish them.
     pub(super) directions: Option<(Deliveries, Deliveries)>,
 }
 
 /// Counts of `sent` test packets, from the replies in order of arrival; a reply after `late_after` counts as late.
-pub(super) fn count(sent: u32, late_after: Span, returns: &[Return]) -> Counts {
-    let round_trip = Deliveries::from_arrivals(sent, returns.iter().map(|back| (back.probe, back.took > late_after)));
-    Counts { round_trip, directions: each_direction(sent, late_after, returns, round_trip) }
+pub(super) fn count_deliveries(sent: u32, late_after: Span, returns: &[ReturnedReply]) -> DeliveryCounts {
+    let round_trip =
+        Deliveries::from_arrivals(sent, returns.iter().map(|back| (back.probe_sequence, back.round_trip > late_after)));
+    DeliveryCounts { round_trip, directions: count_each_direction(sent, late_after, returns, round_trip) }
 }
 
 /// A stateful reflector gives every reply the next sequence number, also a reply to a duplicate: the numbers show which
 /// test packets arrived there, in which order, and which replies were lost. A stateless reflector repeats the sender's
 /// number, which looks the same as a stateful one that received everything in order: then the counts are known only if
 /// nothing was lost, duplicated or reordered.
-fn each_direction(
+fn count_each_direction(
     sent: u32,
     late_after: Span,
-    returns: &[Return],
+    returns: &[ReturnedReply],
     round_trip: Deliveries,
 ) -> Option<(Deliveries, Deliveries)> {
     let is_flawless = round_trip.lost + round_trip.duplicates + round_trip.reordered == 0;
-    let counts = returns.iter().any(|back| back.answer != back.probe);
+    let counts = returns.iter().any(|back| back.reply_sequence != back.probe_sequence);
     // Sequence numbers begin with zero (RFC 8762, 4.3), but not with every reflector.
-    let lowest = returns.iter().min_by_key(|back| back.answer)?;
-    let first = if lowest.probe == 0 { lowest.answer } else { 0 };
-    let place = |back: &Return| back.answer - first;
+    let lowest = returns.iter().min_by_key(|back| back.reply_sequence)?;
+    let first = if lowest.probe_sequence == 0 { lowest.reply_sequence } else { 0 };
+    let place = |back: &ReturnedReply| back.reply_sequence - first;
     let answered = returns.iter().map(place).max()?.saturating_add(1);
     // Sequence numbers beyond the number of replies that are kept are invalid.
-    if !(counts || is_flawless) || answered > sent.saturating_mul(Return::MAX_COPIES) {
+    if !(counts || is_flawless) || answered > sent.saturating_mul(ReturnedReply::MAX_COPIES) {
         return None;
     }
-    let mut arrived: Vec<(u32, u32)> = returns.iter().map(|back| (place(back), back.probe)).collect();
+    let mut arrived: Vec<(u32, u32)> = returns.iter().map(|back| (place(back), back.probe_sequence)).collect();
     arrived.sort_unstable();
     arrived.dedup_by_key(|(answer, _)| *answer);
     let mut up = Deliveries::from_arrivals(sent, arrived.iter().map(|&(_, probe)| (probe, false)));
@@ -49,7 +50,8 @@ fn each_direction(
     let unseen = (answered - arrived.len() as u32).min(up.lost);
     up.arrived += unseen;
     up.lost -= unseen;
-    let down = Deliveries::from_arrivals(answered, returns.iter().map(|back| (place(back), back.took > late_after)));
+    let down =
+        Deliveries::from_arrivals(answered, returns.iter().map(|back| (place(back), back.round_trip > late_after)));
     Some((up, down))
 }
 
@@ -60,9 +62,13 @@ mod tests {
     const LATE_AFTER: Span = Span::from_secs(1);
 
     /// Replies as (probe, reply) sequence numbers, all in time.
-    fn counted(sent: u32, replies: &[(u32, u32)]) -> Counts {
-        let back = |&(probe, answer)| Return { probe, answer, took: Span::from_millis(1) };
-        count(sent, LATE_AFTER, &replies.iter().map(back).collect::<Vec<_>>())
+    fn counted(sent: u32, replies: &[(u32, u32)]) -> DeliveryCounts {
+        let back = |&(probe, answer)| ReturnedReply {
+            probe_sequence: probe,
+            reply_sequence: answer,
+            round_trip: Span::from_millis(1),
+        };
+        count_deliveries(sent, LATE_AFTER, &replies.iter().map(back).collect::<Vec<_>>())
     }
 
     /// Lost, duplicated, reordered.
@@ -119,8 +125,8 @@ mod tests {
 
     #[test]
     fn late_is_not_lost() {
-        let back = |probe, took| Return { probe, answer: probe, took };
-        let counts = count(2, LATE_AFTER, &[back(0, LATE_AFTER), back(1, LATE_AFTER + Span::from_nanos(1))]);
+        let back = |probe, took| ReturnedReply { probe_sequence: probe, reply_sequence: probe, round_trip: took };
+        let counts = count_deliveries(2, LATE_AFTER, &[back(0, LATE_AFTER), back(1, LATE_AFTER + Span::from_nanos(1))]);
         assert_eq!((counts.round_trip.late, counts.round_trip.lost), (1, 0));
         assert_eq!(counts.directions.map(|(up, down)| (up.late, down.late)), Some((0, 1)));
     }

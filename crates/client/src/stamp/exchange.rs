@@ -1,25 +1,25 @@
 //! The exchange of test packets and replies with a reflector.
 
 use super::config::StampConfig;
-use crate::cancel::Limit;
+use crate::cancel::StopCondition;
 use kumade_estimate::delay::{OneWaySample, RoundTrip};
 use kumade_net::datagram::{self, Datagram};
 use kumade_net::stamp::StampPlace;
 use kumade_net::{clock, readiness, stamp};
-use kumade_transport::within;
+use kumade_transport::deadline_after;
 use kumade_units::{Direction, Span, Time};
-use kumade_wire::stamp::{AUTHENTICATED_SIZE, ErrorEstimate, Probe, Reply, SIZE, StampKey};
+use kumade_wire::stamp::{AUTHENTICATED_PACKET_BYTES, ErrorEstimate, PACKET_BYTES, Probe, Reply, StampKey};
 use std::io;
 use std::net::UdpSocket;
 
 /// Errors without any reply after which the exchange fails.
-const MAX_ERRORS: u32 = 5;
+const MAX_INITIAL_ERRORS: u32 = 5;
 
 /// Time stamps and the first reply of a test packet; the reflector's time stamps are by its clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ProbeRecord {
-    sent: Stamp,
-    returned: Stamp,
+    sent: PacketTimestamps,
+    returned: PacketTimestamps,
     pub(super) reply: Option<Reply>,
     /// TTL of the reply on arrival.
     pub(super) ttl: Option<u8>,
@@ -27,56 +27,66 @@ pub(super) struct ProbeRecord {
 
 /// The time by the kernel, and by the program.
 #[derive(Debug, Clone, Copy, Default)]
-struct Stamp {
+struct PacketTimestamps {
     kernel: Option<Time>,
     user: Option<Time>,
 }
 
 /// A reply that arrived, duplicates included.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Return {
+pub(super) struct ReturnedReply {
     /// Sequence number of the test packet.
-    pub(super) probe: u32,
+    pub(super) probe_sequence: u32,
     /// Sequence number of the reply.
-    pub(super) answer: u32,
+    pub(super) reply_sequence: u32,
     /// Round-trip time.
-    pub(super) took: Span,
+    pub(super) round_trip: Span,
 }
 
-impl Return {
+impl ReturnedReply {
     /// Maximum number of replies kept per test packet, on average; the first reply is always kept.
     pub(super) const MAX_COPIES: u32 = 4;
 }
 
 /// A session with a reflector.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct StampExchange {
     socket: UdpSocket,
     /// Error estimate of this host's clock, for the test packets.
     clock: ErrorEstimate,
     key: Option<StampKey>,
     probes: Vec<ProbeRecord>,
     /// In order of arrival.
-    returns: Vec<Return>,
+    replies: Vec<ReturnedReply>,
     /// Whether the kernel's stamp keys match the sequence numbers, which a failed send makes uncertain.
-    keys_valid: bool,
-    missing: u32,
-    errors: u32,
+    are_keys_valid: bool,
+    missing_replies: u32,
+    error_count: u32,
 }
 
-impl Exchange {
+impl StampExchange {
     /// A session over a connected socket; `clock` is the error estimate that the test packets carry.
     pub(super) fn new(socket: UdpSocket, config: &StampConfig, clock: ErrorEstimate) -> Self {
         let (count, key) = (config.count, config.key.as_ref().map(StampKey::new));
         let keys_valid = stamp::enable_transmit(&socket, false).is_ok();
         let probes = vec![ProbeRecord::default(); count as usize];
-        Exchange { socket, clock, key, probes, returns: Vec::new(), keys_valid, missing: count, errors: 0 }
+        StampExchange {
+            socket,
+            clock,
+            key,
+            probes,
+            replies: Vec::new(),
+            are_keys_valid: keys_valid,
+            missing_replies: count,
+            error_count: 0,
+        }
     }
 
     /// Sends all test packets and waits for the replies: for the last ones twice `late_after`, to distinguish late from
     /// lost ones.
-    pub(super) fn run(&mut self, config: &StampConfig, limit: &Limit) -> io::Result<()> {
-        let mut payload = vec![0; config.size.max(if self.key.is_some() { AUTHENTICATED_SIZE } else { SIZE })];
+    pub(super) fn run(&mut self, config: &StampConfig, limit: &StopCondition) -> io::Result<()> {
+        let mut payload =
+            vec![0; config.size.max(if self.key.is_some() { AUTHENTICATED_PACKET_BYTES } else { PACKET_BYTES })];
         let start = clock::monotonic();
         for (number, turn) in (0..config.count).zip(0i64..) {
             let due = start + Span::from_nanos(config.interval.as_nanos().saturating_mul(turn));
@@ -84,13 +94,13 @@ impl Exchange {
                 if limit.check().is_err() {
                     return Ok(());
                 }
-                self.await_more(due.min(within(Limit::CHECK_INTERVAL)))?;
+                self.wait_for_replies(due.min(deadline_after(StopCondition::CHECK_INTERVAL)))?;
             }
             self.send(number, &mut payload)?;
         }
         let end = clock::monotonic() + config.late_after * 2;
-        while self.missing > 0 && clock::monotonic() < end && limit.check().is_ok() {
-            self.await_more(end.min(within(Limit::CHECK_INTERVAL)))?;
+        while self.missing_replies > 0 && clock::monotonic() < end && limit.check().is_ok() {
+            self.wait_for_replies(end.min(deadline_after(StopCondition::CHECK_INTERVAL)))?;
         }
         self.collect_stamps()
     }
@@ -101,8 +111,8 @@ impl Exchange {
     }
 
     /// All replies in order of arrival.
-    pub(super) fn returns(&self) -> &[Return] {
-        &self.returns
+    pub(super) fn replies(&self) -> &[ReturnedReply] {
+        &self.replies
     }
 
     /// Whether the kernel stamped at least half of the packets both when sent and when received. All samples use one kind
@@ -118,7 +128,7 @@ impl Exchange {
     /// processing time.
     pub(super) fn samples(&self) -> (Vec<OneWaySample>, Vec<RoundTrip>) {
         let kernel = self.has_kernel_stamps();
-        let choose = |stamp: Stamp| if kernel { stamp.kernel } else { stamp.user };
+        let choose = |stamp: PacketTimestamps| if kernel { stamp.kernel } else { stamp.user };
         let (mut samples, mut round_trips) = (Vec::new(), Vec::new());
         for probe in &self.probes {
             let (Some(sent), Some(returned), Some(reply)) = (choose(probe.sent), choose(probe.returned), probe.reply)
@@ -142,23 +152,23 @@ impl Exchange {
 
     fn send(&mut self, number: u32, payload: &mut [u8]) -> io::Result<()> {
         let now = clock::realtime();
-        let probe = Probe { sequence: number, sent: now, clock: self.clock, session: 0 };
+        let probe = Probe { sequence: number, sent: now, error_estimate: self.clock, session: 0 };
         match &self.key {
-            Some(key) => payload.first_chunk_mut().map(|packet| probe.write_authenticated(packet, key)),
-            None => payload.first_chunk_mut().map(|packet| probe.write(packet)),
+            Some(key) => payload.first_chunk_mut().map(|packet| probe.encode_authenticated(packet, key)),
+            None => payload.first_chunk_mut().map(|packet| probe.encode(packet)),
         };
         match self.socket.send(payload) {
             Ok(_) => self.probes[number as usize].sent.user = Some(now),
             Err(error) => {
-                self.keys_valid = false;
-                self.tolerate(error)?;
+                self.are_keys_valid = false;
+                self.tolerate_error(error)?;
             }
         }
         Ok(())
     }
 
-    fn await_more(&mut self, deadline: Time) -> io::Result<()> {
-        if readiness::readable(&self.socket, deadline)? {
+    fn wait_for_replies(&mut self, deadline: Time) -> io::Result<()> {
+        if readiness::wait_readable(&self.socket, deadline)? {
             self.collect_stamps()?;
             self.collect_replies()?;
         }
@@ -167,11 +177,11 @@ impl Exchange {
 
     fn collect_stamps(&mut self) -> io::Result<()> {
         while let Some(stamp) = stamp::next_transmit_stamp(&self.socket)? {
-            if self.keys_valid
+            if self.are_keys_valid
                 && stamp.place == StampPlace::Device
                 && let Some(probe) = self.probes.get_mut(stamp.key as usize)
             {
-                probe.sent.kernel.get_or_insert(stamp.at);
+                probe.sent.kernel.get_or_insert(stamp.time);
             }
         }
         Ok(())
@@ -184,45 +194,49 @@ impl Exchange {
             let datagram = match datagram::receive(&self.socket, &mut buffer) {
                 Ok(datagram) => datagram,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return self.tolerate(error),
+                Err(error) => return self.tolerate_error(error),
             };
             let user = clock::realtime();
             let payload = &buffer[..datagram.len];
             let reply = match &self.key {
-                Some(key) => Reply::read_authenticated(payload, key).ok(),
-                None => Reply::read(payload).ok(),
+                Some(key) => Reply::decode_authenticated(payload, key).ok(),
+                None => Reply::decode(payload).ok(),
             };
             if let Some(reply) = reply {
-                self.take(reply, user, &datagram);
+                self.record_reply(reply, user, &datagram);
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, reply: Reply, user: Time, datagram: &Datagram) {
-        let most = self.probes.len() * Return::MAX_COPIES as usize;
+    fn record_reply(&mut self, reply: Reply, user: Time, datagram: &Datagram) {
+        let most = self.probes.len() * ReturnedReply::MAX_COPIES as usize;
         let Some(probe) = self.probes.get_mut(reply.probe_sequence as usize) else { return };
         let Some(sent) = probe.sent.user else { return };
         // A forged reply does not know the test packet's time stamp; a reply to an earlier session has another one.
-        if reply.probe_stamp[..8] != self.clock.format.write(sent) {
+        if reply.probe_timestamp[..8] != self.clock.format.encode(sent) {
             return;
         }
         // A flood of duplicates must not displace first replies.
-        if probe.reply.is_some() && self.returns.len() >= most {
+        if probe.reply.is_some() && self.replies.len() >= most {
             return;
         }
-        self.returns.push(Return { probe: reply.probe_sequence, answer: reply.sequence, took: user - sent });
+        self.replies.push(ReturnedReply {
+            probe_sequence: reply.probe_sequence,
+            reply_sequence: reply.sequence,
+            round_trip: user - sent,
+        });
         if probe.reply.is_none() {
-            let returned = Stamp { kernel: datagram.stamp, user: Some(user) };
+            let returned = PacketTimestamps { kernel: datagram.stamp, user: Some(user) };
             *probe = ProbeRecord { reply: Some(reply), returned, ttl: datagram.ttl, ..*probe };
-            self.missing -= 1;
+            self.missing_replies -= 1;
         }
     }
 
     /// An ICMP error for one test packet need not apply to the next one: only repeated errors without any reply count.
-    fn tolerate(&mut self, error: io::Error) -> io::Result<()> {
-        self.errors += 1;
-        let has_failed = self.returns.is_empty() && self.errors >= MAX_ERRORS;
+    fn tolerate_error(&mut self, error: io::Error) -> io::Result<()> {
+        self.error_count += 1;
+        let has_failed = self.replies.is_empty() && self.error_count >= MAX_INITIAL_ERRORS;
         if has_failed { Err(error) } else { Ok(()) }
     }
 }

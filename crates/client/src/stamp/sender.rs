@@ -1,7 +1,7 @@
 use super::config::StampConfig;
-use super::count::count;
-use super::exchange::Exchange;
-use crate::cancel::Limit;
+use super::deliveries::count_deliveries;
+use super::exchange::StampExchange;
+use crate::cancel::StopCondition;
 use crate::clocks;
 use crate::error::Error;
 use crate::resolve::resolve;
@@ -23,40 +23,41 @@ const MIN_CLOCK_ERROR: Span = Span::from_micros(1);
 /// If the host name can't be resolved, no reflector answers, or the measurement is cancelled.
 pub fn measure_stamp(config: &StampConfig) -> Result<Report, Error> {
     let started = jiff::Timestamp::now();
-    let limit = Limit::new(&config.cancel, None);
+    let limit = StopCondition::new(&config.cancel, None);
     let addresses = resolve(&config.host, config.port, config.family, &limit)?;
     let failed = |address| move |cause| Error::NoReflector { address, cause };
     let socket = datagram::connect(&addresses, &config.binding).map_err(failed(addresses[0]))?;
     let address = socket.peer_addr().map_err(failed(addresses[0]))?;
-    let known = clocks::of_this_host(&config.ntp, &limit)?.clocks;
+    let known = clocks::read_host_clocks(&config.ntp, &limit)?.clocks;
     let mine = ErrorEstimate::new(known.near.is_some(), known.near_error().unwrap_or(Span::from_secs(1)));
-    let mut exchange = Exchange::new(socket, config, mine);
+    let mut exchange = StampExchange::new(socket, config, mine);
     exchange.run(config, &limit).map_err(failed(address))?;
     limit.check()?;
-    if exchange.returns().is_empty() {
+    if exchange.replies().is_empty() {
         return Err(failed(address)(io::Error::new(io::ErrorKind::TimedOut, "no answer")));
     }
-    let known = Clocks { far: far_clock(&exchange), ..known };
+    let known = Clocks { far: reflector_clock_error(&exchange), ..known };
     Ok(Report {
         schema: SCHEMA.to_owned(),
         peer: address.to_string(),
         started: format!("{started:.3}"),
         up: None,
         down: None,
-        delay: Some(report(config, &exchange, &known)),
+        delay: Some(delay_report(config, &exchange, &known)),
         error: None,
     })
 }
 
 /// The largest error that the reflector states of its clock; none if its clock is unsynchronised.
-fn far_clock(exchange: &Exchange) -> Option<ClockError> {
+fn reflector_clock_error(exchange: &StampExchange) -> Option<ClockError> {
     let replies = || exchange.probes().iter().filter_map(|probe| probe.reply);
-    let follows_utc = replies().all(|reply| reply.clock.synchronised && reply.clock.error() >= MIN_CLOCK_ERROR);
-    let worst = replies().map(|reply| reply.clock.error()).max()?;
+    let follows_utc =
+        replies().all(|reply| reply.error_estimate.synchronised && reply.error_estimate.error() >= MIN_CLOCK_ERROR);
+    let worst = replies().map(|reply| reply.error_estimate.error()).max()?;
     follows_utc.then(|| ClockError::within_error(worst))
 }
 
-fn report(config: &StampConfig, exchange: &Exchange, clocks: &Clocks) -> DelayReport {
+fn delay_report(config: &StampConfig, exchange: &StampExchange, clocks: &Clocks) -> DelayReport {
     let mut report = DelayReport::new("stamp");
     let (samples, times) = exchange.samples();
     report.round_trip = round_trips(&times).map(DelayFigures::from);
@@ -64,7 +65,7 @@ fn report(config: &StampConfig, exchange: &Exchange, clocks: &Clocks) -> DelayRe
     if !exchange.has_kernel_stamps() {
         report.warnings.push("no kernel time stamps: user-space time stamps are less accurate".into());
     }
-    let counts = count(config.count, config.late_after, exchange.returns());
+    let counts = count_deliveries(config.count, config.late_after, exchange.replies());
     report.round_trip_packets = Some(counts.round_trip.into());
     report.up_packets = counts.directions.map(|(up, _)| up.into());
     report.down_packets = counts.directions.map(|(_, down)| down.into());

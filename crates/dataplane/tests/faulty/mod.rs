@@ -4,7 +4,7 @@
 use kumade_dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
 use kumade_link::Label;
 use kumade_multipath::{BondConfig, OuterTransport, PathConfig, PathPolicy, ResequencerConfig, TrafficClass};
-use kumade_noise_session::{Policy, PresharedKey, PrivateKey, Route};
+use kumade_noise_session::{HandshakePolicy, PresharedKey, PrivateKey, Route};
 use kumade_packet::{Classification, Ecn};
 use kumade_units::{Rate, Span, Time};
 use rand::rngs::StdRng;
@@ -120,7 +120,7 @@ impl World {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(packet);
         let packet = PacketBuffer::new(Box::new(buffer), HEADROOM);
-        let classification = Classification::of(packet.bytes());
+        let classification = Classification::from_packet(packet.bytes());
         let label = Label { size: packet.len() as u32, flow: 7, host: 7, ecn: classification.ecn };
         let destination = classification.selector.map(|selector| selector.destination);
         self.nodes[own].send(packet, destination, label, TrafficClass::Ordered, self.now);
@@ -230,7 +230,7 @@ fn node(
     };
     let far = |path: u8| SocketAddr::from(([192, 0, 2 + path, if own == 0 { 9 } else { 1 }], 7273));
     let remote = RemoteConfig {
-        key: keys[1 - own].public(),
+        key: keys[1 - own].public_key(),
         psk: PresharedKey::default(),
         networks: vec![
             format!("10.0.{}.0/24", 1 - own).parse().unwrap(),
@@ -247,7 +247,7 @@ fn node(
         },
         resequencer: ResequencerConfig::default(),
     };
-    let config = NodeConfig { identity: keys[own].clone(), policy: Policy::default(), remotes: vec![remote] };
+    let config = NodeConfig { identity: keys[own].clone(), policy: HandshakePolicy::default(), remotes: vec![remote] };
     let seeded = Box::new(StdRng::seed_from_u64(random.random()));
     Node::new(config, seeded, Box::new(|bytes| Box::new(Vec::with_capacity(bytes))), now).unwrap()
 }

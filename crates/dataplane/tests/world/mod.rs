@@ -3,9 +3,9 @@
 
 use kumade_dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig, ShardMessage};
 use kumade_link::Label;
-use kumade_link::queue::{FqCoDelConfig, Limit, QueueConfig};
+use kumade_link::queue::{FqCoDelConfig, QueueConfig, QueueLimit};
 use kumade_multipath::{BondConfig, OuterTransport, PathConfig, PathPolicy, ResequencerConfig, TrafficClass};
-use kumade_noise_session::{Policy, PresharedKey, PrivateKey, Route};
+use kumade_noise_session::{HandshakePolicy, PresharedKey, PrivateKey, Route};
 use kumade_packet::{Classification, Ecn};
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -150,7 +150,7 @@ impl World {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(&packet(from, self.ecn, self.offered[from]));
         let packet = PacketBuffer::new(Box::new(buffer), HEADROOM);
-        let classification = Classification::of(packet.bytes());
+        let classification = Classification::from_packet(packet.bytes());
         // As a hash of addresses and ports would be.
         let flow = u64::from(self.offered[from] % self.flows + 7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let label = Label { size: PACKET_BYTES as u32, flow, host: flow, ecn: classification.ecn };
@@ -264,18 +264,18 @@ fn node(
     let config = |path: &PathModel| PathConfig {
         rate: Some(path.rate),
         max_rate: None,
-        overhead_bytes: (OUTER_BYTES + kumade_noise_session::OVERHEAD + 16) as u32,
+        overhead_bytes: (OUTER_BYTES + kumade_noise_session::OVERHEAD_BYTES + 16) as u32,
         ..PathConfig::default()
     };
     let routes = (0..paths.len()).map(|path| Some(Route { path: path as u8, address: address(1 - own, path) }));
     let bond = BondConfig {
         policy: choice.clone(),
-        queue: QueueConfig { limit: Limit::Bytes(4_000_000), discipline: FqCoDelConfig::default().into() },
+        queue: QueueConfig { limit: QueueLimit::Bytes(4_000_000), discipline: FqCoDelConfig::default().into() },
         paths: paths.iter().map(config).collect(),
         seed,
     };
     let remote = RemoteConfig {
-        key: keys[1 - own].public(),
+        key: keys[1 - own].public_key(),
         psk: PresharedKey::default(),
         networks: vec![format!("10.0.{}.0/24", 1 - own).parse().unwrap()],
         routes: routes.collect(),
@@ -284,7 +284,7 @@ fn node(
         bond,
         resequencer: ResequencerConfig::default(),
     };
-    let config = NodeConfig { identity: keys[own].clone(), policy: Policy::default(), remotes: vec![remote] };
+    let config = NodeConfig { identity: keys[own].clone(), policy: HandshakePolicy::default(), remotes: vec![remote] };
     let random = Box::new(rand::rngs::StdRng::seed_from_u64(seed));
     Node::first_shard(shards, config, random, Box::new(buffer), now).unwrap()
 }

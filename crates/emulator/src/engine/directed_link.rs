@@ -1,9 +1,9 @@
 use crate::config::DirectionConfig;
 use crate::error::EmulatorError;
-use crate::frame::{Frame, Received};
+use crate::frame::{ClassifiedFrame, Frame};
 use crate::statistics::{DropCause, Recorder};
-use kumade_link::{Delivery, Fate, Label, Link, Recording};
-use kumade_middlebox::{Action, Direction, Middlebox};
+use kumade_link::{Delivery, Label, Link, PacketOutcome, Recording};
+use kumade_middlebox::{Direction, Middlebox, PacketAction};
 use kumade_packet::{Classification, ecn};
 use kumade_packet_loop::FlowHasher;
 use kumade_units::Time;
@@ -13,64 +13,64 @@ pub(super) struct DirectedLink {
     config: DirectionConfig,
     link: Link<Frame>,
     /// When the medium was set: a recorded trace begins then.
-    medium_since: Time,
+    medium_start: Time,
     rules: Option<Middlebox>,
-    flows: FlowHasher,
+    flow_hasher: FlowHasher,
 }
 
 /// A packet to be sent back to where another one came from.
-pub(super) type Reply = Option<Vec<u8>>;
+pub(super) type ReplyPacket = Option<Vec<u8>>;
 
 impl DirectedLink {
     pub(super) fn new(config: DirectionConfig, now: Time) -> Result<Self, EmulatorError> {
         let mut link = Link::with_queue(config.link.clone().starting_at(now), &config.queue);
         link.bound_memory(Frame::heap_bytes);
         let rules = config.middlebox()?;
-        let mut directed = DirectedLink { config, link, medium_since: now, rules, flows: FlowHasher::new() };
+        let mut directed = DirectedLink { config, link, medium_start: now, rules, flow_hasher: FlowHasher::new() };
         directed.link.ledger_mut().record(Recording::Drops);
         Ok(directed)
     }
 
     /// A packet has arrived. The rules may reply to it.
-    pub(super) fn offer(&mut self, mut received: Received, stamp: Time, recorder: &mut Recorder) -> Reply {
-        let mut label = self.flows.label(&received.classification);
+    pub(super) fn offer(&mut self, mut received: ClassifiedFrame, stamp: Time, recorder: &mut Recorder) -> ReplyPacket {
+        let mut label = self.flow_hasher.label(&received.classification);
         let (mut passes, mut reply) = (true, None);
         match &received.classification.selector {
             Some(selector) => {
-                if recorder.offered(label.flow, label.size) {
-                    recorder.describe(label.flow, selector.key());
+                if recorder.record_offered(label.flow, label.size) {
+                    recorder.set_flow_key(label.flow, selector.flow_key());
                 }
-                (passes, reply) = self.judge(&mut received.frame, &mut label, stamp);
+                (passes, reply) = self.apply_rules(&mut received.frame, &mut label, stamp);
             }
             None => {
                 // Addresses and protocol.
-                label.flow = self.flows.hash(&received.frame.link[..]);
-                recorder.offered(label.flow, label.size);
+                label.flow = self.flow_hasher.hash_flow(&received.frame.link_header[..]);
+                recorder.record_offered(label.flow, label.size);
             }
         }
         if passes {
             // What the link drops is in its ledger.
             let _ = self.link.offer_labelled(received.frame, label, stamp);
-            self.note_drops(recorder);
+            self.record_drops(recorder);
         } else {
-            recorder.dropped(label.flow, label.size, DropCause::Refused);
+            recorder.record_dropped(label.flow, label.size, DropCause::FilteredByRule);
         }
         reply
     }
 
     /// Applies the rules: whether the packet, or the one that they have put in its place, passes, and their reply.
-    fn judge(&mut self, frame: &mut Frame, label: &mut Label, stamp: Time) -> (bool, Reply) {
+    fn apply_rules(&mut self, frame: &mut Frame, label: &mut Label, stamp: Time) -> (bool, ReplyPacket) {
         let Some(rules) = &mut self.rules else { return (true, None) };
-        match rules.pass(Direction::Outbound, &mut frame.packet, stamp) {
+        match rules.process_packet(Direction::Outbound, &mut frame.packet, stamp) {
             // Rules alone neither hairpin nor hold.
-            Action::Forward | Action::Hairpin => (true, None),
-            Action::Drop | Action::Held => (false, None),
-            Action::Reply(reply) => (false, Some(reply)),
-            Action::Reset(pair) => {
+            PacketAction::Forward | PacketAction::Hairpin => (true, None),
+            PacketAction::Drop | PacketAction::Hold => (false, None),
+            PacketAction::Reply(reply) => (false, Some(reply)),
+            PacketAction::Reset(pair) => {
                 frame.packet.clear();
                 frame.packet.extend_from_slice(&pair.to_destination);
                 // In the flow of the packet that it replaces.
-                let reset = self.flows.label(&Classification::of(&frame.packet));
+                let reset = self.flow_hasher.label(&Classification::from_packet(&frame.packet));
                 *label = Label { flow: label.flow, host: label.host, ..reset };
                 (true, Some(pair.to_source))
             }
@@ -82,16 +82,16 @@ impl DirectedLink {
     pub(super) fn advance(&mut self, horizon: Time, recorder: &mut Recorder) {
         if self.link.queued_bytes() > 0 {
             self.link.advance(horizon);
-            self.note_drops(recorder);
+            self.record_drops(recorder);
         }
-        recorder.queued(self.link.queued_bytes());
+        recorder.set_queued_bytes(self.link.queued_bytes());
     }
 
     /// The next packet that is due, marked where the queue wants that.
     pub(super) fn pop_due(&mut self, now: Time, recorder: &mut Recorder) -> Option<Delivery<Frame>> {
         let mut delivery = self.link.pop_due(now)?;
         if delivery.marked && ecn::mark(&mut delivery.packet.packet) {
-            recorder.marked(delivery.label.flow, delivery.label.size);
+            recorder.record_marked(delivery.label.flow, delivery.label.size);
         }
         Some(delivery)
     }
@@ -107,7 +107,7 @@ impl DirectedLink {
     }
 
     /// Goes on with other settings from `now` on. What has not changed keeps its state.
-    pub(super) fn set(
+    pub(super) fn reconfigure(
         &mut self,
         config: DirectionConfig,
         now: Time,
@@ -121,22 +121,22 @@ impl DirectedLink {
         }
         if config.link != self.config.link {
             if config.link.medium != self.config.link.medium {
-                self.medium_since = now;
+                self.medium_start = now;
             }
-            self.link.reconfigure(config.link.clone().starting_at(self.medium_since), now);
+            self.link.reconfigure(config.link.clone().starting_at(self.medium_start), now);
         }
         self.config = config;
-        self.note_drops(recorder);
+        self.record_drops(recorder);
         Ok(())
     }
 
-    fn note_drops(&mut self, recorder: &mut Recorder) {
+    fn record_drops(&mut self, recorder: &mut Recorder) {
         for entry in self.link.ledger().entries() {
-            if let Fate::Dropped(_, cause) = entry.fate {
-                recorder.dropped(entry.flow, entry.size, cause);
+            if let PacketOutcome::Dropped(_, cause) = entry.fate {
+                recorder.record_dropped(entry.flow, entry.size, cause);
             }
         }
-        self.link.ledger_mut().forget_before(Time::MAX);
+        self.link.ledger_mut().drop_entries_before(Time::MAX);
     }
 }
 

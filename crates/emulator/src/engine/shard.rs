@@ -1,12 +1,12 @@
 use super::directed_link::DirectedLink;
 use crate::config::DirectionConfig;
 use crate::error::EmulatorError;
-use crate::frame::{Frame, Received};
+use crate::frame::{ClassifiedFrame, Frame};
 use crate::port::Port;
 use crate::statistics::{Delays, DirectionStatistics, DropCause, Recorder};
 use kumade_link::{Delivery, Label};
-use kumade_net::packet_socket::BATCH;
-use kumade_packet_loop::{BufferPool, Shard, StampClock, Wake};
+use kumade_net::packet_socket::MAX_BATCH_FRAMES;
+use kumade_packet_loop::{BufferPool, Shard, StampClock, WakeReason};
 use kumade_units::{Span, Time};
 use std::cell::Cell;
 use std::mem;
@@ -14,7 +14,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, OnceLock};
 
 /// Packets taken from each port in a turn, and those that come together with the last of them.
-const MAX_TAKEN: usize = 64;
+const MAX_RECEIVED_PACKETS: usize = 64;
 /// How often the state of the interfaces is checked, if nothing tells of it.
 const CHECK_INTERVAL: Span = Span::from_millis(100);
 
@@ -36,15 +36,15 @@ pub(super) struct EmulatorShard {
     batch: Vec<Delivery<Frame>>,
     /// Replies of the filter rules; kept to reuse its memory.
     replies: Vec<Frame>,
-    checked: Time,
+    last_check: Time,
     /// Up to when no packet is due that was not taken yet, for each direction.
-    none_due: [Time; 2],
+    no_delivery_before: [Time; 2],
     /// Whether the packets of each port can wait for the next turn.
     deferrable: [bool; 2],
     /// Packets that each port has missed so far.
-    missed: [u64; 2],
+    missed_packets: [u64; 2],
     /// Where the statistics are left at the end.
-    last: Arc<OnceLock<[DirectionStatistics; 2]>>,
+    final_statistics: Arc<OnceLock<[DirectionStatistics; 2]>>,
 }
 
 impl EmulatorShard {
@@ -57,7 +57,7 @@ impl EmulatorShard {
         let clock = StampClock::new();
         let checked = clock.now();
         let links = [DirectedLink::new(there, checked)?, DirectedLink::new(back, checked)?];
-        let (pool, batch) = (BufferPool::default(), Vec::with_capacity(BATCH));
+        let (pool, batch) = (BufferPool::default(), Vec::with_capacity(MAX_BATCH_FRAMES));
         let (replies, missed) = (Vec::new(), [0; 2]);
         Ok(EmulatorShard {
             ports,
@@ -67,17 +67,17 @@ impl EmulatorShard {
             pool,
             batch,
             replies,
-            checked,
-            none_due: [checked; 2],
+            last_check: checked,
+            no_delivery_before: [checked; 2],
             deferrable: [false; 2],
-            missed,
-            last,
+            missed_packets: missed,
+            final_statistics: last,
         })
     }
 
     /// Goes on with other settings.
-    pub(super) fn set(&mut self, direction: usize, config: DirectionConfig) -> Result<(), EmulatorError> {
-        self.links[direction].set(config, self.clock.now(), &mut self.recorders[direction])
+    pub(super) fn set_direction(&mut self, direction: usize, config: DirectionConfig) -> Result<(), EmulatorError> {
+        self.links[direction].reconfigure(config, self.clock.now(), &mut self.recorders[direction])
     }
 
     /// Allocates nothing.
@@ -88,34 +88,34 @@ impl EmulatorShard {
     }
 
     /// Takes packets that have arrived for one direction, and serves its link up to there. Returns how many they were.
-    fn collect(&mut self, direction: usize) -> Result<usize, EmulatorError> {
-        let EmulatorShard { ports, links, recorders, clock, pool, replies, none_due, .. } = self;
+    fn receive_packets(&mut self, direction: usize) -> Result<usize, EmulatorError> {
+        let EmulatorShard { ports, links, recorders, clock, pool, replies, no_delivery_before: none_due, .. } = self;
         let (link, port, recorder) = (&mut links[direction], &mut ports[direction], &mut recorders[direction]);
         // All packets that have arrived before this are found, unless there are too many for one turn.
         let now = clock.now();
         let (taken, last) = (Cell::new(0), Cell::new(now));
-        let mut take = |stamp: Time, arrived: Result<Received, u32>| {
+        let mut take = |stamp: Time, arrived: Result<ClassifiedFrame, u32>| {
             taken.set(taken.get() + 1);
             let stamp = clock.from_stamp(stamp, now);
             last.set(stamp);
             match arrived {
                 Ok(received) => {
-                    let header = received.frame.link;
+                    let header = received.frame.link_header;
                     if let Some(reply) = link.offer(received, stamp, recorder) {
                         replies.push(Frame::new(pool, header.reversed(), &reply));
                     }
                 }
                 Err(size) => {
-                    recorder.offered(UNKNOWN_FLOW, size);
-                    recorder.dropped(UNKNOWN_FLOW, size, DropCause::Malformed);
+                    recorder.record_offered(UNKNOWN_FLOW, size);
+                    recorder.record_dropped(UNKNOWN_FLOW, size, DropCause::Malformed);
                 }
             }
         };
-        while taken.get() < MAX_TAKEN && port.receive(pool, &mut take)? {}
+        while taken.get() < MAX_RECEIVED_PACKETS && port.receive(pool, &mut take)? {}
         // A reply that finds no room is lost, as any packet may be.
         port.send(replies.iter(), |_, _| {});
         replies.clear();
-        let is_all = taken.get() < MAX_TAKEN;
+        let is_all = taken.get() < MAX_RECEIVED_PACKETS;
         let horizon = if is_all { now } else { last.get().min(now) };
         link.advance(horizon, recorder);
         none_due[direction] = link.earliest_due(horizon);
@@ -123,15 +123,15 @@ impl EmulatorShard {
     }
 
     /// Sends a batch of one direction's packets that are due. Returns how many they were.
-    fn deliver(&mut self, direction: usize) -> usize {
+    fn send_due_packets(&mut self, direction: usize) -> usize {
         let now = self.clock.now();
         let (link, recorder) = (&mut self.links[direction], &mut self.recorders[direction]);
-        while self.batch.len() < BATCH
+        while self.batch.len() < MAX_BATCH_FRAMES
             && let Some(delivery) = link.pop_due(now, recorder)
         {
             self.batch.push(delivery);
         }
-        let mut refused: [Option<DropCause>; BATCH] = [None; BATCH];
+        let mut refused: [Option<DropCause>; MAX_BATCH_FRAMES] = [None; MAX_BATCH_FRAMES];
         let frames = self.batch.iter().map(|delivery| &delivery.packet);
         self.ports[1 - direction].send(frames, |place, cause| refused[place] = Some(cause));
         let written = self.batch.len();
@@ -140,11 +140,11 @@ impl EmulatorShard {
         for (delivery, refused) in self.batch.drain(..).zip(refused) {
             let Label { flow, size, .. } = delivery.label;
             match refused {
-                Some(cause) => recorder.dropped(flow, size, cause),
+                Some(cause) => recorder.record_dropped(flow, size, cause),
                 None => {
                     let queueing = delivery.service_start - delivery.arrival;
                     let (sojourn, lateness) = (now - delivery.arrival, now - delivery.due);
-                    recorder.delivered(flow, size, Delays { queueing, sojourn, lateness });
+                    recorder.record_delivered(flow, size, Delays { queueing, sojourn, lateness });
                 }
             }
         }
@@ -152,13 +152,13 @@ impl EmulatorShard {
     }
 
     /// Checks whether the clock was set, whether the interfaces are still there, and how many packets they have missed.
-    fn check(&mut self) -> Result<(), EmulatorError> {
+    fn check_ports(&mut self) -> Result<(), EmulatorError> {
         self.clock.check_for_step();
-        self.checked = self.clock.now();
-        self.ports.iter().try_for_each(Port::check)?;
-        for ((port, missed), recorder) in self.ports.iter_mut().zip(&mut self.missed).zip(&mut self.recorders) {
-            let before = mem::replace(missed, port.missed());
-            recorder.missed(*missed - before);
+        self.last_check = self.clock.now();
+        self.ports.iter().try_for_each(Port::check_interface)?;
+        for ((port, missed), recorder) in self.ports.iter_mut().zip(&mut self.missed_packets).zip(&mut self.recorders) {
+            let before = mem::replace(missed, port.missed_packets());
+            recorder.record_missed(*missed - before);
         }
         Ok(())
     }
@@ -168,42 +168,43 @@ impl Shard for EmulatorShard {
     type Error = EmulatorError;
 
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
-        self.ports.iter().map(Port::source).collect()
+        self.ports.iter().map(Port::poll_fd).collect()
     }
 
-    fn turn(&mut self, wake: Wake) -> Result<Time, EmulatorError> {
-        let taken = [self.collect(0)?, self.collect(1)?];
+    fn process(&mut self, wake: WakeReason) -> Result<Time, EmulatorError> {
+        let taken = [self.receive_packets(0)?, self.receive_packets(1)?];
         for direction in [0, 1] {
             // More than was taken, so that nothing piles up.
-            for _ in 0..=taken[direction].div_ceil(BATCH) {
-                if self.deliver(direction) < BATCH {
+            for _ in 0..=taken[direction].div_ceil(MAX_BATCH_FRAMES) {
+                if self.send_due_packets(direction) < MAX_BATCH_FRAMES {
                     break;
                 }
             }
         }
         // Something other than packets has ended the wait, or none has come for a while.
-        if wake == Wake::Readable && taken == [0; 2] || self.clock.now() - self.checked >= CHECK_INTERVAL {
-            self.check()?;
+        if wake == WakeReason::Readable && taken == [0; 2] || self.clock.now() - self.last_check >= CHECK_INTERVAL {
+            self.check_ports()?;
         }
         let next =
-            self.links.iter().filter_map(DirectedLink::next_event).fold(self.checked + CHECK_INTERVAL, Time::min);
+            self.links.iter().filter_map(DirectedLink::next_event).fold(self.last_check + CHECK_INTERVAL, Time::min);
         let is_soon = next - self.clock.now() <= MAX_DEFERRAL;
-        self.deferrable = [0, 1]
-            .map(|direction: usize| is_soon && self.none_due[direction] >= next && self.ports[direction].is_stamped());
+        self.deferrable = [0, 1].map(|direction: usize| {
+            is_soon && self.no_delivery_before[direction] >= next && self.ports[direction].is_stamped()
+        });
         Ok(self.clock.to_monotonic(next))
     }
 
-    fn is_ready(&self) -> bool {
+    fn has_work(&self) -> bool {
         self.ports.iter().zip(self.deferrable).any(|(port, deferrable)| !deferrable && port.is_ready())
     }
 
-    fn deferrable(&self) -> u64 {
+    fn deferrable_sources(&self) -> u64 {
         self.deferrable.iter().zip(0..).map(|(deferrable, place)| u64::from(*deferrable) << place).sum()
     }
 }
 
 impl Drop for EmulatorShard {
     fn drop(&mut self) {
-        let _ = self.last.set(self.recorders.each_ref().map(Recorder::snapshot));
+        let _ = self.final_statistics.set(self.recorders.each_ref().map(Recorder::snapshot));
     }
 }

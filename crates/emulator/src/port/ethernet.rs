@@ -1,8 +1,8 @@
 use crate::error::EmulatorError;
-use crate::frame::{Frame, LinkHeader, Received};
+use crate::frame::{ClassifiedFrame, Frame, LinkHeader};
 use crate::offload_guard::OffloadGuard;
 use kumade_net::interface;
-use kumade_net::packet_socket::{Arrived, InterfaceFault, Receiver, Sender};
+use kumade_net::packet_socket::{InterfaceFault, ReceivedFrame, Receiver, Sender};
 use kumade_packet::offload::{PartialChecksum, Segments};
 use kumade_packet::{Classification, Ethernet};
 use kumade_packet_loop::BufferPool;
@@ -24,7 +24,7 @@ pub(super) struct EthernetPort {
 impl EthernetPort {
     pub(super) fn open(name: &str) -> Result<Self, EmulatorError> {
         if interface::master(name)?.is_some() {
-            return Err(EmulatorError::Enslaved(name.into()));
+            return Err(EmulatorError::HasMaster(name.into()));
         }
         warn_of_forwarding(name);
         let (receiver, sender) = (Receiver::open(name)?, Sender::open(name)?);
@@ -35,7 +35,7 @@ impl EthernetPort {
         &self.name
     }
 
-    pub(super) fn source(&self) -> BorrowedFd<'_> {
+    pub(super) fn poll_fd(&self) -> BorrowedFd<'_> {
         self.receiver.as_fd()
     }
 
@@ -43,21 +43,25 @@ impl EthernetPort {
         self.receiver.is_ready()
     }
 
-    pub(super) fn receive(&mut self, pool: &BufferPool, take: &mut dyn FnMut(Time, Result<Received, u32>)) -> bool {
-        self.receiver.next(|arrived| finish(arrived, pool, &mut |frame| take(arrived.stamp, frame)))
+    pub(super) fn receive(
+        &mut self,
+        pool: &BufferPool,
+        take: &mut dyn FnMut(Time, Result<ClassifiedFrame, u32>),
+    ) -> bool {
+        self.receiver.next(|arrived| complete_offloads(arrived, pool, &mut |frame| take(arrived.stamp, frame)))
     }
 
     pub(super) fn send<'a>(&mut self, frames: impl Iterator<Item = &'a Frame>, refused: impl FnMut(usize, io::Error)) {
-        self.sender.send(frames.map(|frame| [&frame.link[..], &frame.packet]), refused);
+        self.sender.send(frames.map(|frame| [&frame.link_header[..], &frame.packet]), refused);
     }
 
-    pub(super) fn missed(&mut self) -> u64 {
-        self.receiver.missed()
+    pub(super) fn missed_packets(&mut self) -> u64 {
+        self.receiver.dropped_frames()
     }
 
-    pub(super) fn check(&self) -> Result<(), EmulatorError> {
+    pub(super) fn check_interface(&self) -> Result<(), EmulatorError> {
         match self.receiver.fault() {
-            Some(InterfaceFault::Removed) => Err(EmulatorError::Vanished(self.name.clone())),
+            Some(InterfaceFault::Removed) => Err(EmulatorError::InterfaceVanished(self.name.clone())),
             Some(InterfaceFault::Down) => {
                 tracing::warn!("the interface {} is switched off; packets pass again when it is on", self.name);
                 Ok(())
@@ -68,29 +72,33 @@ impl EthernetPort {
 }
 
 /// Does what the sender left to its network card, and hands on what then would be on the line.
-fn finish(arrived: Arrived<'_>, pool: &BufferPool, take: &mut dyn FnMut(Result<Received, u32>)) {
-    let Arrived { frame, tag, offload, .. } = arrived;
-    let malformed = Err(frame.len().saturating_sub(Ethernet::LENGTH) as u32);
+fn complete_offloads(
+    arrived: ReceivedFrame<'_>,
+    pool: &BufferPool,
+    take: &mut dyn FnMut(Result<ClassifiedFrame, u32>),
+) {
+    let ReceivedFrame { frame, vlan_tag: tag, offload, .. } = arrived;
+    let malformed = Err(frame.len().saturating_sub(Ethernet::HEADER_BYTES) as u32);
     let Some(ethernet) = Ethernet::parse(frame) else { return take(malformed) };
     let (before, packet) = frame.split_at(ethernet.payload_offset);
     let tag: &[u8] = tag.as_ref().map_or(&[], |tag| tag);
-    let Some(link) = LinkHeader::of([&before[..12], tag, &before[12..]]) else { return take(malformed) };
+    let Some(link) = LinkHeader::from_parts([&before[..12], tag, &before[12..]]) else { return take(malformed) };
     let classification =
-        if ethernet.carries_ip() { Classification::of(packet) } else { Classification::not_ip(packet.len()) };
+        if ethernet.is_ip() { Classification::from_packet(packet) } else { Classification::not_ip(packet.len()) };
     if let Some(bytes) = offload.segment_bytes {
         // It counts from the frame's start, the packet does not.
         let transport_at = offload.checksum.map(|checksum| usize::from(checksum.start).wrapping_sub(before.len()));
-        let Ok(mut segments) = Segments::of(packet, 0, bytes, transport_at) else { return take(malformed) };
-        let longest = segments.longest();
+        let Ok(mut segments) = Segments::from_frame(packet, 0, bytes, transport_at) else { return take(malformed) };
+        let longest = segments.max_segment_bytes();
         let mut part = Frame::with_capacity(pool, link, longest);
         while segments.write_next(&mut part.packet) {
             let total_len = part.packet.len();
-            take(Ok(Received { frame: part, classification: Classification { total_len, ..classification } }));
+            take(Ok(ClassifiedFrame { frame: part, classification: Classification { total_len, ..classification } }));
             part = Frame::with_capacity(pool, link, longest);
         }
         return;
     }
-    let mut whole = Received::new(pool, link, packet, classification);
+    let mut whole = ClassifiedFrame::new(pool, link, packet, classification);
     if let Some(PartialChecksum { start, offset }) = offload.checksum {
         // It counts from the frame's start, the packet does not.
         let done = usize::from(start)

@@ -1,7 +1,7 @@
 use crate::error::EmulatorError;
-use crate::frame::{Frame, LinkHeader, Received};
+use crate::frame::{ClassifiedFrame, Frame, LinkHeader};
 use kumade_net::clock;
-use kumade_net::tun::{Handovers, Tun};
+use kumade_net::tun::{HandoverTimes, Tun};
 use kumade_packet::Classification;
 use kumade_packet_loop::BufferPool;
 use kumade_units::Time;
@@ -14,7 +14,7 @@ pub(super) struct TunPort {
     name: String,
     tun: Tun,
     buffer: Vec<u8>,
-    handovers: Handovers,
+    handovers: HandoverTimes,
     /// Whether it is known when the packet that was read last was handed to the device.
     is_stamped: bool,
 }
@@ -26,7 +26,7 @@ const MTU: u16 = 1500;
 impl TunPort {
     pub(super) fn open(name: &str) -> Result<Self, EmulatorError> {
         let tun = Tun::new(name, MTU, None, None)?;
-        let handovers = Handovers::to(name)?;
+        let handovers = HandoverTimes::for_device(name)?;
         Ok(TunPort { name: name.into(), tun, buffer: vec![0; MAX_PACKET_BYTES], handovers, is_stamped: false })
     }
 
@@ -34,7 +34,7 @@ impl TunPort {
         &self.name
     }
 
-    pub(super) fn source(&self) -> BorrowedFd<'_> {
+    pub(super) fn poll_fd(&self) -> BorrowedFd<'_> {
         self.tun.as_fd()
     }
 
@@ -49,26 +49,27 @@ impl TunPort {
     pub(super) fn receive(
         &mut self,
         pool: &BufferPool,
-        take: &mut dyn FnMut(Time, Result<Received, u32>),
+        take: &mut dyn FnMut(Time, Result<ClassifiedFrame, u32>),
     ) -> Result<bool, EmulatorError> {
         match self.tun.read(&mut self.buffer) {
             Ok(length) => {
                 let packet = &self.buffer[..length];
-                let received = Received::new(pool, LinkHeader::NONE, packet, Classification::of(packet));
+                let received =
+                    ClassifiedFrame::new(pool, LinkHeader::NONE, packet, Classification::from_packet(packet));
                 let stamp = self.handovers.stamp_of(packet);
                 self.is_stamped = stamp.is_some();
                 take(stamp.unwrap_or_else(clock::realtime), Ok(received));
                 Ok(true)
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                self.handovers.drained();
+                self.handovers.discard_lost();
                 Ok(false)
             }
             // EFAULT as it is removed, EBADFD afterwards.
             Err(error) if matches!(error.raw_os_error(), Some(14 | 77)) => {
-                Err(EmulatorError::Vanished(self.name.clone()))
+                Err(EmulatorError::InterfaceVanished(self.name.clone()))
             }
-            Err(cause) => Err(EmulatorError::Read { name: self.name.clone(), cause }),
+            Err(cause) => Err(EmulatorError::ReadFailed { name: self.name.clone(), cause }),
         }
     }
 

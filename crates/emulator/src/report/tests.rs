@@ -4,9 +4,9 @@ use std::path::Path;
 
 const SECOND: Span = Span::from_secs(1);
 
-fn occasion(settings: &[String; 2]) -> Occasion<'_> {
+fn occasion(settings: &[String; 2]) -> ReportContext<'_> {
     let (name, ports) = ("test", ["veth1", "veth2"]);
-    Occasion { name, ports, settings, covers: Covers::Interval, duration: SECOND, fairness: [None, None] }
+    ReportContext { name, ports, settings, covers: ReportSpan::Interval, duration: SECOND, fairness: [None, None] }
 }
 
 /// Thirty flows, one of them three times as heavy as the others, of which each tenth packet is dropped.
@@ -15,13 +15,13 @@ fn busy(lateness: Span) -> DirectionStatistics {
     let delays = Delays { queueing: Span::from_millis(3), sojourn: Span::from_millis(5), lateness };
     for packet in 0..3200u64 {
         let flow = (packet % 32).min(29);
-        if recorder.offered(flow, 1250) {
+        if recorder.record_offered(flow, 1250) {
             let end = |host: u64| format!("10.0.0.{host}:80").parse().unwrap();
-            recorder.describe(flow, FlowKey { protocol: 6, source: end(flow), destination: end(99) });
+            recorder.set_flow_key(flow, FlowKey { protocol: 6, source: end(flow), destination: end(99) });
         }
         match packet % 10 {
-            0 => recorder.dropped(flow, 1250, DropCause::Managed),
-            _ => recorder.delivered(flow, 1250, delays),
+            0 => recorder.record_dropped(flow, 1250, DropCause::Aqm),
+            _ => recorder.record_delivered(flow, 1250, delays),
         }
     }
     recorder.snapshot()
@@ -56,7 +56,7 @@ fn the_verdict_says_whether_the_machine_kept_up() {
     assert!(good.on_time && good.message.contains("kept up"), "{good:?}");
     let late = document(Span::from_millis(2)).verdict;
     let mut recorder = Recorder::new();
-    recorder.dropped(0, 0, DropCause::Overload);
+    recorder.record_dropped(0, 0, DropCause::Overload);
     let both = [recorder.snapshot(), DirectionStatistics::default()];
     let full = Document::new(&occasion(&Default::default()), &both).verdict;
     assert!(!full.on_time && full.message.contains("faster than this program could read"), "{full:?}");
@@ -83,8 +83,11 @@ fn people_read_rates_causes_and_flows() {
 #[test]
 fn flows_without_ports_are_named_without() {
     let end = "[2001:db8::1]:0".parse().unwrap();
-    assert_eq!(name(&FlowKey { protocol: 58, source: end, destination: end }), "icmp 2001:db8::1 > 2001:db8::1");
-    assert_eq!(name(&FlowKey { protocol: 47, source: end, destination: end }), "protocol 47 2001:db8::1 > 2001:db8::1");
+    assert_eq!(flow_name(&FlowKey { protocol: 58, source: end, destination: end }), "icmp 2001:db8::1 > 2001:db8::1");
+    assert_eq!(
+        flow_name(&FlowKey { protocol: 47, source: end, destination: end }),
+        "protocol 47 2001:db8::1 > 2001:db8::1"
+    );
 }
 
 /// Set `UPDATE_SCHEMAS` to write the file anew after a deliberate change.

@@ -1,9 +1,9 @@
-use super::{Direction, Document, Drops, Flow, Percentiles, Traffic};
+use super::{DirectionReport, Document, Drops, Flow, Percentiles, Traffic};
 use kumade_units::{Rate, Span};
 use std::fmt::{self, Display, Formatter};
 
 /// So many flows are shown of each direction.
-const MAX_FLOWS: usize = 8;
+const MAX_SHOWN_FLOWS: usize = 8;
 
 impl Display for Document {
     /// Some lines for people, without an end of line after the last.
@@ -15,23 +15,26 @@ impl Display for Document {
 
 impl Document {
     /// One line: `up: delivered 9.98 Mbit/s, backlog 3000 bytes, dropped 12, queueing delay p99 5 ms; down: …`.
-    pub fn line(&self) -> String {
+    pub fn summary_line(&self) -> String {
         let [up, down] = [("up", &self.up), ("down", &self.down)].map(|(name, direction)| {
-            let Direction { delivered, queued_bytes, .. } = direction;
-            let drops = direction.dropped.all();
+            let DirectionReport { delivered, queued_bytes, .. } = direction;
+            let drops = direction.dropped.total_packets();
             let queueing = direction.queueing_delay.map_or_else(String::new, |times| {
                 format!(", queueing delay p99 {}", Span::from_secs_f64(times.p99_seconds))
             });
-            format!("{name}: delivered {}, backlog {queued_bytes} bytes, dropped {drops}{queueing}", rate(delivered))
+            format!(
+                "{name}: delivered {}, backlog {queued_bytes} bytes, dropped {drops}{queueing}",
+                traffic_rate(delivered)
+            )
         });
         format!("{up}; {down}")
     }
 }
 
-impl Display for Direction {
+impl Display for DirectionReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} > {}: {}", self.from, self.to, self.settings)?;
-        let (offered, delivered) = (rate(&self.offered), rate(&self.delivered));
+        let (offered, delivered) = (traffic_rate(&self.offered), traffic_rate(&self.delivered));
         writeln!(f, "  offered {offered}, delivered {delivered}, backlog {} bytes", self.queued_bytes)?;
         let drops = &self.dropped;
         let causes = drops.by_cause();
@@ -52,7 +55,7 @@ impl Display for Direction {
         if let Some(index) = self.fairness_index_ratio {
             writeln!(f, "  fairness index {index:.3} of {} active flow(s)", self.active_flows)?;
         }
-        self.flows.iter().take(MAX_FLOWS).try_for_each(|flow| show_flow(f, flow))
+        self.flows.iter().take(MAX_SHOWN_FLOWS).try_for_each(|flow| show_flow(f, flow))
     }
 }
 
@@ -73,7 +76,7 @@ impl Drops {
     }
 
     /// Dropped packets, for whatever cause.
-    pub fn all(&self) -> u64 {
+    pub fn total_packets(&self) -> u64 {
         self.by_cause().iter().map(|(_, traffic)| traffic.packets).sum()
     }
 }
@@ -88,9 +91,14 @@ fn show_times(f: &mut Formatter<'_>, name: &str, times: Option<Percentiles>) -> 
 fn show_flow(f: &mut Formatter<'_>, flow: &Flow) -> fmt::Result {
     let name = flow.name.as_deref().unwrap_or("without addresses");
     let traffic = &flow.traffic;
-    writeln!(f, "    {name}: delivered {}, dropped {} packets", rate(&traffic.delivered), traffic.dropped.packets)
+    writeln!(
+        f,
+        "    {name}: delivered {}, dropped {} packets",
+        traffic_rate(&traffic.delivered),
+        traffic.dropped.packets
+    )
 }
 
-fn rate(traffic: &Traffic) -> Rate {
+fn traffic_rate(traffic: &Traffic) -> Rate {
     Rate::from_f64(traffic.bits_per_second)
 }

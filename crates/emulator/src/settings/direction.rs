@@ -1,14 +1,14 @@
 //! The settings of one direction, as they are read, put together to a configuration, and shown.
 
 use super::error::SettingError;
-use super::keys::{Group, Key};
+use super::keys::{SettingGroup, SettingKey};
 use super::queue::QueueSettings;
 use super::service_rate::ServiceRate;
 use super::{rules, value};
 use crate::DirectionConfig;
-use kumade_link::queue::{Limit, QueueConfig};
+use kumade_link::queue::{QueueConfig, QueueLimit};
 use kumade_link::{LinkConfig, Loss, Medium, Reordering, TokenBucket};
-use kumade_middlebox::Rule;
+use kumade_middlebox::FilterRule;
 use kumade_units::{ConfigError, Rate, Span, show};
 use std::fmt;
 
@@ -30,16 +30,16 @@ pub(super) struct DirectionSettings {
     duplication: f64,
     in_flight_bytes: u64,
     /// Unless set, as the discipline has it.
-    limit: Option<Limit>,
+    limit: Option<QueueLimit>,
     pub(super) queue: QueueSettings,
-    rules: Vec<Rule>,
+    rules: Vec<FilterRule>,
     seed: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum LossSettings {
     /// A part of all packets, in bursts of this many on the average.
-    Mean { part: f64, burst: f64 },
+    Mean { ratio: f64, mean_burst_packets: f64 },
     /// The four probabilities as `netem` has them: of turning bad, of turning good, of a loss in bad and in good times.
     GilbertElliott([f64; 4]),
 }
@@ -53,7 +53,7 @@ impl Default for DirectionSettings {
             policer: None,
             delay: Span::ZERO,
             jitter: Span::ZERO,
-            loss: LossSettings::Mean { part: 0.0, burst: 1.0 },
+            loss: LossSettings::Mean { ratio: 0.0, mean_burst_packets: 1.0 },
             reordering: Reordering { probability: 0.0, extra: Span::from_millis(10) },
             duplication: 0.0,
             in_flight_bytes: 256 << 20,
@@ -66,47 +66,51 @@ impl Default for DirectionSettings {
 }
 
 /// Reads the value of a setting, and stores it in each of these directions.
-pub(super) fn set(targets: &mut [DirectionSettings], key: &Key, text: &str) -> Result<(), SettingError> {
+pub(super) fn apply_setting(
+    targets: &mut [DirectionSettings],
+    key: &SettingKey,
+    text: &str,
+) -> Result<(), SettingError> {
     let set = match key.group {
         // What a parameter means is for the discipline of each direction to say.
-        Group::Queue => targets.iter_mut().try_for_each(|target| target.queue.set(key.name, text)),
-        Group::Rules => rules::set(targets.iter_mut().map(|target| &mut target.rules), key.name, text),
-        Group::Link => set_link(targets, key.name, text),
+        SettingGroup::Queue => targets.iter_mut().try_for_each(|target| target.queue.set(key.name, text)),
+        SettingGroup::Rules => rules::set_rules(targets.iter_mut().map(|target| &mut target.rules), key.name, text),
+        SettingGroup::Link => apply_link_setting(targets, key.name, text),
     };
-    set.map_err(|reason| SettingError::Value { key: key.name, reason })
+    set.map_err(|reason| SettingError::InvalidValue { key: key.name, reason })
 }
 
-fn set_link(targets: &mut [DirectionSettings], name: &str, text: &str) -> Result<(), String> {
+fn apply_link_setting(targets: &mut [DirectionSettings], name: &str, text: &str) -> Result<(), String> {
     match name {
         "rate" | "trace" | "wireless" => {
-            store(targets, ServiceRate::read(name, text)?, |to, read| to.service_rate = read)
+            assign_to_all(targets, ServiceRate::parse(name, text)?, |to, read| to.service_rate = read)
         }
-        "burst" => store(targets, value::bytes(text)?, |to, bytes| to.burst_bytes = bytes),
-        "peak-rate" => store(targets, value::rate(text)?, |to, rate| to.peak_rate = rate),
-        "police" => store(targets, value::policer(text)?, |to, policer| to.policer = policer),
-        "delay" => store(targets, value::span(text)?, |to, span| to.delay = span),
-        "jitter" => store(targets, value::span(text)?, |to, span| to.jitter = span),
-        "loss" => store(targets, value::ratio(text)?, |to, part| {
-            to.loss = LossSettings::Mean { part, burst: to.burst() };
+        "burst" => assign_to_all(targets, value::parse_bytes(text)?, |to, bytes| to.burst_bytes = bytes),
+        "peak-rate" => assign_to_all(targets, value::parse_rate(text)?, |to, rate| to.peak_rate = rate),
+        "police" => assign_to_all(targets, value::parse_policer(text)?, |to, policer| to.policer = policer),
+        "delay" => assign_to_all(targets, value::parse_span(text)?, |to, span| to.delay = span),
+        "jitter" => assign_to_all(targets, value::parse_span(text)?, |to, span| to.jitter = span),
+        "loss" => assign_to_all(targets, value::parse_ratio(text)?, |to, part| {
+            to.loss = LossSettings::Mean { ratio: part, mean_burst_packets: to.mean_burst_packets() };
         }),
-        "loss-burst" => store(targets, value::burst(text)?, |to, burst| {
-            to.loss = LossSettings::Mean { part: to.mean_loss(), burst };
+        "loss-burst" => assign_to_all(targets, value::parse_mean_burst(text)?, |to, burst| {
+            to.loss = LossSettings::Mean { ratio: to.mean_loss(), mean_burst_packets: burst };
         }),
-        "gilbert-elliott" => store(targets, value::four_ratios(text)?, |to, four| {
+        "gilbert-elliott" => assign_to_all(targets, value::parse_gilbert_elliott(text)?, |to, four| {
             to.loss = LossSettings::GilbertElliott(four);
         }),
-        "reorder" => store(targets, value::ratio(text)?, |to, ratio| to.reordering.probability = ratio),
-        "reorder-delay" => store(targets, value::span(text)?, |to, span| to.reordering.extra = span),
-        "duplicate" => store(targets, value::ratio(text)?, |to, ratio| to.duplication = ratio),
-        "in-flight" => store(targets, value::bytes(text)?, |to, bytes| to.in_flight_bytes = bytes),
-        "limit" => store(targets, value::limit(text)?, |to, limit| to.limit = Some(limit)),
-        "seed" => store(targets, value::number(text)?, |to, seed| to.seed = seed),
+        "reorder" => assign_to_all(targets, value::parse_ratio(text)?, |to, ratio| to.reordering.probability = ratio),
+        "reorder-delay" => assign_to_all(targets, value::parse_span(text)?, |to, span| to.reordering.extra = span),
+        "duplicate" => assign_to_all(targets, value::parse_ratio(text)?, |to, ratio| to.duplication = ratio),
+        "in-flight" => assign_to_all(targets, value::parse_bytes(text)?, |to, bytes| to.in_flight_bytes = bytes),
+        "limit" => assign_to_all(targets, value::parse_limit(text)?, |to, limit| to.limit = Some(limit)),
+        "seed" => assign_to_all(targets, value::parse_number(text)?, |to, seed| to.seed = seed),
         _ => return Err("no link setting has this name".to_owned()),
     }
     Ok(())
 }
 
-fn store<T: Clone>(targets: &mut [DirectionSettings], value: T, assign: fn(&mut DirectionSettings, T)) {
+fn assign_to_all<T: Clone>(targets: &mut [DirectionSettings], value: T, assign: fn(&mut DirectionSettings, T)) {
     targets.iter_mut().for_each(|target| assign(target, value.clone()));
 }
 
@@ -134,11 +138,11 @@ impl DirectionSettings {
     }
 
     /// The settings that differ from the default, as they are read.
-    fn words(&self) -> Vec<(&'static str, String)> {
+    fn to_words(&self) -> Vec<(&'static str, String)> {
         let plain = DirectionSettings::default();
         let mut words = Vec::new();
         let mut say = |differs: bool, key, value: String| words.extend(differs.then_some((key, value)));
-        let (key, is) = self.service_rate.words();
+        let (key, is) = self.service_rate.to_words();
         say(self.service_rate != plain.service_rate, key, is);
         say(self.burst_bytes != 0, "burst", show::bytes(self.burst_bytes));
         say(self.peak_rate.is_some(), "peak-rate", value::show_rate(self.peak_rate));
@@ -146,7 +150,7 @@ impl DirectionSettings {
         say(self.delay != plain.delay, "delay", show::span(self.delay));
         say(self.jitter != plain.jitter, "jitter", show::span(self.jitter));
         match self.loss {
-            LossSettings::Mean { part, burst } => {
+            LossSettings::Mean { ratio: part, mean_burst_packets: burst } => {
                 say(part != 0.0, "loss", show::ratio(part));
                 say(burst != 1.0, "loss-burst", burst.to_string());
             }
@@ -160,28 +164,28 @@ impl DirectionSettings {
         say(self.duplication != 0.0, "duplicate", show::ratio(self.duplication));
         let in_flight = self.in_flight_bytes;
         say(in_flight != plain.in_flight_bytes, "in-flight", show::bytes(in_flight));
-        say(self.limit() != self.queue.usual_limit(), "limit", value::show_limit(self.limit()));
+        say(self.limit() != self.queue.default_limit(), "limit", value::show_limit(self.limit()));
         say(self.seed != plain.seed, "seed", self.seed.to_string());
-        words.extend(self.queue.words());
-        words.extend(self.rules.iter().map(rules::words));
+        words.extend(self.queue.to_words());
+        words.extend(self.rules.iter().map(rules::to_words));
         words
     }
 
-    fn limit(&self) -> Limit {
-        self.limit.unwrap_or(self.queue.usual_limit())
+    fn limit(&self) -> QueueLimit {
+        self.limit.unwrap_or(self.queue.default_limit())
     }
 
-    fn burst(&self) -> f64 {
-        if let LossSettings::Mean { burst, .. } = self.loss { burst } else { 1.0 }
+    fn mean_burst_packets(&self) -> f64 {
+        if let LossSettings::Mean { mean_burst_packets: burst, .. } = self.loss { burst } else { 1.0 }
     }
 
     fn mean_loss(&self) -> f64 {
-        if let LossSettings::Mean { part, .. } = self.loss { part } else { 0.0 }
+        if let LossSettings::Mean { ratio: part, .. } = self.loss { part } else { 0.0 }
     }
 
     /// The rate and the medium, which is a token bucket if there is one.
     fn rate_and_medium(&self) -> Result<(Option<Rate>, Option<Medium>), SettingError> {
-        let refused = |reason: &str| Err(SettingError::Together(reason.to_owned()));
+        let refused = |reason: &str| Err(SettingError::ConflictingSettings(reason.to_owned()));
         match (self.burst_bytes, self.peak_rate, &self.service_rate) {
             (0, None, service_rate) => Ok(service_rate.rate_and_medium()),
             (0, Some(_), _) => refused("a peak-rate needs a burst: give one, or `peak-rate unlimited`"),
@@ -197,9 +201,9 @@ impl DirectionSettings {
 
     fn loss(&self) -> Result<Loss, ConfigError> {
         Ok(match self.loss {
-            LossSettings::Mean { part: 0.0, .. } => Loss::None,
-            LossSettings::Mean { part, burst: 1.0 } => Loss::Independent(part),
-            LossSettings::Mean { part, burst } => Loss::bursts(part, burst)?,
+            LossSettings::Mean { ratio: 0.0, .. } => Loss::None,
+            LossSettings::Mean { ratio: part, mean_burst_packets: 1.0 } => Loss::Independent(part),
+            LossSettings::Mean { ratio: part, mean_burst_packets: burst } => Loss::bursts(part, burst)?,
             LossSettings::GilbertElliott([good_to_bad, bad_to_good, loss_in_bad, loss_in_good]) => {
                 Loss::GilbertElliott { good_to_bad, bad_to_good, loss_in_good, loss_in_bad }
             }
@@ -208,17 +212,17 @@ impl DirectionSettings {
 
     /// Queued packets are held in memory, and at least one must fit. The link limits the memory of all.
     fn check_limit(&self) -> Result<(), SettingError> {
-        let refused = |text| Err(SettingError::Together(text));
+        let refused = |text| Err(SettingError::ConflictingSettings(text));
         let limit = value::show_limit(self.limit());
         let waiting = match self.limit() {
-            Limit::Bytes(bytes) => bytes,
-            Limit::Packets(packets) => packets.saturating_mul(value::USUAL_PACKET),
+            QueueLimit::Bytes(bytes) => bytes,
+            QueueLimit::Packets(packets) => packets.saturating_mul(value::ASSUMED_PACKET_BYTES),
         };
         if waiting > MAX_QUEUE_BYTES {
             let most = show::bytes(MAX_QUEUE_BYTES);
             return refused(format!("a queue limit of {limit} is more than the maximum of {most}"));
         }
-        if matches!(self.limit(), Limit::Bytes(_)) && waiting > self.in_flight_bytes {
+        if matches!(self.limit(), QueueLimit::Bytes(_)) && waiting > self.in_flight_bytes {
             let most = show::bytes(self.in_flight_bytes);
             return refused(format!(
                 "a queue limit of {limit} is more than the memory of all packets, which is {most}: set `in-flight` higher"
@@ -226,7 +230,7 @@ impl DirectionSettings {
         }
         // With tail drop alone, a packet reaches an idle rate without waiting.
         let all_wait = !self.queue.is_tail_drop() || !matches!(self.service_rate, ServiceRate::Rate(_));
-        if all_wait && waiting < value::USUAL_PACKET {
+        if all_wait && waiting < value::ASSUMED_PACKET_BYTES {
             return refused(format!(
                 "a queue limit of {limit} holds no packet, and with this queue or medium every packet is queued: give a limit of at least one packet, such as 100packets"
             ));
@@ -238,7 +242,7 @@ impl DirectionSettings {
 impl fmt::Display for DirectionSettings {
     /// The words, or `no impairments`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<_> = self.words().into_iter().map(|(key, value)| format!("{key} {value}")).collect();
+        let words: Vec<_> = self.to_words().into_iter().map(|(key, value)| format!("{key} {value}")).collect();
         if words.is_empty() { write!(f, "no impairments") } else { write!(f, "{}", words.join(" ")) }
     }
 }

@@ -1,4 +1,4 @@
-use super::keys::{self, Key};
+use super::keys::{self, SettingKey};
 use thiserror::Error;
 
 /// An impossible setting.
@@ -6,13 +6,13 @@ use thiserror::Error;
 pub enum SettingError {
     /// No setting has this name.
     #[error("there is no setting `{0}`{nearest}; the settings are {names}", nearest = keys::nearest(.0), names = keys::names())]
-    Unknown(String),
+    UnknownSetting(String),
     /// Its value is missing.
     #[error("`{}` needs a value: {} {}", .0.name, .0.name, .0.value)]
-    Incomplete(&'static Key),
+    MissingValue(&'static SettingKey),
     /// It cannot have this value.
     #[error("cannot set {key}: {reason}")]
-    Value {
+    InvalidValue {
         /// Which setting.
         key: &'static str,
         /// What is wrong with its value, and what to give.
@@ -20,7 +20,7 @@ pub enum SettingError {
     },
     /// Possible each by itself, but not together.
     #[error("{0}")]
-    Together(String),
+    ConflictingSettings(String),
     /// The link refuses it.
     #[error(transparent)]
     Link(#[from] kumade_units::ConfigError),

@@ -1,10 +1,10 @@
-use super::queue::NAME;
+use super::queue::QUEUE_KEY;
 use kumade_link::queue::{DISCIPLINES, DisciplineInfo, DisciplineSettings, ParameterInfo};
 use std::sync::LazyLock;
 
 /// A setting as users are told of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key {
+pub struct SettingKey {
     /// As it is written.
     pub name: &'static str,
     /// The name of its value in help texts.
@@ -14,12 +14,12 @@ pub struct Key {
     /// The only values that it can have, each with what it means; empty where there are too many to list.
     pub choices: Vec<(&'static str, &'static str)>,
     /// The group that it belongs to.
-    pub group: Group,
+    pub group: SettingGroup,
 }
 
 /// What a setting belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Group {
+pub enum SettingGroup {
     /// The link itself.
     Link,
     /// The queue in front of it, and its parameters.
@@ -28,78 +28,94 @@ pub enum Group {
     Rules,
 }
 
-fn key(group: Group, name: &'static str, value: &'static str, help: &str) -> Key {
-    Key { name, value, help: help.to_owned(), choices: Vec::new(), group }
+fn key(group: SettingGroup, name: &'static str, value: &'static str, help: &str) -> SettingKey {
+    SettingKey { name, value, help: help.to_owned(), choices: Vec::new(), group }
 }
 
 /// All settings.
-pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| link().into_iter().chain(queue()).chain(rules()).collect());
+pub static SETTING_KEYS: LazyLock<Vec<SettingKey>> =
+    LazyLock::new(|| link_keys().into_iter().chain(queue_keys()).chain(rule_keys()).collect());
 
-fn link() -> Vec<Key> {
+fn link_keys() -> Vec<SettingKey> {
     vec![
-        key(Group::Link, "rate", "RATE", "IP-layer rate, such as 100mbit, or `unlimited`"),
+        key(SettingGroup::Link, "rate", "RATE", "IP-layer rate, such as 100mbit, or `unlimited`"),
         key(
-            Group::Link,
+            SettingGroup::Link,
             "burst",
             "SIZE",
             "Token bucket: its size, which passes at `peak-rate` after an idle period, such as 32kb; `rate` is the committed rate; 0b for none",
         ),
-        key(Group::Link, "peak-rate", "RATE", "Token bucket: peak rate; `unlimited` unless set"),
+        key(SettingGroup::Link, "peak-rate", "RATE", "Token bucket: peak rate; `unlimited` unless set"),
         key(
-            Group::Link,
+            SettingGroup::Link,
             "police",
             "RATE/BURST",
             "A policer before the queue: what exceeds this rate and burst is dropped, such as 50mbit/32kb; `none` for none",
         ),
-        key(Group::Link, "trace", "FILE", "A trace of delivery opportunities in mahimahi's format, instead of a rate"),
         key(
-            Group::Link,
+            SettingGroup::Link,
+            "trace",
+            "FILE",
+            "A trace of delivery opportunities in mahimahi's format, instead of a rate",
+        ),
+        key(
+            SettingGroup::Link,
             "wireless",
             "SLOWEST-FASTEST",
             "A wireless hop like 802.11ac instead of a rate: it aggregates frames, and its modulation and coding scheme varies in this range, such as 3-9",
         ),
-        key(Group::Link, "delay", "TIME", "Propagation delay, such as 20ms"),
-        key(Group::Link, "jitter", "TIME", "Random extra delay, uniform from 0 to this; packets keep their order"),
-        key(Group::Link, "loss", "RATIO", "Ratio of packets lost, such as 0.1%"),
-        key(Group::Link, "loss-burst", "N", "Mean length of loss bursts, in packets"),
+        key(SettingGroup::Link, "delay", "TIME", "Propagation delay, such as 20ms"),
         key(
-            Group::Link,
+            SettingGroup::Link,
+            "jitter",
+            "TIME",
+            "Random extra delay, uniform from 0 to this; packets keep their order",
+        ),
+        key(SettingGroup::Link, "loss", "RATIO", "Ratio of packets lost, such as 0.1%"),
+        key(SettingGroup::Link, "loss-burst", "N", "Mean length of loss bursts, in packets"),
+        key(
+            SettingGroup::Link,
             "gilbert-elliott",
             "P[,R[,BAD[,GOOD]]]",
             "Gilbert-Elliott loss: probability of the transition to the bad state, of that to the good state, of loss in the \
          bad and in the good state, such as 1%,25%,50%,0.1%",
         ),
-        key(Group::Link, "reorder", "RATIO", "Ratio of packets held back so that later ones overtake them"),
-        key(Group::Link, "reorder-delay", "TIME", "How long they are held back; 10ms unless set"),
-        key(Group::Link, "duplicate", "RATIO", "Ratio of packets delivered twice"),
-        key(Group::Link, "in-flight", "SIZE", "Maximum memory of packets, those that wait included; 256mb unless set"),
+        key(SettingGroup::Link, "reorder", "RATIO", "Ratio of packets held back so that later ones overtake them"),
+        key(SettingGroup::Link, "reorder-delay", "TIME", "How long they are held back; 10ms unless set"),
+        key(SettingGroup::Link, "duplicate", "RATIO", "Ratio of packets delivered twice"),
         key(
-            Group::Link,
+            SettingGroup::Link,
+            "in-flight",
+            "SIZE",
+            "Maximum memory of packets, those that wait included; 256mb unless set",
+        ),
+        key(
+            SettingGroup::Link,
             "limit",
             "SIZE",
             "Queue limit, such as 64kb or 100packets; unless set, 1000packets, and 10240packets with fq-codel and fair-share",
         ),
-        key(Group::Link, "seed", "N", "Seed of the random numbers; only when the link starts"),
+        key(SettingGroup::Link, "seed", "N", "Seed of the random numbers; only when the link starts"),
     ]
 }
 
 /// The queue's discipline, and each parameter that a discipline has.
-fn queue() -> Vec<Key> {
+fn queue_keys() -> Vec<SettingKey> {
     let choices = DISCIPLINES.iter().map(|info| (info.name, info.summary)).collect();
     let help = format!("Queue discipline; {} unless set", DisciplineSettings::default().name());
-    let mut keys = vec![Key { name: NAME, value: "NAME", help, choices, group: Group::Queue }];
+    let mut keys = vec![SettingKey { name: QUEUE_KEY, value: "NAME", help, choices, group: SettingGroup::Queue }];
     let all: Vec<_> = DISCIPLINES.iter().map(|info| (info, info.parameters())).collect();
     for parameter in all.iter().flat_map(|(_, parameters)| parameters) {
         if keys.iter().all(|key| key.name != parameter.name) {
-            let (name, value, help) = (parameter.name, parameter.value, help_on(parameter.name, &all));
-            keys.push(Key { name, value, help, choices: Vec::new(), group: Group::Queue });
+            let (name, value, help) = (parameter.name, parameter.value, parameter_help(parameter.name, &all));
+            keys.push(SettingKey { name, value, help, choices: Vec::new(), group: SettingGroup::Queue });
         }
     }
     keys
 }
 
 /// What a parameter does, by discipline: those that say the same of it are named together.
-fn help_on(name: &str, all: &[(&DisciplineInfo, Vec<&ParameterInfo>)]) -> String {
+fn parameter_help(name: &str, all: &[(&DisciplineInfo, Vec<&ParameterInfo>)]) -> String {
     let mut told: Vec<(Vec<&str>, String)> = Vec::new();
     for (info, parameter) in all.iter().flat_map(|(info, own)| own.iter().map(move |parameter| (info, parameter))) {
         if parameter.name != name {
@@ -115,21 +131,26 @@ fn help_on(name: &str, all: &[(&DisciplineInfo, Vec<&ParameterInfo>)]) -> String
     told.iter().map(|(names, text)| format!("{}: {text}", names.join(", "))).collect::<Vec<_>>().join("; ")
 }
 
-fn rules() -> Vec<Key> {
+fn rule_keys() -> Vec<SettingKey> {
     vec![
-        key(Group::Rules, "rules", "none", "Remove all rules"),
-        key(Group::Rules, "drop", "WHAT", "Drop silently: all, tcp, udp, icmp, tcp/PORT or udp/PORT"),
-        key(Group::Rules, "reject", "WHAT", "Drop and notify the sender (ICMP error or TCP reset): as `drop`"),
-        key(Group::Rules, "allow-only", "PORT[/reject]", "Drop everything but TCP from and to this port"),
+        key(SettingGroup::Rules, "rules", "none", "Remove all rules"),
+        key(SettingGroup::Rules, "drop", "WHAT", "Drop silently: all, tcp, udp, icmp, tcp/PORT or udp/PORT"),
+        key(SettingGroup::Rules, "reject", "WHAT", "Drop and notify the sender (ICMP error or TCP reset): as `drop`"),
+        key(SettingGroup::Rules, "allow-only", "PORT[/reject]", "Drop everything but TCP from and to this port"),
         key(
-            Group::Rules,
+            SettingGroup::Rules,
             "limit-connections",
             "N[/reject]",
             "Maximum of TCP connections from one host to one port of another",
         ),
-        key(Group::Rules, "limit-syns", "N[/BURST]", "Maximum of new TCP connections per second; others are dropped"),
         key(
-            Group::Rules,
+            SettingGroup::Rules,
+            "limit-syns",
+            "N[/BURST]",
+            "Maximum of new TCP connections per second; others are dropped",
+        ),
+        key(
+            SettingGroup::Rules,
             "reset-after",
             "N[/total]",
             "Reset TCP connections after so many packets with data, per connection or in total",
@@ -141,14 +162,14 @@ fn rules() -> Vec<Key> {
 /// `, perhaps you mean `delay``, if a name is similar.
 pub(super) fn nearest(name: &str) -> String {
     const MIN_SIMILARITY: f64 = 0.7;
-    let similarity = |key: &&Key| strsim::jaro_winkler(key.name, name);
-    let nearest = KEYS.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    let similarity = |key: &&SettingKey| strsim::jaro_winkler(key.name, name);
+    let nearest = SETTING_KEYS.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
     let nearest = nearest.filter(|key| similarity(key) > MIN_SIMILARITY);
     nearest.map_or_else(String::new, |key| format!(", perhaps you mean `{}`", key.name))
 }
 
 pub(super) fn names() -> String {
-    KEYS.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")
+    SETTING_KEYS.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -157,7 +178,7 @@ mod tests {
 
     #[test]
     fn each_setting_is_listed_once() {
-        let mut names: Vec<_> = KEYS.iter().map(|key| key.name).collect();
+        let mut names: Vec<_> = SETTING_KEYS.iter().map(|key| key.name).collect();
         names.sort_unstable();
         let count = names.len();
         names.dedup();
@@ -166,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_parameter_is_told_of_with_the_disciplines_that_have_it() {
-        let help = |name| KEYS.iter().find(|key| key.name == name).unwrap().help.clone();
+        let help = |name| SETTING_KEYS.iter().find(|key| key.name == name).unwrap().help.clone();
         assert!(help("target").starts_with("codel, fair-codel, fq-codel: "), "{}", help("target"));
         assert!(help("target").contains("[default: 5ms]; fair-share: "), "{}", help("target"));
         assert!(help("ecn").contains("[default: off]; fq-codel: "), "{}", help("ecn"));

@@ -1,4 +1,4 @@
-use kumade_link::queue::{Discipline, DisciplineSettings, Limit};
+use kumade_link::queue::{Discipline, DisciplineSettings, QueueLimit};
 use kumade_units::Rate;
 
 /// A queue discipline, in words: its name behind `queue`, and then its parameters.
@@ -6,24 +6,24 @@ use kumade_units::Rate;
 pub(super) struct QueueSettings(DisciplineSettings);
 
 /// The setting that names the discipline.
-pub(super) const NAME: &str = "queue";
+pub(super) const QUEUE_KEY: &str = "queue";
 
 impl QueueSettings {
     /// A new discipline begins with its defaults.
     pub(super) fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
         let set = match key {
-            NAME => DisciplineSettings::new(text).map(|new| self.0 = new),
+            QUEUE_KEY => DisciplineSettings::new(text).map(|new| self.0 = new),
             parameter => self.0.set(parameter, text),
         };
         set.map_err(|error| error.to_string())
     }
 
-    pub(super) fn words(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn to_words(&self) -> Vec<(&'static str, String)> {
         if *self == QueueSettings::default() {
             return Vec::new();
         }
         let parameters = self.0.given().map(|(name, value)| (name, value.to_owned()));
-        [(NAME, self.0.name().to_owned())].into_iter().chain(parameters).collect()
+        [(QUEUE_KEY, self.0.name().to_owned())].into_iter().chain(parameters).collect()
     }
 
     pub(super) fn is_tail_drop(&self) -> bool {
@@ -31,7 +31,7 @@ impl QueueSettings {
     }
 
     /// How much can be queued unless that is set.
-    pub(super) fn usual_limit(&self) -> Limit {
+    pub(super) fn default_limit(&self) -> QueueLimit {
         self.0.discipline(None).info().limit
     }
 

@@ -15,15 +15,15 @@ pub(super) enum ServiceRate {
 }
 
 impl ServiceRate {
-    pub(super) fn read(key: &str, text: &str) -> Result<Self, String> {
+    pub(super) fn parse(key: &str, text: &str) -> Result<Self, String> {
         match key {
             "trace" => Ok(ServiceRate::Trace(text.to_owned(), read_trace(text)?)),
-            "wireless" => read_schemes(text).map(ServiceRate::Wireless),
-            _ => value::rate(text).map(ServiceRate::Rate),
+            "wireless" => parse_coding_schemes(text).map(ServiceRate::Wireless),
+            _ => value::parse_rate(text).map(ServiceRate::Rate),
         }
     }
 
-    pub(super) fn words(&self) -> (&'static str, String) {
+    pub(super) fn to_words(&self) -> (&'static str, String) {
         match self {
             ServiceRate::Rate(rate) => ("rate", value::show_rate(*rate)),
             ServiceRate::Trace(path, _) => ("trace", path.clone()),
@@ -54,10 +54,10 @@ fn read_trace(path: &str) -> Result<Trace, String> {
     Trace::parse(&text).map_err(|error| format!("{path} is no trace: {error}"))
 }
 
-fn read_schemes(text: &str) -> Result<Wireless, String> {
+fn parse_coding_schemes(text: &str) -> Result<Wireless, String> {
     let problem = || format!("`{text}` is not like 3-9: coding schemes 0 to 9, from the slowest to the fastest");
     let (slowest, fastest) = text.split_once('-').ok_or_else(problem)?;
-    let (slowest, fastest) = (value::number(slowest)?, value::number(fastest)?);
+    let (slowest, fastest) = (value::parse_number(slowest)?, value::parse_number(fastest)?);
     if slowest > fastest || fastest > 9 {
         return Err(problem());
     }

@@ -1,17 +1,17 @@
 use super::*;
-use kumade_link::queue::{ControlLaw, DISCIPLINES, Discipline, Heavy, Limit};
+use kumade_link::queue::{ControlLaw, DISCIPLINES, Discipline, HeavyFlows, QueueLimit};
 use kumade_link::{Loss, Medium, Reordering, TokenBucket};
-use kumade_middlebox::{Match, Refusal, Rule};
+use kumade_middlebox::{FilterRule, PacketMatch, RefusalKind};
 use kumade_units::{Rate, Span};
 use proptest::prelude::*;
 
 fn settings(words: &str) -> Result<Settings, SettingError> {
-    Settings::new(&Change::parse(words)?)
+    Settings::new(&SettingsChange::parse(words)?)
 }
 
 /// Of the first direction, as they are shown.
 fn shown(words: &str) -> String {
-    settings(words).unwrap().texts()[0].clone()
+    settings(words).unwrap().to_texts()[0].clone()
 }
 
 fn direction(words: &str) -> DirectionConfig {
@@ -31,19 +31,19 @@ fn settings_are_read_as_tc_writes_them() {
     let config = direction("rate 100mbit delay 20ms jitter 1ms loss 0.1% limit 64kb");
     assert_eq!(config.link.rate, Some(Rate::from_mbit(100)));
     assert_eq!((config.link.delay, config.link.jitter), (Span::from_millis(20), Span::from_millis(1)));
-    assert_eq!((config.link.loss, config.queue.limit), (Loss::Independent(0.001), Limit::Bytes(65536)));
-    assert_eq!(direction("limit 50packets").queue.limit, Limit::Packets(50));
+    assert_eq!((config.link.loss, config.queue.limit), (Loss::Independent(0.001), QueueLimit::Bytes(65536)));
+    assert_eq!(direction("limit 50packets").queue.limit, QueueLimit::Packets(50));
     assert_eq!(direction("rate 5mbit rate unlimited").link.rate, None);
 }
 
 #[test]
 fn what_is_listed_can_be_set() {
-    for key in KEYS.iter().filter(|key| !["trace", "queue"].contains(&key.name)) {
+    for key in SETTING_KEYS.iter().filter(|key| !["trace", "queue"].contains(&key.name)) {
         let takes = |value: &&str| {
             DISCIPLINES.iter().any(|info| {
                 let mut directions = [DirectionSettings::default()];
                 directions[0].queue.set("queue", info.name).unwrap();
-                direction::set(&mut directions, key, value).is_ok()
+                direction::apply_setting(&mut directions, key, value).is_ok()
             })
         };
         let values = ["1mbit", "5ms", "1%", "2", "9kb", "3-9", "on", "exact", "90%/1%", "tcp", "none"];
@@ -70,7 +70,7 @@ fn disciplines_have_their_parameters() {
     else {
         panic!("it is fair codel");
     };
-    assert!(matches!(fair.heavy, Heavy::Busiest(history) if history.rec_int == 2 && history.stat_int == 100));
+    assert!(matches!(fair.heavy, HeavyFlows::Busiest(history) if history.rec_int == 2 && history.stat_int == 100));
     assert_eq!((fair.preference.heavy, fair.preference.other), (0.9, 0.0));
     let Discipline::Red(red) = direction("rate 100mbit queue red max 1mb").queue.discipline else {
         panic!("it is red");
@@ -88,7 +88,7 @@ fn a_policer_drops_what_exceeds_its_rate_and_burst() {
     assert_eq!(shown("police 50mbit/30kb rate 100mbit"), "rate 100mbit police 50mbit/30kb");
     assert_eq!(direction("police 50mbit/30kb police none"), direction(""));
     for (text, part) in [("50mbit", "is not like 50mbit/32kb"), ("50mbit/1kb", "lets no full packet pass")] {
-        let error = Settings::new(&Change::parse(&format!("police {text}")).unwrap()).unwrap_err().to_string();
+        let error = Settings::new(&SettingsChange::parse(&format!("police {text}")).unwrap()).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
 }
@@ -128,9 +128,9 @@ fn a_trace_or_a_wireless_hop_takes_the_place_of_the_rate() {
 
 #[test]
 fn files_are_named_from_where_the_user_is() {
-    let mut change = Change::parse("up trace a/b.trace down trace /c.trace").unwrap();
-    change.anchor(std::path::Path::new("/home"));
-    assert_eq!(change, Change::parse("up trace /home/a/b.trace down trace /c.trace").unwrap());
+    let mut change = SettingsChange::parse("up trace a/b.trace down trace /c.trace").unwrap();
+    change.make_paths_absolute(std::path::Path::new("/home"));
+    assert_eq!(change, SettingsChange::parse("up trace /home/a/b.trace down trace /c.trace").unwrap());
 }
 
 #[test]
@@ -143,29 +143,29 @@ fn packets_overtake_each_other_and_come_twice() {
 #[test]
 fn rules_add_up_until_they_are_taken_away() {
     let rules = direction("drop udp reject tcp/80 limit-syns 5/10").rules;
-    let web = Match { protocol: Some(6), destination_port: Some(80) };
-    assert_eq!(rules[1], Rule::Refuse { matching: web, refusal: Refusal::Reject });
+    let web = PacketMatch { protocol: Some(6), destination_port: Some(80) };
+    assert_eq!(rules[1], FilterRule::Refuse { matching: web, refusal: RefusalKind::Reject });
     assert_eq!(rules.len(), 3);
     assert!(direction("drop udp rules none").rules.is_empty());
 }
 
 #[test]
 fn a_change_is_for_the_directions_that_it_names() {
-    let change = Change::parse("delay 5ms up rate 1mbit down rate 10mbit both loss 1%").unwrap();
+    let change = SettingsChange::parse("delay 5ms up rate 1mbit down rate 10mbit both loss 1%").unwrap();
     let settings = Settings::new(&change).unwrap();
-    assert_eq!(settings.texts(), ["rate 1mbit delay 5ms loss 1%", "rate 10mbit delay 5ms loss 1%"]);
-    let later = settings.change(&Change::parse("down rate 2mbit").unwrap()).unwrap();
-    assert_eq!(later.texts(), ["rate 1mbit delay 5ms loss 1%", "rate 2mbit delay 5ms loss 1%"]);
+    assert_eq!(settings.to_texts(), ["rate 1mbit delay 5ms loss 1%", "rate 10mbit delay 5ms loss 1%"]);
+    let later = settings.change(&SettingsChange::parse("down rate 2mbit").unwrap()).unwrap();
+    assert_eq!(later.to_texts(), ["rate 1mbit delay 5ms loss 1%", "rate 2mbit delay 5ms loss 1%"]);
     assert_eq!(later.configs()[0], settings.configs()[0]);
 }
 
 #[test]
 fn a_change_is_sent_with_the_names_of_its_settings() {
-    let change = Change::parse("delay 5ms down loss 1%").unwrap();
+    let change = SettingsChange::parse("delay 5ms down loss 1%").unwrap();
     let sent = serde_json::to_string(&change).unwrap();
     assert_eq!(sent, r#"[["both","delay","5ms"],["down","loss","1%"]]"#);
-    assert_eq!(serde_json::from_str::<Change>(&sent).unwrap(), change);
-    let error = serde_json::from_str::<Change>(r#"[["up","speed","1"]]"#).unwrap_err().to_string();
+    assert_eq!(serde_json::from_str::<SettingsChange>(&sent).unwrap(), change);
+    let error = serde_json::from_str::<SettingsChange>(r#"[["up","speed","1"]]"#).unwrap_err().to_string();
     assert!(error.contains("there is no setting `speed`"), "{error}");
 }
 
@@ -231,7 +231,7 @@ proptest! {
 
     #[test]
     fn no_text_is_too_much(words in prop::collection::vec(prop::sample::select(
-        KEYS.iter().map(|key| key.name).chain(["up", "down", "1", "0", "1e99", "100%", "5ms", "on", "codel", "/", ",", "£", "9999999999999mbit"]).collect::<Vec<_>>()
+        SETTING_KEYS.iter().map(|key| key.name).chain(["up", "down", "1", "0", "1e99", "100%", "5ms", "on", "codel", "/", ",", "£", "9999999999999mbit"]).collect::<Vec<_>>()
     ), 0..12), text in ".{0,40}") {
         let _ = settings(&words.join(" "));
         let _ = settings(&text);

@@ -1,13 +1,13 @@
 //! Values, read from text and written so that they are read again as the same.
 
 use kumade_link::TokenBucket;
-use kumade_link::queue::Limit;
+use kumade_link::queue::QueueLimit;
 use kumade_units::{Rate, Span, parse, show};
 
 /// The assumed packet size of a queue that is limited in packets.
-pub(super) const USUAL_PACKET: u64 = 1500;
+pub(super) const ASSUMED_PACKET_BYTES: u64 = 1500;
 
-pub(super) fn rate(text: &str) -> Result<Option<Rate>, String> {
+pub(super) fn parse_rate(text: &str) -> Result<Option<Rate>, String> {
     if text == "unlimited" {
         return Ok(None);
     }
@@ -18,17 +18,17 @@ pub(super) fn rate(text: &str) -> Result<Option<Rate>, String> {
 }
 
 /// `50mbit/32kb`, or `none`.
-pub(super) fn policer(text: &str) -> Result<Option<TokenBucket>, String> {
+pub(super) fn parse_policer(text: &str) -> Result<Option<TokenBucket>, String> {
     if text == "none" {
         return Ok(None);
     }
     let (committed, burst) = text.split_once('/').ok_or_else(|| {
         format!("`{text}` is not like 50mbit/32kb: the committed rate, and the burst; or `none` for no policer")
     })?;
-    let rate = rate(committed)?.ok_or("a policer without a rate drops nothing; give `none`")?;
-    match bytes(burst)? {
-        burst_bytes @ USUAL_PACKET.. => Ok(Some(TokenBucket { rate, burst_bytes })),
-        _ => Err(format!("a burst of {burst} lets no full packet pass; give at least {USUAL_PACKET}b")),
+    let rate = parse_rate(committed)?.ok_or("a policer without a rate drops nothing; give `none`")?;
+    match parse_bytes(burst)? {
+        burst_bytes @ ASSUMED_PACKET_BYTES.. => Ok(Some(TokenBucket { rate, burst_bytes })),
+        _ => Err(format!("a burst of {burst} lets no full packet pass; give at least {ASSUMED_PACKET_BYTES}b")),
     }
 }
 
@@ -40,23 +40,23 @@ pub(super) fn show_policer(policer: Option<TokenBucket>) -> String {
     )
 }
 
-pub(super) fn span(text: &str) -> Result<Span, String> {
+pub(super) fn parse_span(text: &str) -> Result<Span, String> {
     parse::span(text).map_err(|error| error.to_string())
 }
 
-pub(super) fn bytes(text: &str) -> Result<u64, String> {
+pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
     parse::bytes(text).map_err(|error| error.to_string())
 }
 
-pub(super) fn ratio(text: &str) -> Result<f64, String> {
+pub(super) fn parse_ratio(text: &str) -> Result<f64, String> {
     parse::ratio(text).map_err(|error| error.to_string())
 }
 
-pub(super) fn number<N: std::str::FromStr>(text: &str) -> Result<N, String> {
+pub(super) fn parse_number<N: std::str::FromStr>(text: &str) -> Result<N, String> {
     parse::number(text).map_err(|error| error.to_string())
 }
 
-pub(super) fn burst(text: &str) -> Result<f64, String> {
+pub(super) fn parse_mean_burst(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(burst) if (1.0..1e9).contains(&burst) => Ok(burst),
         _ => Err(format!("`{text}` is no length of a burst; give the mean number of packets in one, from 1")),
@@ -64,8 +64,8 @@ pub(super) fn burst(text: &str) -> Result<f64, String> {
 }
 
 /// As `netem` has them: only the first is needed.
-pub(super) fn four_ratios(text: &str) -> Result<[f64; 4], String> {
-    let given: Vec<f64> = text.split(',').map(ratio).collect::<Result<_, _>>()?;
+pub(super) fn parse_gilbert_elliott(text: &str) -> Result<[f64; 4], String> {
+    let given: Vec<f64> = text.split(',').map(parse_ratio).collect::<Result<_, _>>()?;
     match given[..] {
         [bad] => Ok([bad, 1.0 - bad, 1.0, 0.0]),
         [bad, good] => Ok([bad, good, 1.0, 0.0]),
@@ -75,11 +75,11 @@ pub(super) fn four_ratios(text: &str) -> Result<[f64; 4], String> {
     }
 }
 
-pub(super) fn limit(text: &str) -> Result<Limit, String> {
+pub(super) fn parse_limit(text: &str) -> Result<QueueLimit, String> {
     let packets = ["packets", "packet", "p"].iter().find_map(|unit| text.strip_suffix(unit));
     match packets {
-        Some(packets) => number(packets).map(Limit::Packets),
-        None => bytes(text).map(Limit::Bytes).map_err(|error| format!("{error}, or 100p for packets")),
+        Some(packets) => parse_number(packets).map(QueueLimit::Packets),
+        None => parse_bytes(text).map(QueueLimit::Bytes).map_err(|error| format!("{error}, or 100p for packets")),
     }
 }
 
@@ -87,9 +87,9 @@ pub(super) fn show_rate(rate: Option<Rate>) -> String {
     rate.map_or("unlimited".to_owned(), show::rate)
 }
 
-pub(super) fn show_limit(limit: Limit) -> String {
+pub(super) fn show_limit(limit: QueueLimit) -> String {
     match limit {
-        Limit::Bytes(bytes) => show::bytes(bytes),
-        Limit::Packets(packets) => format!("{packets}packets"),
+        QueueLimit::Bytes(bytes) => show::bytes(bytes),
+        QueueLimit::Packets(packets) => format!("{packets}packets"),
     }
 }

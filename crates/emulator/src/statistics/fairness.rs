@@ -2,12 +2,12 @@ use super::FlowStatistics;
 use kumade_units::Span;
 
 /// Flows with fewer packets say nothing about shares: a name looked up, a ping.
-const MIN_PACKETS: u64 = 10;
+const MIN_ACTIVE_FLOW_PACKETS: u64 = 10;
 
 /// Jain's index (Jain, Chiu, Hawe 1984) of what the active flows got through: 1 where all got the same, 1/n where one
 /// of n got everything; and how many they are. Active is who offered at least ten packets. `None` where nobody did.
 pub fn fairness_index(flows: &[FlowStatistics]) -> Option<(f64, usize)> {
-    let active = flows.iter().filter(|flow| flow.offered.packets >= MIN_PACKETS);
+    let active = flows.iter().filter(|flow| flow.offered.packets >= MIN_ACTIVE_FLOW_PACKETS);
     let (mut count, mut sum, mut squares) = (0, 0.0, 0.0);
     for share in active.map(|flow| flow.delivered.bytes as f64) {
         count += 1;
@@ -26,21 +26,21 @@ pub fn fairness_index(flows: &[FlowStatistics]) -> Option<(f64, usize)> {
 /// begin and end.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MeanFairness {
-    weighted: f64,
+    weighted_sum: f64,
     seconds: f64,
 }
 
 impl MeanFairness {
     /// Counts an interval with these flows; one without active flows says nothing.
-    pub fn add(&mut self, flows: &[FlowStatistics], duration: Span) {
+    pub fn add_interval(&mut self, flows: &[FlowStatistics], duration: Span) {
         if let Some((index, _)) = fairness_index(flows) {
-            self.weighted += index * duration.as_secs_f64();
+            self.weighted_sum += index * duration.as_secs_f64();
             self.seconds += duration.as_secs_f64();
         }
     }
 
     /// `None` while no interval said anything.
     pub fn mean(&self) -> Option<f64> {
-        (self.seconds > 0.0).then(|| self.weighted / self.seconds)
+        (self.seconds > 0.0).then(|| self.weighted_sum / self.seconds)
     }
 }

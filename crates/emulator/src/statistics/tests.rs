@@ -7,29 +7,29 @@ fn delays(queueing: Span, lateness: Span) -> Delays {
     Delays { queueing, sojourn: queueing + MS * 10, lateness }
 }
 
-fn count(packets: u64, bytes: u64) -> Count {
-    Count { packets, bytes }
+fn count(packets: u64, bytes: u64) -> TrafficCount {
+    TrafficCount { packets, bytes }
 }
 
 #[test]
 fn a_snapshot_holds_what_was_told_and_the_difference_what_came_after() {
     let mut recorder = Recorder::new();
-    assert!(recorder.offered(7, 1000), "a new flow");
-    recorder.delivered(7, 1000, delays(MS, Span::ZERO));
+    assert!(recorder.record_offered(7, 1000), "a new flow");
+    recorder.record_delivered(7, 1000, delays(MS, Span::ZERO));
     let first = recorder.snapshot();
     for _ in 0..3 {
-        assert!(!recorder.offered(7, 500));
+        assert!(!recorder.record_offered(7, 500));
     }
-    recorder.delivered(7, 500, delays(MS * 20, MS));
-    recorder.marked(7, 500);
-    recorder.dropped(7, 500, kumade_link::DropCause::QueueFull);
-    recorder.dropped(7, 500, DropCause::Refused);
-    recorder.queued(77);
+    recorder.record_delivered(7, 500, delays(MS * 20, MS));
+    recorder.record_marked(7, 500);
+    recorder.record_dropped(7, 500, kumade_link::DropCause::QueueFull);
+    recorder.record_dropped(7, 500, DropCause::FilteredByRule);
+    recorder.set_queued_bytes(77);
     let now = recorder.snapshot();
     let counts = now.counts;
     assert_eq!((counts.offered, counts.delivered, counts.marked), (count(4, 2500), count(2, 1500), count(1, 500)));
-    assert_eq!((counts.dropped(DropCause::QueueFull), counts.dropped_in_all()), (count(1, 500), count(2, 1000)));
-    let since = now.since(&first);
+    assert_eq!((counts.dropped_for(DropCause::QueueFull), counts.total_dropped()), (count(1, 500), count(2, 1000)));
+    let since = now.delta_since(&first);
     let counts = since.counts;
     assert_eq!((counts.offered, counts.delivered, counts.queued_bytes), (count(3, 1500), count(1, 500), 77));
     assert_eq!(since.flows[0].offered, count(3, 1500));
@@ -67,14 +67,14 @@ fn flows_that_take_turns_are_fair_on_the_average() {
     assert_eq!(mean.mean(), None);
     for flow in [1, 2, 2] {
         for _ in 0..20 {
-            recorder.offered(flow, 100);
-            recorder.delivered(flow, 100, delays(MS, Span::ZERO));
+            recorder.record_offered(flow, 100);
+            recorder.record_delivered(flow, 100, delays(MS, Span::ZERO));
         }
         let now = recorder.snapshot();
-        mean.add(&now.since(&before).flows, MS);
+        mean.add_interval(&now.delta_since(&before).flows, MS);
         before = now;
     }
-    mean.add(&[], MS * 1000);
+    mean.add_interval(&[], MS * 1000);
     assert_eq!(mean.mean(), Some(1.0));
     assert!(fairness_index(&before.flows).unwrap().0 < 0.91);
 }
@@ -83,8 +83,8 @@ fn flows_that_take_turns_are_fair_on_the_average() {
 fn heavy_flows_are_kept_through_a_flood_of_flows_with_one_packet() {
     let mut recorder = Recorder::new();
     for packet in 0..200_000u64 {
-        recorder.offered(packet % 20, 1000);
-        recorder.offered(1_000_000 + packet, 100);
+        recorder.record_offered(packet % 20, 1000);
+        recorder.record_offered(1_000_000 + packet, 100);
     }
     let snapshot = recorder.snapshot();
     assert!(snapshot.flows.len() <= 1024);
@@ -98,11 +98,11 @@ fn heavy_flows_are_kept_through_a_flood_of_flows_with_one_packet() {
 fn who_has_fallen_silent_makes_room() {
     let mut recorder = Recorder::new();
     for flow in 0..10_000 {
-        recorder.offered(flow, u32::MAX);
+        recorder.record_offered(flow, u32::MAX);
     }
     for _ in 0..3000 {
         for flow in 20_000..20_100 {
-            recorder.offered(flow, 1000);
+            recorder.record_offered(flow, 1000);
         }
     }
     let snapshot = recorder.snapshot();
@@ -116,10 +116,10 @@ proptest! {
         let mut recorder = Recorder::new();
         let mut middle = recorder.snapshot();
         for (index, (flow, size, fate)) in packets.iter().enumerate() {
-            recorder.offered(*flow, *size);
+            recorder.record_offered(*flow, *size);
             match fate {
-                0 => recorder.delivered(*flow, *size, delays(Span::from_nanos(i64::from(*size) - 1000), Span::MAX)),
-                1 => recorder.dropped(*flow, *size, DropCause::Managed),
+                0 => recorder.record_delivered(*flow, *size, delays(Span::from_nanos(i64::from(*size) - 1000), Span::MAX)),
+                1 => recorder.record_dropped(*flow, *size, DropCause::Aqm),
                 _ => {}
             }
             if index == packets.len() / 2 {
@@ -127,14 +127,14 @@ proptest! {
             }
         }
         let last = recorder.snapshot();
-        for statistics in [&middle, &last, &last.since(&middle)] {
-            let sum = |of: fn(&FlowStatistics) -> Count| {
-                statistics.flows.iter().fold(Count::default(), |sum, flow| plus(sum, of(flow)))
+        for statistics in [&middle, &last, &last.delta_since(&middle)] {
+            let sum = |of: fn(&FlowStatistics) -> TrafficCount| {
+                statistics.flows.iter().fold(TrafficCount::default(), |sum, flow| sum_counts(sum, of(flow)))
             };
             for (flows, total) in [
                 (sum(|flow| flow.offered), statistics.counts.offered),
                 (sum(|flow| flow.delivered), statistics.counts.delivered),
-                (sum(|flow| flow.dropped), statistics.counts.dropped_in_all()),
+                (sum(|flow| flow.dropped), statistics.counts.total_dropped()),
             ] {
                 prop_assert!(flows.packets <= total.packets && flows.bytes <= total.bytes);
             }

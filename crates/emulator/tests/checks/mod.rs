@@ -6,7 +6,7 @@ mod edited;
 use edited::{choice, edited};
 use kumade_emulator::control::Request;
 use kumade_emulator::schedule::Schedule;
-use kumade_emulator::settings::{Change, KEYS, Settings};
+use kumade_emulator::settings::{SETTING_KEYS, Settings, SettingsChange};
 use kumade_link::Trace;
 use kumade_units::{Span, Time};
 
@@ -22,7 +22,7 @@ const STEPS: usize = 200;
 /// are.
 pub fn link_control(data: &[u8]) {
     let (instructions, raw) = data.split_at(data.iter().position(|&byte| byte == 255).unwrap_or(data.len()));
-    let mut settings = Settings::new(&Change::default()).expect("a link that does nothing");
+    let mut settings = Settings::new(&SettingsChange::default()).expect("a link that does nothing");
     let mut assignments = Vec::new();
     let mut bytes = instructions.iter().copied();
     while let Some(byte) = bytes.next() {
@@ -36,7 +36,7 @@ pub fn link_control(data: &[u8]) {
 }
 
 fn assignment(byte: u8, name: u8, bytes: &mut impl Iterator<Item = u8>) -> [String; 3] {
-    let key = &KEYS[usize::from(name) % KEYS.len()];
+    let key = &SETTING_KEYS[usize::from(name) % SETTING_KEYS.len()];
     let value = bytes.next().unwrap_or_default();
     let value = match key.choices.get(usize::from(value)) {
         Some((choice, _)) => choice,
@@ -54,15 +54,17 @@ fn set(settings: &mut Settings, text: &str) {
     let Ok(Request::Set { change }) = serde_json::from_str(text) else { return };
     let Ok(changed) = settings.change(&change) else { return };
     // What a link shows of itself makes the same link again; random numbers are given once.
-    let [up, down] = changed.texts();
-    let mut shown = Change::default();
-    for (scope, text) in [(kumade_emulator::settings::Scope::Up, up), (kumade_emulator::settings::Scope::Down, down)] {
+    let [up, down] = changed.to_texts();
+    let mut shown = SettingsChange::default();
+    for (scope, text) in
+        [(kumade_emulator::settings::DirectionScope::Up, up), (kumade_emulator::settings::DirectionScope::Down, down)]
+    {
         if text != "no impairments" {
             shown.push_words(scope, &text).expect("it can be read again");
         }
     }
     let again = Settings::new(&shown).unwrap_or_else(|error| panic!("{shown:?}: {error}"));
-    assert_eq!(again.texts(), changed.texts());
+    assert_eq!(again.to_texts(), changed.to_texts());
     *settings = changed;
 }
 
@@ -75,13 +77,13 @@ pub fn schedules(data: &[u8]) {
     let text = if first % 2 == 0 { edited(SCHEDULE, rest) } else { String::from_utf8_lossy(rest).into_owned() };
     // The files that it may name are not of this test.
     let Ok(mut schedule) =
-        Schedule::parse(&text.replace("trace", "rate"), &Settings::new(&Change::default()).expect("nothing"))
+        Schedule::parse(&text.replace("trace", "rate"), &Settings::new(&SettingsChange::default()).expect("nothing"))
     else {
         return;
     };
     let mut last = Span::ZERO;
     for _ in 0..STEPS {
-        let Some(at) = schedule.next_at() else { break };
+        let Some(at) = schedule.next_change_time() else { break };
         assert!(at >= last, "no change is before the one above it");
         assert!(schedule.take_due(at).is_some());
         last = at;

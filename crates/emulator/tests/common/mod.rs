@@ -4,8 +4,8 @@
 
 use kumade_emulator::{DirectionConfig, Engine, PortSpec};
 use kumade_link::LinkConfig;
-use kumade_link::queue::{Discipline, Limit, QueueConfig};
-use kumade_middlebox::Rule;
+use kumade_link::queue::{Discipline, QueueConfig, QueueLimit};
+use kumade_middlebox::FilterRule;
 use kumade_netns_testbed::VethHosts;
 
 /// Joins the hosts by this link, in both directions.
@@ -23,7 +23,7 @@ pub fn with_link(link: LinkConfig) -> DirectionConfig {
     with(link, Vec::new())
 }
 
-pub fn with(link: LinkConfig, rules: Vec<Rule>) -> DirectionConfig {
-    let queue = QueueConfig { limit: Limit::Bytes(1_500_000), discipline: Discipline::default() };
+pub fn with(link: LinkConfig, rules: Vec<FilterRule>) -> DirectionConfig {
+    let queue = QueueConfig { limit: QueueLimit::Bytes(1_500_000), discipline: Discipline::default() };
     DirectionConfig::new(link, queue, rules).unwrap()
 }

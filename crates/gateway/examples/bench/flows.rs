@@ -3,7 +3,7 @@
 use crate::lines::Lines;
 use crate::outcome::Outcome;
 use crate::process::resident_bytes;
-use kumade_net::Binding;
+use kumade_net::SocketBinding;
 use kumade_net::interface::Family;
 use kumade_net::namespace::Namespace;
 use kumade_net::udp::{BatchReceiver, BatchSocket};
@@ -31,7 +31,7 @@ pub fn measure() -> Outcome<()> {
 fn measure_with(lines: &Lines) -> Outcome<()> {
     let planes = lines.bond(2)?;
     let open = |own: usize, first: u16| -> Outcome<Vec<BatchSocket>> {
-        let bind = |port| BatchSocket::bind(&Binding::default(), Family::V4, port);
+        let bind = |port| BatchSocket::bind(&SocketBinding::default(), Family::V4, port);
         Ok(lines.hosts[own].run(|| (first..first + SOCKETS).map(bind).collect::<Result<_, _>>())??)
     };
     let (near, far) = (open(0, FIRST_PORT)?, open(1, FIRST_PORT)?);

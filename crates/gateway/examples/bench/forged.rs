@@ -10,8 +10,8 @@ use kumade_net::interface::Family;
 use kumade_net::namespace::Namespace;
 use kumade_net::packet_socket::Receiver;
 use kumade_net::udp::BatchSocket;
-use kumade_net::{Binding, clock};
-use kumade_noise_session::{Endpoint, Event, Policy, PresharedKey, PrivateKey, Route};
+use kumade_net::{SocketBinding, clock};
+use kumade_noise_session::{Endpoint, EndpointEvent, HandshakePolicy, PresharedKey, PrivateKey, Route};
 use kumade_packet::Ecn;
 use kumade_units::Rate;
 use rand::rngs::StdRng;
@@ -91,7 +91,7 @@ impl Flood {
     fn start(from: &Namespace, port: u16, batch: Vec<Vec<u8>>) -> Outcome<Self> {
         let (sent, ends) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
         let (counter, stop) = (Arc::clone(&sent), Arc::clone(&ends));
-        let socket = from.run(|| BatchSocket::bind(&Binding::default(), Family::V4, 0))??;
+        let socket = from.run(|| BatchSocket::bind(&SocketBinding::default(), Family::V4, 0))??;
         let thread = from.spawn("stranger", move || {
             let (to, begun) = (SocketAddr::from(([10, 1, 2, 2], port)), Instant::now());
             while !stop.load(Ordering::Relaxed) {
@@ -136,13 +136,15 @@ fn data(index: Option<u32>) -> Vec<Vec<u8>> {
 /// Initiations of somebody who knows the gateway's public key, every other datagram; the others are longer junk.
 fn initiations() -> Outcome<Vec<Vec<u8>>> {
     let random = Box::new(StdRng::seed_from_u64(2));
-    let mut endpoint = Endpoint::new(PrivateKey::from_bytes([9; 32]), Policy::default(), random);
+    let mut endpoint = Endpoint::new(PrivateKey::from_bytes([9; 32]), HandshakePolicy::default(), random);
     let now = clock::monotonic();
-    let gateway = endpoint.add_peer(Lines::keys()[1].public(), PresharedKey::default())?;
+    let gateway = endpoint.add_peer(Lines::keys()[1].public_key(), PresharedKey::default())?;
     endpoint.set_routes(gateway, vec![Route { path: 0, address: ([10, 1, 2, 2], PORT).into() }], now);
     endpoint.connect(gateway, now);
     endpoint.advance(now, clock::realtime());
-    let Some(Event::Transmit { datagram, .. }) = endpoint.next_event() else { return Err("no initiation".into()) };
+    let Some(EndpointEvent::Transmit { datagram, .. }) = endpoint.next_event() else {
+        return Err("no initiation".into());
+    };
     let junk = vec![0xff; datagram.len() + 1];
     Ok([datagram, junk].into_iter().cycle().take(BATCH).collect())
 }

@@ -3,7 +3,7 @@
 use crate::outcome::Outcome;
 use kumade_daemon::RuntimeDir;
 use kumade_multipath::{PathPolicy, UnorderedFlows};
-use kumade_net::Binding;
+use kumade_net::SocketBinding;
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::ip;
@@ -67,7 +67,7 @@ impl Lines {
     /// Gateways at both ends, with a path on each of the first lines; on further lines they listen only. Hosts are 10.2.0.1
     /// and 10.2.0.2 then.
     pub fn bond(&self, paths: usize) -> Outcome<[BondedPlane; 2]> {
-        let config = |own: usize| self.config(own, Lines::keys()[1 - own].public(), paths);
+        let config = |own: usize| self.config(own, Lines::keys()[1 - own].public_key(), paths);
         self.start([config(0), config(1)])
     }
 
@@ -75,12 +75,12 @@ impl Lines {
     pub fn tunnel(&self, connections: usize) -> Outcome<[BondedPlane; 2]> {
         let address = SocketAddr::from(([10, 1, 1, 2], PORT));
         let roles = [
-            ConnectionRole::Connect { address, binding: Binding::default(), connections },
+            ConnectionRole::Connect { address, binding: SocketBinding::default(), connections },
             ConnectionRole::Listen { address, handover: None },
         ];
         let mut own = 0;
         let configs = roles.map(|role| {
-            let config = self.config(own, Lines::keys()[1 - own].public(), 1);
+            let config = self.config(own, Lines::keys()[1 - own].public_key(), 1);
             own += 1;
             let tuning = ConnectionTuning::default();
             let carriers =
@@ -107,7 +107,7 @@ impl Lines {
     }
 
     fn config(&self, own: usize, far: PublicKey, paths: usize) -> BondedConfig {
-        let binding = |line| Binding { interface: Some(name(line)), ..Binding::default() };
+        let binding = |line| SocketBinding { interface: Some(name(line)), ..SocketBinding::default() };
         let address = |line: usize| {
             let far = SocketAddr::from(([10, 1, line as u8, 2 - own as u8], PORT));
             (line <= paths).then_some(far)
@@ -146,7 +146,7 @@ pub fn name(line: usize) -> String {
 fn join(one: (&Namespace, &str), other: (&Namespace, &str)) -> Outcome<()> {
     ip(one.0, &["link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &other.0.path()])?;
     for (inside, name) in [one, other] {
-        inside.run(|| interface::up(name))??;
+        inside.run(|| interface::set_up(name))??;
     }
     Ok(())
 }

@@ -4,9 +4,9 @@
 use crate::outcome::{Outcome, mean};
 use crate::process::{cpu_share, resident_bytes, slab_bytes};
 use kumade_daemon::RuntimeDir;
-use kumade_gateway::Config;
+use kumade_gateway::GatewayConfig;
 use kumade_gateway::direct::{DirectPlane, SessionPlane};
-use kumade_gateway::status::{Status, recorder};
+use kumade_gateway::status::{GatewayStatus, new_recorder};
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::Sites;
 use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
@@ -29,7 +29,7 @@ struct Gateway<'a> {
     // In the order in which they end.
     sessions: Option<SessionPlane>,
     plane: Option<DirectPlane>,
-    config: Config,
+    config: GatewayConfig,
 }
 
 pub fn measure() -> Outcome<()> {
@@ -117,7 +117,7 @@ fn statuses(gateway: &Gateway<'_>) -> Outcome<String> {
 impl<'a> Gateway<'a> {
     fn start(namespace: &'a Namespace, number: u8, directory: &Path) -> Outcome<Self> {
         let interfaces = [Sites::LAN.to_owned(), Sites::path(0), Sites::path(1)];
-        let config = Config::from_toml(&configuration(number), "the benchmark's configuration", &interfaces)?;
+        let config = GatewayConfig::from_toml(&configuration(number), "the benchmark's configuration", &interfaces)?;
         let settings = config.sessions.as_ref().ok_or("no sessions")?;
         let plane = namespace.run(|| DirectPlane::start(&config, RuntimeDir::from_path(directory)))??;
         let psks = vec![PresharedKey::default()];
@@ -126,8 +126,8 @@ impl<'a> Gateway<'a> {
     }
 
     /// As `kumade gateway status` has it.
-    fn status(&self) -> Outcome<Status> {
-        let mut recorder = recorder(&self.config);
+    fn status(&self) -> Outcome<GatewayStatus> {
+        let mut recorder = new_recorder(&self.config);
         let sessions = self.sessions.as_ref().ok_or("it has ended")?.status()?;
         recorder.renew(|status, _| {
             sessions.fill(status);
@@ -146,7 +146,7 @@ impl Drop for Gateway<'_> {
     }
 }
 
-fn is_reachable(status: &Status) -> bool {
+fn is_reachable(status: &GatewayStatus) -> bool {
     status.remotes.iter().all(|remote| remote.sessions.as_ref().is_some_and(|sessions| sessions.reachable))
 }
 
@@ -168,7 +168,7 @@ fn key(number: u8) -> PrivateKey {
 /// Hosts of the first site share an address on the second path. No session ends while it is measured.
 fn configuration(own: u8) -> String {
     let far = 3 - own;
-    let public: PublicKey = key(far).public();
+    let public: PublicKey = key(far).public_key();
     let paths = [0, 1].map(|place| {
         let (name, next_hop) = (Sites::path(place), Sites::gateway(place, far));
         format!("[[path]]\nname = \"{name}\"\ninterface = \"{name}\"\ngateways = [\"{next_hop}\"]\n")

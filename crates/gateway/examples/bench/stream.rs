@@ -30,7 +30,7 @@ impl Stream {
         let near = from.run(|| connect(address))??;
         let far = listener.accept()?.0;
         if let Some(rate) = limit {
-            kumade_net::tcp::limit_rate(&near, rate)?;
+            kumade_net::tcp::set_max_pacing_rate(&near, rate)?;
         }
         let ends = [near.try_clone()?, far.try_clone()?];
         let received = Arc::<AtomicU64>::default();

@@ -1,21 +1,21 @@
-use crate::config::{Bonded, Config, Path};
+use crate::config::{BondedSettings, GatewayConfig, GatewayPath};
 use kumade_daemon::RuntimeDir;
-use kumade_net::Binding;
+use kumade_net::SocketBinding;
 use kumade_net::interface::Family;
-use kumade_net::policy::MarkedRoute;
+use kumade_net::policy_routing::MarkedRoute;
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::{BondedConfig, BondedRemote, DatagramConfig, OuterTransportConfig};
 
 /// What a valid configuration comes to. `identity` is the key of its key file, `psks` are those of the remotes' files, or
 /// the default one. In `directory` routes are written down, so that they can be removed after a crash.
 pub fn plane_config(
-    config: &Config,
-    bonded: &Bonded,
+    config: &GatewayConfig,
+    bonded: &BondedSettings,
     identity: PrivateKey,
     psks: Vec<PresharedKey>,
     directory: RuntimeDir,
 ) -> BondedConfig {
-    let path = |(place, path): (usize, &Path)| (binding(place, path), path.rate);
+    let path = |(place, path): (usize, &GatewayPath)| (path_binding(place, path), path.rate);
     let remotes = config.remotes.iter().zip(&bonded.peers).zip(psks);
     let remotes = remotes.map(|((remote, peer), psk)| BondedRemote {
         key: peer.key,
@@ -32,7 +32,7 @@ pub fn plane_config(
             port: bonded.port,
             threads: bonded.threads,
             paths: config.paths.iter().enumerate().map(path).collect(),
-            routes: config.paths.iter().enumerate().flat_map(|(place, path)| routes(place, path)).collect(),
+            routes: config.paths.iter().enumerate().flat_map(|(place, path)| path_routes(place, path)).collect(),
         }),
         policy: bonded.choice.clone(),
         unordered_flows: bonded.unordered.clone(),
@@ -47,20 +47,25 @@ pub fn plane_config(
 const FIRST_NUMBER: u32 = 0x6b41;
 
 /// From where datagrams leave on a path, and measurements of it.
-pub(crate) fn binding(place: usize, path: &Path) -> Binding {
-    let mark = path.has_gateway().then(|| number(place));
-    Binding { interface: Some(path.interface.clone()), mark, source: None }
+pub(crate) fn path_binding(place: usize, path: &GatewayPath) -> SocketBinding {
+    let mark = path.has_gateway().then(|| path_mark(place));
+    SocketBinding { interface: Some(path.interface.clone()), mark, source: None }
 }
 
-fn number(path: usize) -> u32 {
+fn path_mark(path: usize) -> u32 {
     // There are no more than 16.
     FIRST_NUMBER + path as u32
 }
 
-fn routes(place: usize, path: &Path) -> impl Iterator<Item = MarkedRoute> {
+fn path_routes(place: usize, path: &GatewayPath) -> impl Iterator<Item = MarkedRoute> {
     let route = move |family| {
-        let gateway = path.gateway(family)?;
-        Some(MarkedRoute { number: number(place), family, interface: path.interface.clone(), gateway: Some(gateway) })
+        let gateway = path.next_hop(family)?;
+        Some(MarkedRoute {
+            number: path_mark(place),
+            family,
+            interface: path.interface.clone(),
+            gateway: Some(gateway),
+        })
     };
     [Family::V4, Family::V6].into_iter().filter_map(route)
 }

@@ -1,9 +1,9 @@
-use crate::status::{Path, PathState, RefusedTraffic, Status, Tunnel, TunnelPath};
+use crate::status::{GatewayPathStatus, GatewayStatus, PathState, RefusedTraffic, Tunnel, TunnelPath};
 use kumade_overlay_io::BondedStatus;
 use kumade_units::Time;
 
 /// Enters what the plane knows into the status of the gateway, which has the names. `now` is the monotonic clock's time.
-pub fn fill(plane: &BondedStatus, status: &mut Status, now: Time) {
+pub fn fill_bonded_status(plane: &BondedStatus, status: &mut GatewayStatus, now: Time) {
     status.refused = Some(RefusedTraffic::new(plane));
     let names: Vec<_> = status.paths.iter().map(|path| path.name.clone()).collect();
     for (remote, known) in status.remotes.iter_mut().zip(&plane.remotes) {
@@ -17,7 +17,7 @@ pub fn fill(plane: &BondedStatus, status: &mut Status, now: Time) {
 }
 
 /// What all remote gateways get of a path.
-fn sum_up<'a>(path: &mut Path, parts: impl Iterator<Item = &'a TunnelPath> + Clone) {
+fn sum_up<'a>(path: &mut GatewayPathStatus, parts: impl Iterator<Item = &'a TunnelPath> + Clone) {
     let up = parts.clone().filter(|part| part.state == PathState::Up).map(|part| part.state_seconds);
     let longest_up = up.reduce(f64::max);
     path.up = longest_up.is_some();
@@ -66,7 +66,7 @@ mod tests {
 
     fn remote(paths: Vec<RemotePath>) -> RemoteStatus {
         RemoteStatus {
-            key: PrivateKey::from_bytes([7; 32]).public(),
+            key: PrivateKey::from_bytes([7; 32]).public_key(),
             is_connected: true,
             state_since: at(1),
             handshakes: 3,
@@ -96,11 +96,11 @@ mod tests {
             threads: 1,
             remotes,
         };
-        let mut status: Status = serde_json::from_str(include_str!("../../tests/statuses/bonded.json")).unwrap();
+        let mut status: GatewayStatus = serde_json::from_str(include_str!("../../tests/statuses/bonded.json")).unwrap();
         let name = status.remotes[0].name.clone();
-        status.remotes.push(crate::status::Remote { name, paths: vec![], tunnel: None, sessions: None });
+        status.remotes.push(crate::status::RemoteSiteStatus { name, paths: vec![], tunnel: None, sessions: None });
         status.paths.iter_mut().for_each(|path| path.sent = Traffic::default());
-        fill(&known, &mut status, at(10));
+        fill_bonded_status(&known, &mut status, at(10));
         assert_eq!(status.remotes[0].tunnel.as_ref().unwrap().threads, None);
         let [first, second] = [&status.paths[0], &status.paths[1]];
         assert_eq!((first.up, first.state_seconds, first.sent.bytes, first.sent.packets), (true, 6.0, 1500, 20));
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!((tunnel.paths[1].state, tunnel.paths[1].round_trip_seconds), (PathState::Down, Some(0.02)));
         let refused = status.refused.unwrap();
         assert_eq!((refused.unroutable_packets, refused.output_packets), (4, 6));
-        fill(&BondedStatus { threads: 3, ..known }, &mut status, at(10));
+        fill_bonded_status(&BondedStatus { threads: 3, ..known }, &mut status, at(10));
         assert_eq!(status.remotes[0].tunnel.as_ref().unwrap().threads, Some(2));
         assert!(status.to_string().contains(", threads: 2\n"), "{status}");
     }

@@ -1,65 +1,68 @@
 //! What parts of a file must be like.
 
-use super::error::Fault;
-use super::types::Path;
+use super::error::ConfigFault;
+use super::types::GatewayPath;
 use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
 use toml::Spanned;
 
 /// 0.0.0.0/0 and ::/0 of a remote mean all other addresses, and may contain networks; nothing else may.
-pub(super) fn disjoint(networks: &[(Spanned<IpNet>, bool)]) -> Result<(), Fault> {
+pub(super) fn check_disjoint(networks: &[(Spanned<IpNet>, bool)]) -> Result<(), ConfigFault> {
     for (number, (one, one_is_remote)) in networks.iter().enumerate() {
         for (other, other_is_remote) in &networks[..number] {
             let (network, earlier) = (*one.get_ref(), *other.get_ref());
             let is_rest = |network: IpNet, remote: &bool| network.prefix_len() == 0 && *remote;
             let lengths = [network.prefix_len(), earlier.prefix_len()];
             let nested = (is_rest(network, one_is_remote) || is_rest(earlier, other_is_remote)) && lengths != [0, 0];
-            if overlap(network, earlier) && !nested {
+            if networks_overlap(network, earlier) && !nested {
                 let problem = format!("{network} overlaps {earlier}: a host is in one network only");
-                return Err(Fault::new(one.span(), problem));
+                return Err(ConfigFault::new(one.span(), problem));
             }
         }
     }
     Ok(())
 }
 
-pub(super) fn overlap(one: IpNet, other: IpNet) -> bool {
+pub(super) fn networks_overlap(one: IpNet, other: IpNet) -> bool {
     one.contains(&other) || other.contains(&one)
 }
 
-pub(super) fn unique<'a>(names: impl Iterator<Item = &'a Spanned<String>>, kind: &str) -> Result<(), Fault> {
+pub(super) fn check_unique<'a>(
+    names: impl Iterator<Item = &'a Spanned<String>>,
+    kind: &str,
+) -> Result<(), ConfigFault> {
     let mut seen = Vec::new();
     for name in names {
         if seen.contains(&name.get_ref()) {
-            return Err(Fault::new(name.span(), format!("`{}` is given twice as {kind}", name.get_ref())));
+            return Err(ConfigFault::new(name.span(), format!("`{}` is given twice as {kind}", name.get_ref())));
         }
         seen.push(name.get_ref());
     }
     Ok(())
 }
 
-pub(super) fn name(text: &Spanned<String>) -> Result<(), Fault> {
-    kumade_daemon::check_name(text.get_ref()).map_err(|error| Fault::new(text.span(), error.to_string()))
+pub(super) fn name(text: &Spanned<String>) -> Result<(), ConfigFault> {
+    kumade_daemon::check_name(text.get_ref()).map_err(|error| ConfigFault::new(text.span(), error.to_string()))
 }
 
-pub(super) fn place(name: &Spanned<String>, paths: &[Path]) -> Result<usize, Fault> {
+pub(super) fn find_path(name: &Spanned<String>, paths: &[GatewayPath]) -> Result<usize, ConfigFault> {
     paths.iter().position(|path| path.name == *name.get_ref()).ok_or_else(|| {
         let names: Vec<_> = paths.iter().map(|path| path.name.as_str()).collect();
-        Fault::new(name.span(), format!("no path is called `{}`: there are {}", name.get_ref(), names.join(", ")))
+        ConfigFault::new(name.span(), format!("no path is called `{}`: there are {}", name.get_ref(), names.join(", ")))
     })
 }
 
-pub(super) fn interface(name: &Spanned<String>, interfaces: &[String]) -> Result<String, Fault> {
+pub(super) fn check_interface(name: &Spanned<String>, interfaces: &[String]) -> Result<String, ConfigFault> {
     let known = interfaces.iter().find(|known| *known == name.get_ref());
     known.cloned().ok_or_else(|| {
         let problem = format!("this host has no interface `{}`: there are {}", name.get_ref(), interfaces.join(", "));
-        Fault::new(name.span(), problem)
+        ConfigFault::new(name.span(), problem)
     })
 }
 
 /// As in `10.1.0.0/24`; an address alone is a network of one host.
-pub(super) fn network(text: &Spanned<String>) -> Result<IpNet, Fault> {
-    let fault = |problem: String| Fault::new(text.span(), format!("`{}` {problem}", text.get_ref()));
+pub(super) fn parse_network(text: &Spanned<String>) -> Result<IpNet, ConfigFault> {
+    let fault = |problem: String| ConfigFault::new(text.span(), format!("`{}` {problem}", text.get_ref()));
     let host = text.get_ref().parse::<IpAddr>().map(IpNet::from);
     let network: IpNet = host
         .or_else(|_| text.get_ref().parse())
@@ -71,12 +74,12 @@ pub(super) fn network(text: &Spanned<String>) -> Result<IpNet, Fault> {
 }
 
 /// An address, perhaps with a port; empty for one that is not known.
-pub(super) fn endpoint(text: &Spanned<String>, port: u16) -> Result<Option<SocketAddr>, Fault> {
+pub(super) fn parse_endpoint(text: &Spanned<String>, port: u16) -> Result<Option<SocketAddr>, ConfigFault> {
     let written = text.get_ref();
     if written.is_empty() {
         return Ok(None);
     }
     let address = written.parse::<IpAddr>().map(|address| SocketAddr::new(address, port));
     let problem = || format!("`{written}` is no address: write it like 192.0.2.1 or [2001:db8::1]:{port}");
-    address.or_else(|_| written.parse()).map(Some).map_err(|_| Fault::new(text.span(), problem()))
+    address.or_else(|_| written.parse()).map(Some).map_err(|_| ConfigFault::new(text.span(), problem()))
 }

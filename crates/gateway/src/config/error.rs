@@ -15,18 +15,18 @@ pub struct ConfigError {
 
 /// What is wrong with a part of a text.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct ConfigFault {
     pub(super) span: Range<usize>,
     pub(super) problem: String,
 }
 
-impl Fault {
+impl ConfigFault {
     pub(super) fn new(span: Range<usize>, problem: impl Into<String>) -> Self {
-        Fault { span, problem: problem.into() }
+        ConfigFault { span, problem: problem.into() }
     }
 
     /// With the line in the text; none where there is no text.
-    pub(super) fn at(self, origin: &str, text: &str) -> ConfigError {
+    pub(super) fn with_line(self, origin: &str, text: &str) -> ConfigError {
         let before = text.get(..self.span.start).unwrap_or(text);
         let line = (!text.is_empty()).then(|| before.matches('\n').count() + 1);
         ConfigError { origin: origin.to_owned(), line, problem: self.problem }

@@ -69,61 +69,69 @@ impl FromStr for PathOption {
 
 impl SimpleConfig {
     /// As a file would say it. Paths are called `path1`, `path2` …
-    pub(super) fn file(&self) -> ConfigFile {
+    pub(super) fn to_config_file(&self) -> ConfigFile {
         let path = |(number, path): (usize, &PathOption)| PathSection {
-            name: word(format!("path{number}")),
-            interface: word(&path.interface),
-            gateways: path.gateways.iter().map(word).collect(),
+            name: unspanned(format!("path{number}")),
+            interface: unspanned(&path.interface),
+            gateways: path.gateways.iter().map(unspanned).collect(),
             weight: path.weight,
             rate: None,
         };
         let plane = if self.bonded.is_some() { PlaneName::Bonded } else { PlaneName::Direct };
         ConfigFile {
             gateway: GatewaySection {
-                name: word(&self.name),
-                prometheus: self.prometheus.as_ref().map(word),
+                name: unspanned(&self.name),
+                prometheus: self.prometheus.as_ref().map(unspanned),
                 plane,
                 weights: WeightsName::Fixed,
             },
-            bonded: self.bonded.as_ref().map(SimpleBonded::section),
+            bonded: self.bonded.as_ref().map(SimpleBonded::bonded_section),
             measure: None,
             sessions: None,
-            local: self.locals.iter().map(|name| LocalSection { interface: word(name), networks: vec![] }).collect(),
+            local: self
+                .locals
+                .iter()
+                .map(|name| LocalSection { interface: unspanned(name), networks: vec![] })
+                .collect(),
             path: (1..).zip(&self.paths).map(path).collect(),
-            remote: vec![self.remote()],
+            remote: vec![self.remote_section()],
             translation: Vec::new(),
         }
     }
 
-    fn remote(&self) -> RemoteSection {
+    fn remote_section(&self) -> RemoteSection {
         let bonded = self.bonded.as_ref();
         RemoteSection {
-            name: word("remote"),
-            networks: self.networks(),
+            name: unspanned("remote"),
+            networks: self.remote_networks(),
             paths: None,
             measure: Vec::new(),
             sessions: None,
-            public_key: bonded.map(|bonded| word(&bonded.peer)),
+            public_key: bonded.map(|bonded| unspanned(&bonded.peer)),
             preshared_key: bonded.and_then(|bonded| bonded.psk_file.clone()),
-            addresses: bonded.iter().flat_map(|bonded| &bonded.addresses).map(word).collect(),
+            addresses: bonded.iter().flat_map(|bonded| &bonded.addresses).map(unspanned).collect(),
         }
     }
 
     /// All other addresses are those of the IP versions for which every path has a next hop, or none has any.
-    fn networks(&self) -> Vec<Spanned<String>> {
+    fn remote_networks(&self) -> Vec<Spanned<String>> {
         if !self.remotes.is_empty() || self.bonded.is_some() {
-            return self.remotes.iter().map(word).collect();
+            return self.remotes.iter().map(unspanned).collect();
         }
         let has = |path: &PathOption, v6: bool| path.gateways.iter().any(|gateway| gateway.contains(':') == v6);
         let serves = |v6| self.paths.iter().all(|path| path.gateways.is_empty() || has(path, v6));
-        [("0.0.0.0/0", false), ("::/0", true)].iter().filter(|(_, v6)| serves(*v6)).map(|(all, _)| word(*all)).collect()
+        [("0.0.0.0/0", false), ("::/0", true)]
+            .iter()
+            .filter(|(_, v6)| serves(*v6))
+            .map(|(all, _)| unspanned(*all))
+            .collect()
     }
 }
 
 impl SimpleBonded {
-    fn section(&self) -> BondedSection {
+    fn bonded_section(&self) -> BondedSection {
         BondedSection {
-            key: word(&self.key_file),
+            key: unspanned(&self.key_file),
             port: None,
             threads: self.threads.map(|threads| Spanned::new(0..0, threads)),
             device: None,
@@ -136,7 +144,7 @@ impl SimpleBonded {
     }
 }
 
-fn word(text: impl Into<String>) -> Spanned<String> {
+fn unspanned(text: impl Into<String>) -> Spanned<String> {
     Spanned::new(0..0, text.into())
 }
 
@@ -166,7 +174,8 @@ mod tests {
         let networks = |paths: &[&str]| {
             let paths = paths.iter().map(|text| text.parse().unwrap()).collect();
             let (name, locals, remotes) = (String::new(), vec![], vec![]);
-            let networks = SimpleConfig { name, prometheus: None, locals, paths, remotes, bonded: None }.networks();
+            let networks =
+                SimpleConfig { name, prometheus: None, locals, paths, remotes, bonded: None }.remote_networks();
             networks.into_iter().map(Spanned::into_inner).collect::<Vec<_>>()
         };
         assert_eq!(networks(&["a", "b"]), ["0.0.0.0/0", "::/0"]);

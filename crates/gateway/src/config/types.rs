@@ -1,4 +1,4 @@
-use crate::ratio::Ratio;
+use crate::ratio::PathRatio;
 use ipnet::IpNet;
 use kumade_multipath::nat_session::NatConfig;
 use kumade_multipath::{PathPolicy, UnorderedFlows};
@@ -10,25 +10,25 @@ use std::path::PathBuf;
 
 /// What a gateway is to do, consistent in itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
+pub struct GatewayConfig {
     /// Fit to be a file's name.
     pub name: String,
     /// How packets go from site to site.
     pub plane: Plane,
     /// How paths are measured, where that is wanted.
-    pub measurement: Measurement,
+    pub measurement: MeasurementConfig,
     /// Where Prometheus fetches metrics.
     pub prometheus: Option<SocketAddr>,
     /// What NAT sessions need, if a remote has them; in the direct plane only.
-    pub sessions: Option<Sessions>,
+    pub sessions: Option<SessionsConfig>,
     /// Networks behind this gateway. They do not overlap each other or those of remote sites.
-    pub locals: Vec<Local>,
+    pub locals: Vec<LocalSite>,
     /// Ways to the remote sites, with names that differ.
-    pub paths: Vec<Path>,
+    pub paths: Vec<GatewayPath>,
     /// Networks that are reached over several paths. None overlaps another, but for 0.0.0.0/0 and ::/0, which mean all others.
-    pub remotes: Vec<Remote>,
+    pub remotes: Vec<RemoteSite>,
     /// Addresses that are others on the way. No alias belongs to two networks, and none is an address of a network.
-    pub translations: Vec<Translation>,
+    pub translations: Vec<AddressTranslation>,
 }
 
 /// How packets go from site to site.
@@ -37,12 +37,12 @@ pub enum Plane {
     /// As they are, but for addresses; forwarded by the kernel.
     Direct,
     /// Encrypted, over several paths at once, and in order.
-    Bonded(Bonded),
+    Bonded(BondedSettings),
 }
 
 /// How paths are measured, and whether those of others are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Measurement {
+pub struct MeasurementConfig {
     /// The file of a key that both sites have; without it, anyone is answered.
     pub key_file: Option<PathBuf>,
     /// Whether this gateway answers the measurements of others.
@@ -53,7 +53,7 @@ pub struct Measurement {
 
 /// What the bonded plane needs besides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bonded {
+pub struct BondedSettings {
     /// The file of this gateway's private key.
     pub key_file: PathBuf,
     /// The name of the TUN device.
@@ -70,26 +70,26 @@ pub struct Bonded {
     pub choice: PathPolicy,
     /// Which flows prefer speed to order.
     pub unordered: UnorderedFlows,
-    /// The remote gateways, in the order of [`Config::remotes`].
-    pub peers: Vec<Peer>,
+    /// The remote gateways, in the order of [`GatewayConfig::remotes`].
+    pub peers: Vec<RemotePeer>,
 }
 
 /// What NAT sessions of the direct plane need.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sessions {
+pub struct SessionsConfig {
     /// The file of this gateway's private key.
     pub key_file: PathBuf,
     /// The UDP port on all paths.
     pub port: u16,
     /// When sessions end, and how many there may be.
     pub limits: NatConfig,
-    /// The remote gateways, in the order of [`Config::remotes`]; none where a remote has no sessions.
-    pub peers: Vec<Option<Peer>>,
+    /// The remote gateways, in the order of [`GatewayConfig::remotes`]; none where a remote has no sessions.
+    pub peers: Vec<Option<RemotePeer>>,
 }
 
 /// A remote gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
+pub struct RemotePeer {
     /// Its public key.
     pub key: PublicKey,
     /// The file of a second key that both have.
@@ -100,7 +100,7 @@ pub struct Peer {
 
 /// Hosts behind this gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Local {
+pub struct LocalSite {
     /// Where their packets arrive.
     pub interface: String,
     /// Their addresses; all that arrive there if empty.
@@ -109,7 +109,7 @@ pub struct Local {
 
 /// A way to remote sites.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Path {
+pub struct GatewayPath {
     /// Fit to be a file's name.
     pub name: String,
     /// Where its packets leave and arrive.
@@ -126,15 +126,15 @@ pub struct Path {
 
 /// Hosts at another site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remote {
+pub struct RemoteSite {
     /// Fit to be a file's name.
     pub name: String,
     /// Their addresses.
     pub networks: Vec<IpNet>,
-    /// Places in [`Config::paths`].
+    /// Places in [`GatewayConfig::paths`].
     pub paths: Vec<usize>,
     /// Of these paths' weights; one of them at least is above 0.
-    pub ratio: Ratio,
+    pub ratio: PathRatio,
     /// Where the paths are measured to, in their order; empty where they are not measured.
     pub measured_to: Vec<SocketAddr>,
     /// Whether only single flows are divided, which are set up while packets pass.
@@ -144,39 +144,39 @@ pub struct Remote {
 /// Addresses that are others on the way: each the one of the same place in its network, or, where network and alias differ in
 /// size, any of the alias, as NAT sessions agree for each flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Translation {
+pub struct AddressTranslation {
     /// Where the hosts are.
-    pub side: Side,
+    pub side: GatewaySide,
     /// Their addresses as they and others see them.
     pub network: IpNet,
     /// Their addresses on the way, of the same IP version.
     pub alias: IpNet,
-    /// The place in [`Config::paths`] of the path on which packets leave with the alias.
+    /// The place in [`GatewayConfig::paths`] of the path on which packets leave with the alias.
     pub path: Option<usize>,
 }
 
 /// Where hosts are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum GatewaySide {
     /// Behind this gateway: their address is a packet's source on the way out, and its destination on the way in.
     Local,
     /// At a remote site: the other way round.
     Remote,
 }
 
-impl Translation {
+impl AddressTranslation {
     /// Whether a flow has one of the alias's addresses only for as long as its session.
     pub fn is_shared(&self) -> bool {
         self.network.prefix_len() != self.alias.prefix_len()
     }
 }
 
-impl Config {
+impl GatewayConfig {
     /// Whether a translation is made for all packets, because a remote that it is about has no sessions.
-    pub(crate) fn is_static(&self, translation: &Translation) -> bool {
-        let is_about = |remote: &&Remote| match translation.side {
-            Side::Local => true,
-            Side::Remote => {
+    pub(crate) fn is_static(&self, translation: &AddressTranslation) -> bool {
+        let is_about = |remote: &&RemoteSite| match translation.side {
+            GatewaySide::Local => true,
+            GatewaySide::Remote => {
                 remote.networks.iter().any(|net| net.prefix_len() > 0 && net.contains(&translation.network))
             }
         };
@@ -184,14 +184,14 @@ impl Config {
     }
 }
 
-impl Path {
+impl GatewayPath {
     /// Whether it has a next hop for packets of any IP version.
     pub(crate) fn has_gateway(&self) -> bool {
         self.gateway_v4.is_some() || self.gateway_v6.is_some()
     }
 
     /// The next hop for packets of that IP version.
-    pub fn gateway(&self, family: Family) -> Option<IpAddr> {
+    pub fn next_hop(&self, family: Family) -> Option<IpAddr> {
         match family {
             Family::V4 => self.gateway_v4.map(IpAddr::V4),
             Family::V6 => self.gateway_v6.map(IpAddr::V6),
@@ -200,7 +200,7 @@ impl Path {
 }
 
 /// Which IP version a network is of.
-pub(crate) fn family_of(network: IpNet) -> Family {
+pub(crate) fn network_family(network: IpNet) -> Family {
     match network {
         IpNet::V4(_) => Family::V4,
         IpNet::V6(_) => Family::V6,

@@ -1,5 +1,5 @@
 use kumade_daemon::{Journal, Leftover, Record};
-use kumade_net::batch::BatchLimits;
+use kumade_net::gro::GroLimits;
 use kumade_net::{SetupError, interface};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -8,14 +8,14 @@ use std::io;
 /// gateway where this process was killed.
 #[derive(Debug)]
 pub(super) struct BatchGuard {
-    found: Bounded,
+    found: LimitedDevice,
     // Goes once the limits are restored.
     record: Option<Record>,
 }
 
 /// What is to be restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Bounded {
+pub(super) struct LimitedDevice {
     interface: String,
     /// Its number: another interface of that name has another one.
     index: u32,
@@ -26,8 +26,8 @@ pub(super) struct Bounded {
 impl BatchGuard {
     /// Lets an interface merge no more than so many bytes.
     pub(super) fn new(interface: &str, bytes: u32, journal: &Journal) -> Result<Self, SetupError> {
-        let limits = BatchLimits::read(interface)?;
-        let found = Bounded {
+        let limits = GroLimits::read(interface)?;
+        let found = LimitedDevice {
             interface: interface.to_owned(),
             index: interface::index(interface)?,
             v6: limits.v6,
@@ -36,7 +36,7 @@ impl BatchGuard {
         let failed = |error: io::Error| SetupError::new(format!("write down the batch limits of {interface}"), error);
         let record = journal.record(&found).map_err(failed)?;
         let guard = BatchGuard { found, record: Some(record) };
-        limits.at_most(bytes).set(interface)?;
+        limits.capped_at(bytes).set(interface)?;
         Ok(guard)
     }
 }
@@ -53,7 +53,7 @@ impl Drop for BatchGuard {
     }
 }
 
-impl Leftover for Bounded {
+impl Leftover for LimitedDevice {
     const KIND: &'static str = "gateway-batches";
     type Error = SetupError;
 
@@ -62,6 +62,6 @@ impl Leftover for Bounded {
     }
 
     fn undo(&self) -> Result<(), SetupError> {
-        BatchLimits { v6: self.v6, v4: self.v4 }.set(&self.interface)
+        GroLimits { v6: self.v6, v4: self.v4 }.set(&self.interface)
     }
 }

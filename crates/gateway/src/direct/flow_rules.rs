@@ -1,102 +1,104 @@
 //! The part of the rules that is about single flows: for remote sites of which only flows are divided that were set up.
 //!
 //! Each IP version has lists of its own: `flows4-SITE` of the flows that are divided, `seen4-SITE` of those that pass and are
-//! not, `out4-PATH` of the addresses that flows have on a path, `errors4` of those that packets are given back which ICMP errors
+//! not, `out4-PATH_GAUGES` of the addresses that flows have on a path, `errors4` of those that packets are given back which ICMP errors
 //! are about, and `in4` of those that arriving flows are.
 
-use crate::config::{Config, Path, Remote, family_of};
+use crate::config::{GatewayConfig, GatewayPath, RemoteSite, network_family};
 use kumade_net::interface::Family;
 use kumade_net::nftables::{Chain, FlowList, FlowListKind, Rule, Statement};
 
 /// Protocols with ports, of which flows consist: TCP and UDP.
 const PROTOCOLS: [u8; 2] = [6, 17];
 /// A flow that is not divided and sends on is noted anew after this time.
-const SEEN: FlowListKind = FlowListKind::Seen { timeout_millis: 2000, max_entries: 10_000 };
+const SEEN_FLOWS_LIST: FlowListKind = FlowListKind::Dynamic { timeout_millis: 2000, max_entries: 10_000 };
 
 /// All lists that a configuration needs.
-pub(super) fn lists(config: &Config) -> Vec<FlowList> {
-    let mut lists: Vec<FlowList> = restored(config).chain(errors(config)).collect();
+pub(super) fn flow_lists(config: &GatewayConfig) -> Vec<FlowList> {
+    let mut lists: Vec<FlowList> = restored_flow_lists(config).chain(error_flow_lists(config)).collect();
     for remote in with_sessions(config) {
-        for family in families(remote) {
-            lists.push(list(divided_name(remote, family), family, FlowListKind::Set));
-            lists.push(list(seen_name(remote, family), family, SEEN));
+        for family in remote_families(remote) {
+            lists.push(new_flow_list(divided_name(remote, family), family, FlowListKind::Set));
+            lists.push(new_flow_list(seen_name(remote, family), family, SEEN_FLOWS_LIST));
         }
     }
-    lists.extend((0..config.paths.len()).flat_map(|path| translated(config, path)));
+    lists.extend((0..config.paths.len()).flat_map(|path| translated_flow_lists(config, path)));
     lists
 }
 
 /// What picks the flows of a remote site that are divided, by IP version: they go to the chain that is given.
-pub(super) fn choice(remote: &Remote, family: Family, division: String) -> Chain {
-    let is_divided = Statement::InFlows(family, divided_name(remote, family));
+pub(super) fn division_choice_chain(remote: &RemoteSite, family: Family, division: String) -> Chain {
+    let is_divided = Statement::FlowInList(family, divided_name(remote, family));
     let note =
-        |protocol| Rule(vec![Statement::Protocol(protocol), Statement::NoteFlow(family, seen_name(remote, family))]);
+        |protocol| Rule(vec![Statement::Protocol(protocol), Statement::AddFlow(family, seen_name(remote, family))]);
     let rules = [Rule(vec![is_divided, Statement::Goto(division)])].into_iter().chain(PROTOCOLS.map(note)).collect();
     Chain { name: choice_name(remote, family), hook: None, rules }
 }
 
-pub(super) fn choice_name(remote: &Remote, family: Family) -> String {
-    format!("choose{}-{}", digit(family), remote.name)
+pub(super) fn choice_name(remote: &RemoteSite, family: Family) -> String {
+    format!("choose{}-{}", version_digit(family), remote.name)
 }
 
 /// Lists of flows whose addresses are given back as they arrive.
-pub(super) fn restored(config: &Config) -> impl Iterator<Item = FlowList> {
+pub(super) fn restored_flow_lists(config: &GatewayConfig) -> impl Iterator<Item = FlowList> {
     let families = [Family::V4, Family::V6].into_iter().filter(|family| is_used(config, *family, |_| true));
-    families.map(|family| list(restored_name(family), family, FlowListKind::Translation))
+    families.map(|family| new_flow_list(restored_name(family), family, FlowListKind::Translation))
 }
 
 /// Lists of flows as they leave: ICMP errors about these are about flows of hosts.
-pub(super) fn errors(config: &Config) -> impl Iterator<Item = FlowList> {
+pub(super) fn error_flow_lists(config: &GatewayConfig) -> impl Iterator<Item = FlowList> {
     let families = [Family::V4, Family::V6].into_iter().filter(|family| is_used(config, *family, |_| true));
-    families.map(|family| list(errors_name(family), family, FlowListKind::Translation))
+    families.map(|family| new_flow_list(errors_name(family), family, FlowListKind::Translation))
 }
 
 /// Lists of flows with the addresses that they have on a path, by the path's place.
-pub(super) fn translated(config: &Config, path: usize) -> impl Iterator<Item = FlowList> {
-    let leads = move |remote: &Remote| remote.paths.contains(&path);
+pub(super) fn translated_flow_lists(config: &GatewayConfig, path: usize) -> impl Iterator<Item = FlowList> {
+    let leads = move |remote: &RemoteSite| remote.paths.contains(&path);
     let families = [Family::V4, Family::V6].into_iter().filter(move |family| is_used(config, *family, leads));
-    families.map(move |family| list(translated_name(&config.paths[path], family), family, FlowListKind::Translation))
+    families.map(move |family| {
+        new_flow_list(translated_name(&config.paths[path], family), family, FlowListKind::Translation)
+    })
 }
 
-pub(super) fn divided_name(remote: &Remote, family: Family) -> String {
-    format!("flows{}-{}", digit(family), remote.name)
+pub(super) fn divided_name(remote: &RemoteSite, family: Family) -> String {
+    format!("flows{}-{}", version_digit(family), remote.name)
 }
 
-pub(super) fn seen_name(remote: &Remote, family: Family) -> String {
-    format!("seen{}-{}", digit(family), remote.name)
+pub(super) fn seen_name(remote: &RemoteSite, family: Family) -> String {
+    format!("seen{}-{}", version_digit(family), remote.name)
 }
 
-pub(super) fn translated_name(path: &Path, family: Family) -> String {
-    format!("out{}-{}", digit(family), path.name)
+pub(super) fn translated_name(path: &GatewayPath, family: Family) -> String {
+    format!("out{}-{}", version_digit(family), path.name)
 }
 
 pub(super) fn restored_name(family: Family) -> String {
-    format!("in{}", digit(family))
+    format!("in{}", version_digit(family))
 }
 
 pub(super) fn errors_name(family: Family) -> String {
-    format!("errors{}", digit(family))
+    format!("errors{}", version_digit(family))
 }
 
 /// The IP versions of a remote site's networks.
-pub(super) fn families(remote: &Remote) -> impl Iterator<Item = Family> {
-    let has = |family: &Family| remote.networks.iter().any(|network| family_of(*network) == *family);
+pub(super) fn remote_families(remote: &RemoteSite) -> impl Iterator<Item = Family> {
+    let has = |family: &Family| remote.networks.iter().any(|network| network_family(*network) == *family);
     [Family::V4, Family::V6].into_iter().filter(has)
 }
 
-fn with_sessions(config: &Config) -> impl Iterator<Item = &Remote> {
+fn with_sessions(config: &GatewayConfig) -> impl Iterator<Item = &RemoteSite> {
     config.remotes.iter().filter(|remote| remote.sessions)
 }
 
-fn is_used(config: &Config, family: Family, which: impl Fn(&Remote) -> bool) -> bool {
-    with_sessions(config).filter(|remote| which(remote)).any(|remote| families(remote).any(|of| of == family))
+fn is_used(config: &GatewayConfig, family: Family, which: impl Fn(&RemoteSite) -> bool) -> bool {
+    with_sessions(config).filter(|remote| which(remote)).any(|remote| remote_families(remote).any(|of| of == family))
 }
 
-fn list(name: String, family: Family, kind: FlowListKind) -> FlowList {
+fn new_flow_list(name: String, family: Family, kind: FlowListKind) -> FlowList {
     FlowList { name, family, kind }
 }
 
-fn digit(family: Family) -> u8 {
+fn version_digit(family: Family) -> u8 {
     match family {
         Family::V4 => 4,
         Family::V6 => 6,

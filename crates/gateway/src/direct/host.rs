@@ -1,6 +1,6 @@
 //! What this host must be like, whatever the configuration says: settings that the gateway leaves to the administrator.
 
-use super::plan::Plan;
+use super::plan::DirectPlan;
 use kumade_net::interface::Family;
 use std::fs;
 use thiserror::Error;
@@ -17,7 +17,7 @@ pub struct HostError {
 ///
 /// # Errors
 /// It does not forward.
-pub fn check_host(plan: &Plan) -> Result<Vec<String>, HostError> {
+pub fn check_host(plan: &DirectPlan) -> Result<Vec<String>, HostError> {
     for (family, version, key) in
         [(Family::V4, "IPv4", "net.ipv4.ip_forward"), (Family::V6, "IPv6", "net.ipv6.conf.all.forwarding")]
     {

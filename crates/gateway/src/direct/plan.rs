@@ -1,16 +1,18 @@
 use super::flow_rules;
-use crate::config::{Config, Local, Path, Remote, Side, Translation, family_of};
-use crate::ratio::Ratio;
+use crate::config::{
+    AddressTranslation, GatewayConfig, GatewayPath, GatewaySide, LocalSite, RemoteSite, network_family,
+};
+use crate::ratio::PathRatio;
 use ipnet::IpNet;
 use kumade_net::interface::Family;
 use kumade_net::nftables::{Chain, FlowList, Hook, Rule, Statement, Table};
-use kumade_net::policy::MarkedRoute;
+use kumade_net::policy_routing::MarkedRoute;
 use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
 
 /// The rules and routes that put a configuration into effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct DirectPlan {
     /// Marks, counts and translates packets.
     pub table: Table,
     /// Where packets with a mark leave.
@@ -26,45 +28,45 @@ const MAX_BATCH_TIME: Span = Span::from_millis(2);
 
 /// Mark, routing table and rule priority of the first path; those of the others follow. Before the main table, whose rule
 /// has the priority 32766.
-const FIRST_NUMBER: u32 = 0x6b01;
+const FIRST_MARK: u32 = 0x6b01;
 /// Before connection tracking, which is to pass over packets that are translated.
-const RAW: i32 = -300;
+const RAW_PRIORITY: i32 = -300;
 /// Behind all others, which see the addresses of hosts.
-const LAST: i32 = 300;
-const RESTORE: &str = "restore";
+const LAST_PRIORITY: i32 = 300;
+const RESTORE_CHAIN: &str = "restore";
 const CHOOSE_ERRORS: &str = "choose-errors";
 const RESTORE_ERRORS: &str = "restore-errors";
 /// The protocol that is ICMP.
-const ICMP: [(Family, u8); 2] = [(Family::V4, 1), (Family::V6, 58)];
+const ICMP_PROTOCOLS: [(Family, u8); 2] = [(Family::V4, 1), (Family::V6, 58)];
 /// Protocols and types of ICMP messages that quote the packet that they are about (RFC 792, RFC 4443).
-const ICMP_ERRORS: [(u8, u8); 7] = [(1, 3), (1, 11), (1, 12), (58, 1), (58, 2), (58, 3), (58, 4)];
+const ICMP_ERROR_TYPES: [(u8, u8); 7] = [(1, 3), (1, 11), (1, 12), (58, 1), (58, 2), (58, 3), (58, 4)];
 
-impl Plan {
+impl DirectPlan {
     /// For a valid configuration.
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &GatewayConfig) -> Self {
         let in_use = config.paths.iter().filter(|path| path.weight > 0);
         let slowest = in_use.filter_map(|path| path.rate).min();
         let bytes = slowest.map(|rate| rate.bytes_in(MAX_BATCH_TIME));
-        Plan {
+        DirectPlan {
             table: table(config),
-            routes: routes(config),
+            routes: policy_routes(config),
             inputs: config.locals.iter().map(|local| local.interface.clone()).collect(),
             max_batch_bytes: bytes.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX)),
         }
     }
 
     /// The routes of a path, by its place.
-    pub(super) fn routes_of(&self, path: usize) -> impl Iterator<Item = &MarkedRoute> {
-        self.routes.iter().filter(move |route| route.number == number(path))
+    pub(super) fn path_routes(&self, path: usize) -> impl Iterator<Item = &MarkedRoute> {
+        self.routes.iter().filter(move |route| route.number == path_mark(path))
     }
 
     /// The counter of the packets that are given to a path.
-    pub(super) fn counter(path: &Path) -> String {
+    pub(super) fn path_counter_name(path: &GatewayPath) -> String {
         format!("path-{}", path.name)
     }
 }
 
-impl Display for Plan {
+impl Display for DirectPlan {
     /// As ip(8) and nft(8) would list it.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for route in &self.routes {
@@ -78,111 +80,118 @@ impl Display for Plan {
 }
 
 /// The mark of a path's packets, and the number of its routing table.
-pub(crate) fn number(path: usize) -> u32 {
+pub(crate) fn path_mark(path: usize) -> u32 {
     // There are no more than 64.
-    FIRST_NUMBER + path as u32
+    FIRST_MARK + path as u32
 }
 
-fn routes(config: &Config) -> Vec<MarkedRoute> {
+fn policy_routes(config: &GatewayConfig) -> Vec<MarkedRoute> {
     let mut routes = Vec::new();
     for (place, path) in config.paths.iter().enumerate() {
         for family in [Family::V4, Family::V6] {
-            let leads = |remote: &&Remote| remote.paths.contains(&place);
+            let leads = |remote: &&RemoteSite| remote.paths.contains(&place);
             let mut networks = config.remotes.iter().filter(leads).flat_map(|remote| &remote.networks);
-            if networks.any(|network| family_of(*network) == family) {
-                let (interface, gateway) = (path.interface.clone(), path.gateway(family));
-                routes.push(MarkedRoute { number: number(place), family, interface, gateway });
+            if networks.any(|network| network_family(*network) == family) {
+                let (interface, gateway) = (path.interface.clone(), path.next_hop(family));
+                routes.push(MarkedRoute { number: path_mark(place), family, interface, gateway });
             }
         }
     }
     routes
 }
 
-fn table(config: &Config) -> Table {
-    let divisions = config.remotes.iter().map(|remote| division(config, remote, &remote.ratio));
+fn table(config: &GatewayConfig) -> Table {
+    let divisions = config.remotes.iter().map(|remote| division_chain(config, remote, &remote.ratio));
     let mut chains: Vec<Chain> = divisions.collect();
     for remote in config.remotes.iter().filter(|remote| remote.sessions) {
-        let choice = |family| flow_rules::choice(remote, family, division_name(remote));
-        chains.extend(flow_rules::families(remote).map(choice));
+        let choice = |family| flow_rules::division_choice_chain(remote, family, division_name(remote));
+        chains.extend(flow_rules::remote_families(remote).map(choice));
     }
     if is_restored(config) {
         chains.push(error_restoration(config));
         chains.push(error_choice());
-        chains.push(restoration(config));
+        chains.push(restoration_chain(config));
     }
-    chains.push(Chain { name: "arriving".into(), hook: Some(Hook::Prerouting(RAW)), rules: arriving(config) });
-    let leaving = leaving(config);
+    chains.push(Chain {
+        name: "arriving".into(),
+        hook: Some(Hook::Prerouting(RAW_PRIORITY)),
+        rules: arriving_rules(config),
+    });
+    let leaving = leaving_rules(config);
     if !leaving.is_empty() {
         // A hook costs each forwarded packet more than its rules do.
-        chains.push(Chain { name: "leaving".into(), hook: Some(Hook::Postrouting(LAST)), rules: leaving });
+        chains.push(Chain { name: "leaving".into(), hook: Some(Hook::Postrouting(LAST_PRIORITY)), rules: leaving });
     }
     Table {
         name: "kumade".into(),
-        counters: config.paths.iter().map(Plan::counter).collect(),
-        flows: flow_rules::lists(config),
+        counters: config.paths.iter().map(DirectPlan::path_counter_name).collect(),
+        flow_lists: flow_rules::flow_lists(config),
         chains,
     }
 }
 
-fn division_name(remote: &Remote) -> String {
+fn division_name(remote: &RemoteSite) -> String {
     format!("divide-{}", remote.name)
 }
 
 /// The rules that divide packets to one remote site.
-pub(super) fn division(config: &Config, remote: &Remote, ratio: &Ratio) -> Chain {
-    let is_translated = |translation: &Translation| translation.path.is_some_and(|path| remote.paths.contains(&path));
+pub(super) fn division_chain(config: &GatewayConfig, remote: &RemoteSite, ratio: &PathRatio) -> Chain {
+    let is_translated =
+        |translation: &AddressTranslation| translation.path.is_some_and(|path| remote.paths.contains(&path));
     let mut statements = Vec::new();
     if remote.sessions || config.translations.iter().any(is_translated) {
         statements.push(Statement::Untrack);
     }
-    statements.push(Statement::MarkInTurn(ratio.turn().map(|place| number(remote.paths[place])).collect()));
+    statements
+        .push(Statement::MarkRoundRobin(ratio.turn_paths().map(|place| path_mark(remote.paths[place])).collect()));
     // Counted here, so that packets that are not translated pass no second hook.
     let count = |place: &usize| {
-        let counter = Plan::counter(&config.paths[*place]);
-        Rule(vec![Statement::Mark(number(*place)), Statement::Count(counter)])
+        let counter = DirectPlan::path_counter_name(&config.paths[*place]);
+        Rule(vec![Statement::Mark(path_mark(*place)), Statement::Count(counter)])
     };
     let rules = [Rule(statements)].into_iter().chain(remote.paths.iter().map(count)).collect();
     Chain { name: division_name(remote), hook: None, rules }
 }
 
-fn is_restored(config: &Config) -> bool {
+fn is_restored(config: &GatewayConfig) -> bool {
     !config.translations.is_empty() || config.remotes.iter().any(|remote| remote.sessions)
 }
 
 /// Whether packets of that IP version are given addresses back.
-fn is_restored_for(config: &Config, family: Family) -> bool {
-    config.translations.iter().any(|translation| family_of(translation.network) == family)
-        || flow_rules::restored(config).any(|list| list.family == family)
+fn is_restored_for(config: &GatewayConfig, family: Family) -> bool {
+    config.translations.iter().any(|translation| network_family(translation.network) == family)
+        || flow_rules::restored_flow_lists(config).any(|list| list.family == family)
 }
 
 /// Translations of all packets, whoever sends them.
-fn static_translations(config: &Config) -> impl Iterator<Item = &Translation> {
+fn static_translations(config: &GatewayConfig) -> impl Iterator<Item = &AddressTranslation> {
     config.translations.iter().filter(|translation| config.is_static(translation))
 }
 
 /// Gives packets that arrive the addresses of the hosts back.
-fn restoration(config: &Config) -> Chain {
+fn restoration_chain(config: &GatewayConfig) -> Chain {
     let flow = |list: FlowList| Rule(vec![Statement::TranslateFlow(list.family, list.name), Statement::Untrack]);
-    let mut rules: Vec<Rule> = flow_rules::restored(config).map(flow).collect();
+    let mut rules: Vec<Rule> = flow_rules::restored_flow_lists(config).map(flow).collect();
     let is_icmp = |(family, protocol)| {
         is_restored_for(config, family)
             .then(|| Rule(vec![Statement::Protocol(protocol), Statement::Jump(CHOOSE_ERRORS.into())]))
     };
-    rules.extend(ICMP.into_iter().filter_map(is_icmp));
-    for side in [Side::Local, Side::Remote] {
+    rules.extend(ICMP_PROTOCOLS.into_iter().filter_map(is_icmp));
+    for side in [GatewaySide::Local, GatewaySide::Remote] {
         rules.extend(side_restoration(config, side));
     }
-    Chain { name: RESTORE.into(), hook: None, rules }
+    Chain { name: RESTORE_CHAIN.into(), hook: None, rules }
 }
 
 /// The part about hosts of one side. A packet is meant by one rule of each at most.
-fn side_restoration(config: &Config, side: Side) -> Vec<Rule> {
+fn side_restoration(config: &GatewayConfig, side: GatewaySide) -> Vec<Rule> {
     let mut rules = Vec::new();
-    let is_last = side == Side::Remote || static_translations(config).all(|translation| translation.side == side);
-    for Translation { network, alias, .. } in static_translations(config).filter(|one| one.side == side) {
+    let is_last =
+        side == GatewaySide::Remote || static_translations(config).all(|translation| translation.side == side);
+    for AddressTranslation { network, alias, .. } in static_translations(config).filter(|one| one.side == side) {
         let [is_of, set] = match side {
-            Side::Local => [Statement::Destination(*alias), Statement::SetDestination(*network)],
-            Side::Remote => [Statement::Source(*alias), Statement::SetSource(*network)],
+            GatewaySide::Local => [Statement::Destination(*alias), Statement::SetDestination(*network)],
+            GatewaySide::Remote => [Statement::Source(*alias), Statement::SetSource(*network)],
         };
         let mut rule = Rule(vec![is_of, Statement::Untrack, set]);
         rule.0.extend(is_last.then_some(Statement::Return));
@@ -200,17 +209,19 @@ fn error_choice() -> Chain {
         let goto = Statement::Goto(RESTORE_ERRORS.into());
         Rule(vec![Statement::Protocol(*protocol), Statement::IcmpType(*kind), goto])
     };
-    Chain { name: CHOOSE_ERRORS.into(), hook: None, rules: ICMP_ERRORS.iter().map(rule).collect() }
+    Chain { name: CHOOSE_ERRORS.into(), hook: None, rules: ICMP_ERROR_TYPES.iter().map(rule).collect() }
 }
 
 /// Gives packets that ICMP errors are about the addresses with which hosts sent them.
-fn error_restoration(config: &Config) -> Chain {
+fn error_restoration(config: &GatewayConfig) -> Chain {
     let flow = |list: FlowList| Rule(vec![Statement::RestoreErrorFlow(list.family, list.name), Statement::Untrack]);
-    let mut rules: Vec<Rule> = flow_rules::errors(config).map(flow).collect();
-    for Translation { side, network, alias, .. } in static_translations(config) {
+    let mut rules: Vec<Rule> = flow_rules::error_flow_lists(config).map(flow).collect();
+    for AddressTranslation { side, network, alias, .. } in static_translations(config) {
         let rule = Rule(match side {
-            Side::Local => vec![Statement::AboutSource(*alias), Statement::SetAboutSource(*network)],
-            Side::Remote => vec![Statement::AboutDestination(*alias), Statement::SetAboutDestination(*network)],
+            GatewaySide::Local => vec![Statement::QuotedSource(*alias), Statement::SetQuotedSource(*network)],
+            GatewaySide::Remote => {
+                vec![Statement::QuotedDestination(*alias), Statement::SetQuotedDestination(*network)]
+            }
         });
         if !rules.contains(&rule) {
             rules.push(rule);
@@ -219,7 +230,7 @@ fn error_restoration(config: &Config) -> Chain {
     Chain { name: RESTORE_ERRORS.into(), hook: None, rules }
 }
 
-fn arriving(config: &Config) -> Vec<Rule> {
+fn arriving_rules(config: &GatewayConfig) -> Vec<Rule> {
     let mut rules = Vec::new();
     if is_restored(config) {
         let mut interfaces: Vec<&String> = config.paths.iter().map(|path| &path.interface).collect();
@@ -229,7 +240,7 @@ fn arriving(config: &Config) -> Vec<Rule> {
             let has_hosts = config.locals.iter().any(|local| local.interface == *interface);
             // Where no local host sends, nothing is left to do.
             let restore = if has_hosts { Statement::Jump } else { Statement::Goto };
-            Rule(vec![Statement::Input(interface.clone()), restore(RESTORE.into())])
+            Rule(vec![Statement::InputInterface(interface.clone()), restore(RESTORE_CHAIN.into())])
         };
         rules.extend(interfaces.into_iter().map(restore));
     }
@@ -238,7 +249,7 @@ fn arriving(config: &Config) -> Vec<Rule> {
         for local in &config.locals {
             for remote in &config.remotes {
                 for network in remote.networks.iter().filter(|network| (network.prefix_len() == 0) == rest) {
-                    rules.extend(divisions(config, local, remote, *network));
+                    rules.extend(division_rules(config, local, remote, *network));
                 }
             }
         }
@@ -247,17 +258,17 @@ fn arriving(config: &Config) -> Vec<Rule> {
 }
 
 /// Packets from local hosts to a network of a remote site are divided.
-fn divisions(config: &Config, local: &Local, remote: &Remote, network: IpNet) -> Vec<Rule> {
-    let mut rules = if network.prefix_len() == 0 { exclusions(config, local, network) } else { Vec::new() };
+fn division_rules(config: &GatewayConfig, local: &LocalSite, remote: &RemoteSite, network: IpNet) -> Vec<Rule> {
+    let mut rules = if network.prefix_len() == 0 { exclusion_rules(config, local, network) } else { Vec::new() };
     let rule = |source: Option<IpNet>| {
-        let mut statements = vec![Statement::Input(local.interface.clone())];
+        let mut statements = vec![Statement::InputInterface(local.interface.clone())];
         statements.extend(source.map(Statement::Source));
         statements.push(Statement::Destination(network));
         if network.prefix_len() == 0 {
             statements.push(Statement::ToOtherHost);
         }
         statements.push(Statement::Goto(if remote.sessions {
-            flow_rules::choice_name(remote, family_of(network))
+            flow_rules::choice_name(remote, network_family(network))
         } else {
             division_name(remote)
         }));
@@ -266,34 +277,38 @@ fn divisions(config: &Config, local: &Local, remote: &Remote, network: IpNet) ->
     if local.networks.is_empty() {
         rules.push(rule(None));
     }
-    let same_version = local.networks.iter().filter(|source| family_of(**source) == family_of(network));
+    let same_version = local.networks.iter().filter(|source| network_family(**source) == network_family(network));
     rules.extend(same_version.map(|source| rule(Some(*source))));
     rules
 }
 
 /// Packets between local networks are none of those to all other addresses.
-fn exclusions(config: &Config, local: &Local, rest: IpNet) -> Vec<Rule> {
+fn exclusion_rules(config: &GatewayConfig, local: &LocalSite, rest: IpNet) -> Vec<Rule> {
     let own = config.locals.iter().flat_map(|local| &local.networks);
-    let own = own.filter(|network| family_of(**network) == family_of(rest));
+    let own = own.filter(|network| network_family(**network) == network_family(rest));
     let rule = |network: &IpNet| {
-        Rule(vec![Statement::Input(local.interface.clone()), Statement::Destination(*network), Statement::Accept])
+        Rule(vec![
+            Statement::InputInterface(local.interface.clone()),
+            Statement::Destination(*network),
+            Statement::Accept,
+        ])
     };
     own.map(rule).collect()
 }
 
-fn leaving(config: &Config) -> Vec<Rule> {
+fn leaving_rules(config: &GatewayConfig) -> Vec<Rule> {
     let mut rules = Vec::new();
     for place in 0..config.paths.len() {
-        let mark = Statement::Mark(number(place));
+        let mark = Statement::Mark(path_mark(place));
         // Once translated, a flow's addresses are in no network of hosts.
-        for list in flow_rules::translated(config, place) {
+        for list in flow_rules::translated_flow_lists(config, place) {
             rules.push(Rule(vec![mark.clone(), Statement::TranslateFlow(list.family, list.name)]));
         }
         for translation in static_translations(config).filter(|translation| translation.path == Some(place)) {
-            let Translation { side, network, alias, .. } = translation;
+            let AddressTranslation { side, network, alias, .. } = translation;
             let [is_of, set] = match side {
-                Side::Local => [Statement::Source(*network), Statement::SetSource(*alias)],
-                Side::Remote => [Statement::Destination(*network), Statement::SetDestination(*alias)],
+                GatewaySide::Local => [Statement::Source(*network), Statement::SetSource(*alias)],
+                GatewaySide::Remote => [Statement::Destination(*network), Statement::SetDestination(*alias)],
             };
             rules.push(Rule(vec![mark.clone(), is_of, set]));
         }

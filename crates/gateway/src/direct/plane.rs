@@ -1,13 +1,13 @@
-use super::batch_guard::{BatchGuard, Bounded};
+use super::batch_guard::{BatchGuard, LimitedDevice};
 use super::host::{HostError, check_host};
-use super::plan::{Plan, division};
+use super::plan::{DirectPlan, division_chain};
 use super::sessions::FlowLists;
-use crate::config::{Config, Remote};
-use crate::ratio::{Ratio, RatioError};
-use crate::status::{Status, Traffic};
+use crate::config::{GatewayConfig, RemoteSite};
+use crate::ratio::{PathRatio, RatioError};
+use crate::status::{GatewayStatus, Traffic};
 use kumade_daemon::{InstalledRoutes, Journal, NameLockError, NamespaceLock, RuntimeDir};
-use kumade_net::nftables::{Count, InstalledTable};
-use kumade_net::policy::MarkedRoute;
+use kumade_net::nftables::{CounterValue, InstalledTable};
+use kumade_net::policy_routing::MarkedRoute;
 use kumade_net::{SetupError, clock, interface};
 use kumade_units::Time;
 use std::io;
@@ -20,8 +20,8 @@ use thiserror::Error;
 /// that namespace.
 #[derive(Debug)]
 pub struct DirectPlane {
-    config: Arc<Config>,
-    plan: Plan,
+    config: Arc<GatewayConfig>,
+    plan: DirectPlan,
     /// Of each remote site's paths, as last set.
     weights: Vec<Vec<u32>>,
     /// Whether each path's interface was up when last looked at.
@@ -41,7 +41,7 @@ pub struct PathCount {
     /// The path's name.
     pub path: String,
     /// Since the start.
-    pub sent: Count,
+    pub sent: CounterValue,
 }
 
 /// Why packets cannot be divided.
@@ -78,15 +78,15 @@ impl DirectPlane {
     ///
     /// # Errors
     /// The host does not forward, another gateway runs, or the system refuses something; nothing is left behind then.
-    pub fn start(config: &Config, directory: RuntimeDir) -> Result<Self, DirectError> {
-        let plan = Plan::new(config);
+    pub fn start(config: &GatewayConfig, directory: RuntimeDir) -> Result<Self, DirectError> {
+        let plan = DirectPlan::new(config);
         let claim = NamespaceLock::new("gateway").map_err(|error| match error {
             NameLockError::Taken { process, .. } => DirectError::Taken { process },
             error => DirectError::Claim(error),
         })?;
         let journal = Journal::new(directory);
         InstalledRoutes::recover(&journal);
-        journal.recover::<Bounded>();
+        journal.recover::<LimitedDevice>();
         for warning in check_host(&plan)? {
             tracing::warn!("{warning}");
         }
@@ -109,11 +109,11 @@ impl DirectPlane {
     }
 
     /// The single flows in its rules.
-    pub fn flows(&self) -> FlowLists {
+    pub fn flow_lists(&self) -> FlowLists {
         FlowLists::new(self.config.clone(), self.table.clone())
     }
 
-    pub(super) fn config(&self) -> &Arc<Config> {
+    pub(super) fn config(&self) -> &Arc<GatewayConfig> {
         &self.config
     }
 
@@ -122,11 +122,11 @@ impl DirectPlane {
     /// # Errors
     /// The ratio is too fine, or no path has a weight; then nothing is changed. Or the rules are gone.
     pub fn set_weights(&mut self, remote: usize, weights: &[u32]) -> Result<(), DirectError> {
-        if Ratio::new(weights.iter().copied())?.is_zero() {
+        if PathRatio::new(weights.iter().copied())?.is_zero() {
             return Err(DirectError::NoWeight(self.config.remotes[remote].name.clone()));
         }
         self.weights[remote] = weights.to_vec();
-        self.divide()
+        self.install_division()
     }
 
     /// The weights of a remote site's paths, in their order.
@@ -140,7 +140,7 @@ impl DirectPlane {
     ///
     /// # Errors
     /// The rules are gone.
-    pub fn follow_interfaces(&mut self) -> Result<(), DirectError> {
+    pub fn update_interfaces(&mut self) -> Result<(), DirectError> {
         let is_up: Vec<bool> =
             (0..self.config.paths.len()).map(|path| is_usable(&self.config, &self.plan, path)).collect();
         if is_up == self.is_up {
@@ -158,25 +158,25 @@ impl DirectPlane {
             }
         }
         self.is_up = is_up;
-        self.divide()
+        self.install_division()
     }
 
     /// Divides packets among the paths that are up. Where a remote site has none, it is left as it is.
-    fn divide(&self) -> Result<(), DirectError> {
+    fn install_division(&self) -> Result<(), DirectError> {
         for (remote, weights) in self.config.remotes.iter().zip(&self.weights) {
             let ratio = self.ratio_of_those_up(remote, weights)?;
             if !ratio.is_zero() {
-                self.table.replace_rules(&division(&self.config, remote, &ratio))?;
+                self.table.replace_rules(&division_chain(&self.config, remote, &ratio))?;
             }
         }
         Ok(())
     }
 
     /// Where the weights leave out all paths that are up, those of the configuration count.
-    fn ratio_of_those_up(&self, remote: &Remote, weights: &[u32]) -> Result<Ratio, RatioError> {
+    fn ratio_of_those_up(&self, remote: &RemoteSite, weights: &[u32]) -> Result<PathRatio, RatioError> {
         let of_those_up = |weights: &[u32]| {
             let weights = remote.paths.iter().zip(weights);
-            Ratio::new(weights.map(|(path, weight)| if self.is_up[*path] { *weight } else { 0 }))
+            PathRatio::new(weights.map(|(path, weight)| if self.is_up[*path] { *weight } else { 0 }))
         };
         let ratio = of_those_up(weights)?;
         if ratio.is_zero() { of_those_up(&configured_weights(&self.config, remote)) } else { Ok(ratio) }
@@ -186,19 +186,21 @@ impl DirectPlane {
     ///
     /// # Errors
     /// The rules are gone.
-    pub fn counts(&self) -> Result<Vec<PathCount>, SetupError> {
-        let counts = self.table.counts()?;
+    pub fn path_counts(&self) -> Result<Vec<PathCount>, SetupError> {
+        let counts = self.table.counter_values()?;
         let sent = |name: &str| counts.get(name).copied().unwrap_or_default();
         let paths = self.config.paths.iter();
-        Ok(paths.map(|path| PathCount { path: path.name.clone(), sent: sent(&Plan::counter(path)) }).collect())
+        Ok(paths
+            .map(|path| PathCount { path: path.name.clone(), sent: sent(&DirectPlan::path_counter_name(path)) })
+            .collect())
     }
 
     /// Enters what the plane knows into the status of the gateway, which has the names. `now` is the monotonic clock's time.
     ///
     /// # Errors
     /// The rules are gone.
-    pub fn fill(&self, status: &mut Status, now: Time) -> Result<(), SetupError> {
-        for (place, (path, PathCount { sent, .. })) in status.paths.iter_mut().zip(self.counts()?).enumerate() {
+    pub fn fill_status(&self, status: &mut GatewayStatus, now: Time) -> Result<(), SetupError> {
+        for (place, (path, PathCount { sent, .. })) in status.paths.iter_mut().zip(self.path_counts()?).enumerate() {
             path.up = self.is_up[place];
             path.state_seconds = (now - self.since[place]).as_secs_f64();
             path.sent = Traffic { packets: sent.packets, bytes: sent.bytes, bits_per_second: None };
@@ -210,22 +212,22 @@ impl DirectPlane {
     }
 }
 
-fn configured_weights(config: &Config, remote: &Remote) -> Vec<u32> {
+fn configured_weights(config: &GatewayConfig, remote: &RemoteSite) -> Vec<u32> {
     remote.paths.iter().map(|&path| config.paths[path].weight).collect()
 }
 
 /// Whether packets can leave by a path: its interface is up, and its routes are there, or can be set again.
-fn is_usable(config: &Config, plan: &Plan, path: usize) -> bool {
-    let is_set = |route: &MarkedRoute| match route.is_set() {
+fn is_usable(config: &GatewayConfig, plan: &DirectPlan, path: usize) -> bool {
+    let is_set = |route: &MarkedRoute| match route.has_route() {
         Ok(true) => Ok(()),
         _ => route.set_route(),
     };
-    let try_all = || plan.routes_of(path).try_for_each(is_set);
+    let try_all = || plan.path_routes(path).try_for_each(is_set);
     interface::is_running(&config.paths[path].interface)
         && try_all().inspect_err(|error| tracing::debug!("path {}: {error}", config.paths[path].name)).is_ok()
 }
 
-fn bound_batches(plan: &Plan, journal: &Journal) -> Result<Vec<BatchGuard>, SetupError> {
+fn bound_batches(plan: &DirectPlan, journal: &Journal) -> Result<Vec<BatchGuard>, SetupError> {
     let bytes = plan.max_batch_bytes.into_iter();
     bytes.flat_map(|bytes| plan.inputs.iter().map(move |input| BatchGuard::new(input, bytes, journal))).collect()
 }

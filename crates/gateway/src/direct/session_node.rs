@@ -1,12 +1,13 @@
-use super::session_rules::{candidates, permits};
+use super::session_rules::{candidate_rules, is_permitted};
 use super::session_status::{RemoteSessions, SessionsStatus};
 use super::sessions::FlowLists;
-use crate::config::{Config, Peer, Sessions};
+use crate::config::{GatewayConfig, RemotePeer, SessionsConfig};
 use kumade_multipath::message::Message;
 use kumade_multipath::nat_session::{Incarnation, NatAction, NatMessage, NatPeer};
 use kumade_net::SetupError;
 use kumade_noise_session::{
-    Endpoint, Event, HEADER, Kind, PeerError, PeerId, Policy, PresharedKey, PrivateKey, Route, SessionTable, TAG,
+    DatagramKind, Endpoint, EndpointEvent, HEADER_BYTES, HandshakePolicy, PeerError, PeerId, PresharedKey, PrivateKey,
+    Route, SessionTable, TAG_BYTES,
 };
 use kumade_units::Time;
 use rand::rngs::StdRng;
@@ -16,21 +17,21 @@ use std::sync::Arc;
 
 /// A datagram to be sent.
 #[derive(Debug)]
-pub(super) struct Outbound {
+pub(super) struct OutboundDatagram {
     pub(super) to: Route,
     pub(super) datagram: Vec<u8>,
 }
 
 /// What NAT sessions are between sockets and the kernel's lists of flows: keys, and the sessions with each remote gateway.
 pub(super) struct SessionNode {
-    config: Arc<Config>,
-    sessions: Sessions,
+    config: Arc<GatewayConfig>,
+    sessions: SessionsConfig,
     lists: FlowLists,
     endpoint: Endpoint,
     table: SessionTable,
     remotes: Vec<RemoteGateway>,
     by_peer: BTreeMap<PeerId, usize>,
-    outbound: Vec<Outbound>,
+    outbound: Vec<OutboundDatagram>,
     refused_datagrams: u64,
     refused_handshakes: u64,
 }
@@ -49,7 +50,7 @@ struct RemoteGateway {
 impl SessionNode {
     /// `psks` are those of the remotes, in the order of the configuration. `seed` is of the system's random bytes.
     pub(super) fn new(
-        (config, sessions): (Arc<Config>, Sessions),
+        (config, sessions): (Arc<GatewayConfig>, SessionsConfig),
         lists: FlowLists,
         (identity, psks): (PrivateKey, &[PresharedKey]),
         seed: [u8; 32],
@@ -57,10 +58,10 @@ impl SessionNode {
     ) -> Result<Self, PeerError> {
         let mut random = StdRng::from_seed(seed);
         let life = Incarnation::new(random.random()).unwrap_or(Incarnation::MIN);
-        let mut endpoint = Endpoint::new(identity, Policy::default(), Box::new(random));
+        let mut endpoint = Endpoint::new(identity, HandshakePolicy::default(), Box::new(random));
         let (mut remotes, mut by_peer) = (Vec::new(), BTreeMap::new());
         for (place, peer) in sessions.peers.iter().enumerate() {
-            let Some(Peer { key, addresses, .. }) = peer else { continue };
+            let Some(RemotePeer { key, addresses, .. }) = peer else { continue };
             let peer = endpoint.add_peer(*key, psks.get(place).cloned().unwrap_or_default())?;
             let routes =
                 addresses.iter().zip(0..).map(|(address, path)| address.map(|address| Route { path, address }));
@@ -86,8 +87,8 @@ impl SessionNode {
 
     /// A datagram came by `from`.
     pub(super) fn receive(&mut self, datagram: &mut [u8], from: Route, now: Time) {
-        match Kind::of(datagram) {
-            Some(Kind::Data) => self.open(datagram, from, now),
+        match DatagramKind::from_datagram(datagram) {
+            Some(DatagramKind::Data) => self.open(datagram, from, now),
             Some(_) if self.endpoint.receive(datagram, from, now).is_ok() => {}
             Some(_) => self.refused_handshakes += 1,
             None => self.refused_datagrams += 1,
@@ -100,26 +101,26 @@ impl SessionNode {
             self.refused_datagrams += 1;
             return;
         };
-        if opened.text.is_empty() {
-            return self.endpoint.keepalive_received(peer, now);
+        if opened.plaintext.is_empty() {
+            return self.endpoint.record_keepalive_received(peer, now);
         }
-        self.endpoint.data_received(peer, now);
+        self.endpoint.record_data_received(peer, now);
         let Some(&number) = self.by_peer.get(&peer) else { return };
         let SessionNode { config, sessions, remotes, .. } = self;
         let remote = &mut remotes[number];
-        remote.learn(from);
-        let message = match Message::parse(&datagram[opened.text]) {
+        remote.learn_route(from);
+        let message = match Message::parse(&datagram[opened.plaintext]) {
             Ok(Message::Session { kind, body }) => NatMessage::parse(kind, body).ok(),
             _ => None,
         };
         match message {
             Some(message) => {
                 let place = remote.place;
-                remote.nat.receive(message, |rule| permits(config, sessions, place, rule), now);
+                remote.nat.receive(message, |rule| is_permitted(config, sessions, place, rule), now);
             }
             None => remote.nat.count_malformed(),
         }
-        self.act(number, Some(from), now);
+        self.perform_actions(number, Some(from), now);
     }
 
     /// Does what is due. `wall` is the time since the Unix epoch.
@@ -128,26 +129,26 @@ impl SessionNode {
             let nat = &mut self.remotes[number].nat;
             if now >= nat.next_deadline() {
                 nat.advance(now);
-                self.act(number, None, now);
+                self.perform_actions(number, None, now);
             }
         }
         self.endpoint.advance(now, wall);
         while let Some(event) = self.endpoint.next_event() {
             match event {
-                Event::Transmit { to, datagram } => self.outbound.push(Outbound { to, datagram }),
-                Event::Established { peer, session, route, .. } => {
+                EndpointEvent::Transmit { to, datagram } => self.outbound.push(OutboundDatagram { to, datagram }),
+                EndpointEvent::Established { peer, session, route, .. } => {
                     self.table.install(peer, session, now);
-                    self.connected(peer, route, now);
+                    self.peer_connected(peer, route, now);
                 }
-                Event::Unreachable { .. } => {}
+                EndpointEvent::Unreachable { .. } => {}
             }
         }
     }
 
     /// There are new keys.
-    fn connected(&mut self, peer: PeerId, route: Route, now: Time) {
+    fn peer_connected(&mut self, peer: PeerId, route: Route, now: Time) {
         let Some(&number) = self.by_peer.get(&peer) else { return };
-        self.remotes[number].learn(route);
+        self.remotes[number].learn_route(route);
         // The responder of a handshake waits for the first message.
         if self.table.has_session(peer, now) {
             self.remotes[number].nat.peer_connected(now);
@@ -155,7 +156,7 @@ impl SessionNode {
     }
 
     /// What is to be sent since the last call.
-    pub(super) fn take_outbound(&mut self) -> Vec<Outbound> {
+    pub(super) fn take_outbound(&mut self) -> Vec<OutboundDatagram> {
         std::mem::take(&mut self.outbound)
     }
 
@@ -174,10 +175,10 @@ impl SessionNode {
             }
             for flow in self.lists.seen(*place)? {
                 // Only where the flow is new are they put together.
-                let rules = std::iter::once(()).flat_map(|()| candidates(&self.config, *place, flow));
+                let rules = std::iter::once(()).flat_map(|()| candidate_rules(&self.config, *place, flow));
                 nat.flow_seen(flow, rules, now);
             }
-            self.act(number, None, now);
+            self.perform_actions(number, None, now);
         }
         Ok(())
     }
@@ -193,7 +194,7 @@ impl SessionNode {
             }
             restored.iter().for_each(|(flow, count)| nat.packets_arrived(flow, count.packets, count.bytes, now));
             nat.counters_read(now);
-            self.act(number, None, now);
+            self.perform_actions(number, None, now);
         }
         Ok(self.remotes.iter().filter_map(|remote| remote.nat.next_idle_check()).min())
     }
@@ -202,11 +203,11 @@ impl SessionNode {
     pub(super) fn close(&mut self, now: Time) {
         for number in 0..self.remotes.len() {
             self.remotes[number].nat.close();
-            self.act(number, None, now);
+            self.perform_actions(number, None, now);
         }
     }
 
-    pub(super) fn reachable(&self) -> Vec<(String, bool)> {
+    pub(super) fn reachable_peers(&self) -> Vec<(String, bool)> {
         let name = |remote: &RemoteGateway| self.config.remotes[remote.place].name.clone();
         self.remotes.iter().map(|remote| (name(remote), remote.nat.is_reachable())).collect()
     }
@@ -228,14 +229,14 @@ impl SessionNode {
     }
 
     /// Carries out what the sessions with a remote gateway want done; `from` is where the last message came from.
-    fn act(&mut self, number: usize, from: Option<Route>, now: Time) {
+    fn perform_actions(&mut self, number: usize, from: Option<Route>, now: Time) {
         while let Some(action) = self.remotes[number].nat.next_action() {
             let RemoteGateway { place, peer, nat, .. } = &mut self.remotes[number];
             let peer = *peer;
             match action {
                 NatAction::Transmit { message, tries, is_answer } => {
-                    let to = from.filter(|_| is_answer).or_else(|| self.remotes[number].route(tries));
-                    self.transmit(number, &message, to, now);
+                    let to = from.filter(|_| is_answer).or_else(|| self.remotes[number].next_route(tries));
+                    self.send_message(number, &message, to, now);
                 }
                 NatAction::Divide { id, rule } => {
                     if let Err(error) = self.lists.divide(*place, &rule) {
@@ -251,7 +252,7 @@ impl SessionNode {
                 }
                 NatAction::StopRestoring(rule) => report(self.lists.forget(&rule)),
                 NatAction::Reconnect => {
-                    if self.remotes[number].route(0).is_some() {
+                    if self.remotes[number].next_route(0).is_some() {
                         self.endpoint.connect(peer, now);
                     }
                 }
@@ -259,19 +260,19 @@ impl SessionNode {
         }
     }
 
-    fn transmit(&mut self, number: usize, message: &NatMessage, to: Option<Route>, now: Time) {
+    fn send_message(&mut self, number: usize, message: &NatMessage, to: Option<Route>, now: Time) {
         let Some(to) = to else { return };
         let peer = self.remotes[number].peer;
-        let mut datagram = vec![0; HEADER];
+        let mut datagram = vec![0; HEADER_BYTES];
         message.write(&mut datagram);
-        datagram.resize(datagram.len() + TAG, 0);
+        datagram.resize(datagram.len() + TAG_BYTES, 0);
         match self.table.seal(peer, to.path, &mut datagram, now) {
             Ok(sealed) => {
-                self.endpoint.data_sent(peer, now);
-                if sealed.is_worn {
+                self.endpoint.record_data_sent(peer, now);
+                if sealed.is_rekey_due {
                     self.endpoint.connect(peer, now);
                 }
-                self.outbound.push(Outbound { to, datagram });
+                self.outbound.push(OutboundDatagram { to, datagram });
             }
             // It is sent again once there are keys.
             Err(_) => self.endpoint.connect(peer, now),
@@ -281,7 +282,7 @@ impl SessionNode {
 
 impl RemoteGateway {
     /// An authentic message came by this route: the gateway's address on that path.
-    fn learn(&mut self, from: Route) {
+    fn learn_route(&mut self, from: Route) {
         self.last_route = Some(from);
         if let Some(route) = self.routes.get_mut(usize::from(from.path)) {
             *route = Some(from);
@@ -289,7 +290,7 @@ impl RemoteGateway {
     }
 
     /// The route that was good last; others, one after the other, where a message was sent without an answer.
-    fn route(&self, tries: u32) -> Option<Route> {
+    fn next_route(&self, tries: u32) -> Option<Route> {
         let last = self.last_route.map(|last| last.path);
         let others = self.routes.iter().flatten().filter(|route| Some(route.path) != last);
         let routes: Vec<Route> = self.last_route.iter().chain(others).copied().collect();

@@ -2,10 +2,10 @@ use super::plane::DirectPlane;
 use super::session_node::SessionNode;
 use super::session_shard::{LOOK_INTERVAL, SessionShard, SessionsError, next_read};
 use super::session_status::SessionsStatus;
-use crate::config::Sessions;
+use crate::config::SessionsConfig;
 use kumade_net::clock;
 use kumade_noise_session::{PresharedKey, PrivateKey};
-use kumade_packet_loop::{Ended, PacketThread};
+use kumade_packet_loop::{PacketThread, ThreadEnded};
 use kumade_units::{Span, Time};
 use std::sync::Arc;
 
@@ -33,11 +33,11 @@ impl SessionPlane {
     /// The system refuses a socket, or two remote sites have one key.
     pub fn start(
         plane: &DirectPlane,
-        sessions: &Sessions,
+        sessions: &SessionsConfig,
         identity: PrivateKey,
         psks: Vec<PresharedKey>,
     ) -> Result<Self, SessionsError> {
-        let (config, lists, sessions) = (plane.config().clone(), plane.flows(), sessions.clone());
+        let (config, lists, sessions) = (plane.config().clone(), plane.flow_lists(), sessions.clone());
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(SessionsError::Random)?;
         let build = move || {
@@ -53,16 +53,16 @@ impl SessionPlane {
     ///
     /// # Errors
     /// It has ended.
-    pub fn status(&self) -> Result<SessionsStatus, Ended> {
-        self.thread.ask(|shard| shard.node().status(clock::monotonic()))
+    pub fn status(&self) -> Result<SessionsStatus, ThreadEnded> {
+        self.thread.run_on_thread(|shard| shard.node().status(clock::monotonic()))
     }
 
     /// Whether each remote gateway answers, with its site's name: cheaper than [`status`](Self::status).
     ///
     /// # Errors
     /// It has ended.
-    pub fn reachable(&self) -> Result<Vec<(String, bool)>, Ended> {
-        self.thread.ask(|shard| shard.node().reachable())
+    pub fn reachable_peers(&self) -> Result<Vec<(String, bool)>, ThreadEnded> {
+        self.thread.run_on_thread(|shard| shard.node().reachable_peers())
     }
 
     /// Whether sessions are still followed.

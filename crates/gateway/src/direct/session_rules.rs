@@ -1,7 +1,7 @@
 //! Which aliases the flows of NAT sessions may have, as a configuration says: for flows that this gateway sends, and for those
 //! that the gateway of a remote site sends it.
 
-use crate::config::{Config, Sessions, Side, Translation};
+use crate::config::{AddressTranslation, GatewayConfig, GatewaySide, SessionsConfig};
 use ipnet::IpNet;
 use kumade_multipath::nat_session::{DividedRule, RestoredRule};
 use kumade_packet::{Addresses, FlowKey, protocol};
@@ -11,9 +11,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const MAX_CANDIDATES: u128 = 64;
 
 /// The ways to divide a flow to a remote site, by its place: where addresses are shared, each with others.
-pub(super) fn candidates(config: &Config, remote: usize, flow: FlowKey) -> impl Iterator<Item = DividedRule> {
+pub(super) fn candidate_rules(
+    config: &GatewayConfig,
+    remote: usize,
+    flow: FlowKey,
+) -> impl Iterator<Item = DividedRule> {
     let paths = &config.remotes[remote].paths;
-    let pools: Vec<_> = paths.iter().map(|&path| (path, Pool::new(config, path, flow.addresses()))).collect();
+    let pools: Vec<_> = paths.iter().map(|&path| (path, AddressPool::new(config, path, flow.addresses()))).collect();
     let count = pools.iter().map(|(_, pool)| pool.size()).max().unwrap_or(1).min(MAX_CANDIDATES);
     // Flows begin at different places, so that few find their first choice taken.
     let first = u128::from(flow.source.port()) + u128::from(flow.destination.port());
@@ -26,25 +30,30 @@ pub(super) fn candidates(config: &Config, remote: usize, flow: FlowKey) -> impl 
 
 /// Whether the gateway of a remote site, by its place, may have a flow given its addresses back so: the flow goes from a
 /// host of that site to one behind this gateway, and arrives with addresses that translations have for these.
-pub(super) fn permits(config: &Config, sessions: &Sessions, remote: usize, rule: &RestoredRule) -> bool {
+pub(super) fn is_permitted(
+    config: &GatewayConfig,
+    sessions: &SessionsConfig,
+    remote: usize,
+    rule: &RestoredRule,
+) -> bool {
     let Addresses { source, destination } = rule.flow.addresses();
     let is_local = |address: IpAddr| config.locals.iter().flat_map(|local| &local.networks).any(contains(address));
     let is_transport = [protocol::TCP, protocol::UDP].contains(&rule.flow.protocol);
     let is_known =
-        |address, alias, side| alias == address || aliases(config, side, address).any(is_alias(address, alias));
+        |address, alias, side| alias == address || address_aliases(config, side, address).any(is_alias(address, alias));
     is_transport
-        && remote_of(config, source) == Some(remote)
+        && find_remote(config, source) == Some(remote)
         && !is_local(source)
         && is_local(destination)
         && rule.arriving_flows().all(|arriving| {
-            is_known(source, arriving.source.ip(), Side::Remote)
-                && is_known(destination, arriving.destination.ip(), Side::Local)
+            is_known(source, arriving.source.ip(), GatewaySide::Remote)
+                && is_known(destination, arriving.destination.ip(), GatewaySide::Local)
                 && !is_own(sessions, &arriving)
         })
 }
 
 /// Which remote site has an address, by its place.
-fn remote_of(config: &Config, address: IpAddr) -> Option<usize> {
+fn find_remote(config: &GatewayConfig, address: IpAddr) -> Option<usize> {
     let networks = config.remotes.iter().enumerate();
     let networks = networks.flat_map(|(place, remote)| remote.networks.iter().map(move |network| (place, network)));
     let containing = networks.filter(|(_, network)| network.contains(&address));
@@ -52,16 +61,20 @@ fn remote_of(config: &Config, address: IpAddr) -> Option<usize> {
 }
 
 /// Whether a flow would be taken for the messages of gateways themselves.
-fn is_own(sessions: &Sessions, flow: &FlowKey) -> bool {
+fn is_own(sessions: &SessionsConfig, flow: &FlowKey) -> bool {
     flow.protocol == protocol::UDP && [flow.source.port(), flow.destination.port()] == [sessions.port; 2]
 }
 
 /// Translations of an address, from wherever it is.
-fn aliases(config: &Config, side: Side, address: IpAddr) -> impl Iterator<Item = &Translation> {
+fn address_aliases(
+    config: &GatewayConfig,
+    side: GatewaySide,
+    address: IpAddr,
+) -> impl Iterator<Item = &AddressTranslation> {
     config.translations.iter().filter(move |one| one.side == side && one.network.contains(&address))
 }
 
-fn is_alias(address: IpAddr, alias: IpAddr) -> impl Fn(&Translation) -> bool {
+fn is_alias(address: IpAddr, alias: IpAddr) -> impl Fn(&AddressTranslation) -> bool {
     move |translation| match translation.is_shared() {
         true => translation.alias.contains(&alias),
         false => moved(address, translation.alias) == alias,
@@ -73,7 +86,7 @@ fn contains(address: IpAddr) -> impl Fn(&IpNet) -> bool {
 }
 
 /// The addresses that a flow may have on one path.
-struct Pool {
+struct AddressPool {
     source: Range,
     destination: Range,
 }
@@ -84,13 +97,16 @@ struct Range {
     size: u128,
 }
 
-impl Pool {
-    fn new(config: &Config, path: usize, own: Addresses) -> Self {
+impl AddressPool {
+    fn new(config: &GatewayConfig, path: usize, own: Addresses) -> Self {
         let range = |side, address| {
-            let translation = aliases(config, side, address).find(|one| one.path == Some(path));
+            let translation = address_aliases(config, side, address).find(|one| one.path == Some(path));
             translation.map_or(Range { first: address, size: 1 }, |translation| Range::of(translation, address))
         };
-        Pool { source: range(Side::Local, own.source), destination: range(Side::Remote, own.destination) }
+        AddressPool {
+            source: range(GatewaySide::Local, own.source),
+            destination: range(GatewaySide::Remote, own.destination),
+        }
     }
 
     fn size(&self) -> u128 {
@@ -98,13 +114,13 @@ impl Pool {
     }
 
     fn alias(&self, number: u128) -> Addresses {
-        let Pool { source, destination } = self;
+        let AddressPool { source, destination } = self;
         Addresses { source: source.get(number), destination: destination.get(number / source.size) }
     }
 }
 
 impl Range {
-    fn of(translation: &Translation, address: IpAddr) -> Self {
+    fn of(translation: &AddressTranslation, address: IpAddr) -> Self {
         let alias = translation.alias;
         if !translation.is_shared() {
             return Range { first: moved(address, alias), size: 1 };
@@ -173,18 +189,18 @@ alias = "203.0.113.0/24"
 path = "two"
 "#;
 
-    fn read(text: &str) -> Config {
-        Config::from_toml(text, "", &["lan", "path1", "path2"].map(String::from)).unwrap()
+    fn read(text: &str) -> GatewayConfig {
+        GatewayConfig::from_toml(text, "", &["lan", "path1", "path2"].map(String::from)).unwrap()
     }
 
     /// The gateway at the other end, with the same translations. It has another remote besides.
-    fn right() -> Config {
+    fn right() -> GatewayConfig {
         let [here, there] = ["networks = [\"10.1.0.0/24\"]", "networks = [\"10.2.0.0/24\"]"];
         let swapped = LEFT.replace(here, "X").replace(there, here).replace('X', there);
         read(&swapped.replace("path = \"two\"\n", ""))
     }
 
-    fn left() -> Config {
+    fn left() -> GatewayConfig {
         read(&LEFT.replace("[[remote]]\nname = \"third\"\nnetworks = [\"10.3.0.0/24\"]\n", ""))
     }
 
@@ -196,14 +212,14 @@ path = "two"
     fn each_candidate_has_another_of_the_shared_addresses_and_the_far_end_permits_it() {
         let (left, right) = (left(), right());
         let flow = flow("10.1.0.2:5000", "10.2.0.9:80", protocol::TCP);
-        let rules: Vec<_> = candidates(&left, 0, flow).collect();
+        let rules: Vec<_> = candidate_rules(&left, 0, flow).collect();
         let mut sources: Vec<_> = rules.iter().map(|rule| rule.aliases[1].1.source.to_string()).collect();
         sources.sort();
         assert_eq!(sources, ["198.51.100.0", "198.51.100.1", "198.51.100.2", "198.51.100.3"]);
         for rule in rules {
             assert_eq!(rule.aliases[0], (0, flow.addresses()));
             assert_eq!(rule.aliases[1].1.destination, "203.0.113.9".parse::<IpAddr>().unwrap());
-            assert!(permits(&right, right.sessions.as_ref().unwrap(), 0, &rule.restored_rule()));
+            assert!(is_permitted(&right, right.sessions.as_ref().unwrap(), 0, &rule.restored_rule()));
         }
     }
 
@@ -213,7 +229,7 @@ path = "two"
         let permitted = |flow: FlowKey, source: &str, destination: &str| {
             let arriving =
                 vec![Addresses { source: source.parse().unwrap(), destination: destination.parse().unwrap() }];
-            permits(&right, right.sessions.as_ref().unwrap(), 0, &RestoredRule { flow, arriving })
+            is_permitted(&right, right.sessions.as_ref().unwrap(), 0, &RestoredRule { flow, arriving })
         };
         let good = flow("10.1.0.2:5000", "10.2.0.9:80", protocol::TCP);
         assert!(permitted(good, "198.51.100.3", "203.0.113.9"));

@@ -1,12 +1,12 @@
-use super::plan::number;
-use super::session_node::{Outbound, SessionNode};
-use crate::config::{Config, Sessions};
+use super::plan::path_mark;
+use super::session_node::{OutboundDatagram, SessionNode};
+use crate::config::{GatewayConfig, SessionsConfig};
 use kumade_net::interface::Family;
 use kumade_net::udp::{BatchReceiver, BatchSocket};
-use kumade_net::{Binding, SetupError, clock};
+use kumade_net::{SetupError, SocketBinding, clock};
 use kumade_noise_session::{PeerError, Route};
 use kumade_packet::Ecn;
-use kumade_packet_loop::{Shard, Wake};
+use kumade_packet_loop::{Shard, WakeReason};
 use kumade_units::{Span, Time};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -56,13 +56,17 @@ pub(super) struct SessionShard {
 }
 
 impl SessionShard {
-    pub(super) fn new(config: &Config, sessions: &Sessions, node: SessionNode) -> Result<Self, SessionsError> {
+    pub(super) fn new(
+        config: &GatewayConfig,
+        sessions: &SessionsConfig,
+        node: SessionNode,
+    ) -> Result<Self, SessionsError> {
         let mut sockets = Vec::new();
         for (place, path) in config.paths.iter().enumerate() {
             let interface = Some(path.interface.clone());
-            let binding = Binding { interface, mark: Some(number(place)), ..Binding::default() };
+            let binding = SocketBinding { interface, mark: Some(path_mark(place)), ..SocketBinding::default() };
             let mut addresses = sessions.peers.iter().flatten().filter_map(|peer| peer.addresses[place]);
-            let family = addresses.next().map_or(Family::V4, |address| Family::of(address.ip()));
+            let family = addresses.next().map_or(Family::V4, |address| Family::from_address(address.ip()));
             sockets.push(BatchSocket::bind(&binding, family, sessions.port)?);
         }
         Ok(SessionShard {
@@ -85,7 +89,7 @@ impl SessionShard {
         for (path, receiver) in receivers.iter_mut().enumerate() {
             for _ in 0..MAX_READS {
                 let count = receiver.receive(|received| {
-                    let from = Route { path: path as u8, address: received.from };
+                    let from = Route { path: path as u8, address: received.source };
                     received.datagrams().for_each(|datagram| node.receive(datagram, from, now));
                 });
                 match count {
@@ -101,7 +105,7 @@ impl SessionShard {
     }
 
     fn send_outbound(&mut self) {
-        for Outbound { to, datagram } in self.node.take_outbound() {
+        for OutboundDatagram { to, datagram } in self.node.take_outbound() {
             if let Some(socket) = self.sockets.get(usize::from(to.path)) {
                 // What the system does not take is sent again.
                 socket.send(to.address, Ecn::NotEct, &[datagram], |_, _| {});
@@ -117,7 +121,7 @@ impl Shard for SessionShard {
         self.receivers.iter().map(AsFd::as_fd).collect()
     }
 
-    fn turn(&mut self, _: Wake) -> Result<Time, SessionsError> {
+    fn process(&mut self, _: WakeReason) -> Result<Time, SessionsError> {
         let now = clock::monotonic();
         self.take_datagrams(now)?;
         if now >= self.next_read {

@@ -1,4 +1,6 @@
-use crate::status::{self, PhaseCounts, RefusedTraffic, Session, SessionCounters, SessionRole, Status, Traffic};
+use crate::status::{
+    self, GatewayStatus, NatSessionStatus, PhaseCounts, RefusedTraffic, SessionCounters, SessionRole, Traffic,
+};
 use kumade_multipath::nat_session::{NatRole, NatStatistics, SessionPhase, SessionStatus};
 use kumade_packet::{Addresses, FlowKey, protocol};
 use kumade_units::Time;
@@ -33,14 +35,14 @@ pub struct RemoteSessions {
 
 impl SessionsStatus {
     /// Enters the sessions, and what has become of earlier ones, into the status of the gateway, which has the names.
-    pub fn fill(&self, status: &mut Status) {
+    pub fn fill(&self, status: &mut GatewayStatus) {
         for known in &self.remotes {
             let remote = status.remotes.iter_mut().find(|remote| remote.name == known.remote);
             remote.into_iter().for_each(|remote| remote.sessions = Some(known.summary()));
         }
         let sessions = self.remotes.iter().flat_map(|one| one.sessions.iter().map(move |session| (one, session)));
         status.session_count = sessions.clone().count() as u64;
-        let described = sessions.take(Status::MAX_SESSIONS);
+        let described = sessions.take(GatewayStatus::MAX_SESSIONS);
         status.sessions = described.map(|(remote, session)| self.describe(&remote.remote, session)).collect();
         status.refused = Some(RefusedTraffic {
             datagrams: self.refused_datagrams,
@@ -49,9 +51,9 @@ impl SessionsStatus {
         });
     }
 
-    fn describe(&self, remote: &str, session: &SessionStatus) -> Session {
+    fn describe(&self, remote: &str, session: &SessionStatus) -> NatSessionStatus {
         let (phase, reason) = phase(session.phase);
-        Session {
+        NatSessionStatus {
             remote: remote.to_owned(),
             flow: name(&session.flow),
             aliases: session

@@ -1,11 +1,13 @@
 //! Single flows, set up and ended while packets pass: what the NAT sessions of two gateways come to in the kernel.
 
-use super::flow_rules::{divided_name, errors_name, families, restored, restored_name, seen_name, translated_name};
-use crate::config::Config;
+use super::flow_rules::{
+    divided_name, errors_name, remote_families, restored_flow_lists, restored_name, seen_name, translated_name,
+};
+use crate::config::GatewayConfig;
 use kumade_multipath::nat_session::{DividedRule, RestoredRule};
 use kumade_net::SetupError;
 use kumade_net::interface::Family;
-use kumade_net::nftables::{Count, FlowChange, InstalledTable};
+use kumade_net::nftables::{CounterValue, FlowChange, InstalledTable};
 use kumade_packet::{Addresses, FlowKey};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,12 +15,12 @@ use std::sync::Arc;
 /// The lists of single flows in the rules of a [`DirectPlane`](super::DirectPlane). Any thread may use them.
 #[derive(Debug, Clone)]
 pub struct FlowLists {
-    config: Arc<Config>,
+    config: Arc<GatewayConfig>,
     table: Arc<InstalledTable>,
 }
 
 impl FlowLists {
-    pub(super) fn new(config: Arc<Config>, table: Arc<InstalledTable>) -> Self {
+    pub(super) fn new(config: Arc<GatewayConfig>, table: Arc<InstalledTable>) -> Self {
         FlowLists { config, table }
     }
 
@@ -30,7 +32,7 @@ impl FlowLists {
     pub fn seen(&self, remote: usize) -> Result<Vec<FlowKey>, SetupError> {
         let remote = &self.config.remotes[remote];
         let lists: Result<Vec<_>, _> =
-            families(remote).map(|family| self.table.flows(&seen_name(remote, family))).collect();
+            remote_families(remote).map(|family| self.table.flows(&seen_name(remote, family))).collect();
         Ok(lists?.into_iter().flat_map(BTreeMap::into_keys).collect())
     }
 
@@ -65,10 +67,10 @@ impl FlowLists {
     ///
     /// # Errors
     /// There is no such remote site with sessions.
-    pub fn divided(&self, remote: usize) -> Result<BTreeMap<FlowKey, Count>, SetupError> {
+    pub fn divided(&self, remote: usize) -> Result<BTreeMap<FlowKey, CounterValue>, SetupError> {
         let remote = &self.config.remotes[remote];
         let lists: Result<Vec<_>, _> =
-            families(remote).map(|family| self.table.flows(&divided_name(remote, family))).collect();
+            remote_families(remote).map(|family| self.table.flows(&divided_name(remote, family))).collect();
         Ok(lists?.into_iter().flatten().collect())
     }
 
@@ -95,8 +97,9 @@ impl FlowLists {
     ///
     /// # Errors
     /// The rules are gone.
-    pub fn restored(&self) -> Result<BTreeMap<FlowKey, Count>, SetupError> {
-        let lists: Result<Vec<_>, _> = restored(&self.config).map(|list| self.table.flows(&list.name)).collect();
+    pub fn restored(&self) -> Result<BTreeMap<FlowKey, CounterValue>, SetupError> {
+        let lists: Result<Vec<_>, _> =
+            restored_flow_lists(&self.config).map(|list| self.table.flows(&list.name)).collect();
         Ok(lists?.into_iter().flatten().collect())
     }
 
@@ -118,5 +121,5 @@ impl FlowLists {
 }
 
 fn family_of(flow: &FlowKey) -> Family {
-    Family::of(flow.source.ip())
+    Family::from_address(flow.source.ip())
 }

@@ -2,13 +2,13 @@
 
 use super::measurer::PathMeasurer;
 use super::status::{LastMeasurement, MeasuredPathStatus};
-use crate::status::{Measured, Status};
+use crate::status::{GatewayStatus, MeasuredStatus};
 use kumade_units::{Rate, Time};
 
 impl PathMeasurer {
     /// Enters what is known of the paths into the status of the gateway, which has the names. `now` is the monotonic clock's
     /// time.
-    pub fn fill(&self, status: &mut Status, now: Time) {
+    pub fn fill(&self, status: &mut GatewayStatus, now: Time) {
         for known in self.status(now) {
             let name = &status.paths[known.path].name;
             let path = status.remotes[known.remote].paths.iter_mut().find(|path| path.name == *name);
@@ -17,11 +17,11 @@ impl PathMeasurer {
     }
 }
 
-fn measured(known: &MeasuredPathStatus) -> Measured {
+fn measured(known: &MeasuredPathStatus) -> MeasuredStatus {
     let (rate, error) = (known.rate.map(Rate::as_f64), known.error.clone());
-    let blank = Measured { rate_bits_per_second: rate, error, ..Measured::default() };
+    let blank = MeasuredStatus { rate_bits_per_second: rate, error, ..MeasuredStatus::default() };
     let Some(LastMeasurement { found, loss, age }) = known.last else { return blank };
-    Measured {
+    MeasuredStatus {
         available_bits_per_second: Some(found.available.map(Rate::as_f64)),
         carried_bits_per_second: Some(found.own_traffic.as_f64()),
         loss_ratio: loss,

@@ -21,7 +21,7 @@ impl PathMeasurer {
         if !self.is_due(now) {
             return Ok(());
         }
-        let sent: Vec<u64> = plane.counts()?.iter().map(|count| count.sent.bytes).collect();
+        let sent: Vec<u64> = plane.path_counts()?.iter().map(|count| count.sent.bytes).collect();
         let found = self.advance(&sent, now);
         if let Some((remote, weights)) = found.and_then(|found| Some((found.remote, found.weights?))) {
             tracing::info!("weights {weights:?} are set as measured");
@@ -42,7 +42,7 @@ impl PathMeasurer {
         let paths = status.remotes.first().map_or(0, |remote| remote.paths.len());
         let sent: Vec<u64> = (0..paths).map(sent).collect();
         let found = self.advance(&sent, now);
-        let share = |believed: Rate, path: usize| self.carried(path).as_f64() / believed.as_f64().max(1.0);
+        let share = |believed: Rate, path: usize| self.carried_rate(path).as_f64() / believed.as_f64().max(1.0);
         let mut telling = Vec::new();
         for (remote, status) in status.remotes.iter().enumerate() {
             for (path, known) in status.paths.iter().enumerate() {
@@ -56,6 +56,6 @@ impl PathMeasurer {
                 }
             }
         }
-        telling.into_iter().for_each(|(remote, path)| self.told(remote, path, now));
+        telling.into_iter().for_each(|(remote, path)| self.traffic_changed(remote, path, now));
     }
 }

@@ -2,19 +2,19 @@ use kumade_units::{Rate, Span, Time};
 
 /// How much a path carries, from a count of what has left by it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Load {
+pub(super) struct PathLoad {
     since: Time,
     bytes: u64,
     rate: Rate,
 }
 
 /// Over which a rate is taken.
-const INTERVAL: Span = Span::from_secs(1);
+const RATE_INTERVAL: Span = Span::from_secs(1);
 
-impl Load {
+impl PathLoad {
     /// Nothing yet; `bytes` is what has been counted so far.
     pub(super) fn new(bytes: u64, now: Time) -> Self {
-        Load { since: now, bytes, rate: Rate::ZERO }
+        PathLoad { since: now, bytes, rate: Rate::ZERO }
     }
 
     /// The rate of the last interval that is complete.
@@ -24,9 +24,9 @@ impl Load {
 
     /// Takes what has been counted so far, and returns the rate of the last interval that is complete.
     pub(super) fn update(&mut self, bytes: u64, now: Time) -> Rate {
-        if now - self.since >= INTERVAL {
+        if now - self.since >= RATE_INTERVAL {
             let rate = Rate::from_bytes_over(bytes.saturating_sub(self.bytes), now - self.since);
-            *self = Load { since: now, bytes, rate };
+            *self = PathLoad { since: now, bytes, rate };
         }
         self.rate
     }
@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn the_rate_is_that_of_the_last_whole_interval() {
         let at = |millis| Time::ZERO + Span::from_millis(millis);
-        let mut load = Load::new(500, at(0));
+        let mut load = PathLoad::new(500, at(0));
         assert_eq!(load.update(10_500, at(999)), Rate::ZERO);
         assert_eq!(load.update(10_500, at(1000)).bits_per_second(), 80_000);
         assert_eq!(load.update(90_500, at(1500)).bits_per_second(), 80_000);

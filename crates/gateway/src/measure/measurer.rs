@@ -1,12 +1,12 @@
-use super::load::Load;
-use super::run::{NotMeasured, RunningMeasurement, result};
+use super::load::PathLoad;
+use super::run::{NotMeasured, RunningMeasurement, interpret_report};
 use super::status::{LastMeasurement, MeasuredPathStatus};
 use crate::bonded;
-use crate::config::{Config, Plane, Remote};
+use crate::config::{GatewayConfig, Plane, RemoteSite};
 use crate::direct;
 use kumade_client::Report;
 use kumade_multipath::measured::{MeasuredPaths, PathMeasurement, ScheduleConfig};
-use kumade_net::Binding;
+use kumade_net::SocketBinding;
 use kumade_noise_session::PresharedKey;
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span, Time};
@@ -17,8 +17,8 @@ use std::net::SocketAddr;
 pub struct PathMeasurer {
     remotes: Vec<MeasuredRemote>,
     key: Option<PresharedKey>,
-    loads: Vec<Load>,
-    running: Option<Running>,
+    loads: Vec<PathLoad>,
+    running: Option<PathMeasurementRun>,
     /// When to look again.
     next: Time,
 }
@@ -36,7 +36,7 @@ struct MeasuredRemote {
 struct MeasuredPath {
     place: usize,
     name: String,
-    binding: Binding,
+    binding: SocketBinding,
     to: SocketAddr,
     /// With the loss of the idle path, and when.
     last: Option<(PathMeasurement, Option<Estimate<f64>>, Time)>,
@@ -44,7 +44,7 @@ struct MeasuredPath {
 }
 
 #[derive(Debug)]
-struct Running {
+struct PathMeasurementRun {
     /// The place in the list of those that are measured.
     remote: usize,
     /// The place in its list.
@@ -57,7 +57,7 @@ struct Running {
 
 /// A measurement has succeeded.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Finding {
+pub(super) struct CompletedMeasurement {
     /// The remote site's place in the configuration.
     pub(super) remote: usize,
     /// The path's place in the configuration.
@@ -68,18 +68,18 @@ pub(super) struct Finding {
     pub(super) weights: Option<Vec<u32>>,
 }
 
-const INTERVAL: Span = Span::from_secs(1);
+const ADVANCE_INTERVAL: Span = Span::from_secs(1);
 /// The share of a path that measurements may take, for all remote sites together.
 const MAX_SHARE: f64 = 0.01;
 
 impl PathMeasurer {
     /// For a valid configuration; `None` where it leaves the weights as they are. `key` is that of its key file, `seed` makes
     /// the times of measurements differ from other gateways'.
-    pub fn new(config: &Config, key: Option<PresharedKey>, seed: u64, now: Time) -> Option<Self> {
-        let is_measured = |(_, remote): &(usize, &Remote)| !remote.measured_to.is_empty();
+    pub fn new(config: &GatewayConfig, key: Option<PresharedKey>, seed: u64, now: Time) -> Option<Self> {
+        let is_measured = |(_, remote): &(usize, &RemoteSite)| !remote.measured_to.is_empty();
         let measured: Vec<_> = config.remotes.iter().enumerate().filter(is_measured).collect();
         let max_share = MAX_SHARE / measured.len() as f64;
-        let remote = |(place, remote): &(usize, &Remote)| {
+        let remote = |(place, remote): &(usize, &RemoteSite)| {
             let schedule = ScheduleConfig {
                 max_rate_fraction: max_share,
                 seed: seed ^ *place as u64,
@@ -94,7 +94,7 @@ impl PathMeasurer {
             }
         };
         let remotes: Vec<_> = measured.iter().map(remote).collect();
-        let loads = vec![Load::new(0, now); config.paths.len()];
+        let loads = vec![PathLoad::new(0, now); config.paths.len()];
         (!remotes.is_empty()).then_some(PathMeasurer { remotes, key, loads, running: None, next: now })
     }
 
@@ -119,13 +119,13 @@ impl PathMeasurer {
     pub(super) fn is_due(&mut self, now: Time) -> bool {
         let is_due = now >= self.next;
         if is_due {
-            self.next = now + INTERVAL;
+            self.next = now + ADVANCE_INTERVAL;
         }
         is_due
     }
 
     /// Begins and ends measurements. `sent` are the bytes that have left by each path so far. To be called when it is due.
-    pub(super) fn advance(&mut self, sent: &[u64], now: Time) -> Option<Finding> {
+    pub(super) fn advance(&mut self, sent: &[u64], now: Time) -> Option<CompletedMeasurement> {
         let carried: Vec<Rate> = self.loads.iter_mut().zip(sent).map(|(load, sent)| load.update(*sent, now)).collect();
         if self.running.as_ref().is_some_and(|running| running.measurement.is_finished()) {
             return self.running.take().and_then(|running| self.end(running, sent, now));
@@ -137,7 +137,7 @@ impl PathMeasurer {
     }
 
     /// Their traffic tells what these paths carry.
-    pub(super) fn told(&mut self, remote: usize, path: usize, now: Time) {
+    pub(super) fn traffic_changed(&mut self, remote: usize, path: usize, now: Time) {
         for remote in self.remotes.iter_mut().filter(|measured| measured.place == remote) {
             let place = remote.paths.iter().position(|measured| measured.place == path);
             place.into_iter().for_each(|place| remote.known.measure_soon(place, now));
@@ -145,7 +145,7 @@ impl PathMeasurer {
     }
 
     /// What a path carries, by the last call of [`advance`](Self::advance).
-    pub(super) fn carried(&self, path: usize) -> Rate {
+    pub(super) fn carried_rate(&self, path: usize) -> Rate {
         self.loads[path].rate()
     }
 
@@ -156,26 +156,29 @@ impl PathMeasurer {
             let measured = &mut remote.paths[path];
             let sent = sent[measured.place];
             match RunningMeasurement::start(measured.binding.clone(), measured.to, self.key.clone()) {
-                Ok(measurement) => self.running = Some(Running { remote: place, path, measurement, began: now, sent }),
+                Ok(measurement) => {
+                    self.running = Some(PathMeasurementRun { remote: place, path, measurement, began: now, sent })
+                }
                 Err(error) => {
                     let failure = NotMeasured { reason: format!("cannot start a thread: {error}"), bytes: 0 };
-                    remote.failed(path, failure, now);
+                    remote.record_failure(path, failure, now);
                 }
             }
             return;
         }
     }
 
-    fn end(&mut self, running: Running, sent: &[u64], now: Time) -> Option<Finding> {
+    fn end(&mut self, running: PathMeasurementRun, sent: &[u64], now: Time) -> Option<CompletedMeasurement> {
         let remote = &mut self.remotes[running.remote];
         let place = remote.paths[running.path].place;
         let sent = sent[place].saturating_sub(running.sent);
         let report = running.measurement.finish().map_err(|reason| NotMeasured { reason, bytes: 0 });
-        let found = report.and_then(|report| Ok((result(&report, sent, now - running.began)?, loss(&report))));
+        let found = report
+            .and_then(|report| Ok((interpret_report(&report, sent, now - running.began)?, measured_loss(&report))));
         match found {
-            Ok((found, loss)) => Some(remote.measured(running.path, found, loss, now)),
+            Ok((found, loss)) => Some(remote.record_measurement(running.path, found, loss, now)),
             Err(failure) => {
-                remote.failed(running.path, failure, now);
+                remote.record_failure(running.path, failure, now);
                 None
             }
         }
@@ -183,13 +186,19 @@ impl PathMeasurer {
 }
 
 impl MeasuredRemote {
-    fn measured(&mut self, path: usize, found: PathMeasurement, loss: Option<Estimate<f64>>, now: Time) -> Finding {
+    fn record_measurement(
+        &mut self,
+        path: usize,
+        found: PathMeasurement,
+        loss: Option<Estimate<f64>>,
+        now: Time,
+    ) -> CompletedMeasurement {
         let measured = &mut self.paths[path];
         measured.last = Some((found, loss, now));
         measured.error = None;
         let changed = self.known.record_measurement(path, &found, now);
         tracing::debug!("path {} to {}: {found:?}", measured.name, self.name);
-        Finding {
+        CompletedMeasurement {
             remote: self.place,
             path: measured.place,
             rate: self.known.rate(path).unwrap_or_default(),
@@ -197,7 +206,7 @@ impl MeasuredRemote {
         }
     }
 
-    fn failed(&mut self, path: usize, failure: NotMeasured, now: Time) {
+    fn record_failure(&mut self, path: usize, failure: NotMeasured, now: Time) {
         self.known.record_failure(path, failure.bytes, now);
         let measured = &mut self.paths[path];
         // Each further one in a row is no news.
@@ -211,17 +220,17 @@ impl MeasuredRemote {
 }
 
 impl MeasuredPath {
-    fn new(config: &Config, place: usize, to: SocketAddr) -> Self {
+    fn new(config: &GatewayConfig, place: usize, to: SocketAddr) -> Self {
         let path = &config.paths[place];
         let binding = match config.plane {
-            Plane::Direct => Binding { mark: Some(direct::mark(place)), ..Binding::default() },
-            Plane::Bonded(_) => bonded::binding(place, path),
+            Plane::Direct => SocketBinding { mark: Some(direct::mark(place)), ..SocketBinding::default() },
+            Plane::Bonded(_) => bonded::path_binding(place, path),
         };
         MeasuredPath { place, name: path.name.clone(), binding, to, last: None, error: None }
     }
 }
 
 /// On the idle path, in the direction of the packets that are divided.
-fn loss(report: &Report) -> Option<Estimate<f64>> {
+fn measured_loss(report: &Report) -> Option<Estimate<f64>> {
     Some(report.delay.as_ref()?.up_packets?.loss_ratio)
 }

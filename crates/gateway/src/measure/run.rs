@@ -1,6 +1,6 @@
 use kumade_client::{CancelToken, Directions, MeasureConfig, Report, measure};
 use kumade_multipath::measured::PathMeasurement;
-use kumade_net::Binding;
+use kumade_net::SocketBinding;
 use kumade_noise_session::PresharedKey;
 use kumade_units::{Rate, Span};
 use std::io;
@@ -17,17 +17,17 @@ pub(super) struct RunningMeasurement {
 /// For the delay, the capacity and the available bandwidth; what is waited for other clients of a server is not counted.
 const MAX_DURATION: Span = Span::from_secs(20);
 /// Then it has failed.
-const DEADLINE: Span = Span::from_secs(120);
+const MEASUREMENT_DEADLINE: Span = Span::from_secs(120);
 
 impl RunningMeasurement {
-    pub(super) fn start(binding: Binding, to: SocketAddr, key: Option<PresharedKey>) -> io::Result<Self> {
+    pub(super) fn start(binding: SocketBinding, to: SocketAddr, key: Option<PresharedKey>) -> io::Result<Self> {
         let mut config = MeasureConfig::new(to.ip().to_string(), to.port()).with_plan(|plan| {
             plan.directions = Directions::Up;
             plan.budget.time = Some(MAX_DURATION);
         });
         config.binding = binding;
         config.key = key;
-        config.deadline = Some(DEADLINE);
+        config.deadline = Some(MEASUREMENT_DEADLINE);
         let cancel = config.cancel.clone();
         let run = move || measure(&config, &mut |_| {}).map_err(|error| error.to_string());
         let thread = Some(thread::Builder::new().name("measure".into()).spawn(run)?);
@@ -61,7 +61,7 @@ pub(super) struct NotMeasured {
 }
 
 /// What a report says of a path by which `sent` bytes left meanwhile, the measurement's own among them.
-pub(super) fn result(report: &Report, sent: u64, took: Span) -> Result<PathMeasurement, NotMeasured> {
+pub(super) fn interpret_report(report: &Report, sent: u64, took: Span) -> Result<PathMeasurement, NotMeasured> {
     let failed = |reason: &str, bytes| NotMeasured { reason: reason.to_owned(), bytes };
     let up = report.up.as_ref().ok_or_else(|| failed("the report has no direction up", 0))?;
     let bytes = up.bytes_sent + up.capacity.as_ref().map_or(0, |capacity| capacity.bytes_sent);

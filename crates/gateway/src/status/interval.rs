@@ -1,10 +1,10 @@
 //! Rates and shares of an interval.
 
-use super::{Path, Status};
+use super::{GatewayPathStatus, GatewayStatus};
 
-impl Status {
+impl GatewayStatus {
     /// With the rates and shares of the interval since an earlier status of the same gateway.
-    pub fn since(mut self, earlier: &Status) -> Self {
+    pub fn with_rates_since(mut self, earlier: &GatewayStatus) -> Self {
         let seconds = self.duration_seconds - earlier.duration_seconds;
         if seconds <= 0.0 {
             return self;
@@ -13,7 +13,7 @@ impl Status {
         let pairs = self.paths.iter().zip(&earlier.paths);
         let total = pairs.map(|(now, before)| now.sent.bytes_since(&before.sent)).sum();
         for (path, before) in self.paths.iter_mut().zip(&earlier.paths) {
-            let Path { sent, share_ratio, .. } = path;
+            let GatewayPathStatus { sent, share_ratio, .. } = path;
             *share_ratio = sent.share_since(&before.sent, total);
             sent.set_rate_since(&before.sent, seconds);
         }

@@ -1,30 +1,30 @@
-use super::{Path, PlaneKind, Remote, RemotePath, Status};
-use crate::config::{self, Config, Plane};
+use super::{GatewayPathStatus, GatewayStatus, PlaneKind, RemotePath, RemoteSiteStatus};
+use crate::config::{self, GatewayConfig, Plane};
 use ::kumade_overlay_status::{Recorder, StatusDocument};
 use kumade_multipath::PathPolicy;
 
 /// Renews the status of a gateway that starts now. Until then, nothing is up.
-pub fn recorder(config: &Config) -> Recorder<Status> {
-    Recorder::new(blank(config))
+pub fn new_recorder(config: &GatewayConfig) -> Recorder<GatewayStatus> {
+    Recorder::new(blank_status(config))
 }
 
-impl StatusDocument for Status {
+impl StatusDocument for GatewayStatus {
     fn with_time(self, time: String, duration_seconds: f64) -> Self {
-        Status { time, duration_seconds, ..self }
+        GatewayStatus { time, duration_seconds, ..self }
     }
 
     fn with_rates_since(self, earlier: &Self) -> Self {
-        Status::since(self, earlier)
+        GatewayStatus::with_rates_since(self, earlier)
     }
 }
 
 /// The names of all that a configuration has.
-fn blank(config: &Config) -> Status {
+fn blank_status(config: &GatewayConfig) -> GatewayStatus {
     let (plane, by_weight) = match &config.plane {
         Plane::Direct => (PlaneKind::Direct, true),
         Plane::Bonded(bonded) => (PlaneKind::Bonded, matches!(bonded.choice, PathPolicy::Ratio { .. })),
     };
-    let paths = config.paths.iter().map(|path| Path {
+    let paths = config.paths.iter().map(|path| GatewayPathStatus {
         name: path.name.clone(),
         interface: path.interface.clone(),
         up: false,
@@ -36,14 +36,14 @@ fn blank(config: &Config) -> Status {
         let path = &config.paths[*place];
         RemotePath { name: path.name.clone(), weight: by_weight.then_some(path.weight), measured: None }
     };
-    let remote = |remote: &config::Remote| Remote {
+    let remote = |remote: &config::RemoteSite| RemoteSiteStatus {
         name: remote.name.clone(),
         paths: remote.paths.iter().map(remote_path).collect(),
         tunnel: None,
         sessions: None,
     };
-    Status {
-        schema: Status::SCHEMA.to_owned(),
+    GatewayStatus {
+        schema: GatewayStatus::SCHEMA.to_owned(),
         name: config.name.clone(),
         plane,
         time: ::kumade_overlay_status::utc_timestamp(),

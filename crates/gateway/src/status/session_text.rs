@@ -1,4 +1,4 @@
-use super::sessions::{PhaseCounts, RemoteSessions, Session, SessionCounters, SessionPhase, SessionRole};
+use super::sessions::{NatSessionStatus, PhaseCounts, RemoteSessions, SessionCounters, SessionPhase, SessionRole};
 use ::kumade_overlay_status::{UNKNOWN_VALUE, format_age, write_table};
 use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
@@ -23,7 +23,7 @@ impl Display for RemoteSessions {
 
 impl Display for PhaseCounts {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write_counts(f, "none", self.by_name())
+        write_counts(f, "none", self.named_counts())
     }
 }
 
@@ -74,9 +74,9 @@ impl Display for SessionPhase {
     }
 }
 
-impl Session {
+impl NatSessionStatus {
     /// The time left to its timer, for people; a dash where none runs.
-    pub fn timer(&self) -> String {
+    pub fn show_timer(&self) -> String {
         match self.deadline_seconds {
             None => UNKNOWN_VALUE.to_owned(),
             Some(seconds) if seconds < PRECISE_BELOW_SECONDS => {
@@ -88,7 +88,7 @@ impl Session {
 }
 
 /// A table, if there are any.
-pub(super) fn show_sessions(f: &mut Formatter<'_>, sessions: &[Session], count: u64) -> fmt::Result {
+pub(super) fn show_sessions(f: &mut Formatter<'_>, sessions: &[NatSessionStatus], count: u64) -> fmt::Result {
     if count == 0 {
         return Ok(());
     }
@@ -102,14 +102,14 @@ pub(super) fn show_sessions(f: &mut Formatter<'_>, sessions: &[Session], count: 
     Ok(())
 }
 
-fn row(session: &Session) -> [String; 10] {
+fn row(session: &NatSessionStatus) -> [String; 10] {
     [
         session.flow.clone(),
         session.remote.clone(),
         session.role.to_string(),
         session.phase.to_string(),
         format_age(session.duration_seconds),
-        session.timer(),
+        session.show_timer(),
         session.tries.to_string(),
         session.traffic.packets.to_string(),
         session.traffic.bytes.to_string(),

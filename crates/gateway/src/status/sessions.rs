@@ -79,7 +79,8 @@ pub struct SessionCounters {
 /// A NAT session: a flow that two gateways of the direct plane have agreed on, or one of them asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Session {
+#[serde(rename = "Session")]
+pub struct NatSessionStatus {
     /// The remote site.
     pub remote: String,
     /// Protocol, addresses and ports, such as `udp 10.1.0.2:5000 > 10.2.0.2:80`, as the hosts see them.
@@ -148,7 +149,7 @@ impl PhaseCounts {
     }
 
     /// The phases in their order, by the names that documents give them.
-    pub fn by_name(&self) -> [(&'static str, u64); 6] {
+    pub fn named_counts(&self) -> [(&'static str, u64); 6] {
         let PhaseCounts { waiting, asking, active, ending, refused, unanswered } = *self;
         [
             ("waiting", waiting),

@@ -1,11 +1,11 @@
 use super::*;
 use std::path::Path as File;
 
-fn bonded() -> Status {
+fn bonded() -> GatewayStatus {
     serde_json::from_str(include_str!("../../tests/statuses/bonded.json")).unwrap()
 }
 
-fn direct() -> Status {
+fn direct() -> GatewayStatus {
     serde_json::from_str(include_str!("../../tests/statuses/direct.json")).unwrap()
 }
 
@@ -33,7 +33,7 @@ fn rates_and_shares_are_those_of_the_interval() {
     // Counted anew since the remote gateway restarted.
     tunnel.paths[1].sent.bytes = 1_000_000;
     tunnel.paths[1].received.bytes += 500;
-    let now = now.since(&before);
+    let now = now.with_rates_since(&before);
     assert_eq!(now.interval_seconds, Some(2.0));
     assert_eq!(now.paths[0].sent.bits_per_second, Some(12e6));
     assert_eq!(now.paths[1].share_ratio, Some(0.25));
@@ -45,7 +45,8 @@ fn rates_and_shares_are_those_of_the_interval() {
 #[test]
 fn where_nothing_is_sent_no_path_has_a_share() {
     let before = direct();
-    let now = Status { duration_seconds: before.duration_seconds + 1.0, ..before.clone() }.since(&before);
+    let now =
+        GatewayStatus { duration_seconds: before.duration_seconds + 1.0, ..before.clone() }.with_rates_since(&before);
     assert_eq!((now.paths[0].share_ratio, now.paths[0].sent.bits_per_second), (None, Some(0.0)));
 }
 
@@ -53,7 +54,7 @@ fn where_nothing_is_sent_no_path_has_a_share() {
 #[test]
 fn the_published_schema_is_that_of_the_documents() {
     let path = File::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/kumade.gateway.1.json");
-    let generated = serde_json::to_string_pretty(&Status::json_schema()).unwrap() + "\n";
+    let generated = serde_json::to_string_pretty(&GatewayStatus::json_schema()).unwrap() + "\n";
     if std::env::var_os("UPDATE_SCHEMAS").is_some() {
         std::fs::write(&path, &generated).unwrap();
     }

@@ -1,9 +1,9 @@
 use super::session_text::show_sessions;
-use super::{Path, PlaneKind, Remote, RemotePath, Status};
+use super::{GatewayPathStatus, GatewayStatus, PlaneKind, RemotePath, RemoteSiteStatus};
 use ::kumade_overlay_status::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
 use std::fmt::{self, Display, Formatter};
 
-impl Display for Status {
+impl Display for GatewayStatus {
     /// Tables for people, without an end of line after the last.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let plane = match self.plane {
@@ -22,11 +22,11 @@ impl Display for Status {
     }
 }
 
-fn show_paths(f: &mut Formatter<'_>, paths: &[Path]) -> fmt::Result {
+fn show_paths(f: &mut Formatter<'_>, paths: &[GatewayPathStatus]) -> fmt::Result {
     let heads = ["path", "interface", "state", "sent", "share", "packets", "bytes"];
-    let row = |path: &Path| {
+    let row = |path: &GatewayPathStatus| {
         let state = format!("{} {}", if path.up { "up" } else { "down" }, format_age(path.state_seconds));
-        let Path { name, interface, sent, share_ratio, .. } = path;
+        let GatewayPathStatus { name, interface, sent, share_ratio, .. } = path;
         let (packets, bytes) = (sent.packets.to_string(), sent.bytes.to_string());
         [
             name.clone(),
@@ -41,7 +41,7 @@ fn show_paths(f: &mut Formatter<'_>, paths: &[Path]) -> fmt::Result {
     write_table(f, "", heads, paths.iter().map(row))
 }
 
-fn show_remote(f: &mut Formatter<'_>, remote: &Remote) -> fmt::Result {
+fn show_remote(f: &mut Formatter<'_>, remote: &RemoteSiteStatus) -> fmt::Result {
     match (&remote.tunnel, &remote.sessions) {
         (Some(tunnel), _) => write!(f, "\n\n{}: {tunnel}", remote.name)?,
         (None, Some(sessions)) => write!(f, "\n\n{}: {sessions}", remote.name)?,

@@ -4,8 +4,8 @@
 mod edited;
 
 use edited::edited;
-use kumade_gateway::Config;
-use kumade_gateway::direct::Plan;
+use kumade_gateway::GatewayConfig;
+use kumade_gateway::direct::DirectPlan;
 
 /// Of each plane.
 const FILES: [&str; 3] = [
@@ -96,8 +96,8 @@ pub fn configurations(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let text = edited(FILES[usize::from(*first) % FILES.len()], rest);
     let interfaces = ["lo", "lan", "path1", "path2"].map(String::from);
-    match Config::from_toml(&text, "site.toml", &interfaces) {
-        Ok(config) => drop(Plan::new(&config).to_string()),
+    match GatewayConfig::from_toml(&text, "site.toml", &interfaces) {
+        Ok(config) => drop(DirectPlan::new(&config).to_string()),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }

@@ -13,11 +13,11 @@ impl Counter {
         let rules = conditions.iter().zip(&counters);
         let rules = rules.map(|(conditions, name)| Rule([&conditions[..], &[Statement::Count(name.clone())]].concat()));
         let chain = Chain { name: "arriving".into(), hook: Some(Hook::Prerouting(-400)), rules: rules.collect() };
-        let table = Table { name: "counter".into(), counters, flows: vec![], chains: vec![chain] };
+        let table = Table { name: "counter".into(), counters, flow_lists: vec![], chains: vec![chain] };
         Counter { table: inside.run(|| InstalledTable::install(&table)).unwrap().unwrap() }
     }
 
     pub fn packets(&self) -> Vec<u64> {
-        self.table.counts().unwrap().values().map(|count| count.packets).collect()
+        self.table.counter_values().unwrap().values().map(|count| count.packets).collect()
     }
 }

@@ -120,7 +120,7 @@ fn socket(to: IpAddr) -> UdpSocket {
 fn connect(one: (&Namespace, &str), other: (&Namespace, &str)) {
     ip(one.0, &["link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &other.0.path()]).unwrap();
     for (inside, name) in [one, other] {
-        inside.run(|| interface::up(name)).unwrap().unwrap();
+        inside.run(|| interface::set_up(name)).unwrap().unwrap();
     }
 }
 

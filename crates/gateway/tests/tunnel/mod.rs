@@ -3,7 +3,7 @@
 use crate::sites::{PATHS, Sites};
 use kumade_daemon::RuntimeDir;
 use kumade_multipath::{PathPolicy, UnorderedFlows};
-use kumade_net::Binding;
+use kumade_net::SocketBinding;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::ip;
 use kumade_noise_session::{PresharedKey, PrivateKey};
@@ -16,7 +16,7 @@ pub const PORT: u16 = 7273;
 pub fn config(own: u8, keys: &[PrivateKey; 2], knows_far: bool) -> BondedConfig {
     let far = 3 - own;
     let address = |path: usize| -> SocketAddr { format!("10.9.{}.{far}:{PORT}", path + 1).parse().unwrap() };
-    let binding = |path: &&str| Binding { interface: Some((*path).into()), ..Binding::default() };
+    let binding = |path: &&str| SocketBinding { interface: Some((*path).into()), ..SocketBinding::default() };
     BondedConfig {
         device: "tunnel".into(),
         mtu: None,
@@ -31,7 +31,7 @@ pub fn config(own: u8, keys: &[PrivateKey; 2], knows_far: bool) -> BondedConfig 
         policy: PathPolicy::Weighted,
         unordered_flows: UnorderedFlows::default(),
         remotes: vec![BondedRemote {
-            key: keys[usize::from(far) - 1].public(),
+            key: keys[usize::from(far) - 1].public_key(),
             psk: PresharedKey::default(),
             networks: [format!("10.{far}.0.0/24"), format!("fd0{far}::/64")].map(|text| text.parse().unwrap()).into(),
             addresses: (0..PATHS.len()).map(|path| knows_far.then(|| address(path))).collect(),

@@ -3,7 +3,8 @@
 use crate::live::history::{History, Snapshot};
 use crate::live::panel::{self, bad, doubtful, good, is_narrow, line, paragraph, spacing, take};
 use kumade_gateway::status::{
-    PathState, Remote, Session, SessionPhase, Status, Traffic, Tunnel, TunnelPath, format_age, format_percent,
+    GatewayStatus, NatSessionStatus, PathState, RemoteSiteStatus, SessionPhase, Traffic, Tunnel, TunnelPath,
+    format_age, format_percent,
 };
 use kumade_units::Rate;
 use ratatui::Frame;
@@ -12,7 +13,7 @@ use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Row, Table};
 
-impl Snapshot for Status {
+impl Snapshot for GatewayStatus {
     fn age_seconds(&self) -> f64 {
         self.duration_seconds
     }
@@ -21,7 +22,7 @@ impl Snapshot for Status {
 /// A value of paths, shown as a number and below it as it was of late.
 struct Column {
     head: &'static str,
-    value: fn(&Status, Place) -> Option<f64>,
+    value: fn(&GatewayStatus, Place) -> Option<f64>,
     text: fn(f64) -> String,
     /// The full height, unless a value is higher.
     min_scale: f64,
@@ -59,7 +60,7 @@ const SHARE: Column = Column { head: "share", value: share, text: |ratio| format
 
 /// Draws the latest status, with sparklines of the earlier ones: the newest value is at their right end. What does not fit is
 /// left out below.
-pub fn draw(frame: &mut Frame<'_>, history: &History<Status>) {
+pub fn draw(frame: &mut Frame<'_>, history: &History<GatewayStatus>) {
     let [mut area, footer] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
     frame.render_widget(Line::from("q ends it").dim(), footer);
     let status = history.latest();
@@ -74,7 +75,7 @@ pub fn draw(frame: &mut Frame<'_>, history: &History<Status>) {
         let places = (0..status.paths.len()).map(|path| Place { remote: None, path });
         draw_paths(frame, &mut area, history, &[SENT, SHARE], places);
     }
-    for (place, Remote { name, tunnel, .. }) in status.remotes.iter().enumerate() {
+    for (place, RemoteSiteStatus { name, tunnel, .. }) in status.remotes.iter().enumerate() {
         if let Some(tunnel) = tunnel {
             draw_tunnel(frame, &mut area, history, (place, name), tunnel);
         }
@@ -85,7 +86,7 @@ pub fn draw(frame: &mut Frame<'_>, history: &History<Status>) {
 fn draw_tunnel(
     frame: &mut Frame<'_>,
     area: &mut Rect,
-    history: &History<Status>,
+    history: &History<GatewayStatus>,
     (place, name): (usize, &str),
     tunnel: &Tunnel,
 ) {
@@ -103,9 +104,9 @@ fn draw_tunnel(
 }
 
 /// The weights of paths, and below them sessions and what was refused.
-fn draw_rest(frame: &mut Frame<'_>, area: &mut Rect, status: &Status) {
+fn draw_rest(frame: &mut Frame<'_>, area: &mut Rect, status: &GatewayStatus) {
     line(frame, area, Line::default());
-    for Remote { name, paths, sessions, .. } in &status.remotes {
+    for RemoteSiteStatus { name, paths, sessions, .. } in &status.remotes {
         let weights = paths.iter().filter_map(|path| Some(format!("{} {}", path.name, path.weight?)));
         let weights: Vec<_> = weights.collect();
         if !weights.is_empty() {
@@ -124,13 +125,13 @@ fn draw_rest(frame: &mut Frame<'_>, area: &mut Rect, status: &Status) {
     }
 }
 
-fn draw_sessions(frame: &mut Frame<'_>, area: &mut Rect, status: &Status) {
+fn draw_sessions(frame: &mut Frame<'_>, area: &mut Rect, status: &GatewayStatus) {
     line(frame, area, Line::from(format!("sessions: {}", status.session_count)));
     let heads = ["flow", "role", "phase", "timer", "idle", "packets"].map(str::to_owned);
     let sessions = status.sessions.iter().take(area.height.into());
     let rows = sessions.map(|session| {
-        let Session { flow, role, phase, idle_seconds, traffic, .. } = session;
-        let values = [role.to_string(), phase.to_string(), session.timer(), format_age(*idle_seconds)];
+        let NatSessionStatus { flow, role, phase, idle_seconds, traffic, .. } = session;
+        let values = [role.to_string(), phase.to_string(), session.show_timer(), format_age(*idle_seconds)];
         let cells = [vec![flow.clone()], values.to_vec(), vec![traffic.packets.to_string()]].concat();
         Row::new(cells).style(phase_style(*phase))
     });
@@ -153,7 +154,7 @@ fn phase_style(phase: SessionPhase) -> Style {
 fn draw_paths(
     frame: &mut Frame<'_>,
     area: &mut Rect,
-    history: &History<Status>,
+    history: &History<GatewayStatus>,
     columns: &[Column],
     places: impl Iterator<Item = Place> + Clone,
 ) {
@@ -173,7 +174,7 @@ fn draw_paths(
     }
 }
 
-fn draw_name(frame: &mut Frame<'_>, mut cell: Rect, status: &Status, place: Place) {
+fn draw_name(frame: &mut Frame<'_>, mut cell: Rect, status: &GatewayStatus, place: Place) {
     let Some(path) = status.paths.get(place.path) else { return };
     let (state, style, seconds) = match tunnel_path(status, place) {
         Some(TunnelPath { state, state_seconds, .. }) => (state.to_string(), style(*state), *state_seconds),
@@ -188,13 +189,25 @@ fn draw_name(frame: &mut Frame<'_>, mut cell: Rect, status: &Status, place: Plac
     );
 }
 
-fn draw_value(frame: &mut Frame<'_>, cell: Rect, history: &History<Status>, column: &Column, place: Place, scale: f64) {
+fn draw_value(
+    frame: &mut Frame<'_>,
+    cell: Rect,
+    history: &History<GatewayStatus>,
+    column: &Column,
+    place: Place,
+    scale: f64,
+) {
     let text = (column.value)(history.latest(), place).map(column.text);
     panel::value(frame, cell, text, values(history, column, place, cell.width), scale);
 }
 
 /// Those for which there is room, the newest first.
-fn values(history: &History<Status>, column: &Column, place: Place, width: u16) -> impl Iterator<Item = Option<f64>> {
+fn values(
+    history: &History<GatewayStatus>,
+    column: &Column,
+    place: Place,
+    width: u16,
+) -> impl Iterator<Item = Option<f64>> {
     history.newest_first().take(width.into()).map(move |status| (column.value)(status, place))
 }
 
@@ -207,21 +220,21 @@ fn cells(row: Rect, columns: &[Column]) -> Vec<Rect> {
     Layout::horizontal(widths).spacing(spacing(row)).split(row).to_vec()
 }
 
-fn sent(status: &Status, place: Place) -> Option<&Traffic> {
+fn sent(status: &GatewayStatus, place: Place) -> Option<&Traffic> {
     match place.remote {
         Some(_) => tunnel_path(status, place).map(|path| &path.sent),
         None => status.paths.get(place.path).map(|path| &path.sent),
     }
 }
 
-fn share(status: &Status, place: Place) -> Option<f64> {
+fn share(status: &GatewayStatus, place: Place) -> Option<f64> {
     match place.remote {
         Some(_) => tunnel_path(status, place)?.share_ratio,
         None => status.paths.get(place.path)?.share_ratio,
     }
 }
 
-fn tunnel_path(status: &Status, place: Place) -> Option<&TunnelPath> {
+fn tunnel_path(status: &GatewayStatus, place: Place) -> Option<&TunnelPath> {
     status.remotes.get(place.remote?)?.tunnel.as_ref()?.paths.get(place.path)
 }
 

@@ -7,12 +7,12 @@ use crate::output::note;
 use ::kumade_overlay_status::LatestStatus;
 use anyhow::Context;
 use kumade_daemon::{ClaimedName, ControlServer, Exporter, RuntimeDir, signals};
-use kumade_gateway::config::{Bonded, Peer, Plane, Sessions};
+use kumade_gateway::config::{BondedSettings, Plane, RemotePeer, SessionsConfig};
 use kumade_gateway::control::{GatewayProtocol, Reply, Request};
 use kumade_gateway::direct::{DirectPlane, SessionPlane};
 use kumade_gateway::measure::{MeasurementServer, PathMeasurer};
-use kumade_gateway::status::{Status, recorder};
-use kumade_gateway::{Config, prometheus};
+use kumade_gateway::status::{GatewayStatus, new_recorder};
+use kumade_gateway::{GatewayConfig, prometheus};
 use kumade_net::clock;
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::{BondedConfig, BondedPlane};
@@ -32,7 +32,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// If its name is taken, its keys cannot be read, or the system refuses something.
-pub fn run(config: &Config, keeps_privileges: bool) -> anyhow::Result<ExitCode> {
+pub fn run(config: &GatewayConfig, keeps_privileges: bool) -> anyhow::Result<ExitCode> {
     let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
     let claim = gateways().lock_name(&config.name).map_err(explained)?;
     let mut confinement = Confinement::unless(keeps_privileges);
@@ -55,7 +55,7 @@ struct Begun<'s> {
 }
 
 /// Those that are bound.
-fn ports(config: &Config) -> Vec<u16> {
+fn ports(config: &GatewayConfig) -> Vec<u16> {
     let bonded = match &config.plane {
         Plane::Bonded(bonded) => Some(bonded.port),
         Plane::Direct => None,
@@ -74,7 +74,7 @@ fn confine_calls(confinement: Option<Confinement>) {
     }
 }
 
-fn run_direct(config: &Config, Begun { claim, stop, confinement }: Begun) -> anyhow::Result<()> {
+fn run_direct(config: &GatewayConfig, Begun { claim, stop, confinement }: Begun) -> anyhow::Result<()> {
     let keys = config.sessions.as_ref().map(session_keys).transpose()?;
     let mut plane = DirectPlane::start(config, RuntimeDir::standard("kumade"))?;
     let sessions = match (&config.sessions, keys) {
@@ -83,14 +83,14 @@ fn run_direct(config: &Config, Begun { claim, stop, confinement }: Begun) -> any
     };
     let mut reachable = vec![false; config.remotes.len()];
     let (_server, mut measurer) = measurements(config)?;
-    let mut recorder = recorder(config);
-    recorder.renew(|status, now| plane.fill(status, now))?;
+    let mut recorder = new_recorder(config);
+    recorder.renew(|status, now| plane.fill_status(status, now))?;
     note!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
     let _answering = answer(config, claim, &recorder.latest())?;
     confine_calls(confinement);
     // Sessions that have ended say why when they are stopped.
     while !stop.load(Ordering::Relaxed) && sessions.as_ref().is_none_or(SessionPlane::is_running) {
-        plane.follow_interfaces()?;
+        plane.update_interfaces()?;
         sessions.iter().for_each(|sessions| follow_sessions(sessions, &mut reachable));
         if let Some(measurer) = &mut measurer {
             measurer.guide_direct(&mut plane)?;
@@ -98,14 +98,14 @@ fn run_direct(config: &Config, Begun { claim, stop, confinement }: Begun) -> any
         recorder.renew(|status, now| {
             measurer.iter().for_each(|measurer| measurer.fill(status, now));
             sessions.iter().flat_map(SessionPlane::status).for_each(|known| known.fill(status));
-            plane.fill(status, now)
+            plane.fill_status(status, now)
         })?;
         thread::sleep(POLL_INTERVAL);
     }
     if let Some(sessions) = sessions {
         sessions.stop()?;
     }
-    for count in plane.counts()? {
+    for count in plane.path_counts()? {
         note!("{}: {} packets, {} bytes", count.path, count.sent.packets, count.sent.bytes);
     }
     Ok(())
@@ -113,7 +113,7 @@ fn run_direct(config: &Config, Begun { claim, stop, confinement }: Begun) -> any
 
 /// Says which remote gateways answer, where that has changed.
 fn follow_sessions(sessions: &SessionPlane, reachable: &mut [bool]) {
-    for ((remote, now), before) in sessions.reachable().into_iter().flatten().zip(reachable) {
+    for ((remote, now), before) in sessions.reachable_peers().into_iter().flatten().zip(reachable) {
         if *before != now {
             *before = now;
             note!("{remote}: {}", if now { "connected" } else { "not connected" });
@@ -121,11 +121,11 @@ fn follow_sessions(sessions: &SessionPlane, reachable: &mut [bool]) {
     }
 }
 
-fn run_bonded(config: &Config, bonded: &Bonded, begun: Begun) -> anyhow::Result<()> {
+fn run_bonded(config: &GatewayConfig, bonded: &BondedSettings, begun: Begun) -> anyhow::Result<()> {
     let Begun { claim, stop, confinement } = begun;
     let plane = BondedPlane::start(bonded_config(config, bonded)?)?;
     let (_server, mut measurer) = measurements(config)?;
-    let mut recorder = recorder(config);
+    let mut recorder = new_recorder(config);
     note!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
     let _answering = answer(config, claim, &recorder.latest())?;
     confine_calls(confinement);
@@ -136,7 +136,7 @@ fn run_bonded(config: &Config, bonded: &Bonded, begun: Begun) -> anyhow::Result<
         let Ok(known) = plane.status() else { break };
         let filled = recorder.renew(|status, now| {
             measurer.iter().for_each(|measurer| measurer.fill(status, now));
-            kumade_gateway::bonded::fill(&known, status, now);
+            kumade_gateway::bonded::fill_bonded_status(&known, status, now);
             Ok::<_, Infallible>(())
         });
         let Ok(()) = filled;
@@ -185,9 +185,9 @@ fn tell_threads(remote: &str, threads: u32, all: usize, was_told: bool) {
 
 /// Lets others ask for the status, and Prometheus fetch it, until the result is dropped.
 fn answer(
-    config: &Config,
+    config: &GatewayConfig,
     claim: ClaimedName<GatewayProtocol>,
-    status: &LatestStatus<Status>,
+    status: &LatestStatus<GatewayStatus>,
 ) -> anyhow::Result<(ControlServer, Option<Exporter>)> {
     let asked = status.clone();
     let control = claim.serve(move |request| match request {
@@ -195,7 +195,7 @@ fn answer(
     })?;
     let fetched = status.clone();
     let exporter =
-        config.prometheus.map(|address| Exporter::start(address, move || prometheus::metrics(fetched.get())));
+        config.prometheus.map(|address| Exporter::start(address, move || prometheus::encode_metrics(fetched.get())));
     let exporter = exporter.transpose()?;
     if let Some(exporter) = &exporter {
         note!("metrics: http://{}/metrics", exporter.address());
@@ -204,7 +204,7 @@ fn answer(
 }
 
 /// What answers the measurements of other gateways, and what measures.
-fn measurements(config: &Config) -> anyhow::Result<(Option<MeasurementServer>, Option<PathMeasurer>)> {
+fn measurements(config: &GatewayConfig) -> anyhow::Result<(Option<MeasurementServer>, Option<PathMeasurer>)> {
     let settings = &config.measurement;
     let key = measurement_key(config)?;
     let server = settings.answer.then(|| MeasurementServer::start(settings.port, key.clone())).transpose()?;
@@ -216,7 +216,7 @@ fn measurements(config: &Config) -> anyhow::Result<(Option<MeasurementServer>, O
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn measurement_key(config: &Config) -> anyhow::Result<Option<PresharedKey>> {
+pub fn measurement_key(config: &GatewayConfig) -> anyhow::Result<Option<PresharedKey>> {
     config.measurement.key_file.as_deref().map(key::read_preshared).transpose()
 }
 
@@ -224,7 +224,7 @@ pub fn measurement_key(config: &Config) -> anyhow::Result<Option<PresharedKey>> 
 ///
 /// # Errors
 /// A key file cannot be read.
-pub fn bonded_config(config: &Config, bonded: &Bonded) -> anyhow::Result<BondedConfig> {
+pub fn bonded_config(config: &GatewayConfig, bonded: &BondedSettings) -> anyhow::Result<BondedConfig> {
     let identity = key::read_private(&bonded.key_file)?;
     let psks = bonded.peers.iter().map(preshared_key).collect::<anyhow::Result<_>>()?;
     Ok(kumade_gateway::bonded::plane_config(config, bonded, identity, psks, RuntimeDir::standard("kumade")))
@@ -234,12 +234,12 @@ pub fn bonded_config(config: &Config, bonded: &Bonded) -> anyhow::Result<BondedC
 ///
 /// # Errors
 /// A key file cannot be read.
-pub fn session_keys(sessions: &Sessions) -> anyhow::Result<(PrivateKey, Vec<PresharedKey>)> {
+pub fn session_keys(sessions: &SessionsConfig) -> anyhow::Result<(PrivateKey, Vec<PresharedKey>)> {
     let identity = key::read_private(&sessions.key_file)?;
-    let psk = |peer: &Option<Peer>| peer.as_ref().map_or_else(|| Ok(PresharedKey::default()), preshared_key);
+    let psk = |peer: &Option<RemotePeer>| peer.as_ref().map_or_else(|| Ok(PresharedKey::default()), preshared_key);
     Ok((identity, sessions.peers.iter().map(psk).collect::<anyhow::Result<_>>()?))
 }
 
-fn preshared_key(peer: &Peer) -> anyhow::Result<PresharedKey> {
+fn preshared_key(peer: &RemotePeer) -> anyhow::Result<PresharedKey> {
     peer.psk_file.as_deref().map_or_else(|| Ok(PresharedKey::default()), key::read_preshared)
 }

@@ -8,9 +8,9 @@ use crate::terminal;
 use crate::usage::usage;
 use anyhow::Context;
 use clap::Args;
-use kumade_gateway::Config;
+use kumade_gateway::GatewayConfig;
 use kumade_gateway::control::{Reply, Request};
-use kumade_gateway::status::Status;
+use kumade_gateway::status::GatewayStatus;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -63,7 +63,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 fn name_in(file: &Path) -> anyhow::Result<Result<String, kumade_gateway::ConfigError>> {
     let origin = file.display().to_string();
     let text = kumade_daemon::read_text(file).with_context(|| format!("cannot read the configuration {origin}"))?;
-    Ok(Config::name_in_toml(&text, &origin))
+    Ok(GatewayConfig::name_in_toml(&text, &origin))
 }
 
 /// That of the one gateway that runs.
@@ -72,7 +72,7 @@ fn default_name() -> String {
     if running.len() == 1 { running.remove(0) } else { DEFAULT_NAME.to_owned() }
 }
 
-fn ask(name: &str) -> anyhow::Result<Status> {
+fn ask(name: &str) -> anyhow::Result<GatewayStatus> {
     let Reply::Status { status } = gateways().send_request(name, &Request::Status).map_err(explained)?;
     Ok(*status)
 }

@@ -4,7 +4,7 @@ use crate::live::history::{History, Snapshot};
 use crate::live::panel::{self, bad, doubtful, good, is_narrow, line, paragraph, spacing, take};
 use crate::text::wrap;
 use ::kumade_overlay_status::{format_age, format_percent};
-use kumade_emulator::report::{Direction, Document, Flow, LATE_ABOVE};
+use kumade_emulator::report::{DirectionReport, Document, Flow, MAX_LATENESS};
 use kumade_units::Rate;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -35,7 +35,7 @@ struct Column {
     head: &'static str,
     /// In a narrow terminal.
     short_head: &'static str,
-    value: fn(&Direction) -> Option<f64>,
+    value: fn(&DirectionReport) -> Option<f64>,
     text: fn(f64) -> String,
     /// The full height, unless a value is higher.
     min_scale: f64,
@@ -52,7 +52,7 @@ const COLUMNS: [Column; 5] = [
     Column {
         head: "dropped packets",
         short_head: "dropped",
-        value: |direction| Some(direction.dropped.all() as f64),
+        value: |direction| Some(direction.dropped.total_packets() as f64),
         text: |packets| packets.to_string(),
         min_scale: 1.0,
     },
@@ -87,7 +87,7 @@ const NAME_WIDTH: u16 = 48;
 const RATE_WIDTH: u16 = 12;
 const SHARE_WIDTH: u16 = 7;
 
-type Get = fn(&Document) -> &Direction;
+type Get = fn(&Document) -> &DirectionReport;
 
 /// Draws the last interval, with sparklines of the earlier ones: the newest value is at their right end. `warning` and `hint`
 /// are lines for above and below.
@@ -139,7 +139,7 @@ fn draw_direction(frame: &mut Frame<'_>, area: &mut Rect, history: &History<Seen
 }
 
 /// Its name, its rate, its share of what was delivered, and the same as a bar.
-fn draw_flow(frame: &mut Frame<'_>, row: Rect, flow: &Flow, direction: &Direction) {
+fn draw_flow(frame: &mut Frame<'_>, row: Rect, flow: &Flow, direction: &DirectionReport) {
     let widths = [
         Constraint::Max(NAME_WIDTH),
         Constraint::Length(RATE_WIDTH),
@@ -158,10 +158,11 @@ fn draw_flow(frame: &mut Frame<'_>, row: Rect, flow: &Flow, direction: &Directio
 
 /// How late this machine itself was, and what was dropped since the start, in lines of so many columns.
 fn conclusion(recent: &Document, total: &Document, width: usize) -> Vec<Line<'static>> {
-    let late =
-        |direction: &Direction| direction.lateness.map_or_else(|| "–".to_owned(), |times| span_text(times.p99_seconds));
+    let late = |direction: &DirectionReport| {
+        direction.lateness.map_or_else(|| "–".to_owned(), |times| span_text(times.p99_seconds))
+    };
     let names = [&recent.up, &recent.down].map(|direction| format!("to {}: {}", direction.to, late(direction)));
-    let lateness = format!("own lateness p99 (bound {LATE_ABOVE}): {}", names.join(", "));
+    let lateness = format!("own lateness p99 (bound {MAX_LATENESS}): {}", names.join(", "));
     let style = if recent.verdict.on_time { good() } else { doubtful() };
     let texts = [(lateness, Style::new()), (recent.verdict.message.clone(), style), (drops(total), Style::new())];
     let lines =
@@ -171,7 +172,8 @@ fn conclusion(recent: &Document, total: &Document, width: usize) -> Vec<Line<'st
 
 /// Those since the start.
 fn drops(total: &Document) -> String {
-    let names = [&total.up, &total.down].map(|direction| format!("to {}: {}", direction.to, direction.dropped.all()));
+    let names =
+        [&total.up, &total.down].map(|direction| format!("to {}: {}", direction.to, direction.dropped.total_packets()));
     format!("dropped packets since the start: {}", names.join(", "))
 }
 

@@ -1,12 +1,12 @@
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
-use kumade_emulator::settings::{Change, Group, KEYS, Key, Scope, SettingError};
+use kumade_emulator::settings::{DirectionScope, SETTING_KEYS, SettingError, SettingGroup, SettingKey, SettingsChange};
 
 /// An option for each setting of a link, and one for each direction that takes settings as text.
 #[derive(Debug, Clone, Default)]
 pub struct SettingOptions {
-    /// For both directions, in the order of [`KEYS`], in which they have to be set.
-    both: Vec<(&'static Key, String)>,
+    /// For both directions, in the order of [`SETTING_KEYS`], in which they have to be set.
+    both: Vec<(&'static SettingKey, String)>,
     up: Vec<String>,
     down: Vec<String>,
 }
@@ -19,15 +19,15 @@ impl SettingOptions {
     ///
     /// # Errors
     /// If the text of --up or --down is invalid.
-    pub fn change(&self) -> Result<Change, SettingError> {
-        let mut change = Change::default();
-        self.both.iter().for_each(|(key, value)| change.push(Scope::Both, key, value));
-        for (scope, texts) in [(Scope::Up, &self.up), (Scope::Down, &self.down)] {
+    pub fn change(&self) -> Result<SettingsChange, SettingError> {
+        let mut change = SettingsChange::default();
+        self.both.iter().for_each(|(key, value)| change.push(DirectionScope::Both, key, value));
+        for (scope, texts) in [(DirectionScope::Up, &self.up), (DirectionScope::Down, &self.down)] {
             texts.iter().try_for_each(|text| change.push_words(scope, text))?;
         }
         // The running link may have another working directory.
         if let Ok(here) = std::env::current_dir() {
-            change.anchor(&here);
+            change.make_paths_absolute(&here);
         }
         Ok(change)
     }
@@ -42,7 +42,7 @@ impl FromArgMatches for SettingOptions {
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
         let all = |name| matches.get_many::<String>(name).into_iter().flatten().cloned();
-        self.both = KEYS.iter().flat_map(|key| all(key.name).map(move |value| (key, value))).collect();
+        self.both = SETTING_KEYS.iter().flat_map(|key| all(key.name).map(move |value| (key, value))).collect();
         (self.up, self.down) = (all(UP).collect(), all(DOWN).collect());
         Ok(())
     }
@@ -57,7 +57,7 @@ impl Args for SettingOptions {
         let directions = directions.map(|(name, help)| {
             Arg::new(name).long(name).value_name("SETTINGS").help(help).action(ArgAction::Append).help_heading(LINK)
         });
-        command.args(KEYS.iter().map(option)).args(directions)
+        command.args(SETTING_KEYS.iter().map(option)).args(directions)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -67,13 +67,13 @@ impl Args for SettingOptions {
 
 const LINK: &str = "Link settings";
 
-fn option(key: &'static Key) -> Arg {
+fn option(key: &'static SettingKey) -> Arg {
     let heading = match key.group {
-        Group::Link => LINK,
-        Group::Queue => "Queue settings",
-        Group::Rules => "Firewall rules before the link (options accumulate)",
+        SettingGroup::Link => LINK,
+        SettingGroup::Queue => "Queue settings",
+        SettingGroup::Rules => "Firewall rules before the link (options accumulate)",
     };
-    let action = if key.group == Group::Rules { ArgAction::Append } else { ArgAction::Set };
+    let action = if key.group == SettingGroup::Rules { ArgAction::Append } else { ArgAction::Set };
     let option = Arg::new(key.name).long(key.name);
     let option = if key.choices.is_empty() { option } else { option.value_parser(choices(key)) };
     // A negative value is rejected with a reason, instead of being parsed as another option.
@@ -86,7 +86,7 @@ fn option(key: &'static Key) -> Arg {
         .allow_hyphen_values(true)
 }
 
-fn choices(key: &'static Key) -> PossibleValuesParser {
+fn choices(key: &'static SettingKey) -> PossibleValuesParser {
     PossibleValuesParser::new(key.choices.iter().map(|(name, help)| PossibleValue::new(name).help(help)))
 }
 

@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use kumade_daemon::signals;
 use kumade_emulator::control::{Reply, Request};
-use kumade_emulator::report::{Covers, Document};
+use kumade_emulator::report::{Document, ReportSpan};
 use ratatui::Frame;
 use std::io::Write;
 use std::process::ExitCode;
@@ -62,8 +62,8 @@ fn show_lines(name: &str) -> anyhow::Result<()> {
     let mut last = None;
     while !stop.load(Ordering::Relaxed) {
         let recent = ask(name, &Request::Recent)?;
-        if recent.covers == Covers::Interval && last.as_ref() != Some(&recent.time) {
-            writeln!(StandardOutput, "{}", recent.line())?;
+        if recent.covers == ReportSpan::Interval && last.as_ref() != Some(&recent.time) {
+            writeln!(StandardOutput, "{}", recent.summary_line())?;
             StandardOutput.flush()?;
             last = Some(recent.time);
         }

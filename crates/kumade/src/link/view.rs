@@ -72,7 +72,7 @@ impl View {
             View::Live(live) => live.push(Seen { recent, total: total() }),
             View::Lines => {
                 let mut out = StandardOutput;
-                writeln!(out, "{}", recent.line())?;
+                writeln!(out, "{}", recent.summary_line())?;
                 out.flush()?;
             }
             View::Quiet | View::Document => {}

@@ -14,7 +14,9 @@ use kumade_noise_session::PublicKey;
 use kumade_overlay_io::BondedStatus;
 use kumade_tunnel::control::{Reply, Request, TunnelProtocol};
 use kumade_tunnel::status::Status;
-use kumade_tunnel::{OuterTransport, Refusal, RelayStatus, Report, Tunnel, TunnelConfig, TunnelEnd, prometheus};
+use kumade_tunnel::{
+    ConnectRefusal, OuterTransport, RelayReport, RelayStatus, Tunnel, TunnelConfig, TunnelEnd, prometheus,
+};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -177,16 +179,16 @@ fn say_totals(names: &[String], (packets, relayed): &(Option<BondedStatus>, Opti
 }
 
 /// Why a connection was not relayed, and what to do about it.
-fn say_report(report: &Report) {
+fn say_report(report: &RelayReport) {
     match report {
-        Report::NotAllowed { peer, target } => {
+        RelayReport::NotAllowed { peer, target } => {
             note!("{}: wants to reach {target}, which is not allowed; --allow {target} would let it", name(peer));
         }
-        Report::Refused { target, refusal: refusal @ Refusal::NotAllowed } => {
+        RelayReport::Refused { target, refusal: refusal @ ConnectRefusal::NotAllowed } => {
             note!("{target}: {refusal}; `--allow {target}` there would let this end reach it");
         }
-        Report::Refused { target, refusal } => note!("{target}: {refusal}"),
-        Report::Unreachable { address, cause } => note!("a connection to {address}: {cause}"),
+        RelayReport::Refused { target, refusal } => note!("{target}: {refusal}"),
+        RelayReport::Unreachable { address, cause } => note!("a connection to {address}: {cause}"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The rules of the firewall on an experiment's path.
 
 use super::words::{FirewallAction, Protocol, Transport};
-use kumade_middlebox::{Match, Refusal, Rule};
+use kumade_middlebox::{FilterRule, PacketMatch, RefusalKind};
 use serde::Deserialize;
 use std::fmt;
 
@@ -31,16 +31,16 @@ impl fmt::Display for FirewallRule {
     }
 }
 
-impl From<&FirewallRule> for Rule {
+impl From<&FirewallRule> for FilterRule {
     fn from(rule: &FirewallRule) -> Self {
         let protocol = match rule.protocol {
             Protocol::Udp => kumade_packet::protocol::UDP,
             Protocol::Tcp => kumade_packet::protocol::TCP,
         };
         let refusal = match rule.action {
-            FirewallAction::Reject => Refusal::Reject,
-            FirewallAction::Drop => Refusal::Drop,
+            FirewallAction::Reject => RefusalKind::Reject,
+            FirewallAction::Drop => RefusalKind::Drop,
         };
-        Rule::Refuse { matching: Match { protocol: Some(protocol), destination_port: None }, refusal }
+        FilterRule::Refuse { matching: PacketMatch { protocol: Some(protocol), destination_port: None }, refusal }
     }
 }

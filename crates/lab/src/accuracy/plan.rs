@@ -5,7 +5,7 @@ use crate::accuracy::scenario::{Point, Scenario};
 use crate::accuracy::words::{CrossKind, Transport};
 use crate::bounds::MAX_RUNS;
 use kumade_estimate::{MethodSettings, RequestedBudget};
-use kumade_link::{CrossConfig, LinkConfig, Medium, Periods, SizeMix, TokenBucket};
+use kumade_link::{CrossConfig, LinkConfig, Medium, PeriodLengths, SizeMix, TokenBucket};
 use kumade_measurement::{Directions, MeasurementPlan, TransportChoice};
 use kumade_units::Direction;
 use kumade_units::{Rate, Span, Time};
@@ -98,7 +98,13 @@ fn source(kind: CrossKind, rate: Rate, size: u32, of: Rate, run: u32) -> Option<
             let on = Span::from_millis(20);
             let burst = (rate.as_f64() + of.as_f64()) / 2.0;
             let off = Span::from_secs_f64(on.as_secs_f64() * (burst / rate.as_f64() - 1.0));
-            kumade_link::CrossKind::OnOff { rate: Rate::from_f64(burst), size, on, off, periods: Periods::Exponential }
+            kumade_link::CrossKind::OnOff {
+                rate: Rate::from_f64(burst),
+                size,
+                on,
+                off,
+                periods: PeriodLengths::Exponential,
+            }
         }
         CrossKind::Tcp => return None,
     };

@@ -8,7 +8,7 @@ use crate::accuracy::words::{BottleneckKind, CrossSource};
 use crate::error::RunError;
 use crate::serving::Serving;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
-use kumade_middlebox::{MiddleboxConfig, Rule};
+use kumade_middlebox::{FilterRule, MiddleboxConfig};
 use kumade_net::clock;
 use kumade_netns_testbed::Fabric;
 use kumade_netns_testbed::Htb;
@@ -53,7 +53,7 @@ impl RealTime {
     }
 
     fn set_firewall(&mut self, scenario: &Scenario, point: &Point) -> Result<(), RunError> {
-        let rules = scenario.firewall_for(point.transport).map(Rule::from).collect();
+        let rules = scenario.firewall_for(point.transport).map(FilterRule::from).collect();
         let middlebox = MiddleboxConfig { rules, ..Default::default() };
         self.fabric.set_middlebox(Some(middlebox)).map_err(failed("set up the firewall"))
     }

@@ -6,7 +6,7 @@ use crate::accuracy::words::{Protocol, Transport};
 use crate::error::RunError;
 use anyhow::anyhow;
 use kumade_measurement::{Clocks, Failure, Measurement, Session};
-use kumade_sim::{Hop, Stamping, VirtualPath, VirtualPaths};
+use kumade_sim::{PathHop, Stamping, VirtualPath, VirtualPaths};
 use kumade_units::{Direction, Rate, Span};
 
 /// New cross traffic runs so long before anything is measured.
@@ -70,10 +70,11 @@ fn path(scenario: &Scenario, point: &Point, direction: Direction) -> Result<Virt
     let pattern = plan::pattern(scenario, point).ok_or_else(|| impossible("a virtual path has no TCP"))?;
     let measured = direction == point.direction;
     let cross = (measured && point.cross > Rate::ZERO).then_some(pattern);
-    let mut hops = vec![Hop { link: plan::link(scenario, direction), queue: None, cross: cross.into_iter().collect() }];
+    let mut hops =
+        vec![PathHop { link: plan::link(scenario, direction), queue: None, cross: cross.into_iter().collect() }];
     if let Some(link) = plan::downstream_link(scenario, direction) {
         let cross = plan::downstream_pattern(scenario, point).filter(|_| measured);
-        hops.push(Hop { link, queue: None, cross: cross.into_iter().collect() });
+        hops.push(PathHop { link, queue: None, cross: cross.into_iter().collect() });
     }
     let path = VirtualPath::new(&hops, stamping, point.run.into());
     let mut path = path.map_err(|cause| RunError { doing: "make the virtual path", cause: cause.into() })?;

@@ -3,7 +3,7 @@
 use crate::accuracy::BottleneckKind;
 use kumade_link::{Medium, TokenBucket};
 use kumade_netns_testbed::Htb;
-use kumade_sim::Hop;
+use kumade_sim::PathHop;
 use kumade_sim::atlas::DrawnPath;
 use kumade_units::{Rate, Span};
 use schemars::JsonSchema;
@@ -38,8 +38,8 @@ pub(super) fn obstacle(path: &DrawnPath, bottleneck: BottleneckKind) -> Option<S
         BottleneckKind::Emulated => MAX_LINE,
         BottleneckKind::Htb => MAX_KERNEL_LINE,
     };
-    let varies = |hop: &Hop| matches!(hop.link.medium, Some(Medium::Wireless(_) | Medium::Trace(_)));
-    let is_too_fast = |hop: &Hop| hop.link.rate.is_none_or(|rate| rate > max_line);
+    let varies = |hop: &PathHop| matches!(hop.link.medium, Some(Medium::Wireless(_) | Medium::Trace(_)));
+    let is_too_fast = |hop: &PathHop| hop.link.rate.is_none_or(|rate| rate > max_line);
     let obstacles = [
         (path.is_balanced, "its links are side by side"),
         (path.hops.len() > 2, "it has more than two links"),
@@ -58,7 +58,7 @@ pub(super) fn obstacle(path: &DrawnPath, bottleneck: BottleneckKind) -> Option<S
 }
 
 fn kernel_obstacle(path: &DrawnPath) -> Option<String> {
-    let [Hop { link, queue, .. }] = &path.hops[..] else { return Some("the kernel's shapers are one link".into()) };
+    let [PathHop { link, queue, .. }] = &path.hops[..] else { return Some("the kernel's shapers are one link".into()) };
     if path.cross > MAX_REAL_CROSS {
         return Some(format!("more than {MAX_REAL_CROSS} of real packets is too much for programs of one machine"));
     }

@@ -14,15 +14,15 @@ use kumade_measurement::{Cost, TransportChoice};
 use kumade_net::clock;
 use kumade_netns_testbed::{Fabric, Htb, Network, NetworkError, NetworkSpec, ProxiedNetwork, Traffic};
 use kumade_probe_train::Transport;
-use kumade_sim::Hop;
-use kumade_sim::atlas::{DrawnPath, Measured, Truth, Verdict};
+use kumade_sim::PathHop;
+use kumade_sim::atlas::{AtlasMeasurement, DrawnPath, PathResult, PathTruth};
 use kumade_units::{Direction, Span};
 use std::thread;
 
 /// One measurement, and by how much the emulated link was late meanwhile, for one packet of a hundred.
 pub(super) struct Attempt {
     pub(super) row: AtlasRow,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: PathResult,
     pub(super) lateness: Span,
 }
 
@@ -80,8 +80,8 @@ pub(super) fn measure(
         Ok(report) => report.up.unwrap_or_else(|| nothing(transport, "the report lacks the direction".into())),
         Err(error) => nothing(transport, error.to_string()),
     };
-    let measured = Measured { report, truth: Truth::new(path, available), impact: None };
-    let verdict = Verdict::of(path, &measured);
+    let measured = AtlasMeasurement { report, truth: PathTruth::new(path, available), impact: None };
+    let verdict = PathResult::evaluate(path, &measured);
     Ok(Attempt { row: AtlasRow::new(point, path, &measured, &verdict), verdict, lateness })
 }
 
@@ -113,7 +113,7 @@ fn build(path: &DrawnPath, bottleneck: BottleneckKind) -> Result<(Box<dyn Fabric
     Ok((network, Vec::new()))
 }
 
-fn spec(hop: &Hop, back: &LinkConfig) -> NetworkSpec {
+fn spec(hop: &PathHop, back: &LinkConfig) -> NetworkSpec {
     NetworkSpec { up_queue: hop.queue.clone(), down: back.clone(), ..NetworkSpec::pair(hop.link.clone()) }
 }
 

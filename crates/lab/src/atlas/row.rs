@@ -1,6 +1,6 @@
 use super::scenario::AtlasPoint;
 use kumade_probe_train::Estimate;
-use kumade_sim::atlas::{DrawnPath, Fault, Measured, Verdict};
+use kumade_sim::atlas::{AtlasMeasurement, DrawnPath, EstimateFault, PathResult};
 use kumade_units::Rate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,18 +71,18 @@ pub enum FaultWord {
     UpperBound,
 }
 
-impl From<Fault> for FaultWord {
-    fn from(fault: Fault) -> Self {
+impl From<EstimateFault> for FaultWord {
+    fn from(fault: EstimateFault) -> Self {
         match fault {
-            Fault::Value => FaultWord::Value,
-            Fault::LowerBound => FaultWord::LowerBound,
-            Fault::UpperBound => FaultWord::UpperBound,
+            EstimateFault::Value => FaultWord::Value,
+            EstimateFault::LowerBound => FaultWord::LowerBound,
+            EstimateFault::UpperBound => FaultWord::UpperBound,
         }
     }
 }
 
 impl AtlasRow {
-    pub(super) fn new(point: &AtlasPoint, path: &DrawnPath, measured: &Measured, verdict: &Verdict) -> Self {
+    pub(super) fn new(point: &AtlasPoint, path: &DrawnPath, measured: &AtlasMeasurement, verdict: &PathResult) -> Self {
         let (report, truth) = (&measured.report, measured.truth);
         let capacity = report.capacity.as_ref();
         let policer = capacity.and_then(|capacity| capacity.policer);

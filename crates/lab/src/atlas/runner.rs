@@ -9,7 +9,7 @@ use crate::repeat::{MAX_REPEATS, Repeated, Run, until_undisturbed};
 use anyhow::anyhow;
 use kumade_estimate::MethodSettings;
 use kumade_netns_testbed::STALL;
-use kumade_sim::atlas::Verdict;
+use kumade_sim::atlas::PathResult;
 use kumade_units::Span;
 
 /// How far an experiment on paths of many kinds has come.
@@ -32,7 +32,7 @@ pub enum AtlasProgress<'a> {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AtlasOutcome {
     /// The measurements in the order of [`PathAtlas::points`], each with its verdict.
-    pub rows: Vec<(AtlasRow, Verdict)>,
+    pub rows: Vec<(AtlasRow, PathResult)>,
     /// Kinds that were not measured.
     pub left_out: Vec<LeftOut>,
 }
@@ -54,7 +54,7 @@ pub fn run(
     }
     let left_out = experiment.left_out();
     left_out.iter().for_each(|left_out| observer(AtlasProgress::LeftOut(left_out, 0)));
-    let mut done = |(row, _): &(AtlasRow, Verdict)| observer(AtlasProgress::Done(row));
+    let mut done = |(row, _): &(AtlasRow, PathResult)| observer(AtlasProgress::Done(row));
     let rows = on_all_processors(&points, &mut done, stop, &|point| in_virtual_time(experiment, point))?;
     Ok(AtlasOutcome { rows, left_out })
 }
@@ -68,11 +68,11 @@ pub fn expected_time(experiment: &PathAtlas) -> String {
     }
 }
 
-fn in_virtual_time(experiment: &PathAtlas, point: &AtlasPoint) -> Result<(AtlasRow, Verdict), RunError> {
+fn in_virtual_time(experiment: &PathAtlas, point: &AtlasPoint) -> Result<(AtlasRow, PathResult), RunError> {
     let path = experiment.path(point);
     let measured = path.measure(carrier(point)?, &MethodSettings::default());
     let measured = measured.map_err(|error| failed(error.into()))?;
-    let verdict = Verdict::of(&path, &measured);
+    let verdict = PathResult::evaluate(&path, &measured);
     Ok((AtlasRow::new(point, &path, &measured, &verdict), verdict))
 }
 
@@ -122,7 +122,7 @@ fn undisturbed(
     point: &AtlasPoint,
     observer: &mut dyn FnMut(AtlasProgress<'_>),
     stop: &dyn Fn() -> bool,
-) -> Result<(AtlasRow, Verdict), RunError> {
+) -> Result<(AtlasRow, PathResult), RunError> {
     let (path, transport) = (experiment.path(point), carrier(point)?);
     let run = || {
         let realtime::Attempt { row, verdict, lateness } = realtime::measure(experiment, &path, point, transport)?;

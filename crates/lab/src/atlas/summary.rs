@@ -1,5 +1,5 @@
 use super::row::AtlasRow;
-use kumade_sim::atlas::{Summary, Verdict};
+use kumade_sim::atlas::{KindResults, PathResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -53,17 +53,17 @@ pub struct KindSummary {
 
 impl AtlasSummary {
     /// Of these rows and their verdicts.
-    pub(super) fn of(rows: &[(AtlasRow, Verdict)]) -> Self {
+    pub(super) fn of(rows: &[(AtlasRow, PathResult)]) -> Self {
         let groups = rows.chunk_by(|(a, _), (b, _)| (&a.kind, &a.transport) == (&b.kind, &b.transport));
         AtlasSummary { kinds: groups.filter_map(KindSummary::of).collect() }
     }
 }
 
 impl KindSummary {
-    fn of(group: &[(AtlasRow, Verdict)]) -> Option<Self> {
+    fn of(group: &[(AtlasRow, PathResult)]) -> Option<Self> {
         let (first, _) = group.first()?;
-        let verdicts: Vec<Verdict> = group.iter().map(|(_, verdict)| verdict.clone()).collect();
-        let Summary {
+        let verdicts: Vec<PathResult> = group.iter().map(|(_, verdict)| verdict.clone()).collect();
+        let KindResults {
             runs,
             values,
             coverage,
@@ -75,7 +75,7 @@ impl KindSummary {
             refusals,
             bytes,
             seconds,
-        } = Summary::of(&verdicts);
+        } = KindResults::from_results(&verdicts);
         let if_any = |figure| (values > 0).then_some(figure);
         Some(KindSummary {
             kind: first.kind.clone(),

@@ -1,6 +1,6 @@
 //! Senders that take no notice of losses and marks.
 
-use kumade_link::{CrossConfig, CrossKind, Periods};
+use kumade_link::{CrossConfig, CrossKind, PeriodLengths};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -79,7 +79,7 @@ impl Pulses {
     pub(super) fn traffic(&self, seed: u64) -> CrossConfig {
         let phase = Pcg64Mcg::seed_from_u64(seed).random::<f64>();
         let Pulses { rate, on, off, packet_bytes: size, random, .. } = *self;
-        let periods = if random { Periods::Exponential } else { Periods::Fixed };
+        let periods = if random { PeriodLengths::Exponential } else { PeriodLengths::Fixed };
         let kind = match off {
             Span::ZERO => CrossKind::Constant { rate, size },
             // A period holds at least a packet.

@@ -7,7 +7,9 @@ use crate::delays::Delays;
 use crate::error::RunError;
 use crate::fairness::{DropCounts, FlowShare, Group};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, RateSchedule, SizeMix};
-use kumade_sim::network::{FlowConfig, FlowId, FlowStatistics, LinkId, Network, Sojourn, Source, TcpConfig};
+use kumade_sim::network::{
+    FlowConfig, FlowId, FlowStatistics, LinkId, Network, SojournHistogram, TcpConfig, TrafficSource,
+};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -57,7 +59,7 @@ struct Look {
     attack: Option<FlowStatistics>,
     probes: Option<FlowStatistics>,
     carried: u64,
-    sojourn: Sojourn,
+    sojourn: SojournHistogram,
     drops: DropCounts,
 }
 
@@ -72,7 +74,7 @@ impl Built {
         let mut bulk = Vec::new();
         for (index, group) in point.case.bulk.iter().enumerate() {
             for _ in 0..group.connections {
-                let config = bulk_transfer(flow(Source::Tcp(TcpConfig::new(group.control))), group, shared.rate);
+                let config = bulk_transfer(flow(TrafficSource::Tcp(TcpConfig::new(group.control))), group, shared.rate);
                 bulk.push((index as u32, network.add_flow(config)?));
             }
         }
@@ -84,7 +86,7 @@ impl Built {
             }
         };
         let probes = experiment.probes.map(|probes| {
-            let config = flow(Source::Udp(probes.traffic(random.random())));
+            let config = flow(TrafficSource::Udp(probes.traffic(random.random())));
             network.add_flow(FlowConfig { record_delays: true, ..config })
         });
         let probe_bytes = experiment.probes.map_or(0, |probes| probes.packet);
@@ -114,9 +116,9 @@ impl Built {
             bulk: self.bulk.iter().map(|(_, flow)| self.network.flow(*flow)).collect(),
             attack: self.attack.as_ref().map(|(_, flow)| self.network.flow(*flow)),
             probes: self.probes.map(|flow| self.network.flow(flow)),
-            carried: ledger.packets().forwarded.bytes,
+            carried: ledger.packet_counters().forwarded.bytes,
             sojourn: self.network.sojourn(self.bottleneck).clone(),
-            drops: DropCounts::of(ledger.packets()),
+            drops: DropCounts::of(ledger.packet_counters()),
         }
     }
 
@@ -215,7 +217,7 @@ fn bottleneck(experiment: &Contention, point: &ContentionPoint<'_>, begin: Time)
 }
 
 fn bulk_transfer(flow: FlowConfig, group: &Group, rate: Rate) -> FlowConfig {
-    let packet_bytes = if let Source::Tcp(tcp) = &flow.source { tcp.packet_bytes() } else { 0 };
+    let packet_bytes = if let TrafficSource::Tcp(tcp) = &flow.source { tcp.packet_bytes() } else { 0 };
     FlowConfig {
         delay_out: group.delay,
         delay_back: flow.delay_back + group.delay,
@@ -226,15 +228,20 @@ fn bulk_transfer(flow: FlowConfig, group: &Group, rate: Rate) -> FlowConfig {
 }
 
 /// What it sends, in words, and its flow.
-fn attacker(attack: &Attack, flow: impl Fn(Source) -> FlowConfig, rate: Rate, seed: u64) -> (String, FlowConfig) {
+fn attacker(
+    attack: &Attack,
+    flow: impl Fn(TrafficSource) -> FlowConfig,
+    rate: Rate,
+    seed: u64,
+) -> (String, FlowConfig) {
     match (attack, attack.pulses(rate, seed)) {
         (_, Some(pulses)) => {
-            let config = flow(Source::Udp(pulses.traffic(seed)));
+            let config = flow(TrafficSource::Udp(pulses.traffic(seed)));
             (pulses.to_string(), FlowConfig { ect: pulses.ect, ..config })
         }
         (Attack::ConcealsMarks(control), None) => {
             let tcp = TcpConfig { ecn: true, conceals_marks: true, ..TcpConfig::new(*control) };
-            (format!("{control}, ECT(0), marks concealed"), flow(Source::Tcp(tcp)))
+            (format!("{control}, ECT(0), marks concealed"), flow(TrafficSource::Tcp(tcp)))
         }
         (Attack::Pulses(_) | Attack::Drawn, None) => unreachable!("these are UDP"),
     }
@@ -260,12 +267,16 @@ impl ShortFlows {
     }
 
     /// Linux acknowledges each of the first packets of a connection.
-    fn source(self) -> Source {
-        Source::Tcp(TcpConfig { bytes: Some(self.bytes), acknowledge_every: 1, ..TcpConfig::new(Control::Cubic) })
+    fn source(self) -> TrafficSource {
+        TrafficSource::Tcp(TcpConfig {
+            bytes: Some(self.bytes),
+            acknowledge_every: 1,
+            ..TcpConfig::new(Control::Cubic)
+        })
     }
 }
 
-fn of_sojourn(sojourn: &Sojourn) -> Option<Delays> {
+fn of_sojourn(sojourn: &SojournHistogram) -> Option<Delays> {
     let at = |part| sojourn.quantile(part).as_secs_f64();
     (sojourn.count() > 0).then(|| Delays { median_seconds: at(0.5), p95_seconds: at(0.95), p99_seconds: at(0.99) })
 }

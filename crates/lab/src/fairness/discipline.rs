@@ -1,5 +1,5 @@
 use kumade_link::queue::{
-    DISCIPLINES, Discipline, DisciplineConfig, DisciplineSettings, FairCoDelConfig, Heavy, ParameterError,
+    DISCIPLINES, Discipline, DisciplineConfig, DisciplineSettings, FairCoDelConfig, HeavyFlows, ParameterError,
 };
 use kumade_units::Rate;
 use serde::Deserialize;
@@ -40,7 +40,7 @@ impl DisciplineChoice {
     pub fn build(&self, around: Surroundings<'_>) -> Discipline {
         let mut discipline = self.settings.discipline(Some(around.rate));
         if let (true, Discipline::FairCoDel(config)) = (self.stated, &mut discipline) {
-            config.heavy = Heavy::Known(around.heavy.to_vec());
+            config.heavy = HeavyFlows::Known(around.heavy.to_vec());
         }
         discipline
     }
@@ -60,7 +60,8 @@ impl FromStr for DisciplineChoice {
         let known = parameters.map_or(text.to_owned(), |parameters| FairCoDelConfig::NAME.to_owned() + parameters);
         let settings: DisciplineSettings = known.parse().map_err(described)?;
         let stated = parameters.is_some();
-        if let Some((parameter, _)) = settings.given().find(|(name, _)| stated && Heavy::PARAMETERS.contains(name)) {
+        if let Some((parameter, _)) = settings.given().find(|(name, _)| stated && HeavyFlows::PARAMETERS.contains(name))
+        {
             return Err(format!("{} knows which flows are heavy; leave {parameter} out", Self::STATIC));
         }
         Ok(DisciplineChoice { settings, stated })
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn who_is_heavy_may_be_known_beforehand() {
         let Discipline::FairCoDel(config) = choice("fair-codel-static").build(AROUND) else { panic!() };
-        assert_eq!(config.heavy, Heavy::Known(vec![7]));
+        assert_eq!(config.heavy, HeavyFlows::Known(vec![7]));
     }
 
     #[test]

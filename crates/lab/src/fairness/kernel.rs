@@ -9,7 +9,7 @@ use crate::hosts;
 use anyhow::Context;
 use kumade_link::LinkConfig;
 use kumade_link::queue::QueueConfig;
-use kumade_net::congestion::Loaded;
+use kumade_net::congestion::LoadedController;
 use kumade_net::{SetupError, clock};
 use kumade_netns_testbed::{AccessSpec, HostSpec, Network, NetworkError, NetworkSpec, Traffic, Waits};
 use kumade_sim::tcp::congestion::Control;
@@ -20,7 +20,7 @@ use std::thread;
 #[derive(Debug)]
 pub(crate) struct Kernel {
     /// What was not built in.
-    loaded: Vec<(Control, Loaded)>,
+    loaded: Vec<(Control, LoadedController)>,
 }
 
 /// The link for which connections compete.
@@ -105,11 +105,11 @@ impl Kernel {
 }
 
 /// None for those that are built into any kernel.
-fn load(control: Control) -> Result<Option<(Control, Loaded)>, SetupError> {
+fn load(control: Control) -> Result<Option<(Control, LoadedController)>, SetupError> {
     let loaded = match control {
-        Control::Compound => Loaded::compound()?,
-        Control::Bic => Loaded::bic()?,
-        Control::Vegas => Loaded::vegas()?,
+        Control::Compound => LoadedController::compound()?,
+        Control::Bic => LoadedController::bic()?,
+        Control::Vegas => LoadedController::vegas()?,
         Control::NewReno | Control::Cubic | Control::Bbr => return Ok(None),
     };
     Ok(Some((control, loaded)))

@@ -1,7 +1,7 @@
 //! Hops as links and their cross traffic, in real and in virtual time.
 
 use super::scenario::AccessHop;
-use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, Periods, Wireless};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, PeriodLengths, Wireless};
 use kumade_units::{Rate, Span, Time};
 
 /// The packets of cross traffic, and the mean duration of a burst.
@@ -20,6 +20,6 @@ pub(super) fn background(hop: &AccessHop) -> Option<CrossConfig> {
     let burst = (mean + rate) / 2.0;
     let off = Span::from_secs_f64(BURST.as_secs_f64() * (burst / mean - 1.0));
     let (rate, size) = (Rate::from_f64(burst), BACKGROUND_BYTES);
-    let kind = CrossKind::OnOff { rate, size, on: BURST, off, periods: Periods::Exponential };
+    let kind = CrossKind::OnOff { rate, size, on: BURST, off, periods: PeriodLengths::Exponential };
     Some(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: rate.bits_per_second() })
 }

@@ -3,7 +3,7 @@ use super::published::PublishedMix;
 use crate::buffer::Buffer;
 use crate::paper::Paper;
 use crate::values::{one, optional_rate, rate, size, span};
-use kumade_link::queue::{Limit, QueueConfig};
+use kumade_link::queue::{QueueConfig, QueueLimit};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span};
 use serde::{Deserialize, Deserializer};
@@ -115,7 +115,7 @@ pub struct Case {
     /// The bottleneck's delay in one direction, with half of what is added.
     pub delay: Span,
     /// Its queue's capacity.
-    pub limit: Limit,
+    pub limit: QueueLimit,
     /// The connections.
     pub groups: Vec<Group>,
     /// The queue before its bottleneck with each of the experiment's disciplines.

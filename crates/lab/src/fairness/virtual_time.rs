@@ -5,7 +5,7 @@ use super::scenario::{Case, Fairness, FairnessPoint, Group};
 use crate::delays::Delays;
 use crate::error::RunError;
 use kumade_link::{CrossConfig, LinkConfig};
-use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, Sojourn, Source, TcpConfig};
+use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, SojournHistogram, TcpConfig, TrafficSource};
 use kumade_units::{Span, Time};
 
 /// Connections start within so long, at times drawn from the seed, where their start is part of what is measured.
@@ -56,7 +56,7 @@ struct Built {
 struct Look {
     delivered: Vec<u64>,
     carried: u64,
-    sojourn: Sojourn,
+    sojourn: SojournHistogram,
     drops: DropCounts,
 }
 
@@ -65,9 +65,9 @@ impl Built {
         let ledger = self.network.ledger(self.bottleneck);
         Look {
             delivered: self.connections.iter().map(|flow| self.network.flow(*flow).goodput_bytes).collect(),
-            carried: ledger.packets().forwarded.bytes,
+            carried: ledger.packet_counters().forwarded.bytes,
             sojourn: self.network.sojourn(self.bottleneck).clone(),
-            drops: DropCounts::of(ledger.packets()),
+            drops: DropCounts::of(ledger.packet_counters()),
         }
     }
 }
@@ -86,7 +86,7 @@ fn build(experiment: &Fairness, point: &FairnessPoint<'_>) -> anyhow::Result<Bui
     }
     // After the connections, since their numbers are their labels.
     for (hop, cross) in routes.iter().flat_map(|route| &route.background) {
-        network.add_flow(FlowConfig::new(vec![*hop], Source::Udp(cross.clone())))?;
+        network.add_flow(FlowConfig::new(vec![*hop], TrafficSource::Udp(cross.clone())))?;
     }
     Ok(Built { network, bottleneck, connections })
 }
@@ -112,7 +112,7 @@ fn connection(
         delay_back: group.delay + case.delay,
         jitter: case.rate.time_for(u64::from(tcp.packet_bytes()) * JITTER.0 / JITTER.1),
         start_jitter: opening(experiment).max(TOGETHER),
-        ..FlowConfig::new(forward, Source::Tcp(tcp))
+        ..FlowConfig::new(forward, TrafficSource::Tcp(tcp))
     }
 }
 
@@ -134,7 +134,7 @@ fn add_hops(network: &mut Network, group: &Group) -> anyhow::Result<Route> {
     Ok(route)
 }
 
-fn delays(sojourn: &Sojourn) -> Option<Delays> {
+fn delays(sojourn: &SojournHistogram) -> Option<Delays> {
     let at = |part| sojourn.quantile(part).as_secs_f64();
     (sojourn.count() > 0).then(|| Delays { median_seconds: at(0.5), p95_seconds: at(0.95), p99_seconds: at(0.99) })
 }

@@ -2,7 +2,7 @@ use super::scenario::FastLinkPoint;
 use crate::atlas::FaultWord;
 use kumade_measurement::report::DirectionReport;
 use kumade_probe_train::Estimate;
-use kumade_sim::atlas::{Fault, Judgement};
+use kumade_sim::atlas::{EstimateError, EstimateFault};
 use kumade_units::Rate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -95,10 +95,11 @@ impl FastLinkRow {
 
     fn fill(&mut self, report: DirectionReport) {
         let truth = self.truth_bits_per_second;
-        let judgement = |found: Estimate<Rate>| Judgement::of(&found, truth, self.bottleneck_bits_per_second);
+        let judgement = |found: Estimate<Rate>| EstimateError::compare(&found, truth, self.bottleneck_bits_per_second);
         let judgement = report.available_bits_per_second.map(judgement);
         let bounds = (report.at_least_bits_per_second, report.at_most_bits_per_second);
-        let fault = judgement.map_or_else(|| Fault::of_bounds(bounds.0, bounds.1, truth), |judged| judged.fault());
+        let fault =
+            judgement.map_or_else(|| EstimateFault::compare_bounds(bounds.0, bounds.1, truth), |judged| judged.fault());
         let (bytes, seconds) =
             report.capacity.as_ref().map_or((0, 0.0), |capacity| (capacity.bytes_sent, capacity.duration_seconds));
         self.available_bits_per_second = report.available_bits_per_second;

@@ -1,6 +1,6 @@
 use super::row::FastLinkRow;
 use crate::statistics::{mean, median};
-use kumade_sim::atlas::cause;
+use kumade_sim::atlas::refusal_cause;
 use kumade_units::Rate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ impl PathSummary {
         let count = |what: fn(&FastLinkRow) -> bool| undisturbed(rows).filter(|row| what(row)).count();
         let mut refusals = BTreeMap::new();
         for reason in undisturbed(rows).filter_map(|row| row.reason.as_deref()) {
-            *refusals.entry(cause(reason)).or_default() += 1;
+            *refusals.entry(refusal_cause(reason)).or_default() += 1;
         }
         let bounds = all(|row| row.at_least_bits_per_second.map(Rate::as_f64));
         Some(PathSummary {

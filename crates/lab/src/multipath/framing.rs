@@ -14,7 +14,7 @@ pub(super) fn connection_overhead() -> u32 {
     let segments = MAX_LARGE_PACKET_BYTES as u32 / payload;
     let record = segments * payload
         + TCP_HEADER_BYTES
-        + kumade_noise_session::stream::PREFIX as u32
+        + kumade_noise_session::stream::PREFIX_BYTES as u32
         + kumade_dataplane::OVERHEAD;
     record / segments * PATH_MTU / payload - PATH_MTU
 }

@@ -17,7 +17,7 @@ use kumade_netns_testbed::{Sites, ip};
 use kumade_noise_session::PresharedKey;
 use kumade_overlay_io::{BondedConfig, BondedPlane, BondedStatus};
 use kumade_tunnel::{
-    Allowed, ConnectionTuning, PeerConfig, RelayedConfig, TransportMode, Tunnel, TunnelConfig, TunnelEnd,
+    AllowedTargets, ConnectionTuning, PeerConfig, RelayedConfig, TransportMode, Tunnel, TunnelConfig, TunnelEnd,
 };
 use std::fmt::Write;
 use std::thread;
@@ -222,7 +222,7 @@ fn bonded_config(side: Side, point: &MultipathPoint<'_>) -> String {
     let _ = writeln!(
         text,
         "public-key = \"{}\"\naddresses = [{}]\n\n[bonded]\nkey = \"unused\"\nchoice = \"{choice}\"\nmtu = {}",
-        side.far().key().public(),
+        side.far().key().public_key(),
         addresses.join(", "),
         PATH_MTU - OUTER_BYTES - kumade_dataplane::OVERHEAD
     );
@@ -243,10 +243,13 @@ fn tunnel_config(side: Side, carrier: TransportMode, control: &str, tuning: Conn
         addresses: vec![format!("10.88.0.{}/24", side.number()).parse().expect("an address")],
         identity: side.key(),
         psk: PresharedKey::default(),
-        peers: vec![PeerConfig { key: far.key().public(), networks: vec![network(far)] }],
+        peers: vec![PeerConfig { key: far.key().public_key(), networks: vec![network(far)] }],
         congestion_control: Some(control.to_owned()),
         tuning,
-        relayed_connections: RelayedConfig { allowed: vec![Allowed::network(own)], ..RelayedConfig::default() },
+        relayed_connections: RelayedConfig {
+            allowed: vec![AllowedTargets::from_network(own)],
+            ..RelayedConfig::default()
+        },
     }
 }
 

@@ -174,7 +174,7 @@ impl Drop for PeerProcesses {
             let _ = child.wait();
         }
         // A daemon has processes of its own for each connection.
-        self.gateways.iter().for_each(Namespace::end_processes);
+        self.gateways.iter().for_each(Namespace::kill_processes);
         if self.peer == Peer::Vtun {
             let _ = fs::remove_file(VTUN_PID);
         }

@@ -7,7 +7,7 @@ use super::stack::Stack;
 use crate::buffer::Buffer;
 use crate::paper::Paper;
 use crate::values::{optional_span, rate, ratio, span};
-use kumade_link::queue::Limit;
+use kumade_link::queue::QueueLimit;
 use kumade_link::{LinkConfig, Loss};
 use kumade_netns_testbed::{NetworkSpec, PathLinks};
 use kumade_units::{Direction, Rate, Span};
@@ -205,8 +205,8 @@ impl PathSettings {
     pub(crate) fn links(&self, seed: u64) -> PathLinks {
         let delay = self.emulated_delay();
         let queue_bytes = match self.queue.limit(self.rate, delay * 2) {
-            Limit::Bytes(bytes) => bytes,
-            Limit::Packets(packets) => packets * 1500,
+            QueueLimit::Bytes(bytes) => bytes,
+            QueueLimit::Packets(packets) => packets * 1500,
         };
         let link = |direction: Direction| LinkConfig {
             rate: Some(self.rate),

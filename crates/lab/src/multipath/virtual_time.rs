@@ -14,7 +14,7 @@ use crate::delays::{Delays, EchoDelays};
 use crate::error::RunError;
 use kumade_multipath::{PathPolicy, ShareUnit};
 use kumade_sim::network::TcpConfig;
-use kumade_sim::sites::{Change, FlowConfig, FlowReport, PathModel, Sites, SitesConfig};
+use kumade_sim::sites::{FlowConfig, FlowReport, PathChange, PathModel, Sites, SitesConfig};
 use kumade_sim::tcp::RecoveryConfig;
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span, Time};
@@ -119,9 +119,9 @@ fn transfer(
     let echo = case.echo.then(|| sites.add_flow(echo)).transpose()?;
     let from = met + experiment.warm_up;
     if let Some(cut) = case.cut {
-        sites.schedule(from + cut.after, cut.path - 1, Change::Cut);
+        sites.schedule(from + cut.after, cut.path - 1, PathChange::Cut);
         if let Some(lasts) = cut.lasts {
-            sites.schedule(from + cut.after + lasts, cut.path - 1, Change::Restore);
+            sites.schedule(from + cut.after + lasts, cut.path - 1, PathChange::Restore);
         }
     }
     let reports = sites.measure(from, from + experiment.duration);

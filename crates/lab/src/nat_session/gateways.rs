@@ -54,7 +54,7 @@ impl<'a> Gateways<'a> {
 
     fn have_met(&self) -> bool {
         let answers = |running: &Option<Running>| {
-            let reachable = running.as_ref().and_then(|running| running.sessions.reachable().ok());
+            let reachable = running.as_ref().and_then(|running| running.sessions.reachable_peers().ok());
             reachable.is_some_and(|remotes| remotes.iter().all(|(_, answers)| *answers))
         };
         answers(&self.sending) && answers(&self.receiving)
@@ -99,7 +99,7 @@ impl<'a> Gateways<'a> {
         let table = Table {
             name: "lab-filter".into(),
             counters: vec![],
-            flows: vec![FlowList { name: list.into(), family, kind: FlowListKind::Translation }],
+            flow_lists: vec![FlowList { name: list.into(), family, kind: FlowListKind::Translation }],
             // In front of the gateway's own rules.
             chains: vec![Chain { name: "arriving".into(), hook: Some(Hook::Prerouting(-400)), rules }],
         };
@@ -171,7 +171,7 @@ fn config_text(which: Gateway, paths: usize, idle: Span) -> String {
          public-key = \"{}\"\naddresses = [{}]\n",
         idle.as_nanos(),
         Sites::LAN,
-        side(which).far().key().public(),
+        side(which).far().key().public_key(),
         addresses.join(", ")
     );
     for place in 0..paths {

@@ -222,7 +222,7 @@ impl<'a> World<'a> {
         };
         if !self.is_lost_on(path) {
             let at = self.now + self.experiment.paths[path].delay;
-            self.schedule(at, Event::Arrival(number, flow.with(addresses)));
+            self.schedule(at, Event::Arrival(number, flow.with_addresses(addresses)));
         }
     }
 

@@ -222,7 +222,7 @@ fn check_hop(hop: &AccessHop) -> Result<(), String> {
 /// static discipline knows.
 fn set_queues(case: &mut Case, disciplines: &[DisciplineChoice]) -> Result<(), String> {
     let first = case.groups.first().map_or(0, |group| group.connections);
-    let heavy: Vec<_> = (0..first).map(|flow| FlowId::nth(flow).label()).collect();
+    let heavy: Vec<_> = (0..first).map(|flow| FlowId::after_others(flow).label()).collect();
     let around = Surroundings { rate: case.rate, heavy: &heavy };
     for discipline in disciplines {
         let queue = QueueConfig { limit: case.limit, discipline: discipline.build(around) };
@@ -245,7 +245,7 @@ const fn delayed() -> u32 {
 mod tests {
     use super::*;
     use crate::scenario::load;
-    use kumade_link::queue::Limit;
+    use kumade_link::queue::QueueLimit;
     use kumade_sim::tcp::congestion::Control;
     use kumade_units::Rate;
 
@@ -272,8 +272,8 @@ mod tests {
     #[test]
     fn the_queue_follows_the_round_trip_but_not_below_100_packets() {
         let limits: Vec<_> = named("fair-wired").cases.iter().map(|case| case.limit).collect();
-        assert_eq!(limits[0], Limit::Bytes(150_000));
-        assert_eq!(limits[7], Limit::Bytes(Rate::from_mbit(100).bytes_in(Span::from_micros(128_400))));
+        assert_eq!(limits[0], QueueLimit::Bytes(150_000));
+        assert_eq!(limits[7], QueueLimit::Bytes(Rate::from_mbit(100).bytes_in(Span::from_micros(128_400))));
     }
 
     #[test]

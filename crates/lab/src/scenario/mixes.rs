@@ -4,7 +4,7 @@
 //! congestion control and delay in milliseconds of the leaf links, of which each path has one at both ends.
 
 use crate::fairness::{Case, Group, PublishedMix, PublishedShare};
-use kumade_link::queue::Limit;
+use kumade_link::queue::QueueLimit;
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span};
 use serde::Deserialize;
@@ -52,7 +52,7 @@ impl Line {
             added_delay: Span::ZERO,
             rate,
             delay,
-            limit: Limit::Packets(self.buffer_packets),
+            limit: QueueLimit::Packets(self.buffer_packets),
             groups,
             queues: Vec::new(),
             published: Some(PublishedMix {
@@ -101,7 +101,7 @@ mod tests {
         let cases = read(include_str!("../../scenarios/fair-mix.csv")).unwrap();
         assert_eq!(cases.len(), 16);
         let first = &cases[0];
-        assert_eq!((first.rate, first.limit), (Rate::from_mbit(100), Limit::Packets(250)));
+        assert_eq!((first.rate, first.limit), (Rate::from_mbit(100), QueueLimit::Packets(250)));
         // Finding 10 of the review by a new user: "row 0" says nothing.
         assert_eq!(first.label, "row 0: 2 NewReno 20.8 ms + 8 NewReno 28 ms, 100 Mbit/s");
         let groups: Vec<_> = first.groups.iter().map(|g| (g.connections, g.control)).collect();

@@ -1,6 +1,6 @@
 //! A load for every kind of link, for what it costs in time and memory.
 
-use kumade_link::queue::{DISCIPLINES, Discipline, DisciplineSettings, Ecn, Limit, QueueConfig, TailDropConfig};
+use kumade_link::queue::{DISCIPLINES, Discipline, DisciplineSettings, Ecn, QueueConfig, QueueLimit, TailDropConfig};
 use kumade_link::{Label, Link, LinkConfig, Loss, Medium, RateSchedule, Reordering, Trace, Wireless};
 use kumade_units::{Rate, Span, Time};
 
@@ -20,7 +20,7 @@ pub struct Load {
 
 impl Load {
     fn new(name: &str, config: LinkConfig, discipline: Discipline, flows: u64) -> Self {
-        let limit = if flows > FEW { Limit::Packets(10_240) } else { Limit::Bytes(1_000_000) };
+        let limit = if flows > FEW { QueueLimit::Packets(10_240) } else { QueueLimit::Bytes(1_000_000) };
         let config = config.validate().expect("a link that can be");
         let queue = QueueConfig { limit, discipline }.validate().expect("a queue that can be");
         let name = format!("{name}, {flows} flows");

@@ -45,7 +45,7 @@ fn jittered_intervals_fill_the_range_around_the_mean_and_no_more() {
 #[test]
 fn fixed_periods_keep_silence_and_mean_rate() {
     let (on, off) = (Span::from_millis(10), Span::from_millis(30));
-    let kind = |rate| CrossKind::OnOff { rate, size: 1000, on, off, periods: Periods::Fixed };
+    let kind = |rate| CrossKind::OnOff { rate, size: 1000, on, off, periods: PeriodLengths::Fixed };
     let in_off = |time: Time| time.as_nanos() % 40_000_000 >= 10_000_000;
     assert!(!source(kind(Rate::from_mbit(77)), 0.0, 0).take(100_000).any(|arrival| in_off(arrival.time)));
     assert_eq!(bytes_until(source(kind(Rate::from_mbit(80)), 0.0, 0), SECOND), 80_000_000 / 8 / 4);
@@ -63,7 +63,7 @@ fn random_sources_have_the_mean_rate_they_were_given() {
         (CrossKind::Jittered { rate, size: 64, jitter: 1.0 }, 50e6),
         (CrossKind::Poisson { rate, sizes: SizeMix::fixed(1500) }, 50e6),
         (CrossKind::Poisson { rate, sizes: SizeMix::imix() }, 50e6),
-        (CrossKind::OnOff { rate, size: 1500, on, off, periods: Periods::Exponential }, 25e6),
+        (CrossKind::OnOff { rate, size: 1500, on, off, periods: PeriodLengths::Exponential }, 25e6),
     ] {
         let seen = bytes_until(source(kind.clone(), 0.0, 4), end) as f64 * 8.0 / 100.0;
         assert!((seen / mean - 1.0).abs() < 0.02, "{kind:?}: {seen}");
@@ -73,7 +73,7 @@ fn random_sources_have_the_mean_rate_they_were_given() {
 #[test]
 fn exponential_on_off_begins_in_its_steady_state() {
     let (on, off) = (Span::from_millis(10), Span::from_millis(30));
-    let kind = CrossKind::OnOff { rate: Rate::from_mbit(80), size: 1000, on, off, periods: Periods::Exponential };
+    let kind = CrossKind::OnOff { rate: Rate::from_mbit(80), size: 1000, on, off, periods: PeriodLengths::Exponential };
     let on_at_start = (0..2000).filter(|seed| source(kind.clone(), 0.0, *seed).next().unwrap().time == Time::ZERO);
     assert!((on_at_start.count() as f64 / 2000.0 - 0.25).abs() < 0.04);
 }
@@ -106,7 +106,7 @@ fn nonsense_is_refused() {
         size: 1500,
         on: Span::from_millis(on),
         off: Span::from_millis(off),
-        periods: Periods::Exponential,
+        periods: PeriodLengths::Exponential,
     };
     let jittered = |jitter| CrossKind::Jittered { rate: Rate::from_mbit(1), size: 1500, jitter };
     let mix = |sizes: &[(u32, u32)]| CrossKind::Poisson {
@@ -141,9 +141,9 @@ proptest! {
         let kind = match which {
             0 => CrossKind::Constant { rate, size },
             1 => CrossKind::Poisson { rate, sizes: SizeMix::weighted([(size, 2), (40, 1)]) },
-            2 => CrossKind::OnOff { rate, size, on, off, periods: Periods::Fixed },
+            2 => CrossKind::OnOff { rate, size, on, off, periods: PeriodLengths::Fixed },
             3 => CrossKind::Jittered { rate, size, jitter: phase },
-            _ => CrossKind::OnOff { rate, size, on, off, periods: Periods::Exponential },
+            _ => CrossKind::OnOff { rate, size, on, off, periods: PeriodLengths::Exponential },
         };
         let once: Vec<_> = source(kind.clone(), phase, seed).take(300).collect();
         let again: Vec<_> = source(kind, phase, seed).take(300).collect();

@@ -2,7 +2,7 @@ use crate::config::LinkConfig;
 use crate::ledger::DropCause;
 use crate::loss::LossProcess;
 use crate::queue::Label;
-use crate::random::{chance, stream};
+use crate::random::{happens, random_stream};
 use kumade_units::{Span, Time};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -28,17 +28,17 @@ pub struct Delivery<P> {
 }
 
 /// What a packet in flight counts besides its own bytes, where its memory is not known.
-const OVERHEAD_BYTES: u64 = 64;
-const BEGINNING: Time = Time::from_nanos(i64::MIN);
+const DELIVERY_OVERHEAD_BYTES: u64 = 64;
+const MIN_TIME: Time = Time::from_nanos(i64::MIN);
 
 /// Packets whose service has begun, and what becomes of them after it.
 #[derive(Debug)]
-pub(super) struct Flight<P> {
+pub(super) struct PacketsInFlight<P> {
     /// In order of due time. Those held back have a lane of their own, so that either needs no sorting.
-    ordered: VecDeque<Flying<P>>,
-    held: VecDeque<Flying<P>>,
+    ordered: VecDeque<PacketInFlight<P>>,
+    held: VecDeque<PacketInFlight<P>>,
     /// The latest due time of either.
-    last: Lasts,
+    latest: LatestDueTimes,
     /// Bytes that they keep.
     memory: u64,
     /// What a packet takes on the heap, if that is known.
@@ -50,14 +50,14 @@ pub(super) struct Flight<P> {
 }
 
 #[derive(Debug)]
-struct Flying<P> {
+struct PacketInFlight<P> {
     delivery: Delivery<P>,
     /// It is delivered once more.
-    twice: bool,
+    is_duplicated: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Lasts {
+struct LatestDueTimes {
     /// When the latest packet would be due if none was held back.
     ordered: Time,
     held: Time,
@@ -65,26 +65,26 @@ struct Lasts {
 
 /// A packet that has been sent on its way, with what its due time was made of.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Launched {
-    pub(super) held: bool,
-    pub(super) twice: bool,
+pub(super) struct LaunchedPacket {
+    pub(super) is_held_back: bool,
+    pub(super) is_duplicated: bool,
     due: Time,
     jitter: Span,
-    before: Lasts,
+    latest_before: LatestDueTimes,
 }
 
-impl<P> Flight<P> {
+impl<P> PacketsInFlight<P> {
     pub(super) fn new(config: &LinkConfig) -> Self {
-        Flight {
+        PacketsInFlight {
             ordered: VecDeque::new(),
             held: VecDeque::new(),
-            last: Lasts { ordered: BEGINNING, held: BEGINNING },
+            latest: LatestDueTimes { ordered: MIN_TIME, held: MIN_TIME },
             memory: 0,
             heap_bytes: None,
             loss: LossProcess::new(config.loss, config.seed),
-            jitter: stream(config.seed, 1),
-            reordering: stream(config.seed, 2),
-            duplication: stream(config.seed, 3),
+            jitter: random_stream(config.seed, 1),
+            reordering: random_stream(config.seed, 2),
+            duplication: random_stream(config.seed, 3),
         }
     }
 
@@ -99,15 +99,15 @@ impl<P> Flight<P> {
     }
 
     /// Buffers grow by doubling, hence twice the packet's own part.
-    fn cost(&self, delivery: &Delivery<P>) -> u64 {
-        let own = 2 * size_of::<Flying<P>>() as u64;
+    fn delivery_memory(&self, delivery: &Delivery<P>) -> u64 {
+        let own = 2 * size_of::<PacketInFlight<P>>() as u64;
         let known = self.heap_bytes.map(|heap_bytes| heap_bytes(&delivery.packet) + own);
-        known.unwrap_or(u64::from(delivery.label.size) + OVERHEAD_BYTES)
+        known.unwrap_or(u64::from(delivery.label.size) + DELIVERY_OVERHEAD_BYTES)
     }
 
     /// Other probabilities from now on.
-    pub(super) fn set(&mut self, config: &LinkConfig) {
-        self.loss.set(config.loss);
+    pub(super) fn apply_config(&mut self, config: &LinkConfig) {
+        self.loss.set_loss(config.loss);
     }
 
     /// Sends a packet on its way, whose due time is yet to be told; or says why it is lost.
@@ -116,44 +116,50 @@ impl<P> Flight<P> {
         mut delivery: Delivery<P>,
         departure: Time,
         config: &LinkConfig,
-    ) -> Result<Launched, DropCause> {
+    ) -> Result<LaunchedPacket, DropCause> {
         // All is drawn for every packet, so that what one draws does not depend on the others.
-        let lost = self.loss.takes();
+        let lost = self.loss.loses_next();
         let most = config.jitter.as_nanos();
         let jitter = Span::from_nanos(if most > 0 { self.jitter.random_range(0..=most) } else { 0 });
-        let held = chance(&mut self.reordering, config.reordering.probability);
-        let twice = chance(&mut self.duplication, config.duplication);
+        let held = happens(&mut self.reordering, config.reordering.probability);
+        let twice = happens(&mut self.duplication, config.duplication);
         if lost {
             return Err(DropCause::Loss);
         }
-        let cost = self.cost(&delivery);
+        let cost = self.delivery_memory(&delivery);
         if self.memory.saturating_add(cost) > config.in_flight_bytes {
             return Err(DropCause::InFlightFull);
         }
         self.memory += cost;
-        let mut launched = Launched { held, twice, due: departure, jitter, before: self.last };
-        launched.due = self.time(&launched, departure, config);
+        let mut launched = LaunchedPacket {
+            is_held_back: held,
+            is_duplicated: twice,
+            due: departure,
+            jitter,
+            latest_before: self.latest,
+        };
+        launched.due = self.due_time(&launched, departure, config);
         delivery.due = launched.due;
         let lane = if held { &mut self.held } else { &mut self.ordered };
-        lane.push_back(Flying { delivery, twice });
+        lane.push_back(PacketInFlight { delivery, is_duplicated: twice });
         Ok(launched)
     }
 
     /// Makes the due time of the packet launched last.
-    fn time(&mut self, launched: &Launched, departure: Time, config: &LinkConfig) -> Time {
-        let ordered = (departure + config.delay + launched.jitter).max(launched.before.ordered);
-        self.last = Lasts { ordered, held: launched.before.held };
-        if launched.held {
-            self.last.held = (ordered + config.reordering.extra).max(launched.before.held);
-            return self.last.held;
+    fn due_time(&mut self, launched: &LaunchedPacket, departure: Time, config: &LinkConfig) -> Time {
+        let ordered = (departure + config.delay + launched.jitter).max(launched.latest_before.ordered);
+        self.latest = LatestDueTimes { ordered, held: launched.latest_before.held };
+        if launched.is_held_back {
+            self.latest.held = (ordered + config.reordering.extra).max(launched.latest_before.held);
+            return self.latest.held;
         }
         ordered
     }
 
     /// The packet launched last departs at another time, or its delay is another.
-    pub(super) fn revise(&mut self, launched: &mut Launched, departure: Time, config: &LinkConfig) {
-        let due = self.time(launched, departure, config);
-        let lane = if launched.held { &mut self.held } else { &mut self.ordered };
+    pub(super) fn revise_due_time(&mut self, launched: &mut LaunchedPacket, departure: Time, config: &LinkConfig) {
+        let due = self.due_time(launched, departure, config);
+        let lane = if launched.is_held_back { &mut self.held } else { &mut self.ordered };
         // It is gone where a driver took it before it was due.
         if let Some(last) = lane.back_mut().filter(|last| last.delivery.due == launched.due) {
             last.delivery.due = due;
@@ -163,7 +169,7 @@ impl<P> Flight<P> {
 
     /// The earliest due time.
     pub(super) fn next_due(&self) -> Option<Time> {
-        let due = |lane: &VecDeque<Flying<P>>| lane.front().map(|flying| flying.delivery.due);
+        let due = |lane: &VecDeque<PacketInFlight<P>>| lane.front().map(|flying| flying.delivery.due);
         match (due(&self.ordered), due(&self.held)) {
             (Some(ordered), Some(held)) => Some(ordered.min(held)),
             (ordered, held) => ordered.or(held),
@@ -179,14 +185,14 @@ impl<P> Flight<P> {
         // Of two due at once, the one held back was served before the other.
         let held = self.held.front().is_some_and(|flying| flying.delivery.due == due);
         let lane = if held { &mut self.held } else { &mut self.ordered };
-        if let Some(first) = lane.front_mut().filter(|first| first.twice) {
-            first.twice = false;
+        if let Some(first) = lane.front_mut().filter(|first| first.is_duplicated) {
+            first.is_duplicated = false;
             let original = first.delivery.clone();
             first.delivery.copy = true;
             return Some(original);
         }
         let flying = lane.pop_front()?;
-        self.memory -= self.cost(&flying.delivery);
+        self.memory -= self.delivery_memory(&flying.delivery);
         Some(flying.delivery)
     }
 }

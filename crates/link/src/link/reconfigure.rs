@@ -1,4 +1,4 @@
-use super::{Link, policing, tail_drop};
+use super::{Link, new_policing, tail_drop_config};
 use crate::queue::{Queue, QueueConfig, QueueDiscipline};
 use crate::{LinkConfig, Valid};
 use kumade_units::Time;
@@ -21,13 +21,13 @@ impl<P> Link<P> {
         let now = self.now;
         let resized = config.queue_bytes != self.config.queue_bytes && !self.queue_given;
         if config.policer != self.config.policer {
-            self.policing = policing(&config, now);
+            self.policing = new_policing(&config, now);
         }
         self.config = LinkConfig { seed: self.config.seed, ..config.0 };
-        self.flight.set(&self.config);
+        self.flight.apply_config(&self.config);
         self.reschedule(now);
         if resized {
-            self.carry_over(&tail_drop(&self.config));
+            self.transfer_packets(&tail_drop_config(&self.config));
         }
         self.serve_until(now);
     }
@@ -37,26 +37,26 @@ impl<P> Link<P> {
     /// new one does not accept, is dropped.
     pub fn replace_queue(&mut self, queue: &Valid<QueueConfig>, now: Time) {
         self.advance(now);
-        self.carry_over(queue);
+        self.transfer_packets(queue);
         self.queue_given = true;
     }
 
     fn reschedule(&mut self, now: Time) {
-        let moved = self.server.switch(&self.config, now);
+        let moved = self.server.switch_config(&self.config, now);
         let Some((noted, departure)) = moved else { return };
-        self.ledger.departs_instead(noted, departure);
+        self.ledger.revise_departure(noted, departure);
         if let Some(launched) = &mut self.launched {
-            self.flight.revise(launched, departure, &self.config);
+            self.flight.revise_due_time(launched, departure, &self.config);
         }
     }
 
-    fn carry_over(&mut self, config: &Valid<QueueConfig>) {
+    fn transfer_packets(&mut self, config: &Valid<QueueConfig>) {
         let mut next = Queue::new(config, self.config.seed);
         while let Some(packet) = self.queue.dequeue(self.now, &mut self.drops) {
             // What is not taken is among the drops.
             let _ = next.enqueue(packet, &mut self.drops);
         }
         self.queue = next;
-        self.note_drops(self.now);
+        self.record_drops(self.now);
     }
 }

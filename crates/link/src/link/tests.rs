@@ -99,7 +99,7 @@ fn loss_takes_its_share_after_service_and_repeats_by_seed() {
         let mut link = link(config);
         (0..50_000).for_each(|packet| link.offer(packet, 1000, at(0)).unwrap());
         let came = drain(&mut link);
-        let lost = link.ledger().packets().lost.packets;
+        let lost = link.ledger().packet_counters().lost.packets;
         assert_eq!(came.len() as u64 + lost, 50_000);
         let end = came.last().unwrap().due;
         assert!(end > at(3_990_000_000) && end <= at(4_000_000_000), "lost packets used the rate too: {end:?}");
@@ -133,7 +133,7 @@ fn jitter_spreads_over_its_range_and_never_reorders() {
 fn cross_traffic_takes_its_part_of_the_rate() {
     // 60 of 100 Mbit/s are taken: packets offered at 80 come out at 40 and the rest is dropped.
     let mut link = link(wire(Some(Rate::from_mbit(100)), 20_000));
-    link.add_cross(cross(CrossKind::Constant { rate: Rate::from_mbit(60), size: 1500 }, at(0)));
+    link.add_cross_traffic(cross(CrossKind::Constant { rate: Rate::from_mbit(60), size: 1500 }, at(0)));
     link.ledger_mut().record(Recording::Cross);
     for packet in 0..100_000i64 {
         let _ = link.offer(packet as usize, 1000, at(packet * 100_000));
@@ -141,8 +141,8 @@ fn cross_traffic_takes_its_part_of_the_rate() {
     let end = at(10_000_000_000);
     link.advance(end);
     let cross_offered = Rate::from_bytes_over(link.ledger().cross_bytes_between(at(0), end).unwrap(), end - at(0));
-    let cross_passed = Rate::from_bytes_over(link.ledger().cross().forwarded.bytes, end - at(0));
-    let passed = Rate::from_bytes_over(link.ledger().packets().forwarded.bytes, end - at(0));
+    let cross_passed = Rate::from_bytes_over(link.ledger().cross_counters().forwarded.bytes, end - at(0));
+    let passed = Rate::from_bytes_over(link.ledger().packet_counters().forwarded.bytes, end - at(0));
     assert_eq!(cross_offered, Rate::from_mbit(60));
     assert!((cross_passed.as_f64() + passed.as_f64() - 100e6).abs() < 0.05e6, "{cross_passed} + {passed}");
     assert!(std::iter::from_fn(|| link.pop_due(Time::MAX)).is_sorted_by_key(|delivery| delivery.packet));
@@ -151,7 +151,7 @@ fn cross_traffic_takes_its_part_of_the_rate() {
 #[test]
 fn the_ledger_knows_what_it_recorded_and_says_what_it_did_not() {
     let mut link = link(wire(Some(Rate::from_mbit(100)), 10_000));
-    link.add_cross(cross(CrossKind::Constant { rate: Rate::from_mbit(8), size: 1000 }, at(0)));
+    link.add_cross_traffic(cross(CrossKind::Constant { rate: Rate::from_mbit(8), size: 1000 }, at(0)));
     link.advance(at(9_500_000));
     assert_eq!(link.ledger().cross_bytes_between(at(0), at(9_000_000)), None, "not recorded");
     link.ledger_mut().record(Recording::All);
@@ -164,7 +164,7 @@ fn the_ledger_knows_what_it_recorded_and_says_what_it_did_not() {
     assert_eq!(bytes(10_000_000, 20_000_001, &link), Some(11_000));
     assert_eq!(bytes(10_000_000, 20_000_002, &link), None, "not happened yet");
     assert_eq!(link.ledger().entries().len(), 11);
-    link.ledger_mut().forget_before(at(15_000_000));
+    link.ledger_mut().drop_entries_before(at(15_000_000));
     assert_eq!(bytes(14_000_000, 20_000_000, &link), None, "forgotten");
     assert_eq!(bytes(15_000_000, 20_000_000, &link), Some(5000));
     assert_eq!(link.ledger().entries().len(), 6);
@@ -174,7 +174,7 @@ fn the_ledger_knows_what_it_recorded_and_says_what_it_did_not() {
 fn lateness_is_counted_by_run() {
     let mut link = link(wire(None, 0));
     for micros in [-5, 10, 299, 301] {
-        link.ledger_mut().delivered(Span::from_micros(micros));
+        link.ledger_mut().record_delivery(Span::from_micros(micros));
     }
     let first = link.ledger_mut().take_lateness();
     assert_eq!((first.count, first.late, first.max, first.sum), (4, 1, Span::from_micros(301), Span::from_micros(610)));
@@ -237,7 +237,7 @@ proptest! {
         let (mut once, mut often) = (link(config.clone()), link(config));
         for link in [&mut once, &mut often] {
             let sizes = SizeMix::imix();
-            link.add_cross(cross(CrossKind::Poisson { rate: Rate::from_mbit(30), sizes }, at(0)));
+            link.add_cross_traffic(cross(CrossKind::Poisson { rate: Rate::from_mbit(30), sizes }, at(0)));
         }
         let mut steps = steps;
         steps.sort_unstable();
@@ -256,7 +256,7 @@ proptest! {
         }
         came.extend(std::iter::from_fn(|| often.pop_due(Time::MAX)));
         prop_assert_eq!(std::iter::from_fn(|| once.pop_due(Time::MAX)).collect::<Vec<_>>(), came);
-        prop_assert_eq!(once.ledger().cross(), often.ledger().cross());
+        prop_assert_eq!(once.ledger().cross_counters(), often.ledger().cross_counters());
     }
 
     #[test]
@@ -266,12 +266,12 @@ proptest! {
         let (rate, delay) = (Rate::from_mbit(40), Span::from_nanos(delay));
         let config = LinkConfig { delay, jitter: Span::from_nanos(jitter), loss: Loss::Independent(loss), ..wire(Some(rate), 8000) };
         let mut link = link(config);
-        link.add_cross(cross(CrossKind::Constant { rate: Rate::from_mbit(20), size: 700 }, at(1000)));
+        link.add_cross_traffic(cross(CrossKind::Constant { rate: Rate::from_mbit(20), size: 700 }, at(1000)));
         link.ledger_mut().record(Recording::All);
         for (index, (arrival, size)) in arrivals.iter().enumerate() {
             let _ = link.offer(index, *size, at(*arrival));
         }
-        let (packets, cross) = (*link.ledger().packets(), *link.ledger().cross());
+        let (packets, cross) = (*link.ledger().packet_counters(), *link.ledger().cross_counters());
         let offered = (packets.offered.packets + cross.offered.packets, packets.offered.bytes + cross.offered.bytes);
         let (first, second) = (total(&packets), total(&cross));
         prop_assert_eq!(offered.1, first.1 + second.1 + link.queued_bytes());
@@ -295,7 +295,7 @@ proptest! {
     ) {
         let delay = Span::from_nanos(delay);
         let mut link = link(LinkConfig { delay, jitter: Span::from_nanos(jitter), ..wire(Some(Rate::from_mbit(30)), 9000) });
-        link.add_cross(cross(CrossKind::Constant { rate: Rate::from_mbit(15), size: 1500 }, at(0)));
+        link.add_cross_traffic(cross(CrossKind::Constant { rate: Rate::from_mbit(15), size: 1500 }, at(0)));
         let mut arrivals = arrivals.into_iter().peekable();
         loop {
             let next_arrival = arrivals.peek().map(|(time, _)| at(*time));
@@ -308,7 +308,7 @@ proptest! {
                 let _ = link.offer(0, size, now);
             }
         }
-        let counters = link.ledger().packets();
+        let counters = link.ledger().packet_counters();
         prop_assert_eq!(counters.offered.packets, counters.forwarded.packets + counters.queue_full.packets);
     }
 }

@@ -1,4 +1,4 @@
-use crate::exact::ExactTime;
+use crate::exact_time::ExactTime;
 use kumade_units::ConfigError;
 use kumade_units::{Rate, Span, Time};
 use std::sync::Arc;
@@ -9,12 +9,12 @@ pub struct RateSchedule {
     /// Nanoseconds after the origin, increasing from 0, and the rate in bit/s from then on.
     steps: Arc<[(i64, u64)]>,
     /// After how many nanoseconds it begins anew, and what it can do in that time.
-    cycle: Option<Cycle>,
+    cycle: Option<ScheduleCycle>,
     origin: Time,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cycle {
+struct ScheduleCycle {
     nanos: i64,
     /// Bits times 10⁹.
     work: u128,
@@ -22,7 +22,7 @@ struct Cycle {
 
 /// Service at a rate, constant or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum ServiceRate {
     Constant(Rate),
     Schedule(RateSchedule),
 }
@@ -67,7 +67,7 @@ impl RateSchedule {
             let ends = steps.iter().skip(1).map(|step| step.0).chain([nanos]);
             steps.iter().zip(ends).map(|((from, rate), to)| (to - from) as u128 * u128::from(*rate)).sum()
         };
-        let cycle = period.map(|period| Cycle { nanos: period.as_nanos(), work: work(period.as_nanos()) });
+        let cycle = period.map(|period| ScheduleCycle { nanos: period.as_nanos(), work: work(period.as_nanos()) });
         let ends_at_zero = steps.last().is_some_and(|(_, rate)| *rate == 0);
         if cycle.map_or(ends_at_zero, |cycle| cycle.work == 0) {
             let remedy = "end with a rate above 0, or repeat steps of which one has it";
@@ -77,7 +77,7 @@ impl RateSchedule {
     }
 
     /// The highest rate.
-    pub fn highest(&self) -> Rate {
+    pub fn highest_rate(&self) -> Rate {
         Rate::from_bits_per_second(self.steps.iter().map(|(_, rate)| *rate).max().unwrap_or(0))
     }
 
@@ -100,8 +100,8 @@ impl RateSchedule {
     }
 
     /// When `work` that is begun at `from` is done.
-    fn finish(&self, from: ExactTime, mut work: u128) -> ExactTime {
-        let (mut nanos, mut carry) = from.parts();
+    fn finish_time(&self, from: ExactTime, mut work: u128) -> ExactTime {
+        let (mut nanos, mut carry) = from.nanos_and_fraction();
         loop {
             if let Some(cycle) = self.cycle.filter(|cycle| work > cycle.work && nanos >= self.origin.as_nanos()) {
                 let whole = (work - 1) / cycle.work;
@@ -121,7 +121,7 @@ impl RateSchedule {
 
     /// What is done from `now` until then.
     fn work_until(&self, now: Time, until: ExactTime) -> u128 {
-        let (end, carry) = until.parts();
+        let (end, carry) = until.nanos_and_fraction();
         let (mut nanos, mut work) = (now.as_nanos(), u128::from(carry));
         while nanos < end {
             if let Some(cycle) = self.cycle.filter(|cycle| end - nanos > cycle.nanos && nanos >= self.origin.as_nanos())
@@ -139,32 +139,32 @@ impl RateSchedule {
     }
 }
 
-impl Pace {
+impl ServiceRate {
     /// When the service of a packet that begins at `from` ends.
     pub(crate) fn serve(&self, from: ExactTime, bytes: u32) -> ExactTime {
         match self {
-            Pace::Constant(rate) => from.after_bytes(bytes, *rate),
-            Pace::Schedule(_) if bytes == 0 => from,
-            Pace::Schedule(schedule) => schedule.finish(from, u128::from(bytes) * 8_000_000_000),
+            ServiceRate::Constant(rate) => from.after_bytes(bytes, *rate),
+            ServiceRate::Schedule(_) if bytes == 0 => from,
+            ServiceRate::Schedule(schedule) => schedule.finish_time(from, u128::from(bytes) * 8_000_000_000),
         }
     }
 
     /// When what is left of a service, in bits times 10⁹, ends if it goes on from `now`.
     pub(crate) fn resume(&self, now: Time, work: u128) -> ExactTime {
         match self {
-            Pace::Constant(rate) => ExactTime::after_work(now.as_nanos(), work, rate.bits_per_second()),
-            Pace::Schedule(schedule) => schedule.finish(ExactTime::at(now), work),
+            ServiceRate::Constant(rate) => ExactTime::after_work(now.as_nanos(), work, rate.bits_per_second()),
+            ServiceRate::Schedule(schedule) => schedule.finish_time(ExactTime::from_time(now), work),
         }
     }
 
     /// What is left at `now` of a service that would end then: bits times 10⁹.
-    pub(crate) fn left_at(&self, now: Time, end: ExactTime) -> u128 {
+    pub(crate) fn work_left(&self, now: Time, end: ExactTime) -> u128 {
         match self {
-            Pace::Constant(rate) => {
-                let (nanos, carry) = end.parts();
+            ServiceRate::Constant(rate) => {
+                let (nanos, carry) = end.nanos_and_fraction();
                 (nanos - now.as_nanos()).max(0) as u128 * u128::from(rate.bits_per_second()) + u128::from(carry)
             }
-            Pace::Schedule(schedule) => schedule.work_until(now, end),
+            ServiceRate::Schedule(schedule) => schedule.work_until(now, end),
         }
     }
 }
@@ -187,17 +187,17 @@ mod tests {
         };
         assert_eq!(rates(&once, [-9, 1, 5, 6, 8, 1000]), [10, 10, 10, 0, 30, 30]);
         assert_eq!(rates(&again, [0, 5, 7, 10, 1_000_006, 1_000_009]), [10, 0, 30, 10, 0, 30]);
-        assert_eq!(again.highest(), Rate::from_mbit(30));
+        assert_eq!(again.highest_rate(), Rate::from_mbit(30));
     }
 
     #[test]
     fn many_cycles_are_skipped_at_once() {
         // 1 bit of each millisecond's first nanosecond is served.
         let steps = [(Span::ZERO, Rate::from_bits_per_second(1_000_000_000)), (Span::from_nanos(1), Rate::ZERO)];
-        let pace = Pace::Schedule(RateSchedule::repeating(&steps, Span::from_millis(1)).unwrap());
-        let end = pace.serve(ExactTime::at(Time::ZERO), 1_000_000_000);
+        let pace = ServiceRate::Schedule(RateSchedule::repeating(&steps, Span::from_millis(1)).unwrap());
+        let end = pace.serve(ExactTime::from_time(Time::ZERO), 1_000_000_000);
         assert_eq!(end.ceil().as_nanos(), 7_999_999_999 * 1_000_000 + 1);
-        assert_eq!(pace.left_at(Time::from_nanos(1), end), 7_999_999_999 * 1_000_000_000);
+        assert_eq!(pace.work_left(Time::from_nanos(1), end), 7_999_999_999 * 1_000_000_000);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use crate::exact::ExactTime;
+use crate::exact_time::ExactTime;
 use kumade_units::ConfigError;
 use kumade_units::{Rate, Span, Time};
 
@@ -75,7 +75,7 @@ impl Shaping {
         Shaping { tokens: Tokens::full(bucket, now), line }
     }
 
-    pub(crate) fn is_of(&self, bucket: &TokenBucket, line: Option<Rate>) -> bool {
+    pub(crate) fn matches_config(&self, bucket: &TokenBucket, line: Option<Rate>) -> bool {
         self.tokens.bucket == *bucket && self.line == line
     }
 
@@ -83,20 +83,20 @@ impl Shaping {
     pub(crate) fn serve(&mut self, from: ExactTime, size: u32) -> ExactTime {
         let Tokens { bucket, .. } = self.tokens;
         let work = i128::from(size) * WORK_PER_BYTE;
-        self.tokens.fill(from.ceil());
+        self.tokens.refill(from.ceil());
         let missing = work.min(bucket.capacity()) - self.tokens.level;
         if missing <= 0 {
             self.tokens.level -= work;
-            return self.cross(from, size);
+            return self.consume_tokens(from, size);
         }
         let wait = (missing as u128).div_ceil(u128::from(bucket.rate.bits_per_second()));
         let start = self.tokens.as_of + Span::from_nanos(i64::try_from(wait).unwrap_or(i64::MAX));
-        self.tokens.fill(start);
+        self.tokens.refill(start);
         self.tokens.level -= work;
-        self.cross(ExactTime::at(start), size)
+        self.consume_tokens(ExactTime::from_time(start), size)
     }
 
-    fn cross(&self, start: ExactTime, size: u32) -> ExactTime {
+    fn consume_tokens(&self, start: ExactTime, size: u32) -> ExactTime {
         self.line.map_or(start, |line| start.after_bytes(size, line))
     }
 }
@@ -107,9 +107,9 @@ impl Policing {
     }
 
     /// Whether there are tokens for a packet that arrives now; then it takes them.
-    pub(crate) fn passes(&mut self, size: u32, now: Time) -> bool {
+    pub(crate) fn conforms(&mut self, size: u32, now: Time) -> bool {
         let work = i128::from(size) * WORK_PER_BYTE;
-        self.tokens.fill(now);
+        self.tokens.refill(now);
         let passes = work <= self.tokens.level;
         self.tokens.level -= if passes { work } else { 0 };
         passes
@@ -121,7 +121,7 @@ impl Tokens {
         Tokens { bucket, level: bucket.capacity(), as_of: now }
     }
 
-    fn fill(&mut self, now: Time) {
+    fn refill(&mut self, now: Time) {
         let elapsed = i128::from(now.as_nanos()) - i128::from(self.as_of.as_nanos());
         let tokens = elapsed.max(0).saturating_mul(self.bucket.rate.bits_per_second().into());
         self.level = self.level.saturating_add(tokens).min(self.bucket.capacity());

@@ -3,11 +3,11 @@ use std::sync::Arc;
 use thiserror::Error;
 
 /// Bytes of one opportunity.
-const OPPORTUNITY: u32 = 1504;
+const OPPORTUNITY_BYTES: u32 = 1504;
 /// What mahimahi counts of each packet besides it: the header of its TUN device. A packet of 1500 bytes fills one
 /// opportunity.
-const HEADER: u32 = 4;
-const MILLISECOND: i64 = 1_000_000;
+const HEADER_BYTES: u32 = 4;
+const MILLISECOND_NANOS: i64 = 1_000_000;
 
 /// When packets can be transmitted, as recorded on a cellular network and written down for mahimahi's `mm-link` (Netravali and
 /// others 2015): a text with one time in milliseconds a line, each an opportunity to deliver 1504 bytes at that
@@ -34,7 +34,7 @@ pub struct TraceError {
 
 /// The position of a link in a trace.
 #[derive(Debug)]
-pub(crate) struct Cursor {
+pub(crate) struct TraceCursor {
     trace: Trace,
     /// The opportunity that the next packet takes, …
     number: i64,
@@ -57,7 +57,7 @@ impl Trace {
             if time < last {
                 return Err(error(format!("is {time}, before the {last} of the line above")));
             }
-            if time > i64::MAX / MILLISECOND {
+            if time > i64::MAX / MILLISECOND_NANOS {
                 return Err(error(format!("is {time}, later than any time here")));
             }
             millis.push(time);
@@ -78,58 +78,58 @@ impl Trace {
     /// The mean rate available to packets that fill an opportunity each.
     pub fn mean_rate(&self) -> Rate {
         Rate::from_bytes_over(
-            self.millis.len() as u64 * u64::from(OPPORTUNITY - HEADER),
+            self.millis.len() as u64 * u64::from(OPPORTUNITY_BYTES - HEADER_BYTES),
             Span::from_millis(self.period),
         )
     }
 
-    fn time(&self, number: i64) -> Time {
+    fn opportunity_time(&self, number: i64) -> Time {
         let (cycle, index) = (number / self.millis.len() as i64, number % self.millis.len() as i64);
         let millis = cycle.saturating_mul(self.period).saturating_add(self.millis[index as usize]);
-        self.origin + Span::from_nanos(millis.saturating_mul(MILLISECOND))
+        self.origin + Span::from_nanos(millis.saturating_mul(MILLISECOND_NANOS))
     }
 
     /// The first opportunity after `time`.
-    fn first_after(&self, time: Time) -> i64 {
+    fn first_opportunity_after(&self, time: Time) -> i64 {
         let elapsed = (time - self.origin).as_nanos();
         if elapsed < 0 {
             return 0;
         }
-        let (cycle, into) = (elapsed / MILLISECOND / self.period, elapsed / MILLISECOND % self.period);
+        let (cycle, into) = (elapsed / MILLISECOND_NANOS / self.period, elapsed / MILLISECOND_NANOS % self.period);
         let within = self.millis.partition_point(|millis| *millis <= into) as i64;
         cycle.saturating_mul(self.millis.len() as i64).saturating_add(within)
     }
 }
 
-impl Cursor {
+impl TraceCursor {
     pub(crate) fn new(trace: Trace) -> Self {
-        Cursor { trace, number: 0, left: OPPORTUNITY }
+        TraceCursor { trace, number: 0, left: OPPORTUNITY_BYTES }
     }
 
     /// Passes over what is past, and returns when the next service may begin.
     pub(crate) fn seek_after(&mut self, now: Time) -> Time {
-        if self.trace.time(self.number) <= now {
-            (self.number, self.left) = (self.trace.first_after(now), OPPORTUNITY);
+        if self.trace.opportunity_time(self.number) <= now {
+            (self.number, self.left) = (self.trace.first_opportunity_after(now), OPPORTUNITY_BYTES);
         }
-        self.trace.time(self.number)
+        self.trace.opportunity_time(self.number)
     }
 
     /// Serves a packet from the present opportunity on. Returns when it departs and when the next may begin.
     pub(crate) fn serve(&mut self, size: u32) -> (Time, Time) {
-        let mut need = u64::from(size) + u64::from(HEADER);
+        let mut need = u64::from(size) + u64::from(HEADER_BYTES);
         if need > u64::from(self.left) {
             need -= u64::from(self.left);
-            let filled = (need - 1) / u64::from(OPPORTUNITY);
+            let filled = (need - 1) / u64::from(OPPORTUNITY_BYTES);
             self.number = self.number.saturating_add(1 + filled as i64);
-            self.left = OPPORTUNITY;
-            need -= filled * u64::from(OPPORTUNITY);
+            self.left = OPPORTUNITY_BYTES;
+            need -= filled * u64::from(OPPORTUNITY_BYTES);
         }
         self.left -= need as u32;
-        let departure = self.trace.time(self.number);
+        let departure = self.trace.opportunity_time(self.number);
         if self.left == 0 {
-            (self.number, self.left) = (self.number.saturating_add(1), OPPORTUNITY);
+            (self.number, self.left) = (self.number.saturating_add(1), OPPORTUNITY_BYTES);
         }
-        (departure, self.trace.time(self.number))
+        (departure, self.trace.opportunity_time(self.number))
     }
 
     pub(crate) fn trace(&self) -> &Trace {
@@ -142,19 +142,24 @@ mod tests {
     use super::*;
 
     fn millis(millis: i64) -> Time {
-        Time::from_nanos(millis * MILLISECOND)
+        Time::from_nanos(millis * MILLISECOND_NANOS)
     }
 
     #[test]
     fn a_trace_repeats_after_its_last_line() {
         let trace = Trace::parse("0\n2\n2\n5\n").unwrap();
-        let times: Vec<_> = (0..9).map(|number| trace.time(number).as_nanos() / MILLISECOND).collect();
+        let times: Vec<_> =
+            (0..9).map(|number| trace.opportunity_time(number).as_nanos() / MILLISECOND_NANOS).collect();
         assert_eq!(times, [0, 2, 2, 5, 5, 7, 7, 10, 10]);
         for now in 0..40 {
-            let first = trace.first_after(millis(now));
-            assert!(trace.time(first) > millis(now) && (first == 0 || trace.time(first - 1) <= millis(now)), "{now}");
+            let first = trace.first_opportunity_after(millis(now));
+            assert!(
+                trace.opportunity_time(first) > millis(now)
+                    && (first == 0 || trace.opportunity_time(first - 1) <= millis(now)),
+                "{now}"
+            );
         }
-        assert_eq!(trace.first_after(millis(-3)), 0);
+        assert_eq!(trace.first_opportunity_after(millis(-3)), 0);
         assert_eq!(trace.mean_rate(), Rate::from_bits_per_second(4 * 1500 * 8 * 200));
     }
 

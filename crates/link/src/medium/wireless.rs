@@ -1,4 +1,4 @@
-use crate::random::stream;
+use crate::random::random_stream;
 use kumade_units::ConfigError;
 use kumade_units::{Rate, Span, Time};
 use rand::RngExt;
@@ -6,9 +6,9 @@ use rand_pcg::Pcg64Mcg;
 
 /// The physical rates of IEEE 802.11ac with two spatial streams at 80 MHz and short guard interval, in kbit/s, by
 /// modulation and coding scheme.
-const VHT80_TWO_STREAMS: [u64; 10] =
+const VHT80_TWO_STREAMS_BITS_PER_SECOND: [u64; 10] =
     [65_000, 130_000, 195_000, 260_000, 390_000, 520_000, 585_000, 650_000, 780_000, 866_700];
-const SLOT: Span = Span::from_micros(9);
+const SLOT_TIME: Span = Span::from_micros(9);
 /// After this many missed steps a walk over ten schemes is in its steady state: it restarts.
 const MAX_WALK_STEPS: i64 = 1000;
 
@@ -73,12 +73,14 @@ impl Default for Wireless {
 impl Wireless {
     /// The physical rate of a scheme; that of the last where there is no such scheme.
     pub fn physical_rate(scheme: usize) -> Rate {
-        Rate::from_bits_per_second(VHT80_TWO_STREAMS[scheme.min(VHT80_TWO_STREAMS.len() - 1)] * 1000)
+        Rate::from_bits_per_second(
+            VHT80_TWO_STREAMS_BITS_PER_SECOND[scheme.min(VHT80_TWO_STREAMS_BITS_PER_SECOND.len() - 1)] * 1000,
+        )
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let error = ConfigError::for_part("wireless medium");
-        if self.slowest > self.fastest || self.fastest >= VHT80_TWO_STREAMS.len() {
+        if self.slowest > self.fastest || self.fastest >= VHT80_TWO_STREAMS_BITS_PER_SECOND.len() {
             let value = format!("{} to {}", self.slowest, self.fastest);
             return Err(error("range of schemes", value, "out of range", "give two of 0 to 9, the slower first"));
         }
@@ -103,16 +105,16 @@ impl Wireless {
     }
 
     /// How long packets of these bytes together are on the air.
-    fn airtime_of(&self, packets: u32, bytes: u64, rate: Rate) -> Span {
+    fn airtime(&self, packets: u32, bytes: u64, rate: Rate) -> Span {
         rate.time_for(bytes + u64::from(packets) * u64::from(self.header_bytes))
     }
 }
 
 impl Channel {
     pub(crate) fn new(config: Wireless, seed: u64) -> Self {
-        let mut walk = stream(seed, 0x7761_6c6b);
+        let mut walk = random_stream(seed, 0x7761_6c6b);
         let scheme = walk.random_range(config.slowest..=config.fastest);
-        let backoff = stream(seed, 0x736c_6f74);
+        let backoff = random_stream(seed, 0x736c_6f74);
         let mut channel = Channel { config, scheme, stepped: None, walk, backoff, contention: Span::ZERO };
         channel.draw_contention();
         channel
@@ -124,7 +126,7 @@ impl Channel {
     }
 
     /// Takes the steps of the walk that are due by `now`.
-    pub(crate) fn wander(&mut self, now: Time) {
+    pub(crate) fn update_scheme(&mut self, now: Time) {
         let stepped = *self.stepped.get_or_insert(now);
         let due = (now - stepped).as_nanos() / self.config.interval.as_nanos();
         for _ in 0..due.min(MAX_WALK_STEPS) {
@@ -139,14 +141,14 @@ impl Channel {
 
     /// Whether an aggregate that holds so much, and last a packet of `last` bytes, may grow.
     pub(crate) fn has_room(&self, packets: u32, bytes: u64, last: u32) -> bool {
-        let grown = self.config.airtime_of(packets + 1, bytes + u64::from(last), Wireless::physical_rate(self.scheme));
+        let grown = self.config.airtime(packets + 1, bytes + u64::from(last), Wireless::physical_rate(self.scheme));
         packets < self.config.packets && grown <= self.config.airtime
     }
 
     /// Sends an aggregate: how long that takes from the end of contention.
     pub(crate) fn send(&mut self, packets: u32, bytes: u64) -> Span {
         self.draw_contention();
-        let airtime = self.config.airtime_of(packets, bytes, Wireless::physical_rate(self.scheme));
+        let airtime = self.config.airtime(packets, bytes, Wireless::physical_rate(self.scheme));
         self.config.overhead + airtime
     }
 
@@ -156,7 +158,7 @@ impl Channel {
 
     fn draw_contention(&mut self) {
         let slots = self.backoff.random_range(0..=self.config.backoff_slots);
-        self.contention = SLOT * i64::from(slots);
+        self.contention = SLOT_TIME * i64::from(slots);
     }
 }
 
@@ -170,7 +172,7 @@ mod tests {
         let mut channel = Channel::new(config, 1);
         let (mut visits, mut before) = ([0u32; 10], channel.scheme);
         for step in 0..100_000 {
-            channel.wander(Time::ZERO + config.interval * step);
+            channel.update_scheme(Time::ZERO + config.interval * step);
             assert!(channel.scheme.abs_diff(before) <= 1);
             before = channel.scheme;
             visits[before] += 1;
@@ -183,9 +185,9 @@ mod tests {
     fn the_walk_does_not_depend_on_how_often_it_is_looked_at() {
         let (mut often, mut seldom) = (Channel::new(Wireless::default(), 3), Channel::new(Wireless::default(), 3));
         for millis in 0..20_000 {
-            often.wander(Time::ZERO + Span::from_millis(millis));
+            often.update_scheme(Time::ZERO + Span::from_millis(millis));
             if millis % 997 == 0 {
-                seldom.wander(Time::ZERO + Span::from_millis(millis));
+                seldom.update_scheme(Time::ZERO + Span::from_millis(millis));
                 assert_eq!(often.scheme, seldom.scheme);
             }
         }

@@ -1,17 +1,17 @@
-use super::packet::Queued;
+use super::packet::QueuedPacket;
 use kumade_units::Time;
 
 /// Packets by the round in which they are to leave, first come first served within a round, in one memory: it grows to
 /// the most that ever waited, and is used again from then on. Packets that are to leave at once come before any round.
 #[derive(Debug)]
 pub(super) struct Calendar<P> {
-    nodes: Vec<Node<P>>,
+    nodes: Vec<CalendarNode<P>>,
     free: u32,
     /// The packets that leave first.
-    first: List,
+    first: SlotList,
     first_packets: usize,
     /// A ring of rounds, from the current one on.
-    rounds: Vec<List>,
+    rounds: Vec<SlotList>,
     /// Which places of the ring are not empty, a bit each; and which words of these are not zero.
     used: Vec<u64>,
     used_words: Vec<u64>,
@@ -22,39 +22,39 @@ pub(super) struct Calendar<P> {
 
 /// A packet that is no longer in the calendar.
 #[derive(Debug)]
-pub(super) struct Taken<P> {
-    pub(super) packet: Queued<P>,
+pub(super) struct TakenPacket<P> {
+    pub(super) packet: QueuedPacket<P>,
     /// What it was pushed with.
     pub(super) owner: u32,
     /// What [`Calendar::push`] returned.
-    pub(super) place: u32,
+    pub(super) slot: u32,
     /// When it was to leave: the round in which it waited, which is the last for all that are later.
-    pub(super) turn: Turn,
+    pub(super) round: ServiceRound,
 }
 
 /// Where a packet waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum ServiceRound {
     First,
     Round(u64),
 }
 
 #[derive(Debug, Clone, Copy)]
-struct List {
+struct SlotList {
     head: u32,
     tail: u32,
 }
 
 #[derive(Debug)]
-struct Node<P> {
-    packet: Option<Queued<P>>,
+struct CalendarNode<P> {
+    packet: Option<QueuedPacket<P>>,
     /// What the caller wants to know it by.
     owner: u32,
     next: u32,
 }
 
-const NONE: u32 = u32::MAX;
-const EMPTY: List = List { head: NONE, tail: NONE };
+const NO_NODE: u32 = u32::MAX;
+const EMPTY_LIST: SlotList = SlotList { head: NO_NODE, tail: NO_NODE };
 
 impl<P> Calendar<P> {
     /// With this many rounds, rounded up: what is to leave later waits for the last of them.
@@ -63,10 +63,10 @@ impl<P> Calendar<P> {
         let words = rounds / 64;
         Calendar {
             nodes: Vec::new(),
-            free: NONE,
-            first: EMPTY,
+            free: NO_NODE,
+            first: EMPTY_LIST,
             first_packets: 0,
-            rounds: vec![EMPTY; rounds],
+            rounds: vec![EMPTY_LIST; rounds],
             used: vec![0; words],
             used_words: vec![0; words.div_ceil(64)],
             current: 0,
@@ -84,7 +84,7 @@ impl<P> Calendar<P> {
     }
 
     /// The round whose packets leave now.
-    pub(super) fn current(&self) -> u64 {
+    pub(super) fn current_round(&self) -> u64 {
         self.current
     }
 
@@ -95,16 +95,16 @@ impl<P> Calendar<P> {
     }
 
     /// Adds a packet, in the current round if its own has passed. Returns its place, unique while it waits.
-    pub(super) fn push(&mut self, turn: Turn, packet: Queued<P>, owner: u32) -> u32 {
+    pub(super) fn push(&mut self, turn: ServiceRound, packet: QueuedPacket<P>, owner: u32) -> u32 {
         self.packets += 1;
         self.bytes += u64::from(packet.size);
-        let index = self.store(Node { packet: Some(packet), owner, next: NONE });
+        let index = self.store(CalendarNode { packet: Some(packet), owner, next: NO_NODE });
         let list = match turn {
-            Turn::First => {
+            ServiceRound::First => {
                 self.first_packets += 1;
                 &mut self.first
             }
-            Turn::Round(round) => {
+            ServiceRound::Round(round) => {
                 let ahead = round.saturating_sub(self.current).min(self.rounds.len() as u64 - 1);
                 let slot = self.slot(self.current + ahead);
                 self.used[slot / 64] |= 1 << (slot % 64);
@@ -113,7 +113,7 @@ impl<P> Calendar<P> {
             }
         };
         match list.tail {
-            NONE => list.head = index,
+            NO_NODE => list.head = index,
             tail => self.nodes[tail as usize].next = index,
         }
         list.tail = index;
@@ -121,39 +121,39 @@ impl<P> Calendar<P> {
     }
 
     /// The packet whose turn it is. Later rounds begin when none is left of those before.
-    pub(super) fn pop(&mut self) -> Option<Taken<P>> {
+    pub(super) fn pop(&mut self) -> Option<TakenPacket<P>> {
         if self.first_packets > 0 { self.pop_first() } else { self.pop_round() }
     }
 
     /// The next packet of those that leave first.
-    pub(super) fn pop_first(&mut self) -> Option<Taken<P>> {
+    pub(super) fn pop_first(&mut self) -> Option<TakenPacket<P>> {
         let place = self.first.head;
-        if place == NONE {
+        if place == NO_NODE {
             return None;
         }
         self.first.head = self.nodes[place as usize].next;
-        if self.first.head == NONE {
-            self.first.tail = NONE;
+        if self.first.head == NO_NODE {
+            self.first.tail = NO_NODE;
         }
         self.first_packets -= 1;
-        self.release(place, Turn::First)
+        self.release(place, ServiceRound::First)
     }
 
     /// The next packet of the rounds.
-    pub(super) fn pop_round(&mut self) -> Option<Taken<P>> {
+    pub(super) fn pop_round(&mut self) -> Option<TakenPacket<P>> {
         let now = self.slot(self.current);
         let slot = self.next_used(now)?;
         self.current += (slot.wrapping_sub(now) & (self.rounds.len() - 1)) as u64;
-        self.take_of(slot)
+        self.take_from(slot)
     }
 
     /// Removes a packet of the last round; of those that leave first where they are more than those in rounds.
-    pub(super) fn remove_last(&mut self) -> Option<Taken<P>> {
+    pub(super) fn remove_last(&mut self) -> Option<TakenPacket<P>> {
         if self.first_packets * 2 > self.packets {
             return self.pop_first();
         }
         let slot = self.last_used()?;
-        self.take_of(slot)
+        self.take_from(slot)
     }
 
     /// When the next of those that leave first came.
@@ -168,24 +168,24 @@ impl<P> Calendar<P> {
         self.nodes.get(self.rounds[slot].head as usize).map(|node| node.owner)
     }
 
-    fn take_of(&mut self, slot: usize) -> Option<Taken<P>> {
+    fn take_from(&mut self, slot: usize) -> Option<TakenPacket<P>> {
         let list = &mut self.rounds[slot];
         let place = list.head;
         list.head = self.nodes[place as usize].next;
-        if list.head == NONE {
-            list.tail = NONE;
+        if list.head == NO_NODE {
+            list.tail = NO_NODE;
             self.used[slot / 64] &= !(1 << (slot % 64));
             if self.used[slot / 64] == 0 {
                 self.used_words[slot / 4096] &= !(1 << (slot / 64 % 64));
             }
         }
         let ahead = slot.wrapping_sub(self.slot(self.current)) & (self.rounds.len() - 1);
-        self.release(place, Turn::Round(self.current + ahead as u64))
+        self.release(place, ServiceRound::Round(self.current + ahead as u64))
     }
 
-    fn store(&mut self, node: Node<P>) -> u32 {
+    fn store(&mut self, node: CalendarNode<P>) -> u32 {
         match self.free {
-            NONE => {
+            NO_NODE => {
                 self.nodes.push(node);
                 (self.nodes.len() - 1) as u32
             }
@@ -197,14 +197,14 @@ impl<P> Calendar<P> {
         }
     }
 
-    fn release(&mut self, place: u32, turn: Turn) -> Option<Taken<P>> {
+    fn release(&mut self, place: u32, turn: ServiceRound) -> Option<TakenPacket<P>> {
         let node = &mut self.nodes[place as usize];
         let packet = node.packet.take()?;
         node.next = self.free;
         self.free = place;
         self.packets -= 1;
         self.bytes -= u64::from(packet.size);
-        Some(Taken { packet, owner: node.owner, place, turn })
+        Some(TakenPacket { packet, owner: node.owner, slot: place, round: turn })
     }
 
     fn slot(&self, round: u64) -> usize {
@@ -278,12 +278,12 @@ mod tests {
             // The turn (none is first), the number of arrival.
             let mut model: Vec<(Option<u64>, u32)> = Vec::new();
             for (number, (arriving, takes_last)) in steps.into_iter().enumerate() {
-                let current = calendar.current();
+                let current = calendar.current_round();
                 match arriving {
                     Some(turn) => {
-                        let packet = Queued::new(number as u32, 10, 0, Time::ZERO);
+                        let packet = QueuedPacket::new(number as u32, 10, 0, Time::ZERO);
                         let turn = turn.map(|ahead| current + ahead.min(255));
-                        calendar.push(turn.map_or(Turn::First, Turn::Round), packet, 7);
+                        calendar.push(turn.map_or(ServiceRound::First, ServiceRound::Round), packet, 7);
                         model.push((turn, number as u32));
                     }
                     None if takes_last => {
@@ -296,10 +296,10 @@ mod tests {
                     None => {
                         let place = (0..model.len()).min_by_key(|place| model[*place].0);
                         let expected = place.map(|place| model.remove(place));
-                        let got = calendar.pop().map(|taken| (taken.turn, taken.packet.content, taken.owner));
-                        prop_assert_eq!(got, expected.map(|(turn, number)| (turn.map_or(Turn::First, Turn::Round), number, 7)));
+                        let got = calendar.pop().map(|taken| (taken.round, taken.packet.content, taken.owner));
+                        prop_assert_eq!(got, expected.map(|(turn, number)| (turn.map_or(ServiceRound::First, ServiceRound::Round), number, 7)));
                         if let Some((Some(round), _)) = expected {
-                            prop_assert_eq!(calendar.current(), round);
+                            prop_assert_eq!(calendar.current_round(), round);
                         }
                     }
                 }

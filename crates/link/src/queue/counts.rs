@@ -1,16 +1,16 @@
-use crate::random::mix;
+use crate::random::mix_bits;
 
 /// How often each flow stands in a list of bounded length. A table of fixed size with open addressing: it allocates
 /// nothing after its making, and its order depends on the seed alone.
 #[derive(Debug)]
 pub(super) struct FlowCounts {
-    slots: Vec<Slot>,
+    slots: Vec<CountSlot>,
     seed: u64,
 }
 
 /// Free while the count is zero.
 #[derive(Debug, Clone, Copy, Default)]
-struct Slot {
+struct CountSlot {
     flow: u64,
     count: u32,
 }
@@ -20,13 +20,13 @@ impl FlowCounts {
     pub(super) fn new(flows: usize, seed: u64) -> Self {
         // At most half full, so that searches stay short.
         let slots = (flows.max(1) * 2).next_power_of_two();
-        FlowCounts { slots: vec![Slot::default(); slots], seed }
+        FlowCounts { slots: vec![CountSlot::default(); slots], seed }
     }
 
-    pub(super) fn add(&mut self, flow: u64) {
+    pub(super) fn add_packet(&mut self, flow: u64) {
         let index = self.find(flow);
         let slot = &mut self.slots[index];
-        *slot = Slot { flow, count: slot.count + 1 };
+        *slot = CountSlot { flow, count: slot.count + 1 };
     }
 
     /// Takes back one [`FlowCounts::add`].
@@ -44,22 +44,22 @@ impl FlowCounts {
     }
 
     /// The flow that stands there most often; of equals the one that the seed puts first.
-    pub(super) fn most(&self) -> Option<u64> {
+    pub(super) fn largest_flow(&self) -> Option<u64> {
         let used = self.slots.iter().filter(|slot| slot.count > 0);
         used.reduce(|most, slot| if slot.count > most.count { slot } else { most }).map(|slot| slot.flow)
     }
 
     /// Where the flow is or would go.
     fn find(&self, flow: u64) -> usize {
-        let mut index = self.home(flow);
+        let mut index = self.home_slot(flow);
         while self.slots[index].count > 0 && self.slots[index].flow != flow {
             index = (index + 1) & (self.slots.len() - 1);
         }
         index
     }
 
-    fn home(&self, flow: u64) -> usize {
-        mix(flow ^ self.seed) as usize & (self.slots.len() - 1)
+    fn home_slot(&self, flow: u64) -> usize {
+        mix_bits(flow ^ self.seed) as usize & (self.slots.len() - 1)
     }
 
     /// Moves up those behind a freed slot that would not be found across it.
@@ -67,7 +67,7 @@ impl FlowCounts {
         let mask = self.slots.len() - 1;
         let mut index = (gap + 1) & mask;
         while self.slots[index].count > 0 {
-            let from_home = index.wrapping_sub(self.home(self.slots[index].flow)) & mask;
+            let from_home = index.wrapping_sub(self.home_slot(self.slots[index].flow)) & mask;
             if from_home >= (index.wrapping_sub(gap) & mask) {
                 self.slots[gap] = self.slots[index];
                 self.slots[index].count = 0;
@@ -92,7 +92,7 @@ mod tests {
                 let entry = map.entry(flow).or_default();
                 if adds {
                     *entry += 1;
-                    counts.add(flow);
+                    counts.add_packet(flow);
                 } else if *entry > 0 {
                     *entry -= 1;
                     counts.remove(flow);
@@ -101,7 +101,7 @@ mod tests {
                     prop_assert_eq!(counts.get(*flow), *count);
                 }
                 let most = map.values().copied().max().filter(|count| *count > 0);
-                prop_assert_eq!(counts.most().map(|flow| map[&flow]), most);
+                prop_assert_eq!(counts.largest_flow().map(|flow| map[&flow]), most);
             }
         }
     }

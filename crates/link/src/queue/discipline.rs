@@ -1,5 +1,5 @@
-use super::packet::{Dropped, Limit, Queued};
-use super::parameter::{Given, Parameter};
+use super::packet::{DroppedPacket, QueueLimit, QueuedPacket};
+use super::parameter::{GivenParameters, Parameter};
 use crate::ledger::DropCause;
 use kumade_units::{ConfigError, Rate, Time};
 
@@ -10,16 +10,20 @@ pub trait QueueDiscipline<P> {
     ///
     /// # Errors
     /// The arriving packet is among the dropped ones.
-    fn enqueue(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause>;
+    fn enqueue(&mut self, packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause>;
 
     /// The packet whose transmission begins now. What is dropped in its place is added to `drops`.
-    fn dequeue(&mut self, now: Time, drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>>;
+    fn dequeue(&mut self, now: Time, drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>>;
 
     /// A packet arrives while the link is idle and the queue is empty, so that its transmission can begin at once.
     ///
     /// # Errors
     /// The packet was dropped all the same.
-    fn pass(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<Queued<P>, DropCause> {
+    fn pass_through(
+        &mut self,
+        packet: QueuedPacket<P>,
+        drops: &mut Vec<DroppedPacket<P>>,
+    ) -> Result<QueuedPacket<P>, DropCause> {
         let now = packet.arrival;
         self.enqueue(packet, drops)?;
         self.dequeue(now, drops).ok_or(DropCause::Managed)
@@ -49,10 +53,10 @@ pub trait DisciplineConfig: Clone + Default + 'static {
     /// The discipline as users write it ([`DisciplineSettings`](super::DisciplineSettings)) with parameters under which it
     /// acts within a few small packets; together they set each parameter. What must hold for every discipline is tested
     /// with all of them.
-    const TRIALS: &'static [&'static str];
+    const TEST_SETTINGS: &'static [&'static str];
 
     /// How much can be queued unless a user says so.
-    const LIMIT: Limit = Limit::Packets(1000);
+    const DEFAULT_LIMIT: QueueLimit = QueueLimit::Packets(1000);
 
     /// The queue with these settings.
     type Queue<P>: QueueDiscipline<P>;
@@ -63,7 +67,7 @@ pub trait DisciplineConfig: Clone + Default + 'static {
     }
 
     /// Adapts the parameters that are not `given` to a link of about this rate, and to those that are.
-    fn fit(&mut self, _rate: Option<Rate>, _given: &Given) {}
+    fn adapt_to_rate(&mut self, _rate: Option<Rate>, _given: &GivenParameters) {}
 
     /// Whether a queue can be made of these settings.
     ///
@@ -74,5 +78,5 @@ pub trait DisciplineConfig: Clone + Default + 'static {
     }
 
     /// An empty queue with these settings, which [`DisciplineConfig::check`] accepts. Random decisions follow from `seed`.
-    fn queue<P>(&self, limit: Limit, seed: u64) -> Self::Queue<P>;
+    fn new_queue<P>(&self, limit: QueueLimit, seed: u64) -> Self::Queue<P>;
 }

@@ -18,10 +18,10 @@ pub use codel::ControlLaw;
 pub use red::RedQueue;
 
 use super::discipline::{DisciplineConfig, QueueDiscipline};
-use super::packet::{Dropped, Limit, Queued};
-use super::parameter::{Given, Parameter, ParameterInfo};
+use super::packet::{DroppedPacket, QueueLimit, QueuedPacket};
+use super::parameter::{GivenParameters, Parameter, ParameterInfo};
 use crate::ledger::DropCause;
-use crate::random::mix;
+use crate::random::mix_bits;
 use crate::valid::Valid;
 use kumade_units::{ConfigError, Rate, Time};
 use std::sync::LazyLock;
@@ -33,10 +33,10 @@ pub struct DisciplineInfo {
     pub name: &'static str,
     /// One line for help texts.
     pub summary: &'static str,
-    /// Settings for tests; see [`DisciplineConfig::TRIALS`].
+    /// Settings for tests; see [`DisciplineConfig::TEST_SETTINGS`].
     pub trials: &'static [&'static str],
     /// How much can be queued unless a user says so; see [`DisciplineConfig::LIMIT`].
-    pub limit: Limit,
+    pub limit: QueueLimit,
     parameters: fn() -> Vec<&'static ParameterInfo>,
     default: fn() -> Discipline,
 }
@@ -45,7 +45,7 @@ pub struct DisciplineInfo {
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueConfig {
     /// How much can be queued.
-    pub limit: Limit,
+    pub limit: QueueLimit,
     /// What decides which packets are queued, sent and dropped.
     pub discipline: Discipline,
 }
@@ -57,7 +57,7 @@ macro_rules! disciplines {
 
         /// All disciplines, in the order in which users are told of them. The first is the default.
         pub static DISCIPLINES: &[DisciplineInfo] =
-            &[$($(#[$attribute])* DisciplineInfo::of::<$config>(|| Discipline::$name($config::default())),)*];
+            &[$($(#[$attribute])* DisciplineInfo::for_config::<$config>(|| Discipline::$name($config::default())),)*];
 
         /// A discipline with its settings.
         #[derive(Debug, Clone, PartialEq)]
@@ -79,8 +79,8 @@ macro_rules! disciplines {
             }
         })*
 
-        $($(#[$attribute])* impl ParameterTable for $config {
-            fn table() -> &'static [Parameter<Self>] {
+        $($(#[$attribute])* impl DisciplineParameters for $config {
+            fn parameter_table() -> &'static [Parameter<Self>] {
                 static TABLE: LazyLock<Vec<Parameter<$config>>> = LazyLock::new($config::parameters);
                 &TABLE
             }
@@ -91,13 +91,13 @@ macro_rules! disciplines {
                 match self { $($(#[$attribute])* Discipline::$name(config) => config.check(),)* }
             }
 
-            pub(super) fn fit(&mut self, rate: Option<Rate>, given: &Given) {
-                match self { $($(#[$attribute])* Discipline::$name(config) => config.fit(rate, given),)* }
+            pub(super) fn adapt_to_rate(&mut self, rate: Option<Rate>, given: &GivenParameters) {
+                match self { $($(#[$attribute])* Discipline::$name(config) => config.adapt_to_rate(rate, given),)* }
             }
 
             /// Reads a value of a parameter and stores it; none where there is no such parameter.
             pub(super) fn set(&mut self, parameter: &str, text: &str) -> Option<Result<&'static ParameterInfo, String>> {
-                match self { $($(#[$attribute])* Discipline::$name(config) => set(config, parameter, text),)* }
+                match self { $($(#[$attribute])* Discipline::$name(config) => set_parameter(config, parameter, text),)* }
             }
 
             /// What users are told of it.
@@ -106,22 +106,22 @@ macro_rules! disciplines {
                 DISCIPLINES.iter().find(|info| info.name == name).unwrap_or(&DISCIPLINES[0])
             }
 
-            fn queue<P>(&self, limit: Limit, seed: u64) -> Queue<P> {
-                match self { $($(#[$attribute])* Discipline::$name(config) => Queue::$name(config.queue(limit, seed)),)* }
+            fn new_queue<P>(&self, limit: QueueLimit, seed: u64) -> Queue<P> {
+                match self { $($(#[$attribute])* Discipline::$name(config) => Queue::$name(config.new_queue(limit, seed)),)* }
             }
         }
 
         impl<P> QueueDiscipline<P> for Queue<P> {
-            fn enqueue(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
+            fn enqueue(&mut self, packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
                 match self { $($(#[$attribute])* Queue::$name(queue) => queue.enqueue(packet, drops),)* }
             }
 
-            fn dequeue(&mut self, now: Time, drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
+            fn dequeue(&mut self, now: Time, drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
                 match self { $($(#[$attribute])* Queue::$name(queue) => queue.dequeue(now, drops),)* }
             }
 
-            fn pass(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<Queued<P>, DropCause> {
-                match self { $($(#[$attribute])* Queue::$name(queue) => queue.pass(packet, drops),)* }
+            fn pass_through(&mut self, packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<QueuedPacket<P>, DropCause> {
+                match self { $($(#[$attribute])* Queue::$name(queue) => queue.pass_through(packet, drops),)* }
             }
 
             fn next_event(&self) -> Option<Time> {
@@ -155,9 +155,16 @@ disciplines! {
 }
 
 impl DisciplineInfo {
-    const fn of<C: ParameterTable>(default: fn() -> Discipline) -> Self {
-        let parameters = || C::table().iter().map(Parameter::info).collect();
-        DisciplineInfo { name: C::NAME, summary: C::SUMMARY, trials: C::TRIALS, limit: C::LIMIT, parameters, default }
+    const fn for_config<C: DisciplineParameters>(default: fn() -> Discipline) -> Self {
+        let parameters = || C::parameter_table().iter().map(Parameter::info).collect();
+        DisciplineInfo {
+            name: C::NAME,
+            summary: C::SUMMARY,
+            trials: C::TEST_SETTINGS,
+            limit: C::DEFAULT_LIMIT,
+            parameters,
+            default,
+        }
     }
 
     /// What can be set.
@@ -200,20 +207,20 @@ impl<P> Queue<P> {
     /// An empty queue. Its random decisions follow from `seed`.
     pub fn new(config: &Valid<QueueConfig>, seed: u64) -> Self {
         // A link draws losses from the same seed; the two must be independent.
-        config.discipline.queue(config.limit, mix(seed))
+        config.discipline.new_queue(config.limit, mix_bits(seed))
     }
 }
 
 /// The parameters of a discipline, made once.
-trait ParameterTable: DisciplineConfig {
-    fn table() -> &'static [Parameter<Self>];
+trait DisciplineParameters: DisciplineConfig {
+    fn parameter_table() -> &'static [Parameter<Self>];
 }
 
-fn set<C: ParameterTable>(
+fn set_parameter<C: DisciplineParameters>(
     config: &mut C,
     parameter: &str,
     text: &str,
 ) -> Option<Result<&'static ParameterInfo, String>> {
-    let parameter = C::table().iter().find(|known| known.info().name == parameter)?;
+    let parameter = C::parameter_table().iter().find(|known| known.info().name == parameter)?;
     Some(parameter.set(config, text).map(|()| parameter.info()))
 }

@@ -4,7 +4,7 @@ use kumade_units::{Span, Time};
 /// flow has kept no queue since it last had to pay, the longer it takes to come back, as on a long path, and the longer
 /// it may keep one before it pays again; else it would get less than its share.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OwnDelay {
+pub(super) struct FlowCoDel {
     /// When it has to pay next, unless its delay falls below the target before that; [`Time::MAX`] while it is below.
     due: Time,
     /// When it last came below the target after it had paid.
@@ -15,19 +15,19 @@ pub(super) struct OwnDelay {
 }
 
 /// The interval is never shorter than this part of the window.
-pub(super) const SHORTEST_INTERVALS: i64 = 5;
+pub(super) const SHORTEST_GAP_DIVISOR: i64 = 5;
 /// What of the time without a queue is the interval.
-const REST_INTERVALS: i64 = 4;
+const RESET_INTERVALS: i64 = 4;
 
-impl Default for OwnDelay {
+impl Default for FlowCoDel {
     fn default() -> Self {
-        OwnDelay { due: Time::MAX, recovered: Time::ZERO, interval_micros: 0, paid: 0 }
+        FlowCoDel { due: Time::MAX, recovered: Time::ZERO, interval_micros: 0, paid: 0 }
     }
 }
 
-impl OwnDelay {
+impl FlowCoDel {
     /// The delay is below the target, or nothing of the flow waits.
-    pub(super) fn below(&mut self, now: Time) {
+    pub(super) fn below_target(&mut self, now: Time) {
         if self.paid > 0 {
             self.recovered = now;
             self.paid = 0;
@@ -37,12 +37,12 @@ impl OwnDelay {
 
     /// The delay is above the target: whether the packet that leaves now is to be dropped or marked, unless the flow is
     /// spared so far. The interval is at most `window`.
-    pub(super) fn above(&mut self, now: Time, window: Span, spared: bool) -> bool {
+    pub(super) fn above_target(&mut self, now: Time, window: Span, spared: bool) -> bool {
         if self.due == Time::MAX {
             let rest = if self.recovered > Time::ZERO { now - self.recovered } else { Span::ZERO };
-            let interval = (rest / REST_INTERVALS).min(window).max(window / SHORTEST_INTERVALS);
+            let interval = (rest / RESET_INTERVALS).min(window).max(window / SHORTEST_GAP_DIVISOR);
             self.interval_micros = u32::try_from(interval.as_nanos() / 1000).unwrap_or(u32::MAX);
-            self.due = now + self.gap();
+            self.due = now + self.signal_interval();
         }
         if now < self.due || spared {
             return false;
@@ -50,17 +50,17 @@ impl OwnDelay {
         // The first time may be later than it was due.
         let from = if self.paid == 0 { now } else { self.due };
         self.paid = self.paid.saturating_add(1);
-        self.due = from + self.gap();
+        self.due = from + self.signal_interval();
         true
     }
 
     /// How often it has paid since its delay was last below the target.
-    pub(super) fn paid(&self) -> u32 {
+    pub(super) fn drop_count(&self) -> u32 {
         self.paid
     }
 
     /// Until it next has to pay: as CoDel's, by the inverse square root of how often it has paid.
-    fn gap(&self) -> Span {
+    fn signal_interval(&self) -> Span {
         // The machine's square root is exact to the last bit (IEEE 754), thus the same everywhere.
         let micros = f64::from(self.interval_micros) / f64::from(self.paid.max(1)).sqrt();
         Span::from_nanos((micros * 1e3) as i64)
@@ -78,25 +78,25 @@ mod tests {
     }
 
     /// When it pays, if its delay is above the target from one moment to the other.
-    fn payments(control: &mut OwnDelay, from: i64, to: i64) -> Vec<i64> {
-        (from..to).filter(|now| control.above(millis(*now), WINDOW, false)).collect()
+    fn payments(control: &mut FlowCoDel, from: i64, to: i64) -> Vec<i64> {
+        (from..to).filter(|now| control.above_target(millis(*now), WINDOW, false)).collect()
     }
 
     #[test]
     fn it_pays_after_an_interval_and_then_ever_more_often() {
-        let mut control = OwnDelay::default();
+        let mut control = FlowCoDel::default();
         assert_eq!(payments(&mut control, 10, 400), [110, 210, 281, 339, 389]);
         // Less than an interval above the target costs nothing.
-        control.below(millis(400));
+        control.below_target(millis(400));
         assert!(payments(&mut control, 401, 500).is_empty());
     }
 
     #[test]
     fn who_was_long_without_a_queue_may_keep_one_for_longer_but_not_beyond_the_window() {
         for (rest, interval) in [(100, 100), (1200, 300), (10_000, 500)] {
-            let mut control = OwnDelay::default();
+            let mut control = FlowCoDel::default();
             payments(&mut control, 1, 150);
-            control.below(millis(150));
+            control.below_target(millis(150));
             let paid = payments(&mut control, 150 + rest, 150 + rest + 600);
             assert_eq!(paid.first(), Some(&(150 + rest + interval)), "{rest}");
         }

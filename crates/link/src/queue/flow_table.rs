@@ -1,4 +1,4 @@
-use crate::random::mix;
+use crate::random::mix_bits;
 
 /// What is known of each of a bounded number of flows: a table of small sets. A flow that is not in it takes the place of
 /// an idle one of its set; where none is idle, it shares the place of another.
@@ -21,14 +21,14 @@ impl<T: Copy + Default> FlowTable<T> {
     }
 
     /// How many places there are.
-    pub(super) fn places(&self) -> usize {
+    pub(super) fn slot_count(&self) -> usize {
         self.flows.len()
     }
 
     /// The place of a flow.
     #[inline]
-    pub(super) fn place(&mut self, flow: u64, idle: impl Fn(&T) -> bool) -> u32 {
-        let hash = mix(flow ^ self.seed);
+    pub(super) fn slot_of(&mut self, flow: u64, idle: impl Fn(&T) -> bool) -> u32 {
+        let hash = mix_bits(flow ^ self.seed);
         let set = hash as usize & (self.keys.len() - 1);
         // Zero is for places that nobody has used.
         let key = (hash >> 32) as u32 | 1;
@@ -63,14 +63,14 @@ mod tests {
     fn a_flow_keeps_its_place_until_it_is_idle_and_another_needs_it() {
         let mut table: FlowTable<u32> = FlowTable::new(8, 1);
         let busy = |waiting: &u32| *waiting == 0;
-        let mut places: Vec<u32> = (0..8).map(|flow| table.place(flow, busy)).collect();
+        let mut places: Vec<u32> = (0..8).map(|flow| table.slot_of(flow, busy)).collect();
         places.iter().for_each(|place| *table.get(*place) = 1);
-        assert_eq!((0..8).map(|flow| table.place(flow, busy)).collect::<Vec<_>>(), places);
+        assert_eq!((0..8).map(|flow| table.slot_of(flow, busy)).collect::<Vec<_>>(), places);
         // A ninth shares a place, always the same one, as long as all are busy.
-        let shared = table.place(8, busy);
-        assert_eq!((shared, *table.get(shared)), (table.place(8, busy), 1));
+        let shared = table.slot_of(8, busy);
+        assert_eq!((shared, *table.get(shared)), (table.slot_of(8, busy), 1));
         *table.get(places[3]) = 0;
-        assert_eq!(table.place(8, busy), places[3]);
+        assert_eq!(table.slot_of(8, busy), places[3]);
         places.sort_unstable();
         assert_eq!(places, (0..8).collect::<Vec<_>>());
     }
@@ -80,7 +80,7 @@ mod tests {
         let mut table: FlowTable<u32> = FlowTable::new(16_384, 7);
         let mut shared = 0;
         for flow in 0..10_000 {
-            let place = table.place(flow, |waiting| *waiting == 0);
+            let place = table.slot_of(flow, |waiting| *waiting == 0);
             let waiting = table.get(place);
             shared += u32::from(*waiting > 0);
             *waiting += 1;

@@ -1,6 +1,6 @@
 use super::counts::FlowCounts;
 use super::discipline::DisciplineConfig;
-use super::parameter::{Format, NUMBER, Parameter, reason};
+use super::parameter::{NUMBER_FORMAT, Parameter, ParameterFormat, as_reason};
 use kumade_units::{ConfigError, parse, show};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 
 /// Which flows are heavy: the ones whose packets are dropped by preference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heavy {
+pub enum HeavyFlows {
     /// These, known beforehand (the papers' static variant).
     Known(Vec<u64>),
     /// The one that a history of arrivals shows most often (the papers' dynamic variant).
-    Busiest(History),
+    Busiest(FlowHistory),
 }
 
 /// How the busiest flow is found, under the papers' names. The papers give no values; the default is from a sweep of
@@ -28,7 +28,7 @@ pub enum Heavy {
 ///   0.896 at 64 ms if only the chosen one is dropped from.
 /// - `rec_int` stretches the same history over more time, which gains nothing at these rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct History {
+pub struct FlowHistory {
     /// One of so many arriving packets is recorded.
     pub rec_int: u32,
     /// So many records are kept.
@@ -45,7 +45,7 @@ pub struct History {
 /// the default for one flow at a time. Flows that are known beforehand are dropped from all the time, and starve at that
 /// (0.51 at 1 ms, if they are half of all); 0.5 suits them better, but which half is heavy changes with the delay.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Preference {
+pub struct DropPreference {
     /// A packet of a heavy flow; also any packet while no flow is known to be heavy.
     pub heavy: f64,
     /// A packet of any other flow.
@@ -54,21 +54,21 @@ pub struct Preference {
 
 /// Follows the arrivals and tells how much each flow deserves a drop.
 #[derive(Debug)]
-pub(super) struct Detector {
-    preference: Preference,
-    heavy: Found,
+pub(super) struct HeavyFlowDetector {
+    preference: DropPreference,
+    heavy: DetectedFlows,
 }
 
 #[derive(Debug)]
-enum Found {
+enum DetectedFlows {
     /// In ascending order.
     Known(Vec<u64>),
-    Busiest(Busiest),
+    Busiest(BusiestFlow),
 }
 
 #[derive(Debug)]
-struct Busiest {
-    config: History,
+struct BusiestFlow {
+    config: FlowHistory,
     records: VecDeque<u64>,
     counts: FlowCounts,
     until_record: u32,
@@ -79,109 +79,117 @@ struct Busiest {
 /// Bounds the memory of a history.
 const MAX_RECORDS: u32 = 1 << 20;
 
-impl Default for Heavy {
+impl Default for HeavyFlows {
     fn default() -> Self {
-        Heavy::Busiest(History::default())
+        HeavyFlows::Busiest(FlowHistory::default())
     }
 }
 
-impl Default for History {
+impl Default for FlowHistory {
     fn default() -> Self {
-        History { rec_int: 1, hist_len: 1000, stat_int: 100 }
+        FlowHistory { rec_int: 1, hist_len: 1000, stat_int: 100 }
     }
 }
 
-impl Default for Preference {
+impl Default for DropPreference {
     fn default() -> Self {
-        Preference { heavy: 1.0, other: 0.02 }
+        DropPreference { heavy: 1.0, other: 0.02 }
     }
 }
 
-impl Heavy {
+impl HeavyFlows {
     /// The parameters that set it.
-    pub const PARAMETERS: [&str; 4] = [HISTORY[0], HISTORY[1], HISTORY[2], KNOWN];
+    pub const PARAMETERS: [&str; 4] =
+        [HISTORY_PARAMETERS[0], HISTORY_PARAMETERS[1], HISTORY_PARAMETERS[2], HEAVY_FLOWS_PARAMETER];
 
     /// The history, which takes the place of known flows.
-    fn history(&mut self) -> &mut History {
-        if let Heavy::Known(_) = self {
-            *self = Heavy::default();
+    fn history(&mut self) -> &mut FlowHistory {
+        if let HeavyFlows::Known(_) = self {
+            *self = HeavyFlows::default();
         }
         match self {
-            Heavy::Busiest(history) => history,
-            Heavy::Known(_) => unreachable!("replaced above"),
+            HeavyFlows::Busiest(history) => history,
+            HeavyFlows::Known(_) => unreachable!("replaced above"),
         }
     }
 
     /// The known flows, which take the place of a history.
     fn known(&mut self) -> &mut Vec<u64> {
-        if let Heavy::Busiest(_) = self {
-            *self = Heavy::Known(Vec::new());
+        if let HeavyFlows::Busiest(_) = self {
+            *self = HeavyFlows::Known(Vec::new());
         }
         match self {
-            Heavy::Known(flows) => flows,
-            Heavy::Busiest(_) => unreachable!("replaced above"),
+            HeavyFlows::Known(flows) => flows,
+            HeavyFlows::Busiest(_) => unreachable!("replaced above"),
         }
     }
 }
 
 /// The parameters by which heavy flows are found and dropped, for every discipline that does so.
-pub(super) fn parameters<C: DisciplineConfig + AsMut<Heavy> + AsMut<Preference>>() -> Vec<Parameter<C>> {
-    fn history<C: AsMut<Heavy>>(config: &mut C) -> &mut History {
+pub(super) fn parameters<C: DisciplineConfig + AsMut<HeavyFlows> + AsMut<DropPreference>>() -> Vec<Parameter<C>> {
+    fn history<C: AsMut<HeavyFlows>>(config: &mut C) -> &mut FlowHistory {
         config.as_mut().history()
     }
     let known = "flows known to be heavy, by their numbers, such as 1,2; then no history is kept";
     let preference = "probability that a due drop hits a packet of a heavy flow, and of another flow";
     vec![
-        Parameter::new(HISTORY[0], NUMBER, "one of this many arriving packets is recorded", |config: &mut C| {
-            &mut history(config).rec_int
+        Parameter::new(
+            HISTORY_PARAMETERS[0],
+            NUMBER_FORMAT,
+            "one of this many arriving packets is recorded",
+            |config: &mut C| &mut history(config).rec_int,
+        )
+        .replaces(&[HEAVY_FLOWS_PARAMETER]),
+        Parameter::new(HISTORY_PARAMETERS[1], NUMBER_FORMAT, "number of records kept", |config: &mut C| {
+            &mut history(config).hist_len
         })
-        .replacing(&[KNOWN]),
-        Parameter::new(HISTORY[1], NUMBER, "number of records kept", |config: &mut C| &mut history(config).hist_len)
-            .replacing(&[KNOWN]),
+        .replaces(&[HEAVY_FLOWS_PARAMETER]),
         Parameter::new(
             "stat-int",
-            NUMBER,
+            NUMBER_FORMAT,
             "the heavy flow is chosen again after this many packets",
             |config: &mut C| &mut history(config).stat_int,
         )
-        .replacing(&[KNOWN]),
-        Parameter::new(KNOWN, FLOWS, known, |config: &mut C| AsMut::<Heavy>::as_mut(config).known())
-            .replacing(&HISTORY)
-            .optional(),
-        Parameter::new("preference", PREFERENCE, preference, |config: &mut C| config.as_mut()),
+        .replaces(&[HEAVY_FLOWS_PARAMETER]),
+        Parameter::new(HEAVY_FLOWS_PARAMETER, FLOWS_FORMAT, known, |config: &mut C| {
+            AsMut::<HeavyFlows>::as_mut(config).known()
+        })
+        .replaces(&HISTORY_PARAMETERS)
+        .as_optional(),
+        Parameter::new("preference", PREFERENCE_FORMAT, preference, |config: &mut C| config.as_mut()),
     ]
 }
 
-const KNOWN: &str = "heavy-flows";
-const HISTORY: [&str; 3] = ["rec-int", "hist-len", "stat-int"];
-const FLOWS: Format<Vec<u64>> = Format {
+const HEAVY_FLOWS_PARAMETER: &str = "heavy-flows";
+const HISTORY_PARAMETERS: [&str; 3] = ["rec-int", "hist-len", "stat-int"];
+const FLOWS_FORMAT: ParameterFormat<Vec<u64>> = ParameterFormat {
     placeholder: "LIST",
-    read: |text| text.split(',').map(|flow| reason(parse::number(flow))).collect(),
+    read: |text| text.split(',').map(|flow| as_reason(parse::number(flow))).collect(),
     show: |flows| flows.iter().map(u64::to_string).collect::<Vec<_>>().join(","),
 };
-const PREFERENCE: Format<Preference> = Format {
+const PREFERENCE_FORMAT: ParameterFormat<DropPreference> = ParameterFormat {
     placeholder: "HEAVY/OTHER",
     read: read_preference,
     show: |preference| format!("{}/{}", show::ratio(preference.heavy), show::ratio(preference.other)),
 };
 
-fn read_preference(text: &str) -> Result<Preference, String> {
+fn read_preference(text: &str) -> Result<DropPreference, String> {
     let (heavy, other) = text.split_once('/').ok_or_else(|| format!("`{text}` is not like 100%/10%"))?;
-    Ok(Preference { heavy: reason(parse::ratio(heavy))?, other: reason(parse::ratio(other))? })
+    Ok(DropPreference { heavy: as_reason(parse::ratio(heavy))?, other: as_reason(parse::ratio(other))? })
 }
 
 /// Whether a detector can be made of these settings.
-pub(super) fn check(heavy: &Heavy, preference: Preference) -> Result<(), ConfigError> {
+pub(super) fn check(heavy: &HeavyFlows, preference: DropPreference) -> Result<(), ConfigError> {
     let of = "preference of a queue";
     ConfigError::check_probability(of, "probability for heavy flows", preference.heavy)?;
     ConfigError::check_probability(of, "probability for other flows", preference.other)?;
     match heavy {
-        Heavy::Known(_) => Ok(()),
-        Heavy::Busiest(history) => history.check(),
+        HeavyFlows::Known(_) => Ok(()),
+        HeavyFlows::Busiest(history) => history.check(),
     }
 }
 
-impl History {
+impl FlowHistory {
     fn check(&self) -> Result<(), ConfigError> {
         let error = ConfigError::for_part("history of a queue");
         for (name, value) in [("rec-int", self.rec_int), ("stat-int", self.stat_int), ("hist-len", self.hist_len)] {
@@ -197,22 +205,22 @@ impl History {
     }
 }
 
-impl Detector {
-    pub(super) fn new(heavy: &Heavy, preference: Preference, seed: u64) -> Self {
+impl HeavyFlowDetector {
+    pub(super) fn new(heavy: &HeavyFlows, preference: DropPreference, seed: u64) -> Self {
         let heavy = match heavy {
-            Heavy::Known(flows) => {
+            HeavyFlows::Known(flows) => {
                 let mut flows = flows.clone();
                 flows.sort_unstable();
-                Found::Known(flows)
+                DetectedFlows::Known(flows)
             }
-            Heavy::Busiest(history) => Found::Busiest(Busiest::new(*history, seed)),
+            HeavyFlows::Busiest(history) => DetectedFlows::Busiest(BusiestFlow::new(*history, seed)),
         };
-        Detector { preference, heavy }
+        HeavyFlowDetector { preference, heavy }
     }
 
     /// A packet of this flow arrives.
     pub(super) fn observe(&mut self, flow: u64) {
-        if let Found::Busiest(busiest) = &mut self.heavy {
+        if let DetectedFlows::Busiest(busiest) = &mut self.heavy {
             busiest.observe(flow);
         }
     }
@@ -220,22 +228,22 @@ impl Detector {
     /// With what probability a packet of this flow takes a drop that it is chosen for.
     pub(super) fn probability(&self, flow: u64) -> f64 {
         let heavy = match &self.heavy {
-            Found::Known(flows) => flows.binary_search(&flow).is_ok(),
-            Found::Busiest(busiest) => busiest.flow.is_none_or(|heavy| heavy == flow),
+            DetectedFlows::Known(flows) => flows.binary_search(&flow).is_ok(),
+            DetectedFlows::Busiest(busiest) => busiest.flow.is_none_or(|heavy| heavy == flow),
         };
         if heavy { self.preference.heavy } else { self.preference.other }
     }
 
     /// Draws whether it does.
-    pub(super) fn takes(&self, flow: u64, rng: &mut Pcg64Mcg) -> bool {
+    pub(super) fn drops_by_preference(&self, flow: u64, rng: &mut Pcg64Mcg) -> bool {
         rng.random::<f64>() < self.probability(flow)
     }
 }
 
-impl Busiest {
-    fn new(config: History, seed: u64) -> Self {
+impl BusiestFlow {
+    fn new(config: FlowHistory, seed: u64) -> Self {
         let length = config.hist_len as usize;
-        Busiest {
+        BusiestFlow {
             config,
             records: VecDeque::with_capacity(length),
             // One record goes only when the next has come.
@@ -256,12 +264,12 @@ impl Busiest {
                 self.counts.remove(oldest);
             }
             self.records.push_back(flow);
-            self.counts.add(flow);
+            self.counts.add_packet(flow);
         }
         self.until_statistics -= 1;
         if self.until_statistics == 0 {
             self.until_statistics = self.config.stat_int;
-            self.flow = self.counts.most();
+            self.flow = self.counts.largest_flow();
         }
     }
 }
@@ -270,13 +278,13 @@ impl Busiest {
 mod tests {
     use super::*;
 
-    fn detector(history: History) -> Detector {
-        Detector::new(&Heavy::Busiest(history), Preference { heavy: 0.9, other: 0.2 }, 1)
+    fn detector(history: FlowHistory) -> HeavyFlowDetector {
+        HeavyFlowDetector::new(&HeavyFlows::Busiest(history), DropPreference { heavy: 0.9, other: 0.2 }, 1)
     }
 
     #[test]
     fn the_busiest_flow_is_heavy_until_the_next_statistics() {
-        let mut detector = detector(History { rec_int: 1, hist_len: 6, stat_int: 6 });
+        let mut detector = detector(FlowHistory { rec_int: 1, hist_len: 6, stat_int: 6 });
         for flow in [1, 2, 2, 3, 2] {
             detector.observe(flow);
             assert_eq!(detector.probability(3), 0.9, "nobody is heavy yet, so that all count alike");
@@ -294,28 +302,29 @@ mod tests {
 
     #[test]
     fn only_each_rec_int_th_packet_is_recorded() {
-        let mut detector = detector(History { rec_int: 3, hist_len: 10, stat_int: 9 });
+        let mut detector = detector(FlowHistory { rec_int: 3, hist_len: 10, stat_int: 9 });
         [1, 1, 5, 1, 1, 5, 1, 1, 5].into_iter().for_each(|flow| detector.observe(flow));
         assert_eq!([1, 5].map(|flow| detector.probability(flow)), [0.2, 0.9]);
     }
 
     #[test]
     fn known_flows_are_heavy_from_the_start() {
-        let detector = Detector::new(&Heavy::Known(vec![9, 4]), Preference { heavy: 1.0, other: 0.0 }, 1);
+        let detector =
+            HeavyFlowDetector::new(&HeavyFlows::Known(vec![9, 4]), DropPreference { heavy: 1.0, other: 0.0 }, 1);
         assert_eq!([4, 5, 9].map(|flow| detector.probability(flow)), [1.0, 0.0, 1.0]);
     }
 
     #[test]
     fn nonsense_is_refused_with_the_reason() {
         let refused = |history, other| {
-            let preference = Preference { heavy: 1.0, other };
-            check(&Heavy::Busiest(history), preference).unwrap_err().to_string()
+            let preference = DropPreference { heavy: 1.0, other };
+            check(&HeavyFlows::Busiest(history), preference).unwrap_err().to_string()
         };
-        let good = History::default();
+        let good = FlowHistory::default();
         assert!(refused(good, 1.5).contains("probability for other flows is 1.5"));
-        assert!(refused(History { rec_int: 0, ..good }, 0.1).contains("rec-int is 0"));
-        assert!(refused(History { hist_len: 0, ..good }, 0.1).contains("hist-len is 0"));
-        assert!(refused(History { stat_int: 0, ..good }, 0.1).contains("stat-int is 0"));
-        assert!(refused(History { hist_len: u32::MAX, ..good }, 0.1).contains("too long"));
+        assert!(refused(FlowHistory { rec_int: 0, ..good }, 0.1).contains("rec-int is 0"));
+        assert!(refused(FlowHistory { hist_len: 0, ..good }, 0.1).contains("hist-len is 0"));
+        assert!(refused(FlowHistory { stat_int: 0, ..good }, 0.1).contains("stat-int is 0"));
+        assert!(refused(FlowHistory { hist_len: u32::MAX, ..good }, 0.1).contains("too long"));
     }
 }

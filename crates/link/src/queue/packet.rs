@@ -18,7 +18,7 @@ pub struct Label {
 
 /// A packet as a queue sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Queued<P> {
+pub struct QueuedPacket<P> {
     /// What the caller wants back.
     pub content: P,
     /// IP packet size in bytes.
@@ -37,9 +37,9 @@ pub struct Queued<P> {
 
 /// A packet that a queue has dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dropped<P> {
+pub struct DroppedPacket<P> {
     /// The packet.
-    pub packet: Queued<P>,
+    pub packet: QueuedPacket<P>,
     /// Why it was dropped.
     pub cause: DropCause,
 }
@@ -47,17 +47,17 @@ pub struct Dropped<P> {
 /// The capacity of a queue. What exceeds it is dropped, whatever the discipline. All disciplines but tail drop need
 /// room for one packet even on an idle link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum QueueLimit {
     /// This many bytes of IP packets.
     Bytes(u64),
     /// This many packets of any size.
     Packets(u64),
 }
 
-impl<P> Queued<P> {
+impl<P> QueuedPacket<P> {
     /// A packet without ECN support that reaches a queue at `arrival`, of a flow that is a host of its own.
     pub fn new(content: P, size: u32, flow: u64, arrival: Time) -> Self {
-        Queued { content, size, flow, host: flow, ecn: Ecn::NotEct, marked: false, arrival }
+        QueuedPacket { content, size, flow, host: flow, ecn: Ecn::NotEct, marked: false, arrival }
     }
 
     /// As it was labelled.
@@ -72,18 +72,18 @@ impl<P> Queued<P> {
     }
 
     /// Drops the packet, which has just arrived.
-    pub(crate) fn dropped(self, cause: DropCause, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
-        drops.push(Dropped { packet: self, cause });
+    pub(crate) fn drop_into(self, cause: DropCause, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
+        drops.push(DroppedPacket { packet: self, cause });
         Err(cause)
     }
 }
 
-impl Limit {
+impl QueueLimit {
     /// Whether a packet of `size` fits in addition to what is queued.
-    pub(crate) fn leaves_room(self, packets: usize, bytes: u64, size: u32) -> bool {
+    pub(crate) fn has_room(self, packets: usize, bytes: u64, size: u32) -> bool {
         match self {
-            Limit::Bytes(limit) => bytes.saturating_add(size.into()) <= limit,
-            Limit::Packets(limit) => (packets as u64) < limit,
+            QueueLimit::Bytes(limit) => bytes.saturating_add(size.into()) <= limit,
+            QueueLimit::Packets(limit) => (packets as u64) < limit,
         }
     }
 }

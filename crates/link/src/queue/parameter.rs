@@ -3,16 +3,16 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 /// The parameters that a user has set, by name, as the user wrote them.
-pub type Given = BTreeMap<&'static str, String>;
+pub type GivenParameters = BTreeMap<&'static str, String>;
 
 /// A parameter of the settings `C`: what users are told of it, and how it is read.
 pub struct Parameter<C> {
     info: ParameterInfo,
-    set: Box<Set<C>>,
+    set: Box<SetParameter<C>>,
 }
 
 /// Reads a value and stores it.
-type Set<C> = dyn Fn(&mut C, &str) -> Result<(), String> + Send + Sync;
+type SetParameter<C> = dyn Fn(&mut C, &str) -> Result<(), String> + Send + Sync;
 
 /// What users are told of a parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct ParameterInfo {
 }
 
 /// How users write values of type `T`.
-pub(super) struct Format<T: 'static> {
+pub(super) struct ParameterFormat<T: 'static> {
     pub(super) placeholder: &'static str,
     pub(super) read: fn(&str) -> Result<T, String>,
     pub(super) show: fn(&T) -> String,
@@ -40,7 +40,7 @@ impl<C: Default + 'static> Parameter<C> {
     /// A parameter that is kept in `field`. Its default is the one of `C`.
     pub(super) fn new<T>(
         name: &'static str,
-        format: Format<T>,
+        format: ParameterFormat<T>,
         help: &'static str,
         field: fn(&mut C) -> &mut T,
     ) -> Self {
@@ -54,19 +54,19 @@ impl<C: Default + 'static> Parameter<C> {
     }
 
     /// The same with a default that depends on the link, in words.
-    pub(super) fn fitted(mut self, default: &str) -> Self {
+    pub(super) fn with_rate_default(mut self, default: &str) -> Self {
         self.info.default = Some(default.to_owned());
         self
     }
 
     /// The same, as an alternative to other parameters.
-    pub(super) fn replacing(mut self, others: &'static [&'static str]) -> Self {
+    pub(super) fn replaces(mut self, others: &'static [&'static str]) -> Self {
         self.info.replaces = others;
         self
     }
 
     /// The same without a default.
-    pub(super) fn optional(mut self) -> Self {
+    pub(super) fn as_optional(mut self) -> Self {
         self.info.default = None;
         self
     }
@@ -84,33 +84,39 @@ impl<C: Default + 'static> Parameter<C> {
 /// What `ecn` does, in every discipline that has it.
 pub(super) const ECN_HELP: &str = "mark packets of ECN-capable senders instead of dropping them";
 
-pub(super) const TIME: Format<Span> =
-    Format { placeholder: "TIME", read: |text| reason(parse::span(text)), show: |span| show::span(*span) };
-pub(super) const SIZE: Format<u64> =
-    Format { placeholder: "SIZE", read: |text| reason(parse::bytes(text)), show: |bytes| show::bytes(*bytes) };
-pub(super) const SMALL_SIZE: Format<u32> =
-    Format { placeholder: "SIZE", read: small_size, show: |bytes| show::bytes((*bytes).into()) };
-pub(super) const NUMBER: Format<u32> =
-    Format { placeholder: "N", read: |text| reason(parse::number(text)), show: u32::to_string };
-pub(super) const RATIO: Format<f64> =
-    Format { placeholder: "PART", read: |text| reason(parse::ratio(text)), show: |ratio| show::ratio(*ratio) };
-pub(super) const SWITCH: Format<bool> = Format {
+pub(super) const TIME_FORMAT: ParameterFormat<Span> =
+    ParameterFormat { placeholder: "TIME", read: |text| as_reason(parse::span(text)), show: |span| show::span(*span) };
+pub(super) const SIZE_FORMAT: ParameterFormat<u64> = ParameterFormat {
+    placeholder: "SIZE",
+    read: |text| as_reason(parse::bytes(text)),
+    show: |bytes| show::bytes(*bytes),
+};
+pub(super) const SMALL_SIZE_FORMAT: ParameterFormat<u32> =
+    ParameterFormat { placeholder: "SIZE", read: parse_small_size, show: |bytes| show::bytes((*bytes).into()) };
+pub(super) const NUMBER_FORMAT: ParameterFormat<u32> =
+    ParameterFormat { placeholder: "N", read: |text| as_reason(parse::number(text)), show: u32::to_string };
+pub(super) const RATIO_FORMAT: ParameterFormat<f64> = ParameterFormat {
+    placeholder: "PART",
+    read: |text| as_reason(parse::ratio(text)),
+    show: |ratio| show::ratio(*ratio),
+};
+pub(super) const SWITCH_FORMAT: ParameterFormat<bool> = ParameterFormat {
     placeholder: "on|off",
-    read: |text| one_of(text, [("on", true), ("off", false)]),
+    read: |text| parse_choice(text, [("on", true), ("off", false)]),
     show: |on| if *on { "on".to_owned() } else { "off".to_owned() },
 };
 
 /// One of two words.
-pub(super) fn one_of<T>(text: &str, choices: [(&str, T); 2]) -> Result<T, String> {
+pub(super) fn parse_choice<T>(text: &str, choices: [(&str, T); 2]) -> Result<T, String> {
     let refused = format!("`{text}` is neither `{}` nor `{}`", choices[0].0, choices[1].0);
     choices.into_iter().find(|(name, _)| *name == text).map(|(_, value)| value).ok_or(refused)
 }
 
-pub(super) fn reason<T>(read: Result<T, impl Display>) -> Result<T, String> {
+pub(super) fn as_reason<T>(read: Result<T, impl Display>) -> Result<T, String> {
     read.map_err(|error| error.to_string())
 }
 
-fn small_size(text: &str) -> Result<u32, String> {
-    let bytes = reason(parse::byte_count(text))?;
+fn parse_small_size(text: &str) -> Result<u32, String> {
+    let bytes = as_reason(parse::byte_count(text))?;
     u32::try_from(bytes).map_err(|_| format!("`{text}` is too large; give less than 4g"))
 }

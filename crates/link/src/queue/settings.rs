@@ -1,5 +1,5 @@
 use super::disciplines::{DISCIPLINES, Discipline};
-use super::parameter::Given;
+use super::parameter::GivenParameters;
 use kumade_units::{Rate, parse};
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ use thiserror::Error;
 pub struct DisciplineSettings {
     discipline: Discipline,
     /// Without blanks.
-    given: Given,
+    given: GivenParameters,
 }
 
 /// Why a discipline or a parameter cannot be set.
@@ -30,7 +30,7 @@ pub enum ParameterError {
     /// The discipline has no such parameter.
     #[error(
         "the queue discipline {discipline} has no parameter `{parameter}`: it has {}; name a discipline before its parameters",
-        listed(.has)
+        list_names(.has)
     )]
     UnknownParameter {
         /// The discipline.
@@ -56,7 +56,7 @@ impl DisciplineSettings {
     pub fn new(name: &str) -> Result<Self, ParameterError> {
         let info = DISCIPLINES.iter().find(|info| info.name == name);
         let info = info.ok_or_else(|| ParameterError::UnknownDiscipline(name.to_owned()))?;
-        Ok(DisciplineSettings { discipline: info.defaults(), given: Given::new() })
+        Ok(DisciplineSettings { discipline: info.defaults(), given: GivenParameters::new() })
     }
 
     /// The discipline's name.
@@ -69,7 +69,7 @@ impl DisciplineSettings {
     /// # Errors
     /// The discipline has no such parameter, or it cannot have this value. Nothing is changed then.
     pub fn set(&mut self, parameter: &str, value: &str) -> Result<(), ParameterError> {
-        let set = self.discipline.set(parameter, value).ok_or_else(|| self.unknown(parameter))?;
+        let set = self.discipline.set(parameter, value).ok_or_else(|| self.unknown_parameter(parameter))?;
         let parameter = set.map_err(ParameterError::Value)?;
         self.given.retain(|other, _| !parameter.replaces.contains(other));
         // Blanks have no meaning in a value that could be read, and separate words elsewhere.
@@ -86,11 +86,11 @@ impl DisciplineSettings {
     /// Whether the values fit together is for [`QueueConfig::validate`](super::QueueConfig::validate) to say.
     pub fn discipline(&self, rate: Option<Rate>) -> Discipline {
         let mut discipline = self.discipline.clone();
-        discipline.fit(rate, &self.given);
+        discipline.adapt_to_rate(rate, &self.given);
         discipline
     }
 
-    fn unknown(&self, parameter: &str) -> ParameterError {
+    fn unknown_parameter(&self, parameter: &str) -> ParameterError {
         let info = self.discipline.info();
         let has = info.parameters().iter().map(|parameter| parameter.name).collect();
         ParameterError::UnknownParameter { discipline: info.name, parameter: parameter.to_owned(), has }
@@ -125,7 +125,7 @@ fn names() -> String {
     DISCIPLINES.iter().map(|info| info.name).collect::<Vec<_>>().join(", ")
 }
 
-fn listed(names: &[&str]) -> String {
+fn list_names(names: &[&str]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
@@ -133,7 +133,8 @@ fn listed(names: &[&str]) -> String {
 mod tests {
     use super::*;
     use crate::queue::{
-        AfdConfig, CoDelConfig, ControlLaw, FairCoDelConfig, FqCoDelConfig, Heavy, History, Preference, TailDropConfig,
+        AfdConfig, CoDelConfig, ControlLaw, DropPreference, FairCoDelConfig, FlowHistory, FqCoDelConfig, HeavyFlows,
+        TailDropConfig,
     };
     use proptest::prelude::*;
 
@@ -161,8 +162,8 @@ mod tests {
     fn what_is_set_replaces_the_default() {
         let codel = CoDelConfig { law: ControlLaw::Newton, ecn: true, mtu: 9000, ..CoDelConfig::default() };
         assert_eq!(discipline("codel law=newton ecn=on mtu=9000", None), Discipline::CoDel(codel));
-        let heavy = Heavy::Busiest(History { rec_int: 10, hist_len: 50, ..History::default() });
-        let preference = Preference { heavy: 0.9, other: 0.0 };
+        let heavy = HeavyFlows::Busiest(FlowHistory { rec_int: 10, hist_len: 50, ..FlowHistory::default() });
+        let preference = DropPreference { heavy: 0.9, other: 0.0 };
         let fair = FairCoDelConfig { codel: CoDelConfig::default(), heavy, preference };
         let text = "fair-codel rec-int=10 hist-len=50 preference=90%/0";
         assert_eq!(discipline(text, None), Discipline::FairCoDel(fair));
@@ -174,8 +175,8 @@ mod tests {
             Discipline::ActiveDropping(config) => config.heavy,
             other => panic!("{other:?}"),
         };
-        assert_eq!(heavy("active-dropping rec-int=2 heavy-flows=7,9"), Heavy::Known(vec![7, 9]));
-        let found = Heavy::Busiest(History { rec_int: 2, ..History::default() });
+        assert_eq!(heavy("active-dropping rec-int=2 heavy-flows=7,9"), HeavyFlows::Known(vec![7, 9]));
+        let found = HeavyFlows::Busiest(FlowHistory { rec_int: 2, ..FlowHistory::default() });
         assert_eq!(heavy("active-dropping heavy-flows=7,9 rec-int=2"), found);
     }
 

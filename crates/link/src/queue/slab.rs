@@ -1,31 +1,31 @@
-use super::packet::Queued;
+use super::packet::QueuedPacket;
 
 /// Packets of many queues in one memory: it grows to the most that ever waited, and is used again from then on.
 #[derive(Debug)]
-pub(super) struct Slab<P> {
-    nodes: Vec<Node<P>>,
+pub(super) struct PacketSlab<P> {
+    nodes: Vec<SlabNode<P>>,
     free: Option<u32>,
     packets: usize,
     bytes: u64,
 }
 
-/// One queue in a [`Slab`].
+/// One queue in a [`PacketSlab`].
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Chain {
+pub(super) struct SlabList {
     ends: Option<(u32, u32)>,
     packets: usize,
     bytes: u64,
 }
 
 #[derive(Debug)]
-struct Node<P> {
-    packet: Option<Queued<P>>,
+struct SlabNode<P> {
+    packet: Option<QueuedPacket<P>>,
     next: Option<u32>,
 }
 
-impl<P> Slab<P> {
+impl<P> PacketSlab<P> {
     pub(super) fn new() -> Self {
-        Slab { nodes: Vec::new(), free: None, packets: 0, bytes: 0 }
+        PacketSlab { nodes: Vec::new(), free: None, packets: 0, bytes: 0 }
     }
 
     /// Of all chains together.
@@ -37,9 +37,9 @@ impl<P> Slab<P> {
         self.bytes
     }
 
-    pub(super) fn push(&mut self, chain: &mut Chain, packet: Queued<P>) {
+    pub(super) fn push(&mut self, chain: &mut SlabList, packet: QueuedPacket<P>) {
         let size = u64::from(packet.size);
-        let node = Node { packet: Some(packet), next: None };
+        let node = SlabNode { packet: Some(packet), next: None };
         let index = match self.free {
             Some(index) => {
                 self.free = self.nodes[index as usize].next;
@@ -64,7 +64,7 @@ impl<P> Slab<P> {
         chain.bytes += size;
     }
 
-    pub(super) fn pop(&mut self, chain: &mut Chain) -> Option<Queued<P>> {
+    pub(super) fn pop(&mut self, chain: &mut SlabList) -> Option<QueuedPacket<P>> {
         let (first, last) = chain.ends?;
         let node = &mut self.nodes[first as usize];
         let packet = node.packet.take()?;
@@ -79,7 +79,7 @@ impl<P> Slab<P> {
     }
 }
 
-impl Chain {
+impl SlabList {
     pub(super) fn packets(&self) -> usize {
         self.packets
     }
@@ -96,10 +96,10 @@ mod tests {
 
     #[test]
     fn places_are_used_again() {
-        let (mut slab, mut chains) = (Slab::new(), [Chain::default(); 3]);
+        let (mut slab, mut chains) = (PacketSlab::new(), [SlabList::default(); 3]);
         for round in 0..100 {
             for (index, chain) in chains.iter_mut().enumerate() {
-                slab.push(chain, Queued::new((index, round), 10, 0, Time::ZERO));
+                slab.push(chain, QueuedPacket::new((index, round), 10, 0, Time::ZERO));
             }
             if round >= 4 {
                 for (index, chain) in chains.iter_mut().enumerate() {

@@ -58,15 +58,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..400)
 }
 
-fn limits() -> impl Strategy<Value = Limit> {
-    prop_oneof![(0u64..40_000).prop_map(Limit::Bytes), (0u64..40).prop_map(Limit::Packets)]
+fn limits() -> impl Strategy<Value = QueueLimit> {
+    prop_oneof![(0u64..40_000).prop_map(QueueLimit::Bytes), (0u64..40).prop_map(QueueLimit::Packets)]
 }
 
 /// All that came out and was dropped, in order.
 #[derive(Debug, Default, PartialEq)]
 struct Trace {
-    out: Vec<Queued<usize>>,
-    dropped: Vec<Dropped<usize>>,
+    out: Vec<QueuedPacket<usize>>,
+    dropped: Vec<DroppedPacket<usize>>,
     /// Whether each packet was taken on arrival.
     taken: Vec<bool>,
     /// What waited after each step.
@@ -78,7 +78,7 @@ fn run(config: &QueueConfig, seed: u64, steps: &[Step]) -> Trace {
     let (mut trace, mut now) = (Trace::default(), Time::ZERO);
     for (content, step) in steps.iter().enumerate() {
         now += Span::from_nanos(step.gap);
-        let packet = Queued { ecn: step.ecn, ..Queued::new(content, step.size, step.flow, now) };
+        let packet = QueuedPacket { ecn: step.ecn, ..QueuedPacket::new(content, step.size, step.flow, now) };
         trace.taken.push(queue.enqueue(packet, &mut trace.dropped).is_ok());
         if step.serves {
             trace.out.extend(queue.dequeue(now, &mut trace.dropped));
@@ -94,7 +94,7 @@ fn run(config: &QueueConfig, seed: u64, steps: &[Step]) -> Trace {
     trace
 }
 
-fn bytes<'a>(packets: impl Iterator<Item = &'a Queued<usize>>) -> u64 {
+fn bytes<'a>(packets: impl Iterator<Item = &'a QueuedPacket<usize>>) -> u64 {
     packets.map(|packet| u64::from(packet.size)).sum()
 }
 
@@ -123,8 +123,8 @@ proptest! {
         for discipline in disciplines() {
             let trace = run(&QueueConfig { limit, discipline: discipline.clone() }, seed, &steps);
             prop_assert!(trace.waiting.iter().all(|(packets, bytes)| match limit {
-                Limit::Bytes(limit) => *bytes <= limit,
-                Limit::Packets(limit) => *packets as u64 <= limit,
+                QueueLimit::Bytes(limit) => *bytes <= limit,
+                QueueLimit::Packets(limit) => *packets as u64 <= limit,
             }), "{:?}", &discipline);
         }
     }

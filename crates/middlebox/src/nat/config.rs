@@ -1,4 +1,4 @@
-use crate::rules::Refusal;
+use crate::rules::RefusalKind;
 use ipnet::Ipv4Net;
 use kumade_units::{ConfigError, Span};
 use std::net::Ipv4Addr;
@@ -20,15 +20,15 @@ pub struct NatConfig {
     /// Which packets from the outside a mapping lets in.
     pub filtering: Filtering,
     /// Idle times of sessions.
-    pub timeouts: Timeouts,
+    pub timeouts: NatTimeouts,
     /// Whether timeouts shorter than the RFCs' minima are accepted: to emulate translators that do not conform.
     pub allow_short_timeouts: bool,
     /// Bounds of the tables.
-    pub limits: Limits,
+    pub limits: NatLimits,
     /// How untranslatable packets are refused. With [`Refusal::Reject`], packets that find no resources are answered
     /// with ICMP "administratively prohibited" (RFC 5508 REQ-8), and packets from the outside without a mapping as by a
     /// firewall, except for SYNs, which are dropped silently (RFC 5382 REQ-4).
-    pub refusal: Refusal,
+    pub refusal: RefusalKind,
 }
 
 /// Which packets from the outside a mapping lets in (RFC 4787 §5).
@@ -43,7 +43,7 @@ pub enum Filtering {
 
 /// How long sessions last after the last packet from the inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timeouts {
+pub struct NatTimeouts {
     /// UDP. RFC 4787 REQ-5: "A NAT UDP mapping timer MUST NOT expire in less than two minutes"; "a default value of five
     /// minutes or more […] is RECOMMENDED".
     pub udp: Span,
@@ -61,15 +61,15 @@ pub struct Timeouts {
 
 /// Bounds of a translator's tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct NatLimits {
     /// Sessions altogether.
-    pub sessions: u32,
+    pub max_sessions: u32,
     /// Sessions of one inside address.
-    pub sessions_per_host: u32,
+    pub max_sessions_per_host: u32,
     /// Fragmented datagrams at a time.
-    pub associations: u32,
+    pub max_fragmented_datagrams: u32,
     /// Fragments held until the first one of their datagram arrives.
-    pub held_fragments: u32,
+    pub max_held_fragments: u32,
 }
 
 const MIN_UDP_TIMEOUT: Span = Span::from_secs(2 * 60);
@@ -88,10 +88,10 @@ impl NatConfig {
             first_port: 1024,
             last_port: u16::MAX,
             filtering: Filtering::default(),
-            timeouts: Timeouts::default(),
+            timeouts: NatTimeouts::default(),
             allow_short_timeouts: false,
-            limits: Limits::default(),
-            refusal: Refusal::Drop,
+            limits: NatLimits::default(),
+            refusal: RefusalKind::Drop,
         }
     }
 
@@ -110,9 +110,9 @@ impl NatConfig {
     }
 }
 
-impl Default for Timeouts {
+impl Default for NatTimeouts {
     fn default() -> Self {
-        Timeouts {
+        NatTimeouts {
             udp: Span::from_secs(5 * 60),
             tcp_established: MIN_TCP_ESTABLISHED_TIMEOUT,
             tcp_transitory: MIN_TCP_TRANSITORY_TIMEOUT,
@@ -122,7 +122,7 @@ impl Default for Timeouts {
     }
 }
 
-impl Timeouts {
+impl NatTimeouts {
     fn check(&self, allow_short: bool) -> Result<(), ConfigError> {
         for (name, value, minimum) in [
             ("UDP timeout", self.udp, MIN_UDP_TIMEOUT),
@@ -142,15 +142,20 @@ impl Timeouts {
     }
 }
 
-impl Default for Limits {
+impl Default for NatLimits {
     fn default() -> Self {
-        Limits { sessions: 65_536, sessions_per_host: 8_192, associations: 4_096, held_fragments: 64 }
+        NatLimits {
+            max_sessions: 65_536,
+            max_sessions_per_host: 8_192,
+            max_fragmented_datagrams: 4_096,
+            max_held_fragments: 64,
+        }
     }
 }
 
-impl Limits {
+impl NatLimits {
     fn check(&self) -> Result<(), ConfigError> {
-        for (name, value) in [("sessions", self.sessions), ("sessions per host", self.sessions_per_host)] {
+        for (name, value) in [("sessions", self.max_sessions), ("sessions per host", self.max_sessions_per_host)] {
             if value == 0 {
                 let remedy = "give at least 1, or refuse all packets by a rule";
                 return Err(ConfigError::for_part("address translation")(

@@ -1,4 +1,4 @@
-use kumade_packet::{End, Headers, protocol};
+use kumade_packet::{Headers, PacketEnd, protocol};
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 /// The protocols that a NAT44 translates.
@@ -14,11 +14,11 @@ pub enum Protocol {
 
 impl Protocol {
     /// The number of protocols.
-    pub(crate) const COUNT: usize = 3;
+    pub(crate) const PROTOCOL_COUNT: usize = 3;
 
     /// The protocol of a packet, possibly a truncated one, that has ports or an identifier.
-    pub(crate) fn of(headers: &Headers) -> Option<Self> {
-        headers.port(End::Source)?;
+    pub(crate) fn from_headers(headers: &Headers) -> Option<Self> {
+        headers.port(PacketEnd::Source)?;
         match headers.protocol {
             protocol::TCP => Some(Protocol::Tcp),
             protocol::UDP => Some(Protocol::Udp),
@@ -33,16 +33,16 @@ impl Protocol {
 }
 
 /// The address and port, or identifier, of one end of an IPv4 packet.
-pub(crate) fn endpoint(headers: &Headers, end: End) -> Option<SocketAddrV4> {
-    Some(SocketAddrV4::new(v4(headers.address(end))?, headers.port(end)?))
+pub(crate) fn endpoint(headers: &Headers, end: PacketEnd) -> Option<SocketAddrV4> {
+    Some(SocketAddrV4::new(as_v4(headers.address(end))?, headers.port(end)?))
 }
 
-pub(crate) fn set_endpoint(headers: &mut Headers, end: End, to: SocketAddrV4) {
+pub(crate) fn set_endpoint(headers: &mut Headers, end: PacketEnd, to: SocketAddrV4) {
     headers.set_address(end, IpAddr::V4(*to.ip()));
     headers.set_port(end, to.port());
 }
 
-pub(crate) fn v4(address: IpAddr) -> Option<Ipv4Addr> {
+pub(crate) fn as_v4(address: IpAddr) -> Option<Ipv4Addr> {
     match address {
         IpAddr::V4(address) => Some(address),
         IpAddr::V6(_) => None,

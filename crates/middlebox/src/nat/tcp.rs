@@ -22,19 +22,21 @@ pub enum TcpState {
 
 impl TcpState {
     /// The state after a segment.
-    pub(crate) fn after(self, direction: Direction, tcp: &Tcp) -> Self {
+    pub(crate) fn after_segment(self, direction: Direction, tcp: &Tcp) -> Self {
         let established = TcpState::Established { fin_outbound: false, fin_inbound: false };
         match self {
-            TcpState::Closing | TcpState::Reset if tcp.opens() && direction == Direction::Outbound => TcpState::Opening,
+            TcpState::Closing | TcpState::Reset if tcp.is_connection_request() && direction == Direction::Outbound => {
+                TcpState::Opening
+            }
             TcpState::Closing => TcpState::Closing,
             _ if tcp.rst => TcpState::Reset,
             // A simultaneous open passes here, too: its SYNs cross, and the SYN+ACK from the outside establishes it.
             TcpState::Opening if direction == Direction::Inbound && tcp.acknowledgment.is_some() => {
-                established.after(direction, tcp)
+                established.after_segment(direction, tcp)
             }
             TcpState::Opening => TcpState::Opening,
             TcpState::Reset if tcp.syn => TcpState::Reset,
-            TcpState::Reset => established.after(direction, tcp),
+            TcpState::Reset => established.after_segment(direction, tcp),
             TcpState::Established { fin_outbound, fin_inbound } => {
                 let fin_outbound = fin_outbound || tcp.fin && direction == Direction::Outbound;
                 let fin_inbound = fin_inbound || tcp.fin && direction == Direction::Inbound;
@@ -67,7 +69,9 @@ mod tests {
     }
 
     fn run(segments: &[(Direction, &str)]) -> TcpState {
-        segments.iter().fold(TcpState::Opening, |state, (direction, flags)| state.after(*direction, &segment(flags)))
+        segments
+            .iter()
+            .fold(TcpState::Opening, |state, (direction, flags)| state.after_segment(*direction, &segment(flags)))
     }
 
     #[test]
@@ -76,9 +80,9 @@ mod tests {
         assert_eq!(run(&[(Outbound, "S"), (Inbound, "SA")]), ESTABLISHED);
         let half = TcpState::Established { fin_outbound: true, fin_inbound: false };
         assert_eq!(run(&[(Outbound, "S"), (Inbound, "SA"), (Outbound, "A"), (Outbound, "FA")]), half);
-        assert_eq!(half.after(Inbound, &segment("A")), half, "half closed, data may still arrive for hours");
-        assert_eq!(half.after(Inbound, &segment("FA")), TcpState::Closing);
-        assert_eq!(TcpState::Closing.after(Outbound, &segment("A")), TcpState::Closing);
+        assert_eq!(half.after_segment(Inbound, &segment("A")), half, "half closed, data may still arrive for hours");
+        assert_eq!(half.after_segment(Inbound, &segment("FA")), TcpState::Closing);
+        assert_eq!(TcpState::Closing.after_segment(Outbound, &segment("A")), TcpState::Closing);
     }
 
     #[test]
@@ -92,10 +96,10 @@ mod tests {
     #[test]
     fn a_reset_shortens_the_timeout_only_until_the_connection_goes_on() {
         assert_eq!(run(&[(Outbound, "S"), (Inbound, "RA")]), TcpState::Reset, "refused");
-        assert_eq!(ESTABLISHED.after(Inbound, &segment("R")), TcpState::Reset);
-        assert_eq!(TcpState::Reset.after(Outbound, &segment("A")), ESTABLISHED);
-        assert_eq!(TcpState::Reset.after(Inbound, &segment("S")), TcpState::Reset);
-        assert_eq!(TcpState::Reset.after(Outbound, &segment("S")), TcpState::Opening, "a new connection");
-        assert_eq!(TcpState::Closing.after(Outbound, &segment("S")), TcpState::Opening);
+        assert_eq!(ESTABLISHED.after_segment(Inbound, &segment("R")), TcpState::Reset);
+        assert_eq!(TcpState::Reset.after_segment(Outbound, &segment("A")), ESTABLISHED);
+        assert_eq!(TcpState::Reset.after_segment(Inbound, &segment("S")), TcpState::Reset);
+        assert_eq!(TcpState::Reset.after_segment(Outbound, &segment("S")), TcpState::Opening, "a new connection");
+        assert_eq!(TcpState::Closing.after_segment(Outbound, &segment("S")), TcpState::Opening);
     }
 }

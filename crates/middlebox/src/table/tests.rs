@@ -26,7 +26,7 @@ proptest! {
     /// The table against a plain map of deadlines.
     #[test]
     fn entries_are_found_until_they_expire_or_are_removed(steps in steps()) {
-        let mut table: Table<u8, u8, 2> = Table::new(7, 12, IDLE);
+        let mut table: IdleTable<u8, u8, 2> = IdleTable::new(7, 12, IDLE);
         let mut model: BTreeMap<u8, (usize, Time)> = BTreeMap::new();
         let mut now = Time::ZERO;
         for step in steps {
@@ -52,7 +52,7 @@ proptest! {
                 }
                 Step::Wait(nanos) => {
                     now += Span::from_nanos(nanos);
-                    while let Some(id) = table.expired(now) {
+                    while let Some(id) = table.expired_entry(now) {
                         let (_, deadline) = model.remove(&table.remove(id).0).unwrap();
                         prop_assert!(deadline <= now);
                     }
@@ -69,7 +69,7 @@ proptest! {
             listed.sort();
             prop_assert!(listed.iter().eq(model.keys()));
             for (queue, idle) in IDLE.iter().enumerate() {
-                let oldest = table.oldest(queue).map(|id| table.refreshed(id));
+                let oldest = table.oldest_in_queue(queue).map(|id| table.last_refresh(id));
                 let expected = model.values().filter(|(own, _)| *own == queue).map(|(_, deadline)| *deadline - *idle).min();
                 prop_assert_eq!(oldest, expected);
             }
@@ -79,7 +79,7 @@ proptest! {
 
 #[test]
 fn hashes_depend_on_the_seed() {
-    assert_eq!(hash(1, &"key"), hash(1, &"key"));
-    assert_ne!(hash(1, &"key"), hash(2, &"key"));
-    assert_ne!(hash(1, &"key"), hash(1 << 64, &"key"));
+    assert_eq!(keyed_hash(1, &"key"), keyed_hash(1, &"key"));
+    assert_ne!(keyed_hash(1, &"key"), keyed_hash(2, &"key"));
+    assert_ne!(keyed_hash(1, &"key"), keyed_hash(1 << 64, &"key"));
 }

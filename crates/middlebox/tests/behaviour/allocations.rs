@@ -1,7 +1,9 @@
 //! Once the tables have grown, packets pass without an allocation, as do new sessions in the place of ended ones.
 
 use crate::traffic::*;
-use kumade_middlebox::{Direction, Hosts, Match, Middlebox, MiddleboxConfig, PrefixPair, Refusal, Rule};
+use kumade_middlebox::{
+    Direction, FilterRule, Middlebox, MiddleboxConfig, PacketMatch, PrefixPair, PrefixSide, RefusalKind,
+};
 use kumade_packet::protocol;
 use kumade_units::{Span, Time};
 
@@ -10,11 +12,11 @@ const PACKETS: usize = 20_000;
 fn middlebox() -> Middlebox {
     let net = |text: &str| text.parse().unwrap();
     let prefixes =
-        vec![PrefixPair { hosts: Hosts::Inside, internal: net("fd00::/48"), external: net("2001:db8:1::/48") }];
-    let no_smtp = Match { protocol: Some(protocol::TCP), destination_port: Some(25) };
+        vec![PrefixPair { side: PrefixSide::Inside, internal: net("fd00::/48"), external: net("2001:db8:1::/48") }];
+    let no_smtp = PacketMatch { protocol: Some(protocol::TCP), destination_port: Some(25) };
     let rules = vec![
-        Rule::Refuse { matching: no_smtp, refusal: Refusal::Reject },
-        Rule::LimitConnections { max_connections: 10_000, refusal: Refusal::Drop },
+        FilterRule::Refuse { matching: no_smtp, refusal: RefusalKind::Reject },
+        FilterRule::LimitConnections { max_connections: 10_000, refusal: RefusalKind::Drop },
     ];
     Middlebox::new(MiddleboxConfig { rules, nat: Some(nat()), prefixes }, 1).unwrap()
 }
@@ -43,9 +45,13 @@ fn carry(router: &mut Middlebox, packets: &[Vec<u8>], buffer: &mut [u8], start: 
         let packet = &packets[number * 7 % packets.len()];
         let bytes = &mut buffer[..packet.len()];
         bytes.copy_from_slice(packet);
-        passed += usize::from(router.pass(Direction::Outbound, bytes, now) == kumade_middlebox::Action::Forward);
+        passed += usize::from(
+            router.process_packet(Direction::Outbound, bytes, now) == kumade_middlebox::PacketAction::Forward,
+        );
         turn_around(bytes);
-        passed += usize::from(router.pass(Direction::Inbound, bytes, now) == kumade_middlebox::Action::Forward);
+        passed += usize::from(
+            router.process_packet(Direction::Inbound, bytes, now) == kumade_middlebox::PacketAction::Forward,
+        );
     }
     passed
 }

@@ -1,12 +1,12 @@
 //! ICMP errors, translated together with the packets that they quote (RFC 5508).
 
 use crate::traffic::*;
-use kumade_middlebox::{Action, Direction, DropCause, Filtering};
-use kumade_packet::{Headers, Quote, checksum};
+use kumade_middlebox::{Direction, DropCause, Filtering, PacketAction};
+use kumade_packet::{Headers, QuotedPacket, checksum};
 use kumade_units::Time;
 
 fn quoted(error: &[u8]) -> Vec<u8> {
-    let quote = Quote::of(error, &Headers::parse(error).unwrap()).unwrap();
+    let quote = QuotedPacket::from_error(error, &Headers::parse(error).unwrap()).unwrap();
     error[quote.offset..].to_vec()
 }
 
@@ -78,9 +78,9 @@ fn an_error_about_a_hairpinned_packet_returns_to_its_sender() {
     let external_b = external_of(&mut router, b, Time::ZERO).to_string();
     let packet = udp(a, &external_b, b"hello");
     let mut hairpinned = packet.clone();
-    assert_eq!(router.pass(Direction::Outbound, &mut hairpinned, Time::ZERO), Action::Hairpin);
+    assert_eq!(router.process_packet(Direction::Outbound, &mut hairpinned, Time::ZERO), PacketAction::Hairpin);
     let mut error = time_exceeded("10.0.0.2", &hairpinned, 576);
-    assert_eq!(router.pass(Direction::Outbound, &mut error, Time::ZERO), Action::Hairpin);
+    assert_eq!(router.process_packet(Direction::Outbound, &mut error, Time::ZERO), PacketAction::Hairpin);
     assert!(checksum::is_valid(&error).unwrap());
     let headers = Headers::parse(&error).unwrap();
     assert_eq!((headers.source.to_string().as_str(), headers.destination.to_string().as_str()), (EXTERNAL, "10.0.0.1"));

@@ -3,7 +3,7 @@
 //! fragmentation-based DoS attacks do not compromise the NAT's ability to process in-order and unfragmented IP packets."
 
 use crate::traffic::*;
-use kumade_middlebox::{Action, Direction, DropCause, Limits, Middlebox, NatConfig, Released};
+use kumade_middlebox::{Direction, DropCause, Middlebox, NatConfig, NatLimits, PacketAction, ReleasedFragment};
 use kumade_packet::checksum;
 use kumade_units::Time;
 
@@ -19,7 +19,7 @@ fn datagram(router: &mut Middlebox, direction: Direction) -> Vec<u8> {
     }
 }
 
-fn released(router: &mut Middlebox) -> Vec<Released> {
+fn released(router: &mut Middlebox) -> Vec<ReleasedFragment> {
     std::iter::from_fn(|| router.next_released()).collect()
 }
 
@@ -51,7 +51,7 @@ fn fragments_before_the_first_are_held_and_released_with_it() {
         let mut parts = fragments(&datagram, 1480, 77);
         for part in &mut parts[1..] {
             let before = part.clone();
-            assert_eq!(router.pass(direction, part, Time::ZERO), Action::Held);
+            assert_eq!(router.process_packet(direction, part, Time::ZERO), PacketAction::Hold);
             assert_eq!(*part, before);
         }
         assert_eq!(released(&mut router), []);
@@ -81,10 +81,10 @@ fn a_fragmented_ping_and_a_hairpinned_datagram_pass() {
     let external = external_of(&mut router, "10.0.0.2:2000", Time::ZERO).to_string();
     let parts = fragments(&udp(CLIENT, &external, &PAYLOAD), 1480, 6);
     let mut last = parts[2].clone();
-    assert_eq!(router.pass(Direction::Outbound, &mut last, Time::ZERO), Action::Held);
+    assert_eq!(router.process_packet(Direction::Outbound, &mut last, Time::ZERO), PacketAction::Hold);
     for part in &parts[..2] {
         let mut part = part.clone();
-        assert_eq!(router.pass(Direction::Outbound, &mut part, Time::ZERO), Action::Hairpin);
+        assert_eq!(router.process_packet(Direction::Outbound, &mut part, Time::ZERO), PacketAction::Hairpin);
         assert_eq!(part[16..20], [10, 0, 0, 2]);
     }
     let released = released(&mut router);
@@ -96,26 +96,26 @@ fn a_fragmented_ping_and_a_hairpinned_datagram_pass() {
 fn fragments_whose_first_one_does_not_come_are_dropped() {
     let mut router = router(nat());
     let parts = fragments(&udp(CLIENT, SERVER, &PAYLOAD), 1480, 77);
-    router.pass(Direction::Outbound, &mut parts[1].clone(), seconds(0));
+    router.process_packet(Direction::Outbound, &mut parts[1].clone(), seconds(0));
     out(&mut router, &parts[0], seconds(10)).unwrap();
     assert_eq!(released(&mut router), []);
     assert_eq!(router.counters().dropped(DropCause::Fragment), 1);
     assert!(out(&mut router, &parts[2], seconds(19)).is_some());
     assert_eq!(
-        router.pass(Direction::Outbound, &mut parts[2].clone(), seconds(20)),
-        Action::Held,
+        router.process_packet(Direction::Outbound, &mut parts[2].clone(), seconds(20)),
+        PacketAction::Hold,
         "the association ends"
     );
 }
 
 #[test]
 fn a_flood_of_fragments_displaces_only_fragments() {
-    let limits = Limits { associations: 8, held_fragments: 4, ..Limits::default() };
+    let limits = NatLimits { max_fragmented_datagrams: 8, max_held_fragments: 4, ..NatLimits::default() };
     let mut router = router(NatConfig { limits, ..nat() });
     let external = external_of(&mut router, CLIENT, Time::ZERO).to_string();
     for identification in 0..1000 {
         let parts = fragments(&udp("192.0.2.66:1", &external, &PAYLOAD), 1480, identification);
-        assert_eq!(router.pass(Direction::Inbound, &mut parts[1].clone(), Time::ZERO), Action::Held);
+        assert_eq!(router.process_packet(Direction::Inbound, &mut parts[1].clone(), Time::ZERO), PacketAction::Hold);
     }
     assert_eq!(router.counters().dropped(DropCause::Fragment), 1000 - 4);
     for part in fragments(&udp(SERVER, &external, &PAYLOAD), 1480, 7) {
@@ -130,13 +130,13 @@ fn a_flood_of_fragments_displaces_only_fragments() {
 
 #[test]
 fn released_fragments_that_nobody_takes_do_not_accumulate() {
-    let limits = Limits { held_fragments: 4, ..Limits::default() };
+    let limits = NatLimits { max_held_fragments: 4, ..NatLimits::default() };
     let mut router = router(NatConfig { limits, ..nat() });
     for identification in 0..50 {
         let parts = fragments(&udp(CLIENT, SERVER, &PAYLOAD), 1480, identification);
-        router.pass(Direction::Outbound, &mut parts[1].clone(), Time::ZERO);
-        router.pass(Direction::Outbound, &mut parts[2].clone(), Time::ZERO);
-        router.pass(Direction::Outbound, &mut parts[0].clone(), Time::ZERO);
+        router.process_packet(Direction::Outbound, &mut parts[1].clone(), Time::ZERO);
+        router.process_packet(Direction::Outbound, &mut parts[2].clone(), Time::ZERO);
+        router.process_packet(Direction::Outbound, &mut parts[0].clone(), Time::ZERO);
     }
     assert_eq!(released(&mut router).len(), 4);
 }

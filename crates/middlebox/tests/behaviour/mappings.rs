@@ -2,7 +2,7 @@
 
 use crate::traffic::*;
 use kumade_middlebox::{
-    Action, Direction, DropCause, Filtering, Limits, Middlebox, MiddleboxConfig, NatConfig, Refusal,
+    Direction, DropCause, Filtering, Middlebox, MiddleboxConfig, NatConfig, NatLimits, PacketAction, RefusalKind,
 };
 use kumade_packet::offload::PartialChecksum;
 use kumade_packet::{Headers, checksum};
@@ -96,7 +96,7 @@ fn inside_hosts_reach_each_other_by_their_external_endpoints() {
             // Both send, so that both filters are open.
             out(&mut router, &packet(b, &external_a, b"x"), Time::ZERO);
             let mut bytes = packet(a, &external_b, b"hello");
-            assert_eq!(router.pass(Direction::Outbound, &mut bytes, Time::ZERO), Action::Hairpin);
+            assert_eq!(router.process_packet(Direction::Outbound, &mut bytes, Time::ZERO), PacketAction::Hairpin);
             assert!(checksum::is_valid(&bytes).unwrap());
             assert_eq!(source(&bytes), external_a, "External source IP address and port");
             assert_eq!(flow(&bytes).destination.to_string(), b);
@@ -138,29 +138,33 @@ const EXTERNAL_0: &str = "203.0.113.1:0";
 /// packet." RFC 5382 REQ-4: no answer to an unsolicited SYN for 6 s, or none at all.
 #[test]
 fn refusals_are_answered_if_wanted_but_never_an_unsolicited_syn() {
-    let limits = Limits { sessions_per_host: 1, ..Limits::default() };
-    let mut router = router(NatConfig { refusal: Refusal::Reject, limits, ..nat() });
+    let limits = NatLimits { max_sessions_per_host: 1, ..NatLimits::default() };
+    let mut router = router(NatConfig { refusal: RefusalKind::Reject, limits, ..nat() });
     external_of(&mut router, CLIENT, Time::ZERO);
     for mut packet in [udp("10.0.0.1:2", SERVER, b"x"), tcp("10.0.0.1:2", SERVER, "S", b"")] {
-        let Action::Reply(reply) = router.pass(Direction::Outbound, &mut packet, Time::ZERO) else { panic!("silent") };
+        let PacketAction::Reply(reply) = router.process_packet(Direction::Outbound, &mut packet, Time::ZERO) else {
+            panic!("silent")
+        };
         assert_eq!((is_icmp(&reply), &reply[20..22]), (true, &[3, 13][..]));
         assert_eq!(Headers::parse(&reply).unwrap().destination.to_string(), "10.0.0.1");
     }
     let unknown = format!("{EXTERNAL}:9");
-    let inbound =
-        |router: &mut Middlebox, packet: &[u8]| router.pass(Direction::Inbound, &mut packet.to_vec(), Time::ZERO);
-    assert!(matches!(inbound(&mut router, &udp(SERVER, &unknown, b"x")), Action::Reply(_)));
-    assert!(matches!(inbound(&mut router, &tcp(SERVER, &unknown, "A", b"x")), Action::Reply(_)));
-    assert_eq!(inbound(&mut router, &tcp(SERVER, &unknown, "S", b"")), Action::Drop);
+    let inbound = |router: &mut Middlebox, packet: &[u8]| {
+        router.process_packet(Direction::Inbound, &mut packet.to_vec(), Time::ZERO)
+    };
+    assert!(matches!(inbound(&mut router, &udp(SERVER, &unknown, b"x")), PacketAction::Reply(_)));
+    assert!(matches!(inbound(&mut router, &tcp(SERVER, &unknown, "A", b"x")), PacketAction::Reply(_)));
+    assert_eq!(inbound(&mut router, &tcp(SERVER, &unknown, "S", b"")), PacketAction::Drop);
 }
 
 #[test]
 fn sources_outside_the_inside_network_are_dropped() {
-    let mut router = router(NatConfig { inside: "10.0.0.0/24".parse().unwrap(), refusal: Refusal::Reject, ..nat() });
+    let mut router =
+        router(NatConfig { inside: "10.0.0.0/24".parse().unwrap(), refusal: RefusalKind::Reject, ..nat() });
     assert!(out(&mut router, &udp("10.0.0.255:1", SERVER, b"x"), Time::ZERO).is_some());
     for source in ["10.0.1.1:1", "203.0.113.1:1"] {
-        let action = router.pass(Direction::Outbound, &mut udp(source, SERVER, b"x"), Time::ZERO);
-        assert_eq!(action, Action::Drop, "its reply would go to somebody else");
+        let action = router.process_packet(Direction::Outbound, &mut udp(source, SERVER, b"x"), Time::ZERO);
+        assert_eq!(action, PacketAction::Drop, "its reply would go to somebody else");
     }
     assert_eq!(router.counters().dropped(DropCause::SpoofedSource), 2);
 }
@@ -183,7 +187,7 @@ fn bytes_behind_a_frame_header_are_translated_in_place() {
     let mut router = router(nat());
     let packet = udp(CLIENT, SERVER, b"x");
     let mut frame = [&[0xee; 14][..], &packet, &[0xdd; 20]].concat();
-    assert_eq!(router.pass(Direction::Outbound, &mut frame[14..], Time::ZERO), Action::Forward);
+    assert_eq!(router.process_packet(Direction::Outbound, &mut frame[14..], Time::ZERO), PacketAction::Forward);
     assert_eq!((&frame[..14], &frame[14 + packet.len()..]), (&[0xee; 14][..], &[0xdd; 20][..]));
     assert!(checksum::is_valid(&frame[14..]).unwrap());
 }
@@ -198,7 +202,7 @@ fn a_packet_with_offloaded_checksum_is_valid_once_completed() {
     let sum = words.sum::<u32>() + 6 + 32_020;
     let field = ((sum & 0xffff) + (sum >> 16)) as u16;
     packet[36..38].copy_from_slice(&field.to_be_bytes());
-    assert_eq!(router.pass_offloaded(Direction::Outbound, &mut packet, Time::ZERO), Action::Forward);
+    assert_eq!(router.pass_offloaded(Direction::Outbound, &mut packet, Time::ZERO), PacketAction::Forward);
     PartialChecksum { start: 20, offset: 16 }.complete(&mut packet).unwrap();
     assert!(checksum::is_valid(&packet).unwrap());
     assert!(flow(&packet).source.to_string().starts_with(EXTERNAL));
@@ -218,8 +222,8 @@ fn the_same_seed_gives_the_same_ports() {
 
 #[test]
 fn invalid_settings_are_refused() {
-    let short = kumade_middlebox::Timeouts { udp: Span::from_secs(30), ..Default::default() };
-    let none = Limits { sessions: 0, ..Default::default() };
+    let short = kumade_middlebox::NatTimeouts { udp: Span::from_secs(30), ..Default::default() };
+    let none = NatLimits { max_sessions: 0, ..Default::default() };
     for (config, part) in [
         (NatConfig { first_port: 0, ..nat() }, "port range is 0 to 65535"),
         (NatConfig { first_port: 3, last_port: 2, ..nat() }, "contains no usable port"),

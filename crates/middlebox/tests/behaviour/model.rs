@@ -1,7 +1,7 @@
 //! The NAT44 against a reference model of plain maps, under random traffic and time.
 
 use crate::traffic::*;
-use kumade_middlebox::{Filtering, Limits, NatConfig, Protocol, SessionInfo, Timeouts};
+use kumade_middlebox::{Filtering, NatConfig, NatLimits, NatTimeouts, Protocol, SessionInfo};
 use kumade_units::{Span, Time};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -106,14 +106,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn config(filtering: Filtering) -> NatConfig {
-    let timeouts = Timeouts {
+    let timeouts = NatTimeouts {
         udp: UDP,
         tcp_established: ESTABLISHED,
         tcp_transitory: TRANSITORY,
         icmp: ICMP,
-        ..Timeouts::default()
+        ..NatTimeouts::default()
     };
-    let limits = Limits { sessions_per_host: 12, ..Limits::default() };
+    let limits = NatLimits { max_sessions_per_host: 12, ..NatLimits::default() };
     NatConfig { filtering, timeouts, limits, allow_short_timeouts: true, ..nat() }
 }
 

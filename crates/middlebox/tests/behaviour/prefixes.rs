@@ -1,18 +1,18 @@
 //! Stateless prefix translation (RFC 6296; one to one for IPv4).
 
 use crate::traffic::*;
-use kumade_middlebox::{Action, Direction, DropCause, Hosts, Middlebox, MiddleboxConfig, PrefixPair};
-use kumade_packet::{Headers, Quote, checksum};
+use kumade_middlebox::{Direction, DropCause, Middlebox, MiddleboxConfig, PacketAction, PrefixPair, PrefixSide};
+use kumade_packet::{Headers, QuotedPacket, checksum};
 use kumade_units::Time;
 use proptest::prelude::*;
 use std::net::Ipv6Addr;
 
-fn pair(hosts: Hosts, internal: &str, external: &str) -> PrefixPair {
-    PrefixPair { hosts, internal: internal.parse().unwrap(), external: external.parse().unwrap() }
+fn pair(hosts: PrefixSide, internal: &str, external: &str) -> PrefixPair {
+    PrefixPair { side: hosts, internal: internal.parse().unwrap(), external: external.parse().unwrap() }
 }
 
 fn inside(internal: &str, external: &str) -> PrefixPair {
-    pair(Hosts::Inside, internal, external)
+    pair(PrefixSide::Inside, internal, external)
 }
 
 fn translator(pairs: &[PrefixPair]) -> Middlebox {
@@ -80,8 +80,10 @@ fn ipv4_hosts_keep_their_host_bits() {
 /// Twice NAT (RFC 2663 §4.3): the hosts of the far site, too, appear under other addresses.
 #[test]
 fn the_addresses_of_outside_hosts_are_translated_at_the_other_end() {
-    let mut router =
-        translator(&[inside("10.1.0.0/16", "198.18.0.0/16"), pair(Hosts::Outside, "10.2.0.0/16", "198.19.0.0/16")]);
+    let mut router = translator(&[
+        inside("10.1.0.0/16", "198.18.0.0/16"),
+        pair(PrefixSide::Outside, "10.2.0.0/16", "198.19.0.0/16"),
+    ]);
     let packet = tcp("10.1.2.3:7", "10.2.4.5:9", "S", b"");
     let translated = out(&mut router, &packet, Time::ZERO).unwrap();
     assert_eq!(ends(&translated), ("198.18.2.3".into(), "198.19.4.5".into()));
@@ -89,7 +91,7 @@ fn the_addresses_of_outside_hosts_are_translated_at_the_other_end() {
     assert_eq!(ends(&back(&mut router, &reply, Time::ZERO).unwrap()), ("10.2.4.5".into(), "10.1.2.3".into()));
     let error = time_exceeded("192.0.2.254", &translated, 576);
     let returned = back(&mut router, &error, Time::ZERO).unwrap();
-    let quote = Quote::of(&returned, &Headers::parse(&returned).unwrap()).unwrap();
+    let quote = QuotedPacket::from_error(&returned, &Headers::parse(&returned).unwrap()).unwrap();
     assert_eq!(returned[quote.offset..], packet);
 }
 
@@ -98,7 +100,7 @@ fn the_addresses_of_outside_hosts_are_translated_at_the_other_end() {
 fn inside_hosts_reach_each_other_by_their_external_addresses() {
     let mut router = translator(&[inside("fd01:203:405::/48", "2001:db8:1::/48")]);
     let mut packet = udp("[fd01:203:405:1::1]:7", "[2001:db8:1:d550::2]:9", b"x");
-    assert_eq!(router.pass(Direction::Outbound, &mut packet, Time::ZERO), Action::Hairpin);
+    assert_eq!(router.process_packet(Direction::Outbound, &mut packet, Time::ZERO), PacketAction::Hairpin);
     assert!(checksum::is_valid(&packet).unwrap());
     assert_eq!(ends(&packet), ("2001:db8:1:d550::1".into(), "fd01:203:405:1::2".into()));
 }
@@ -142,10 +144,10 @@ fn prefixes_are_translated_beside_a_nat44() {
     // From the one kind of host to the other, and back.
     let external = external_of(&mut router, CLIENT, Time::ZERO).to_string();
     let mut packet = udp("10.1.2.3:7", &external, b"x");
-    assert_eq!(router.pass(Direction::Outbound, &mut packet, Time::ZERO), Action::Hairpin);
+    assert_eq!(router.process_packet(Direction::Outbound, &mut packet, Time::ZERO), PacketAction::Hairpin);
     assert_eq!(ends(&packet), ("198.18.2.3".into(), "10.0.0.1".into()));
     let mut packet = udp(CLIENT, "198.18.2.3:7", b"x");
-    assert_eq!(router.pass(Direction::Outbound, &mut packet, Time::ZERO), Action::Hairpin);
+    assert_eq!(router.process_packet(Direction::Outbound, &mut packet, Time::ZERO), PacketAction::Hairpin);
     assert_eq!(ends(&packet), (EXTERNAL.into(), "10.1.2.3".into()));
 }
 
@@ -179,7 +181,7 @@ proptest! {
         let address = Ipv6Addr::from_bits(internal.network().to_bits() | host & internal.hostmask().to_bits());
         prop_assume!(address.segments()[3..].iter().all(|word| ![0, 0xffff].contains(word)));
         prop_assume!(!address.is_multicast());
-        let pair = PrefixPair { hosts: Hosts::Inside, internal: internal.into(), external: external.into() };
+        let pair = PrefixPair { side: PrefixSide::Inside, internal: internal.into(), external: external.into() };
         let mut router = translator(&[pair]);
         let packet = udp(&format!("[{address}]:7"), "[::1]:9", b"x");
         prop_assume!(!external.contains(&Ipv6Addr::LOCALHOST) && !internal.contains(&Ipv6Addr::LOCALHOST));

@@ -1,7 +1,7 @@
 //! Idle times of sessions, and what happens when the tables are full (RFC 4787, RFC 5382, RFC 5508).
 
 use crate::traffic::*;
-use kumade_middlebox::{Direction, DropCause, Filtering, Limits, Middlebox, NatConfig, TcpState};
+use kumade_middlebox::{Direction, DropCause, Filtering, Middlebox, NatConfig, NatLimits, TcpState};
 use kumade_units::Time;
 
 fn enters(router: &mut Middlebox, packet: &[u8], now: Time) -> bool {
@@ -99,7 +99,7 @@ fn icmp_errors_neither_end_nor_refresh_a_session() {
 
 #[test]
 fn a_host_that_opens_too_many_sessions_harms_only_itself() {
-    let limits = Limits { sessions: 100, sessions_per_host: 10, ..Limits::default() };
+    let limits = NatLimits { max_sessions: 100, max_sessions_per_host: 10, ..NatLimits::default() };
     let mut router = router(NatConfig { limits, ..nat() });
     let opened = |router: &mut Middlebox, host: u8| {
         (1..=50)
@@ -115,7 +115,7 @@ fn a_host_that_opens_too_many_sessions_harms_only_itself() {
 
 #[test]
 fn a_full_table_gives_up_unanswered_sessions_and_never_established_ones() {
-    let limits = Limits { sessions: 20, ..Limits::default() };
+    let limits = NatLimits { max_sessions: 20, ..NatLimits::default() };
     let mut router = router(NatConfig { limits, ..nat() });
     let host = |number: i64| format!("10.0.0.{number}:1000");
     for number in 1..=10 {
@@ -138,7 +138,7 @@ fn a_full_table_gives_up_unanswered_sessions_and_never_established_ones() {
 
 #[test]
 fn a_table_full_of_established_connections_refuses_new_ones() {
-    let limits = Limits { sessions: 5, ..Limits::default() };
+    let limits = NatLimits { max_sessions: 5, ..NatLimits::default() };
     let mut router = router(NatConfig { limits, ..nat() });
     for port in 1..=5 {
         let syn = out(&mut router, &tcp(&format!("10.0.0.1:{port}"), SERVER, "S", b""), seconds(0)).unwrap();
@@ -186,6 +186,6 @@ fn time_that_steps_back_counts_as_standing_still() {
     let external = external_of(&mut router, CLIENT, seconds(1000)).to_string();
     assert_eq!(external_of(&mut router, CLIENT, seconds(10)).to_string(), external);
     let mut answer = udp(SERVER, &external, b"x");
-    router.pass(Direction::Inbound, &mut answer, seconds(5));
+    router.process_packet(Direction::Inbound, &mut answer, seconds(5));
     assert_eq!(router.sessions().next().unwrap().expires, seconds(1300));
 }

@@ -1,7 +1,7 @@
 //! Packets for the tests of this crate, built by etherparse, and a router that takes them.
 
 use etherparse::{IpFragOffset, IpHeaders, IpNumber, Ipv4Header, PacketBuilder, PacketBuilderStep, TcpHeader};
-use kumade_middlebox::{Action, Direction, Filtering, Middlebox, MiddleboxConfig, NatConfig};
+use kumade_middlebox::{Direction, Filtering, Middlebox, MiddleboxConfig, NatConfig, PacketAction};
 use kumade_packet::{FlowKey, Headers, checksum};
 use kumade_units::{Span, Time};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
@@ -100,7 +100,7 @@ pub fn reassembled(fragments: &[Vec<u8>]) -> Vec<u8> {
 
 pub fn flow(packet: &[u8]) -> FlowKey {
     let headers = Headers::parse(packet).unwrap();
-    let mut flow = FlowKey::of(&headers);
+    let mut flow = FlowKey::from_headers(&headers);
     if let Some(identifier) = headers.icmp().and_then(|icmp| icmp.identifier) {
         flow.source.set_port(identifier);
         flow.destination.set_port(identifier);
@@ -127,8 +127,8 @@ pub fn router(nat: NatConfig) -> Middlebox {
 /// Passes a packet; the translated packet if it is forwarded.
 pub fn pass(router: &mut Middlebox, direction: Direction, packet: &[u8], now: Time) -> Option<Vec<u8>> {
     let mut translated = packet.to_vec();
-    match router.pass(direction, &mut translated, now) {
-        Action::Forward | Action::Hairpin => {
+    match router.process_packet(direction, &mut translated, now) {
+        PacketAction::Forward | PacketAction::Hairpin => {
             assert_eq!(checksum::is_valid(&translated), checksum::is_valid(packet));
             Some(translated)
         }

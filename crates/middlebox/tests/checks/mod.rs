@@ -1,8 +1,8 @@
 //! What must hold of a middlebox whatever packets it is given: for the fuzzer, and for the tests that replay its finds.
 
 use kumade_middlebox::{
-    Action, Direction, Filtering, Hosts, Limits, Match, Middlebox, MiddleboxConfig, NatConfig, PrefixPair, Refusal,
-    ResetScope, Rule,
+    Direction, FilterRule, Filtering, Middlebox, MiddleboxConfig, NatConfig, NatLimits, PacketAction, PacketMatch,
+    PrefixPair, PrefixSide, RefusalKind, ResetScope,
 };
 use kumade_packet::{Headers, checksum};
 use kumade_units::{Span, Time};
@@ -19,7 +19,8 @@ const OFFLOADED: u8 = 8;
 const STEP_SHIFT: u8 = 6;
 const STEPS: [Span; 4] = [Span::ZERO, Span::from_millis(1), Span::from_secs(5), Span::from_secs(400)];
 
-const LIMITS: Limits = Limits { sessions: 12, sessions_per_host: 5, associations: 3, held_fragments: 2 };
+const LIMITS: NatLimits =
+    NatLimits { max_sessions: 12, max_sessions_per_host: 5, max_fragmented_datagrams: 3, max_held_fragments: 2 };
 
 /// One byte of settings, then packets: a byte of the bits above, two bytes of length, and the bytes.
 pub fn middlebox(data: &[u8]) {
@@ -46,22 +47,22 @@ pub fn middlebox(data: &[u8]) {
 
 fn config(settings: u8) -> MiddleboxConfig {
     let bit = |number: u8| settings >> number & 1 != 0;
-    let refusal = if bit(0) { Refusal::Reject } else { Refusal::Drop };
+    let refusal = if bit(0) { RefusalKind::Reject } else { RefusalKind::Drop };
     let filtering = if bit(1) { Filtering::AddressAndPortDependent } else { Filtering::EndpointIndependent };
     let nat =
         NatConfig { refusal, filtering, limits: LIMITS, last_port: 1030, ..NatConfig::new([203, 0, 113, 1].into()) };
     let net = |text: &str| text.parse().expect("a prefix");
-    let pair = |hosts, internal, external| PrefixPair { hosts, internal: net(internal), external: net(external) };
+    let pair = |hosts, internal, external| PrefixPair { side: hosts, internal: net(internal), external: net(external) };
     let prefixes = vec![
-        pair(Hosts::Inside, "10.1.0.0/16", "198.18.0.0/16"),
-        pair(Hosts::Inside, "fd01:203:405::/48", "2001:db8:1::/48"),
-        pair(Hosts::Outside, "fd02::/64", "2001:db8:2::/64"),
+        pair(PrefixSide::Inside, "10.1.0.0/16", "198.18.0.0/16"),
+        pair(PrefixSide::Inside, "fd01:203:405::/48", "2001:db8:1::/48"),
+        pair(PrefixSide::Outside, "fd02::/64", "2001:db8:2::/64"),
     ];
     let rules = vec![
-        Rule::Refuse { matching: Match { protocol: Some(6), destination_port: Some(25) }, refusal },
-        Rule::LimitConnections { max_connections: 3, refusal },
-        Rule::LimitSyns { per_second: 5, burst: 5 },
-        Rule::ResetAfter { data_packets: 4, scope: ResetScope::Connection },
+        FilterRule::Refuse { matching: PacketMatch { protocol: Some(6), destination_port: Some(25) }, refusal },
+        FilterRule::LimitConnections { max_connections: 3, refusal },
+        FilterRule::LimitSyns { per_second: 5, burst: 5 },
+        FilterRule::ResetAfter { data_packets: 4, scope: ResetScope::Connection },
     ];
     MiddleboxConfig {
         rules: if bit(2) { rules } else { vec![] },
@@ -74,18 +75,18 @@ fn config(settings: u8) -> MiddleboxConfig {
 fn pass(router: &mut Middlebox, direction: Direction, packet: &mut [u8], now: Time) -> bool {
     let before = packet.to_vec();
     let was_valid = checksum::is_valid(&before) == Ok(true);
-    let action = router.pass(direction, packet, now);
-    let is_forwarded = matches!(action, Action::Forward | Action::Hairpin);
+    let action = router.process_packet(direction, packet, now);
+    let is_forwarded = matches!(action, PacketAction::Forward | PacketAction::Hairpin);
     match action {
-        Action::Forward | Action::Hairpin => {
+        PacketAction::Forward | PacketAction::Hairpin => {
             assert!(!was_valid || checksum::is_valid(packet) == Ok(true), "{packet:?}")
         }
-        Action::Drop | Action::Held => assert_eq!(packet, before),
-        Action::Reply(reply) => {
+        PacketAction::Drop | PacketAction::Hold => assert_eq!(packet, before),
+        PacketAction::Reply(reply) => {
             assert_eq!(packet, before);
             assert_eq!(checksum::is_valid(&reply), Ok(true));
         }
-        Action::Reset(pair) => {
+        PacketAction::Reset(pair) => {
             assert_eq!(checksum::is_valid(&pair.to_source), Ok(true));
             assert_eq!(checksum::is_valid(&pair.to_destination), Ok(true));
         }
@@ -98,13 +99,13 @@ fn pass(router: &mut Middlebox, direction: Direction, packet: &mut [u8], now: Ti
 
 fn bounded(router: &Middlebox) {
     let counters = router.counters();
-    assert!(counters.sessions <= LIMITS.sessions as usize && counters.mappings <= counters.sessions);
+    assert!(counters.sessions <= LIMITS.max_sessions as usize && counters.mappings <= counters.sessions);
     assert!(counters.hosts <= counters.mappings);
     let mut hosts: Vec<_> = router.sessions().map(|session| *session.inside.ip()).collect();
     assert_eq!(hosts.len(), counters.sessions);
     hosts.sort();
     for sessions in hosts.chunk_by(|a, b| a == b) {
-        assert!(sessions.len() <= LIMITS.sessions_per_host as usize);
+        assert!(sessions.len() <= LIMITS.max_sessions_per_host as usize);
     }
 }
 

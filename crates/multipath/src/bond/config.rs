@@ -1,6 +1,6 @@
 use crate::path::state::PathConfig;
 use crate::scheduler::policy::PathPolicy;
-use kumade_link::queue::{CoDelConfig, FqCoDelConfig, Limit, QueueConfig, TailDropConfig};
+use kumade_link::queue::{CoDelConfig, FqCoDelConfig, QueueConfig, QueueLimit, TailDropConfig};
 use kumade_units::Span;
 
 /// The settings of a [`Bond`].
@@ -33,14 +33,14 @@ impl BondConfig {
         let (target, interval) = Self::codel_times(Span::ZERO);
         let codel = CoDelConfig { target, interval, ecn: true, ..CoDelConfig::default() };
         QueueConfig {
-            limit: Limit::Bytes(16 << 20),
+            limit: QueueLimit::Bytes(16 << 20),
             discipline: FqCoDelConfig { codel, ..FqCoDelConfig::default() }.into(),
         }
     }
 
     /// A queue that drops what does not fit, as long as that of a TUN device is by default: without an AQM.
     pub fn unmanaged_queue() -> QueueConfig {
-        QueueConfig { limit: Limit::Packets(500), discipline: TailDropConfig.into() }
+        QueueConfig { limit: QueueLimit::Packets(500), discipline: TailDropConfig.into() }
     }
 
     /// The target and the interval of CoDel where the longest round trip of the paths is this.

@@ -1,7 +1,7 @@
 use crate::bond::outgoing::WaitingPacket;
 use crate::path::id::PathId;
 use kumade_link::Label;
-use kumade_link::queue::{Dropped, Queue, QueueConfig, QueueDiscipline, Queued};
+use kumade_link::queue::{DroppedPacket, Queue, QueueConfig, QueueDiscipline, QueuedPacket};
 use kumade_units::{ConfigError, Span, Time};
 use std::collections::VecDeque;
 
@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 pub(crate) struct BondQueues<P> {
     shared: Queue<WaitingPacket<P>>,
     /// The next of it, where that has been looked at.
-    peeked: Option<Queued<WaitingPacket<P>>>,
+    peeked: Option<QueuedPacket<WaitingPacket<P>>>,
     per_path: Vec<PathQueue<P>>,
-    drops: Vec<Dropped<WaitingPacket<P>>>,
+    drops: Vec<DroppedPacket<WaitingPacket<P>>>,
     dropped_packets: u64,
     /// The flows of dropped packets, until the caller takes them.
     dropped_flows: Vec<u64>,
@@ -48,7 +48,7 @@ impl<P: Clone> BondQueues<P> {
 
     pub fn enqueue(&mut self, packet: WaitingPacket<P>, label: Label, path: Option<PathId>, now: Time) {
         let Label { size, flow, host, ecn } = label;
-        let queued = Queued { content: packet, size, flow, host, ecn, marked: false, arrival: now };
+        let queued = QueuedPacket { content: packet, size, flow, host, ecn, marked: false, arrival: now };
         let own = path.map(|path| &mut self.per_path[path.index()]);
         let queue = match own {
             Some(own) => {
@@ -188,7 +188,7 @@ impl<P: Clone> BondQueues<P> {
     }
 }
 
-fn unpack<P>(queued: Queued<WaitingPacket<P>>) -> (WaitingPacket<P>, Label) {
+fn unpack<P>(queued: QueuedPacket<WaitingPacket<P>>) -> (WaitingPacket<P>, Label) {
     let label = queued.label();
     (WaitingPacket { is_ecn_marked: queued.marked, ..queued.content }, label)
 }

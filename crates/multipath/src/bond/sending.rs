@@ -7,7 +7,7 @@ use crate::path::id::PathId;
 use crate::scheduler::path_scheduler::PathSet;
 use crate::scheduler::policy::{PathPolicy, TrafficClass};
 use kumade_link::Label;
-use kumade_packet::Payload;
+use kumade_packet::PayloadKind;
 use kumade_units::{Span, Time};
 
 /// A packet waits for so long times the difference of the losses: 4 ms for two in ten thousand.
@@ -145,18 +145,18 @@ impl<P: Clone> Bond<P> {
     fn drop_reason(&self, path: PathId, packet: &WaitingPacket<P>, label: Label, now: Time) -> Option<DropReason> {
         let (state, read) = (self.path(path), self.read_payload.filter(|_| packet.number.is_none())?);
         match read(&packet.content) {
-            Payload::Stream(data) => {
+            PayloadKind::Stream(data) => {
                 let up = self.paths_up();
                 let in_time = PathSet::from_paths(up.iter().filter(|path| !self.is_recovering(*path)));
                 let carriers = if in_time.is_empty() { up } else { in_time };
                 (state.suppresses_retransmissions() && self.in_flight_data.is_in_flight(carriers, label.flow, data))
                     .then_some(DropReason::Retransmitted)
             }
-            Payload::Datagram => {
+            PayloadKind::Datagram => {
                 let is_late = state.drops_stale_data() && now - packet.queued_at > MAX_DATAGRAM_WAIT;
                 (is_late && self.flows.is_steady(label.flow, label.size, now)).then_some(DropReason::Stale)
             }
-            Payload::Other => None,
+            PayloadKind::Other => None,
         }
     }
 
@@ -218,7 +218,7 @@ impl<P: Clone> Bond<P> {
         let state = &self.paths[path.index()];
         let carrier = state.in_flight_control().filter(|_| state.suppresses_retransmissions());
         if let (Some(carrier), Some(read)) = (carrier, self.read_payload)
-            && let Payload::Stream(data) = read(content)
+            && let PayloadKind::Stream(data) = read(content)
         {
             self.in_flight_data.record_sent(path, flow, data, carrier.given_bytes());
         }

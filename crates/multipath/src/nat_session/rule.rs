@@ -32,6 +32,6 @@ impl DividedRule {
 impl RestoredRule {
     /// As the flow arrives with each pair of addresses.
     pub fn arriving_flows(&self) -> impl Iterator<Item = FlowKey> {
-        self.arriving.iter().map(|addresses| self.flow.with(*addresses))
+        self.arriving.iter().map(|addresses| self.flow.with_addresses(*addresses))
     }
 }

@@ -1,7 +1,7 @@
 use crate::path::id::PathId;
 use crate::scheduler::path_scheduler::PathSet;
 use crate::scheduler::rendezvous_hash::mix_bits;
-use kumade_packet::StreamData;
+use kumade_packet::StreamSegment;
 use std::collections::VecDeque;
 
 /// The data of the TCP connections inside that carriers still have.
@@ -46,7 +46,7 @@ impl Default for InFlightData {
 
 impl InFlightData {
     /// A carrier was given this, up to a place in its stream.
-    pub fn record_sent(&mut self, path: PathId, flow: u64, data: StreamData, until: u64) {
+    pub fn record_sent(&mut self, path: PathId, flow: u64, data: StreamSegment, until: u64) {
         let newest = &mut self.flows[(mix_bits(flow) % FLOW_SLOTS) as usize];
         let is_newer = newest.flow != flow || is_after(data.end, newest.end);
         let end = if is_newer { data.end } else { newest.end };
@@ -75,7 +75,7 @@ impl InFlightData {
     }
 
     /// Whether these carriers have all of this data, and it says nothing new.
-    pub fn is_in_flight(&self, carriers: PathSet, flow: u64, data: StreamData) -> bool {
+    pub fn is_in_flight(&self, carriers: PathSet, flow: u64, data: StreamSegment) -> bool {
         let newest = &self.flows[(mix_bits(flow) % FLOW_SLOTS) as usize];
         let says_more = newest.flow != flow || newest.acknowledgment != data.acknowledgment;
         if data.start == data.end || says_more || is_after(data.end, newest.end) {
@@ -106,8 +106,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    fn data(start: u32, bytes: u32) -> StreamData {
-        StreamData { start, end: start.wrapping_add(bytes), acknowledgment: 1 }
+    fn data(start: u32, bytes: u32) -> StreamSegment {
+        StreamSegment { start, end: start.wrapping_add(bytes), acknowledgment: 1 }
     }
 
     fn paths() -> (PathId, PathId, PathSet) {
@@ -130,7 +130,7 @@ mod tests {
         // New data, another flow, a path that does not count.
         assert!(!carried.is_in_flight(both, 5, data(500, 1000)) && !carried.is_in_flight(both, 6, data(0, 1000)));
         assert!(!carried.is_in_flight(PathSet::from_paths([one]), 5, data(0, 1000)));
-        assert!(!carried.is_in_flight(both, 5, StreamData { acknowledgment: 2, ..data(0, 1000) }));
+        assert!(!carried.is_in_flight(both, 5, StreamSegment { acknowledgment: 2, ..data(0, 1000) }));
         carried.record_delivered(one, 1099);
         assert!(carried.is_in_flight(both, 5, data(u32::MAX - 999, 1000)));
         carried.record_delivered(one, 1100);
@@ -144,9 +144,9 @@ mod tests {
         let (one, _, both) = paths();
         let mut carried = InFlightData::default();
         carried.record_sent(one, 5, data(0, 1000), 1000);
-        carried.record_sent(one, 5, StreamData { acknowledgment: 2, ..data(1000, 0) }, 1050);
+        carried.record_sent(one, 5, StreamSegment { acknowledgment: 2, ..data(1000, 0) }, 1050);
         assert!(!carried.is_in_flight(both, 5, data(0, 1000)));
-        assert!(carried.is_in_flight(both, 5, StreamData { acknowledgment: 2, ..data(0, 1000) }));
+        assert!(carried.is_in_flight(both, 5, StreamSegment { acknowledgment: 2, ..data(0, 1000) }));
     }
 
     proptest! {

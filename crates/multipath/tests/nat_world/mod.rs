@@ -79,7 +79,7 @@ impl World {
         let now = self.now;
         let Gateway { peer, rules: Rules { divided, .. }, used, .. } = &mut self.gateways[from];
         if let Some(rule) = divided.get(&flow) {
-            let arriving = flow.with(rule.aliases[1].1);
+            let arriving = flow.with_addresses(rule.aliases[1].1);
             let packets = used.entry(flow).or_default();
             *packets += 1;
             peer.flow_used(&flow, *packets, *packets * 100, now);

@@ -2,7 +2,7 @@
 //! [`PathReceiver`]s on the other, emulated links between them.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use kumade_link::queue::{CoDelConfig, Ecn, FqCoDelConfig, Limit, QueueConfig};
+use kumade_link::queue::{CoDelConfig, Ecn, FqCoDelConfig, QueueConfig, QueueLimit};
 use kumade_link::{CrossConfig, CrossKind, CrossTraffic, Label, Link, LinkConfig, Loss};
 use kumade_multipath::{
     Bond, BondConfig, PathConfig, PathEvent, PathId, PathPolicy, PathReceiver, PathReport, PathState, TrafficClass,
@@ -148,7 +148,7 @@ pub fn queue() -> QueueConfig {
     let codel =
         CoDelConfig { target: Span::from_millis(20), interval: Span::from_millis(200), ..CoDelConfig::default() };
     let discipline = FqCoDelConfig { codel, ..FqCoDelConfig::default() };
-    QueueConfig { limit: Limit::Bytes(4_000_000), discipline: discipline.into() }
+    QueueConfig { limit: QueueLimit::Bytes(4_000_000), discipline: discipline.into() }
 }
 
 impl World {
@@ -215,11 +215,11 @@ impl World {
 
     pub fn cross(&mut self, path: usize, kind: CrossKind) {
         let config = CrossConfig { kind, start: self.now, phase: 0.3, seed: 5 };
-        self.ways[path].forward.add_cross(CrossTraffic::new(config).unwrap());
+        self.ways[path].forward.add_cross_traffic(CrossTraffic::new(config).unwrap());
     }
 
     pub fn stop_cross(&mut self, path: usize) {
-        self.ways[path].forward.stop_cross();
+        self.ways[path].forward.stop_cross_traffic();
     }
 
     pub fn status(&self, path: u8) -> kumade_multipath::PathStatus {

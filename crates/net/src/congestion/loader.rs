@@ -7,22 +7,22 @@ use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
-const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+const KERNEL_TYPES_PATH: &str = "/sys/kernel/btf/vmlinux";
 
 /// A descriptor that keeps the controller registered.
 pub fn hold(controller: Controller) -> io::Result<OwnedFd> {
-    if let Some(shared) = share(controller) {
+    if let Some(shared) = share_registration(controller) {
         return Ok(shared);
     }
     match register(controller) {
         // Another process came first.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => share(controller).ok_or(error),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => share_registration(controller).ok_or(error),
         registered => registered,
     }
 }
 
 /// The registration that another process holds: while this one holds it too, it stays.
-fn share(controller: Controller) -> Option<OwnedFd> {
+fn share_registration(controller: Controller) -> Option<OwnedFd> {
     LinkInfoIter::default().find_map(|link| {
         let LinkTypeInfo::StructOps(registered) = link.info else { return None };
         let map = MapHandle::from_map_id(registered.map_id).ok()?;
@@ -32,7 +32,7 @@ fn share(controller: Controller) -> Option<OwnedFd> {
 
 fn register(controller: Controller) -> io::Result<OwnedFd> {
     libbpf_rs::set_print(Some((PrintLevel::Debug, |_, line| tracing::debug!("libbpf: {}", line.trim_end()))));
-    let object = ObjectBuilder::default().open_memory(object(controller)).map_err(into_io)?;
+    let object = ObjectBuilder::default().open_memory(bpf_object(controller)).map_err(into_io)?;
     let mut object = object.load().map_err(into_io)?;
     // The variable that is registered is called like the controller.
     let mut map = object.maps_mut().find(|map| map.name() == controller.name()).ok_or(io::ErrorKind::InvalidData)?;
@@ -40,7 +40,7 @@ fn register(controller: Controller) -> io::Result<OwnedFd> {
     link.as_fd().try_clone_to_owned()
 }
 
-fn object(controller: Controller) -> &'static [u8] {
+fn bpf_object(controller: Controller) -> &'static [u8] {
     match controller {
         Controller::Bic => include_bytes!(concat!(env!("OUT_DIR"), "/bic.bpf.o")),
         Controller::Compound => include_bytes!(concat!(env!("OUT_DIR"), "/compound.bpf.o")),
@@ -69,7 +69,7 @@ fn into_io(error: libbpf_rs::Error) -> io::Error {
 /// What to try after [`hold`] has failed so.
 pub fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
-        _ if !Path::new(KERNEL_TYPES).exists() => "the kernel lacks its type information (CONFIG_DEBUG_INFO_BTF)",
+        _ if !Path::new(KERNEL_TYPES_PATH).exists() => "the kernel lacks its type information (CONFIG_DEBUG_INFO_BTF)",
         io::ErrorKind::PermissionDenied => {
             "run it as root outside of user namespaces, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
         }

@@ -15,13 +15,13 @@ pub(super) struct Notification {
 
 /// What becomes of the call.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Answer {
+pub(super) enum CallOutcome {
     /// The kernel makes it.
-    Made,
+    Proceed,
     /// It is not made, and this is its error.
-    Fails(i32),
+    Error(i32),
     /// It is not made, and this is its result.
-    Returns(i64),
+    Return(i64),
 }
 
 impl Notification {
@@ -41,9 +41,9 @@ impl Notification {
 
 impl Listener {
     /// Has these calls of the calling thread, and of the threads and processes that it starts from now on, asked about.
-    pub(super) fn on_this_thread(calls: impl Iterator<Item = libc::c_long>) -> io::Result<Self> {
+    pub(super) fn install_on_this_thread(calls: impl Iterator<Item = libc::c_long>) -> io::Result<Self> {
         nix::sys::prctl::set_no_new_privs()?;
-        let mut filter = filter(calls);
+        let mut filter = build_filter(calls);
         let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
         // A call that waits for an answer is not interrupted by signals, but is if its thread is killed.
         let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
@@ -80,11 +80,11 @@ impl Listener {
     }
 
     /// The caller may have been killed meanwhile, which is no failure.
-    pub(super) fn answer(&self, asked: &Notification, answer: Answer) {
+    pub(super) fn answer(&self, asked: &Notification, answer: CallOutcome) {
         let (val, error, flags) = match answer {
-            Answer::Made => (0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
-            Answer::Fails(error) => (0, -error, 0),
-            Answer::Returns(value) => (value, 0, 0),
+            CallOutcome::Proceed => (0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
+            CallOutcome::Error(error) => (0, -error, 0),
+            CallOutcome::Return(value) => (value, 0, 0),
         };
         let mut response = libc::seccomp_notif_resp { id: asked.raw.id, val, error, flags };
         // SAFETY: the kernel reads the structure, which lives across the call.
@@ -92,7 +92,7 @@ impl Listener {
     }
 
     /// Whether the caller still waits: only then its number is not another's.
-    pub(super) fn waits(&self, asked: &Notification) -> bool {
+    pub(super) fn is_pending(&self, asked: &Notification) -> bool {
         let id = asked.raw.id;
         // SAFETY: the kernel reads the number, which lives across the call.
         unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) == 0 }
@@ -100,7 +100,7 @@ impl Listener {
 }
 
 /// Asks about these calls, and lets all others pass: seccomp(2), BPF with one test and one answer for each.
-fn filter(calls: impl Iterator<Item = libc::c_long>) -> Vec<libc::sock_filter> {
+fn build_filter(calls: impl Iterator<Item = libc::c_long>) -> Vec<libc::sock_filter> {
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let answer = |action| statement(libc::BPF_RET | libc::BPF_K, action);
     let number = statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0);

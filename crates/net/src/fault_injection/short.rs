@@ -19,8 +19,8 @@ pub(super) fn perform(listener: &Listener, asked: &Notification, name: &str) -> 
     if !by_halves || length == 0 {
         return None;
     }
-    let process = Pid::from_raw(process_of(asked.thread())?);
-    let file = same_file(process, fd as i32).ok()?;
+    let process = Pid::from_raw(process_of_thread(asked.thread())?);
+    let file = duplicate_descriptor(process, fd as i32).ok()?;
     let there = [RemoteIoVec { base: address as usize, len: length }];
     let mut bytes = vec![0; length];
     let is_output = matches!(name, "write" | "sendto");
@@ -28,7 +28,7 @@ pub(super) fn perform(listener: &Listener, asked: &Notification, name: &str) -> 
         return None;
     }
     // What is read from now on would be lost, and what is written might be another's.
-    if !listener.waits(asked) {
+    if !listener.is_pending(asked) {
         return None;
     }
     let count = transfer(&file, name, &mut bytes, flags as i32)?;
@@ -61,7 +61,7 @@ fn transfer(file: &OwnedFd, name: &str, bytes: &mut [u8], flags: i32) -> Option<
 }
 
 /// A descriptor of another process's open file.
-fn same_file(process: Pid, fd: i32) -> io::Result<OwnedFd> {
+fn duplicate_descriptor(process: Pid, fd: i32) -> io::Result<OwnedFd> {
     let owned = |fd: libc::c_long| match fd {
         0.. => {
             // SAFETY: both calls below return a descriptor that is nobody else's.
@@ -76,7 +76,7 @@ fn same_file(process: Pid, fd: i32) -> io::Result<OwnedFd> {
 }
 
 /// The process of a thread: proc_pid_status(5).
-fn process_of(thread: i32) -> Option<i32> {
+fn process_of_thread(thread: i32) -> Option<i32> {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }

@@ -37,7 +37,7 @@ impl NamespaceId {
     pub fn current() -> io::Result<Self> {
         let inode = current_inode()?;
         let socket = UnixDatagram::unbound()?;
-        let handle = Handle::of_current().ok().filter(|handle| handle.find().is_ok());
+        let handle = Handle::current().ok().filter(|handle| handle.open().is_ok());
         Ok(NamespaceId { inode, cookie: getsockopt(&socket, NamespaceCookie).ok(), handle })
     }
 
@@ -58,17 +58,17 @@ impl NamespaceId {
     }
 
     /// Whether the system tells of each that is gone.
-    pub fn is_followed(&self) -> bool {
+    pub fn has_handle(&self) -> bool {
         self.handle.is_some()
     }
 }
 
 /// The inode of the network namespace that the calling thread is in.
 pub(super) fn current_inode() -> io::Result<u64> {
-    fs::metadata(CURRENT).map(|data| data.ino())
+    fs::metadata(CURRENT_PATH).map(|data| data.ino())
 }
 
-const CURRENT: &str = "/proc/thread-self/ns/net";
+const CURRENT_PATH: &str = "/proc/thread-self/ns/net";
 
 /// A file handle of a namespace: name_to_handle_at(2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,15 +82,15 @@ struct Handle {
 struct RawHandle {
     length: u32,
     kind: i32,
-    bytes: [u8; MAX_BYTES],
+    bytes: [u8; MAX_HANDLE_BYTES],
 }
 
-const MAX_BYTES: usize = 128;
+const MAX_HANDLE_BYTES: usize = 128;
 
 impl Handle {
-    fn of_current() -> io::Result<Self> {
-        let file = File::open(CURRENT)?;
-        let mut raw = RawHandle { length: MAX_BYTES as u32, kind: 0, bytes: [0; MAX_BYTES] };
+    fn current() -> io::Result<Self> {
+        let file = File::open(CURRENT_PATH)?;
+        let mut raw = RawHandle { length: MAX_HANDLE_BYTES as u32, kind: 0, bytes: [0; MAX_HANDLE_BYTES] };
         let mut mount: libc::c_int = 0;
         // SAFETY: the path ends with a zero; the kernel writes no more bytes than `length` says there are, and the mount's
         // number; both live until the call returns.
@@ -112,11 +112,11 @@ impl Handle {
     }
 
     /// Opens the namespace.
-    fn find(&self) -> io::Result<OwnedFd> {
-        let mut raw = RawHandle { length: self.bytes.len() as u32, kind: self.kind, bytes: [0; MAX_BYTES] };
+    fn open(&self) -> io::Result<OwnedFd> {
+        let mut raw = RawHandle { length: self.bytes.len() as u32, kind: self.kind, bytes: [0; MAX_HANDLE_BYTES] };
         raw.bytes.get_mut(..self.bytes.len()).ok_or(io::ErrorKind::InvalidData)?.copy_from_slice(&self.bytes);
         // Any file of that file system stands for it.
-        let file = File::open(CURRENT)?;
+        let file = File::open(CURRENT_PATH)?;
         let flags = libc::O_RDONLY | libc::O_CLOEXEC;
         // SAFETY: the handle has as many bytes as `length` says, and lives until the call returns.
         let fd = unsafe { libc::syscall(libc::SYS_open_by_handle_at, file.as_raw_fd(), &raw mut raw, flags) };
@@ -130,7 +130,7 @@ impl Handle {
     /// Whether the kernel says that there is nothing of this handle any more. Whoever may not enter a namespace is told that
     /// it is there (EPERM).
     fn is_stale(&self) -> bool {
-        self.find().is_err_and(|error| error.raw_os_error() == Some(libc::ESTALE))
+        self.open().is_err_and(|error| error.raw_os_error() == Some(libc::ESTALE))
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
             drop(namespace);
             // The kernel takes namespaces down later.
             let is_gone = || inside.presence() == Presence::Gone;
-            assert!(!inside.is_followed() || eventually(is_gone));
+            assert!(!inside.has_handle() || eventually(is_gone));
         });
     }
 
@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn a_handle_that_is_none_finds_nothing() {
-        for length in [0, 1, 16, MAX_BYTES, MAX_BYTES + 1, 1 << 20] {
-            assert!(Handle { kind: 0xf1, bytes: vec![0xff; length] }.find().is_err(), "{length}");
+        for length in [0, 1, 16, MAX_HANDLE_BYTES, MAX_HANDLE_BYTES + 1, 1 << 20] {
+            assert!(Handle { kind: 0xf1, bytes: vec![0xff; length] }.open().is_err(), "{length}");
         }
     }
 }

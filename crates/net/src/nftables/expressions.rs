@@ -1,7 +1,7 @@
 //! The expressions of linux/netfilter/nf_tables.h that statements come to.
 
 use super::flow::octets;
-use super::table::{Field, Statement};
+use super::table::{AddressField, Statement};
 use crate::interface::Family;
 use ipnet::IpNet;
 use netlink_bindings::nftables::{
@@ -22,14 +22,14 @@ const LOOKUP_SET_NUMBER: u16 = 4;
 const INTERFACE_NAME: u32 = 2;
 const ADDRESS_TYPE: u32 = 3;
 /// NFTA_DYNSET_OP and NFTA_DYNSET_SREG_KEY.
-const NOTE_OPERATION: u16 = 3;
-const NOTE_KEY: u16 = 4;
+const DYNSET_OPERATION: u16 = 3;
+const DYNSET_KEY: u16 = 4;
 /// NFTA_REDIR_REG_PROTO_MIN, NFTA_REDIR_FLAGS, and NF_NAT_RANGE_PROTO_SPECIFIED of linux/netfilter/nf_nat.h.
 const REDIRECT_PORT: u16 = 1;
 const REDIRECT_FLAGS: u16 = 3;
-const PORT_IS_GIVEN: u32 = 2;
+const PORT_IS_SPECIFIED: u32 = 2;
 /// The first of sixteen registers of a word each.
-const WORDS: u32 = Registers::Reg3200 as u32;
+const FIRST_WORD_REGISTER: u32 = Registers::Reg3200 as u32;
 const IFNAMSIZ: usize = libc::IFNAMSIZ;
 
 /// A list of expressions that grows.
@@ -41,40 +41,47 @@ impl<P: Pusher> Expressions<P> {
     }
 
     /// Adds what a statement comes to. `map` is the number of the next anonymous map.
-    pub(super) fn statement(self, statement: &Statement, map: &mut u32) -> Self {
+    pub(super) fn push_statement(self, statement: &Statement, map: &mut u32) -> Self {
         match statement {
-            Statement::Input(interface) => self.meta(MetaKeys::Iifname).compare(&padded(interface)),
-            Statement::Output(interface) => self.meta(MetaKeys::Oifname).compare(&padded(interface)),
-            Statement::RoutedTo(interface) => self.destination(INTERFACE_NAME).compare(&padded(interface)),
-            Statement::Mark(mark) => self.meta(MetaKeys::Mark).compare(&mark.to_ne_bytes()),
-            Statement::Source(network) => self.within(*network, Field::Source),
-            Statement::Destination(network) => self.within(*network, Field::Destination),
-            Statement::ToOtherHost => self.destination(ADDRESS_TYPE).compare(&UNICAST.to_ne_bytes()),
-            Statement::Count(counter) => self.count(counter),
+            Statement::InputInterface(interface) => {
+                self.load_meta(MetaKeys::Iifname).compare(&padded_interface_name(interface))
+            }
+            Statement::OutputInterface(interface) => {
+                self.load_meta(MetaKeys::Oifname).compare(&padded_interface_name(interface))
+            }
+            Statement::RoutedToInterface(interface) => {
+                self.look_up_route(INTERFACE_NAME).compare(&padded_interface_name(interface))
+            }
+            Statement::Mark(mark) => self.load_meta(MetaKeys::Mark).compare(&mark.to_ne_bytes()),
+            Statement::Source(network) => self.match_network(*network, AddressField::Source),
+            Statement::Destination(network) => self.match_network(*network, AddressField::Destination),
+            Statement::ToOtherHost => self.look_up_route(ADDRESS_TYPE).compare(&UNICAST.to_ne_bytes()),
+            Statement::Count(counter) => self.count_packet(counter),
             Statement::Untrack => Expressions(self.0.nested_elem().push_name(c"notrack").end_nested()),
-            Statement::MarkInTurn(marks) => {
+            Statement::MarkRoundRobin(marks) => {
                 let id = *map;
                 *map += 1;
-                self.number(marks.len() as u32).look_up(id).set_mark()
+                self.generate_number(marks.len() as u32).look_up_mark(id).set_mark()
             }
-            Statement::SetSource(network) => self.set(*network, Field::Source),
-            Statement::SetDestination(network) => self.set(*network, Field::Destination),
-            Statement::Protocol(protocol) => self.meta(MetaKeys::L4Proto).compare(&[*protocol]),
+            Statement::SetSource(network) => self.set_network(*network, AddressField::Source),
+            Statement::SetDestination(network) => self.set_network(*network, AddressField::Destination),
+            Statement::Protocol(protocol) => self.load_meta(MetaKeys::L4Proto).compare(&[*protocol]),
             Statement::IcmpType(kind) => {
                 self.load_bytes(PayloadBase::TransportHeader, 0, 1, REGISTER).compare(&[*kind])
             }
-            Statement::AboutSource(network) => self.within(*network, Field::AboutSource),
-            Statement::AboutDestination(network) => self.within(*network, Field::AboutDestination),
-            Statement::SetAboutSource(network) => self.set(*network, Field::AboutSource),
-            Statement::SetAboutDestination(network) => self.set(*network, Field::AboutDestination),
-            Statement::InFlows(family, list) => self.flow(*family).look_up_flow(list, None),
+            Statement::QuotedSource(network) => self.match_network(*network, AddressField::QuotedSource),
+            Statement::QuotedDestination(network) => self.match_network(*network, AddressField::QuotedDestination),
+            Statement::SetQuotedSource(network) => self.set_network(*network, AddressField::QuotedSource),
+            Statement::SetQuotedDestination(network) => self.set_network(*network, AddressField::QuotedDestination),
+            Statement::FlowInList(family, list) => self.load_flow_key(*family).look_up_flow(list, None),
             Statement::TranslateFlow(family, list) => {
-                self.flow(*family).look_up_flow(list, Some(WORDS)).store_addresses(*family)
+                self.load_flow_key(*family).look_up_flow(list, Some(FIRST_WORD_REGISTER)).store_addresses(*family)
             }
-            Statement::RestoreErrorFlow(family, list) => {
-                self.flow_of_error(*family).look_up_flow(list, Some(WORDS)).store_error_addresses(*family)
-            }
-            Statement::NoteFlow(family, list) => self.flow(*family).note(list),
+            Statement::RestoreErrorFlow(family, list) => self
+                .load_quoted_flow_key(*family)
+                .look_up_flow(list, Some(FIRST_WORD_REGISTER))
+                .store_error_addresses(*family),
+            Statement::AddFlow(family, list) => self.load_flow_key(*family).add_flow_to_list(list),
             Statement::Redirect(port) => self.redirect(*port),
             Statement::Jump(chain) => self.verdict(VerdictCode::Jump, Some(chain)),
             Statement::Goto(chain) => self.verdict(VerdictCode::Goto, Some(chain)),
@@ -83,7 +90,7 @@ impl<P: Pusher> Expressions<P> {
         }
     }
 
-    fn meta(self, key: MetaKeys) -> Self {
+    fn load_meta(self, key: MetaKeys) -> Self {
         let meta = self.0.nested_elem().nested_data_meta().push_dreg(REGISTER).push_key(key as u32);
         Expressions(meta.end_nested().end_nested())
     }
@@ -99,38 +106,41 @@ impl<P: Pusher> Expressions<P> {
     }
 
     /// What the routes say of the destination.
-    fn destination(self, result: u32) -> Self {
+    fn look_up_route(self, result: u32) -> Self {
         let fib = self.0.nested_elem().nested_data_fib().push_dreg(REGISTER);
         let fib = fib.push_result(result).push_flags(FibFlags::Daddr as u32);
         Expressions(fib.end_nested().end_nested())
     }
 
-    fn within(self, network: IpNet, field: Field) -> Self {
-        let expressions = self.meta(MetaKeys::Nfproto).compare(&[protocol_family(network)]);
+    fn match_network(self, network: IpNet, field: AddressField) -> Self {
+        let expressions = self.load_meta(MetaKeys::Nfproto).compare(&[protocol_family(network)]);
         match network.prefix_len() {
             0 => expressions,
             length => {
-                let loaded = expressions.load(network, field);
+                let loaded = expressions.load_field(network, field);
                 let is_one_host = length == network.max_prefix_len();
                 let address = octets(network.network());
-                let masked =
-                    if is_one_host { loaded } else { loaded.mask(&octets(network.netmask()), &vec![0; address.len()]) };
+                let masked = if is_one_host {
+                    loaded
+                } else {
+                    loaded.mask_register(&octets(network.netmask()), &vec![0; address.len()])
+                };
                 masked.compare(&address)
             }
         }
     }
 
-    fn set(self, network: IpNet, field: Field) -> Self {
-        let loaded = self.load(network, field);
-        loaded.mask(&octets(network.hostmask()), &octets(network.network())).store(network, field)
+    fn set_network(self, network: IpNet, field: AddressField) -> Self {
+        let loaded = self.load_field(network, field);
+        loaded.mask_register(&octets(network.hostmask()), &octets(network.network())).store_field(network, field)
     }
 
-    fn load(self, network: IpNet, field: Field) -> Self {
-        self.load_address(family_of(network), field, REGISTER)
+    fn load_field(self, network: IpNet, field: AddressField) -> Self {
+        self.load_address(network_family(network), field, REGISTER)
     }
 
-    fn load_address(self, family: Family, field: Field, register: u32) -> Self {
-        let (base, offset) = place(family, field);
+    fn load_address(self, family: Family, field: AddressField, register: u32) -> Self {
+        let (base, offset) = address_location(family, field);
         self.load_bytes(base, offset, 4 * address_words(family), register)
     }
 
@@ -140,15 +150,15 @@ impl<P: Pusher> Expressions<P> {
         Expressions(payload.end_nested().end_nested())
     }
 
-    fn store(self, network: IpNet, field: Field) -> Self {
-        self.store_address(family_of(network), field, REGISTER)
+    fn store_field(self, network: IpNet, field: AddressField) -> Self {
+        self.store_address(network_family(network), field, REGISTER)
     }
 
     /// Writes an address, and mends the checksum of the header that it is in, and those that cover the addresses.
-    fn store_address(self, family: Family, field: Field, register: u32) -> Self {
+    fn store_address(self, family: Family, field: AddressField, register: u32) -> Self {
         const INTERNET_CHECKSUM: u32 = 1;
         const PSEUDO_HEADER: u32 = 1;
-        let (base, offset) = place(family, field);
+        let (base, offset) = address_location(family, field);
         let payload = self.0.nested_elem().nested_data_payload().push_sreg(register);
         let payload = payload.push_base(base as u32).push_offset(offset).push_len(4 * address_words(family));
         let is_inside = matches!(base, PayloadBase::TransportHeader);
@@ -163,83 +173,84 @@ impl<P: Pusher> Expressions<P> {
 
     /// Puts the key of the packet's flow into the words of the registers. A packet of the other IP version ends the rule, and
     /// a fragment that has no ports.
-    fn flow(self, family: Family) -> Self {
+    fn load_flow_key(self, family: Family) -> Self {
         let words = address_words(family);
-        let addresses = self.of_version(family).load_address(family, Field::Source, WORDS);
-        let addresses = addresses.load_address(family, Field::Destination, WORDS + words);
-        let protocol = addresses.0.nested_elem().nested_data_meta().push_dreg(WORDS + 2 * words);
+        let addresses = self.match_ip_version(family).load_address(family, AddressField::Source, FIRST_WORD_REGISTER);
+        let addresses = addresses.load_address(family, AddressField::Destination, FIRST_WORD_REGISTER + words);
+        let protocol = addresses.0.nested_elem().nested_data_meta().push_dreg(FIRST_WORD_REGISTER + 2 * words);
         let protocol = protocol.push_key(MetaKeys::L4Proto as u32).end_nested().end_nested();
-        Expressions(protocol).load_bytes(PayloadBase::TransportHeader, 0, 4, WORDS + 2 * words + 1)
+        Expressions(protocol).load_bytes(PayloadBase::TransportHeader, 0, 4, FIRST_WORD_REGISTER + 2 * words + 1)
     }
 
     /// The same for the packet that an ICMP error is about. Options or extension headers end the rule, or no list has what
     /// is read then.
-    fn flow_of_error(self, family: Family) -> Self {
+    fn load_quoted_flow_key(self, family: Family) -> Self {
         const QUOTED: u32 = 8;
         let words = address_words(family);
         let (protocol, ports) = match family {
             Family::V4 => (QUOTED + 9, QUOTED + 20),
             Family::V6 => (QUOTED + 6, QUOTED + 40),
         };
-        let begins = self.of_version(family).load_bytes(PayloadBase::TransportHeader, QUOTED, 1, REGISTER);
+        let begins = self.match_ip_version(family).load_bytes(PayloadBase::TransportHeader, QUOTED, 1, REGISTER);
         let begins = match family {
             Family::V4 => begins.compare(&[0x45]),
             Family::V6 => begins,
         };
         begins
-            .load_address(family, Field::AboutSource, WORDS)
-            .load_address(family, Field::AboutDestination, WORDS + words)
-            .load_bytes(PayloadBase::TransportHeader, protocol, 1, WORDS + 2 * words)
-            .load_bytes(PayloadBase::TransportHeader, ports, 4, WORDS + 2 * words + 1)
+            .load_address(family, AddressField::QuotedSource, FIRST_WORD_REGISTER)
+            .load_address(family, AddressField::QuotedDestination, FIRST_WORD_REGISTER + words)
+            .load_bytes(PayloadBase::TransportHeader, protocol, 1, FIRST_WORD_REGISTER + 2 * words)
+            .load_bytes(PayloadBase::TransportHeader, ports, 4, FIRST_WORD_REGISTER + 2 * words + 1)
     }
 
-    fn of_version(self, family: Family) -> Self {
+    fn match_ip_version(self, family: Family) -> Self {
         let version = match family {
             Family::V4 => libc::NFPROTO_IPV4,
             Family::V6 => libc::NFPROTO_IPV6,
         };
-        self.meta(MetaKeys::Nfproto).compare(&[version as u8])
+        self.load_meta(MetaKeys::Nfproto).compare(&[version as u8])
     }
 
     /// To the packet that an ICMP error is about, and its source to the error itself as the host that it is sent to.
     fn store_error_addresses(self, family: Family) -> Self {
-        let source = self.store_address(family, Field::AboutSource, WORDS);
-        let about = source.store_address(family, Field::AboutDestination, WORDS + address_words(family));
-        about.store_address(family, Field::Destination, WORDS)
+        let source = self.store_address(family, AddressField::QuotedSource, FIRST_WORD_REGISTER);
+        let about =
+            source.store_address(family, AddressField::QuotedDestination, FIRST_WORD_REGISTER + address_words(family));
+        about.store_address(family, AddressField::Destination, FIRST_WORD_REGISTER)
     }
 
     /// Ends the rule where the flow is not in the list; else loads its addresses, if they are asked for.
     fn look_up_flow(self, list: &str, addresses: Option<u32>) -> Self {
         let addresses = addresses.map(|register| (LOOKUP_DESTINATION, register));
-        let attributes: Vec<_> = [(LOOKUP_SOURCE, WORDS)].into_iter().chain(addresses).collect();
-        self.of_list(c"lookup", list, &attributes)
+        let attributes: Vec<_> = [(LOOKUP_SOURCE, FIRST_WORD_REGISTER)].into_iter().chain(addresses).collect();
+        self.push_list_expression(c"lookup", list, &attributes)
     }
 
     fn store_addresses(self, family: Family) -> Self {
-        let source = self.store_address(family, Field::Source, WORDS);
-        source.store_address(family, Field::Destination, WORDS + address_words(family))
+        let source = self.store_address(family, AddressField::Source, FIRST_WORD_REGISTER);
+        source.store_address(family, AddressField::Destination, FIRST_WORD_REGISTER + address_words(family))
     }
 
-    fn note(self, list: &str) -> Self {
-        let attributes = [(NOTE_OPERATION, libc::NFT_DYNSET_OP_ADD as u32), (NOTE_KEY, WORDS)];
-        self.of_list(c"dynset", list, &attributes)
+    fn add_flow_to_list(self, list: &str) -> Self {
+        let attributes = [(DYNSET_OPERATION, libc::NFT_DYNSET_OP_ADD as u32), (DYNSET_KEY, FIRST_WORD_REGISTER)];
+        self.push_list_expression(c"dynset", list, &attributes)
     }
 
     fn redirect(self, port: u16) -> Self {
         let immediate = self.0.nested_elem().nested_data_immediate().push_dreg(REGISTER);
         let port = immediate.nested_data().push_value(&port.to_be_bytes()).end_nested().end_nested().end_nested();
-        let attributes = [(REDIRECT_PORT, REGISTER), (REDIRECT_FLAGS, PORT_IS_GIVEN)];
-        Expressions(port).of_attributes(c"redir", None, &attributes)
+        let attributes = [(REDIRECT_PORT, REGISTER), (REDIRECT_FLAGS, PORT_IS_SPECIFIED)];
+        Expressions(port).push_expression(c"redir", None, &attributes)
     }
 
     /// An expression on a set or map, whose name is its first attribute. The library spells the attributes of one of these in
     /// another order than the kernel.
-    fn of_list(self, name: &CStr, list: &str, attributes: &[(u16, u32)]) -> Self {
-        self.of_attributes(name, Some(list), attributes)
+    fn push_list_expression(self, name: &CStr, list: &str, attributes: &[(u16, u32)]) -> Self {
+        self.push_expression(name, Some(list), attributes)
     }
 
     /// An expression that the library lacks.
-    fn of_attributes(self, name: &CStr, list: Option<&str>, attributes: &[(u16, u32)]) -> Self {
+    fn push_expression(self, name: &CStr, list: Option<&str>, attributes: &[(u16, u32)]) -> Self {
         const DATA: u16 = 2;
         const LIST: u16 = 1;
         let mut expression = self.0.nested_elem().push_name(name);
@@ -258,7 +269,7 @@ impl<P: Pusher> Expressions<P> {
     }
 
     /// `register = (register & mask) ^ bits`.
-    fn mask(self, mask: &[u8], bits: &[u8]) -> Self {
+    fn mask_register(self, mask: &[u8], bits: &[u8]) -> Self {
         let bitwise = self.0.nested_elem().nested_data_bitwise().push_sreg(REGISTER).push_dreg(REGISTER);
         let bitwise = bitwise.push_len(mask.len() as u32).push_op(BitwiseOps::MaskXor as u32);
         let bitwise = bitwise.nested_mask().push_value(mask).end_nested().nested_xor().push_value(bits).end_nested();
@@ -266,7 +277,7 @@ impl<P: Pusher> Expressions<P> {
     }
 
     /// 0, 1 … `modulus` − 1, then 0 again.
-    fn number(self, modulus: u32) -> Self {
+    fn generate_number(self, modulus: u32) -> Self {
         // The library encodes this register in the order of the host, in which no kernel reads it.
         let numgen = self.0.nested_elem().nested_data_numgen().push_dreg(REGISTER.to_be());
         let numgen = numgen.push_modulus(modulus).push_type(NumgenTypes::Incremental as u32).push_offset(0);
@@ -274,12 +285,12 @@ impl<P: Pusher> Expressions<P> {
     }
 
     /// The mark in an anonymous map.
-    fn look_up(self, map: u32) -> Self {
+    fn look_up_mark(self, map: u32) -> Self {
         let attributes = [(LOOKUP_SOURCE, REGISTER), (LOOKUP_DESTINATION, REGISTER), (LOOKUP_SET_NUMBER, map)];
-        self.of_list(c"lookup", "__map%d", &attributes)
+        self.push_list_expression(c"lookup", "__map%d", &attributes)
     }
 
-    fn count(self, counter: &str) -> Self {
+    fn count_packet(self, counter: &str) -> Self {
         let reference = self.0.nested_elem().nested_data_objref().push_imm_type(ObjectType::Counter as u32);
         Expressions(reference.push_imm_name_bytes(counter.as_bytes()).end_nested().end_nested())
     }
@@ -299,17 +310,17 @@ impl<P: Pusher> Expressions<P> {
 const UNICAST: u32 = libc::RTN_UNICAST as u32;
 
 /// Where the address stands: in the IP header, or in that behind the eight octets of an ICMP error.
-fn place(family: Family, field: Field) -> (PayloadBase, u32) {
+fn address_location(family: Family, field: AddressField) -> (PayloadBase, u32) {
     const ERROR: u32 = 8;
     match (family, field) {
-        (Family::V4, Field::Source) => (PayloadBase::NetworkHeader, 12),
-        (Family::V4, Field::Destination) => (PayloadBase::NetworkHeader, 16),
-        (Family::V6, Field::Source) => (PayloadBase::NetworkHeader, 8),
-        (Family::V6, Field::Destination) => (PayloadBase::NetworkHeader, 24),
-        (Family::V4, Field::AboutSource) => (PayloadBase::TransportHeader, ERROR + 12),
-        (Family::V4, Field::AboutDestination) => (PayloadBase::TransportHeader, ERROR + 16),
-        (Family::V6, Field::AboutSource) => (PayloadBase::TransportHeader, ERROR + 8),
-        (Family::V6, Field::AboutDestination) => (PayloadBase::TransportHeader, ERROR + 24),
+        (Family::V4, AddressField::Source) => (PayloadBase::NetworkHeader, 12),
+        (Family::V4, AddressField::Destination) => (PayloadBase::NetworkHeader, 16),
+        (Family::V6, AddressField::Source) => (PayloadBase::NetworkHeader, 8),
+        (Family::V6, AddressField::Destination) => (PayloadBase::NetworkHeader, 24),
+        (Family::V4, AddressField::QuotedSource) => (PayloadBase::TransportHeader, ERROR + 12),
+        (Family::V4, AddressField::QuotedDestination) => (PayloadBase::TransportHeader, ERROR + 16),
+        (Family::V6, AddressField::QuotedSource) => (PayloadBase::TransportHeader, ERROR + 8),
+        (Family::V6, AddressField::QuotedDestination) => (PayloadBase::TransportHeader, ERROR + 24),
     }
 }
 
@@ -321,7 +332,7 @@ pub(super) fn address_words(family: Family) -> u32 {
     }
 }
 
-fn family_of(network: IpNet) -> Family {
+fn network_family(network: IpNet) -> Family {
     match network {
         IpNet::V4(_) => Family::V4,
         IpNet::V6(_) => Family::V6,
@@ -336,7 +347,7 @@ fn protocol_family(network: IpNet) -> u8 {
 }
 
 /// The name of an interface as the kernel compares it.
-fn padded(interface: &str) -> [u8; IFNAMSIZ] {
+fn padded_interface_name(interface: &str) -> [u8; IFNAMSIZ] {
     let mut name = [0; IFNAMSIZ];
     name.iter_mut().zip(interface.bytes().take(IFNAMSIZ - 1)).for_each(|(to, from)| *to = from);
     name

@@ -23,7 +23,7 @@ pub enum FlowListKind {
     /// Members' packets get other addresses, and are counted.
     Translation,
     /// Rules enter flows themselves; each is forgotten after a time.
-    Seen {
+    Dynamic {
         /// That time, in milliseconds, from when it was entered.
         timeout_millis: u64,
         /// How many there are at a time; further ones are not entered.
@@ -32,27 +32,27 @@ pub enum FlowListKind {
 }
 
 /// A flow as rules put it together from a packet: addresses, protocol, ports, each in whole words.
-pub(super) fn key(flow: &FlowKey) -> Vec<u8> {
-    let mut key = value(flow.addresses());
+pub(super) fn encode_flow_key(flow: &FlowKey) -> Vec<u8> {
+    let mut key = encode_addresses(flow.addresses());
     key.extend([flow.protocol, 0, 0, 0]);
     key.extend(flow.source.port().to_be_bytes());
     key.extend(flow.destination.port().to_be_bytes());
     key
 }
 
-pub(super) fn from_key(key: &[u8]) -> Option<FlowKey> {
+pub(super) fn decode_flow_key(key: &[u8]) -> Option<FlowKey> {
     let (addresses, rest) = key.split_at_checked(key.len().checked_sub(8)?)?;
     let [protocol, _, _, _, s0, s1, d0, d1] = *rest else { return None };
     let (source, destination) = addresses.split_at(addresses.len() / 2);
     Some(FlowKey {
         protocol,
-        source: SocketAddr::new(address(source)?, u16::from_be_bytes([s0, s1])),
-        destination: SocketAddr::new(address(destination)?, u16::from_be_bytes([d0, d1])),
+        source: SocketAddr::new(decode_address(source)?, u16::from_be_bytes([s0, s1])),
+        destination: SocketAddr::new(decode_address(destination)?, u16::from_be_bytes([d0, d1])),
     })
 }
 
 /// Addresses as rules write them to a packet.
-pub(super) fn value(addresses: Addresses) -> Vec<u8> {
+pub(super) fn encode_addresses(addresses: Addresses) -> Vec<u8> {
     [octets(addresses.source), octets(addresses.destination)].concat()
 }
 
@@ -63,7 +63,7 @@ pub(super) fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-fn address(octets: &[u8]) -> Option<IpAddr> {
+fn decode_address(octets: &[u8]) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(octets).map(|octets| Ipv4Addr::from(octets).into());
     v4.or_else(|_| <[u8; 16]>::try_from(octets).map(|octets| Ipv6Addr::from(octets).into())).ok()
 }
@@ -77,10 +77,10 @@ mod tests {
         for (source, destination) in [("10.1.0.2:1234", "10.2.0.9:9"), ("[fd01::2]:1234", "[fd02::9]:9")] {
             let [source, destination] = [source, destination].map(|text| text.parse().unwrap());
             let flow = FlowKey { protocol: 17, source, destination };
-            assert_eq!(from_key(&key(&flow)), Some(flow));
-            assert_eq!(key(&flow).len(), if source.is_ipv4() { 16 } else { 40 });
+            assert_eq!(decode_flow_key(&encode_flow_key(&flow)), Some(flow));
+            assert_eq!(encode_flow_key(&flow).len(), if source.is_ipv4() { 16 } else { 40 });
         }
-        assert_eq!(from_key(&[]), None);
-        assert_eq!(from_key(&[0; 15]), None);
+        assert_eq!(decode_flow_key(&[]), None);
+        assert_eq!(decode_flow_key(&[0; 15]), None);
     }
 }

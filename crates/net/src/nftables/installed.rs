@@ -1,8 +1,8 @@
 pub use super::encode::FlowChange;
-use super::encode::{creation, deletion, flow_changes, header, replacement};
-use super::flow::from_key;
+use super::encode::{encode_creation, encode_deletion, encode_flow_changes, encode_replacement, inet_header};
+use super::flow::decode_flow_key;
 use super::table::{Chain, Table};
-use crate::netlink::Netlink;
+use crate::netlink::NetlinkSocket;
 use crate::setup::SetupError;
 use kumade_packet::FlowKey;
 use netlink_bindings::nftables::{
@@ -20,12 +20,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct InstalledTable {
     name: String,
     /// Its owner.
-    netlink: Mutex<Netlink>,
+    netlink: Mutex<NetlinkSocket>,
 }
 
 /// What a counter has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Count {
+pub struct CounterValue {
     /// Packets; a batch of merged packets counts as one.
     pub packets: u64,
     /// Their bytes, from the IP headers on.
@@ -45,16 +45,16 @@ impl InstalledTable {
     pub fn install(table: &Table) -> Result<Self, SetupError> {
         let failed = |error: io::Error| {
             let hint = hint(&error);
-            SetupError::new(format!("install the table `{}` of nf_tables", table.name), error).hint(hint)
+            SetupError::new(format!("install the table `{}` of nf_tables", table.name), error).with_hint(hint)
         };
-        let netlink = Netlink::open(SockProtocol::NetlinkNetFilter).map_err(failed)?;
-        let (batch, last) = creation(table);
+        let netlink = NetlinkSocket::open(SockProtocol::NetlinkNetFilter).map_err(failed)?;
+        let (batch, last) = encode_creation(table);
         netlink.transact(&batch, last).map_err(failed)?;
         Ok(InstalledTable { name: table.name.clone(), netlink: Mutex::new(netlink) })
     }
 
     /// One request at a time: answers come in the order of requests.
-    fn netlink(&self) -> MutexGuard<'_, Netlink> {
+    fn lock_netlink(&self) -> MutexGuard<'_, NetlinkSocket> {
         self.netlink.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -63,9 +63,9 @@ impl InstalledTable {
     /// # Errors
     /// There is no such chain, or the kernel refuses the rules; then nothing is changed.
     pub fn replace_rules(&self, chain: &Chain) -> Result<(), SetupError> {
-        let (batch, last) = replacement(&self.name, chain);
+        let (batch, last) = encode_replacement(&self.name, chain);
         let operation = || format!("change the chain `{}` of the table `{}`", chain.name, self.name);
-        self.netlink().transact(&batch, last).map_err(|error| SetupError::new(operation(), error))
+        self.lock_netlink().transact(&batch, last).map_err(|error| SetupError::new(operation(), error))
     }
 
     /// Changes its lists of flows, all at one instant.
@@ -73,24 +73,24 @@ impl InstalledTable {
     /// # Errors
     /// There is no such list, a flow to be entered is in it, or one to be taken out is not; then nothing is changed.
     pub fn change_flows(&self, changes: &[FlowChange]) -> Result<(), SetupError> {
-        let (batch, last) = flow_changes(&self.name, changes);
+        let (batch, last) = encode_flow_changes(&self.name, changes);
         let operation = || format!("change lists of flows of the table `{}`", self.name);
-        self.netlink().transact(&batch, last).map_err(|error| SetupError::new(operation(), error))
+        self.lock_netlink().transact(&batch, last).map_err(|error| SetupError::new(operation(), error))
     }
 
     /// The flows in a list. Where it counts, with what was seen of each since it was entered.
     ///
     /// # Errors
     /// There is no such list.
-    pub fn flows(&self, list: &str) -> Result<BTreeMap<FlowKey, Count>, SetupError> {
+    pub fn flows(&self, list: &str) -> Result<BTreeMap<FlowKey, CounterValue>, SetupError> {
         let mut body = Vec::new();
-        let request = OpGetsetelemDump::encode_request(&mut body, &header());
+        let request = OpGetsetelemDump::encode_request(&mut body, &inet_header());
         request.push_table_bytes(self.name.as_bytes()).push_set_bytes(list.as_bytes());
         let mut flows = BTreeMap::new();
-        self.netlink()
+        self.lock_netlink()
             .dump(GET_ELEMENTS, &body, |body| {
                 let (_, list) = OpGetsetelemDump::decode_reply(body);
-                flows.extend(list.get_elements().iter().flat_map(|list| list.get_elem()).filter_map(flow));
+                flows.extend(list.get_elements().iter().flat_map(|list| list.get_elem()).filter_map(decode_flow));
             })
             .map_err(|error| SetupError::new(format!("read the list {list} of the table `{}`", self.name), error))?;
         Ok(flows)
@@ -100,12 +100,12 @@ impl InstalledTable {
     ///
     /// # Errors
     /// The table is gone.
-    pub fn counts(&self) -> Result<BTreeMap<String, Count>, SetupError> {
+    pub fn counter_values(&self) -> Result<BTreeMap<String, CounterValue>, SetupError> {
         let mut body = Vec::new();
-        OpGetobjDump::encode_request(&mut body, &header()).push_table_bytes(self.name.as_bytes());
+        OpGetobjDump::encode_request(&mut body, &inet_header()).push_table_bytes(self.name.as_bytes());
         let mut counts = BTreeMap::new();
-        self.netlink()
-            .dump(GET_OBJECT, &body, |body| counts.extend(count(body)))
+        self.lock_netlink()
+            .dump(GET_OBJECT, &body, |body| counts.extend(decode_counter(body)))
             .map_err(|error| SetupError::new(format!("read the counters of the table `{}`", self.name), error))?;
         Ok(counts)
     }
@@ -113,30 +113,30 @@ impl InstalledTable {
 
 impl Drop for InstalledTable {
     fn drop(&mut self) {
-        let (batch, last) = deletion(&self.name);
-        if let Err(error) = self.netlink().transact(&batch, last) {
+        let (batch, last) = encode_deletion(&self.name);
+        if let Err(error) = self.lock_netlink().transact(&batch, last) {
             // The kernel does so in any case once the socket is closed.
             tracing::debug!("cannot delete the table `{}`: {error}", self.name);
         }
     }
 }
 
-fn count(body: &[u8]) -> Option<(String, Count)> {
+fn decode_counter(body: &[u8]) -> Option<(String, CounterValue)> {
     let (_, object) = OpGetobjDump::decode_reply(body);
     let ObjData::Counter(counter) = object.get_data().ok()? else { return None };
     let name = object.get_name().ok()?.to_str().ok()?.to_owned();
-    Some((name, Count { packets: counter.get_packets().ok()?, bytes: counter.get_bytes().ok()? }))
+    Some((name, CounterValue { packets: counter.get_packets().ok()?, bytes: counter.get_bytes().ok()? }))
 }
 
-fn flow(element: IterableSetelemAttrs<'_>) -> Option<(FlowKey, Count)> {
-    let flow = from_key(element.get_key().ok()?.get_value().ok()?)?;
+fn decode_flow(element: IterableSetelemAttrs<'_>) -> Option<(FlowKey, CounterValue)> {
+    let flow = decode_flow_key(element.get_key().ok()?.get_value().ok()?)?;
     let expressions = element.filter_map(|attribute| match attribute {
         Ok(SetelemAttrs::Expr(expression)) => expression.get_data().ok(),
         _ => None,
     });
     let counts = expressions.filter_map(|expression| match expression {
         ExprOps::Counter(counter) => {
-            Some(Count { packets: counter.get_packets().ok()?, bytes: counter.get_bytes().ok()? })
+            Some(CounterValue { packets: counter.get_packets().ok()?, bytes: counter.get_bytes().ok()? })
         }
         _ => None,
     });

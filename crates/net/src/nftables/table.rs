@@ -13,7 +13,7 @@ pub struct Table {
     /// Names of the counters that rules use.
     pub counters: Vec<String>,
     /// Lists of flows that rules use.
-    pub flows: Vec<FlowList>,
+    pub flow_lists: Vec<FlowList>,
     /// A chain stands behind those that it jumps to.
     pub chains: Vec<Chain>,
 }
@@ -36,10 +36,10 @@ pub enum Hook {
     Prerouting(i32),
     /// As it leaves, once it is routed.
     Postrouting(i32),
-    /// As the first packet of a connection arrives: where the connection may be [redirected](Statement::Redirect).
-    PreroutingOfConnections(i32),
+    /// As the first packet of a connection arrives: where the connection may be [redirected](Statement::ConnectionRedirect).
+    PreroutingNat(i32),
     /// The same as it is sent by this host.
-    OutputOfConnections(i32),
+    OutputNat(i32),
 }
 
 /// Statements that are carried out in order, until one does not match the packet.
@@ -50,11 +50,11 @@ pub struct Rule(pub Vec<Statement>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Statement {
     /// It arrived at the interface of this name.
-    Input(String),
+    InputInterface(String),
     /// The packet is to leave through an interface; where its route is known.
-    Output(String),
+    OutputInterface(String),
     /// The packet would leave through an interface, as the routes have it; where its route is not known yet.
-    RoutedTo(String),
+    RoutedToInterface(String),
     /// It has this mark.
     Mark(u32),
     /// Its source is in the network.
@@ -68,7 +68,7 @@ pub enum Statement {
     /// Connection tracking passes over it.
     Untrack,
     /// Marks packets with these in turn, then from the beginning again.
-    MarkInTurn(Vec<u32>),
+    MarkRoundRobin(Vec<u32>),
     /// Moves its source to the address of the same place in this network, and mends the checksums. A condition on the
     /// address, of the same IP version, stands before it.
     SetSource(IpNet),
@@ -79,25 +79,25 @@ pub enum Statement {
     /// It is an ICMP message of this type. A condition on the protocol stands before it.
     IcmpType(u8),
     /// It is an ICMP error about a packet whose source was in the network. A condition on the ICMP type stands before it.
-    AboutSource(IpNet),
+    QuotedSource(IpNet),
     /// The same for that packet's destination.
-    AboutDestination(IpNet),
+    QuotedDestination(IpNet),
     /// Moves the source of the packet that an ICMP error is about, as [`SetSource`](Self::SetSource), and mends the error's
     /// checksum.
-    SetAboutSource(IpNet),
+    SetQuotedSource(IpNet),
     /// The same for that packet's destination.
-    SetAboutDestination(IpNet),
+    SetQuotedDestination(IpNet),
     /// Its flow is in the list, a [`FlowListKind::Set`] of that IP version.
-    InFlows(Family, String),
-    /// Its flow is in the list, a [`FlowListKind::Translation`] of that IP version: gives it those addresses, and mends the
+    FlowInList(Family, String),
+    /// Its flow is in the list, a [`FlowListKind::AddressTranslation`] of that IP version: gives it those addresses, and mends the
     /// checksums.
     TranslateFlow(Family, String),
-    /// It is an ICMP error about a packet whose flow is in the list, a [`FlowListKind::Translation`] of that IP version: gives
+    /// It is an ICMP error about a packet whose flow is in the list, a [`FlowListKind::AddressTranslation`] of that IP version: gives
     /// that packet those addresses, sends the error to its source, and mends the checksums. A condition on the ICMP type
     /// stands before it.
     RestoreErrorFlow(Family, String),
     /// Enters its flow into the list, a [`FlowListKind::Seen`] of that IP version.
-    NoteFlow(Family, String),
+    AddFlow(Family, String),
     /// Leads the connection to this port of this host: to the interface's address where it arrives, to the loopback address
     /// where it is sent. A condition on the protocol stands before it. The connection's socket knows where it was to go
     /// ([`original_destination`](crate::tcp::original_destination)).
@@ -114,12 +114,12 @@ pub enum Statement {
 
 /// Which address of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Field {
+pub(super) enum AddressField {
     Source,
     Destination,
     /// Of the packet that an ICMP error is about.
-    AboutSource,
-    AboutDestination,
+    QuotedSource,
+    QuotedDestination,
 }
 
 impl Display for Table {
@@ -129,7 +129,7 @@ impl Display for Table {
         for counter in &self.counters {
             writeln!(f, "\tcounter {counter} {{}}")?;
         }
-        for list in &self.flows {
+        for list in &self.flow_lists {
             show_list(f, list)?;
         }
         for chain in &self.chains {
@@ -146,8 +146,8 @@ impl Display for Chain {
             let (kind, name, priority) = match hook {
                 Hook::Prerouting(priority) => ("filter", "prerouting", priority),
                 Hook::Postrouting(priority) => ("filter", "postrouting", priority),
-                Hook::PreroutingOfConnections(priority) => ("nat", "prerouting", priority),
-                Hook::OutputOfConnections(priority) => ("nat", "output", priority),
+                Hook::PreroutingNat(priority) => ("nat", "prerouting", priority),
+                Hook::OutputNat(priority) => ("nat", "output", priority),
             };
             writeln!(f, "\t\ttype {kind} hook {name} priority {priority}; policy accept;")?;
         }
@@ -170,30 +170,30 @@ impl Display for Rule {
 impl Display for Statement {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Statement::Input(interface) => write!(f, "iifname \"{interface}\""),
-            Statement::Output(interface) => write!(f, "oifname \"{interface}\""),
-            Statement::RoutedTo(interface) => write!(f, "fib daddr oifname \"{interface}\""),
+            Statement::InputInterface(interface) => write!(f, "iifname \"{interface}\""),
+            Statement::OutputInterface(interface) => write!(f, "oifname \"{interface}\""),
+            Statement::RoutedToInterface(interface) => write!(f, "fib daddr oifname \"{interface}\""),
             Statement::Mark(mark) => write!(f, "meta mark {mark}"),
-            Statement::Source(network) => show_match(f, *network, Field::Source),
-            Statement::Destination(network) => show_match(f, *network, Field::Destination),
+            Statement::Source(network) => show_match(f, *network, AddressField::Source),
+            Statement::Destination(network) => show_match(f, *network, AddressField::Destination),
             Statement::ToOtherHost => write!(f, "fib daddr type unicast"),
             Statement::Count(counter) => write!(f, "counter name \"{counter}\""),
             Statement::Untrack => write!(f, "notrack"),
-            Statement::MarkInTurn(marks) => show_turns(f, marks),
-            Statement::SetSource(network) => show_set(f, *network, Field::Source),
-            Statement::SetDestination(network) => show_set(f, *network, Field::Destination),
+            Statement::MarkRoundRobin(marks) => show_round_robin(f, marks),
+            Statement::SetSource(network) => show_set(f, *network, AddressField::Source),
+            Statement::SetDestination(network) => show_set(f, *network, AddressField::Destination),
             Statement::Protocol(protocol) => write!(f, "meta l4proto {protocol}"),
             Statement::IcmpType(kind) => write!(f, "@th,0,8 {kind}"),
-            Statement::AboutSource(network) => show_match(f, *network, Field::AboutSource),
-            Statement::AboutDestination(network) => show_match(f, *network, Field::AboutDestination),
-            Statement::SetAboutSource(network) => show_set(f, *network, Field::AboutSource),
-            Statement::SetAboutDestination(network) => show_set(f, *network, Field::AboutDestination),
-            Statement::InFlows(family, list) => write!(f, "{} @{list}", show_flow(*family)),
+            Statement::QuotedSource(network) => show_match(f, *network, AddressField::QuotedSource),
+            Statement::QuotedDestination(network) => show_match(f, *network, AddressField::QuotedDestination),
+            Statement::SetQuotedSource(network) => show_set(f, *network, AddressField::QuotedSource),
+            Statement::SetQuotedDestination(network) => show_set(f, *network, AddressField::QuotedDestination),
+            Statement::FlowInList(family, list) => write!(f, "{} @{list}", show_flow(*family)),
             Statement::TranslateFlow(family, list) => {
                 write!(f, "{0} saddr . {0} daddr set {1} map @{list}", show_family(*family), show_flow(*family))
             }
             Statement::RestoreErrorFlow(family, list) => show_error_flow(f, *family, list),
-            Statement::NoteFlow(family, list) => write!(f, "add @{list} {{ {} }}", show_flow(*family)),
+            Statement::AddFlow(family, list) => write!(f, "add @{list} {{ {} }}", show_flow(*family)),
             Statement::Redirect(port) => write!(f, "redirect to :{port}"),
             Statement::Jump(chain) => write!(f, "jump {chain}"),
             Statement::Goto(chain) => write!(f, "goto {chain}"),
@@ -210,7 +210,7 @@ fn show_list(f: &mut Formatter<'_>, list: &FlowList) -> fmt::Result {
     match list.kind {
         FlowListKind::Set => writeln!(f, "; counter; }}"),
         FlowListKind::Translation => writeln!(f, " : {address} . {address}; counter; }}"),
-        FlowListKind::Seen { timeout_millis, max_entries } => {
+        FlowListKind::Dynamic { timeout_millis, max_entries } => {
             writeln!(f, "; timeout {timeout_millis}ms; size {max_entries}; }}")
         }
     }
@@ -236,20 +236,20 @@ fn show_error_flow(f: &mut Formatter<'_>, family: Family, list: &str) -> fmt::Re
 }
 
 /// As in `ip saddr`.
-fn show_field(network: IpNet, field: Field) -> &'static str {
+fn show_field(network: IpNet, field: AddressField) -> &'static str {
     match (network, field) {
-        (IpNet::V4(_), Field::Source) => "ip saddr",
-        (IpNet::V4(_), Field::Destination) => "ip daddr",
-        (IpNet::V6(_), Field::Source) => "ip6 saddr",
-        (IpNet::V6(_), Field::Destination) => "ip6 daddr",
-        (IpNet::V4(_), Field::AboutSource) => "@th,160,32",
-        (IpNet::V4(_), Field::AboutDestination) => "@th,192,32",
-        (IpNet::V6(_), Field::AboutSource) => "@th,128,128",
-        (IpNet::V6(_), Field::AboutDestination) => "@th,256,128",
+        (IpNet::V4(_), AddressField::Source) => "ip saddr",
+        (IpNet::V4(_), AddressField::Destination) => "ip daddr",
+        (IpNet::V6(_), AddressField::Source) => "ip6 saddr",
+        (IpNet::V6(_), AddressField::Destination) => "ip6 daddr",
+        (IpNet::V4(_), AddressField::QuotedSource) => "@th,160,32",
+        (IpNet::V4(_), AddressField::QuotedDestination) => "@th,192,32",
+        (IpNet::V6(_), AddressField::QuotedSource) => "@th,128,128",
+        (IpNet::V6(_), AddressField::QuotedDestination) => "@th,256,128",
     }
 }
 
-fn show_match(f: &mut Formatter<'_>, network: IpNet, field: Field) -> fmt::Result {
+fn show_match(f: &mut Formatter<'_>, network: IpNet, field: AddressField) -> fmt::Result {
     match network.prefix_len() {
         0 if network.addr().is_ipv4() => write!(f, "meta nfproto ipv4"),
         0 => write!(f, "meta nfproto ipv6"),
@@ -257,7 +257,7 @@ fn show_match(f: &mut Formatter<'_>, network: IpNet, field: Field) -> fmt::Resul
     }
 }
 
-fn show_set(f: &mut Formatter<'_>, network: IpNet, field: Field) -> fmt::Result {
+fn show_set(f: &mut Formatter<'_>, network: IpNet, field: AddressField) -> fmt::Result {
     let (name, address) = (show_field(network, field), network.network());
     if network.prefix_len() == network.max_prefix_len() {
         return write!(f, "{name} set {address}");
@@ -266,7 +266,7 @@ fn show_set(f: &mut Formatter<'_>, network: IpNet, field: Field) -> fmt::Result 
 }
 
 /// `meta mark set numgen inc mod 19 map { 0-15 : 27393, 16-18 : 27394 }`.
-fn show_turns(f: &mut Formatter<'_>, marks: &[u32]) -> fmt::Result {
+fn show_round_robin(f: &mut Formatter<'_>, marks: &[u32]) -> fmt::Result {
     write!(f, "meta mark set numgen inc mod {} map {{", marks.len())?;
     let mut first = 0;
     for run in marks.chunk_by(|one, other| one == other) {
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn a_table_reads_as_nft_lists_it() {
         let network = |text: &str| text.parse::<IpNet>().unwrap();
-        let divide = Rule(vec![Statement::MarkInTurn(vec![7, 7, 7, 8, 7])]);
+        let divide = Rule(vec![Statement::MarkRoundRobin(vec![7, 7, 7, 8, 7])]);
         let translate = Rule(vec![
             Statement::Mark(7),
             Statement::Source(network("10.1.0.0/24")),
@@ -298,7 +298,7 @@ mod tests {
         let table = Table {
             name: "t".into(),
             counters: vec!["all".into()],
-            flows: vec![],
+            flow_lists: vec![],
             chains: vec![chain("a", None, vec![divide]), chain("b", Some(Hook::Postrouting(9)), vec![translate, one])],
         };
         let expected = "table inet t {\n\tflags owner\n\tcounter all {}\n\tchain a {\n\

@@ -1,4 +1,4 @@
-use super::{InterfaceFault, address, fault, join_promiscuous};
+use super::{InterfaceFault, bound_address, join_promiscuous, take_fault};
 use crate::index::index_of;
 use crate::option::{PacketCopyThreshold, PacketIgnoreOutgoing, PacketVnetHeader};
 use crate::ring::{FRAME_BYTES, Ring, Slot};
@@ -16,26 +16,26 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 pub struct Receiver {
     ring: Ring,
     /// For frames too long for the ring.
-    long: Vec<u8>,
+    long_frame: Vec<u8>,
     /// Frames that were truncated: they did not fit the ring, nor what waits beside it.
-    truncated: u64,
+    truncated_frames: u64,
 }
 
 /// A frame as it arrived.
 #[derive(Debug, Clone, Copy)]
-pub struct Arrived<'a> {
+pub struct ReceivedFrame<'a> {
     /// When it passed the interface: CLOCK_REALTIME.
     pub stamp: Time,
     /// From the Ethernet header on, without the outermost VLAN tag.
     pub frame: &'a [u8],
     /// That tag, if there was one, as it stood behind the addresses.
-    pub tag: Option<[u8; 4]>,
+    pub vlan_tag: Option<[u8; 4]>,
     /// The work that its sender left to the network card. Offsets are from the start of `frame`.
     pub offload: Offload,
 }
 
 /// Of frames too long for the ring, so much may wait.
-const LONG_FRAMES_BYTES: usize = 8 << 20;
+const MAX_WAITING_LONG_FRAMES_BYTES: usize = 8 << 20;
 /// The longest frame: 64 kB of IP, its headers and tags, and what stands before them here.
 const MAX_FRAME_BYTES: usize = (1 << 16) + 256;
 
@@ -47,18 +47,22 @@ impl Receiver {
     /// No such interface, none of Ethernet, or not allowed.
     pub fn open(name: &str) -> Result<Self, SetupError> {
         let index = index_of(name)?;
-        let ring = Ring::open(name, |socket| prepare(socket, index)).map_err(|error| match error.io().kind() {
-            io::ErrorKind::PermissionDenied => error.hint("it takes CAP_NET_RAW in this namespace: run it as root"),
-            _ => error,
+        let ring = Ring::open(name, |socket| prepare_socket(socket, index)).map_err(|error| {
+            match error.io_error().kind() {
+                io::ErrorKind::PermissionDenied => {
+                    error.with_hint("it takes CAP_NET_RAW in this namespace: run it as root")
+                }
+                _ => error,
+            }
         })?;
         let address =
-            address(&ring).map_err(|error| SetupError::new(format!("look at the socket on {name}"), error))?;
+            bound_address(&ring).map_err(|error| SetupError::new(format!("look at the socket on {name}"), error))?;
         if address.sll_hatype != libc::ARPHRD_ETHER {
             let refusal = io::Error::new(io::ErrorKind::Unsupported, "it is not an Ethernet interface");
             return Err(SetupError::new(format!("take frames from {name}"), refusal)
-                .hint("give an Ethernet, veth or bridge-free VLAN interface, or use TUN devices"));
+                .with_hint("give an Ethernet, veth or bridge-free VLAN interface, or use TUN devices"));
         }
-        Ok(Receiver { ring, long: vec![0; MAX_FRAME_BYTES], truncated: 0 })
+        Ok(Receiver { ring, long_frame: vec![0; MAX_FRAME_BYTES], truncated_frames: 0 })
     }
 
     /// Whether a frame waits. Reads one word of memory.
@@ -68,12 +72,12 @@ impl Receiver {
 
     /// Takes the oldest frame, if one waits, and gives it to `read`; false where none waits. One that was truncated
     /// for want of room is taken but not given, and counts as [`missed`](Self::missed).
-    pub fn next(&mut self, read: impl FnOnce(Arrived<'_>)) -> bool {
-        let Receiver { ring, long, truncated } = self;
+    pub fn next(&mut self, read: impl FnOnce(ReceivedFrame<'_>)) -> bool {
+        let Receiver { ring, long_frame: long, truncated_frames: truncated } = self;
         let socket = ring.as_fd().as_raw_fd();
-        let outcome = ring.next(|slot| match whole(&slot, socket, long) {
+        let outcome = ring.next(|slot| match complete_frame(&slot, socket, long) {
             Some((frame, offload)) => {
-                read(Arrived { stamp: slot.stamp, frame, tag: tag(&slot), offload });
+                read(ReceivedFrame { stamp: slot.stamp, frame, vlan_tag: vlan_tag(&slot), offload });
             }
             None => *truncated += 1,
         });
@@ -81,13 +85,13 @@ impl Receiver {
     }
 
     /// How many frames there was no room for, since the start.
-    pub fn missed(&mut self) -> u64 {
-        self.ring.missed() + self.truncated
+    pub fn dropped_frames(&mut self) -> u64 {
+        self.ring.dropped_packets() + self.truncated_frames
     }
 
     /// A fault of the interface, if there is one. To be asked when a wait has ended and no frame is ready.
     pub fn fault(&self) -> Option<InterfaceFault> {
-        fault(&self.ring)
+        take_fault(&self.ring)
     }
 }
 
@@ -98,25 +102,25 @@ impl AsFd for Receiver {
     }
 }
 
-fn prepare(socket: &OwnedFd, index: u32) -> io::Result<()> {
+fn prepare_socket(socket: &OwnedFd, index: u32) -> io::Result<()> {
     setsockopt(socket, PacketVnetHeader, &1)?;
     setsockopt(socket, PacketIgnoreOutgoing, &1)?;
     setsockopt(socket, PacketCopyThreshold, &1)?;
     // Beyond the system's limit it takes CAP_NET_ADMIN; less room without it is no error.
-    if setsockopt(socket, RcvBufForce, &LONG_FRAMES_BYTES).is_err() {
-        setsockopt(socket, RcvBuf, &LONG_FRAMES_BYTES)?;
+    if setsockopt(socket, RcvBufForce, &MAX_WAITING_LONG_FRAMES_BYTES).is_err() {
+        setsockopt(socket, RcvBuf, &MAX_WAITING_LONG_FRAMES_BYTES)?;
     }
     join_promiscuous(socket, index)
 }
 
 /// All of a frame and what is left to do for it; `None` where it was truncated.
-fn whole<'a>(slot: &Slot<'a>, socket: RawFd, long: &'a mut [u8]) -> Option<(&'a [u8], Offload)> {
+fn complete_frame<'a>(slot: &Slot<'a>, socket: RawFd, long: &'a mut [u8]) -> Option<(&'a [u8], Offload)> {
     let (header, frame) = if slot.status & libc::TP_STATUS_COPY != 0 {
         let length = recv(socket, long, MsgFlags::MSG_DONTWAIT).ok()?;
-        long[..length].split_at_checked(Offload::HEADER)?
-    } else if slot.end < FRAME_BYTES {
-        let header = slot.link.checked_sub(Offload::HEADER)?;
-        slot.memory[header..slot.end].split_at(Offload::HEADER)
+        long[..length].split_at_checked(Offload::HEADER_BYTES)?
+    } else if slot.end_offset < FRAME_BYTES {
+        let header = slot.link_offset.checked_sub(Offload::HEADER_BYTES)?;
+        slot.memory[header..slot.end_offset].split_at(Offload::HEADER_BYTES)
     } else {
         // What fills its slot to the end was truncated.
         return None;
@@ -124,11 +128,11 @@ fn whole<'a>(slot: &Slot<'a>, socket: RawFd, long: &'a mut [u8]) -> Option<(&'a 
     Some((frame, Offload::read(header.try_into().ok()?)))
 }
 
-fn tag(slot: &Slot<'_>) -> Option<[u8; 4]> {
+fn vlan_tag(slot: &Slot<'_>) -> Option<[u8; 4]> {
     if slot.status & libc::TP_STATUS_VLAN_VALID == 0 {
         return None;
     }
-    let [number, kind] = slot.vlan;
+    let [number, kind] = slot.vlan_tag;
     let kind = if slot.status & libc::TP_STATUS_VLAN_TPID_VALID == 0 { kumade_packet::ethertype::VLAN } else { kind };
     let ([k0, k1], [n0, n1]) = (kind.to_be_bytes(), number.to_be_bytes());
     Some([k0, k1, n0, n1])

@@ -10,7 +10,7 @@ use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Frames that one system call sends.
-pub const BATCH: usize = 64;
+pub const MAX_BATCH_FRAMES: usize = 64;
 const SEND_BUFFER_BYTES: usize = 8 << 20;
 
 /// Sends frames through an interface, past its queue discipline.
@@ -30,7 +30,7 @@ impl Sender {
         // Protocol 0: this socket receives nothing.
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).map_err(|error| fail(error.into()))?;
-        prepare(&socket).map_err(fail)?;
+        prepare_socket(&socket).map_err(fail)?;
         ring::bind(&socket, index, 0).map_err(fail)?;
         Ok(Sender { socket })
     }
@@ -52,9 +52,9 @@ impl Sender {
         mut refused: impl FnMut(usize, io::Error),
     ) -> usize {
         let part = |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        let mut parts = [[part(&[]); 2]; BATCH];
+        let mut parts = [[part(&[]); 2]; MAX_BATCH_FRAMES];
         // SAFETY: mmsghdr is plain data, for which all zeroes (null pointers, zero lengths) is a valid value.
-        let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
+        let mut messages: [libc::mmsghdr; MAX_BATCH_FRAMES] = unsafe { mem::zeroed() };
         let mut count = 0;
         for ((parts, message), frame) in parts.iter_mut().zip(&mut messages).zip(frames) {
             *parts = frame.map(part);
@@ -85,7 +85,7 @@ impl Sender {
     }
 }
 
-fn prepare(socket: &OwnedFd) -> io::Result<()> {
+fn prepare_socket(socket: &OwnedFd) -> io::Result<()> {
     setsockopt(socket, PacketQdiscBypass, &1)?;
     // Beyond the system's limit it takes CAP_NET_ADMIN; less room without it is no error.
     if setsockopt(socket, SndBufForce, &SEND_BUFFER_BYTES).is_err() {

@@ -1,6 +1,6 @@
-use super::prepare_early;
-use crate::readiness::Readiness;
-use crate::{Binding, clock};
+use super::prepare_unconnected;
+use crate::readiness::EpollSet;
+use crate::{SocketBinding, clock};
 use kumade_units::{Span, Time};
 use nix::libc;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 
 /// What came of [`open_connections`].
 #[derive(Debug, Default)]
-pub struct Opened {
+pub struct OpenedConnections {
     /// The connections that opened and took their hello, by number, in ascending order; they do not block.
     pub streams: Vec<(u16, TcpStream)>,
     /// Refused, reset, or impossible on this host.
@@ -21,7 +21,7 @@ pub struct Opened {
 }
 
 /// With nothing opening for this long, or for two round trips, what is still closed hangs.
-const LULL: Span = Span::from_millis(250);
+const STALL_TIMEOUT: Span = Span::from_millis(250);
 /// From one new attempt to the next: a firewall that lets few SYNs pass in a second meets no more of these than of others.
 const RETRY_INTERVAL: Span = Span::from_millis(20);
 
@@ -35,109 +35,109 @@ const RETRY_INTERVAL: Span = Span::from_millis(20);
 /// Where the system can't even wait for sockets.
 pub fn open_connections(
     address: SocketAddr,
-    binding: &Binding,
+    binding: &SocketBinding,
     count: u16,
     round_trip: Span,
     spacing: Span,
     deadline: Span,
     hello: impl Fn(u16) -> Vec<u8>,
-) -> io::Result<Opened> {
+) -> io::Result<OpenedConnections> {
     let deadline = clock::monotonic() + deadline;
-    let mut opening = Opening::new(address, binding, count, spacing, LULL.max(round_trip * 2))?;
+    let mut opening = ConnectionOpener::new(address, binding, count, spacing, STALL_TIMEOUT.max(round_trip * 2))?;
     let mut events = Vec::new();
-    while opening.is_open() && clock::monotonic() < deadline {
+    while opening.is_pending() && clock::monotonic() < deadline {
         opening.readiness.wait(&mut events, deadline.min(opening.next_begin.unwrap_or(opening.next_retry)))?;
         for event in &events {
-            opening.ready(event.number as u16, &hello);
+            opening.handle_ready(event.number as u16, &hello);
         }
-        opening.begin_due();
+        opening.begin_due_connections();
         opening.retry_oldest();
     }
     Ok(opening.finish())
 }
 
 /// Connections on their way.
-struct Opening<'b> {
+struct ConnectionOpener<'b> {
     address: SocketAddr,
-    binding: &'b Binding,
-    readiness: Readiness,
+    binding: &'b SocketBinding,
+    readiness: EpollSet,
     /// By number, of those that have begun.
-    connecting: Vec<Option<Attempt>>,
+    attempts: Vec<Option<Attempt>>,
     count: u16,
     spacing: Span,
     /// When the next one begins; none if all have.
     next_begin: Option<Time>,
-    opened: Opened,
+    opened: OpenedConnections,
     /// No attempt is given up before it is this old.
-    lull: Span,
+    stall_timeout: Span,
     next_retry: Time,
-    retrying: bool,
+    is_retrying: bool,
 }
 
 struct Attempt {
     stream: TcpStream,
-    began: Time,
+    started_at: Time,
 }
 
-impl<'b> Opening<'b> {
-    fn new(address: SocketAddr, binding: &'b Binding, count: u16, spacing: Span, lull: Span) -> io::Result<Self> {
-        let (readiness, now) = (Readiness::new()?, clock::monotonic());
-        let mut opening = Opening {
+impl<'b> ConnectionOpener<'b> {
+    fn new(address: SocketAddr, binding: &'b SocketBinding, count: u16, spacing: Span, lull: Span) -> io::Result<Self> {
+        let (readiness, now) = (EpollSet::new()?, clock::monotonic());
+        let mut opening = ConnectionOpener {
             address,
             binding,
             readiness,
-            connecting: Vec::new(),
+            attempts: Vec::new(),
             count,
             spacing,
             next_begin: Some(now),
-            opened: Opened::default(),
-            lull,
+            opened: OpenedConnections::default(),
+            stall_timeout: lull,
             next_retry: now + lull,
-            retrying: false,
+            is_retrying: false,
         };
-        opening.begin_due();
+        opening.begin_due_connections();
         Ok(opening)
     }
 
     /// Whether one is on its way, or still to begin.
-    fn is_open(&self) -> bool {
-        self.next_begin.is_some() || self.connecting.iter().any(Option::is_some)
+    fn is_pending(&self) -> bool {
+        self.next_begin.is_some() || self.attempts.iter().any(Option::is_some)
     }
 
     /// Begins those that are due.
-    fn begin_due(&mut self) {
+    fn begin_due_connections(&mut self) {
         let now = clock::monotonic();
         while let Some(due) = self.next_begin.filter(|due| *due <= now) {
-            let number = self.connecting.len() as u16;
+            let number = self.attempts.len() as u16;
             let is_left = number < self.count;
             if is_left {
-                self.connecting.push(None);
-                self.begin(number);
-                self.next_retry = now + self.lull;
+                self.attempts.push(None);
+                self.begin_connection(number);
+                self.next_retry = now + self.stall_timeout;
             }
             self.next_begin = is_left.then(|| due + self.spacing);
         }
     }
 
     /// Starts this connection, in place of the attempt that there may be.
-    fn begin(&mut self, number: u16) {
-        let started = start(self.address, self.binding).and_then(|stream| {
+    fn begin_connection(&mut self, number: u16) {
+        let started = start_connecting(self.address, self.binding).and_then(|stream| {
             self.readiness.add_writer(&stream, number.into())?;
-            Ok(Attempt { stream, began: clock::monotonic() })
+            Ok(Attempt { stream, started_at: clock::monotonic() })
         });
-        self.connecting[usize::from(number)] = started.map_err(|error| self.opened.refuse(error)).ok();
+        self.attempts[usize::from(number)] = started.map_err(|error| self.opened.record_refusal(error)).ok();
     }
 
     /// A connection is open, or has failed.
-    fn ready(&mut self, number: u16, hello: &impl Fn(u16) -> Vec<u8>) {
-        let attempt = self.connecting.get_mut(usize::from(number)).and_then(Option::take);
+    fn handle_ready(&mut self, number: u16, hello: &impl Fn(u16) -> Vec<u8>) {
+        let attempt = self.attempts.get_mut(usize::from(number)).and_then(Option::take);
         let Some(Attempt { stream, .. }) = attempt else { return };
-        match self.readiness.remove(&stream).and_then(|()| greet(stream, &hello(number))) {
+        match self.readiness.remove(&stream).and_then(|()| send_hello(stream, &hello(number))) {
             Ok(stream) => self.opened.streams.push((number, stream)),
-            Err(error) => self.opened.refuse(error),
+            Err(error) => self.opened.record_refusal(error),
         }
-        if !self.retrying {
-            self.next_retry = clock::monotonic() + self.lull;
+        if !self.is_retrying {
+            self.next_retry = clock::monotonic() + self.stall_timeout;
         }
     }
 
@@ -147,34 +147,34 @@ impl<'b> Opening<'b> {
         if now < self.next_retry {
             return;
         }
-        self.retrying = true;
+        self.is_retrying = true;
         self.next_retry = now + RETRY_INTERVAL;
-        let began = |(number, attempt): (u16, &Option<Attempt>)| Some((attempt.as_ref()?.began, number));
-        if let Some((began, oldest)) = (0..).zip(&self.connecting).filter_map(began).min()
-            && now - began >= self.lull
+        let began = |(number, attempt): (u16, &Option<Attempt>)| Some((attempt.as_ref()?.started_at, number));
+        if let Some((began, oldest)) = (0..).zip(&self.attempts).filter_map(began).min()
+            && now - began >= self.stall_timeout
         {
-            self.begin(oldest);
+            self.begin_connection(oldest);
         }
     }
 
-    fn finish(mut self) -> Opened {
-        self.opened.timed_out = self.connecting.iter().flatten().count() as u32;
+    fn finish(mut self) -> OpenedConnections {
+        self.opened.timed_out = self.attempts.iter().flatten().count() as u32;
         self.opened.streams.sort_by_key(|(number, _)| *number);
         self.opened
     }
 }
 
-impl Opened {
-    fn refuse(&mut self, error: io::Error) {
+impl OpenedConnections {
+    fn record_refusal(&mut self, error: io::Error) {
         self.refused += 1;
         self.refusal.get_or_insert(error);
     }
 }
 
-fn start(address: SocketAddr, binding: &Binding) -> io::Result<TcpStream> {
+fn start_connecting(address: SocketAddr, binding: &SocketBinding) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     binding.apply(&socket, address)?;
-    prepare_early(&socket)?;
+    prepare_unconnected(&socket)?;
     socket.set_nonblocking(true)?;
     match socket.connect(&address.into()) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
@@ -182,7 +182,7 @@ fn start(address: SocketAddr, binding: &Binding) -> io::Result<TcpStream> {
     }
 }
 
-fn greet(mut stream: TcpStream, hello: &[u8]) -> io::Result<TcpStream> {
+fn send_hello(mut stream: TcpStream, hello: &[u8]) -> io::Result<TcpStream> {
     if let Some(error) = stream.take_error()? {
         return Err(error);
     }
@@ -206,10 +206,11 @@ mod tests {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let listener = TcpListener::bind(address).unwrap();
             let at = listener.local_addr().unwrap();
-            let opened = open_connections(at, &Binding::default(), 20, SHORT, Span::ZERO, Span::from_secs(60), |n| {
-                n.to_be_bytes().to_vec()
-            })
-            .unwrap();
+            let opened =
+                open_connections(at, &SocketBinding::default(), 20, SHORT, Span::ZERO, Span::from_secs(60), |n| {
+                    n.to_be_bytes().to_vec()
+                })
+                .unwrap();
             assert_eq!((opened.streams.len(), opened.refused, opened.timed_out), (20, 0, 0));
             let mut seen: Vec<u16> = Vec::new();
             for _ in 0..20 {
@@ -226,7 +227,8 @@ mod tests {
     fn a_closed_port_refuses_at_once() {
         let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let opened =
-            open_connections(at, &Binding::default(), 5, SHORT, Span::ZERO, Span::from_secs(60), |_| vec![1]).unwrap();
+            open_connections(at, &SocketBinding::default(), 5, SHORT, Span::ZERO, Span::from_secs(60), |_| vec![1])
+                .unwrap();
         assert_eq!((opened.streams.len(), opened.refused, opened.timed_out), (0, 5, 0));
         assert_eq!(opened.refusal.unwrap().kind(), io::ErrorKind::ConnectionRefused);
     }
@@ -235,7 +237,8 @@ mod tests {
     fn connections_that_hang_are_counted_when_the_deadline_comes() {
         let (_full, at) = nearly_full();
         let opened =
-            open_connections(at, &Binding::default(), 12, SHORT, Span::ZERO, Span::from_secs(1), |_| vec![1]).unwrap();
+            open_connections(at, &SocketBinding::default(), 12, SHORT, Span::ZERO, Span::from_secs(1), |_| vec![1])
+                .unwrap();
         assert!(!opened.streams.is_empty() && opened.timed_out > 0, "{opened:?}");
         assert_eq!(opened.streams.len() as u32 + opened.timed_out, 12);
     }
@@ -243,13 +246,13 @@ mod tests {
     #[test]
     fn the_oldest_that_hangs_is_tried_anew() {
         let (_full, at) = nearly_full();
-        let binding = Binding::default();
-        let mut opening = Opening::new(at, &binding, 12, Span::ZERO, Span::ZERO).unwrap();
+        let binding = SocketBinding::default();
+        let mut opening = ConnectionOpener::new(at, &binding, 12, Span::ZERO, Span::ZERO).unwrap();
         let port = |attempt: &Option<Attempt>| Some(attempt.as_ref()?.stream.local_addr().unwrap().port());
-        let before: Vec<_> = opening.connecting.iter().map(port).collect();
-        opening.connecting[0] = None;
+        let before: Vec<_> = opening.attempts.iter().map(port).collect();
+        opening.attempts[0] = None;
         opening.retry_oldest();
-        let after: Vec<_> = opening.connecting.iter().map(port).collect();
+        let after: Vec<_> = opening.attempts.iter().map(port).collect();
         assert_eq!((after[0], after[1] == before[1], &after[2..]), (None, false, &before[2..]));
     }
 

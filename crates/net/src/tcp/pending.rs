@@ -1,4 +1,4 @@
-use crate::Binding;
+use crate::SocketBinding;
 use crate::readiness;
 use kumade_units::Time;
 use nix::libc;
@@ -8,20 +8,20 @@ use std::net::{SocketAddr, TcpStream};
 
 /// A TCP connection that is being opened, so that whoever waits for it can look at something else now and then.
 #[derive(Debug)]
-pub struct Connecting {
+pub struct PendingConnection {
     /// None once it has been handed over.
     stream: Option<TcpStream>,
     /// An error that was there at once.
-    refusal: Option<io::Error>,
+    immediate_error: Option<io::Error>,
 }
 
-impl Connecting {
+impl PendingConnection {
     /// Begins to connect.
     ///
     /// # Errors
     /// Where the socket can't be made or bound; what the far end or the route says comes from [`wait`](Self::wait).
-    pub fn begin(address: SocketAddr, binding: &Binding) -> io::Result<Self> {
-        Connecting::begin_prepared(address, binding, |_| Ok(()))
+    pub fn begin(address: SocketAddr, binding: &SocketBinding) -> io::Result<Self> {
+        PendingConnection::begin_prepared(address, binding, |_| Ok(()))
     }
 
     /// Begins to connect a socket that was prepared: some options come too late afterwards.
@@ -30,7 +30,7 @@ impl Connecting {
     /// As [`begin`](Self::begin), and those of `prepare`.
     pub fn begin_prepared(
         address: SocketAddr,
-        binding: &Binding,
+        binding: &SocketBinding,
         prepare: impl FnOnce(&Socket) -> io::Result<()>,
     ) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
@@ -39,7 +39,7 @@ impl Connecting {
         socket.set_nonblocking(true)?;
         let refusal = socket.connect(&address.into()).err();
         let refusal = refusal.filter(|error| error.raw_os_error() != Some(libc::EINPROGRESS));
-        Ok(Connecting { stream: Some(socket.into()), refusal })
+        Ok(PendingConnection { stream: Some(socket.into()), immediate_error: refusal })
     }
 
     /// The socket, to be waited for with others; none once it has been handed over.
@@ -52,11 +52,11 @@ impl Connecting {
     /// # Errors
     /// Where it can't be opened.
     pub fn wait(&mut self, deadline: Time) -> io::Result<Option<TcpStream>> {
-        if let Some(refusal) = self.refusal.take() {
+        if let Some(refusal) = self.immediate_error.take() {
             return Err(refusal);
         }
         let Some(stream) = &self.stream else { return Ok(None) };
-        if !readiness::writable(stream, deadline)? {
+        if !readiness::wait_writable(stream, deadline)? {
             return Ok(None);
         }
         match stream.take_error()? {
@@ -78,10 +78,10 @@ mod tests {
         let soon = || clock::monotonic() + Span::from_secs(30);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let there = listener.local_addr().unwrap();
-        let mut connecting = Connecting::begin(there, &Binding::default()).unwrap();
+        let mut connecting = PendingConnection::begin(there, &SocketBinding::default()).unwrap();
         assert_eq!(connecting.wait(soon()).unwrap().unwrap().peer_addr().unwrap(), there);
         drop(listener);
-        let mut connecting = Connecting::begin(there, &Binding::default()).unwrap();
+        let mut connecting = PendingConnection::begin(there, &SocketBinding::default()).unwrap();
         assert_eq!(connecting.wait(soon()).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 }

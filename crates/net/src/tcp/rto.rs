@@ -1,4 +1,4 @@
-use super::carrier::{set_max_rto, set_min_rto};
+use super::sender_state::{set_max_rto, set_min_rto};
 use kumade_units::Span;
 use std::io;
 use std::net::TcpStream;
@@ -30,23 +30,23 @@ impl RtoLimits {
     }
 
     /// How the greatest follows the round trips of one connection.
-    pub fn max_of_connection(&self) -> Option<MaxRto> {
-        self.max.map(|least| MaxRto { least, current: least })
+    pub fn connection_max_rto(&self) -> Option<AdaptiveMaxRto> {
+        self.max.map(|least| AdaptiveMaxRto { min: least, current: least })
     }
 }
 
 /// The greatest retransmission timeout of a connection: a timeout that is shorter than the round trip repeats what is not lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MaxRto {
+pub struct AdaptiveMaxRto {
     /// As it is to be with short round trips.
-    least: Span,
+    min: Span,
     current: Span,
 }
 
-impl MaxRto {
+impl AdaptiveMaxRto {
     /// To be called now and then with the smoothed round-trip time.
-    pub fn follow(&mut self, stream: &TcpStream, round_trip: Span) {
-        let wanted = max_rto(self.least, round_trip);
+    pub fn update(&mut self, stream: &TcpStream, round_trip: Span) {
+        let wanted = max_rto(self.min, round_trip);
         let differs = wanted > self.current * 5 / 4 || wanted < self.current * 3 / 4;
         if differs && set_max_rto(stream, wanted).is_ok() {
             self.current = wanted;

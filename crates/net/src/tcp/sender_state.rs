@@ -11,17 +11,17 @@ use std::os::fd::AsFd;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SendState {
     /// Bytes in the send buffer that have not left yet.
-    pub unsent: u64,
+    pub unsent_bytes: u64,
     /// Bytes that may leave at once besides what has: the rest of the congestion window.
-    pub window: u64,
+    pub available_window_bytes: u64,
     /// Bytes that were acknowledged in all.
-    pub acknowledged: u64,
+    pub acknowledged_bytes: u64,
     /// Bytes that have arrived in all, in order or not, in full segments.
-    pub delivered: u64,
+    pub delivered_bytes: u64,
     /// Bytes that are believed to be on their way, in full segments: neither delivered nor lost.
-    pub in_flight: u64,
+    pub bytes_in_flight: u64,
     /// Bytes that were repeated in all, in full segments.
-    pub repeated: u64,
+    pub retransmitted_bytes: u64,
     /// Lost data is being repeated (Linux: any state but Open and Disorder).
     pub is_recovering: bool,
     /// Smoothed round-trip time; 0 until there is one.
@@ -33,9 +33,9 @@ pub struct SendState {
 }
 
 /// `TCP_CA_Disorder`: selective acknowledgements came, and nothing is known to be lost yet.
-const DISORDER: u8 = 1;
-const MIN_RTO: std::ops::RangeInclusive<i64> = 1..=200_000;
-const MAX_RTO: std::ops::RangeInclusive<i64> = 1000..=120_000;
+const TCP_CA_DISORDER: u8 = 1;
+const MIN_RTO_RANGE_MICROS: std::ops::RangeInclusive<i64> = 1..=200_000;
+const MAX_RTO_RANGE_MILLIS: std::ops::RangeInclusive<i64> = 1000..=120_000;
 
 /// How the connection's sending end does now.
 ///
@@ -47,13 +47,13 @@ pub fn send_state(stream: &TcpStream) -> io::Result<SendState> {
     let in_flight = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
     let free = info.snd_cwnd.saturating_sub(in_flight);
     Ok(SendState {
-        unsent: info.notsent_bytes.into(),
-        window: u64::from(free) * u64::from(info.snd_mss),
-        acknowledged: info.bytes_acked,
-        delivered: u64::from(info.delivered) * u64::from(info.snd_mss),
-        in_flight: u64::from(in_flight) * u64::from(info.snd_mss),
-        repeated: u64::from(info.total_retrans) * u64::from(info.snd_mss),
-        is_recovering: info.ca_state > DISORDER,
+        unsent_bytes: info.notsent_bytes.into(),
+        available_window_bytes: u64::from(free) * u64::from(info.snd_mss),
+        acknowledged_bytes: info.bytes_acked,
+        delivered_bytes: u64::from(info.delivered) * u64::from(info.snd_mss),
+        bytes_in_flight: u64::from(in_flight) * u64::from(info.snd_mss),
+        retransmitted_bytes: u64::from(info.total_retrans) * u64::from(info.snd_mss),
+        is_recovering: info.ca_state > TCP_CA_DISORDER,
         round_trip: Span::from_micros(info.rtt.into()),
         excess_round_trip: Span::from_micros(info.rtt.saturating_sub(info.min_rtt).into()),
         delivery_rate: Rate::from_bits_per_second(info.delivery_rate.saturating_mul(8)),
@@ -76,10 +76,10 @@ pub fn limit_unsent(stream: &TcpStream, bytes: u32) -> io::Result<()> {
 /// It is out of range.
 pub(super) fn set_min_rto(socket: &impl AsFd, least: Span) -> io::Result<bool> {
     let micros = least.as_nanos() / 1000;
-    if !MIN_RTO.contains(&micros) {
+    if !MIN_RTO_RANGE_MICROS.contains(&micros) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the kernel takes 1 µs to 200 ms"));
     }
-    where_known(setsockopt(socket, MinRto, &(micros as libc::c_int)))
+    is_option_known(setsockopt(socket, MinRto, &(micros as libc::c_int)))
 }
 
 /// The greatest retransmission timeout (RFC 6298 §2.5), up to which it is doubled, of a socket, and of those that a listener
@@ -89,14 +89,14 @@ pub(super) fn set_min_rto(socket: &impl AsFd, least: Span) -> io::Result<bool> {
 /// It is out of range.
 pub(super) fn set_max_rto(socket: &impl AsFd, most: Span) -> io::Result<bool> {
     let millis = most.as_nanos() / 1_000_000;
-    if !MAX_RTO.contains(&millis) {
+    if !MAX_RTO_RANGE_MILLIS.contains(&millis) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the kernel takes 1 s to 120 s"));
     }
-    where_known(setsockopt(socket, MaxRto, &(millis as libc::c_int)))
+    is_option_known(setsockopt(socket, MaxRto, &(millis as libc::c_int)))
 }
 
 /// Whether the kernel knows the option.
-fn where_known(outcome: Result<(), Errno>) -> io::Result<bool> {
+fn is_option_known(outcome: Result<(), Errno>) -> io::Result<bool> {
     match outcome {
         Ok(()) => Ok(true),
         Err(Errno::ENOPROTOOPT) => Ok(false),
@@ -121,12 +121,12 @@ mod tests {
         let (near, _far) = pair();
         limit_unsent(&near, 20_000).unwrap();
         let state = send_state(&near).unwrap();
-        assert!(state.window > 0 && state.unsent == 0 && !state.is_recovering, "{state:?}");
+        assert!(state.available_window_bytes > 0 && state.unsent_bytes == 0 && !state.is_recovering, "{state:?}");
         // Of the handshake, on the loopback interface.
         assert!(state.round_trip < Span::from_secs(1), "{state:?}");
         // The far end reads nothing, so that its window closes.
         while crate::tcp::send(&near, &[0; 10_000], false).is_ok() {}
-        let SendState { unsent, delivered, .. } = send_state(&near).unwrap();
+        let SendState { unsent_bytes: unsent, delivered_bytes: delivered, .. } = send_state(&near).unwrap();
         assert!(delivered > 0);
         // The kernel takes the buffer whole that it has begun.
         assert!((1..200_000).contains(&unsent), "{unsent}");

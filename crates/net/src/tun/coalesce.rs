@@ -2,7 +2,7 @@
 //! packets that come by a tunnel.
 
 use kumade_packet::checksum;
-use kumade_packet::offload::{LargePacket, Offload, Shape};
+use kumade_packet::offload::{LargePacket, MergeProfile, Offload};
 use kumade_packet::protocol;
 use std::iter::successors;
 
@@ -24,18 +24,18 @@ pub(super) struct Group {
     /// All bytes of the packet as it will be.
     len: usize,
     /// Of the first packet; `None` where its flow is not known.
-    shape: Option<Shape>,
+    shape: Option<MergeProfile>,
     is_open: bool,
     /// The checksums of the first packet have been found valid.
     is_verified: bool,
-    headers: [u8; Offload::HEADER + Shape::MAX_HEADER_BYTES],
+    headers: [u8; Offload::HEADER_BYTES + MergeProfile::MAX_HEADER_BYTES],
 }
 
 /// As many as UDP segmentation has always allowed (`UDP_MAX_SEGMENTS`).
-const MAX_MEMBERS: usize = 64;
-const MAX_LEN: usize = u16::MAX as usize;
+const MAX_GROUP_PACKETS: usize = 64;
+const MAX_GROUP_BYTES: usize = u16::MAX as usize;
 /// Of so many groups, the newest, each packet's flow is looked for.
-const MAX_LOOKED_AT: usize = 64;
+const MAX_SEARCHED_GROUPS: usize = 64;
 
 impl Coalescer {
     pub(super) fn new(merges_udp: bool) -> Self {
@@ -44,16 +44,16 @@ impl Coalescer {
 
     /// Divides these packets, in place of those before. Groups stand in the order of their first packets, and the packets
     /// of a flow, taken group by group, in their own.
-    pub(super) fn plan<P: AsRef<[u8]>>(&mut self, packets: &[P]) {
+    pub(super) fn group_packets<P: AsRef<[u8]>>(&mut self, packets: &[P]) {
         self.groups.clear();
         self.next.clear();
         // Groups before this one get no more packets.
         let mut barrier = 0;
         for index in 0..packets.len() {
             self.next.push(index);
-            let shape = Shape::of(packets[index].as_ref());
-            let from = barrier.max(self.groups.len().saturating_sub(MAX_LOOKED_AT));
-            let is_merged = shape.as_ref().is_some_and(|shape| self.merge(packets, index, shape, from));
+            let shape = MergeProfile::from_packet(packets[index].as_ref());
+            let from = barrier.max(self.groups.len().saturating_sub(MAX_SEARCHED_GROUPS));
+            let is_merged = shape.as_ref().is_some_and(|shape| self.append_to_flow_group(packets, index, shape, from));
             if !is_merged {
                 // Which flow's packet it may be is not known: a fragment, for one.
                 barrier = if shape.is_none() { self.groups.len() + 1 } else { barrier };
@@ -75,10 +75,16 @@ impl Coalescer {
     }
 
     /// Appends a packet to the newest group of its flow, if that is possible.
-    fn merge<P: AsRef<[u8]>>(&mut self, packets: &[P], index: usize, shape: &Shape, from: usize) -> bool {
+    fn append_to_flow_group<P: AsRef<[u8]>>(
+        &mut self,
+        packets: &[P],
+        index: usize,
+        shape: &MergeProfile,
+        from: usize,
+    ) -> bool {
         let is_of_flow = |group: &&mut Group| group.shape.as_ref().is_some_and(|other| other.is_same_flow(shape));
         let Some(group) = self.groups[from..].iter_mut().rev().find(is_of_flow) else { return false };
-        if shape.protocol == protocol::UDP && !self.merges_udp || !group.continues_with(shape) {
+        if shape.protocol == protocol::UDP && !self.merges_udp || !group.is_continued_by(shape) {
             return false;
         }
         // The checksum will be computed anew, and must not make corrupt bytes valid.
@@ -95,11 +101,11 @@ impl Coalescer {
 
 impl Group {
     /// struct virtio_net_hdr of a packet of which nothing was left to do.
-    pub(super) const NO_OFFLOAD: &[u8] = &[0; Offload::HEADER];
+    pub(super) const NO_OFFLOAD: &[u8] = &[0; Offload::HEADER_BYTES];
 
-    fn new(first: usize, len: usize, shape: Option<Shape>) -> Self {
-        let is_open = shape.as_ref().is_some_and(|shape| shape.can_merge && !shape.ends);
-        let headers = [0; Offload::HEADER + Shape::MAX_HEADER_BYTES];
+    fn new(first: usize, len: usize, shape: Option<MergeProfile>) -> Self {
+        let is_open = shape.as_ref().is_some_and(|shape| shape.can_merge && !shape.ends_group);
+        let headers = [0; Offload::HEADER_BYTES + MergeProfile::MAX_HEADER_BYTES];
         Group { first, last: first, count: 1, len, shape, is_open, is_verified: false, headers }
     }
 
@@ -113,25 +119,25 @@ impl Group {
 
     /// What is to be written before the packets: struct virtio_net_hdr, and the headers where they are merged.
     pub(super) fn headers(&self) -> &[u8] {
-        &self.headers[..Offload::HEADER + self.skipped()]
+        &self.headers[..Offload::HEADER_BYTES + self.skipped_bytes()]
     }
 
     /// How many bytes of each packet are not to be written, since [`headers`](Self::headers) stand for them.
-    pub(super) fn skipped(&self) -> usize {
-        self.shape.as_ref().filter(|_| self.count > 1).map_or(0, |shape| shape.payload)
+    pub(super) fn skipped_bytes(&self) -> usize {
+        self.shape.as_ref().filter(|_| self.count > 1).map_or(0, |shape| shape.payload_offset)
     }
 
-    fn continues_with(&self, packet: &Shape) -> bool {
+    fn is_continued_by(&self, packet: &MergeProfile) -> bool {
         let Some(first) = self.shape.as_ref().filter(|_| self.is_open) else { return false };
-        first.is_followed_by(self.len - first.payload, first.payload_bytes, packet)
+        first.is_followed_by(self.len - first.payload_offset, first.payload_bytes, packet)
             && packet.payload_bytes <= first.payload_bytes
-            && self.count < MAX_MEMBERS
-            && self.len + packet.payload_bytes <= MAX_LEN
+            && self.count < MAX_GROUP_PACKETS
+            && self.len + packet.payload_bytes <= MAX_GROUP_BYTES
     }
 
-    fn append(&mut self, index: usize, packet: &Shape) {
+    fn append(&mut self, index: usize, packet: &MergeProfile) {
         let is_shorter = self.shape.as_ref().is_none_or(|first| packet.payload_bytes < first.payload_bytes);
-        self.is_open = !is_shorter && !packet.ends;
+        self.is_open = !is_shorter && !packet.ends_group;
         (self.last, self.count, self.len) = (index, self.count + 1, self.len + packet.payload_bytes);
     }
 
@@ -139,18 +145,18 @@ impl Group {
     /// computes it who leaves the rest to the network card.
     fn write_headers(&mut self, first: &[u8], last: &[u8]) {
         let Some(shape) = &self.shape else { return };
-        let (offload, packet) = self.headers.split_at_mut(Offload::HEADER);
-        let packet = &mut packet[..shape.payload];
-        packet.copy_from_slice(&first[..shape.payload]);
+        let (offload, packet) = self.headers.split_at_mut(Offload::HEADER_BYTES);
+        let packet = &mut packet[..shape.payload_offset];
+        packet.copy_from_slice(&first[..shape.payload_offset]);
         shape.extend_headers(packet, self.len, last);
         let large = LargePacket {
             protocol: shape.protocol,
-            transport_offset: shape.transport,
-            payload_offset: shape.payload,
+            transport_offset: shape.transport_offset,
+            payload_offset: shape.payload_offset,
             segment_bytes: shape.payload_bytes as u16,
         };
-        large.leave_checksum(packet, self.len);
-        offload.copy_from_slice(&large.header(packet));
+        large.set_partial_checksum(packet, self.len);
+        offload.copy_from_slice(&large.virtio_header(packet));
     }
 }
 

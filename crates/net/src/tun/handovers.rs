@@ -8,35 +8,35 @@ use std::collections::VecDeque;
 use std::fmt;
 
 /// When packets were handed to a TUN device. Reading them tells only when the reading thread was scheduled, and so much later.
-pub struct Handovers {
+pub struct HandoverTimes {
     capture: Capture,
     /// Packets that are not read yet, oldest first.
-    seen: VecDeque<(Time, Beginning)>,
+    pending: VecDeque<(Time, PacketPrefix)>,
 }
 
 /// Tells packets apart: their first bytes, with zeroes behind shorter ones.
-type Beginning = [u8; 64];
+type PacketPrefix = [u8; 64];
 
-impl Handovers {
+impl HandoverTimes {
     /// More than the device keeps.
     const MAX_PENDING: usize = 16_384;
     /// A packet is in the device this soon after the capture has shown it, or never.
-    const PATIENCE: Span = Span::from_millis(1);
+    const MAX_READ_DELAY: Span = Span::from_millis(1);
 
     /// To the device of that name in the calling thread's namespace, from now on.
     ///
     /// # Errors
     /// No such device, not allowed, or no memory for the ring.
-    pub fn to(name: &str) -> Result<Self, SetupError> {
-        Ok(Handovers { capture: Capture::outgoing(name)?, seen: VecDeque::new() })
+    pub fn for_device(name: &str) -> Result<Self, SetupError> {
+        Ok(HandoverTimes { capture: Capture::outgoing(name)?, pending: VecDeque::new() })
     }
 
     /// When this packet was handed over (CLOCK_REALTIME): as it was just read, and before anything in it is changed. None where nothing
     /// is known of it, as when the device was moved to another namespace.
     pub fn stamp_of(&mut self, packet: &[u8]) -> Option<Time> {
-        self.look();
-        let wanted = beginning(packet);
-        while let Some((stamp, beginning)) = self.seen.pop_front() {
+        self.read_capture();
+        let wanted = packet_prefix(packet);
+        while let Some((stamp, beginning)) = self.pending.pop_front() {
             if beginning == wanted {
                 return Some(stamp);
             }
@@ -45,11 +45,11 @@ impl Handovers {
     }
 
     /// The device is empty: what was shown before now and is not read has been lost.
-    pub fn drained(&mut self) {
-        self.look();
-        let lost = clock::realtime() - Self::PATIENCE;
-        while self.seen.front().is_some_and(|(stamp, _)| *stamp < lost) {
-            self.seen.pop_front();
+    pub fn discard_lost(&mut self) {
+        self.read_capture();
+        let lost = clock::realtime() - Self::MAX_READ_DELAY;
+        while self.pending.front().is_some_and(|(stamp, _)| *stamp < lost) {
+            self.pending.pop_front();
         }
     }
 
@@ -58,25 +58,25 @@ impl Handovers {
         self.capture.is_ready()
     }
 
-    fn look(&mut self) {
-        while let Some(seen) = self.capture.next(|stamp, packet| (stamp, beginning(packet))) {
-            if self.seen.len() == Self::MAX_PENDING {
-                self.seen.pop_front();
+    fn read_capture(&mut self) {
+        while let Some(seen) = self.capture.next(|stamp, packet| (stamp, packet_prefix(packet))) {
+            if self.pending.len() == Self::MAX_PENDING {
+                self.pending.pop_front();
             }
-            self.seen.push_back(seen);
+            self.pending.push_back(seen);
         }
     }
 }
 
-fn beginning(packet: &[u8]) -> Beginning {
+fn packet_prefix(packet: &[u8]) -> PacketPrefix {
     let mut beginning = [0; 64];
     let length = packet.len().min(64);
     beginning[..length].copy_from_slice(&packet[..length]);
     beginning
 }
 
-impl fmt::Debug for Handovers {
+impl fmt::Debug for HandoverTimes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handovers").field("seen", &self.seen.len()).finish_non_exhaustive()
+        f.debug_struct("Handovers").field("seen", &self.pending.len()).finish_non_exhaustive()
     }
 }

@@ -9,14 +9,14 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 /// Makes a device of this name as `builder` has it, without packet information, switched on and non-blocking.
 pub(super) fn open(name: &str, builder: DeviceBuilder) -> Result<SyncDevice, SetupError> {
     let failed = |error| SetupError::new(format!("make the TUN device {name}"), error);
-    if !is_name(name) {
+    if !is_valid_name(name) {
         let hint = "the name of an interface is 1 to 15 letters, without `/`, `:`, `%` or blanks";
-        return Err(failed(io::Error::from(io::ErrorKind::InvalidInput)).hint(hint));
+        return Err(failed(io::Error::from(io::ErrorKind::InvalidInput)).with_hint(hint));
     }
     let built = builder.name(name).packet_information(false).enable(true).build_sync();
     let device = built.map_err(|error| {
         let hint = hint(name, &error);
-        failed(error).hint(hint)
+        failed(error).with_hint(hint)
     })?;
     set_nonblocking(name, &device)?;
     Ok(device)
@@ -29,7 +29,7 @@ pub(super) fn set_nonblocking(name: &str, device: &SyncDevice) -> Result<(), Set
 fn hint(name: &str, error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "load the module: `modprobe tun`; in a container, pass --device /dev/net/tun",
-        io::ErrorKind::PermissionDenied if !may_open() => {
+        io::ErrorKind::PermissionDenied if !can_open() => {
             "/dev/net/tun is closed to you: run it as root, or open the device to all with `chmod 666 /dev/net/tun` \
              (most systems do so by themselves; it grants nothing by itself)"
         }
@@ -42,11 +42,11 @@ fn hint(name: &str, error: &io::Error) -> &'static str {
 pub(super) const NAME_TAKEN: &str = "there is an interface of that name: choose another name";
 
 /// As dev_valid_name() of the kernel has it; and without `%`, in whose place the kernel puts a number.
-fn is_name(name: &str) -> bool {
+fn is_valid_name(name: &str) -> bool {
     let is_odd = |byte: u8| matches!(byte, b'/' | b':' | b'%') || byte.is_ascii_whitespace();
     (1..libc::IFNAMSIZ).contains(&name.len()) && name != "." && name != ".." && !name.bytes().any(is_odd)
 }
 
-fn may_open() -> bool {
+fn can_open() -> bool {
     OpenOptions::new().read(true).write(true).open("/dev/net/tun").is_ok()
 }

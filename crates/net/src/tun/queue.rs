@@ -1,5 +1,5 @@
 use super::coalesce::{Coalescer, Group};
-use super::handovers::Handovers;
+use super::handovers::HandoverTimes;
 use super::open::{NAME_TAKEN, open, set_nonblocking};
 use crate::interface;
 use crate::setup::SetupError;
@@ -22,7 +22,7 @@ pub struct TunQueue {
     device: SyncDevice,
     buffer: Vec<u8>,
     coalescer: Coalescer,
-    handovers: Option<Handovers>,
+    handovers: Option<HandoverTimes>,
 }
 
 /// The longest packet: 64 kB of IP, and headers of IPv6 which do not count.
@@ -41,7 +41,7 @@ impl TunQueue {
         // The kernel would add the queues to another program's device.
         if interface::exists(name) {
             let refusal = io::Error::from(io::ErrorKind::AlreadyExists);
-            return Err(SetupError::new(format!("make the TUN device {name}"), refusal).hint(NAME_TAKEN));
+            return Err(SetupError::new(format!("make the TUN device {name}"), refusal).with_hint(NAME_TAKEN));
         }
         let first = open(name, DeviceBuilder::new().mtu(mtu).offload(true).multi_queue(true))?;
         interface::set_queue_packets(name, Self::QUEUE_PACKETS)?;
@@ -49,7 +49,7 @@ impl TunQueue {
         while devices.len() < queues {
             let device = devices[0].try_clone().map_err(|error| {
                 SetupError::new(format!("add queue {} to the TUN device {name}", devices.len() + 1), error)
-                    .hint("a device has 256 queues at most")
+                    .with_hint("a device has 256 queues at most")
             })?;
             set_nonblocking(name, &device)?;
             devices.push(device);
@@ -67,8 +67,8 @@ impl TunQueue {
     ///
     /// # Errors
     /// Not allowed, or no memory for the ring.
-    pub fn stamped(self, name: &str) -> Result<Self, SetupError> {
-        Ok(TunQueue { handovers: Some(Handovers::to(name)?), ..self })
+    pub fn with_handover_times(self, name: &str) -> Result<Self, SetupError> {
+        Ok(TunQueue { handovers: Some(HandoverTimes::for_device(name)?), ..self })
     }
 
     /// Reads what the host sent with one call: one packet, or one to be segmented. Each comes with `headroom` bytes before
@@ -77,26 +77,26 @@ impl TunQueue {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] where nothing waits. [`io::ErrorKind::InvalidData`] where the packet cannot be
     /// segmented; it is dropped.
-    pub fn read(&mut self, headroom: usize) -> io::Result<Packets<'_>> {
+    pub fn read(&mut self, headroom: usize) -> io::Result<TunPackets<'_>> {
         self.buffer.resize(headroom + MAX_PACKET_BYTES, 0);
-        let mut header = [0; Offload::HEADER];
+        let mut header = [0; Offload::HEADER_BYTES];
         let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(&mut self.buffer[headroom..])];
         let read = self.device.recv_vectored(&mut parts);
         if let (Err(error), Some(handovers)) = (&read, &mut self.handovers)
             && error.kind() == io::ErrorKind::WouldBlock
         {
-            handovers.drained();
+            handovers.discard_lost();
         }
-        let len = read?.checked_sub(Offload::HEADER).ok_or(io::ErrorKind::InvalidData)?;
+        let len = read?.checked_sub(Offload::HEADER_BYTES).ok_or(io::ErrorKind::InvalidData)?;
         let frame = &mut self.buffer[..headroom + len];
         let handed_over = self.handovers.as_mut().and_then(|handovers| handovers.stamp_of(&frame[headroom..]));
-        let form = Form::of(frame, headroom, Offload::read(header))?;
-        Ok(Packets { form, handed_over })
+        let form = PacketForm::from_frame(frame, headroom, Offload::read(header))?;
+        Ok(TunPackets { form, handover_time: handed_over })
     }
 
     /// Whether a packet waits, or is about to, where the queue is [stamped](Self::stamped). Reads one word of memory.
     pub fn is_ready(&self) -> bool {
-        self.handovers.as_ref().is_some_and(Handovers::is_ready)
+        self.handovers.as_ref().is_some_and(HandoverTimes::is_ready)
     }
 
     /// Hands the host IP packets in their order. Packets of one TCP connection, or of one UDP flow, that follow each other
@@ -106,13 +106,13 @@ impl TunQueue {
     /// A packet that the kernel refuses (it is no IP packet, or the device is down) is reported to `refused` by its
     /// index, and the others are written.
     pub fn write_batch<P: AsRef<[u8]>>(&mut self, packets: &[P], mut refused: impl FnMut(usize, io::Error)) {
-        self.coalescer.plan(packets);
+        self.coalescer.group_packets(packets);
         let mut parts = Vec::new();
         for group in self.coalescer.groups() {
             parts.clear();
             let members = self.coalescer.members(group);
             parts.push(IoSlice::new(group.headers()));
-            parts.extend(members.clone().map(|index| IoSlice::new(&packets[index].as_ref()[group.skipped()..])));
+            parts.extend(members.clone().map(|index| IoSlice::new(&packets[index].as_ref()[group.skipped_bytes()..])));
             match self.device.send_vectored(&parts) {
                 Ok(_) => {}
                 Err(error) if group.is_single() => refused(group.first(), error),
@@ -129,14 +129,14 @@ impl TunQueue {
     /// It is neither TCP nor UDP, or incomplete, or the kernel takes no segment: the device is down.
     pub fn write_large(&mut self, packet: &mut [u8], segment_bytes: NonZeroU16) -> io::Result<()> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        let large = LargePacket::of(packet, segment_bytes).map_err(invalid)?;
-        large.leave_checksum(packet, packet.len());
-        let header = large.header(packet);
+        let large = LargePacket::from_packet(packet, segment_bytes).map_err(invalid)?;
+        large.set_partial_checksum(packet, packet.len());
+        let header = large.virtio_header(packet);
         let is_taken = self.device.send_vectored(&[IoSlice::new(&header), IoSlice::new(packet)]).is_ok();
         if is_taken {
             return Ok(());
         }
-        let mut segments = Segments::of(packet, 0, segment_bytes.get(), None).map_err(invalid)?;
+        let mut segments = Segments::from_frame(packet, 0, segment_bytes.get(), None).map_err(invalid)?;
         let mut segment = Vec::new();
         while segments.write_next(&mut segment) {
             self.device.send_vectored(&[IoSlice::new(Group::NO_OFFLOAD), IoSlice::new(&segment)])?;
@@ -167,51 +167,53 @@ impl fmt::Debug for TunQueue {
 
 /// The packets that one read has given, segmented as they are asked for: all of one flow.
 #[derive(Debug)]
-pub struct Packets<'a> {
-    form: Form<'a>,
-    handed_over: Option<Time>,
+pub struct TunPackets<'a> {
+    form: PacketForm<'a>,
+    handover_time: Option<Time>,
 }
 
 #[derive(Debug)]
-enum Form<'a> {
+enum PacketForm<'a> {
     /// A packet that is not to be segmented, until it is taken.
     Single(Option<&'a [u8]>),
     Segmented(Segments<'a>),
 }
 
-impl<'a> Form<'a> {
-    fn of(frame: &'a mut [u8], headroom: usize, offload: Offload) -> io::Result<Self> {
+impl<'a> PacketForm<'a> {
+    fn from_frame(frame: &'a mut [u8], headroom: usize, offload: Offload) -> io::Result<Self> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         if let Some(segment_bytes) = offload.segment_bytes {
             let transport = offload.checksum.map(|checksum| headroom + usize::from(checksum.start));
-            return Segments::of(frame, headroom, segment_bytes, transport).map(Form::Segmented).map_err(invalid);
+            return Segments::from_frame(frame, headroom, segment_bytes, transport)
+                .map(PacketForm::Segmented)
+                .map_err(invalid);
         }
         if let Some(checksum) = offload.checksum {
             checksum.complete(&mut frame[headroom..]).map_err(invalid)?;
         }
-        Ok(Form::Single(Some(frame)))
+        Ok(PacketForm::Single(Some(frame)))
     }
 }
 
-impl Packets<'_> {
+impl TunPackets<'_> {
     /// When the host handed them over (CLOCK_REALTIME), as one; none where that is not known, or not [asked for](TunQueue::stamped).
-    pub fn handed_over(&self) -> Option<Time> {
-        self.handed_over
+    pub fn handover_time(&self) -> Option<Time> {
+        self.handover_time
     }
 
     /// What was read, with the headroom. Where it is to be segmented, its checksums and lengths are not those of a packet.
     pub fn frame(&self) -> &[u8] {
         match &self.form {
-            Form::Segmented(segments) => segments.frame(),
-            Form::Single(frame) => frame.unwrap_or_default(),
+            PacketForm::Segmented(segments) => segments.frame(),
+            PacketForm::Single(frame) => frame.unwrap_or_default(),
         }
     }
 
     /// Bytes of the longest of them, with the headroom.
-    pub fn longest(&self) -> usize {
+    pub fn max_packet_bytes(&self) -> usize {
         match &self.form {
-            Form::Segmented(segments) => segments.longest(),
-            Form::Single(frame) => frame.map_or(0, <[u8]>::len),
+            PacketForm::Segmented(segments) => segments.max_segment_bytes(),
+            PacketForm::Single(frame) => frame.map_or(0, <[u8]>::len),
         }
     }
 
@@ -220,16 +222,16 @@ impl Packets<'_> {
     /// nothing then ([`TunQueue::write_large`]). `None` where there is none left.
     pub fn write_next_large(&mut self, max_bytes: usize, out: &mut Vec<u8>) -> Option<Option<NonZeroU16>> {
         match &mut self.form {
-            Form::Segmented(segments) => segments.write_next_large(max_bytes, out),
-            Form::Single(_) => self.write_next(out).then_some(None),
+            PacketForm::Segmented(segments) => segments.write_next_large(max_bytes, out),
+            PacketForm::Single(_) => self.write_next(out).then_some(None),
         }
     }
 
     /// Replaces `out` by the headroom and the next packet; false where there is none left.
     pub fn write_next(&mut self, out: &mut Vec<u8>) -> bool {
         match &mut self.form {
-            Form::Segmented(segments) => segments.write_next(out),
-            Form::Single(frame) => match frame.take() {
+            PacketForm::Segmented(segments) => segments.write_next(out),
+            PacketForm::Single(frame) => match frame.take() {
                 Some(frame) => {
                     out.clear();
                     out.extend_from_slice(frame);

@@ -1,8 +1,8 @@
-use super::send::{Failure, send_messages};
+use super::send::{SendFailure, send_messages};
 use crate::interface::Family;
 use crate::option::{Ipv4MtuDiscover, Ipv6MtuDiscover};
 use crate::setup::SetupError;
-use crate::{Binding, stamp};
+use crate::{SocketBinding, stamp};
 use kumade_packet::Ecn;
 use nix::libc;
 use nix::sys::socket::setsockopt;
@@ -27,12 +27,12 @@ pub struct BatchSocket(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     socket: UdpSocket,
-    segments: AtomicBool,
+    is_segmenting: AtomicBool,
 }
 
 /// Why the kernel did not take a datagram.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum SendRefusal {
     /// It is longer than the MTU of the device by which it should leave.
     TooLong,
     /// Anything else, such as a missing route, a device that is down, or a rule of the firewall.
@@ -48,13 +48,13 @@ impl BatchSocket {
     /// # Errors
     /// The port is taken; this host has no such address or interface; the address is of the other IP version; not
     /// allowed.
-    pub fn bind(binding: &Binding, family: Family, port: u16) -> Result<Self, SetupError> {
-        let socket = binding.bind_udp(family, port).and_then(|socket| prepare(&socket, family).map(|()| socket));
+    pub fn bind(binding: &SocketBinding, family: Family, port: u16) -> Result<Self, SetupError> {
+        let socket = binding.bind_udp(family, port).and_then(|socket| prepare_socket(&socket, family).map(|()| socket));
         let socket = socket.map_err(|error| {
             let hint = hint(&error);
-            SetupError::new(format!("open UDP port {port} at {binding}"), error).hint(hint)
+            SetupError::new(format!("open UDP port {port} at {binding}"), error).with_hint(hint)
         })?;
-        Ok(BatchSocket(Arc::new(Shared { socket, segments: AtomicBool::new(true) })))
+        Ok(BatchSocket(Arc::new(Shared { socket, is_segmenting: AtomicBool::new(true) })))
     }
 
     /// Where it is bound.
@@ -66,8 +66,8 @@ impl BatchSocket {
     }
 
     /// Whether several datagrams go to the kernel as one packet: until it has refused that.
-    pub fn segments(&self) -> bool {
-        self.0.segments.load(Ordering::Relaxed)
+    pub fn is_segmenting(&self) -> bool {
+        self.0.is_segmenting.load(Ordering::Relaxed)
     }
 
     /// Sends datagrams in their order. Returns how many of them have been dealt with: fewer than there are where the
@@ -78,7 +78,7 @@ impl BatchSocket {
         to: SocketAddr,
         ecn: Ecn,
         datagrams: &[D],
-        mut refused: impl FnMut(usize, Refusal),
+        mut refused: impl FnMut(usize, SendRefusal),
     ) -> usize {
         let to = SockAddr::from(to);
         // Datagrams before this one are tried one by one, because together they were refused.
@@ -86,25 +86,25 @@ impl BatchSocket {
         let mut is_segmentation_in_doubt = false;
         let mut done = 0;
         while done < datagrams.len() {
-            let singly = if self.segments() { singly_until.max(done) - done } else { usize::MAX };
+            let singly = if self.is_segmenting() { singly_until.max(done) - done } else { usize::MAX };
             match send_messages(self, &to, ecn, &datagrams[done..], singly) {
                 Ok(sent) => done += sent,
-                Err(Failure { error: libc::EINTR, .. }) => {}
-                Err(Failure { error: libc::EAGAIN, .. }) => return done,
-                Err(Failure { error, datagrams: count @ 2.. }) => {
+                Err(SendFailure { errno: libc::EINTR, .. }) => {}
+                Err(SendFailure { errno: libc::EAGAIN, .. }) => return done,
+                Err(SendFailure { errno: error, datagram_count: count @ 2.. }) => {
                     singly_until = done + count;
                     // What a device (or IPsec) that cannot do it says, and what an older kernel says; but also what one
                     // says of datagrams that are too long.
                     is_segmentation_in_doubt = matches!(error, libc::EIO | libc::EINVAL);
                 }
-                Err(Failure { error, .. }) => {
+                Err(SendFailure { errno: error, .. }) => {
                     is_segmentation_in_doubt = false;
-                    refused(done, Refusal::from_error_number(error));
+                    refused(done, SendRefusal::from_error_number(error));
                     done += 1;
                 }
             }
             if is_segmentation_in_doubt && done >= singly_until {
-                self.0.segments.store(false, Ordering::Relaxed);
+                self.0.is_segmenting.store(false, Ordering::Relaxed);
             }
         }
         done
@@ -118,16 +118,16 @@ impl AsFd for BatchSocket {
     }
 }
 
-impl Refusal {
+impl SendRefusal {
     fn from_error_number(error: i32) -> Self {
         match error {
-            libc::EMSGSIZE => Refusal::TooLong,
-            error => Refusal::Other(io::Error::from_raw_os_error(error)),
+            libc::EMSGSIZE => SendRefusal::TooLong,
+            error => SendRefusal::Other(io::Error::from_raw_os_error(error)),
         }
     }
 }
 
-fn prepare(socket: &UdpSocket, family: Family) -> io::Result<()> {
+fn prepare_socket(socket: &UdpSocket, family: Family) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     match family {
         Family::V4 => {
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn where_the_kernel_refuses_to_segment_datagrams_go_one_by_one_from_then_on() {
-        let open = || BatchSocket::bind(&Binding::default(), Family::V4, 0).unwrap();
+        let open = || BatchSocket::bind(&SocketBinding::default(), Family::V4, 0).unwrap();
         let (near, far) = (open(), open());
         setsockopt(&near, NoChecksum, &1).unwrap();
         let to = SocketAddr::new("127.0.0.1".parse().unwrap(), far.local_addr().unwrap().port());
@@ -183,7 +183,7 @@ mod tests {
         for _ in 0..2 {
             let sent: Vec<_> = (0..100).map(|number| [number; 300]).collect();
             assert_eq!(near.send(to, Ecn::NotEct, &sent, |_, refusal| panic!("{refusal:?}")), 100);
-            assert!(!near.segments());
+            assert!(!near.is_segmenting());
             let mut found = Vec::new();
             while found.len() < 100 {
                 receiver

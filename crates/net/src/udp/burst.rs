@@ -9,7 +9,7 @@ pub enum SentBurst {
     /// As one packet of the kernel, which is stamped once and has one key.
     Segmented,
     /// As this many datagrams with one system call: from the first on, each with its key and its stamp.
-    Singly(usize),
+    Separate(usize),
 }
 
 /// Sends `bytes` over a connected socket at once, as datagrams of `datagram_bytes` each, of which the last may be shorter:
@@ -33,7 +33,7 @@ pub fn send_burst(socket: &UdpSocket, bytes: &[u8], datagram_bytes: u16, segment
     let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(datagrams.len(), None);
     let nobody = vec![None; datagrams.len()];
     let sent = sendmmsg(socket.as_raw_fd(), &mut headers, &datagrams, nobody, [], MsgFlags::empty())?;
-    Ok(SentBurst::Singly(sent.count()))
+    Ok(SentBurst::Separate(sent.count()))
 }
 
 #[cfg(test)]
@@ -64,8 +64,8 @@ mod tests {
         assert_eq!(send(&mut segments), SentBurst::Segmented);
         // Without checksums no kernel segments.
         setsockopt(&sender, NoChecksum, &1).unwrap();
-        assert_eq!((send(&mut segments), segments), (SentBurst::Singly(3), false));
-        assert_eq!((send(&mut segments), segments), (SentBurst::Singly(3), false));
+        assert_eq!((send(&mut segments), segments), (SentBurst::Separate(3), false));
+        assert_eq!((send(&mut segments), segments), (SentBurst::Separate(3), false));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use super::batch::BatchSocket;
-use crate::control::Arrival;
-use crate::messages::Messages;
+use crate::control_messages::ArrivalMetadata;
+use crate::messages::MessageBatch;
 use kumade_packet::Ecn;
 use kumade_units::Time;
 use std::io;
@@ -9,9 +9,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::slice::ChunksMut;
 
 /// Messages that one system call receives.
-const MESSAGES: usize = 16;
+const MAX_MESSAGES: usize = 16;
 /// The kernel merges datagrams up to this length.
-const MESSAGE_BYTES: usize = 1 << 16;
+const MAX_MESSAGE_BYTES: usize = 1 << 16;
 
 /// Receives datagrams of a [`BatchSocket`], many at a time. With several receivers of one socket, the datagrams of one
 /// peer are spread over them.
@@ -23,9 +23,9 @@ pub struct BatchReceiver {
 
 /// Datagrams of one sender that came one after the other, and that the kernel has merged.
 #[derive(Debug)]
-pub struct Received<'a> {
+pub struct ReceivedDatagrams<'a> {
     /// Who sent them.
-    pub from: SocketAddr,
+    pub source: SocketAddr,
     /// Their ECN field, the same in each.
     pub ecn: Ecn,
     /// When the first of them came, where the kernel has said so credibly.
@@ -34,7 +34,7 @@ pub struct Received<'a> {
     segment_bytes: usize,
 }
 
-impl<'a> Received<'a> {
+impl<'a> ReceivedDatagrams<'a> {
     /// The datagrams. Empty ones are left out.
     pub fn datagrams(self) -> ChunksMut<'a, u8> {
         self.bytes.chunks_mut(self.segment_bytes)
@@ -44,7 +44,7 @@ impl<'a> Received<'a> {
 impl BatchReceiver {
     /// Has 1 MB of memory of its own.
     pub fn new(socket: &BatchSocket) -> Self {
-        BatchReceiver { socket: socket.clone(), memory: vec![0; MESSAGES * MESSAGE_BYTES].into() }
+        BatchReceiver { socket: socket.clone(), memory: vec![0; MAX_MESSAGES * MAX_MESSAGE_BYTES].into() }
     }
 
     /// Takes what waits, as far as one system call does, and gives it to `read`. Returns how many times it was called:
@@ -52,18 +52,18 @@ impl BatchReceiver {
     ///
     /// # Errors
     /// What the socket reports.
-    pub fn receive(&mut self, mut read: impl FnMut(Received<'_>)) -> io::Result<usize> {
-        let mut messages = Messages::<MESSAGES>::default();
-        let count = match messages.receive(&self.socket, &mut self.memory, MESSAGE_BYTES) {
+    pub fn receive(&mut self, mut read: impl FnMut(ReceivedDatagrams<'_>)) -> io::Result<usize> {
+        let mut messages = MessageBatch::<MAX_MESSAGES>::default();
+        let count = match messages.receive(&self.socket, &mut self.memory, MAX_MESSAGE_BYTES) {
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => 0,
             outcome => outcome?,
         };
-        for (index, memory) in self.memory.chunks_mut(MESSAGE_BYTES).enumerate().take(count) {
+        for (index, memory) in self.memory.chunks_mut(MAX_MESSAGE_BYTES).enumerate().take(count) {
             let Some(from) = messages.sender(index) else { continue };
-            let Arrival { ecn, segment_bytes, stamp, .. } = messages.arrival(index);
+            let ArrivalMetadata { ecn, segment_bytes, stamp, .. } = messages.metadata(index);
             let bytes = &mut memory[..messages.len(index)];
             let segment_bytes = segment_bytes.unwrap_or(bytes.len()).max(1);
-            read(Received { from, ecn, stamp, bytes, segment_bytes });
+            read(ReceivedDatagrams { source: from, ecn, stamp, bytes, segment_bytes });
         }
         Ok(count)
     }

@@ -1,4 +1,4 @@
-use crate::control::Control;
+use crate::control_messages::ControlMessages;
 use kumade_packet::Ecn;
 use nix::errno::Errno;
 use nix::libc;
@@ -7,18 +7,18 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Messages that one system call sends.
-const MESSAGES: usize = 8;
+const MAX_MESSAGES: usize = 8;
 /// As many datagrams as any kernel segments one message into (`UDP_MAX_SEGMENTS`).
 const MAX_SEGMENTS: usize = 64;
 /// Of a message; the headers take the rest of 64 kB.
 const MAX_MESSAGE_BYTES: usize = u16::MAX as usize - 28;
 
 /// A message that the kernel refused.
-pub(super) struct Failure {
+pub(super) struct SendFailure {
     /// errno(3).
-    pub(super) error: i32,
+    pub(super) errno: i32,
     /// How many datagrams it was of.
-    pub(super) datagrams: usize,
+    pub(super) datagram_count: usize,
 }
 
 /// Sends as many datagrams as one system call takes; of the first of them, this many as messages of their own. Returns how
@@ -29,17 +29,17 @@ pub(super) fn send_messages<D: AsRef<[u8]>>(
     ecn: Ecn,
     datagrams: &[D],
     singly: usize,
-) -> Result<usize, Failure> {
+) -> Result<usize, SendFailure> {
     let part = |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    let mut parts = [part(&[]); MESSAGES * MAX_SEGMENTS];
-    let mut controls = [Control::EMPTY; MESSAGES];
+    let mut parts = [part(&[]); MAX_MESSAGES * MAX_SEGMENTS];
+    let mut controls = [ControlMessages::EMPTY; MAX_MESSAGES];
     // SAFETY: mmsghdr is plain data, for which all zeroes (null pointers, zero lengths) is a valid value.
-    let mut messages: [libc::mmsghdr; MESSAGES] = unsafe { mem::zeroed() };
+    let mut messages: [libc::mmsghdr; MAX_MESSAGES] = unsafe { mem::zeroed() };
     // By message: how many datagrams it and those before it are of.
-    let mut ends = [0; MESSAGES];
+    let mut ends = [0; MAX_MESSAGES];
     let (mut count, mut done) = (0, 0);
-    while count < MESSAGES && done < datagrams.len() {
-        let run = if done < singly { 1 } else { run_length(&datagrams[done..]) };
+    while count < MAX_MESSAGES && done < datagrams.len() {
+        let run = if done < singly { 1 } else { equal_length_run(&datagrams[done..]) };
         let parts = &mut parts[done..done + run];
         for (place, datagram) in parts.iter_mut().zip(&datagrams[done..]) {
             *place = part(datagram.as_ref());
@@ -60,12 +60,12 @@ pub(super) fn send_messages<D: AsRef<[u8]>>(
     let sent = unsafe { libc::sendmmsg(socket, messages.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT as _) };
     match usize::try_from(sent) {
         Ok(sent) if sent > 0 => Ok(ends[sent - 1]),
-        _ => Err(Failure { error: Errno::last_raw(), datagrams: ends[0] }),
+        _ => Err(SendFailure { errno: Errno::last_raw(), datagram_count: ends[0] }),
     }
 }
 
 /// How many of these the kernel makes of one message: of equal length, or the last one shorter. At least one.
-fn run_length<D: AsRef<[u8]>>(datagrams: &[D]) -> usize {
+fn equal_length_run<D: AsRef<[u8]>>(datagrams: &[D]) -> usize {
     let mut lengths = datagrams.iter().map(|datagram| datagram.as_ref().len()).take(MAX_SEGMENTS);
     let Some(segment_bytes @ 1..) = lengths.next() else { return 1 };
     let (mut run, mut bytes) = (1, segment_bytes);
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_message_is_of_equal_lengths_but_the_last() {
-        let run = |lengths: &[usize]| run_length(&lengths.iter().map(|&len| vec![0; len]).collect::<Vec<_>>());
+        let run = |lengths: &[usize]| equal_length_run(&lengths.iter().map(|&len| vec![0; len]).collect::<Vec<_>>());
         for (lengths, expected) in [
             (&[5][..], 1),
             (&[5, 5, 5], 3),

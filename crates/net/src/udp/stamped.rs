@@ -1,25 +1,29 @@
-use crate::messages::Messages;
+use crate::messages::MessageBatch;
 use kumade_units::Time;
 use std::fmt;
 use std::io;
 use std::net::UdpSocket;
 
 /// Datagrams that one system call receives.
-const DATAGRAMS: usize = 64;
+const MAX_DATAGRAMS: usize = 64;
 
 /// Receives the first bytes of datagrams with the kernel's stamps ([`enable_receive`](crate::stamp::enable_receive)), many with one
 /// system call: a call for each takes longer than a full packet does at 10 Gbit/s.
 pub struct StampedReceiver {
-    messages: Box<Messages<DATAGRAMS>>,
+    messages: Box<MessageBatch<MAX_DATAGRAMS>>,
     memory: Box<[u8]>,
-    longest: usize,
+    max_datagram_bytes: usize,
 }
 
 impl StampedReceiver {
     /// Receives up to so many bytes of each datagram, at least one; the rest is cut off.
     pub fn new(longest: usize) -> Self {
         let longest = longest.max(1);
-        StampedReceiver { messages: Box::default(), memory: vec![0; DATAGRAMS * longest].into(), longest }
+        StampedReceiver {
+            messages: Box::default(),
+            memory: vec![0; MAX_DATAGRAMS * longest].into(),
+            max_datagram_bytes: longest,
+        }
     }
 
     /// Takes what waits, as far as one system call does, up to 64, and gives `read` the bytes of each datagram, and when it came, where the
@@ -28,9 +32,9 @@ impl StampedReceiver {
     /// # Errors
     /// `WouldBlock` where nothing waits, else what the socket reports.
     pub fn receive(&mut self, socket: &UdpSocket, mut read: impl FnMut(&[u8], Option<Time>)) -> io::Result<()> {
-        let count = self.messages.receive(socket, &mut self.memory, self.longest)?;
-        for (index, memory) in self.memory.chunks(self.longest).enumerate().take(count) {
-            read(&memory[..self.messages.len(index)], self.messages.arrival(index).stamp);
+        let count = self.messages.receive(socket, &mut self.memory, self.max_datagram_bytes)?;
+        for (index, memory) in self.memory.chunks(self.max_datagram_bytes).enumerate().take(count) {
+            read(&memory[..self.messages.len(index)], self.messages.metadata(index).stamp);
         }
         Ok(())
     }
@@ -38,7 +42,7 @@ impl StampedReceiver {
 
 impl fmt::Debug for StampedReceiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StampedReceiver").field("longest", &self.longest).finish_non_exhaustive()
+        f.debug_struct("StampedReceiver").field("longest", &self.max_datagram_bytes).finish_non_exhaustive()
     }
 }
 

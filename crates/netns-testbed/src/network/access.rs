@@ -25,7 +25,7 @@ impl Access {
             let mut out = Link::new(spec.link.clone().validate()?);
             out.advance(now);
             if let Some(cross) = &spec.background {
-                out.add_cross(CrossTraffic::new(CrossConfig { start: clock::realtime(), ..cross.clone() })?);
+                out.add_cross_traffic(CrossTraffic::new(CrossConfig { start: clock::realtime(), ..cross.clone() })?);
             }
             access.out.links.push(out);
             access.back.links.insert(0, Link::new(spec.link.clone().validate()?));
@@ -86,7 +86,7 @@ mod tests {
         // The second link takes 12 ms for a packet, and two may wait before it.
         let pool = BufferPool::default();
         let label = Label { size: 1500, flow: 0, host: 0, ecn: Default::default() };
-        (0..5).for_each(|_| access.out.offer(pool.copy_of(&[0; 1500]), label, start));
+        (0..5).for_each(|_| access.out.offer(pool.copy_from(&[0; 1500]), label, start));
         let mut seen = Vec::new();
         while let Some(event) = access.out.next_event() {
             access.out.advance(event, |left| seen.push((left.packet.len(), (left.due - start).as_nanos() / 1000)));

@@ -4,10 +4,10 @@ use super::spec::{AccessSpec, NetworkSpec};
 use crate::device::Device;
 use crate::directed_link::{DirectedLink, HOLDBACK, LEISURE, Pending, RECORD_LENGTH, TICK};
 use kumade_link::{Counters, Delivery, Label};
-use kumade_middlebox::{self, Action, Middlebox};
+use kumade_middlebox::{self, Middlebox, PacketAction};
 use kumade_net::clock;
 use kumade_packet::Classification;
-use kumade_packet_loop::{Buffer, BufferPool, FlowHasher, Shard, Wake};
+use kumade_packet_loop::{Buffer, BufferPool, FlowHasher, Shard, WakeReason};
 use kumade_units::{Direction, Span, Time};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -94,8 +94,8 @@ impl NetworkShard {
         let link = self.link(direction);
         let ledger = link.bottleneck().ledger();
         Drops {
-            packets: *ledger.packets(),
-            cross: *ledger.cross(),
+            packets: *ledger.packet_counters(),
+            cross: *ledger.cross_counters(),
             refused: link.refused,
             unroutable: link.unroutable,
             missed,
@@ -114,8 +114,8 @@ impl NetworkShard {
         for (ports, link) in [(&mut self.left, &mut self.up), (&mut self.right, &mut self.down)] {
             for (index, port) in ports.iter_mut().enumerate() {
                 let is_cross = index > 0;
-                while let Some((stamp, packet)) = port.device.next(|stamp, bytes| (stamp, pool.copy_of(bytes))) {
-                    let classification = Classification::of(&packet);
+                while let Some((stamp, packet)) = port.device.next(|stamp, bytes| (stamp, pool.copy_from(bytes))) {
+                    let classification = Classification::from_packet(&packet);
                     // The stack's multicasts to its neighbours concern nobody here.
                     if classification.selector.is_none_or(|selector| selector.destination.is_multicast()) {
                         continue;
@@ -157,23 +157,25 @@ impl NetworkShard {
     fn enter_up(&mut self, mut arrived: Pending) {
         let action = match &mut self.middlebox {
             Some(middlebox) if !arrived.is_judged => {
-                let action = middlebox.pass(kumade_middlebox::Direction::Outbound, &mut arrived.packet, arrived.stamp);
+                let action =
+                    middlebox.process_packet(kumade_middlebox::Direction::Outbound, &mut arrived.packet, arrived.stamp);
                 // It may have other addresses and ports now.
                 arrived.label = label(&self.flows, &arrived.packet);
                 action
             }
-            _ => Action::Forward,
+            _ => PacketAction::Forward,
         };
-        self.up.refused += u64::from(!matches!(action, Action::Forward | Action::Hairpin | Action::Held));
+        self.up.refused +=
+            u64::from(!matches!(action, PacketAction::Forward | PacketAction::Hairpin | PacketAction::Hold));
         let stamp = arrived.stamp;
         match action {
-            Action::Forward => self.up.offer(arrived),
-            Action::Hairpin => self.enter_host(arrived.packet, stamp),
-            Action::Drop | Action::Held => {}
-            Action::Reply(packet) => drop(hand_over(&self.left, &packet)),
-            Action::Reset(pair) => {
+            PacketAction::Forward => self.up.offer(arrived),
+            PacketAction::Hairpin => self.enter_host(arrived.packet, stamp),
+            PacketAction::Drop | PacketAction::Hold => {}
+            PacketAction::Reply(packet) => drop(hand_over(&self.left, &packet)),
+            PacketAction::Reset(pair) => {
                 hand_over(&self.left, &pair.to_source);
-                let packet = self.pool.copy_of(&pair.to_destination);
+                let packet = self.pool.copy_from(&pair.to_destination);
                 let label = label(&self.flows, &packet);
                 self.up.offer(Pending { packet, label, ..arrived });
             }
@@ -184,7 +186,7 @@ impl NetworkShard {
     /// Forwards fragments that the middlebox held until the first one of their datagram arrived.
     fn forward_released(&mut self, stamp: Time) {
         while let Some(released) = self.middlebox.as_mut().and_then(Middlebox::next_released) {
-            let packet = self.pool.copy_of(&released.packet);
+            let packet = self.pool.copy_from(&released.packet);
             match released.direction {
                 kumade_middlebox::Direction::Outbound => {
                     let label = label(&self.flows, &packet);
@@ -197,7 +199,7 @@ impl NetworkShard {
 
     /// Passes a packet to its host on the left, through the host's access link if it has one.
     fn enter_host(&mut self, packet: Buffer, due: Time) {
-        let classification = Classification::of(&packet);
+        let classification = Classification::from_packet(&packet);
         let destination = classification.selector.map(|selector| selector.destination);
         let is_receiver = |port: &&mut Port| destination.is_some_and(|address| port.addresses.contains(&address));
         match self.left.iter_mut().find(is_receiver) {
@@ -235,21 +237,22 @@ impl NetworkShard {
     fn leave_down(&mut self, mut packet: Buffer, due: Time, now: Time) {
         let action = match &mut self.middlebox {
             Some(middlebox) if owner(&self.left[1..], &packet).is_none() => {
-                middlebox.pass(kumade_middlebox::Direction::Inbound, &mut packet, now)
+                middlebox.process_packet(kumade_middlebox::Direction::Inbound, &mut packet, now)
             }
-            _ => Action::Forward,
+            _ => PacketAction::Forward,
         };
-        self.down.refused += u64::from(!matches!(action, Action::Forward | Action::Hairpin | Action::Held));
+        self.down.refused +=
+            u64::from(!matches!(action, PacketAction::Forward | PacketAction::Hairpin | PacketAction::Hold));
         let reply = |packet: Buffer| {
             let label = label(&self.flows, &packet);
             Pending { stamp: now, packet, label, is_cross: false, is_judged: true }
         };
         match action {
-            Action::Forward | Action::Hairpin => self.enter_host(packet, due),
-            Action::Drop | Action::Held => {}
-            Action::Reply(packet) => self.up.push(reply(self.pool.copy_of(&packet))),
-            Action::Reset(pair) => {
-                self.up.push(reply(self.pool.copy_of(&pair.to_source)));
+            PacketAction::Forward | PacketAction::Hairpin => self.enter_host(packet, due),
+            PacketAction::Drop | PacketAction::Hold => {}
+            PacketAction::Reply(packet) => self.up.push(reply(self.pool.copy_from(&packet))),
+            PacketAction::Reset(pair) => {
+                self.up.push(reply(self.pool.copy_from(&pair.to_source)));
                 hand_over(&self.left, &pair.to_destination);
             }
         }
@@ -285,13 +288,13 @@ impl Shard for NetworkShard {
     type Error = NetworkError;
 
     /// Experiments are judged by single packets.
-    const MIN_SPIN: Span = Self::SPIN;
+    const MIN_SPIN: Span = Self::MAX_SPIN;
 
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
         self.left.iter().chain(&self.right).map(|port| port.device.as_fd()).collect()
     }
 
-    fn turn(&mut self, _: Wake) -> Result<Time, NetworkError> {
+    fn process(&mut self, _: WakeReason) -> Result<Time, NetworkError> {
         self.catch_up();
         self.deliver();
         self.tick();
@@ -305,14 +308,14 @@ impl Shard for NetworkShard {
         Ok(now + (next - clock::realtime()))
     }
 
-    fn is_ready(&self) -> bool {
+    fn has_work(&self) -> bool {
         self.left.iter().chain(&self.right).any(|port| port.device.is_ready())
     }
 }
 
 /// The label of a packet that was made or changed here.
 fn label(flows: &FlowHasher, packet: &[u8]) -> Label {
-    flows.label(&Classification::of(packet))
+    flows.label(&Classification::from_packet(packet))
 }
 
 /// Writes a packet to the host that it is for; false where no host here has that address.

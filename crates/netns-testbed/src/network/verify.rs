@@ -104,7 +104,7 @@ fn time_for(link: &LinkConfig, bytes: u64) -> Span {
 
 /// The loss ratio of all links together.
 fn loss(links: &[&LinkConfig]) -> f64 {
-    1.0 - links.iter().map(|link| 1.0 - link.loss.mean()).product::<f64>()
+    1.0 - links.iter().map(|link| 1.0 - link.loss.mean_ratio()).product::<f64>()
 }
 
 /// As many as fit into the queue, and as take no longer than half a second.
@@ -197,7 +197,7 @@ const TOLERANCE: Span = Span::from_micros(100);
 
 fn describe(link: &LinkConfig) -> String {
     let rate = link.sustained_rate().map_or_else(|| "no rate".into(), |rate| rate.to_string());
-    format!("{rate}, delay {}, jitter {}, loss {} %", link.delay, link.jitter, link.loss.mean() * 100.0)
+    format!("{rate}, delay {}, jitter {}, loss {} %", link.delay, link.jitter, link.loss.mean_ratio() * 100.0)
 }
 
 #[cfg(test)]

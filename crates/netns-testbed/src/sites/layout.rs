@@ -87,9 +87,9 @@ pub(super) fn cable(
     for inside in [one, other] {
         inside.run(|| {
             if packets_as_on_the_wire {
-                interface::offloads_off(name)?;
+                interface::disable_offloads(name)?;
             }
-            interface::up(name)
+            interface::set_up(name)
         })??;
     }
     // The kernel drops packets until it has noticed that the other end of the cable is up.
@@ -104,7 +104,7 @@ pub(super) fn enable_mptcp(a: &Namespace, b: &Namespace, paths: usize) -> Result
     let setting = "/proc/sys/net/mptcp/enabled";
     let absent = |error| {
         SetupError::new(format!("set {setting}"), error)
-            .hint("this kernel has no Multipath TCP: run the experiment without `mptcp`")
+            .with_hint("this kernel has no Multipath TCP: run the experiment without `mptcp`")
     };
     for host in [a, b] {
         host.run(|| fs::write(setting, "1"))?.map_err(absent)?;
@@ -122,7 +122,7 @@ fn forward() -> Result<(), SetupError> {
     for (name, value) in [("ip_forward", "1"), ("conf/all/rp_filter", "0"), ("conf/default/rp_filter", "0")] {
         let path = format!("/proc/sys/net/ipv4/{name}");
         fs::write(&path, value).map_err(|error| {
-            SetupError::new(format!("set {path}"), error).hint("the lab needs it writable in its namespaces")
+            SetupError::new(format!("set {path}"), error).with_hint("the lab needs it writable in its namespaces")
         })?;
     }
     Ok(())

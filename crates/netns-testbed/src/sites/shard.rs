@@ -5,7 +5,7 @@ use crate::network::NetworkError;
 use kumade_link::Counters;
 use kumade_net::clock;
 use kumade_packet::Classification;
-use kumade_packet_loop::{BufferPool, FlowHasher, Shard, Wake};
+use kumade_packet_loop::{BufferPool, FlowHasher, Shard, WakeReason};
 use kumade_units::{Span, Time};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -37,8 +37,8 @@ impl PathShard {
     /// Takes the packets that the gateways have sent.
     fn collect(&mut self, flows: &FlowHasher, pool: &BufferPool) {
         for (end, link) in self.ends.iter_mut().zip(&mut self.links) {
-            while let Some((stamp, packet)) = end.next(|stamp, bytes| (stamp, pool.copy_of(bytes))) {
-                let classification = Classification::of(&packet);
+            while let Some((stamp, packet)) = end.next(|stamp, bytes| (stamp, pool.copy_from(bytes))) {
+                let classification = Classification::from_packet(&packet);
                 // The stack's multicasts to its neighbours concern nobody here.
                 if classification.selector.is_none_or(|selector| selector.destination.is_multicast()) {
                     continue;
@@ -105,7 +105,7 @@ impl SitesShard {
     }
 
     pub(super) fn counters(&self) -> Vec<[Counters; 2]> {
-        let of = |path: &PathShard| path.links.each_ref().map(|link| *link.bottleneck().ledger().packets());
+        let of = |path: &PathShard| path.links.each_ref().map(|link| *link.bottleneck().ledger().packet_counters());
         self.paths.iter().map(of).collect()
     }
 
@@ -146,13 +146,13 @@ impl Shard for SitesShard {
     type Error = NetworkError;
 
     /// Experiments are judged by single packets.
-    const MIN_SPIN: Span = Self::SPIN;
+    const MIN_SPIN: Span = Self::MAX_SPIN;
 
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
         self.ends().map(AsFd::as_fd).collect()
     }
 
-    fn turn(&mut self, _: Wake) -> Result<Time, NetworkError> {
+    fn process(&mut self, _: WakeReason) -> Result<Time, NetworkError> {
         self.catch_up();
         self.deliver();
         self.tick();
@@ -165,7 +165,7 @@ impl Shard for SitesShard {
         Ok(now + (next - clock::realtime()))
     }
 
-    fn is_ready(&self) -> bool {
+    fn has_work(&self) -> bool {
         self.ends().any(Device::is_ready)
     }
 }

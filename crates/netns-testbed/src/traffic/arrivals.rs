@@ -3,7 +3,7 @@ use super::threads::Threads;
 use crate::network::{Host, NetworkError};
 use kumade_net::capture::Capture;
 use kumade_net::namespace::Namespace;
-use kumade_packet::{End, Headers, Transport};
+use kumade_packet::{Headers, PacketEnd, Transport};
 use kumade_units::Time;
 use std::mem;
 use std::sync::atomic::Ordering;
@@ -97,7 +97,7 @@ impl Arrivals {
     pub fn take(&self) -> (Vec<Received>, u64) {
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         record.collect();
-        (mem::take(&mut record.packets), record.capture.missed())
+        (mem::take(&mut record.packets), record.capture.dropped_packets())
     }
 }
 
@@ -114,12 +114,12 @@ fn read(stamp: Time, packet: &[u8]) -> Option<Received> {
     let headers = Headers::parse(packet).ok()?;
     let content = match headers.transport? {
         Transport::Tcp(tcp) if tcp.payload_len > 0 => {
-            let port = headers.port(End::Source)?;
+            let port = headers.port(PacketEnd::Source)?;
             Content::Segment { port, sequence: tcp.sequence, payload: tcp.payload_len as u32 }
         }
         Transport::Udp(_) => {
             let (number, sent) = numbered::read(packet.get(headers.transport_offset + UDP_HEADER_BYTES..)?)?;
-            Content::Numbered { port: headers.port(End::Destination)?, number, sent }
+            Content::Numbered { port: headers.port(PacketEnd::Destination)?, number, sent }
         }
         _ => return None,
     };

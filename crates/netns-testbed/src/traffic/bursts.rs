@@ -2,7 +2,7 @@ use super::PATIENCE;
 use super::threads::Threads;
 use crate::network::{Host, NetworkError};
 use kumade_net::SetupError;
-use kumade_net::pace::Pacer;
+use kumade_net::pacing::Pacer;
 use kumade_net::udp::send_burst;
 use kumade_units::{Rate, Span};
 use std::net::{Ipv4Addr, UdpSocket};
@@ -81,7 +81,7 @@ fn transmit(sockets: &[UdpSocket], packets: u32, packet_bytes: u32, gap: Option<
     let pacer = gap.map(|gap| (gap, Pacer::starting_in(gap)));
     for (socket, number) in sockets.iter().cycle().zip(0..) {
         if let Some((gap, pacer)) = &pacer {
-            pacer.wait(*gap * number);
+            pacer.wait_until(*gap * number);
         }
         if stop.load(Ordering::Relaxed) {
             return;

@@ -1,7 +1,7 @@
 use super::threads::Threads;
 use super::{PATIENCE, is_patience};
 use crate::network::{Host, NetworkError};
-use kumade_net::pace::Pacer;
+use kumade_net::pacing::Pacer;
 use kumade_net::{SetupError, clock};
 use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
@@ -128,7 +128,7 @@ fn send(socket: &UdpSocket, payload: usize, interval: Span, record: &Mutex<Recor
             return;
         }
         due = due.max(-(pacer.remaining(Span::ZERO) + LOST));
-        pacer.wait(due);
+        pacer.wait_until(due);
         due += interval;
         packet[..NUMBER_BYTES].copy_from_slice(&number.to_be_bytes());
         lock(record).sent.insert(number, clock::monotonic());

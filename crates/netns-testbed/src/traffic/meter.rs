@@ -58,7 +58,7 @@ impl Meter {
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         record.collect();
         let known = record.since.max(clock::realtime() - RECORD_LENGTH)..clock::realtime();
-        if !known.contains(&from) || !known.contains(&to) || record.capture.missed() > 0 {
+        if !known.contains(&from) || !known.contains(&to) || record.capture.dropped_packets() > 0 {
             return Err(NetworkError::NoRecord(to - from));
         }
         Ok(record.bytes.between(from, to))

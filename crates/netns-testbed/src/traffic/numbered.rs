@@ -1,6 +1,6 @@
 use super::threads::Threads;
 use crate::network::{Host, NetworkError};
-use kumade_net::pace::Pacer;
+use kumade_net::pacing::Pacer;
 use kumade_net::{SetupError, clock};
 use kumade_units::{Span, Time};
 use std::net::{Ipv4Addr, UdpSocket};
@@ -76,7 +76,7 @@ fn transmit(socket: &UdpSocket, payload: usize, interval: Span, count: u64, (sen
         }
         if interval > Span::ZERO {
             due = due.max(-(pacer.remaining(Span::ZERO) + LOST));
-            pacer.wait(due);
+            pacer.wait_until(due);
             due += interval;
         }
         packet[..8].copy_from_slice(&number.to_be_bytes());

@@ -81,7 +81,7 @@ impl Traffic {
         let failed = |error| ends.failed(error);
         let (stream, (sink, listener)) = ends.open_listening(protocol, near, far).map_err(failed)?;
         if let Some(rate) = max_rate {
-            kumade_net::tcp::limit_rate(&stream, rate).map_err(failed)?;
+            kumade_net::tcp::set_max_pacing_rate(&stream, rate).map_err(failed)?;
         }
         // Further subflows of Multipath TCP are only accepted as long as the listener is open.
         Traffic::arriving(sink, &to.namespace)?.sent_by(&from.namespace, move |stop| {
@@ -95,7 +95,7 @@ impl TcpEnds<'_> {
     fn failed(&self, error: io::Error) -> SetupError {
         let TcpEnds { from, to, congestion_control, .. } = self;
         SetupError::new(format!("send TCP with {congestion_control} from {} to {}", from.name, to.name), error)
-            .hint("`sysctl net.ipv4.tcp_available_congestion_control` lists what this kernel has")
+            .with_hint("`sysctl net.ipv4.tcp_available_congestion_control` lists what this kernel has")
     }
 
     /// The sending and the receiving socket.

@@ -2,7 +2,7 @@ use super::{PATIENCE, Sink, Traffic};
 use crate::network::{Host, NetworkError};
 use kumade_link::{CrossConfig, CrossTraffic};
 use kumade_net::SetupError;
-use kumade_net::pace::Pacer;
+use kumade_net::pacing::Pacer;
 use kumade_units::{Span, Time};
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn send(socket: &UdpSocket, source: CrossTraffic, sent: &AtomicU64, stop: &Atomi
         if pacer.remaining(offset) < -LOST {
             continue;
         }
-        pacer.wait(offset);
+        pacer.wait_until(offset);
         let size = packet.size.saturating_sub(HEADER_BYTES) as usize;
         // An error, such as a full buffer, is a packet that was not sent.
         if let Ok(payload) = socket.send(&payload[..size.min(payload.len())]) {

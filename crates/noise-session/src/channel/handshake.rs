@@ -1,12 +1,14 @@
 use super::Channel;
-use super::seen::Seen;
+use super::initiation_log::InitiationLog;
 use crate::cipher::Cipher;
-use crate::event::Refused;
+use crate::event::RefusedDatagram;
 use crate::mac::MacKeys;
-use crate::message::{INITIATION_NOISE, INITIATION_PAYLOAD, MAC, RESPONSE_NOISE, RESPONSE_PAYLOAD, array};
-use crate::noise::{self, Prologue, Responder};
-use crate::stream::{self, PREFIX};
-use crate::timestamp::{self, Stamper, Timestamp};
+use crate::message::{
+    INITIATION_NOISE_RANGE, INITIATION_PAYLOAD_BYTES, MAC_BYTES, RESPONSE_NOISE_RANGE, RESPONSE_PAYLOAD_BYTES, to_array,
+};
+use crate::noise::{self, NoiseResponder, Prologue};
+use crate::stream::{self, PREFIX_BYTES};
+use crate::timestamp::{self, Timestamp, TimestampSource};
 use crate::{PresharedKey, PrivateKey, PublicKey};
 use kumade_units::Time;
 use rand_core::CryptoRng;
@@ -15,87 +17,93 @@ use std::collections::BTreeMap;
 /// The types of the two messages.
 const INITIATION_TYPE: [u8; 4] = [5, 0, 0, 0];
 const RESPONSE_TYPE: [u8; 4] = [6, 0, 0, 0];
-const TYPE: usize = INITIATION_TYPE.len();
+const TYPE_BYTES: usize = INITIATION_TYPE.len();
 /// Where `mac1` begins.
-const MAC_AT: usize = TYPE + INITIATION_NOISE.end - INITIATION_NOISE.start;
+const MAC_OFFSET: usize = TYPE_BYTES + INITIATION_NOISE_RANGE.end - INITIATION_NOISE_RANGE.start;
 /// Bytes of an initiation and of a response.
-const INITIATION: usize = MAC_AT + MAC;
-const RESPONSE: usize = TYPE + RESPONSE_NOISE.end - RESPONSE_NOISE.start;
+const INITIATION_BYTES: usize = MAC_OFFSET + MAC_BYTES;
+const RESPONSE_BYTES: usize = TYPE_BYTES + RESPONSE_NOISE_RANGE.end - RESPONSE_NOISE_RANGE.start;
 
 /// Whether a record is an initiation of this handshake, and none of [`Kind`](crate::Kind).
 pub fn is_initiation(record: &[u8]) -> bool {
-    record.len() == INITIATION && record.starts_with(&INITIATION_TYPE)
+    record.len() == INITIATION_BYTES && record.starts_with(&INITIATION_TYPE)
 }
 
 /// A host that begins streams to a peer.
 #[derive(Debug)]
-pub struct Initiator {
+pub struct StreamInitiator {
     identity: PrivateKey,
     peer: PublicKey,
     psk: PresharedKey,
     macs: MacKeys,
-    stamper: Stamper,
+    timestamps: TimestampSource,
     cipher: Cipher,
 }
 
 /// An initiation that waits for its response.
-pub struct Offer {
-    noise: noise::Initiator,
+pub struct PendingStream {
+    noise: noise::NoiseInitiator,
     cipher: Cipher,
 }
 
-impl Initiator {
+impl StreamInitiator {
     /// `psk` is a second key that both hosts have, or the default one.
     pub fn new(identity: PrivateKey, peer: PublicKey, psk: PresharedKey) -> Self {
-        let (macs, stamper) = (MacKeys::of(&peer), Stamper::new());
-        Initiator { identity, peer, psk, macs, stamper, cipher: Cipher::fastest() }
+        let (macs, stamper) = (MacKeys::for_receiver(&peer), TimestampSource::new());
+        StreamInitiator { identity, peer, psk, macs, timestamps: stamper, cipher: Cipher::fastest() }
     }
 
     /// The first record of a stream, with its prefix. `wall` is the time since the Unix epoch; it may step.
     ///
     /// # Errors
     /// The peer's public key is none.
-    pub fn begin(&mut self, wall: Time, random: &mut dyn CryptoRng) -> Result<(Offer, Vec<u8>), Refused> {
-        let mut payload = [0; INITIATION_PAYLOAD];
-        payload[..timestamp::SIZE].copy_from_slice(&self.stamper.stamp(wall).0);
-        payload[timestamp::SIZE] = self.cipher.to_byte();
-        let begun = noise::Initiator::begin(Prologue::Stream, &self.identity, &self.peer, &self.psk, &payload, random);
-        let (noise, message) = begun.map_err(|_| Refused::Forged)?;
-        let mut record = stream::prefix(INITIATION).map_err(|_| Refused::Malformed)?.to_vec();
+    pub fn begin(
+        &mut self,
+        wall: Time,
+        random: &mut dyn CryptoRng,
+    ) -> Result<(PendingStream, Vec<u8>), RefusedDatagram> {
+        let mut payload = [0; INITIATION_PAYLOAD_BYTES];
+        payload[..timestamp::TIMESTAMP_BYTES].copy_from_slice(&self.timestamps.next_timestamp(wall).0);
+        payload[timestamp::TIMESTAMP_BYTES] = self.cipher.to_byte();
+        let begun =
+            noise::NoiseInitiator::begin(Prologue::Stream, &self.identity, &self.peer, &self.psk, &payload, random);
+        let (noise, message) = begun.map_err(|_| RefusedDatagram::Forged)?;
+        let mut record = stream::record_prefix(INITIATION_BYTES).map_err(|_| RefusedDatagram::Malformed)?.to_vec();
         record.extend(INITIATION_TYPE);
         record.extend(message);
-        record.extend(self.macs.mac1(&record[PREFIX..]));
-        Ok((Offer { noise, cipher: self.cipher }, record))
+        record.extend(self.macs.mac1(&record[PREFIX_BYTES..]));
+        Ok((PendingStream { noise, cipher: self.cipher }, record))
     }
 }
 
-impl Offer {
+impl PendingStream {
     /// Takes in the first record that came back.
     ///
     /// # Errors
     /// It is not the response of the peer.
-    pub fn finish(mut self, response: &[u8]) -> Result<Channel, Refused> {
-        if response.len() != RESPONSE || !response.starts_with(&RESPONSE_TYPE) {
-            return Err(Refused::Malformed);
+    pub fn finish(mut self, response: &[u8]) -> Result<Channel, RefusedDatagram> {
+        if response.len() != RESPONSE_BYTES || !response.starts_with(&RESPONSE_TYPE) {
+            return Err(RefusedDatagram::Malformed);
         }
-        let (payload, keys) = self.noise.finish(&array(&response[TYPE..])).map_err(|_| Refused::Forged)?;
-        let cipher = Cipher::from_byte(payload[0]).filter(|chosen| *chosen == self.cipher.with(*chosen));
-        Ok(Channel::new(cipher.ok_or(Refused::Forged)?, &keys))
+        let (payload, keys) =
+            self.noise.finish(&to_array(&response[TYPE_BYTES..])).map_err(|_| RefusedDatagram::Forged)?;
+        let cipher = Cipher::from_byte(payload[0]).filter(|chosen| *chosen == self.cipher.agree_with(*chosen));
+        Ok(Channel::new(cipher.ok_or(RefusedDatagram::Forged)?, &keys))
     }
 }
 
 /// A host that accepts streams of its peers.
 #[derive(Debug)]
-pub struct Acceptor {
+pub struct StreamAcceptor {
     identity: PrivateKey,
     macs: MacKeys,
     cipher: Cipher,
-    peers: BTreeMap<PublicKey, (PresharedKey, Seen)>,
+    peers: BTreeMap<PublicKey, (PresharedKey, InitiationLog)>,
 }
 
 /// A stream that a peer has begun.
 #[derive(Debug)]
-pub struct Accepted {
+pub struct AcceptedStream {
     /// Whose key the initiation has.
     pub peer: PublicKey,
     /// The record to send, with its prefix.
@@ -104,40 +112,41 @@ pub struct Accepted {
     pub channel: Channel,
 }
 
-impl Acceptor {
+impl StreamAcceptor {
     /// Each peer with a second key that both hosts have, or the default one.
     pub fn new(identity: PrivateKey, peers: impl IntoIterator<Item = (PublicKey, PresharedKey)>) -> Self {
-        let macs = MacKeys::of(&identity.public());
-        let peers = peers.into_iter().map(|(key, psk)| (key, (psk, Seen::default()))).collect();
-        Acceptor { identity, macs, cipher: Cipher::fastest(), peers }
+        let macs = MacKeys::for_receiver(&identity.public_key());
+        let peers = peers.into_iter().map(|(key, psk)| (key, (psk, InitiationLog::default()))).collect();
+        StreamAcceptor { identity, macs, cipher: Cipher::fastest(), peers }
     }
 
     /// Takes in the first record of a stream. It costs some 200 µs if its sender knows this host's public key.
     ///
     /// # Errors
     /// Why it is dropped: nothing is to be answered.
-    pub fn accept(&mut self, initiation: &[u8], random: &mut dyn CryptoRng) -> Result<Accepted, Refused> {
+    pub fn accept(&mut self, initiation: &[u8], random: &mut dyn CryptoRng) -> Result<AcceptedStream, RefusedDatagram> {
         if !is_initiation(initiation) {
-            return Err(Refused::Malformed);
+            return Err(RefusedDatagram::Malformed);
         }
-        let (message, mac) = initiation.split_at(MAC_AT);
-        if !self.macs.is_mac1(message, mac) {
-            return Err(Refused::Stranger);
+        let (message, mac) = initiation.split_at(MAC_OFFSET);
+        if !self.macs.is_valid_mac1(message, mac) {
+            return Err(RefusedDatagram::InvalidMac);
         }
-        let responder = Responder::read(Prologue::Stream, &self.identity, &array(&message[TYPE..]), random);
-        let responder = responder.map_err(|_| Refused::Forged)?;
+        let responder =
+            NoiseResponder::read(Prologue::Stream, &self.identity, &to_array(&message[TYPE_BYTES..]), random);
+        let responder = responder.map_err(|_| RefusedDatagram::Forged)?;
         let peer = responder.initiator;
-        let (psk, seen) = self.peers.get_mut(&peer).ok_or(Refused::UnknownPeer)?;
-        let (stamp, offered) = responder.payload.split_at(timestamp::SIZE);
-        let cipher = self.cipher.with(Cipher::from_byte(offered[0]).ok_or(Refused::Forged)?);
-        if !seen.note(Timestamp(array(stamp))) {
-            return Err(Refused::Replayed);
+        let (psk, seen) = self.peers.get_mut(&peer).ok_or(RefusedDatagram::UnknownPeer)?;
+        let (stamp, offered) = responder.payload.split_at(timestamp::TIMESTAMP_BYTES);
+        let cipher = self.cipher.agree_with(Cipher::from_byte(offered[0]).ok_or(RefusedDatagram::Forged)?);
+        if !seen.record(Timestamp(to_array(stamp))) {
+            return Err(RefusedDatagram::Replayed);
         }
-        let mut payload = [0; RESPONSE_PAYLOAD];
+        let mut payload = [0; RESPONSE_PAYLOAD_BYTES];
         payload[0] = cipher.to_byte();
-        let (message, keys) = responder.respond(psk, &payload).map_err(|_| Refused::Forged)?;
-        let prefix = stream::prefix(RESPONSE).map_err(|_| Refused::Malformed)?;
+        let (message, keys) = responder.respond(psk, &payload).map_err(|_| RefusedDatagram::Forged)?;
+        let prefix = stream::record_prefix(RESPONSE_BYTES).map_err(|_| RefusedDatagram::Malformed)?;
         let response = [&prefix[..], &RESPONSE_TYPE, &message].concat();
-        Ok(Accepted { peer, response, channel: Channel::new(cipher, &keys) })
+        Ok(AcceptedStream { peer, response, channel: Channel::new(cipher, &keys) })
     }
 }

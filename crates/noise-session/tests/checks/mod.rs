@@ -1,10 +1,10 @@
 //! What must hold for any bytes that a network may bring: for the fuzzer, and for the test that replays its finds.
 
 use blake2::{Blake2s256, Blake2sMac, Digest, digest::Mac, digest::consts::U16};
-use kumade_noise_session::stream::{MAX_RECORD, RecordError, RecordReader};
+use kumade_noise_session::stream::{MAX_RECORD_BYTES, RecordError, RecordReader};
 use kumade_noise_session::{
-    Cipher, Endpoint, Event, HEADER, Kind, Opened, PeerId, Policy, PresharedKey, PrivateKey, PublicKey, Route,
-    SessionTable, TAG,
+    Cipher, DatagramKind, Endpoint, EndpointEvent, HEADER_BYTES, HandshakePolicy, OpenedDatagram, PeerId, PresharedKey,
+    PrivateKey, PublicKey, Route, SessionTable, TAG_BYTES,
 };
 use kumade_units::{Span, Time};
 use rand::SeedableRng;
@@ -56,11 +56,11 @@ pub fn sessions(data: &[u8]) {
 
 impl Host {
     fn packet(&mut self, path: u8, serial: &mut u32, now: Time) -> Option<Vec<u8>> {
-        let mut datagram = [&[0; HEADER][..], &serial.to_le_bytes(), &[0; TAG]].concat();
+        let mut datagram = [&[0; HEADER_BYTES][..], &serial.to_le_bytes(), &[0; TAG_BYTES]].concat();
         let before = datagram.clone();
         match self.table.seal(self.peer, path, &mut datagram, now) {
             Ok(_) => {
-                self.endpoint.data_sent(self.peer, now);
+                self.endpoint.record_data_sent(self.peer, now);
                 *serial += 1;
                 Some(datagram)
             }
@@ -72,18 +72,18 @@ impl Host {
     }
 
     fn arrive(&mut self, mut datagram: Vec<u8>, now: Time) {
-        if Kind::of(&datagram) != Some(Kind::Data) {
+        if DatagramKind::from_datagram(&datagram) != Some(DatagramKind::Data) {
             let from = Route { path: 0, address: "192.0.2.1:7272".parse().expect("an address") };
             let _ = self.endpoint.receive(&datagram, from, now);
             return;
         }
-        let Ok((peer, Opened { text, .. })) = self.table.open(&mut datagram, now) else { return };
+        let Ok((peer, OpenedDatagram { plaintext: text, .. })) = self.table.open(&mut datagram, now) else { return };
         assert_eq!(peer, self.peer);
         let Some(text) = datagram[text].first_chunk() else {
-            self.endpoint.keepalive_received(peer, now);
+            self.endpoint.record_keepalive_received(peer, now);
             return;
         };
-        self.endpoint.data_received(peer, now);
+        self.endpoint.record_data_received(peer, now);
         assert!(self.received.insert(u32::from_le_bytes(*text)), "no packet comes twice");
     }
 
@@ -91,9 +91,9 @@ impl Host {
         let mut datagrams = Vec::new();
         while let Some(event) = self.endpoint.next_event() {
             match event {
-                Event::Transmit { datagram, .. } => datagrams.push(datagram),
-                Event::Established { peer, session, .. } => self.table.install(peer, session, now),
-                Event::Unreachable { .. } => {}
+                EndpointEvent::Transmit { datagram, .. } => datagrams.push(datagram),
+                EndpointEvent::Established { peer, session, .. } => self.table.install(peer, session, now),
+                EndpointEvent::Unreachable { .. } => {}
             }
         }
         assert!(datagrams.len() <= 4, "one call, few datagrams");
@@ -105,17 +105,17 @@ fn host(own: u8, other: u8) -> Host {
     let key = |byte| PrivateKey::from_bytes([byte; 32]);
     let random = Box::new(StdRng::seed_from_u64(own.into()));
     // A host so limited that floods are short.
-    let policy = Policy {
+    let policy = HandshakePolicy {
         cipher: Cipher::ChaCha20Poly1305,
         handshakes_per_second: 10,
         handshakes_per_second_and_source: 10,
         cookie_replies_per_second: 100,
     };
     let mut endpoint = Endpoint::new(key(own), policy, random);
-    let peer = endpoint.add_peer(key(other).public(), PresharedKey::default()).expect("another host");
+    let peer = endpoint.add_peer(key(other).public_key(), PresharedKey::default()).expect("another host");
     let route = Route { path: 0, address: "192.0.2.2:7272".parse().expect("an address") };
     endpoint.set_routes(peer, vec![route], Time::ZERO);
-    Host { endpoint, table: SessionTable::new(), peer, public: key(own).public(), received: BTreeSet::new() }
+    Host { endpoint, table: SessionTable::new(), peer, public: key(own).public_key(), received: BTreeSet::new() }
 }
 
 /// A datagram with one byte changed, and the `mac1` that it should have then.
@@ -123,7 +123,7 @@ fn altered(datagram: Option<Vec<u8>>, operands: [Option<u8>; 2], receiver: &Publ
     let (Some(mut datagram), [Some(at), Some(by)]) = (datagram, operands) else { return Vec::new() };
     let at = usize::from(at) % datagram.len();
     datagram[at] ^= by;
-    if matches!(Kind::of(&datagram), Some(Kind::Initiation | Kind::Response)) {
+    if matches!(DatagramKind::from_datagram(&datagram), Some(DatagramKind::Initiation | DatagramKind::Response)) {
         let mac1_at = datagram.len() - 32;
         let key = Blake2s256::new().chain_update(b"kumade mac1").chain_update(receiver.as_bytes()).finalize();
         let mac = <Blake2sMac<U16> as Mac>::new_from_slice(&key).expect("a key of 32 bytes");
@@ -138,20 +138,20 @@ fn altered(datagram: Option<Vec<u8>>, operands: [Option<u8>; 2], receiver: &Publ
 pub fn records(data: &[u8]) {
     let Some(([piece, max], stream)) = data.split_first_chunk() else { return };
     let (piece, max) = (usize::from(*piece) + 1, usize::from(*max) * 16);
-    assert_eq!(read(stream, piece, max), read(stream, MAX_RECORD, max));
+    assert_eq!(read(stream, piece, max), read(stream, MAX_RECORD_BYTES, max));
 }
 
 fn read(mut stream: &[u8], piece: usize, max: usize) -> (Vec<Vec<u8>>, Option<RecordError>) {
     let mut reader = RecordReader::new();
-    reader.admit_data(max);
+    reader.raise_record_limit(max);
     let mut records = Vec::new();
     while !stream.is_empty() {
-        let space = reader.space();
+        let space = reader.free_space();
         let length = piece.min(space.len()).min(stream.len());
         assert!(length > 0, "there is room");
         space[..length].copy_from_slice(&stream[..length]);
         stream = &stream[length..];
-        reader.filled(length);
+        reader.add_filled(length);
         loop {
             match reader.next_record() {
                 Ok(Some(record)) => records.push(record.to_vec()),

@@ -1,8 +1,8 @@
 //! Two hosts under a virtual clock, and between them paths that lose, delay, duplicate and alter datagrams.
 
 use kumade_noise_session::{
-    Endpoint, Event, HEADER, Kind, PeerId, Policy, PresharedKey, PrivateKey, Refused, Route, SealError, SessionTable,
-    TAG,
+    DatagramKind, Endpoint, EndpointEvent, HEADER_BYTES, HandshakePolicy, PeerId, PresharedKey, PrivateKey,
+    RefusedDatagram, Route, SealError, SessionTable, TAG_BYTES,
 };
 use kumade_units::{Span, Time};
 use rand::rngs::StdRng;
@@ -40,7 +40,7 @@ pub struct Host {
     pub sent: BTreeMap<u32, Time>,
     /// The numbers that came from the other host.
     pub received: BTreeSet<u32>,
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedDatagram>,
     pub established: Vec<Time>,
     /// What the peer's handshakes told of its life, one for each session.
     pub instances: Vec<u64>,
@@ -109,12 +109,12 @@ impl Network {
     pub fn send_data(&mut self, from: usize, path: u8) -> Result<u32, SealError> {
         let (now, serial) = (self.now, self.serial);
         let host = &mut self.hosts[from];
-        let mut datagram = [&[0; HEADER], &text(serial)[..], &[0; TAG]].concat();
+        let mut datagram = [&[0; HEADER_BYTES], &text(serial)[..], &[0; TAG_BYTES]].concat();
         if let Err(error) = host.table.seal(host.peer, path, &mut datagram, now) {
             host.endpoint.connect(host.peer, now);
             return Err(error);
         }
-        host.endpoint.data_sent(host.peer, now);
+        host.endpoint.record_data_sent(host.peer, now);
         host.sent.insert(serial, now);
         self.serial += 1;
         self.carry(from, path, datagram);
@@ -198,19 +198,19 @@ impl Network {
         let Some((_, (to, route, mut datagram))) = self.in_flight.pop_first() else { return };
         let now = self.now;
         let host = &mut self.hosts[to];
-        if Kind::of(&datagram) != Some(Kind::Data) {
+        if DatagramKind::from_datagram(&datagram) != Some(DatagramKind::Data) {
             if let Err(refused) = host.endpoint.receive(&datagram, route, now) {
                 host.refused.push(refused);
             }
             return;
         }
         let Ok((peer, opened)) = host.table.open(&mut datagram, now) else { return };
-        if opened.text.is_empty() {
-            host.endpoint.keepalive_received(peer, now);
+        if opened.plaintext.is_empty() {
+            host.endpoint.record_keepalive_received(peer, now);
             return;
         }
-        host.endpoint.data_received(peer, now);
-        let number = number(&datagram[opened.text]);
+        host.endpoint.record_data_received(peer, now);
+        let number = number(&datagram[opened.plaintext]);
         assert!(host.received.insert(number), "{number} is delivered twice");
         assert!(self.hosts[1 - to].sent.contains_key(&number), "{number} was never sent");
     }
@@ -219,13 +219,13 @@ impl Network {
         while let Some(event) = self.hosts[number].endpoint.next_event() {
             let host = &mut self.hosts[number];
             match event {
-                Event::Transmit { to, datagram } => self.carry(number, to.path, datagram),
-                Event::Established { peer, session, instance, .. } => {
+                EndpointEvent::Transmit { to, datagram } => self.carry(number, to.path, datagram),
+                EndpointEvent::Established { peer, session, instance, .. } => {
                     host.table.install(peer, session, self.now);
                     host.established.push(self.now);
                     host.instances.push(instance);
                 }
-                Event::Unreachable { .. } => host.is_unreachable = true,
+                EndpointEvent::Unreachable { .. } => host.is_unreachable = true,
             }
         }
     }
@@ -238,8 +238,8 @@ pub fn address(host: usize, path: u8) -> SocketAddr {
 
 fn host(number: usize, keys: &[PrivateKey; 2], psk: PresharedKey, random: &mut StdRng) -> Host {
     let own = StdRng::seed_from_u64(random.random());
-    let mut endpoint = Endpoint::new(keys[number].clone(), Policy::default(), Box::new(own));
-    let peer = endpoint.add_peer(keys[1 - number].public(), psk).expect("another host");
+    let mut endpoint = Endpoint::new(keys[number].clone(), HandshakePolicy::default(), Box::new(own));
+    let peer = endpoint.add_peer(keys[1 - number].public_key(), psk).expect("another host");
     Host {
         endpoint,
         table: SessionTable::new(),

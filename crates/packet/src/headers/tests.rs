@@ -1,5 +1,5 @@
 use super::*;
-use crate::rewrite::Quote;
+use crate::rewrite::QuotedPacket;
 use crate::samples::{self, Sample, SampleKind, V4, V6};
 use crate::{FlowKey, checksum, reject, reset_both};
 use proptest::prelude::*;
@@ -78,10 +78,10 @@ fn a_segment_occupies_its_payload_and_a_number_for_each_of_syn_and_fin() {
     }
     // SYN alone, or with FIN, which is no answer either.
     for flags in [[true, false, false], [true, true, false]] {
-        assert!(tcp(None, flags).opens() && !tcp(Some(2), flags).opens());
+        assert!(tcp(None, flags).is_connection_request() && !tcp(Some(2), flags).is_connection_request());
     }
     for flags in [[false; 3], [false, true, false], [false, false, true], [true, false, true]] {
-        assert!(!tcp(None, flags).opens() && !tcp(Some(2), flags).opens(), "{flags:?}");
+        assert!(!tcp(None, flags).is_connection_request() && !tcp(Some(2), flags).is_connection_request(), "{flags:?}");
     }
 }
 
@@ -91,7 +91,7 @@ fn a_cut_packet_is_refused_but_its_beginning_can_be_read() {
         let packet = Sample::new(ends, SampleKind::Udp, &[7; 100]).packet();
         let beginning = &packet[..packet.len() - 60];
         assert_eq!(Headers::parse(beginning), Err(ParseError::Truncated { len: beginning.len() }));
-        assert_eq!(Headers::parse_beginning(beginning).unwrap().ports, Some((40000, 5201)));
+        assert_eq!(Headers::parse_truncated(beginning).unwrap().ports, Some((40000, 5201)));
         assert_eq!(Headers::parse(&packet[..19]), Err(ParseError::Header { len: 19 }));
     }
 }
@@ -115,7 +115,7 @@ proptest! {
     #[test]
     fn headers_say_what_the_packet_was_made_from((packet, sample) in samples::any_packet()) {
         let headers = Headers::parse(&packet).unwrap();
-        let flow = FlowKey::of(&headers);
+        let flow = FlowKey::from_headers(&headers);
         prop_assert_eq!(flow.reversed().reversed(), flow);
         prop_assert_eq!((flow.source.ip(), flow.destination.ip()), (sample.source.ip(), sample.destination.ip()));
         prop_assert_eq!(headers.total_len, packet.len());
@@ -140,16 +140,16 @@ proptest! {
         if let Ok(headers) = Headers::parse(&bytes) {
             prop_assert!(headers.transport_offset <= headers.total_len && headers.total_len <= bytes.len());
         }
-        let _ = (Headers::parse_beginning(&bytes), checksum::is_valid(&bytes), reset_both(&bytes));
+        let _ = (Headers::parse_truncated(&bytes), checksum::is_valid(&bytes), reset_both(&bytes));
         let mut copy = bytes.clone();
         let _ = checksum::set(&mut copy);
-        if let Ok(headers) = Headers::parse_beginning(&copy) {
-            for end in [End::Source, End::Destination] {
+        if let Ok(headers) = Headers::parse_truncated(&copy) {
+            for end in [PacketEnd::Source, PacketEnd::Destination] {
                 let mut changed = headers;
                 changed.set_address(end, to.ip());
                 changed.set_port(end, to.port());
                 let _ = crate::rewrite::rewrite(&mut copy, &headers, &changed);
-                if let Some(quote) = Quote::of(&copy, &headers) {
+                if let Some(quote) = QuotedPacket::from_error(&copy, &headers) {
                     let mut changed = quote.headers;
                     changed.set_address(end, to.ip());
                     changed.set_port(end, to.port());
@@ -171,7 +171,7 @@ fn a_chain_of_extension_headers_that_breaks_off_is_refused() {
     packet[6] = 0;
     packet[40..].fill(0);
     for cut in 0..packet.len() {
-        assert!(Headers::parse_beginning(&packet[..cut]).is_err(), "of {cut} bytes");
+        assert!(Headers::parse_truncated(&packet[..cut]).is_err(), "of {cut} bytes");
     }
     assert_eq!(Headers::parse(&packet), Err(ParseError::Header { len: packet.len() }));
 }

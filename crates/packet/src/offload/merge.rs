@@ -1,10 +1,10 @@
-use super::shape::Shape;
+use super::shape::MergeProfile;
 use crate::checksum;
 use std::num::NonZeroU16;
 
 /// A packet, and the payload of each of the segments for which it stands, if it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct MergePart<'a> {
     /// From its IP header on.
     pub packet: &'a [u8],
     /// In bytes.
@@ -19,29 +19,34 @@ pub fn merge(
     buffer: &mut Vec<u8>,
     start: usize,
     segment_bytes: Option<NonZeroU16>,
-    next: Part<'_>,
+    next: MergePart<'_>,
 ) -> Option<NonZeroU16> {
     let packet = buffer.get(start..)?;
-    let (shape, other) = (Shape::of(packet)?, Shape::of(next.packet)?);
+    let (shape, other) = (MergeProfile::from_packet(packet)?, MergeProfile::from_packet(next.packet)?);
     let segment = segment_bytes.or_else(|| NonZeroU16::new(u16::try_from(shape.payload_bytes).ok()?))?;
     let len = packet.len() + other.payload_bytes;
-    let is_next = continues(&shape, &other, segment, next.segment_bytes) && len <= usize::from(u16::MAX);
-    if !is_next || !is_trusted(Part { packet, segment_bytes }) || !is_trusted(next) {
+    let is_next = is_continuation(&shape, &other, segment, next.segment_bytes) && len <= usize::from(u16::MAX);
+    if !is_next || !has_trusted_checksum(MergePart { packet, segment_bytes }) || !has_trusted_checksum(next) {
         return None;
     }
-    buffer.extend_from_slice(&next.packet[other.payload..]);
-    shape.extend_headers(&mut buffer[start..start + shape.payload], len, next.packet);
+    buffer.extend_from_slice(&next.packet[other.payload_offset..]);
+    shape.extend_headers(&mut buffer[start..start + shape.payload_offset], len, next.packet);
     Some(segment)
 }
 
-fn continues(first: &Shape, next: &Shape, segment: NonZeroU16, next_segment: Option<NonZeroU16>) -> bool {
+fn is_continuation(
+    first: &MergeProfile,
+    next: &MergeProfile,
+    segment: NonZeroU16,
+    next_segment: Option<NonZeroU16>,
+) -> bool {
     let bytes = usize::from(segment.get());
     let fits = next_segment.map_or(next.payload_bytes <= bytes, |of| of == segment);
     let is_whole = first.payload_bytes.is_multiple_of(bytes);
-    !first.ends && is_whole && fits && first.is_followed_by(first.payload_bytes, bytes, next)
+    !first.ends_group && is_whole && fits && first.is_followed_by(first.payload_bytes, bytes, next)
 }
 
 /// What stands for segments was checked when it was made.
-fn is_trusted(part: Part<'_>) -> bool {
+fn has_trusted_checksum(part: MergePart<'_>) -> bool {
     part.segment_bytes.is_some() || checksum::is_valid(part.packet).unwrap_or(false)
 }

@@ -7,7 +7,7 @@ const LINK: [u8; 14] = [7; 14];
 
 fn divided(packet: &[u8], segment_bytes: u16) -> Vec<Vec<u8>> {
     let frame = [&LINK[..], packet].concat();
-    let mut segments = Segments::of(&frame, LINK.len(), segment_bytes, None).unwrap();
+    let mut segments = Segments::from_frame(&frame, LINK.len(), segment_bytes, None).unwrap();
     let mut all = Vec::new();
     let mut out = Vec::new();
     while segments.write_next(&mut out) {
@@ -15,7 +15,7 @@ fn divided(packet: &[u8], segment_bytes: u16) -> Vec<Vec<u8>> {
         all.push(out[LINK.len()..].to_vec());
     }
     let longest = all.iter().map(|segment| LINK.len() + segment.len()).max();
-    assert_eq!((segments.frame(), Some(segments.longest())), (&frame[..], longest));
+    assert_eq!((segments.frame(), Some(segments.max_segment_bytes())), (&frame[..], longest));
     all
 }
 
@@ -63,7 +63,7 @@ proptest! {
         sample in any_large(), segment_bytes in 100u16..3000, max_bytes in 0usize..20_000
     ) {
         let (packet, mut found) = (sample.packet(), Vec::new());
-        let mut parts = Segments::of(&packet, 0, segment_bytes, None).unwrap();
+        let mut parts = Segments::from_frame(&packet, 0, segment_bytes, None).unwrap();
         let mut part = Vec::new();
         while let Some(of) = parts.write_next_large(max_bytes, &mut part) {
             let Some(of) = of else {
@@ -72,10 +72,10 @@ proptest! {
                 continue;
             };
             prop_assert!(part.len() <= max_bytes && of.get() == segment_bytes);
-            let large = LargePacket::of(&part, of).unwrap();
+            let large = LargePacket::from_packet(&part, of).unwrap();
             let len = part.len();
-            large.leave_checksum(&mut part, len);
-            let offload = Offload::read(large.header(&part));
+            large.set_partial_checksum(&mut part, len);
+            let offload = Offload::read(large.virtio_header(&part));
             prop_assert_eq!(offload.segment_bytes, Some(segment_bytes));
             found.extend(divided(&part, segment_bytes));
             offload.checksum.unwrap().complete(&mut part).unwrap();
@@ -90,7 +90,7 @@ proptest! {
         sample in any_large(), segment_bytes in 100u16..3000, max_bytes in 0usize..5000, odd in any::<Option<(u8, u8)>>()
     ) {
         let packet = sample.packet();
-        let mut segments = Segments::of(&packet, 0, segment_bytes, None).unwrap();
+        let mut segments = Segments::from_frame(&packet, 0, segment_bytes, None).unwrap();
         let (mut parts, mut part) = (Vec::new(), Vec::new());
         while let Some(of) = segments.write_next_large(max_bytes, &mut part) {
             parts.push((part.clone(), of));
@@ -114,14 +114,14 @@ proptest! {
         let mut merged: Vec<(Vec<u8>, Option<NonZeroU16>)> = Vec::new();
         for (packet, of) in parts {
             if let Some((last, last_of)) = merged.last_mut()
-                && let Some(joined) = merge(last, 0, *last_of, Part { packet: &packet, segment_bytes: of })
+                && let Some(joined) = merge(last, 0, *last_of, MergePart { packet: &packet, segment_bytes: of })
             {
                 *last_of = Some(joined);
                 continue;
             }
             merged.push((packet, of));
         }
-        let is_mergeable = odd.is_none() && Shape::of(&packet).is_some_and(|shape| shape.can_merge);
+        let is_mergeable = odd.is_none() && MergeProfile::from_packet(&packet).is_some_and(|shape| shape.can_merge);
         prop_assert!(!is_mergeable || merged.len() == 1, "{}", merged.len());
         prop_assert_eq!(merged.iter().flat_map(single).collect::<Vec<_>>(), expected);
     }
@@ -129,7 +129,7 @@ proptest! {
     #[test]
     fn a_partial_checksum_is_completed((packet, _) in samples::any_packet()) {
         let headers = Headers::parse(&packet).unwrap();
-        let Some(offset) = checksum::offset_in(headers.protocol).filter(|_| headers.ports.is_some()) else {
+        let Some(offset) = checksum::offset_in_header(headers.protocol).filter(|_| headers.ports.is_some()) else {
             return Ok(());
         };
         let mut offload = packet.clone();
@@ -137,7 +137,7 @@ proptest! {
         offload[at..at + 2].fill(0);
         // What a sender leaves: the sum of the pseudo header.
         let zeroes = vec![0; packet.len() - headers.transport_offset];
-        let pseudo = !checksum::of_transport(headers.source, headers.destination, headers.protocol, &zeroes);
+        let pseudo = !checksum::compute_transport(headers.source, headers.destination, headers.protocol, &zeroes);
         offload[at..at + 2].copy_from_slice(&pseudo.to_be_bytes());
         let partial = PartialChecksum { start: headers.transport_offset as u16, offset: offset as u16 };
         partial.complete(&mut offload).unwrap();
@@ -153,14 +153,14 @@ proptest! {
             let _ = partial.complete(&mut frame);
         }
         if let Some(bytes) = offload.segment_bytes.and_then(NonZeroU16::new)
-            && let Ok(large) = LargePacket::of(&frame, bytes)
+            && let Ok(large) = LargePacket::from_packet(&frame, bytes)
         {
             let len = frame.len();
-            large.leave_checksum(&mut frame, len);
-            large.header(&frame);
+            large.set_partial_checksum(&mut frame, len);
+            large.virtio_header(&frame);
         }
-        if let Ok(mut segments) = Segments::of(&frame, network_offset, offload.segment_bytes.unwrap_or(1), None) {
-            let (mut out, longest) = (Vec::new(), segments.longest());
+        if let Ok(mut segments) = Segments::from_frame(&frame, network_offset, offload.segment_bytes.unwrap_or(1), None) {
+            let (mut out, longest) = (Vec::new(), segments.max_segment_bytes());
             while segments.write_next(&mut out) {
                 prop_assert!(out.len() <= longest);
             }
@@ -201,7 +201,7 @@ fn the_header_is_written_as_the_kernel_reads_it() {
             // In UDP, this byte is of the payload.
             packet[usize::from(start) + 13] |= CWR;
         }
-        let header = LargePacket::of(&packet, NonZeroU16::new(1000).unwrap()).unwrap().header(&packet);
+        let header = LargePacket::from_packet(&packet, NonZeroU16::new(1000).unwrap()).unwrap().virtio_header(&packet);
         let words = [headers, 1000, start, offset].map(u16::to_ne_bytes).concat();
         assert_eq!((&header[..2], &header[2..]), (&[1, expected][..], &words[..]), "{ends:?}, {kind:?}, {cwr}");
     }
@@ -210,10 +210,16 @@ fn the_header_is_written_as_the_kernel_reads_it() {
 #[test]
 fn what_is_behind_a_packet_is_not_divided_and_no_length_is_refused() {
     let packet = Sample::new(samples::V4, SampleKind::Udp, &[0; 3000]).packet();
-    assert!(matches!(Segments::of(&packet, 0, 0, None), Err(OffloadError::Kind { segment_bytes: 0, .. })));
+    assert!(matches!(
+        Segments::from_frame(&packet, 0, 0, None),
+        Err(OffloadError::Unsupported { segment_bytes: 0, .. })
+    ));
     let padded = [&packet[..], &[9; 5]].concat();
-    assert_eq!(Segments::of(&padded, 0, 1000, None).unwrap().frame(), packet);
-    assert!(LargePacket::of(&packet, NonZeroU16::MIN).is_ok() && LargePacket::of(&padded, NonZeroU16::MIN).is_err());
+    assert_eq!(Segments::from_frame(&padded, 0, 1000, None).unwrap().frame(), packet);
+    assert!(
+        LargePacket::from_packet(&packet, NonZeroU16::MIN).is_ok()
+            && LargePacket::from_packet(&padded, NonZeroU16::MIN).is_err()
+    );
 }
 
 #[test]
@@ -254,7 +260,7 @@ fn a_large_part_has_as_many_segments_as_fit_whatever_stands_before_the_packet() 
     let frame = [&LINK[..], &packet].concat();
     let mut out = Vec::new();
     for (max_bytes, payload) in [(28 + 3000, 3000), (28 + 2999, 2000), (28 + 2000, 2000), (28 + 1999, 1000)] {
-        let mut segments = Segments::of(&frame, LINK.len(), 1000, None).unwrap();
+        let mut segments = Segments::from_frame(&frame, LINK.len(), 1000, None).unwrap();
         let of = segments.write_next_large(max_bytes, &mut out).unwrap();
         assert_eq!((out.len(), of.is_some()), (LINK.len() + 28 + payload, payload > 1000), "{max_bytes}");
     }
@@ -263,8 +269,8 @@ fn a_large_part_has_as_many_segments_as_fit_whatever_stands_before_the_packet() 
 #[test]
 fn what_is_to_be_divided_within_a_tunnel_is_refused() {
     let packet = Sample::new(samples::V4, SampleKind::Udp, &[0; 3000]).packet();
-    assert!(Segments::of(&packet, 0, 1000, Some(20)).is_ok());
-    let error = Segments::of(&packet, 0, 1000, Some(78)).unwrap_err();
+    assert!(Segments::from_frame(&packet, 0, 1000, Some(20)).is_ok());
+    let error = Segments::from_frame(&packet, 0, 1000, Some(78)).unwrap_err();
     assert!(error.to_string().contains("a tunnel's"), "{error}");
 }
 
@@ -275,21 +281,21 @@ fn what_may_be_fragmented_is_merged_only_as_the_identifications_follow() {
         let flags: u16 = if may_be_fragmented { 0 } else { 0x4000 };
         packet[4..6].copy_from_slice(&identification.to_be_bytes());
         packet[6..8].copy_from_slice(&flags.to_be_bytes());
-        checksum::set_header(&mut packet[..20]);
+        checksum::set_ipv4_header(&mut packet[..20]);
         packet
     };
     for (may_be_fragmented, identifications, is_merged) in
         [(true, [7, 8], true), (true, [u16::MAX, 0], true), (true, [7, 9], false), (false, [7, 9], true)]
     {
         let [mut first, second] = [0, 1].map(|n| packet(may_be_fragmented, identifications[n], 100 * n as u32));
-        let merged = merge(&mut first, 0, None, Part { packet: &second, segment_bytes: None });
+        let merged = merge(&mut first, 0, None, MergePart { packet: &second, segment_bytes: None });
         assert_eq!(merged.is_some(), is_merged, "{may_be_fragmented}: {identifications:?}");
     }
 }
 
 #[test]
 fn a_flow_is_known_by_its_ends_its_protocol_and_its_version() {
-    let shape = |ends, kind| Shape::of(&Sample::new(ends, kind, b"data").packet()).unwrap();
+    let shape = |ends, kind| MergeProfile::from_packet(&Sample::new(ends, kind, b"data").packet()).unwrap();
     let tcp = |sequence| SampleKind::Tcp(sequence, Some(1), [false; 3]);
     let seen = shape(samples::V4, tcp(1));
     assert!(seen.is_same_flow(&shape(samples::V4, tcp(9))));
@@ -299,7 +305,10 @@ fn a_flow_is_known_by_its_ends_its_protocol_and_its_version() {
         for at in places {
             let mut other = packet.clone();
             other[at] ^= 1;
-            assert!(Shape::of(&packet).unwrap().is_same_flow(&Shape::of(&other).unwrap()), "{ends:?}, byte {at}");
+            assert!(
+                MergeProfile::from_packet(&packet).unwrap().is_same_flow(&MergeProfile::from_packet(&other).unwrap()),
+                "{ends:?}, byte {at}"
+            );
         }
     }
     let ends = ("[2002:db8::1]:40000", samples::V6.1);
@@ -322,7 +331,7 @@ fn only_plain_data_of_a_whole_packet_can_be_merged() {
     let udp = || Sample::new(samples::V6, SampleKind::Udp, b"data").packet();
     let can_merge = |change: &dyn Fn(&mut Vec<u8>), mut packet: Vec<u8>| {
         change(&mut packet);
-        Shape::of(&packet).map(|shape| shape.can_merge)
+        MergeProfile::from_packet(&packet).map(|shape| shape.can_merge)
     };
     // Flags of TCP: ACK with FIN, PSH or ECE; with RST, SYN, URG, CWR; none; the reserved ones.
     for (flags, expected) in
@@ -369,9 +378,9 @@ fn only_plain_data_of_a_whole_packet_can_be_merged() {
         assert_eq!(can_merge(&|packet| packet[0] = other_version, udp()), None);
     }
     for length in 0..udp().len() {
-        assert!(Shape::of(&udp()[..length]).is_none(), "{length}");
+        assert!(MergeProfile::from_packet(&udp()[..length]).is_none(), "{length}");
     }
-    let empty = |kind| Shape::of(&Sample::new(samples::V4, kind, b"").packet()).unwrap();
+    let empty = |kind| MergeProfile::from_packet(&Sample::new(samples::V4, kind, b"").packet()).unwrap();
     assert!(!empty(SampleKind::Udp).can_merge && !empty(SampleKind::Tcp(1, Some(1), [false; 3])).can_merge);
 }
 
@@ -384,12 +393,13 @@ fn a_shape_says_where_all_is_and_what_ends_a_series() {
         (samples::V6, SampleKind::Tcp(1, Some(1), [false, true, false]), (40, 60, protocol::TCP, 4, true)),
     ] {
         // In UDP, the place of the flags of TCP is in the payload.
-        let shape = Shape::of(&Sample::new(ends, kind, &[0xff; 4]).packet()).unwrap();
-        let found = (shape.transport, shape.payload, shape.protocol, shape.payload_bytes, shape.ends);
+        let shape = MergeProfile::from_packet(&Sample::new(ends, kind, &[0xff; 4]).packet()).unwrap();
+        let found =
+            (shape.transport_offset, shape.payload_offset, shape.protocol, shape.payload_bytes, shape.ends_group);
         assert_eq!(found, expected, "{ends:?}, {kind:?}");
     }
     let long = Sample::new(samples::V4, SampleKind::Udp, &[0xff; 40]).packet();
-    assert!(!Shape::of(&long).unwrap().ends);
+    assert!(!MergeProfile::from_packet(&long).unwrap().ends_group);
 }
 
 #[test]
@@ -403,8 +413,9 @@ fn what_is_merged_ends_as_its_last_packet_does_and_what_comes_after_an_end_is_no
             checksum::set(&mut packet).unwrap();
             packet
         };
-        let join =
-            |buffer: &mut Vec<u8>, of, next: &[u8]| merge(buffer, 0, of, Part { packet: next, segment_bytes: None });
+        let join = |buffer: &mut Vec<u8>, of, next: &[u8]| {
+            merge(buffer, 0, of, MergePart { packet: next, segment_bytes: None })
+        };
         let mut buffer = packet(0, 0);
         let of = join(&mut buffer, None, &packet(1, FIN | PSH));
         assert_eq!(of.map(NonZeroU16::get), Some(100));

@@ -46,13 +46,13 @@ fn a_packet_that_is_too_long_is_told_what_passes() {
         [(V4, [3, 4], 1100, 1100), (V6, [2, 0], 1100, 1280), (V4, [3, 4], 1404, 1404), (V6, [2, 0], 1404, 1404)]
     {
         let packet = Sample::new(ends, SampleKind::Udp, &[9; 1440]).packet();
-        let answer = too_big(&packet, mtu).unwrap();
+        let answer = packet_too_big(&packet, mtu).unwrap();
         let headers = Headers::parse(&answer).unwrap();
         let (icmp, quote) = answer[headers.transport_offset..].split_at(8);
         assert_eq!((&icmp[..2], u32::from_be_bytes(icmp[4..].try_into().unwrap())), (&kind_and_code[..], told));
         assert!(packet.starts_with(quote) && checksum::is_valid(&answer) == Ok(true));
         assert_eq!(headers.destination, Headers::parse(&packet).unwrap().source);
-        assert_eq!(too_big(&answer, mtu), None, "not about an error");
+        assert_eq!(packet_too_big(&answer, mtu), None, "not about an error");
     }
 }
 

@@ -7,15 +7,15 @@ use proptest::prelude::*;
 use std::net::SocketAddr;
 
 /// Headers with another address and port, or identifier, at one end.
-fn with(headers: &Headers, end: End, to: SocketAddr) -> Headers {
+fn with(headers: &Headers, end: PacketEnd, to: SocketAddr) -> Headers {
     let mut changed = *headers;
     changed.set_address(end, to.ip());
     changed.set_port(end, to.port());
     changed
 }
 
-fn rewritten(packet: &mut [u8], end: End, to: SocketAddr) -> Result<(), RewriteError> {
-    let headers = Headers::parse_beginning(packet).unwrap();
+fn rewritten(packet: &mut [u8], end: PacketEnd, to: SocketAddr) -> Result<(), RewriteError> {
+    let headers = Headers::parse_truncated(packet).unwrap();
     rewrite(packet, &headers, &with(&headers, end, to))
 }
 
@@ -23,7 +23,7 @@ fn rewritten(packet: &mut [u8], end: End, to: SocketAddr) -> Result<(), RewriteE
 fn udp_without_a_checksum_stays_without() {
     let mut packet = Sample::new(V4, SampleKind::Udp, b"x").packet();
     packet[26..28].fill(0);
-    rewritten(&mut packet, End::Source, "203.0.113.9:1234".parse().unwrap()).unwrap();
+    rewritten(&mut packet, PacketEnd::Source, "203.0.113.9:1234".parse().unwrap()).unwrap();
     assert_eq!(packet[26..28], [0, 0]);
     assert!(checksum::is_valid(&packet).unwrap());
 }
@@ -34,7 +34,7 @@ fn udp_whose_checksum_becomes_zero_sends_all_ones() {
     // The port that takes up all of the checksum, so that the new one is zero.
     let checksum = u16::from_be_bytes([packet[26], packet[27]]);
     let port = (u32::from(checksum) + 40000) % 0xffff;
-    rewritten(&mut packet, End::Source, format!("192.0.2.1:{port}").parse().unwrap()).unwrap();
+    rewritten(&mut packet, PacketEnd::Source, format!("192.0.2.1:{port}").parse().unwrap()).unwrap();
     assert_eq!(packet[26..28], [0xff, 0xff]);
     assert!(checksum::is_valid(&packet).unwrap());
 }
@@ -46,7 +46,7 @@ fn an_echo_reply_of_zeros_stays_valid() {
     checksum::set(&mut packet).unwrap();
     let zeros = packet.clone();
     for port in [0, 1, 0] {
-        rewritten(&mut packet, End::Destination, format!("198.51.100.2:{port}").parse().unwrap()).unwrap();
+        rewritten(&mut packet, PacketEnd::Destination, format!("198.51.100.2:{port}").parse().unwrap()).unwrap();
         assert!(checksum::is_valid(&packet).unwrap());
     }
     assert_eq!(packet, zeros);
@@ -58,12 +58,12 @@ fn what_is_rewritten_to_the_same_address_has_the_same_sum() {
     let mut packet = Sample::new(V4, SampleKind::Echo, b"x").packet();
     packet[10..12].fill(0);
     packet[4..6].fill(0);
-    let identification = checksum::of(&packet[..20]);
+    let identification = checksum::compute(&packet[..20]);
     packet[4..6].copy_from_slice(&identification.to_be_bytes());
     packet[10..12].fill(0xff);
     assert!(checksum::is_header_valid(&packet));
     let before = packet.clone();
-    rewritten(&mut packet, End::Source, "192.0.2.1:77".parse().unwrap()).unwrap();
+    rewritten(&mut packet, PacketEnd::Source, "192.0.2.1:77".parse().unwrap()).unwrap();
     assert_eq!((&packet[..20], &packet[24..26]), (&before[..20], &[0, 77][..]));
 }
 
@@ -76,14 +76,15 @@ fn a_packet_of_nothing_but_its_header_is_rewritten_and_one_that_is_shorter_refus
         let at = if ends == V4 { 2 } else { 4 };
         packet[at..at + 2].copy_from_slice(&length);
         checksum::set(&mut packet).unwrap();
-        rewritten(&mut packet, End::Source, to.parse().unwrap()).unwrap();
+        rewritten(&mut packet, PacketEnd::Source, to.parse().unwrap()).unwrap();
         let headers = Headers::parse(&packet).unwrap();
         assert_eq!(headers.source, to.parse::<SocketAddr>().unwrap().ip());
         assert!(checksum::is_valid(&packet).unwrap());
         // Headers that this packet does not have.
         let (before, mut other) = (packet.clone(), headers);
         other.transport_offset = headers.total_len + 1;
-        let error = rewrite(&mut packet, &other, &with(&other, End::Source, ends.0.parse().unwrap())).unwrap_err();
+        let error =
+            rewrite(&mut packet, &other, &with(&other, PacketEnd::Source, ends.0.parse().unwrap())).unwrap_err();
         assert!(matches!(error, RewriteError::Length { .. }) && packet == before);
     }
 }
@@ -98,11 +99,11 @@ fn sums_of_udp_lite_and_dccp_follow_the_addresses() {
             let headers = Headers::parse(&packet).unwrap();
             let start = headers.transport_offset;
             packet[start + 6..start + 8].fill(0);
-            let sum = checksum::of_transport(headers.source, headers.destination, protocol, &packet[start..]);
+            let sum = checksum::compute_transport(headers.source, headers.destination, protocol, &packet[start..]);
             packet[start + 6..start + 8].copy_from_slice(&sum.to_be_bytes());
-            rewritten(&mut packet, End::Source, to.parse().unwrap()).unwrap();
+            rewritten(&mut packet, PacketEnd::Source, to.parse().unwrap()).unwrap();
             let source = to.parse::<SocketAddr>().unwrap().ip();
-            assert_eq!(checksum::of_transport(source, headers.destination, protocol, &packet[start..]), 0);
+            assert_eq!(checksum::compute_transport(source, headers.destination, protocol, &packet[start..]), 0);
         }
     }
 }
@@ -111,7 +112,7 @@ fn sums_of_udp_lite_and_dccp_follow_the_addresses() {
 fn only_a_whole_icmp_error_quotes_a_packet() {
     let quoted = Sample::new(V4, SampleKind::Udp, b"x").packet();
     let error = samples::port_unreachable(&quoted);
-    let quote = |packet: &[u8]| Quote::of(packet, &Headers::parse(packet).unwrap());
+    let quote = |packet: &[u8]| QuotedPacket::from_error(packet, &Headers::parse(packet).unwrap());
     assert_eq!(quote(&error).map(|quote| quote.offset), Some(28));
     let mut fragment = error.clone();
     fragment[6] = 0x20;
@@ -126,7 +127,7 @@ fn only_a_whole_icmp_error_quotes_a_packet() {
 fn the_other_version_is_refused_and_nothing_changes() {
     let mut packet = Sample::new(V6, SampleKind::Udp, b"x").packet();
     let before = packet.clone();
-    let error = rewritten(&mut packet, End::Destination, "203.0.113.9:1".parse().unwrap()).unwrap_err();
+    let error = rewritten(&mut packet, PacketEnd::Destination, "203.0.113.9:1".parse().unwrap()).unwrap_err();
     assert!(matches!(error, RewriteError::Version { .. }) && packet == before);
 }
 
@@ -139,9 +140,9 @@ fn a_quoted_packet_is_rewritten_as_far_as_it_goes() {
         for length in [error.len() - start, Headers::parse(&packet).unwrap().transport_offset + 8] {
             let mut quote = error[start..start + length].to_vec();
             let to: SocketAddr = if ends == V4 { "203.0.113.9:99" } else { "[2001:db8::9]:99" }.parse().unwrap();
-            rewritten(&mut quote, End::Source, to).unwrap();
+            rewritten(&mut quote, PacketEnd::Source, to).unwrap();
             let mut whole = packet.clone();
-            rewritten(&mut whole, End::Source, to).unwrap();
+            rewritten(&mut whole, PacketEnd::Source, to).unwrap();
             assert!(whole.starts_with(&quote));
         }
     }
@@ -152,7 +153,7 @@ fn headers_of_another_packet_are_refused() {
     let headers = Headers::parse(&Sample::new(V4, SampleKind::Udp, &[1; 100]).packet()).unwrap();
     let mut short = Sample::new(V4, SampleKind::Udp, b"x").packet();
     let before = short.clone();
-    let to = with(&headers, End::Source, "203.0.113.9:1".parse().unwrap());
+    let to = with(&headers, PacketEnd::Source, "203.0.113.9:1".parse().unwrap());
     assert_eq!(rewrite(&mut short, &headers, &to), Err(RewriteError::Length { len: short.len() }));
     assert_eq!(short, before);
 }
@@ -163,7 +164,7 @@ fn padding_behind_the_packet_does_not_change() {
     let mut packet = Sample::new(V4, SampleKind::Tcp(1, Some(2), [false; 3]), b"").packet();
     packet[3] = 24;
     let before = packet.clone();
-    rewritten(&mut packet, End::Source, "203.0.113.9:1".parse().unwrap()).unwrap();
+    rewritten(&mut packet, PacketEnd::Source, "203.0.113.9:1".parse().unwrap()).unwrap();
     assert_eq!(packet[24..], before[24..]);
     assert_eq!(packet[20..22], [0, 1]);
 }
@@ -175,16 +176,16 @@ fn the_quote_of_an_error_is_rewritten_and_the_error_stays_valid() {
             let sample = Sample::new(ends, kind, &vec![5; payload]);
             let mut error = samples::port_unreachable(&sample.packet());
             let headers = Headers::parse(&error).unwrap();
-            let quote = Quote::of(&error, &headers).unwrap();
+            let quote = QuotedPacket::from_error(&error, &headers).unwrap();
             assert_eq!(
                 (quote.headers.source, quote.headers.destination),
                 (sample.source.ip(), sample.destination.ip())
             );
             let to: SocketAddr = if ends == V4 { "203.0.113.9:99" } else { "[2001:db8::9]:99" }.parse().unwrap();
-            rewrite_quote(&mut error, &quote, &with(&quote.headers, End::Source, to)).unwrap();
+            rewrite_quote(&mut error, &quote, &with(&quote.headers, PacketEnd::Source, to)).unwrap();
             assert!(checksum::is_valid(&error).unwrap());
-            let changed = Quote::of(&error, &headers).unwrap();
-            assert_eq!((changed.headers.source, changed.headers.port(End::Source)), (to.ip(), Some(99)));
+            let changed = QuotedPacket::from_error(&error, &headers).unwrap();
+            assert_eq!((changed.headers.source, changed.headers.port(PacketEnd::Source)), (to.ip(), Some(99)));
             assert_eq!(
                 error[quote.offset - 4..quote.offset],
                 [0; 4],
@@ -193,7 +194,7 @@ fn the_quote_of_an_error_is_rewritten_and_the_error_stays_valid() {
         }
     }
     let echo = Sample::new(V4, SampleKind::Echo, b"not an error").packet();
-    assert_eq!(Quote::of(&echo, &Headers::parse(&echo).unwrap()), None);
+    assert_eq!(QuotedPacket::from_error(&echo, &Headers::parse(&echo).unwrap()), None);
 }
 
 #[test]
@@ -204,9 +205,10 @@ fn ports_are_read_from_a_quote_of_eight_bytes_of_tcp() {
     error.truncate(28 + 28);
     error[3] = 56;
     checksum::set(&mut error).unwrap();
-    let quote = Quote::of(&error, &Headers::parse(&error).unwrap()).unwrap();
-    assert_eq!(FlowKey::of(&quote.headers).source, sample.source);
-    rewrite_quote(&mut error, &quote, &with(&quote.headers, End::Source, "203.0.113.9:99".parse().unwrap())).unwrap();
+    let quote = QuotedPacket::from_error(&error, &Headers::parse(&error).unwrap()).unwrap();
+    assert_eq!(FlowKey::from_headers(&quote.headers).source, sample.source);
+    rewrite_quote(&mut error, &quote, &with(&quote.headers, PacketEnd::Source, "203.0.113.9:99".parse().unwrap()))
+        .unwrap();
     assert!(checksum::is_valid(&error).unwrap());
 }
 
@@ -219,7 +221,7 @@ proptest! {
         }),
         at_source: bool
     ) {
-        let (end, original) = if at_source { (End::Source, sample.source) } else { (End::Destination, sample.destination) };
+        let (end, original) = if at_source { (PacketEnd::Source, sample.source) } else { (PacketEnd::Destination, sample.destination) };
         let identifier = Headers::parse(&packet).unwrap().icmp().and_then(|icmp| icmp.identifier);
         let original = SocketAddr::new(original.ip(), identifier.unwrap_or(original.port()));
         let mut changed = packet.clone();
@@ -241,14 +243,14 @@ proptest! {
     ) {
         prop_assume!(!matches!(sample.kind, SampleKind::Echo));
         let headers = Headers::parse(&packet).unwrap();
-        let (start, offset) = (headers.transport_offset, checksum::offset_in(headers.protocol).unwrap());
+        let (start, offset) = (headers.transport_offset, checksum::offset_in_header(headers.protocol).unwrap());
         let length = packet.len() - start;
         let pseudo = checksum::of_pseudo_header(headers.source, headers.destination, headers.protocol, length);
         packet[start + offset..start + offset + 2].copy_from_slice(&pseudo.to_be_bytes());
-        rewrite_offloaded(&mut packet, &headers, &with(&headers, End::Source, to)).unwrap();
+        rewrite_offloaded(&mut packet, &headers, &with(&headers, PacketEnd::Source, to)).unwrap();
         PartialChecksum { start: start as u16, offset: offset as u16 }.complete(&mut packet).unwrap();
         prop_assert!(checksum::is_valid(&packet).unwrap());
-        prop_assert_eq!(Headers::parse(&packet).unwrap(), with(&headers, End::Source, to));
+        prop_assert_eq!(Headers::parse(&packet).unwrap(), with(&headers, PacketEnd::Source, to));
     }
 
     #[test]
@@ -259,7 +261,7 @@ proptest! {
         })
     ) {
         let headers = Headers::parse(&packet).unwrap();
-        let wanted = with(&with(&headers, End::Source, source), End::Destination, destination);
+        let wanted = with(&with(&headers, PacketEnd::Source, source), PacketEnd::Destination, destination);
         let mut changed = packet;
         rewrite(&mut changed, &headers, &wanted).unwrap();
         prop_assert_eq!(Headers::parse(&changed).unwrap(), wanted);

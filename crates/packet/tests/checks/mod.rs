@@ -1,11 +1,11 @@
 //! What must hold for any bytes that may arrive: for the fuzzer, and for the test that replays its finds.
 
 use kumade_packet::offload::{Offload, Segments};
-use kumade_packet::{Classification, Detail, Ecn, Ethernet, Headers, checksum, ecn};
+use kumade_packet::{Classification, Ecn, Ethernet, FlowDetail, Headers, checksum, ecn};
 
 /// A frame as packet(7) gives it, behind the header that says what was left to the network card.
 pub fn frame(data: &[u8]) {
-    let Some((header, bytes)) = data.split_first_chunk::<{ Offload::HEADER }>() else { return };
+    let Some((header, bytes)) = data.split_first_chunk::<{ Offload::HEADER_BYTES }>() else { return };
     let Some(ethernet) = Ethernet::parse(bytes) else { return };
     let (_, packet) = bytes.split_at(ethernet.payload_offset);
     told_apart(packet);
@@ -15,13 +15,13 @@ pub fn frame(data: &[u8]) {
 
 /// What a whole packet's headers say, its classification says too, as far as it looks.
 fn told_apart(packet: &[u8]) {
-    let Classification { selector, total_len, .. } = Classification::of(packet);
+    let Classification { selector, total_len, .. } = Classification::from_packet(packet);
     assert!(total_len <= packet.len());
     if let Ok(headers) = Headers::parse(packet) {
         let selector = selector.expect("a whole packet has addresses");
         assert_eq!((selector.source, selector.destination), (headers.source, headers.destination));
         assert_eq!(total_len, headers.total_len);
-        if let Detail::Ports(source, destination) = selector.detail
+        if let FlowDetail::Ports(source, destination) = selector.detail
             && headers.ports.is_some()
         {
             assert!(!headers.is_fragment());
@@ -50,7 +50,7 @@ fn finished(packet: &[u8], offload: Offload) {
         assert_eq!(complete.len(), packet.len());
     }
     let Some(bytes) = offload.segment_bytes else { return };
-    let Ok(mut segments) = Segments::of(packet, 0, bytes, None) else { return };
+    let Ok(mut segments) = Segments::from_frame(packet, 0, bytes, None) else { return };
     let (mut count, mut part) = (0, Vec::new());
     while segments.write_next(&mut part) {
         count += 1;

@@ -5,7 +5,7 @@ mod ssh;
 
 use kumade_net::tcp::RtoLimits;
 use kumade_noise_session::{PresharedKey, PrivateKey};
-use kumade_relay::{Allowed, Forward, Relay, RelayConfig, Role};
+use kumade_relay::{AllowedTargets, Forward, Relay, RelayConfig, RelayRole};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -23,12 +23,12 @@ fn main() {
             RelayConfig { identity: identity.clone(), psk: PresharedKey::default(), rto: RtoLimits::default(), role };
         Relay::start(config).expect("a relay")
     };
-    let allowed = vec![target.to_string().parse::<Allowed>().expect("a target")];
-    let far = start(&far_key, Role::Far { listen: Some(local), peers: vec![near_key.public()], allowed });
+    let allowed = vec![target.to_string().parse::<AllowedTargets>().expect("a target")];
+    let far = start(&far_key, RelayRole::Far { listen: Some(local), peers: vec![near_key.public_key()], allowed });
     let forwards = vec![Forward { listen: local, target: target.to_string().parse().expect("a target") }];
     let address = far.addresses().expect("it runs")[0];
-    let (peer, congestion_control, redirect) = (far_key.public(), None, None);
-    let near = start(&near_key, Role::Near { address, peer, congestion_control, forwards, redirect });
+    let (peer, congestion_control, redirect) = (far_key.public_key(), None, None);
+    let near = start(&near_key, RelayRole::Near { address, peer, congestion_control, forwards, redirect });
     let through = near.addresses().expect("it runs")[0];
     let ssh = ssh::Forwarding::start(target);
     if let Err(error) = &ssh {

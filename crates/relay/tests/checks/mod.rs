@@ -1,12 +1,12 @@
 //! What must hold for any messages that a peer may send: for the fuzzer, and for the test that replays its finds.
 
-use kumade_relay::{Action, Exchange, Message};
+use kumade_relay::{Message, MessageAction, MessageExchange};
 
 /// Messages one after the other, each behind a byte that says how long it is, to a near end (where the first byte is odd) or a
 /// far one.
 pub fn messages(data: &[u8]) {
     let Some((&side, mut rest)) = data.split_first() else { return };
-    let mut exchange = if side % 2 == 1 { Exchange::near() } else { Exchange::far() };
+    let mut exchange = if side % 2 == 1 { MessageExchange::for_near_end() } else { MessageExchange::for_far_end() };
     let (mut begun, mut ended) = (false, false);
     while let Some((&length, after)) = rest.split_first() {
         let (bytes, after) = after.split_at(usize::from(length).min(after.len()));
@@ -17,13 +17,15 @@ pub fn messages(data: &[u8]) {
         let Ok(action) = exchange.receive(message) else { return };
         assert!(!ended, "nothing follows the end");
         match action {
-            Action::Opened | Action::Connect(_) => assert!(!std::mem::replace(&mut begun, true), "it begins once"),
-            Action::Deliver(bytes) => assert!(begun && !bytes.is_empty()),
-            Action::Finish => {
+            MessageAction::Opened | MessageAction::Connect(_) => {
+                assert!(!std::mem::replace(&mut begun, true), "it begins once")
+            }
+            MessageAction::Deliver(bytes) => assert!(begun && !bytes.is_empty()),
+            MessageAction::ShutdownWrite => {
                 assert!(begun && !exchange.is_complete());
                 ended = true;
             }
-            Action::Refuse(_) => {
+            MessageAction::Refuse(_) => {
                 assert!(!begun);
                 ended = true;
             }

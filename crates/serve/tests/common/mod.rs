@@ -148,8 +148,8 @@ impl RawClient {
 
     fn enter(mut self) -> (Self, Token) {
         let Ok(ServerMessage::Welcome { token, .. }) = self.hear() else { panic!("no welcome") };
-        self.say(&ClientMessage::Enter);
-        assert_eq!(self.hear(), Ok(ServerMessage::Turn));
+        self.say(&ClientMessage::EnterQueue);
+        assert_eq!(self.hear(), Ok(ServerMessage::TurnBegins));
         (self, token)
     }
 }

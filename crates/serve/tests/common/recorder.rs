@@ -2,7 +2,7 @@
 //! encrypted. On demand, it
 //! refuses all versions of the protocol but one, as a server does that speaks no other.
 
-use kumade_wire::{Answer, MAGIC, Preamble, Verdict, Version};
+use kumade_wire::{AdmissionDecision, MAGIC, Preamble, PreambleReply, Version};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
@@ -49,7 +49,7 @@ fn pass(mut client: TcpStream, server: SocketAddr, only: Option<Version>, log: &
     client.read_exact(&mut preamble).unwrap();
     let (decoded, version) = Preamble::decode(&preamble).unwrap();
     if let Some(only) = only.filter(|&only| only != version) {
-        return client.write_all(&Answer(Verdict::OtherVersion).encode(only)).unwrap();
+        return client.write_all(&PreambleReply(AdmissionDecision::UnsupportedVersion).encode(only)).unwrap();
     }
     let is_control = matches!(decoded, Preamble::Control { .. });
     let is_readable = matches!(decoded, Preamble::Control { encrypted: false });
@@ -57,7 +57,7 @@ fn pass(mut client: TcpStream, server: SocketAddr, only: Option<Version>, log: &
     note(log, if is_control { "client" } else { "probe" }, &preamble);
     server.write_all(&preamble).unwrap();
     let (from_server, to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-    let mut answer = [0; Answer::SIZE];
+    let mut answer = [0; PreambleReply::SIZE];
     if is_control {
         (&from_server).read_exact(&mut answer).unwrap();
         note(log, "server", &answer);

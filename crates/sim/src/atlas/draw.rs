@@ -3,12 +3,12 @@
 use super::cellular;
 use super::kind::PathKind;
 use crate::elastic::ElasticFlow;
-use crate::path::{Hop, Stamping, VirtualPath};
+use crate::path::{PathHop, Stamping, VirtualPath};
 use crate::proxy::{HEADER_BYTES, Proxy};
 use crate::tcp::congestion::Control;
-use kumade_link::queue::{DisciplineSettings, Limit, QueueConfig};
+use kumade_link::queue::{DisciplineSettings, QueueConfig, QueueLimit};
 use kumade_link::{
-    CrossConfig, CrossKind, LinkConfig, Loss, Medium, Periods, Reordering, SizeMix, TokenBucket, Wireless,
+    CrossConfig, CrossKind, LinkConfig, Loss, Medium, PeriodLengths, Reordering, SizeMix, TokenBucket, Wireless,
 };
 use kumade_units::{ConfigError, Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -22,7 +22,7 @@ pub struct DrawnPath {
     /// It was drawn from this.
     pub seed: u64,
     /// Its links in the direction that is measured.
-    pub hops: Vec<Hop>,
+    pub hops: Vec<PathHop>,
     /// Whether they are side by side, and each flow takes one of them.
     pub is_balanced: bool,
     /// What it carries in the long run without cross traffic.
@@ -46,31 +46,31 @@ pub struct DrawnPath {
 }
 
 /// Slower and faster bottlenecks are not drawn, in bit/s.
-const RATES: (f64, f64) = (2e6, 300e6);
+const RATE_RANGE_BITS_PER_SECOND: (f64, f64) = (2e6, 300e6);
 /// But for slow links.
-const SLOW_RATES: (f64, f64) = (64e3, 2e6);
+const SLOW_RATE_RANGE_BITS_PER_SECOND: (f64, f64) = (64e3, 2e6);
 /// And fast ones.
-const FAST_RATES: (f64, f64) = (1e9, 100e9);
+const FAST_RATE_RANGE_BITS_PER_SECOND: (f64, f64) = (1e9, 100e9);
 /// And those beside senders that send in bursts, …
-const BURSTY_RATES: (f64, f64) = (20e6, 5e9);
+const BURSTY_RATE_RANGE_BITS_PER_SECOND: (f64, f64) = (20e6, 5e9);
 /// … of so many bytes, …
-const CROSS_BURST_BYTES: (f64, f64) = (6e3, 64e3);
+const CROSS_BURST_RANGE_BYTES: (f64, f64) = (6e3, 64e3);
 /// … of which the queue holds a few.
 const MIN_BURSTY_QUEUE_BYTES: u64 = 300_000;
 /// Of paths whose MTU is special, in bytes: the least that every host accepts, and that of jumbo frames.
-const MTUS: (f64, f64) = (576.0, 9000.0);
+const MTU_RANGE_BYTES: (f64, f64) = (576.0, 9000.0);
 /// Of cross traffic.
-const PACKET_BYTES: (f64, f64) = (64.0, 1500.0);
+const PACKET_SIZE_RANGE_BYTES: (f64, f64) = (64.0, 1500.0);
 /// By which part the intervals of jittered cross traffic differ from equal ones at most.
-const CROSS_JITTER: f64 = 0.05;
+const CROSS_TRAFFIC_JITTER_FRACTION: f64 = 0.05;
 /// TCP connections have found their rates.
 const ELASTIC_WARM_UP: Span = Span::from_secs(8);
 /// Of links behind a proxy, in bit/s.
-const MAX_FAR_RATE: f64 = 1e9;
+const MAX_FAR_BITS_PER_SECOND: f64 = 1e9;
 /// Of delays that vary, in seconds, …
-const JITTER: (f64, f64) = (0.5e-3, 10e-3);
+const JITTER_RANGE_SECONDS: (f64, f64) = (0.5e-3, 10e-3);
 /// … and of a receiver's batches.
-const BATCHING: (f64, f64) = (20e-6, 500e-6);
+const BATCHING_RANGE_SECONDS: (f64, f64) = (20e-6, 500e-6);
 /// What a path may be that has something else at its end.
 const COMBINED_KINDS: [PathKind; 9] = [
     PathKind::Policer,
@@ -84,7 +84,7 @@ const COMBINED_KINDS: [PathKind; 9] = [
     PathKind::Elastic,
 ];
 /// Of cellular links.
-const CELLULAR_RATES: (f64, f64) = (2e6, 60e6);
+const CELLULAR_RATE_RANGE_BITS_PER_SECOND: (f64, f64) = (2e6, 60e6);
 
 impl DrawnPath {
     /// The path of this kind and seed: always the same.
@@ -92,32 +92,37 @@ impl DrawnPath {
         // Paths of two kinds have nothing in common.
         let mut random = Pcg64Mcg::seed_from_u64(seed ^ ((kind as u64 + 1) << 48));
         match kind {
-            PathKind::Combined => Self::combined(seed, &mut random),
-            _ => Self::of_one_kind(kind, seed, &mut random),
+            PathKind::Combined => Self::draw_combined(seed, &mut random),
+            _ => Self::draw_kind(kind, seed, &mut random),
         }
     }
 
-    fn combined(seed: u64, random: &mut Pcg64Mcg) -> Self {
+    fn draw_combined(seed: u64, random: &mut Pcg64Mcg) -> Self {
         let kind = COMBINED_KINDS[random.random_range(0..COMBINED_KINDS.len())];
-        let mut path = DrawnPath { kind: PathKind::Combined, ..Self::of_one_kind(kind, seed, random) };
+        let mut path = DrawnPath { kind: PathKind::Combined, ..Self::draw_kind(kind, seed, random) };
         let last = path.hops.len() - 1;
         let ends = if path.is_balanced { 0.. } else { last.. };
         match random.random_range(0..4) {
-            0 => path.stamping.batching = Span::from_secs_f64(between(random, BATCHING.0, BATCHING.1)),
+            0 => {
+                path.stamping.batching =
+                    Span::from_secs_f64(draw_logarithmic(random, BATCHING_RANGE_SECONDS.0, BATCHING_RANGE_SECONDS.1))
+            }
             1 => {
-                let loss = Loss::Independent(between(random, 0.001, 0.01));
+                let loss = Loss::Independent(draw_logarithmic(random, 0.001, 0.01));
                 path.hops[ends].iter_mut().for_each(|hop| hop.link.loss = loss);
             }
             2 if path.elastic.is_empty() && !path.is_balanced => {
-                let rate = Rate::from_f64((path.fastest().as_f64() * random.random_range(1.5..5.0)).min(1e9));
-                let jitter = Span::from_secs_f64(between(random, JITTER.0, JITTER.1));
+                let rate = Rate::from_f64((path.fastest_rate().as_f64() * random.random_range(1.5..5.0)).min(1e9));
+                let jitter =
+                    Span::from_secs_f64(draw_logarithmic(random, JITTER_RANGE_SECONDS.0, JITTER_RANGE_SECONDS.1));
                 let delay = Span::from_micros(random.random_range(500..10_000));
                 let link =
                     LinkConfig { rate: Some(rate), delay, jitter, seed: random.random(), ..LinkConfig::default() };
-                path.hops.insert(0, Hop { link, queue: None, cross: Vec::new() });
+                path.hops.insert(0, PathHop { link, queue: None, cross: Vec::new() });
             }
             _ => {
-                let jitter = Span::from_secs_f64(between(random, JITTER.0, JITTER.1));
+                let jitter =
+                    Span::from_secs_f64(draw_logarithmic(random, JITTER_RANGE_SECONDS.0, JITTER_RANGE_SECONDS.1));
                 path.hops[ends].iter_mut().for_each(|hop| hop.link.jitter = jitter);
             }
         }
@@ -125,18 +130,18 @@ impl DrawnPath {
     }
 
     /// Of its links.
-    fn fastest(&self) -> Rate {
+    fn fastest_rate(&self) -> Rate {
         self.hops.iter().filter_map(|hop| hop.link.rate).max().unwrap_or(self.sustained)
     }
 
-    fn of_one_kind(kind: PathKind, seed: u64, random: &mut Pcg64Mcg) -> Self {
+    fn draw_kind(kind: PathKind, seed: u64, random: &mut Pcg64Mcg) -> Self {
         let (slowest, fastest) = match kind {
-            PathKind::SlowLink => SLOW_RATES,
-            PathKind::FastLink => FAST_RATES,
-            PathKind::BurstyCross => BURSTY_RATES,
-            _ => RATES,
+            PathKind::SlowLink => SLOW_RATE_RANGE_BITS_PER_SECOND,
+            PathKind::FastLink => FAST_RATE_RANGE_BITS_PER_SECOND,
+            PathKind::BurstyCross => BURSTY_RATE_RANGE_BITS_PER_SECOND,
+            _ => RATE_RANGE_BITS_PER_SECOND,
         };
-        let rate = Rate::from_f64(between(random, slowest, fastest).round());
+        let rate = Rate::from_f64(draw_logarithmic(random, slowest, fastest).round());
         let mut path = DrawnPath {
             kind,
             seed,
@@ -159,20 +164,20 @@ impl DrawnPath {
             seed: random.random(),
             ..LinkConfig::default()
         };
-        let link = path.special(link, random);
-        let queue = discipline(kind).map(|name| queue(name, rate, link.queue_bytes));
+        let link = path.add_special_property(link, random);
+        let queue = discipline_of_kind(kind).map(|name| queue_config(name, rate, link.queue_bytes));
         let cross = if kind == PathKind::Elastic {
-            path.elastic = elastic(&link, random);
+            path.elastic = draw_elastic_flows(&link, random);
             path.cross_flows = path.elastic.len() as u32;
             Vec::new()
         } else {
-            path.cross_traffic(random)
+            path.draw_cross_traffic(random)
         };
         path.hops = match kind {
-            PathKind::TightLink => path.links_in_series(&link, random),
-            PathKind::LoadBalanced => path.links_side_by_side(&link, random),
-            PathKind::Proxy => path.links_around_a_proxy(Hop { link, queue, cross }, random),
-            _ => vec![Hop { link, queue, cross }],
+            PathKind::TightLink => path.draw_links_in_series(&link, random),
+            PathKind::LoadBalanced => path.draw_ecmp_links(&link, random),
+            PathKind::Proxy => path.draw_links_around_proxy(PathHop { link, queue, cross }, random),
+            _ => vec![PathHop { link, queue, cross }],
         };
         path
     }
@@ -183,11 +188,11 @@ impl DrawnPath {
     /// A setting is out of range, which no path of the atlas has.
     pub fn build(&self) -> Result<VirtualPath, ConfigError> {
         if let (false, [hop]) = (self.elastic.is_empty(), &self.hops[..]) {
-            let mut path = VirtualPath::elastic(&hop.link, &self.elastic, self.stamping, self.seed)?;
+            let mut path = VirtualPath::with_elastic_flows(&hop.link, &self.elastic, self.stamping, self.seed)?;
             path.wait(ELASTIC_WARM_UP);
             return Ok(path);
         }
-        let build = if self.is_balanced { VirtualPath::balanced } else { VirtualPath::new };
+        let build = if self.is_balanced { VirtualPath::over_ecmp_links } else { VirtualPath::new };
         let path = build(&self.hops, self.stamping, self.seed)?;
         let path = self.mtu.into_iter().fold(path, VirtualPath::with_mtu);
         let mut path = self.proxy.into_iter().fold(path, VirtualPath::with_proxy);
@@ -211,15 +216,15 @@ impl DrawnPath {
     /// # Errors
     /// As [`build`](Self::build).
     pub fn build_back(&self) -> Result<VirtualPath, ConfigError> {
-        let hop = |link| Hop { link, queue: None, cross: Vec::new() };
-        let hops: Vec<Hop> = self.links_back().into_iter().map(hop).collect();
+        let hop = |link| PathHop { link, queue: None, cross: Vec::new() };
+        let hops: Vec<PathHop> = self.links_back().into_iter().map(hop).collect();
         let path = VirtualPath::new(&hops, Stamping::default(), self.seed)?;
         let mut path = self.proxy.map(Proxy::reversed).into_iter().fold(path, VirtualPath::with_proxy);
         path.wait(Span::from_millis(500));
         Ok(path)
     }
 
-    fn special(&mut self, link: LinkConfig, random: &mut Pcg64Mcg) -> LinkConfig {
+    fn add_special_property(&mut self, link: LinkConfig, random: &mut Pcg64Mcg) -> LinkConfig {
         let rate = self.sustained;
         match self.kind {
             PathKind::Fifo
@@ -239,46 +244,64 @@ impl DrawnPath {
             | PathKind::Combined => link,
             PathKind::BurstyCross => LinkConfig { queue_bytes: link.queue_bytes.max(MIN_BURSTY_QUEUE_BYTES), ..link },
             PathKind::Mtu => {
-                self.mtu = Some(between(random, MTUS.0, MTUS.1) as u32);
+                self.mtu = Some(draw_logarithmic(random, MTU_RANGE_BYTES.0, MTU_RANGE_BYTES.1) as u32);
                 link
             }
             PathKind::Batching => {
-                self.stamping.batching = Span::from_secs_f64(between(random, BATCHING.0, BATCHING.1));
+                self.stamping.batching =
+                    Span::from_secs_f64(draw_logarithmic(random, BATCHING_RANGE_SECONDS.0, BATCHING_RANGE_SECONDS.1));
                 link
             }
             PathKind::Policer => {
-                let policer = TokenBucket { rate, burst_bytes: between(random, 10e3, 1e6) as u64 };
+                let policer = TokenBucket { rate, burst_bytes: draw_logarithmic(random, 10e3, 1e6) as u64 };
                 self.bucket = Some(policer);
-                LinkConfig { rate: Some(faster(random, rate)), policer: Some(policer), ..link }
+                LinkConfig { rate: Some(draw_faster_rate(random, rate)), policer: Some(policer), ..link }
             }
             PathKind::Shaper => {
-                let bucket = TokenBucket { rate, burst_bytes: between(random, 20e3, 1e6) as u64 };
+                let bucket = TokenBucket { rate, burst_bytes: draw_logarithmic(random, 20e3, 1e6) as u64 };
                 self.bucket = Some(bucket);
-                LinkConfig { rate: Some(faster(random, rate)), medium: Some(Medium::TokenBucket(bucket)), ..link }
+                LinkConfig {
+                    rate: Some(draw_faster_rate(random, rate)),
+                    medium: Some(Medium::TokenBucket(bucket)),
+                    ..link
+                }
             }
             PathKind::SmallBucket => {
                 let bucket = TokenBucket { rate, burst_bytes: random.random_range(2 * 1500..4 * 1500) };
                 self.bucket = Some(bucket);
-                let line = Rate::from_f64((rate.as_f64() * between(random, 2.0, 50.0)).round());
+                let line = Rate::from_f64((rate.as_f64() * draw_logarithmic(random, 2.0, 50.0)).round());
                 LinkConfig { rate: Some(line), medium: Some(Medium::TokenBucket(bucket)), ..link }
             }
-            PathKind::Jitter => LinkConfig { jitter: Span::from_secs_f64(between(random, JITTER.0, JITTER.1)), ..link },
-            PathKind::Wifi => self.wireless(link, random),
+            PathKind::Jitter => LinkConfig {
+                jitter: Span::from_secs_f64(draw_logarithmic(random, JITTER_RANGE_SECONDS.0, JITTER_RANGE_SECONDS.1)),
+                ..link
+            },
+            PathKind::Wifi => self.draw_wireless(link, random),
             PathKind::Cellular => {
-                self.sustained = Rate::from_f64(between(random, CELLULAR_RATES.0, CELLULAR_RATES.1).round());
-                let medium = cellular::trace(self.sustained, random).ok().map(Medium::Trace);
+                self.sustained = Rate::from_f64(
+                    draw_logarithmic(
+                        random,
+                        CELLULAR_RATE_RANGE_BITS_PER_SECOND.0,
+                        CELLULAR_RATE_RANGE_BITS_PER_SECOND.1,
+                    )
+                    .round(),
+                );
+                let medium = cellular::draw_trace(self.sustained, random).ok().map(Medium::Trace);
                 LinkConfig { queue_bytes: link.queue_bytes.max(400_000), medium, ..link }
             }
             PathKind::SlowLink => LinkConfig { queue_bytes: link.queue_bytes.max(60_000), ..link },
             PathKind::LongDelay => LinkConfig { delay: Span::from_millis(random.random_range(100..600)), ..link },
             PathKind::Reordering => {
-                let extra = Span::from_secs_f64(between(random, 0.2e-3, 5e-3));
-                LinkConfig { reordering: Reordering { probability: between(random, 0.001, 0.05), extra }, ..link }
+                let extra = Span::from_secs_f64(draw_logarithmic(random, 0.2e-3, 5e-3));
+                LinkConfig {
+                    reordering: Reordering { probability: draw_logarithmic(random, 0.001, 0.05), extra },
+                    ..link
+                }
             }
-            PathKind::Duplication => LinkConfig { duplication: between(random, 0.001, 0.05), ..link },
+            PathKind::Duplication => LinkConfig { duplication: draw_logarithmic(random, 0.001, 0.05), ..link },
             PathKind::ShortQueue => LinkConfig { queue_bytes: random.random_range(2..=10) * 1500, ..link },
             PathKind::Loss => {
-                let ratio = between(random, 0.001, 0.05);
+                let ratio = draw_logarithmic(random, 0.001, 0.05);
                 let in_bursts = Loss::bursts(ratio, random.random_range(1.5..6.0));
                 let loss = in_bursts.ok().filter(|_| random.random_bool(0.3)).unwrap_or(Loss::Independent(ratio));
                 LinkConfig { loss, ..link }
@@ -287,7 +310,7 @@ impl DrawnPath {
     }
 
     /// A wireless last hop whose aggregates are as small as those of old stations, or as large as those of newer ones.
-    fn wireless(&mut self, link: LinkConfig, random: &mut Pcg64Mcg) -> LinkConfig {
+    fn draw_wireless(&mut self, link: LinkConfig, random: &mut Pcg64Mcg) -> LinkConfig {
         let slowest = random.random_range(0..=7);
         let fastest = (slowest + random.random_range(0..=3)).min(9);
         let medium = Wireless { slowest, fastest, packets: random.random_range(5..=36), ..Wireless::default() };
@@ -301,7 +324,7 @@ impl DrawnPath {
     }
 
     /// A narrow link, a faster one of which less is left, and perhaps a third, in any order.
-    fn links_in_series(&mut self, narrow: &LinkConfig, random: &mut Pcg64Mcg) -> Vec<Hop> {
+    fn draw_links_in_series(&mut self, narrow: &LinkConfig, random: &mut Pcg64Mcg) -> Vec<PathHop> {
         let rate = self.sustained.as_f64();
         let left = rate * random.random_range(0.1..0.9);
         self.cross = Rate::from_f64((rate - left).round());
@@ -311,22 +334,22 @@ impl DrawnPath {
         let slack = |random: &mut Pcg64Mcg, rate: f64| {
             if random.random_bool(0.5) { rate } else { random.random_range((left * 1.15).min(rate * 0.999)..rate) }
         };
-        let tight = rate * between(random, 1.25, 10.0);
+        let tight = rate * draw_logarithmic(random, 1.25, 10.0);
         let mut links = vec![(rate, slack(random, rate)), (tight, left)];
         if random.random_bool(0.3) {
-            let third = rate * between(random, 1.2, 10.0);
+            let third = rate * draw_logarithmic(random, 1.2, 10.0);
             links.push((third, slack(random, third)));
         }
         let first = random.random_range(0..links.len());
         links.swap(0, first);
-        links.into_iter().map(|(rate, left)| loaded(narrow, (rate, left), poisson, random)).collect()
+        links.into_iter().map(|(rate, left)| loaded_hop(narrow, (rate, left), poisson, random)).collect()
     }
 
     /// Two to eight links of one rate or, less often, of different ones; 0.2 to 10 ms of delay lie between them, and each has its
     /// own cross traffic.
-    fn links_side_by_side(&mut self, like: &LinkConfig, random: &mut Pcg64Mcg) -> Vec<Hop> {
+    fn draw_ecmp_links(&mut self, like: &LinkConfig, random: &mut Pcg64Mcg) -> Vec<PathHop> {
         let members = if random.random_bool(0.5) { 2 } else { random.random_range(3..=8) };
-        let furthest = between(random, 0.2e-3 * f64::from(members - 1), 10e-3);
+        let furthest = draw_logarithmic(random, 0.2e-3 * f64::from(members - 1), 10e-3);
         // Of what is not needed to keep any two 0.2 ms apart.
         let spare = (furthest - 0.2e-3 * f64::from(members - 1)).max(0.0);
         let mut places: Vec<f64> = (1..members).map(|_| random.random_range(0.0..1.0)).collect();
@@ -338,20 +361,20 @@ impl DrawnPath {
             let rate = self.sustained.as_f64() * if alike { 1.0 } else { random.random_range(0.5..1.0) };
             let load = if random.random_bool(0.3) { 0.0 } else { random.random_range(0.05..0.8) };
             let poisson = random.random_bool(0.5);
-            let hop = loaded(like, (rate, rate * (1.0 - load)), poisson, random);
-            Hop { link: LinkConfig { delay: like.delay + later, ..hop.link }, ..hop }
+            let hop = loaded_hop(like, (rate, rate * (1.0 - load)), poisson, random);
+            PathHop { link: LinkConfig { delay: like.delay + later, ..hop.link }, ..hop }
         };
         (0..members).map(member).collect()
     }
 
     /// Behind this link a proxy, and another link: mostly a faster one with little load, and sometimes one that carries less than this
     /// one has left. Either way the narrow link is the tight one.
-    fn links_around_a_proxy(&mut self, mut near: Hop, random: &mut Pcg64Mcg) -> Vec<Hop> {
+    fn draw_links_around_proxy(&mut self, mut near: PathHop, random: &mut Pcg64Mcg) -> Vec<PathHop> {
         let (near_rate, near_left) = (self.sustained.as_f64(), self.sustained.as_f64() - self.cross.as_f64());
         let far_is_tight = random.random_bool(0.3);
         let rate = match far_is_tight {
             true => near_left * random.random_range(0.2..0.85),
-            false => (near_rate * between(random, 1.5, 10.0)).min(MAX_FAR_RATE),
+            false => (near_rate * draw_logarithmic(random, 1.5, 10.0)).min(MAX_FAR_BITS_PER_SECOND),
         };
         let load = match random.random_bool(0.5) {
             true => 0.0,
@@ -359,18 +382,18 @@ impl DrawnPath {
         };
         let left = rate * (1.0 - load);
         let poisson = random.random_bool(0.5);
-        let mut far = loaded(&near.link, (rate, left), poisson, random);
-        self.proxy = Some(proxy(random));
+        let mut far = loaded_hop(&near.link, (rate, left), poisson, random);
+        self.proxy = Some(draw_proxy(random));
         if random.random_bool(0.3) {
             let lossy = if random.random_bool(0.5) { &mut near.link } else { &mut far.link };
-            lossy.loss = Loss::Independent(between(random, 0.0005, 0.01));
+            lossy.loss = Loss::Independent(draw_logarithmic(random, 0.0005, 0.01));
         }
         self.sustained = Rate::from_f64(near_rate.min(rate).round());
         self.cross = Rate::from_f64((self.sustained.as_f64() - near_left.min(left)).max(0.0).round());
         vec![near, far]
     }
 
-    fn cross_traffic(&mut self, random: &mut Pcg64Mcg) -> Vec<CrossConfig> {
+    fn draw_cross_traffic(&mut self, random: &mut Pcg64Mcg) -> Vec<CrossConfig> {
         // The rate of a wireless link takes its course from the first packet on.
         let is_idle = random.random_bool(0.15) && self.kind != PathKind::Wifi;
         let load = if is_idle { 0.0 } else { random.random_range(0.05..0.8) };
@@ -381,7 +404,7 @@ impl DrawnPath {
         self.cross_flows = if load > 0.0 { flows } else { 0 };
         let rate = Rate::from_f64(self.cross.as_f64() / f64::from(flows));
         let (sizes, size) = match (self.kind, self.mtu) {
-            (PathKind::PacketMix, _) => mixed(random),
+            (PathKind::PacketMix, _) => draw_size_mix(random),
             (PathKind::FastLink, _) => {
                 let size = if random.random_bool(0.5) { 1500 } else { 9000 };
                 (SizeMix::fixed(size), size)
@@ -390,9 +413,11 @@ impl DrawnPath {
             _ => (sizes, 1500),
         };
         let kind = match poisson {
-            _ if self.kind == PathKind::JitteredCross => CrossKind::Jittered { rate, size, jitter: CROSS_JITTER },
-            _ if self.kind == PathKind::SmallBucket && random.random_bool(0.5) => every_millisecond(rate),
-            _ if self.kind == PathKind::BurstyCross => self.bursts(rate, random),
+            _ if self.kind == PathKind::JitteredCross => {
+                CrossKind::Jittered { rate, size, jitter: CROSS_TRAFFIC_JITTER_FRACTION }
+            }
+            _ if self.kind == PathKind::SmallBucket && random.random_bool(0.5) => millisecond_bursts(rate),
+            _ if self.kind == PathKind::BurstyCross => self.burst_traffic(rate, random),
             true => CrossKind::Poisson { rate, sizes },
             false => CrossKind::Constant { rate, size },
         };
@@ -406,41 +431,41 @@ impl DrawnPath {
     }
 
     /// Cross traffic of this rate in bursts.
-    fn bursts(&self, rate: Rate, random: &mut Pcg64Mcg) -> CrossKind {
+    fn burst_traffic(&self, rate: Rate, random: &mut Pcg64Mcg) -> CrossKind {
         let line = Rate::from_f64(self.sustained.as_f64() * 10.0);
-        let bytes = between(random, CROSS_BURST_BYTES.0, CROSS_BURST_BYTES.1) as u64;
+        let bytes = draw_logarithmic(random, CROSS_BURST_RANGE_BYTES.0, CROSS_BURST_RANGE_BYTES.1) as u64;
         let (on, period) = (line.time_for(bytes), rate.time_for(bytes));
-        let periods = if random.random_bool(0.5) { Periods::Fixed } else { Periods::Exponential };
+        let periods = if random.random_bool(0.5) { PeriodLengths::Fixed } else { PeriodLengths::Exponential };
         CrossKind::OnOff { rate: line, size: 1500, on, off: period - on, periods }
     }
 }
 
 /// Three sizes, each as often as chance will have it, and one of them all.
-fn mixed(random: &mut Pcg64Mcg) -> (SizeMix, u32) {
-    let (least, most) = PACKET_BYTES;
-    let between = between(random, least, most) as u32;
+fn draw_size_mix(random: &mut Pcg64Mcg) -> (SizeMix, u32) {
+    let (least, most) = PACKET_SIZE_RANGE_BYTES;
+    let between = draw_logarithmic(random, least, most) as u32;
     let sizes = [least as u32, between, most as u32].map(|size| (size, random.random_range(1..=10)));
     (SizeMix::weighted(sizes), between)
 }
 
 /// As a program sends that looks at the clock once a millisecond: in bursts at the rate of its host's line.
-fn every_millisecond(rate: Rate) -> CrossKind {
+fn millisecond_bursts(rate: Rate) -> CrossKind {
     let (line, size) = (Rate::from_mbit(1000), 1500);
     let period = Span::from_millis(1).max(rate.time_for(size));
     let on = Span::from_secs_f64(period.as_secs_f64() * rate.as_f64() / line.as_f64()).max(line.time_for(size));
-    CrossKind::OnOff { rate: line, size: size as u32, on, off: period - on, periods: Periods::Fixed }
+    CrossKind::OnOff { rate: line, size: size as u32, on, off: period - on, periods: PeriodLengths::Fixed }
 }
 
 /// Behind half of the proxies, headers are longer or shorter: there is IPv6 in place of IPv4, or there are no timestamps.
-fn proxy(random: &mut Pcg64Mcg) -> Proxy {
-    let wake_up = Span::from_secs_f64(between(random, 20e-6, 500e-6));
+fn draw_proxy(random: &mut Pcg64Mcg) -> Proxy {
+    let wake_up = Span::from_secs_f64(draw_logarithmic(random, 20e-6, 500e-6));
     let behind = if random.random_bool(0.5) { HEADER_BYTES } else { [40, 60, 72][random.random_range(0..3)] };
     let headers = if random.random_bool(0.5) { [HEADER_BYTES, behind] } else { [behind, HEADER_BYTES] };
     Proxy { wake_up, send_cost: Stamping::default().send_cost, headers }
 }
 
 /// Connections of one congestion control over a link: greedy ones, or ones whose windows together take a part of it.
-fn elastic(link: &LinkConfig, random: &mut Pcg64Mcg) -> Vec<ElasticFlow> {
+fn draw_elastic_flows(link: &LinkConfig, random: &mut Pcg64Mcg) -> Vec<ElasticFlow> {
     let count = [1, 4, 16][random.random_range(0..3)];
     let control = if random.random_bool(0.5) { Control::Cubic } else { Control::Bbr };
     let taken = random.random_bool(0.4).then(|| random.random_range(0.2..0.8) / f64::from(count));
@@ -456,7 +481,7 @@ fn elastic(link: &LinkConfig, random: &mut Pcg64Mcg) -> Vec<ElasticFlow> {
 }
 
 /// A link of this rate, of which so much is left, and otherwise like that one.
-fn loaded(like: &LinkConfig, (rate, left): (f64, f64), poisson: bool, random: &mut Pcg64Mcg) -> Hop {
+fn loaded_hop(like: &LinkConfig, (rate, left): (f64, f64), poisson: bool, random: &mut Pcg64Mcg) -> PathHop {
     let link = LinkConfig {
         rate: Some(Rate::from_f64(rate.round())),
         queue_bytes: like.queue_bytes.max(400_000),
@@ -471,20 +496,20 @@ fn loaded(like: &LinkConfig, (rate, left): (f64, f64), poisson: bool, random: &m
     };
     let phase = random.random_range(0.0..1.0);
     let cross = (rate > left).then(|| CrossConfig { kind, start: Time::ZERO, phase, seed: random.random() });
-    Hop { link, queue: None, cross: cross.into_iter().collect() }
+    PathHop { link, queue: None, cross: cross.into_iter().collect() }
 }
 
 /// Logarithmically.
-fn between(random: &mut Pcg64Mcg, low: f64, high: f64) -> f64 {
+fn draw_logarithmic(random: &mut Pcg64Mcg, low: f64, high: f64) -> f64 {
     low * (high / low).powf(random.random_range(0.0..1.0))
 }
 
 /// The line behind a token bucket.
-fn faster(random: &mut Pcg64Mcg, rate: Rate) -> Rate {
-    Rate::from_f64((rate.as_f64() * between(random, 2.0, 20.0)).min(1e9).round())
+fn draw_faster_rate(random: &mut Pcg64Mcg, rate: Rate) -> Rate {
+    Rate::from_f64((rate.as_f64() * draw_logarithmic(random, 2.0, 20.0)).min(1e9).round())
 }
 
-fn discipline(kind: PathKind) -> Option<&'static str> {
+fn discipline_of_kind(kind: PathKind) -> Option<&'static str> {
     match kind {
         PathKind::FqCoDel => Some("fq-codel"),
         PathKind::CoDel => Some("codel"),
@@ -496,9 +521,9 @@ fn discipline(kind: PathKind) -> Option<&'static str> {
     }
 }
 
-fn queue(discipline: &str, rate: Rate, bytes: u64) -> QueueConfig {
+fn queue_config(discipline: &str, rate: Rate, bytes: u64) -> QueueConfig {
     let settings: DisciplineSettings = discipline.parse().unwrap_or_default();
-    QueueConfig { limit: Limit::Bytes(bytes.max(1_500_000)), discipline: settings.discipline(Some(rate)) }
+    QueueConfig { limit: QueueLimit::Bytes(bytes.max(1_500_000)), discipline: settings.discipline(Some(rate)) }
 }
 
 #[cfg(test)]
@@ -552,8 +577,8 @@ mod tests {
         for path in &paths {
             let mut built = path.build().unwrap();
             built.wait(Span::from_secs(2));
-            built.settle();
-            let left = built.truths(Time::ZERO + Span::from_millis(500), built.now());
+            built.run_until_quiet();
+            let left = built.true_available_per_link(Time::ZERO + Span::from_millis(500), built.now());
             let narrow = usize::from(rates(path)[1] < rates(path)[0]);
             assert_eq!(path.sustained, rates(path)[narrow], "seed {}", path.seed);
             assert!(left[narrow] < left[1 - narrow], "seed {}: {left:?}", path.seed);

@@ -1,8 +1,8 @@
 //! A measurement of a drawn path, as `kumade measure` makes it.
 
 use super::draw::DrawnPath;
-use super::truth::Truth;
-use crate::elastic::Impact;
+use super::truth::PathTruth;
+use crate::elastic::FlowImpact;
 use crate::run::VirtualPaths;
 use kumade_estimate::MethodSettings;
 use kumade_measurement::report::DirectionReport;
@@ -13,13 +13,13 @@ use thiserror::Error;
 
 /// What was measured of a path, and what was true.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Measured {
+pub struct AtlasMeasurement {
     /// The direction that is measured.
     pub report: DirectionReport,
     /// While trains were sent to measure what is available.
-    pub truth: Truth,
+    pub truth: PathTruth,
     /// What that did to TCP connections, where these are the cross traffic.
-    pub impact: Option<Impact>,
+    pub impact: Option<FlowImpact>,
 }
 
 /// Why there is no result.
@@ -42,7 +42,7 @@ impl DrawnPath {
     /// # Errors
     /// The path cannot be made or not be measured, which no path of the atlas brings about over a transport that it
     /// [passes](super::PathKind::passes).
-    pub fn measure(&self, transport: Transport, method: &MethodSettings) -> Result<Measured, MeasureError> {
+    pub fn measure(&self, transport: Transport, method: &MethodSettings) -> Result<AtlasMeasurement, MeasureError> {
         let mut paths =
             VirtualPaths { up: self.build()?, down: self.build_back()?, udp: self.kind.passes(Transport::Udp) };
         let started = paths.up.now();
@@ -66,13 +66,15 @@ impl DrawnPath {
         let report = measured.report.up.ok_or(MeasureError::NoDirection)?;
         let expected = || {
             let mean = Rate::from_f64(self.sustained.as_f64() - self.cross.as_f64());
-            if self.elastic.is_empty() { mean } else { paths.up.truth(started, paths.up.now()) }
+            if self.elastic.is_empty() { mean } else { paths.up.true_available(started, paths.up.now()) }
         };
-        let truth = Truth::new(self, measured.truth[0].unwrap_or_else(expected));
+        let truth = PathTruth::new(self, measured.truth[0].unwrap_or_else(expected));
         let truth = match measured.windows[0].filter(|_| self.is_balanced) {
-            Some((from, to)) => truth.of_members(&paths.up.truths(from, to), transport, paths.up.member(0)),
+            Some((from, to)) => {
+                truth.over_ecmp_links(&paths.up.true_available_per_link(from, to), transport, paths.up.link_of_flow(0))
+            }
             None => truth,
         };
-        Ok(Measured { report, truth, impact: paths.up.impact() })
+        Ok(AtlasMeasurement { report, truth, impact: paths.up.elastic_impact() })
     }
 }

@@ -1,9 +1,9 @@
 //! Results on many paths, summed up.
 
 use super::draw::DrawnPath;
-use super::measure::Measured;
-use super::truth::{Fault, Judgement, Truth};
-use crate::elastic::{Impact, ImpactSummary};
+use super::measure::AtlasMeasurement;
+use super::truth::{EstimateError, EstimateFault, PathTruth};
+use crate::elastic::{FlowImpact, ImpactSummary};
 use kumade_measurement::PROXY_WARNING;
 use kumade_measurement::report::DirectionReport;
 use kumade_probe_train::Estimate;
@@ -13,15 +13,15 @@ use std::collections::BTreeMap;
 
 /// What became of one measurement.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct PathResult {
     /// Of the available bandwidth; none where there is no value.
-    pub judgement: Option<Judgement>,
+    pub judgement: Option<EstimateError>,
     /// Why there is no value.
     pub reason: Option<String>,
     /// A false statement.
-    pub fault: Option<Fault>,
+    pub fault: Option<EstimateFault>,
     /// What the measurement did to TCP connections, where these are the cross traffic.
-    pub impact: Option<Impact>,
+    pub impact: Option<FlowImpact>,
     /// Whether the report says that a proxy ends the connections.
     pub names_proxy: bool,
     /// IP bytes sent.
@@ -32,7 +32,7 @@ pub struct Verdict {
 
 /// Many measurements. Parts of the runs are from 0 to 1.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Summary {
+pub struct KindResults {
     /// How many.
     pub runs: usize,
     /// Those that gave a value.
@@ -57,21 +57,27 @@ pub struct Summary {
     pub seconds: f64,
 }
 
-impl Verdict {
+impl PathResult {
     /// Of a measurement of this path.
-    pub fn of(path: &DrawnPath, measured: &Measured) -> Self {
-        let Measured { report, truth, impact } = measured;
+    pub fn evaluate(path: &DrawnPath, measured: &AtlasMeasurement) -> Self {
+        let AtlasMeasurement { report, truth, impact } = measured;
         let capacity = report.capacity.as_ref();
-        Verdict {
-            judgement: report.available_bits_per_second.as_ref().map(|found| judge(found, report, truth, path)),
+        PathResult {
+            judgement: report
+                .available_bits_per_second
+                .as_ref()
+                .map(|found| evaluate_estimate(found, report, truth, path)),
             reason: report.reason.clone(),
             fault: match &report.available_bits_per_second {
-                Some(found) => judge(found, report, truth, path).fault().or(fault_of_many(report, truth, path)),
+                Some(found) => evaluate_estimate(found, report, truth, path)
+                    .fault()
+                    .or(fault_over_connections(report, truth, path)),
                 None => {
                     let share = report.fair_share_bits_per_second.zip(truth.fair_share);
-                    let share = share.and_then(|(found, truth)| Judgement::of(&found, truth, path.sustained).fault());
+                    let share =
+                        share.and_then(|(found, truth)| EstimateError::compare(&found, truth, path.sustained).fault());
                     let bounds = (report.at_least_bits_per_second, report.at_most_bits_per_second);
-                    share.or(Fault::of_bounds(bounds.0, bounds.1, truth.available))
+                    share.or(EstimateFault::compare_bounds(bounds.0, bounds.1, truth.available))
                 }
             },
             impact: *impact,
@@ -83,42 +89,47 @@ impl Verdict {
 }
 
 /// Where links side by side were found, the value is what one flow can have whichever it takes.
-fn judge(found: &Estimate<Rate>, report: &DirectionReport, truth: &Truth, path: &DrawnPath) -> Judgement {
+fn evaluate_estimate(
+    found: &Estimate<Rate>,
+    report: &DirectionReport,
+    truth: &PathTruth,
+    path: &DrawnPath,
+) -> EstimateError {
     match (truth.members, &report.load_balancing) {
         (Some((worst, best)), Some(_)) => {
-            let [worst, best] = [worst, best].map(|truth| Judgement::of(found, truth, path.sustained));
+            let [worst, best] = [worst, best].map(|truth| EstimateError::compare(found, truth, path.sustained));
             let covers = worst.covers && best.covers;
-            if worst.miss > best.miss { Judgement { covers, ..worst } } else { Judgement { covers, ..best } }
+            if worst.miss > best.miss { EstimateError { covers, ..worst } } else { EstimateError { covers, ..best } }
         }
-        _ => Judgement::of(found, truth.available, path.sustained),
+        _ => EstimateError::compare(found, truth.available, path.sustained),
     }
 }
 
 /// Of what many flows can have on links side by side.
-fn fault_of_many(report: &DirectionReport, truth: &Truth, path: &DrawnPath) -> Option<Fault> {
+fn fault_over_connections(report: &DirectionReport, truth: &PathTruth, path: &DrawnPath) -> Option<EstimateFault> {
     let found = report.load_balancing.as_ref()?.many_flows_bits_per_second?;
-    Judgement::of(&found, truth.available, path.sustained).fault()
+    EstimateError::compare(&found, truth.available, path.sustained).fault()
 }
 
-impl Summary {
+impl KindResults {
     /// Of these.
-    pub fn of(verdicts: &[Verdict]) -> Self {
-        let judged: Vec<&Judgement> = verdicts.iter().filter_map(|verdict| verdict.judgement.as_ref()).collect();
+    pub fn from_results(verdicts: &[PathResult]) -> Self {
+        let judged: Vec<&EstimateError> = verdicts.iter().filter_map(|verdict| verdict.judgement.as_ref()).collect();
         let covers: Vec<f64> = judged.iter().map(|judgement| f64::from(u8::from(judgement.covers))).collect();
         let errors: Vec<f64> = judged.iter().map(|judgement| judgement.error.abs()).collect();
         let widths: Vec<f64> = judged.iter().map(|judgement| judgement.width).collect();
-        let impacts: Vec<Impact> = verdicts.iter().filter_map(|verdict| verdict.impact).collect();
+        let impacts: Vec<FlowImpact> = verdicts.iter().filter_map(|verdict| verdict.impact).collect();
         let mut refusals = BTreeMap::new();
         for reason in verdicts.iter().filter_map(|verdict| verdict.reason.as_deref()) {
-            *refusals.entry(cause(reason)).or_default() += 1;
+            *refusals.entry(refusal_cause(reason)).or_default() += 1;
         }
-        Summary {
+        KindResults {
             runs: verdicts.len(),
             values: judged.len(),
             coverage: mean(&covers),
             error: mean(&errors),
             median_width: median(&widths).unwrap_or(0.0),
-            impact: ImpactSummary::of(&impacts),
+            impact: ImpactSummary::from_impacts(&impacts),
             wrong: verdicts.iter().filter(|verdict| verdict.fault.is_some()).count(),
             proxies_named: verdicts.iter().filter(|verdict| verdict.names_proxy).count(),
             refusals,
@@ -129,7 +140,7 @@ impl Summary {
 }
 
 /// A reason without its figures.
-pub fn cause(reason: &str) -> String {
+pub fn refusal_cause(reason: &str) -> String {
     let mut words = Vec::new();
     let mut after_figure = false;
     for word in reason.split_whitespace() {
@@ -151,15 +162,16 @@ mod tests {
 
     #[test]
     fn reasons_with_other_figures_are_one_cause() {
-        let causes = ["8 trains lost, at most 3.5 Mbit/s lasts", "12 trains lost, at most 70 kbit/s lasts"].map(cause);
+        let causes =
+            ["8 trains lost, at most 3.5 Mbit/s lasts", "12 trains lost, at most 70 kbit/s lasts"].map(refusal_cause);
         assert_eq!(causes[0], "… trains lost, at most … lasts");
         assert_eq!(causes[0], causes[1]);
     }
 
     #[test]
     fn runs_are_summed_up() {
-        let judgement = |error, covers, miss| Some(Judgement { error, covers, miss, width: 0.1 });
-        let value = |error: f64, covers, miss| Verdict {
+        let judgement = |error, covers, miss| Some(EstimateError { error, covers, miss, width: 0.1 });
+        let value = |error: f64, covers, miss| PathResult {
             judgement: judgement(error, covers, miss),
             reason: None,
             fault: judgement(error, covers, miss).and_then(|judgement| judgement.fault()),
@@ -168,9 +180,13 @@ mod tests {
             bytes: 1_000_000,
             seconds: 1.0,
         };
-        let refused = Verdict { judgement: None, reason: Some("lost".into()), ..value(0.0, true, 0.0) };
-        let summary =
-            Summary::of(&[value(0.01, true, 0.0), value(-0.03, false, 0.01), value(0.2, false, 0.1), refused]);
+        let refused = PathResult { judgement: None, reason: Some("lost".into()), ..value(0.0, true, 0.0) };
+        let summary = KindResults::from_results(&[
+            value(0.01, true, 0.0),
+            value(-0.03, false, 0.01),
+            value(0.2, false, 0.1),
+            refused,
+        ]);
         assert_eq!((summary.runs, summary.values, summary.wrong), (4, 3, 1));
         assert!((summary.coverage - 1.0 / 3.0).abs() < 1e-9 && (summary.error - 0.08).abs() < 1e-9, "{summary:?}");
         assert_eq!(summary.refusals, [("lost".to_owned(), 1)].into());

@@ -6,7 +6,7 @@ use kumade_units::Rate;
 
 /// What was true while a path was measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Truth {
+pub struct PathTruth {
     /// The sustained rate less cross traffic, or what a link whose rate varies leaves beside it.
     pub available: Rate,
     /// What one more flow that is always sending could have, where flows have queues of their own.
@@ -17,7 +17,7 @@ pub struct Truth {
 
 /// How a result compares with the truth.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Judgement {
+pub struct EstimateError {
     /// The value less the truth, as a part of what the path carries without cross traffic.
     pub error: f64,
     /// Whether the interval contains the truth.
@@ -30,7 +30,7 @@ pub struct Judgement {
 
 /// A statement that is false although it is made with confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum EstimateFault {
     /// The interval misses the truth by more than 5 % of it.
     Value,
     /// More is said to be available at least than there is, by more than 5 %.
@@ -40,32 +40,32 @@ pub enum Fault {
 }
 
 /// From this part of the truth on, an interval that misses it is a [`Fault`].
-const MAX_MISS: f64 = 0.05;
+const MAX_MISS_PART: f64 = 0.05;
 
-impl Truth {
+impl PathTruth {
     /// From what was available on this path, as its ledger has it.
     pub fn new(path: &DrawnPath, available: Rate) -> Self {
         let equal = path.sustained.as_f64() / f64::from(path.cross_flows + 1);
         let share = || Rate::from_f64(available.as_f64().max(equal));
-        Truth { available, fair_share: path.flow_queueing.then(share), members: None }
+        PathTruth { available, fair_share: path.flow_queueing.then(share), members: None }
     }
 
     /// The same where each flow takes one of several links side by side, of which so much is left: one flow sees the link that it
     /// takes, and many see them all.
-    pub(super) fn of_members(self, left: &[Rate], transport: Transport, taken: usize) -> Self {
+    pub(super) fn over_ecmp_links(self, left: &[Rate], transport: Transport, taken: usize) -> Self {
         let available = if transport == Transport::Udp { left.get(taken).copied() } else { None };
         let members = left.iter().min().copied().zip(left.iter().max().copied());
-        Truth { available: available.unwrap_or(self.available), members, ..self }
+        PathTruth { available: available.unwrap_or(self.available), members, ..self }
     }
 }
 
-impl Judgement {
+impl EstimateError {
     /// Of an interval for `truth` on a path that carries `sustained`.
-    pub fn of(found: &Estimate<Rate>, truth: Rate, sustained: Rate) -> Self {
+    pub fn compare(found: &Estimate<Rate>, truth: Rate, sustained: Rate) -> Self {
         let [value, low, high] = [found.value, found.low, found.high].map(Rate::as_f64);
         let (truth, sustained) = (truth.as_f64(), sustained.as_f64());
         let scale = truth.max(0.01 * sustained);
-        Judgement {
+        EstimateError {
             error: (value - truth) / sustained,
             covers: (low..=high).contains(&truth),
             miss: (low - truth).max(truth - high).max(0.0) / scale,
@@ -74,17 +74,17 @@ impl Judgement {
     }
 
     /// Whether the interval is wrong with confidence.
-    pub fn fault(&self) -> Option<Fault> {
-        (self.miss > MAX_MISS).then_some(Fault::Value)
+    pub fn fault(&self) -> Option<EstimateFault> {
+        (self.miss > MAX_MISS_PART).then_some(EstimateFault::Value)
     }
 }
 
-impl Fault {
+impl EstimateFault {
     /// Of statements that at least or at most so much is available.
-    pub fn of_bounds(at_least: Option<Rate>, at_most: Option<Rate>, truth: Rate) -> Option<Self> {
+    pub fn compare_bounds(at_least: Option<Rate>, at_most: Option<Rate>, truth: Rate) -> Option<Self> {
         let truth = truth.as_f64();
-        let above = at_least.is_some_and(|bound| bound.as_f64() > truth * (1.0 + MAX_MISS));
-        let below = at_most.is_some_and(|bound| bound.as_f64() < truth * (1.0 - MAX_MISS));
-        above.then_some(Fault::LowerBound).or(below.then_some(Fault::UpperBound))
+        let above = at_least.is_some_and(|bound| bound.as_f64() > truth * (1.0 + MAX_MISS_PART));
+        let below = at_most.is_some_and(|bound| bound.as_f64() < truth * (1.0 - MAX_MISS_PART));
+        above.then_some(EstimateFault::LowerBound).or(below.then_some(EstimateFault::UpperBound))
     }
 }

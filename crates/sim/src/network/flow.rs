@@ -1,5 +1,5 @@
 use super::ids::{GatewaysId, LinkId};
-use super::packet::{Body, Packet};
+use super::packet::{NetworkPacket, PacketBody};
 use crate::tcp::congestion::Control;
 use crate::tcp::{Receiver, RecoveryConfig, Sender, SenderConfig, SenderStatistics};
 use kumade_link::{CrossArrival, CrossConfig, CrossTraffic};
@@ -39,12 +39,12 @@ pub struct FlowConfig {
     /// Whether the delay of each UDP packet is kept; see [`Network::delays`](super::Network::delays).
     pub record_delays: bool,
     /// The sender.
-    pub source: Source,
+    pub source: TrafficSource,
 }
 
 /// The sender of a flow.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Source {
+pub enum TrafficSource {
     /// A TCP connection.
     Tcp(TcpConfig),
     /// UDP packets without acknowledgements. Their times count from the flow's start.
@@ -128,7 +128,7 @@ impl TcpConfig {
     }
 
     /// IP bytes of a segment: the last may be short.
-    pub(crate) fn size_of(&self, number: u32) -> u32 {
+    pub(crate) fn packet_size(&self, number: u32) -> u32 {
         let before = u64::from(number) * u64::from(self.segment_bytes);
         let left = self.bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(before));
         self.header_bytes.saturating_add(u64::from(self.segment_bytes).min(left) as u32)
@@ -137,7 +137,7 @@ impl TcpConfig {
     /// Bounds the memory of a connection.
     const MAX_OUTSTANDING: u32 = 1 << 20;
 
-    pub(crate) fn sender(&self) -> Sender {
+    pub(crate) fn new_sender(&self) -> Sender {
         let window = self.receive_window.map_or(u32::MAX, |bytes| self.segments(bytes).max(1));
         let config = SenderConfig {
             packet_bytes: self.packet_bytes(),
@@ -149,14 +149,14 @@ impl TcpConfig {
         Sender::new(config, self.control.build(self.packet_bytes()))
     }
 
-    pub(crate) fn receiver(&self) -> Receiver {
+    pub(crate) fn new_receiver(&self) -> Receiver {
         Receiver::new(self.acknowledge_every).with_recovery(&self.recovery)
     }
 }
 
 impl FlowConfig {
     /// A flow from time zero on, without an end, over these links; acknowledgements come back by delay alone.
-    pub fn new(forward: Vec<LinkId>, source: Source) -> Self {
+    pub fn new(forward: Vec<LinkId>, source: TrafficSource) -> Self {
         FlowConfig {
             forward,
             back: Vec::new(),
@@ -177,11 +177,11 @@ impl FlowConfig {
 
 /// Packets on a way that takes a fixed time, in order.
 #[derive(Debug, Default)]
-pub(super) struct Pipe(VecDeque<(Time, Packet)>);
+pub(super) struct DelayLine(VecDeque<(Time, NetworkPacket)>);
 
-impl Pipe {
+impl DelayLine {
     /// Puts a packet in that comes out at `due`, or with the one before it if that is later.
-    fn push(&mut self, due: Time, packet: Packet) {
+    fn push(&mut self, due: Time, packet: NetworkPacket) {
         let due = self.0.back().map_or(due, |(last, _)| due.max(*last));
         self.0.push_back((due, packet));
     }
@@ -190,7 +190,7 @@ impl Pipe {
         self.0.front().map(|(due, _)| *due)
     }
 
-    fn pop_due(&mut self, now: Time) -> Option<Packet> {
+    fn pop_due(&mut self, now: Time) -> Option<NetworkPacket> {
         self.next_time().filter(|due| *due <= now)?;
         self.0.pop_front().map(|(_, packet)| packet)
     }
@@ -198,11 +198,11 @@ impl Pipe {
 
 /// A flow's two hosts and the ways between them and the links.
 #[derive(Debug)]
-pub(super) struct Flow {
+pub(super) struct NetworkFlow {
     pub(super) config: FlowConfig,
-    pub(super) out: Pipe,
-    pub(super) back: Pipe,
-    pub(super) ends: Ends,
+    pub(super) out: DelayLine,
+    pub(super) back: DelayLine,
+    pub(super) ends: FlowEnds,
     index: u32,
     start: Time,
     /// Whether a connection's start has come.
@@ -218,7 +218,7 @@ pub(super) struct Flow {
 
 /// What stands at the ends.
 #[derive(Debug)]
-pub(super) enum Ends {
+pub(super) enum FlowEnds {
     Tcp {
         config: TcpConfig,
         sender: Box<Sender>,
@@ -234,25 +234,27 @@ pub(super) enum Ends {
 
 const UDP_HEADERS: u32 = 28;
 
-impl Flow {
+impl NetworkFlow {
     pub(super) fn new(config: FlowConfig, index: u32, now: Time, mut random: Pcg64Mcg) -> Result<Self, ConfigError> {
         let most = config.start_jitter.as_nanos().max(0);
         let start = config.start.max(now) + Span::from_nanos(random.random_range(0..=most));
         let ends = match &config.source {
-            Source::Tcp(tcp) => {
-                Ends::Tcp { config: *tcp, sender: Box::new(tcp.sender()), receiver: Box::new(tcp.receiver()) }
-            }
-            Source::Udp(cross) => {
+            TrafficSource::Tcp(tcp) => FlowEnds::Tcp {
+                config: *tcp,
+                sender: Box::new(tcp.new_sender()),
+                receiver: Box::new(tcp.new_receiver()),
+            },
+            TrafficSource::Udp(cross) => {
                 let shifted = CrossConfig { start: start + (cross.start - Time::ZERO), ..cross.clone() };
                 let mut traffic = CrossTraffic::new(shifted)?;
                 let next = traffic.next();
-                Ends::Udp { traffic, next, given: VecDeque::new() }
+                FlowEnds::Udp { traffic, next, given: VecDeque::new() }
             }
         };
-        Ok(Flow {
+        Ok(NetworkFlow {
             config,
-            out: Pipe::default(),
-            back: Pipe::default(),
+            out: DelayLine::default(),
+            back: DelayLine::default(),
             ends,
             index,
             start,
@@ -267,19 +269,19 @@ impl Flow {
     }
 
     /// A packet that has left a host, on the way out or back.
-    pub(super) fn pop_due(&mut self, back: bool, now: Time) -> Option<Packet> {
+    pub(super) fn pop_due(&mut self, back: bool, now: Time) -> Option<NetworkPacket> {
         if back { self.back.pop_due(now) } else { self.out.pop_due(now) }
     }
 
     /// When the source has something to do next.
-    pub(super) fn source_time(&self) -> Option<Time> {
-        if self.stopped && matches!(self.ends, Ends::Udp { .. }) {
+    pub(super) fn next_source_time(&self) -> Option<Time> {
+        if self.stopped && matches!(self.ends, FlowEnds::Udp { .. }) {
             return None;
         }
         let next = match &self.ends {
-            Ends::Tcp { .. } if !self.begun => Some(self.start),
-            Ends::Tcp { sender, .. } => sender.next_time(),
-            Ends::Udp { next, given, .. } => {
+            FlowEnds::Tcp { .. } if !self.begun => Some(self.start),
+            FlowEnds::Tcp { sender, .. } => sender.next_time(),
+            FlowEnds::Udp { next, given, .. } => {
                 let given = given.front().map(|(time, _)| *time);
                 next.map(|next| next.time).into_iter().chain(given).min()
             }
@@ -289,16 +291,16 @@ impl Flow {
     }
 
     /// When the receiver has something to do next.
-    pub(super) fn receiver_time(&self) -> Option<Time> {
+    pub(super) fn next_receiver_time(&self) -> Option<Time> {
         match &self.ends {
-            Ends::Tcp { receiver, .. } => receiver.next_time(),
-            Ends::Udp { .. } => None,
+            FlowEnds::Tcp { receiver, .. } => receiver.next_time(),
+            FlowEnds::Udp { .. } => None,
         }
     }
 
     /// Packets that a UDP source is to send besides its own, in order.
-    pub(super) fn give(&mut self, packets: impl IntoIterator<Item = (Time, u32)>) {
-        if let Ends::Udp { given, .. } = &mut self.ends {
+    pub(super) fn add_packets(&mut self, packets: impl IntoIterator<Item = (Time, u32)>) {
+        if let FlowEnds::Udp { given, .. } = &mut self.ends {
             given.extend(packets);
         }
     }
@@ -306,45 +308,45 @@ impl Flow {
     pub(super) fn on_source_time(&mut self, now: Time) {
         if self.config.stop.is_some_and(|stop| stop <= now) && !self.stopped {
             self.stopped = true;
-            if let Ends::Tcp { sender, .. } = &mut self.ends {
+            if let FlowEnds::Tcp { sender, .. } = &mut self.ends {
                 sender.stop();
             }
         }
-        if let Ends::Tcp { sender, .. } = &mut self.ends {
+        if let FlowEnds::Tcp { sender, .. } = &mut self.ends {
             self.begun |= now >= self.start;
             if !self.begun {
                 return;
             }
             sender.on_time(now);
         }
-        self.send(now);
+        self.send_segments(now);
     }
 
     pub(super) fn on_receiver_time(&mut self, now: Time) {
-        let Ends::Tcp { receiver, .. } = &mut self.ends else { return };
+        let FlowEnds::Tcp { receiver, .. } = &mut self.ends else { return };
         if let Some(acknowledgement) = receiver.on_time(now) {
-            self.answer(Body::Acknowledgement(acknowledgement), now);
+            self.send_answer(PacketBody::Acknowledgement(acknowledgement), now);
         }
     }
 
     /// A packet has come through its last link.
-    pub(super) fn arrive(&mut self, packet: &Packet, now: Time) {
+    pub(super) fn receive_packet(&mut self, packet: &NetworkPacket, now: Time) {
         match (&packet.body, &mut self.ends) {
-            (Body::Data(data), Ends::Tcp { config, receiver, .. }) => {
+            (PacketBody::Data(data), FlowEnds::Tcp { config, receiver, .. }) => {
                 let answer = receiver.receive(data, packet.marked && !config.conceals_marks, now);
                 let payload = u64::from(receiver.in_order()) * u64::from(config.segment_bytes);
                 self.statistics.goodput_bytes = config.bytes.map_or(payload, |bytes| payload.min(bytes));
                 self.count_delivered(packet.size);
                 if let Some(acknowledgement) = answer {
-                    self.answer(Body::Acknowledgement(acknowledgement), now);
+                    self.send_answer(PacketBody::Acknowledgement(acknowledgement), now);
                 }
             }
-            (Body::Acknowledgement(acknowledgement), Ends::Tcp { sender, .. }) => {
+            (PacketBody::Acknowledgement(acknowledgement), FlowEnds::Tcp { sender, .. }) => {
                 sender.acknowledge(acknowledgement, now);
-                self.send(now);
+                self.send_segments(now);
             }
             _ => {
-                if let (Body::Plain { sent }, true) = (&packet.body, self.config.record_delays) {
+                if let (PacketBody::Plain { sent }, true) = (&packet.body, self.config.record_delays) {
                     self.delays.push((now, now - *sent));
                 }
                 self.count_delivered(packet.size);
@@ -354,7 +356,7 @@ impl Flow {
     }
 
     pub(super) fn statistics(&self) -> FlowStatistics {
-        let Ends::Tcp { sender, .. } = &self.ends else { return self.statistics };
+        let FlowEnds::Tcp { sender, .. } = &self.ends else { return self.statistics };
         FlowStatistics {
             tcp: *sender.statistics(),
             smoothed_round_trip: sender.smoothed_round_trip(),
@@ -373,12 +375,12 @@ impl Flow {
     }
 
     /// Lets the source send what it may.
-    fn send(&mut self, now: Time) {
+    fn send_segments(&mut self, now: Time) {
         while let Some((body, size)) = self.ends.poll_send(now, self.stopped) {
             self.statistics.started.get_or_insert(now);
             self.statistics.sent_packets += 1;
             let leaves = match &self.ends {
-                Ends::Tcp { config: TcpConfig { access_rate: Some(rate), .. }, .. } => {
+                FlowEnds::Tcp { config: TcpConfig { access_rate: Some(rate), .. }, .. } => {
                     self.access_free = self.access_free.max(now) + rate.time_for(size.into());
                     self.access_free
                 }
@@ -389,42 +391,43 @@ impl Flow {
             // What has left the pipe may not be overtaken either.
             self.last_out = self.last_out.max(leaves + self.config.delay_out.max(Span::from_nanos(1)) + jitter);
             let capable = match &self.ends {
-                Ends::Tcp { config, .. } => config.ecn && !body.is_again(),
-                Ends::Udp { .. } => self.config.ect,
+                FlowEnds::Tcp { config, .. } => config.ecn && !body.is_retransmission(),
+                FlowEnds::Udp { .. } => self.config.ect,
             };
-            let packet = Packet { flow: self.index, hop: 0, size, capable, marked: false, body, carried: None };
+            let packet = NetworkPacket { flow: self.index, hop: 0, size, capable, marked: false, body, carried: None };
             self.out.push(self.last_out, packet);
         }
-        if matches!(&self.ends, Ends::Tcp { sender, .. } if sender.finished()) {
+        if matches!(&self.ends, FlowEnds::Tcp { sender, .. } if sender.is_finished()) {
             self.statistics.finished.get_or_insert(now);
         }
     }
 
-    fn answer(&mut self, body: Body, now: Time) {
+    fn send_answer(&mut self, body: PacketBody, now: Time) {
         let size = match &self.ends {
-            Ends::Tcp { config, .. } => config.header_bytes,
-            Ends::Udp { .. } => UDP_HEADERS,
+            FlowEnds::Tcp { config, .. } => config.header_bytes,
+            FlowEnds::Udp { .. } => UDP_HEADERS,
         };
-        let packet = Packet { flow: self.index, hop: 0, size, capable: false, marked: false, body, carried: None };
+        let packet =
+            NetworkPacket { flow: self.index, hop: 0, size, capable: false, marked: false, body, carried: None };
         self.back.push(now + self.config.delay_back.max(Span::ZERO), packet);
     }
 }
 
-impl Ends {
-    fn poll_send(&mut self, now: Time, stopped: bool) -> Option<(Body, u32)> {
+impl FlowEnds {
+    fn poll_send(&mut self, now: Time, stopped: bool) -> Option<(PacketBody, u32)> {
         match self {
-            Ends::Tcp { config, sender, .. } => {
+            FlowEnds::Tcp { config, sender, .. } => {
                 let data = sender.poll_send(now)?;
-                Some((Body::Data(data), config.size_of(data.number)))
+                Some((PacketBody::Data(data), config.packet_size(data.number)))
             }
-            Ends::Udp { traffic, next, given } => {
+            FlowEnds::Udp { traffic, next, given } => {
                 if let Some((_, size)) = given.front().copied().filter(|(time, _)| *time <= now && !stopped) {
                     given.pop_front();
-                    return Some((Body::Plain { sent: now }, size));
+                    return Some((PacketBody::Plain { sent: now }, size));
                 }
                 let due = next.filter(|next| next.time <= now && !stopped)?;
                 *next = traffic.next();
-                Some((Body::Plain { sent: now }, due.size))
+                Some((PacketBody::Plain { sent: now }, due.size))
             }
         }
     }

@@ -1,4 +1,4 @@
-use super::packet::{Carried, Packet};
+use super::packet::{EncapsulatedIn, NetworkPacket};
 use kumade_units::Time;
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub trait Gateways: fmt::Debug {
 /// A packet as two gateways carry it.
 #[derive(Debug, Clone, Copy)]
 pub struct Datagram {
-    pub(super) packet: Packet,
+    pub(super) packet: NetworkPacket,
     /// What the first gateway tells the second, or knows it by.
     pub tag: u64,
     /// Bytes of the headers that it has on its path in addition to its own.
@@ -32,7 +32,7 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    pub(super) fn new(packet: Packet) -> Self {
+    pub(super) fn new(packet: NetworkPacket) -> Self {
         Datagram { packet, tag: 0, overhead: 0 }
     }
 
@@ -47,8 +47,8 @@ impl Datagram {
     }
 
     /// On its path, with the bytes that it takes there.
-    pub(super) fn into_packet(self, gateways: u32, path: usize) -> (Packet, u32) {
-        let carried = Some(Carried { gateways, path: path as u32, tag: self.tag });
-        (Packet { carried, ..self.packet }, self.packet.size + self.overhead)
+    pub(super) fn into_packet(self, gateways: u32, path: usize) -> (NetworkPacket, u32) {
+        let carried = Some(EncapsulatedIn { gateways, path: path as u32, tag: self.tag });
+        (NetworkPacket { carried, ..self.packet }, self.packet.size + self.overhead)
     }
 }

@@ -3,7 +3,7 @@ use kumade_units::Span;
 /// The distribution of sojourn times (RFC 8289) in a queue, of packets that were transmitted: number, mean, and any
 /// percentile to 3 %.
 #[derive(Debug, Clone)]
-pub struct Sojourn {
+pub struct SojournHistogram {
     /// Sixteen steps to each doubling.
     buckets: Vec<u64>,
     count: u64,
@@ -11,18 +11,18 @@ pub struct Sojourn {
 }
 
 /// 64 doublings.
-const BUCKETS: usize = 64 * 16;
+const BUCKET_COUNT: usize = 64 * 16;
 
-impl Default for Sojourn {
+impl Default for SojournHistogram {
     fn default() -> Self {
-        Sojourn { buckets: vec![0; BUCKETS], count: 0, sum: 0 }
+        SojournHistogram { buckets: vec![0; BUCKET_COUNT], count: 0, sum: 0 }
     }
 }
 
-impl Sojourn {
-    pub(super) fn note(&mut self, span: Span) {
+impl SojournHistogram {
+    pub(super) fn record(&mut self, span: Span) {
         let nanos = span.as_nanos().max(0) as u64;
-        self.buckets[bucket(nanos)] += 1;
+        self.buckets[bucket_index(nanos)] += 1;
         self.count += 1;
         self.sum += i128::from(nanos);
     }
@@ -45,18 +45,18 @@ impl Sojourn {
             seen += count;
             seen >= rank && seen > 0
         };
-        self.buckets.iter().position(reaches).map_or(Span::ZERO, |index| Span::from_nanos(middle(index)))
+        self.buckets.iter().position(reaches).map_or(Span::ZERO, |index| Span::from_nanos(bucket_middle_nanos(index)))
     }
 
     /// What was added since `earlier`, a copy of this taken before.
     #[must_use]
-    pub fn since(&self, earlier: &Sojourn) -> Sojourn {
+    pub fn since(&self, earlier: &SojournHistogram) -> SojournHistogram {
         let buckets = self.buckets.iter().zip(&earlier.buckets).map(|(now, then)| now.saturating_sub(*then)).collect();
-        Sojourn { buckets, count: self.count.saturating_sub(earlier.count), sum: self.sum - earlier.sum }
+        SojournHistogram { buckets, count: self.count.saturating_sub(earlier.count), sum: self.sum - earlier.sum }
     }
 }
 
-fn bucket(nanos: u64) -> usize {
+fn bucket_index(nanos: u64) -> usize {
     if nanos < 16 {
         return nanos as usize;
     }
@@ -65,7 +65,7 @@ fn bucket(nanos: u64) -> usize {
     (doubling as usize - 3) * 16 + step as usize
 }
 
-fn middle(index: usize) -> i64 {
+fn bucket_middle_nanos(index: usize) -> i64 {
     if index < 16 {
         return index as i64;
     }
@@ -80,10 +80,10 @@ mod tests {
 
     #[test]
     fn percentiles_are_right_to_three_percent() {
-        let mut sojourn = Sojourn::default();
+        let mut sojourn = SojournHistogram::default();
         assert_eq!((sojourn.mean(), sojourn.quantile(0.5)), (Span::ZERO, Span::ZERO));
         for micros in 1..=1000 {
-            sojourn.note(Span::from_micros(micros));
+            sojourn.record(Span::from_micros(micros));
         }
         assert_eq!(sojourn.mean(), Span::from_nanos(500_500));
         for (part, micros) in [(0.5, 500.0), (0.95, 950.0), (1.0, 1000.0), (0.0, 1.0)] {
@@ -91,7 +91,7 @@ mod tests {
             assert!((found / micros - 1.0).abs() < 0.032, "{part}: {found} for {micros}");
         }
         let earlier = sojourn.clone();
-        sojourn.note(Span::from_secs(1000));
+        sojourn.record(Span::from_secs(1000));
         assert_eq!(sojourn.since(&earlier).count(), 1);
         assert!(sojourn.since(&earlier).quantile(0.5) > Span::from_secs(970));
     }

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 /// What became of the order of numbered packets (RFC 4737), and whether any came twice.
 #[derive(Debug, Clone)]
-pub(super) struct Arrivals {
+pub(super) struct ArrivalOrder {
     /// The number after the highest so far.
     next: u64,
     /// Of the numbers before `next`, whether they have come: a bit for each of the last [`WINDOW`].
@@ -19,13 +19,13 @@ pub(super) struct Arrivals {
 }
 
 /// What is later than by this many is not told from a copy, nor is its extent known exactly.
-const WINDOW: u64 = 1 << 16;
+const WINDOW_PACKETS: u64 = 1 << 16;
 
-impl Arrivals {
+impl ArrivalOrder {
     pub(super) fn new() -> Self {
-        Arrivals {
+        ArrivalOrder {
             next: 0,
-            come: vec![0; WINDOW as usize / 64],
+            come: vec![0; WINDOW_PACKETS as usize / 64],
             packets: 0,
             out_of_order: 0,
             max_extent: 0,
@@ -34,7 +34,7 @@ impl Arrivals {
         }
     }
 
-    pub(super) fn note(&mut self, number: u64) {
+    pub(super) fn record_arrival(&mut self, number: u64) {
         if !self.insert(number) {
             self.duplicates += 1;
             return;
@@ -43,11 +43,11 @@ impl Arrivals {
             self.out_of_order += 1;
             // Section 4.2.1: how many packets earlier the first with a higher number came.
             let first = self.raises.partition_point(|(_, raised)| *raised < number);
-            let earlier = self.raises.get(first).map_or(WINDOW, |(place, _)| self.packets - place);
+            let earlier = self.raises.get(first).map_or(WINDOW_PACKETS, |(place, _)| self.packets - place);
             self.max_extent = self.max_extent.max(earlier);
         } else {
             self.raises.push_back((self.packets, number));
-            if self.raises.len() as u64 > WINDOW {
+            if self.raises.len() as u64 > WINDOW_PACKETS {
                 self.raises.pop_front();
             }
         }
@@ -61,21 +61,21 @@ impl Arrivals {
 
     /// Returns whether a number has not come before.
     fn insert(&mut self, number: u64) -> bool {
-        for skipped in self.next.max(number.saturating_sub(WINDOW - 1))..=number {
-            self.come[word(skipped)] &= !bit(skipped);
+        for skipped in self.next.max(number.saturating_sub(WINDOW_PACKETS - 1))..=number {
+            self.come[word_index(skipped)] &= !bit_mask(skipped);
         }
         self.next = self.next.max(number + 1);
-        let is_new = self.next - number <= WINDOW && self.come[word(number)] & bit(number) == 0;
-        self.come[word(number)] |= bit(number);
+        let is_new = self.next - number <= WINDOW_PACKETS && self.come[word_index(number)] & bit_mask(number) == 0;
+        self.come[word_index(number)] |= bit_mask(number);
         is_new
     }
 }
 
-fn word(number: u64) -> usize {
-    (number % WINDOW / 64) as usize
+fn word_index(number: u64) -> usize {
+    (number % WINDOW_PACKETS / 64) as usize
 }
 
-fn bit(number: u64) -> u64 {
+fn bit_mask(number: u64) -> u64 {
     1 << (number % 64)
 }
 
@@ -83,9 +83,9 @@ fn bit(number: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn noted(numbers: &[u64]) -> Arrivals {
-        let mut arrivals = Arrivals::new();
-        numbers.iter().for_each(|number| arrivals.note(*number));
+    fn noted(numbers: &[u64]) -> ArrivalOrder {
+        let mut arrivals = ArrivalOrder::new();
+        numbers.iter().for_each(|number| arrivals.record_arrival(*number));
         arrivals
     }
 

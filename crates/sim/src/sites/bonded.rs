@@ -1,20 +1,20 @@
-use super::config::{OUTER_BYTES, OVERHEAD, PathModel};
-use super::packet::{Batch, Wire};
-use super::shard::Shard;
+use super::config::{OUTER_BYTES, OVERHEAD_BYTES, PathModel};
+use super::packet::{OuterPacket, PacketBatch};
+use super::shard::SimulatedShard;
 use kumade_link::Label;
 use kumade_multipath::{BondConfig, PathConfig, PathId, PathPolicy, SharedPaths, TrafficClass};
 use kumade_units::{ConfigError, Time};
 
 /// A gateway of the bonded plane. Each of its shards stands for a thread, and has the flows that its number falls to.
 #[derive(Debug)]
-pub(super) struct Bonded(Vec<Shard>);
+pub(super) struct BondedGateway(Vec<SimulatedShard>);
 
-impl Bonded {
+impl BondedGateway {
     pub(super) fn new(choice: &PathPolicy, paths: &[PathModel], shards: usize, seed: u64) -> Result<Self, ConfigError> {
         let config = |path: &PathModel| PathConfig {
             rate: path.known_rate,
             max_rate: None,
-            overhead_bytes: OVERHEAD,
+            overhead_bytes: OVERHEAD_BYTES,
             ..PathConfig::default()
         };
         let bond = BondConfig {
@@ -24,31 +24,34 @@ impl Bonded {
             seed,
         };
         let shared = SharedPaths::new(&bond.paths, shards, Time::ZERO);
-        (0..shards).map(|number| Shard::new(number, &bond, &shared, OUTER_BYTES)).collect::<Result<_, _>>().map(Bonded)
+        (0..shards)
+            .map(|number| SimulatedShard::new(number, &bond, &shared, OUTER_BYTES))
+            .collect::<Result<_, _>>()
+            .map(BondedGateway)
     }
 
-    pub(super) fn first(&self) -> &Shard {
+    pub(super) fn first_shard(&self) -> &SimulatedShard {
         &self.0[0]
     }
 
     /// Packets of a host that travel as one.
-    pub(super) fn offer(&mut self, packets: Batch, label: Label, class: TrafficClass, now: Time) {
+    pub(super) fn offer(&mut self, packets: PacketBatch, label: Label, class: TrafficClass, now: Time) {
         let shard = packets.flow() as usize % self.0.len();
         self.0[shard].offer(packets, label, class, now);
     }
 
     /// Appends what is to be sent now.
-    pub(super) fn send(&mut self, now: Time, out: &mut Vec<(PathId, Wire)>) {
+    pub(super) fn send(&mut self, now: Time, out: &mut Vec<(PathId, OuterPacket)>) {
         self.0.iter_mut().for_each(|shard| shard.send(now, out));
     }
 
     /// A datagram has arrived. Appends what is delivered now.
-    pub(super) fn receive(&mut self, path: PathId, wire: Wire, now: Time, out: &mut Vec<Batch>) {
+    pub(super) fn receive(&mut self, path: PathId, wire: OuterPacket, now: Time, out: &mut Vec<PacketBatch>) {
         self.0[wire.shard].receive(path, wire, now, out);
     }
 
     /// Ends what waits for paths that have failed, and for too long. Appends what is delivered now.
-    pub(super) fn expire(&mut self, now: Time, out: &mut Vec<Batch>) {
+    pub(super) fn expire(&mut self, now: Time, out: &mut Vec<PacketBatch>) {
         self.0.iter_mut().for_each(|shard| shard.expire(now, out));
     }
 

@@ -2,7 +2,7 @@ use kumade_units::{Rate, Span};
 
 /// What becomes of a path, in both directions.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Change {
+pub enum PathChange {
     /// Nothing passes any more, and what is on its way is lost.
     Cut,
     /// It is no longer cut.

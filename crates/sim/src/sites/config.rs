@@ -1,6 +1,6 @@
-use super::packet::Wire;
+use super::packet::OuterPacket;
 use super::shard::overhead_bytes;
-use crate::network::{Source, TcpConfig};
+use crate::network::{TcpConfig, TrafficSource};
 use crate::tcp::RecoveryConfig;
 use crate::tcp::congestion::Control;
 use kumade_link::{CrossConfig, CrossKind, Link, LinkConfig, Loss};
@@ -72,7 +72,7 @@ pub struct TunnelModel {
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowConfig {
     /// The sender. The times of UDP traffic count from the flow's start. ([`TcpConfig::access_rate`] has no effect.)
-    pub source: Source,
+    pub source: TrafficSource,
     /// Whether the gateways have to keep its packets in order.
     pub class: TrafficClass,
     /// When it begins to send.
@@ -88,7 +88,7 @@ pub struct FlowConfig {
 
 /// Bytes that the bonded plane adds to each packet: IPv4 and UDP headers, those of a sealed datagram, those of a data
 /// message, and one predecessor.
-pub(super) const OVERHEAD: u32 = overhead_bytes(OUTER_BYTES);
+pub(super) const OVERHEAD_BYTES: u32 = overhead_bytes(OUTER_BYTES);
 /// Of IPv4 and UDP.
 pub(super) const OUTER_BYTES: u32 = 20 + 8;
 const MIN_QUEUE_BYTES: u64 = 100_000;
@@ -100,7 +100,7 @@ impl PathModel {
         PathModel { rate, delay, loss: 0.0, queue_bytes, known_rate: Some(rate) }
     }
 
-    pub(super) fn link(&self, seed: u64) -> Result<Link<Wire>, ConfigError> {
+    pub(super) fn new_link(&self, seed: u64) -> Result<Link<OuterPacket>, ConfigError> {
         let PathModel { rate, delay, loss, queue_bytes, .. } = *self;
         let (rate, loss) = (Some(rate), Loss::Independent(loss));
         let config = LinkConfig { rate, delay, loss, queue_bytes, seed, ..LinkConfig::default() };
@@ -124,7 +124,7 @@ impl Plane {
 
     /// Bytes that a packet is longer by on its path; of a tunnel none, as streams divide packets anew.
     pub fn overhead_bytes(&self) -> u32 {
-        if matches!(self, Plane::Bonded { .. }) { OVERHEAD } else { 0 }
+        if matches!(self, Plane::Bonded { .. }) { OVERHEAD_BYTES } else { 0 }
     }
 }
 
@@ -160,17 +160,17 @@ impl SitesConfig {
 impl FlowConfig {
     /// A connection from time zero on.
     pub fn tcp(tcp: TcpConfig) -> Self {
-        FlowConfig::of(Source::Tcp(tcp))
+        FlowConfig::from_source(TrafficSource::Tcp(tcp))
     }
 
     /// UDP packets of so many IP bytes at equal intervals from time zero on, numbered.
     pub fn udp(rate: Rate, packet_bytes: u32) -> Self {
         let kind = CrossKind::Constant { rate, size: packet_bytes };
-        let source = Source::Udp(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 0 });
-        FlowConfig::of(source)
+        let source = TrafficSource::Udp(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 0 });
+        FlowConfig::from_source(source)
     }
 
-    fn of(source: Source) -> Self {
+    fn from_source(source: TrafficSource) -> Self {
         let (is_echoed, is_relayed) = (false, false);
         FlowConfig { source, class: TrafficClass::Ordered, start: Time::ZERO, stop: None, is_echoed, is_relayed }
     }

@@ -3,17 +3,17 @@ use std::collections::BTreeMap;
 
 /// The distribution of packets' one-way delays, to 10 µs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Delays {
+pub struct DelayHistogram {
     /// By delay in units of 10 µs.
     packets: BTreeMap<i64, u64>,
     count: u64,
 }
 
-const UNIT: Span = Span::from_micros(10);
+const BUCKET_WIDTH: Span = Span::from_micros(10);
 
-impl Delays {
-    pub(super) fn note(&mut self, delay: Span) {
-        *self.packets.entry(delay.as_nanos() / UNIT.as_nanos()).or_default() += 1;
+impl DelayHistogram {
+    pub(super) fn record(&mut self, delay: Span) {
+        *self.packets.entry(delay.as_nanos() / BUCKET_WIDTH.as_nanos()).or_default() += 1;
         self.count += 1;
     }
 
@@ -30,7 +30,7 @@ impl Delays {
             seen += **count;
             seen >= rank
         });
-        reached.map(|(units, _)| UNIT * *units)
+        reached.map(|(units, _)| BUCKET_WIDTH * *units)
     }
 }
 
@@ -40,9 +40,9 @@ mod tests {
 
     #[test]
     fn a_quantile_is_the_delay_that_so_many_packets_do_not_exceed() {
-        let mut delays = Delays::default();
+        let mut delays = DelayHistogram::default();
         assert_eq!(delays.quantile(0.5), None);
-        (1..=100).for_each(|millis| delays.note(Span::from_millis(millis)));
+        (1..=100).for_each(|millis| delays.record(Span::from_millis(millis)));
         let quantiles = [0.0, 0.5, 0.99, 1.0].map(|order| delays.quantile(order));
         assert_eq!(quantiles, [1, 50, 99, 100].map(|millis| Some(Span::from_millis(millis))));
         assert_eq!(delays.count(), 100);

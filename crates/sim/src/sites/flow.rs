@@ -1,9 +1,9 @@
-use super::arrivals::Arrivals;
+use super::arrivals::ArrivalOrder;
 use super::config::FlowConfig;
-use super::delays::Delays;
-use super::packet::{Body, Packet};
+use super::delays::DelayHistogram;
+use super::packet::{PacketBody, SitePacket};
 use super::report::FlowReport;
-use crate::network::{Source, TcpConfig};
+use crate::network::{TcpConfig, TrafficSource};
 use crate::tcp::{Receiver, Sender, SenderStatistics};
 use kumade_link::queue::Ecn;
 use kumade_link::{CrossArrival, CrossConfig, CrossTraffic, Label};
@@ -12,15 +12,15 @@ use kumade_units::{ConfigError, Span, Time};
 
 /// A flow's two hosts.
 #[derive(Debug)]
-pub(super) struct Flow {
+pub(super) struct SiteFlow {
     config: FlowConfig,
     index: u32,
-    ends: Ends,
+    ends: FlowEnds,
     has_begun: bool,
     is_stopped: bool,
-    arrivals: Arrivals,
+    arrivals: ArrivalOrder,
     /// Since the report began.
-    delays: Delays,
+    delays: DelayHistogram,
     /// When the receiving application last got something.
     progress: Time,
     longest_stall: Span,
@@ -33,7 +33,7 @@ pub(super) struct Flow {
 }
 
 #[derive(Debug)]
-enum Ends {
+enum FlowEnds {
     Tcp { config: TcpConfig, sender: Box<Sender>, receiver: Box<Receiver> },
     Udp { traffic: CrossTraffic, next: Option<CrossArrival>, number: u32 },
 }
@@ -49,18 +49,20 @@ struct Counters {
 
 const UDP_HEADERS: u32 = 28;
 
-impl Flow {
+impl SiteFlow {
     pub(super) fn new(config: FlowConfig, index: u32, paths: usize, now: Time) -> Result<Self, ConfigError> {
         let start = config.start.max(now);
         let ends = match &config.source {
-            Source::Tcp(tcp) => {
-                Ends::Tcp { config: *tcp, sender: Box::new(tcp.sender()), receiver: Box::new(tcp.receiver()) }
-            }
-            Source::Udp(cross) => {
+            TrafficSource::Tcp(tcp) => FlowEnds::Tcp {
+                config: *tcp,
+                sender: Box::new(tcp.new_sender()),
+                receiver: Box::new(tcp.new_receiver()),
+            },
+            TrafficSource::Udp(cross) => {
                 let shifted = CrossConfig { start: start + (cross.start - Time::ZERO), ..cross.clone() };
                 let mut traffic = CrossTraffic::new(shifted)?;
                 let next = traffic.next();
-                Ends::Udp { traffic, next, number: 0 }
+                FlowEnds::Udp { traffic, next, number: 0 }
             }
         };
         let counters = Counters {
@@ -70,14 +72,14 @@ impl Flow {
             path_bytes: vec![0; paths],
             tcp: SenderStatistics::default(),
         };
-        Ok(Flow {
+        Ok(SiteFlow {
             config: FlowConfig { start, ..config },
             index,
             ends,
             has_begun: false,
             is_stopped: false,
-            arrivals: Arrivals::new(),
-            delays: Delays::default(),
+            arrivals: ArrivalOrder::new(),
+            delays: DelayHistogram::default(),
             progress: now,
             longest_stall: Span::ZERO,
             restored: None,
@@ -87,7 +89,7 @@ impl Flow {
         })
     }
 
-    pub(super) fn class(&self) -> TrafficClass {
+    pub(super) fn traffic_class(&self) -> TrafficClass {
         self.config.class
     }
 
@@ -96,14 +98,14 @@ impl Flow {
     }
 
     /// A path is back that has this delay.
-    pub(super) fn note_restored(&mut self, delay: Span, now: Time) {
+    pub(super) fn record_restoration(&mut self, delay: Span, now: Time) {
         self.restored = Some((now, now + delay));
     }
 
     /// What queues need to know of a packet.
-    pub(super) fn label(&self, packet: &Packet) -> Label {
+    pub(super) fn label(&self, packet: &SitePacket) -> Label {
         let is_capable = match (&self.ends, &packet.body) {
-            (Ends::Tcp { config, .. }, Body::Data(data)) => config.ecn && !data.again,
+            (FlowEnds::Tcp { config, .. }, PacketBody::Data(data)) => config.ecn && !data.again,
             _ => false,
         };
         let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
@@ -114,10 +116,10 @@ impl Flow {
     /// When the source has something to do next.
     pub(super) fn source_time(&self) -> Option<Time> {
         let next = match &self.ends {
-            Ends::Tcp { .. } if !self.has_begun => Some(self.config.start),
-            Ends::Tcp { sender, .. } => sender.next_time(),
-            Ends::Udp { .. } if self.is_stopped => None,
-            Ends::Udp { next, .. } => next.map(|next| next.time),
+            FlowEnds::Tcp { .. } if !self.has_begun => Some(self.config.start),
+            FlowEnds::Tcp { sender, .. } => sender.next_time(),
+            FlowEnds::Udp { .. } if self.is_stopped => None,
+            FlowEnds::Udp { next, .. } => next.map(|next| next.time),
         };
         next.into_iter().chain(self.config.stop.filter(|_| !self.is_stopped)).min()
     }
@@ -125,8 +127,8 @@ impl Flow {
     /// When the receiver has something to do next.
     pub(super) fn receiver_time(&self) -> Option<Time> {
         match &self.ends {
-            Ends::Tcp { receiver, .. } => receiver.next_time(),
-            Ends::Udp { .. } => None,
+            FlowEnds::Tcp { receiver, .. } => receiver.next_time(),
+            FlowEnds::Udp { .. } => None,
         }
     }
 
@@ -134,7 +136,7 @@ impl Flow {
         let stops = self.config.stop.is_some_and(|stop| stop <= now) && !self.is_stopped;
         self.is_stopped |= stops;
         self.has_begun |= now >= self.config.start;
-        if let Ends::Tcp { sender, .. } = &mut self.ends {
+        if let FlowEnds::Tcp { sender, .. } = &mut self.ends {
             if stops {
                 sender.stop();
             }
@@ -143,47 +145,47 @@ impl Flow {
     }
 
     /// The packet that the source sends now, if any.
-    pub(super) fn poll_send(&mut self, now: Time) -> Option<Packet> {
+    pub(super) fn poll_send(&mut self, now: Time) -> Option<SitePacket> {
         if !self.has_begun {
             return None;
         }
         let (number, size, body) = match &mut self.ends {
-            Ends::Tcp { config, sender, .. } => {
+            FlowEnds::Tcp { config, sender, .. } => {
                 let data = sender.poll_send(now)?;
-                (data.number, config.size_of(data.number), Body::Data(data))
+                (data.number, config.packet_size(data.number), PacketBody::Data(data))
             }
-            Ends::Udp { traffic, next, number } => {
+            FlowEnds::Udp { traffic, next, number } => {
                 let due = next.filter(|next| next.time <= now && !self.is_stopped)?;
                 *next = traffic.next();
                 *number += 1;
-                (*number - 1, due.size, Body::Udp)
+                (*number - 1, due.size, PacketBody::Udp)
             }
         };
         self.counters.sent_packets += 1;
-        Some(Packet { flow: self.index, number, size, sent: now, marked: false, body })
+        Some(SitePacket { flow: self.index, number, size, sent: now, marked: false, body })
     }
 
     /// An acknowledgement that has been delayed.
-    pub(super) fn on_receiver_time(&mut self, now: Time) -> Option<Packet> {
-        let Ends::Tcp { config, receiver, .. } = &mut self.ends else { return None };
-        let body = Body::Acknowledgement(receiver.on_time(now)?);
-        Some(Packet { flow: self.index, number: 0, size: config.header_bytes, sent: now, marked: false, body })
+    pub(super) fn on_receiver_time(&mut self, now: Time) -> Option<SitePacket> {
+        let FlowEnds::Tcp { config, receiver, .. } = &mut self.ends else { return None };
+        let body = PacketBody::Acknowledgement(receiver.on_time(now)?);
+        Some(SitePacket { flow: self.index, number: 0, size: config.header_bytes, sent: now, marked: false, body })
     }
 
     /// A packet reaches the host at its end. Returns the answer to it.
-    fn arrive(&mut self, packet: &Packet, now: Time) -> Option<Packet> {
+    fn receive_packet(&mut self, packet: &SitePacket, now: Time) -> Option<SitePacket> {
         match (&mut self.ends, packet.body) {
-            (Ends::Tcp { sender, .. }, Body::Acknowledgement(acknowledgement)) => {
+            (FlowEnds::Tcp { sender, .. }, PacketBody::Acknowledgement(acknowledgement)) => {
                 sender.acknowledge(&acknowledgement, now);
                 None
             }
-            (Ends::Tcp { config, receiver, .. }, Body::Data(data)) => {
+            (FlowEnds::Tcp { config, receiver, .. }, PacketBody::Data(data)) => {
                 self.counters.delivered_packets += 1;
                 if let Some((restored, _)) = self.restored.take_if(|(_, earliest)| *earliest <= now) {
                     self.recovery = Some(now - restored);
                 }
                 if !data.again {
-                    self.arrivals.note(data.number.into());
+                    self.arrivals.record_arrival(data.number.into());
                 }
                 let before = receiver.in_order();
                 let answer = receiver.receive(&data, packet.marked, now);
@@ -191,53 +193,54 @@ impl Flow {
                 let payload = u64::from(after) * u64::from(config.segment_bytes);
                 self.counters.goodput_bytes = config.bytes.map_or(payload, |bytes| payload.min(bytes));
                 if after > before {
-                    self.note_progress(now);
+                    self.record_progress(now);
                 }
-                let body = Body::Acknowledgement(answer?);
-                Some(Packet { flow: self.index, number: 0, size, sent: now, marked: false, body })
+                let body = PacketBody::Acknowledgement(answer?);
+                Some(SitePacket { flow: self.index, number: 0, size, sent: now, marked: false, body })
             }
-            (_, Body::Echo) => {
-                self.delays.note(now - packet.sent);
+            (_, PacketBody::Echo) => {
+                self.delays.record(now - packet.sent);
                 None
             }
             _ => {
                 self.counters.delivered_packets += 1;
                 self.counters.goodput_bytes += u64::from(packet.size.saturating_sub(UDP_HEADERS));
-                self.arrivals.note(packet.number.into());
-                self.note_progress(now);
+                self.arrivals.record_arrival(packet.number.into());
+                self.record_progress(now);
                 if self.config.is_echoed {
-                    return Some(Packet { body: Body::Echo, ..*packet });
+                    return Some(SitePacket { body: PacketBody::Echo, ..*packet });
                 }
-                self.delays.note(now - packet.sent);
+                self.delays.record(now - packet.sent);
                 None
             }
         }
     }
 
     /// Packets reach the host together. Returns the answers: one to all that is new, and one to each segment that was there.
-    pub(super) fn arrive_together(&mut self, packets: &[Packet], now: Time) -> Vec<Packet> {
-        let mut answers: Vec<Packet> = packets.iter().filter_map(|packet| self.arrive(packet, now)).collect();
+    pub(super) fn receive_batch(&mut self, packets: &[SitePacket], now: Time) -> Vec<SitePacket> {
+        let mut answers: Vec<SitePacket> =
+            packets.iter().filter_map(|packet| self.receive_packet(packet, now)).collect();
         if packets.len() > 1 && !answers.is_empty() {
-            let last = answers.pop().map(|last| self.completed(last, now));
-            answers.retain(|answer| matches!(answer.body, Body::Acknowledgement(ack) if ack.duplicate));
+            let last = answers.pop().map(|last| self.complete_answer(last, now));
+            answers.retain(|answer| matches!(answer.body, PacketBody::Acknowledgement(ack) if ack.duplicate));
             answers.extend(last);
         }
         answers
     }
 
     /// What is acknowledged covers all that has arrived.
-    fn completed(&mut self, answer: Packet, now: Time) -> Packet {
-        let Ends::Tcp { receiver, .. } = &mut self.ends else { return answer };
-        let all = receiver.take_waiting().map(Body::Acknowledgement);
-        Packet { sent: now, body: all.unwrap_or(answer.body), ..answer }
+    fn complete_answer(&mut self, answer: SitePacket, now: Time) -> SitePacket {
+        let FlowEnds::Tcp { receiver, .. } = &mut self.ends else { return answer };
+        let all = receiver.take_waiting().map(PacketBody::Acknowledgement);
+        SitePacket { sent: now, body: all.unwrap_or(answer.body), ..answer }
     }
 
     /// A packet of it came out of a path.
-    pub(super) fn note_path(&mut self, path: PathId, bytes: u32) {
+    pub(super) fn record_path(&mut self, path: PathId, bytes: u32) {
         self.counters.path_bytes[path.index()] += u64::from(bytes);
     }
 
-    fn note_progress(&mut self, now: Time) {
+    fn record_progress(&mut self, now: Time) {
         self.longest_stall = self.longest_stall.max(now - self.progress);
         self.progress = now;
     }
@@ -245,7 +248,7 @@ impl Flow {
     pub(super) fn begin_report(&mut self, now: Time) {
         self.before = (now, self.counters());
         self.arrivals.reset();
-        self.delays = Delays::default();
+        self.delays = DelayHistogram::default();
         (self.progress, self.longest_stall, self.recovery) = (now, Span::ZERO, None);
     }
 
@@ -271,8 +274,8 @@ impl Flow {
 
     fn counters(&self) -> Counters {
         let tcp = match &self.ends {
-            Ends::Tcp { sender, .. } => *sender.statistics(),
-            Ends::Udp { .. } => SenderStatistics::default(),
+            FlowEnds::Tcp { sender, .. } => *sender.statistics(),
+            FlowEnds::Udp { .. } => SenderStatistics::default(),
         };
         Counters { tcp, ..self.counters.clone() }
     }

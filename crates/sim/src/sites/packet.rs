@@ -1,12 +1,12 @@
-use crate::tcp::{Acknowledgement, Data, Segment};
+use crate::tcp::{TcpAcknowledgement, TcpData, TcpSegment};
 use kumade_multipath::message::DataHeader;
 use kumade_multipath::{PathId, PathReport, Predecessor};
-use kumade_packet::{Payload, StreamData};
+use kumade_packet::{PayloadKind, StreamSegment};
 use kumade_units::{Span, Time};
 
 /// A packet of a host.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Packet {
+pub(super) struct SitePacket {
     pub(super) flow: u32,
     /// Its number in its flow and direction; a retransmission has that of the first.
     pub(super) number: u32,
@@ -16,13 +16,13 @@ pub(super) struct Packet {
     pub(super) sent: Time,
     /// Whether a queue has marked it.
     pub(super) marked: bool,
-    pub(super) body: Body,
+    pub(super) body: PacketBody,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Body {
-    Data(Data),
-    Acknowledgement(Acknowledgement),
+pub(super) enum PacketBody {
+    Data(TcpData),
+    Acknowledgement(TcpAcknowledgement),
     Udp,
     /// A UDP packet that comes back.
     Echo,
@@ -30,7 +30,7 @@ pub(super) enum Body {
 
 /// A datagram on a path.
 #[derive(Debug, Clone)]
-pub(super) struct Wire {
+pub(super) struct OuterPacket {
     /// Which shard of its gateway has sent it, for the same one of the other.
     pub(super) shard: usize,
     pub(super) counter: u64,
@@ -39,47 +39,54 @@ pub(super) struct Wire {
     /// IP bytes on the path.
     pub(super) bytes: u32,
     pub(super) answer: bool,
-    pub(super) content: Content,
+    pub(super) content: OuterContent,
 }
 
 /// Packets that travel as one: segments that follow each other, or a single packet.
 #[derive(Debug, Clone)]
-pub(super) struct Batch(pub(super) Vec<Packet>);
+pub(super) struct PacketBatch(pub(super) Vec<SitePacket>);
 
 /// IP and TCP headers with time stamps.
 const TCP_HEADER_BYTES: u32 = 52;
 
 #[derive(Debug, Clone)]
-pub(super) enum Content {
+pub(super) enum OuterContent {
     /// As it came from its host.
-    Plain(Packet),
-    Numbered(DataHeader, Vec<Predecessor>, Batch),
+    Plain(SitePacket),
+    Numbered(DataHeader, Vec<Predecessor>, PacketBatch),
     Probe,
     Report(PathReport),
     /// What a connection sends, which carries others.
-    Segment(PathId, Box<Segment<Wire>>),
+    Segment(PathId, Box<TcpSegment<OuterPacket>>),
 }
 
-impl Wire {
+impl OuterPacket {
     /// A packet as it came from its host.
-    pub(super) fn plain(packet: Packet, sent: Time) -> Self {
-        Wire { shard: 0, counter: 0, sent, bytes: packet.size, answer: false, content: Content::Plain(packet) }
-    }
-}
-
-impl Content {
-    pub(super) fn packet(&self) -> Option<&Packet> {
-        match self {
-            Content::Plain(packet) => Some(packet),
-            Content::Numbered(_, _, packets) => packets.0.first(),
-            Content::Probe | Content::Report(_) | Content::Segment(..) => None,
+    pub(super) fn unencrypted(packet: SitePacket, sent: Time) -> Self {
+        OuterPacket {
+            shard: 0,
+            counter: 0,
+            sent,
+            bytes: packet.size,
+            answer: false,
+            content: OuterContent::Plain(packet),
         }
     }
 }
 
-impl Batch {
-    pub(super) fn of(packet: Packet) -> Self {
-        Batch(vec![packet])
+impl OuterContent {
+    pub(super) fn packet(&self) -> Option<&SitePacket> {
+        match self {
+            OuterContent::Plain(packet) => Some(packet),
+            OuterContent::Numbered(_, _, packets) => packets.0.first(),
+            OuterContent::Probe | OuterContent::Report(_) | OuterContent::Segment(..) => None,
+        }
+    }
+}
+
+impl PacketBatch {
+    pub(super) fn single(packet: SitePacket) -> Self {
+        PacketBatch(vec![packet])
     }
 
     pub(super) fn flow(&self) -> u32 {
@@ -92,24 +99,24 @@ impl Batch {
             - (self.0.len() as u32).saturating_sub(1) * TCP_HEADER_BYTES
     }
 
-    pub(super) fn payload(&self) -> Payload {
-        let [first, last] = [self.0.first(), self.0.last()].map(|packet| packet.map(Packet::payload));
+    pub(super) fn payload(&self) -> PayloadKind {
+        let [first, last] = [self.0.first(), self.0.last()].map(|packet| packet.map(SitePacket::payload));
         match (first, last) {
-            (Some(Payload::Stream(first)), Some(Payload::Stream(last))) => {
-                Payload::Stream(StreamData { end: last.end, ..first })
+            (Some(PayloadKind::Stream(first)), Some(PayloadKind::Stream(last))) => {
+                PayloadKind::Stream(StreamSegment { end: last.end, ..first })
             }
-            (first, _) => first.unwrap_or(Payload::Other),
+            (first, _) => first.unwrap_or(PayloadKind::Other),
         }
     }
 
-    pub(super) fn marked_if(mut self, marked: bool) -> Self {
+    pub(super) fn with_ecn_mark(mut self, marked: bool) -> Self {
         self.0.iter_mut().for_each(|packet| packet.marked |= marked);
         self
     }
 
     /// Has it stand for `next`, too, if that follows it directly in its flow and both together have `max_bytes` at most. Returns
     /// its length then.
-    pub(super) fn merge(&mut self, next: &Batch, max_bytes: usize) -> Option<u32> {
+    pub(super) fn merge(&mut self, next: &PacketBatch, max_bytes: usize) -> Option<u32> {
         let bytes = self.bytes() + next.bytes() - TCP_HEADER_BYTES.min(next.bytes());
         let (last, first) = (self.0.last()?, next.0.first()?);
         let joins = last.is_followed_by(first) && bytes as usize <= max_bytes;
@@ -120,28 +127,28 @@ impl Batch {
     }
 }
 
-impl Packet {
+impl SitePacket {
     /// The numbers of streams are those of segments, not of octets.
-    fn payload(&self) -> Payload {
+    fn payload(&self) -> PayloadKind {
         let (bytes, acknowledgment) = match &self.body {
-            Body::Data(data) => (data.number..data.number + 1, 0),
-            Body::Acknowledgement(acknowledgement) => (0..0, acknowledgement.next),
-            Body::Udp | Body::Echo => return Payload::Datagram,
+            PacketBody::Data(data) => (data.number..data.number + 1, 0),
+            PacketBody::Acknowledgement(acknowledgement) => (0..0, acknowledgement.next),
+            PacketBody::Udp | PacketBody::Echo => return PayloadKind::Datagram,
         };
-        Payload::Stream(StreamData { start: bytes.start, end: bytes.end, acknowledgment })
+        PayloadKind::Stream(StreamSegment { start: bytes.start, end: bytes.end, acknowledgment })
     }
 
     /// Whether both are data of one connection, one after the other: network devices and their drivers hand those over
     /// together (GRO).
-    pub(super) fn is_continued_by(&self, next: &Packet) -> bool {
-        let (Body::Data(data), Body::Data(after)) = (&self.body, &next.body) else { return false };
+    pub(super) fn is_continued_by(&self, next: &SitePacket) -> bool {
+        let (PacketBody::Data(data), PacketBody::Data(after)) = (&self.body, &next.body) else { return false };
         self.flow == next.flow && after.number == data.number + 1
     }
 
     /// Whether both are full segments with the same headers, one after the other: time stamps have milliseconds.
-    fn is_followed_by(&self, next: &Packet) -> bool {
-        let (Body::Data(data), Body::Data(after)) = (&self.body, &next.body) else { return false };
-        let millisecond = |data: &Data| (data.stamp - Time::ZERO).as_nanos() / Span::from_millis(1).as_nanos();
+    fn is_followed_by(&self, next: &SitePacket) -> bool {
+        let (PacketBody::Data(data), PacketBody::Data(after)) = (&self.body, &next.body) else { return false };
+        let millisecond = |data: &TcpData| (data.stamp - Time::ZERO).as_nanos() / Span::from_millis(1).as_nanos();
         self.is_continued_by(next) && self.size >= next.size && millisecond(data) == millisecond(after)
     }
 }

@@ -1,4 +1,4 @@
-use super::delays::Delays;
+use super::delays::DelayHistogram;
 use crate::tcp::SenderStatistics;
 use kumade_units::{Rate, Span, Time};
 
@@ -24,7 +24,7 @@ pub struct FlowReport {
     /// The longest time in which the receiving application got nothing, up to the ends of the interval.
     pub longest_stall: Span,
     /// One-way delays of UDP packets from host to host; round trips of those that are echoed.
-    pub delays: Delays,
+    pub delays: DelayHistogram,
     /// From the end of an outage of a path to the next arrival of data that may have passed it since.
     pub recovery: Option<Span>,
     /// Bytes of its packets that came out of each path, those of the gateways' headers included.

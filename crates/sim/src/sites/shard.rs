@@ -1,4 +1,4 @@
-use super::packet::{Batch, Content, Wire};
+use super::packet::{OuterContent, OuterPacket, PacketBatch};
 use kumade_link::Label;
 use kumade_multipath::{
     ArrivedData, Bond, BondConfig, DelayRange, FlowControl, PathEvent, PathId, PathReceiver, PathSet, PathStatus,
@@ -8,21 +8,21 @@ use kumade_units::{ConfigError, Span, Time};
 
 /// What one thread of a gateway does between hosts and paths, without keys: they add bytes, but change no order and no time.
 #[derive(Debug)]
-pub(super) struct Shard {
+pub(super) struct SimulatedShard {
     number: usize,
-    bond: Bond<Batch>,
-    resequencer: Resequencer<Batch>,
+    bond: Bond<PacketBatch>,
+    resequencer: Resequencer<PacketBatch>,
     receivers: Vec<PathReceiver>,
     /// Paths that have failed; nothing waits for what comes over them either.
     down: Vec<PathId>,
-    delays: Delays,
+    delays: DelaySource,
     /// Bytes before a sealed datagram.
     outer_bytes: u32,
 }
 
 /// What the resequencer is told of the delays of paths.
 #[derive(Debug)]
-enum Delays {
+enum DelaySource {
     /// One-way delays of what came: the least, and the longest of late.
     OneWay(Vec<Option<DelayRange>>),
     /// So many round trips at most, as far as reports tell.
@@ -36,14 +36,14 @@ const DATA_HEADER_BYTES: u32 = 12 + 4;
 const REPORT_MESSAGE_BYTES: u32 = 37;
 const PROBE_BYTES: u32 = 32;
 /// What is lost is repeated, once that is noticed.
-const REPEATED_ROUND_TRIPS: i64 = 3;
+const RETRANSMISSION_ROUND_TRIPS: i64 = 3;
 
 /// Bytes that a packet is longer by on its path, if so many stand before the sealed datagram.
 pub(super) const fn overhead_bytes(outer_bytes: u32) -> u32 {
     outer_bytes + SEALED_BYTES + DATA_HEADER_BYTES
 }
 
-impl Shard {
+impl SimulatedShard {
     /// Shard number `number` over datagrams or connections, as the paths' flow control says.
     pub(super) fn new(
         number: usize,
@@ -52,16 +52,16 @@ impl Shard {
         outer_bytes: u32,
     ) -> Result<Self, ConfigError> {
         let mut bond = Bond::for_shard(config, shared, number, Time::ZERO)?;
-        bond.set_merge(Batch::merge);
-        bond.set_payload_reader(Batch::payload);
+        bond.set_merge(PacketBatch::merge);
+        bond.set_payload_reader(PacketBatch::payload);
         let paths = config.paths.len();
         let is_repeated = config.paths.iter().any(|path| path.flow_control == FlowControl::Backpressure);
         let many = ResequencerConfig { max_packets: 1 << 16, max_bytes: 1 << 27, ..ResequencerConfig::default() };
         let (resequencer, delays) = match is_repeated {
-            true => (ResequencerConfig::default(), Delays::RoundTrips(REPEATED_ROUND_TRIPS)),
-            false => (many, Delays::OneWay(vec![None; paths])),
+            true => (ResequencerConfig::default(), DelaySource::RoundTrips(RETRANSMISSION_ROUND_TRIPS)),
+            false => (many, DelaySource::OneWay(vec![None; paths])),
         };
-        Ok(Shard {
+        Ok(SimulatedShard {
             number,
             bond,
             resequencer: Resequencer::new(resequencer),
@@ -72,11 +72,11 @@ impl Shard {
         })
     }
 
-    pub(super) fn bond(&self) -> &Bond<Batch> {
+    pub(super) fn bond(&self) -> &Bond<PacketBatch> {
         &self.bond
     }
 
-    pub(super) fn bond_mut(&mut self) -> &mut Bond<Batch> {
+    pub(super) fn bond_mut(&mut self) -> &mut Bond<PacketBatch> {
         &mut self.bond
     }
 
@@ -93,14 +93,14 @@ impl Shard {
     }
 
     /// Packets of a host that travel as one.
-    pub(super) fn offer(&mut self, packets: Batch, label: Label, class: TrafficClass, now: Time) {
+    pub(super) fn offer(&mut self, packets: PacketBatch, label: Label, class: TrafficClass, now: Time) {
         self.bond.enqueue(packets, label, class, now);
     }
 
     /// Appends what is to be sent now.
-    pub(super) fn send(&mut self, now: Time, out: &mut Vec<(PathId, Wire)>) {
+    pub(super) fn send(&mut self, now: Time, out: &mut Vec<(PathId, OuterPacket)>) {
         while let Some(transmission) = self.bond.next_transmission(now) {
-            out.push((transmission.path, self.wire(transmission, now)));
+            out.push((transmission.path, self.to_outer_packet(transmission, now)));
         }
         while let Some(event) = self.bond.poll_event() {
             if let PathEvent::Down(path) = event {
@@ -109,53 +109,53 @@ impl Shard {
         }
         for (path, receiver) in PathId::all().zip(&mut self.receivers) {
             if let Some(report) = receiver.poll(now) {
-                let content = Content::Report(report);
+                let content = OuterContent::Report(report);
                 let bytes = self.outer_bytes + SEALED_BYTES + REPORT_MESSAGE_BYTES;
                 let shard = self.number;
-                out.push((path, Wire { shard, counter: 0, sent: now, bytes, answer: false, content }));
+                out.push((path, OuterPacket { shard, counter: 0, sent: now, bytes, answer: false, content }));
             }
         }
     }
 
     /// A datagram has arrived. Appends what is delivered now.
-    pub(super) fn receive(&mut self, path: PathId, wire: Wire, now: Time, out: &mut Vec<Batch>) {
-        let Wire { counter, sent, bytes, answer, content, .. } = wire;
-        self.note_delay(path, now - sent);
-        if !matches!(content, Content::Report(_)) {
+    pub(super) fn receive(&mut self, path: PathId, wire: OuterPacket, now: Time, out: &mut Vec<PacketBatch>) {
+        let OuterPacket { counter, sent, bytes, answer, content, .. } = wire;
+        self.record_delay(path, now - sent);
+        if !matches!(content, OuterContent::Report(_)) {
             self.receivers[path.index()].receive(counter, bytes, answer, now);
         }
         match content {
-            Content::Numbered(header, predecessors, packet) => {
+            OuterContent::Numbered(header, predecessors, packet) => {
                 let arrival = ArrivedData { path, counter, header, predecessors, bytes };
                 self.resequencer.receive(arrival, packet, now, out);
             }
-            Content::Probe => self.resequencer.datagram_passed(path, counter, now, out),
-            Content::Report(report) => {
+            OuterContent::Probe => self.resequencer.datagram_passed(path, counter, now, out),
+            OuterContent::Report(report) => {
                 self.bond.receive_report(path, &report, now);
-                self.note_round_trip(path);
+                self.record_round_trip(path);
             }
-            Content::Plain(packet) => out.push(Batch::of(packet)),
+            OuterContent::Plain(packet) => out.push(PacketBatch::single(packet)),
             // It belongs to the connection.
-            Content::Segment(..) => {}
+            OuterContent::Segment(..) => {}
         }
     }
 
-    fn note_delay(&mut self, path: PathId, delay: Span) {
-        let Delays::OneWay(delays) = &mut self.delays else { return };
+    fn record_delay(&mut self, path: PathId, delay: Span) {
+        let DelaySource::OneWay(delays) = &mut self.delays else { return };
         let known = delays[path.index()].get_or_insert(DelayRange { min: delay, max: delay });
         *known = DelayRange { min: known.min.min(delay), max: delay.max(known.max - (known.max - delay) / 256) };
         self.resequencer.set_delay(path, Some(*known));
     }
 
-    fn note_round_trip(&mut self, path: PathId) {
-        let Delays::RoundTrips(count) = self.delays else { return };
+    fn record_round_trip(&mut self, path: PathId) {
+        let DelaySource::RoundTrips(count) = self.delays else { return };
         let round_trip = self.bond.status(path).and_then(|status| status.round_trip);
         let range = round_trip.map(|round_trip| DelayRange { min: Span::ZERO, max: round_trip * count });
         self.resequencer.set_delay(path, range);
     }
 
     /// Ends what waits for paths that have failed, and for too long. Appends what is delivered now.
-    pub(super) fn expire(&mut self, now: Time, out: &mut Vec<Batch>) {
+    pub(super) fn expire(&mut self, now: Time, out: &mut Vec<PacketBatch>) {
         for path in std::mem::take(&mut self.down) {
             self.resequencer.path_down(path, now, out);
         }
@@ -168,16 +168,23 @@ impl Shard {
         receivers.chain(bond).chain(self.resequencer.deadline()).min()
     }
 
-    fn wire(&self, transmission: Transmission<Batch>, sent: Time) -> Wire {
+    fn to_outer_packet(&self, transmission: Transmission<PacketBatch>, sent: Time) -> OuterPacket {
         let Transmission { path, counter, requests_report: answer, packet } = transmission;
         let (shard, overhead) = (self.number, overhead_bytes(self.outer_bytes));
         let Some(packet) = packet else {
-            return Wire { shard, counter, sent, bytes: PROBE_BYTES + overhead, answer, content: Content::Probe };
+            return OuterPacket {
+                shard,
+                counter,
+                sent,
+                bytes: PROBE_BYTES + overhead,
+                answer,
+                content: OuterContent::Probe,
+            };
         };
         let bytes = packet.content.bytes() + overhead;
         let predecessors = packet.predecessors(path).collect();
-        let content = packet.content.marked_if(packet.is_ecn_marked);
-        let content = Content::Numbered(packet.header, predecessors, content);
-        Wire { shard, counter, sent, bytes, answer, content }
+        let content = packet.content.with_ecn_mark(packet.is_ecn_marked);
+        let content = OuterContent::Numbered(packet.header, predecessors, content);
+        OuterPacket { shard, counter, sent, bytes, answer, content }
     }
 }

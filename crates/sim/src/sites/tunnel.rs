@@ -1,25 +1,25 @@
-use super::carrier::Carrier;
 use super::config::TunnelModel;
-use super::packet::{Batch, Content, Wire};
-use super::shard::{Shard, overhead_bytes};
-use crate::tcp::{Connection, Segment};
+use super::packet::{OuterContent, OuterPacket, PacketBatch};
+use super::shard::{SimulatedShard, overhead_bytes};
+use super::tunnel_connection::TunnelConnection;
+use crate::tcp::{TcpConnection, TcpSegment};
 use kumade_link::Label;
 use kumade_multipath::{BondConfig, FlowControl, PathConfig, PathId, PathPolicy, SharedPaths, TrafficClass};
 use kumade_units::{ConfigError, Span, Time};
 
 /// A gateway whose paths are TCP connections over the first path of the sites.
 #[derive(Debug)]
-pub(super) struct Tunnel {
-    shard: Shard,
-    carriers: Vec<Carrier>,
+pub(super) struct TunnelEnd {
+    shard: SimulatedShard,
+    carriers: Vec<TunnelConnection>,
     /// Bytes of IP and TCP headers.
     header_bytes: u32,
     /// Whether the shard may have something to send because of what happened, and when it has to be asked anyway.
     is_changed: bool,
     shard_time: Option<Time>,
     /// What the shard sends, and what connections hand on; empty between calls.
-    sent: Vec<(PathId, Wire)>,
-    received: Vec<Wire>,
+    sent: Vec<(PathId, OuterPacket)>,
+    received: Vec<OuterPacket>,
 }
 
 /// All connections go over it.
@@ -29,7 +29,7 @@ const PREFIX_BYTES: u32 = 2;
 /// A packet may leave later than its path has room by this: several that leave together cost little more than one.
 const BATCH_INTERVAL: Span = Span::from_micros(150);
 
-impl Tunnel {
+impl TunnelEnd {
     pub(super) fn new(model: &TunnelModel, seed: u64) -> Result<Self, ConfigError> {
         let path = PathConfig {
             overhead_bytes: overhead_bytes(PREFIX_BYTES),
@@ -45,11 +45,12 @@ impl Tunnel {
         };
         let shared = SharedPaths::new(&bond.paths, 1, Time::ZERO);
         let carrier = || {
-            let connection = Connection::new(model.tcp.sender(), model.tcp.receiver(), model.tcp.segment_bytes);
-            Carrier::new(connection, model.unsent_bytes)
+            let connection =
+                TcpConnection::new(model.tcp.new_sender(), model.tcp.new_receiver(), model.tcp.segment_bytes);
+            TunnelConnection::new(connection, model.unsent_bytes)
         };
-        Ok(Tunnel {
-            shard: Shard::new(0, &bond, &shared, PREFIX_BYTES)?,
+        Ok(TunnelEnd {
+            shard: SimulatedShard::new(0, &bond, &shared, PREFIX_BYTES)?,
             carriers: (0..model.connections).map(|_| carrier()).collect(),
             header_bytes: model.tcp.header_bytes,
             is_changed: true,
@@ -59,17 +60,17 @@ impl Tunnel {
         })
     }
 
-    pub(super) fn shard(&self) -> &Shard {
+    pub(super) fn shard(&self) -> &SimulatedShard {
         &self.shard
     }
 
-    pub(super) fn offer(&mut self, packets: Batch, label: Label, class: TrafficClass, now: Time) {
+    pub(super) fn offer(&mut self, packets: PacketBatch, label: Label, class: TrafficClass, now: Time) {
         self.shard.offer(packets, label, class, now);
         self.is_changed = true;
     }
 
     /// Appends what is to be sent now.
-    pub(super) fn send(&mut self, now: Time, out: &mut Vec<(PathId, Wire)>) {
+    pub(super) fn send(&mut self, now: Time, out: &mut Vec<(PathId, OuterPacket)>) {
         for (path, carrier) in PathId::all().zip(&mut self.carriers) {
             carrier.on_time(now);
             if let Some(state) = carrier.state(now) {
@@ -86,17 +87,17 @@ impl Tunnel {
         }
         for (connection, carrier) in PathId::all().zip(&mut self.carriers) {
             let segments = std::iter::from_fn(|| carrier.poll_send(now));
-            let wires = segments.map(|segment| wire(connection, segment, self.header_bytes, now));
+            let wires = segments.map(|segment| to_outer_packet(connection, segment, self.header_bytes, now));
             out.extend(wires.map(|wire| (FIRST_PATH, wire)));
         }
     }
 
     /// A segment of a connection has arrived. Appends what is delivered now.
-    pub(super) fn receive(&mut self, wire: Wire, now: Time, out: &mut Vec<Batch>) {
+    pub(super) fn receive(&mut self, wire: OuterPacket, now: Time, out: &mut Vec<PacketBatch>) {
         let (connection, segment) = match wire.content {
-            Content::Segment(connection, segment) => (connection, segment),
-            Content::Plain(packet) => return out.push(Batch::of(packet)),
-            Content::Numbered(..) | Content::Probe | Content::Report(_) => return,
+            OuterContent::Segment(connection, segment) => (connection, segment),
+            OuterContent::Plain(packet) => return out.push(PacketBatch::single(packet)),
+            OuterContent::Numbered(..) | OuterContent::Probe | OuterContent::Report(_) => return,
         };
         self.carriers[connection.index()].receive(*segment, now, &mut self.received);
         self.is_changed |= !self.received.is_empty();
@@ -106,7 +107,7 @@ impl Tunnel {
     }
 
     /// Appends what has waited for too long.
-    pub(super) fn expire(&mut self, now: Time, out: &mut Vec<Batch>) {
+    pub(super) fn expire(&mut self, now: Time, out: &mut Vec<PacketBatch>) {
         self.shard.expire(now, out);
     }
 
@@ -117,8 +118,8 @@ impl Tunnel {
     }
 }
 
-fn wire(connection: PathId, segment: Segment<Wire>, header_bytes: u32, sent: Time) -> Wire {
+fn to_outer_packet(connection: PathId, segment: TcpSegment<OuterPacket>, header_bytes: u32, sent: Time) -> OuterPacket {
     let bytes = header_bytes + segment.payload_bytes;
-    let content = Content::Segment(connection, Box::new(segment));
-    Wire { shard: 0, counter: 0, sent, bytes, answer: false, content }
+    let content = OuterContent::Segment(connection, Box::new(segment));
+    OuterPacket { shard: 0, counter: 0, sent, bytes, answer: false, content }
 }

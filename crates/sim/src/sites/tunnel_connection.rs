@@ -1,26 +1,26 @@
-use super::packet::Wire;
-use crate::tcp::{Connection, Segment};
+use super::packet::OuterPacket;
+use crate::tcp::{TcpConnection, TcpSegment};
 use kumade_multipath::{StreamDelivery, StreamWriter};
 use kumade_units::Time;
 use std::collections::VecDeque;
 
 /// A connection that carries datagrams as records, and what it is asked for and given: as the programs have it in real time.
 #[derive(Debug)]
-pub(super) struct Carrier {
-    connection: Connection<Wire>,
+pub(super) struct TunnelConnection {
+    connection: TcpConnection<OuterPacket>,
     /// Records that the connection has not taken yet.
-    pending: VecDeque<Wire>,
+    pending: VecDeque<OuterPacket>,
     pending_bytes: u64,
     carrier: StreamWriter,
 }
 
 /// Beyond this, reports, which no room holds back, are dropped.
-const MAX_PENDING: u64 = 64 << 10;
+const MAX_PENDING_BYTES: u64 = 64 << 10;
 
-impl Carrier {
+impl TunnelConnection {
     /// One that takes records until so many bytes are unsent; as many as it delivers in 2 ms, if none are given.
-    pub(super) fn new(connection: Connection<Wire>, unsent_bytes: Option<u32>) -> Self {
-        Carrier {
+    pub(super) fn new(connection: TcpConnection<OuterPacket>, unsent_bytes: Option<u32>) -> Self {
+        TunnelConnection {
             connection,
             pending: VecDeque::new(),
             pending_bytes: 0,
@@ -46,9 +46,9 @@ impl Carrier {
     }
 
     /// Adds a datagram to what is to be sent.
-    pub(super) fn push(&mut self, wire: Wire) {
+    pub(super) fn push(&mut self, wire: OuterPacket) {
         let bytes = u64::from(wire.bytes);
-        let most = MAX_PENDING.max(self.carrier.max_unsent_bytes().into());
+        let most = MAX_PENDING_BYTES.max(self.carrier.max_unsent_bytes().into());
         if self.pending.is_empty() || self.pending_bytes + bytes <= most {
             self.pending_bytes += bytes;
             self.pending.push_back(wire);
@@ -56,7 +56,7 @@ impl Carrier {
     }
 
     /// What leaves now, if anything.
-    pub(super) fn poll_send(&mut self, now: Time) -> Option<Segment<Wire>> {
+    pub(super) fn poll_send(&mut self, now: Time) -> Option<TcpSegment<OuterPacket>> {
         while self.connection.unsent_bytes() < u64::from(self.carrier.max_unsent_bytes()) {
             let Some(wire) = self.pending.pop_front() else { break };
             let bytes = wire.bytes;
@@ -68,7 +68,7 @@ impl Carrier {
     }
 
     /// A segment of its far end has arrived; appends the datagrams that it completes.
-    pub(super) fn receive(&mut self, segment: Segment<Wire>, now: Time, out: &mut Vec<Wire>) {
+    pub(super) fn receive(&mut self, segment: TcpSegment<OuterPacket>, now: Time, out: &mut Vec<OuterPacket>) {
         self.connection.receive(segment, now, out);
     }
 

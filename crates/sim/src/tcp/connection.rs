@@ -1,4 +1,4 @@
-use super::{Acknowledgement, Data, Receiver, Sender};
+use super::{Receiver, Sender, TcpAcknowledgement, TcpData};
 use kumade_multipath::TcpSenderState;
 use kumade_units::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// once (no Nagle algorithm), and take an acknowledgement that waits with them. After each call, call
 /// [`Connection::poll_send`] until it returns nothing; call [`Connection::on_time`] at [`Connection::next_time`].
 #[derive(Debug)]
-pub struct Connection<R> {
+pub struct TcpConnection<R> {
     sender: Sender,
     receiver: Receiver,
     segment_bytes: u32,
@@ -18,43 +18,43 @@ pub struct Connection<R> {
     unsent: VecDeque<(u32, R)>,
     unsent_bytes: u64,
     /// Segments that have left and are not acknowledged, the first of this number.
-    sent: VecDeque<Sent<R>>,
+    sent: VecDeque<SentRecord<R>>,
     first: u32,
     acknowledged_bytes: u64,
     /// What has arrived and is not handed on, by number of segment.
     arrived: BTreeMap<u32, Vec<R>>,
     handed_on: u32,
-    answers: VecDeque<Acknowledgement>,
+    answers: VecDeque<TcpAcknowledgement>,
     /// The far end's segment with this number, or what comes after it, was the last that told its window.
     window_told: u32,
 }
 
 /// A segment as it was sent first, with the records that end in it.
 #[derive(Debug)]
-struct Sent<R> {
+struct SentRecord<R> {
     bytes: u32,
     records: Vec<R>,
 }
 
 /// What one end sends to the other.
 #[derive(Debug, Clone)]
-pub struct Segment<R> {
+pub struct TcpSegment<R> {
     /// The number of the first segment that it might carry.
     pub sequence: u32,
     /// Data, if it has any.
-    pub data: Option<Data>,
+    pub data: Option<TcpData>,
     /// An acknowledgement, if it has one.
-    pub acknowledgement: Option<Acknowledgement>,
+    pub acknowledgement: Option<TcpAcknowledgement>,
     /// Bytes of payload.
     pub payload_bytes: u32,
     /// The records whose last byte it has.
     pub records: Vec<R>,
 }
 
-impl<R: Clone> Connection<R> {
+impl<R: Clone> TcpConnection<R> {
     /// An end that sends segments of up to so many bytes of payload.
     pub fn new(sender: Sender, receiver: Receiver, segment_bytes: u32) -> Self {
-        let mut connection = Connection {
+        let mut connection = TcpConnection {
             sender,
             receiver,
             segment_bytes: segment_bytes.max(1),
@@ -68,27 +68,27 @@ impl<R: Clone> Connection<R> {
             answers: VecDeque::new(),
             window_told: 0,
         };
-        connection.offer();
+        connection.offer_segments();
         connection
     }
 
     /// Adds a record of so many bytes, at least one, to what is to be sent.
     pub fn write(&mut self, record: R, bytes: u32) {
         if self.unsent_bytes < u64::from(self.segment_bytes) {
-            self.sender.note_application_limit();
+            self.sender.record_application_limit();
         }
         self.unsent.push_back((bytes.max(1), record));
         self.unsent_bytes += u64::from(bytes.max(1));
-        self.offer();
+        self.offer_segments();
     }
 
     /// Takes what the far end has sent; appends the records that it completes.
-    pub fn receive(&mut self, segment: Segment<R>, now: Time, out: &mut Vec<R>) {
+    pub fn receive(&mut self, segment: TcpSegment<R>, now: Time, out: &mut Vec<R>) {
         if let Some(acknowledgement) = &segment.acknowledgement {
-            let tells_window = self.tells_window(acknowledgement, segment.sequence);
+            let tells_window = self.updates_window(acknowledgement, segment.sequence);
             let may_be_duplicate = segment.data.is_none() && !tells_window;
             self.sender.acknowledge_beside_data(acknowledgement, may_be_duplicate, now);
-            while self.first < self.sender.first() {
+            while self.first < self.sender.first_outstanding() {
                 self.first += 1;
                 self.acknowledged_bytes += self.sent.pop_front().map_or(0, |sent| u64::from(sent.bytes));
             }
@@ -105,10 +105,10 @@ impl<R: Clone> Connection<R> {
     }
 
     /// What is to be sent now, if anything.
-    pub fn poll_send(&mut self, now: Time) -> Option<Segment<R>> {
+    pub fn poll_send(&mut self, now: Time) -> Option<TcpSegment<R>> {
         // Only the last one can travel with data.
         let sequence = self.sender.next_number();
-        let alone = |acknowledgement| Segment {
+        let alone = |acknowledgement| TcpSegment {
             sequence,
             data: None,
             acknowledgement: Some(acknowledgement),
@@ -121,15 +121,15 @@ impl<R: Clone> Connection<R> {
         let Some(data) = self.sender.poll_send(now) else { return self.answers.pop_front().map(alone) };
         let place = (data.number - self.first) as usize;
         if place == self.sent.len() {
-            let sent = self.cut();
+            let sent = self.take_segment();
             self.sent.push_back(sent);
-            self.offer();
+            self.offer_segments();
         }
-        let Sent { bytes, records } = &self.sent[place];
+        let SentRecord { bytes, records } = &self.sent[place];
         let acknowledgement = self.answers.pop_front().or_else(|| self.receiver.take_waiting());
         // A stream has no end.
-        let data = Data { last: false, ..data };
-        Some(Segment {
+        let data = TcpData { last: false, ..data };
+        Some(TcpSegment {
             sequence: data.number,
             data: Some(data),
             acknowledgement,
@@ -172,7 +172,7 @@ impl<R: Clone> Connection<R> {
 
     /// Whether it tells the window anew, as it comes after what told it last (RFC 9293, section 3.10.7.4): then it is no duplicate,
     /// even if all that came in between was data.
-    fn tells_window(&mut self, acknowledgement: &Acknowledgement, sequence: u32) -> bool {
+    fn updates_window(&mut self, acknowledgement: &TcpAcknowledgement, sequence: u32) -> bool {
         let is_new = acknowledgement.next > self.first || sequence > self.window_told;
         if is_new {
             self.window_told = sequence;
@@ -181,14 +181,14 @@ impl<R: Clone> Connection<R> {
     }
 
     /// Tells the sender how many segments there are to be sent.
-    fn offer(&mut self) {
+    fn offer_segments(&mut self) {
         let segments = self.unsent_bytes.div_ceil(self.segment_bytes.into());
         self.sender.offer(u32::try_from(segments).unwrap_or(u32::MAX));
     }
 
     /// The next segment of what is to be sent.
-    fn cut(&mut self) -> Sent<R> {
-        let mut sent = Sent { bytes: 0, records: Vec::new() };
+    fn take_segment(&mut self) -> SentRecord<R> {
+        let mut sent = SentRecord { bytes: 0, records: Vec::new() };
         while let Some((left, _)) = self.unsent.front_mut() {
             let taken = (*left).min(self.segment_bytes - sent.bytes);
             *left -= taken;

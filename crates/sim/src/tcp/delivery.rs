@@ -1,11 +1,11 @@
 use super::congestion::DeliveryRate;
-use super::scoreboard::Segment;
+use super::scoreboard::SentSegment;
 use kumade_units::{Rate, Span, Time};
 
 /// How fast the network delivers (draft-cheng-iccrg-delivery-rate-estimation): what was delivered from the sending of
 /// a segment to its acknowledgement, over that time.
 #[derive(Debug)]
-pub(super) struct Delivery {
+pub(super) struct DeliveryRateSampler {
     /// Segments delivered so far.
     pub(super) total: u64,
     /// When the last of them was acknowledged.
@@ -17,9 +17,9 @@ pub(super) struct Delivery {
     last: Option<DeliveryRate>,
 }
 
-impl Delivery {
+impl DeliveryRateSampler {
     pub(super) fn new() -> Self {
-        Delivery { total: 0, time: Time::ZERO, first_sent: Time::ZERO, limited_until: None, last: None }
+        DeliveryRateSampler { total: 0, time: Time::ZERO, first_sent: Time::ZERO, limited_until: None, last: None }
     }
 
     /// Begins a flight after silence: time without anything in flight does not count.
@@ -28,7 +28,7 @@ impl Delivery {
     }
 
     /// The sender has less to send than it may, besides so many segments in flight.
-    pub(super) fn note_application_limit(&mut self, in_flight: u32) {
+    pub(super) fn record_application_limit(&mut self, in_flight: u32) {
         self.limited_until = Some((self.total + u64::from(in_flight)).max(1));
     }
 
@@ -45,7 +45,7 @@ impl Delivery {
     /// the least round trip known.
     pub(super) fn sample(
         &mut self,
-        segment: &Segment,
+        segment: &SentSegment,
         now: Time,
         least: Span,
         segment_bytes: u32,

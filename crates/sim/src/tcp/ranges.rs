@@ -2,17 +2,17 @@ use std::collections::VecDeque;
 
 /// Segments from `start` up to but not including `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Block {
+pub struct SackBlock {
     /// The first.
     pub start: u32,
     /// The one after the last.
     pub end: u32,
 }
 
-impl Block {
+impl SackBlock {
     /// One segment.
-    pub fn one(number: u32) -> Self {
-        Block { start: number, end: number.saturating_add(1) }
+    pub fn single(number: u32) -> Self {
+        SackBlock { start: number, end: number.saturating_add(1) }
     }
 
     /// Whether there is nothing in it.
@@ -27,17 +27,17 @@ impl Block {
 
 /// A set of segments as blocks that neither touch nor overlap, in order.
 #[derive(Debug, Default)]
-pub(super) struct Ranges(VecDeque<Block>);
+pub(super) struct NumberRanges(VecDeque<SackBlock>);
 
-impl Ranges {
+impl NumberRanges {
     /// The block that holds `number`.
-    pub(super) fn holding(&self, number: u32) -> Option<Block> {
+    pub(super) fn block_containing(&self, number: u32) -> Option<SackBlock> {
         let place = self.0.partition_point(|block| block.end <= number);
         self.0.get(place).copied().filter(|block| block.contains(number))
     }
 
     /// Adds a block and tells `fresh` which parts of it were not there before, in order.
-    pub(super) fn insert(&mut self, added: Block, mut fresh: impl FnMut(Block)) {
+    pub(super) fn insert(&mut self, added: SackBlock, mut fresh: impl FnMut(SackBlock)) {
         if added.is_empty() {
             return;
         }
@@ -45,14 +45,14 @@ impl Ranges {
         let (mut merged, mut covered, mut last) = (added, added.start, first);
         while let Some(block) = self.0.get(last).copied().filter(|block| block.start <= added.end) {
             if covered < block.start {
-                fresh(Block { start: covered, end: block.start });
+                fresh(SackBlock { start: covered, end: block.start });
             }
             covered = covered.max(block.end);
-            merged = Block { start: merged.start.min(block.start), end: merged.end.max(block.end) };
+            merged = SackBlock { start: merged.start.min(block.start), end: merged.end.max(block.end) };
             last += 1;
         }
         if covered < added.end {
-            fresh(Block { start: covered, end: added.end });
+            fresh(SackBlock { start: covered, end: added.end });
         }
         if first == last {
             self.0.insert(first, merged);
@@ -101,9 +101,9 @@ mod tests {
         fn they_are_a_set_and_tell_what_is_new_once(
             added in prop::collection::vec((0u32..60, 0u32..8), 1..40), cut in 0u32..60
         ) {
-            let (mut ranges, mut model) = (Ranges::default(), BTreeSet::new());
+            let (mut ranges, mut model) = (NumberRanges::default(), BTreeSet::new());
             for (start, length) in added {
-                let block = Block { start, end: start + length };
+                let block = SackBlock { start, end: start + length };
                 let mut fresh = Vec::new();
                 ranges.insert(block, |part| fresh.extend(part.start..part.end));
                 let expected: Vec<_> = (block.start..block.end).filter(|number| model.insert(*number)).collect();
@@ -112,7 +112,7 @@ mod tests {
             ranges.remove_before(cut);
             model.retain(|number| *number >= cut);
             for number in 0..70 {
-                prop_assert_eq!(ranges.holding(number).is_some(), model.contains(&number));
+                prop_assert_eq!(ranges.block_containing(number).is_some(), model.contains(&number));
             }
             prop_assert_eq!(ranges.end(), model.last().map(|number| number + 1));
             let apart = ranges.0.iter().zip(ranges.0.iter().skip(1)).all(|(one, next)| one.end < next.start);

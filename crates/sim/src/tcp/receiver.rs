@@ -1,22 +1,22 @@
-use super::ranges::{Block, Ranges};
-use super::{Acknowledgement, Data, LossDetection, RecoveryConfig};
+use super::ranges::{NumberRanges, SackBlock};
+use super::{LossDetection, RecoveryConfig, TcpAcknowledgement, TcpData};
 use kumade_units::{Span, Time};
 
 /// How long an acknowledgement may wait for the next segment (Linux's `TCP_ATO_MIN`).
-const DELAY: Span = Span::from_millis(40);
+const DELAYED_ACK_TIMEOUT: Span = Span::from_millis(40);
 /// Of the clock by which it waits.
-const TICK: Span = Span::from_millis(4);
+const TIMER_TICK: Span = Span::from_millis(4);
 /// How many go without delay at the start and after silence (`TCP_MAX_QUICKACKS`).
-const QUICK: u32 = 16;
+const QUICK_ACKS: u32 = 16;
 /// A silence after which the sender may have begun anew.
-const SILENCE: Span = Span::from_millis(200);
+const QUICK_ACK_IDLE: Span = Span::from_millis(200);
 
 /// The end that puts segments in order and acknowledges them. Call [`Receiver::on_time`] at [`Receiver::next_time`].
 #[derive(Debug)]
 pub struct Receiver {
     every: u32,
     next: u32,
-    beyond: Ranges,
+    beyond: NumberRanges,
     /// Segments that arrived beyond `next`, the newest first: their blocks are reported.
     recent: [u32; 3],
     /// What was `next` when it was last acknowledged.
@@ -36,16 +36,16 @@ impl Receiver {
         Receiver {
             every: every.max(1),
             next: 0,
-            beyond: Ranges::default(),
+            beyond: NumberRanges::default(),
             recent: [0; 3],
             acknowledged: 0,
             echo: Time::ZERO,
-            quick: QUICK,
+            quick: QUICK_ACKS,
             deadline: None,
             last_arrival: None,
             marked: false,
             has_sack: true,
-            delay: DELAY,
+            delay: DELAYED_ACK_TIMEOUT,
         }
     }
 
@@ -53,13 +53,13 @@ impl Receiver {
     /// Linux, no acknowledgement waits for as long as the timeout may be.
     pub fn with_recovery(self, config: &RecoveryConfig) -> Self {
         let has_sack = config.detection == LossDetection::RackTlp;
-        let delay = DELAY.min(config.min_timeout - TICK).max(TICK);
+        let delay = DELAYED_ACK_TIMEOUT.min(config.min_timeout - TIMER_TICK).max(TIMER_TICK);
         Receiver { has_sack, delay, ..self }
     }
 
     /// The acknowledgement that waits for another segment, to travel with data.
-    pub fn take_waiting(&mut self) -> Option<Acknowledgement> {
-        self.deadline.is_some().then(|| self.acknowledge(None))
+    pub fn take_waiting(&mut self) -> Option<TcpAcknowledgement> {
+        self.deadline.is_some().then(|| self.new_acknowledgement(None))
     }
 
     /// Segments that arrived in order: what the application has.
@@ -73,22 +73,22 @@ impl Receiver {
     }
 
     /// Takes a segment; `marked` says whether a queue has marked it. What comes back is to be sent.
-    pub fn receive(&mut self, data: &Data, marked: bool, now: Time) -> Option<Acknowledgement> {
-        if self.last_arrival.replace(now).is_some_and(|last| now - last > SILENCE) {
-            self.quick = QUICK;
+    pub fn receive(&mut self, data: &TcpData, marked: bool, now: Time) -> Option<TcpAcknowledgement> {
+        if self.last_arrival.replace(now).is_some_and(|last| now - last > QUICK_ACK_IDLE) {
+            self.quick = QUICK_ACKS;
         }
         // RFC 7323, section 4.3: the stamp of the first segment that an acknowledgement covers is echoed.
         if data.number <= self.acknowledged {
             self.echo = self.echo.max(data.stamp);
         }
         self.marked = marked || (self.marked && !data.reduced);
-        if data.number < self.next || self.beyond.holding(data.number).is_some() {
-            return Some(self.acknowledge(Some(data.number)));
+        if data.number < self.next || self.beyond.block_containing(data.number).is_some() {
+            return Some(self.new_acknowledgement(Some(data.number)));
         }
         let gaps = !self.beyond.is_empty();
         if data.number > self.next {
-            self.beyond.insert(Block::one(data.number), |_| ());
-            self.remember(data.number);
+            self.beyond.insert(SackBlock::single(data.number), |_| ());
+            self.move_block_first(data.number);
         } else {
             self.next += 1;
             self.next = self.beyond.take_from(self.next).unwrap_or(self.next);
@@ -96,45 +96,45 @@ impl Receiver {
         // RFC 5681, section 4.2: at once where there is or was a gap.
         let waiting = self.next - self.acknowledged;
         if gaps || data.number > self.next || marked || data.last || self.quick > 0 || waiting >= self.every {
-            return Some(self.acknowledge(None));
+            return Some(self.new_acknowledgement(None));
         }
         self.deadline.get_or_insert(now + self.delay);
         None
     }
 
     /// What is to be sent because the time has come.
-    pub fn on_time(&mut self, now: Time) -> Option<Acknowledgement> {
-        (self.deadline? <= now).then(|| self.acknowledge(None))
+    pub fn on_time(&mut self, now: Time) -> Option<TcpAcknowledgement> {
+        (self.deadline? <= now).then(|| self.new_acknowledgement(None))
     }
 
-    fn acknowledge(&mut self, duplicate: Option<u32>) -> Acknowledgement {
+    fn new_acknowledgement(&mut self, duplicate: Option<u32>) -> TcpAcknowledgement {
         self.acknowledged = self.next;
         self.deadline = None;
         self.quick = self.quick.saturating_sub(1);
-        let mut blocks = [Block::default(); 3];
+        let mut blocks = [SackBlock::default(); 3];
         if !self.has_sack {
             let congestion = self.marked;
-            return Acknowledgement { next: self.next, echo: self.echo, blocks, duplicate: false, congestion };
+            return TcpAcknowledgement { next: self.next, echo: self.echo, blocks, duplicate: false, congestion };
         }
         let mut filled = 0;
         if let Some(number) = duplicate {
-            blocks[0] = Block::one(number);
+            blocks[0] = SackBlock::single(number);
             filled = 1;
         }
         for number in self.recent {
-            let Some(block) = self.beyond.holding(number) else { continue };
+            let Some(block) = self.beyond.block_containing(number) else { continue };
             if filled < blocks.len() && !blocks[usize::from(duplicate.is_some())..filled].contains(&block) {
                 blocks[filled] = block;
                 filled += 1;
             }
         }
         let congestion = self.marked;
-        Acknowledgement { next: self.next, echo: self.echo, blocks, duplicate: duplicate.is_some(), congestion }
+        TcpAcknowledgement { next: self.next, echo: self.echo, blocks, duplicate: duplicate.is_some(), congestion }
     }
 
     /// Remembers the newest arrival and two of other blocks.
-    fn remember(&mut self, newest: u32) {
-        let block = self.beyond.holding(newest).unwrap_or_default();
+    fn move_block_first(&mut self, newest: u32) {
+        let block = self.beyond.block_containing(newest).unwrap_or_default();
         let mut others = self.recent.into_iter().filter(|number| !(block.start..block.end).contains(number));
         self.recent = [newest, others.next().unwrap_or(0), others.next().unwrap_or(0)];
     }

@@ -1,8 +1,8 @@
 use kumade_units::Time;
 
-/// What a sender is about, as Linux names it: `Open` and `Disorder`, `CWR`, `Recovery`, `Loss`.
+/// What a sender is about, as Linux names it: `Open` and `Disorder`, `CWR`, `RecoveryState`, `Loss`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum RecoveryPhase {
     Open,
     /// The window shrinks after a mark.
     Reducing,
@@ -26,7 +26,7 @@ impl RateReduction {
         RateReduction { before: before.max(1), delivered: 0, sent: 0 }
     }
 
-    pub(super) fn sent(&mut self) {
+    pub(super) fn record_sent(&mut self) {
         self.sent += 1;
     }
 
@@ -49,7 +49,7 @@ impl RateReduction {
 
 /// What would show that a reduction was not called for.
 #[derive(Debug)]
-pub(super) struct Undo {
+pub(super) struct UndoState {
     /// What was first unacknowledged when it began.
     marker: u32,
     /// When something was first sent again.
@@ -58,18 +58,18 @@ pub(super) struct Undo {
     unreported: Option<u32>,
 }
 
-impl Undo {
+impl UndoState {
     pub(super) fn new(marker: u32, in_flight_again: u32) -> Self {
-        Undo { marker, first_again: None, unreported: (in_flight_again > 0).then_some(in_flight_again) }
+        UndoState { marker, first_again: None, unreported: (in_flight_again > 0).then_some(in_flight_again) }
     }
 
-    pub(super) fn sent_again(&mut self, now: Time) {
+    pub(super) fn record_retransmission(&mut self, now: Time) {
         self.first_again.get_or_insert(now);
         self.unreported = Some(self.unreported.unwrap_or(0) + 1);
     }
 
     /// A segment has arrived twice.
-    pub(super) fn duplicated(&mut self, number: u32) {
+    pub(super) fn record_duplicate(&mut self, number: u32) {
         if number >= self.marker {
             self.unreported = self.unreported.map(|count| count.saturating_sub(1));
         }
@@ -101,7 +101,7 @@ mod tests {
             while in_flight < window {
                 in_flight += 1;
                 sent += 1;
-                reduction.sent();
+                reduction.record_sent();
             }
         }
         assert!((9..=10).contains(&sent) && (9..=10).contains(&in_flight), "{sent} {in_flight}");
@@ -112,7 +112,7 @@ mod tests {
     fn a_reduction_far_below_the_threshold_regains_it_without_a_burst() {
         let mut reduction = RateReduction::begin(20);
         assert_eq!(reduction.window(10, 2, 1, false), 3);
-        reduction.sent();
+        reduction.record_sent();
         assert_eq!(reduction.window(10, 2, 1, true), 4);
     }
 }

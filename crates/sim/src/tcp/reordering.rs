@@ -1,12 +1,12 @@
-use super::scoreboard::Segment;
+use super::scoreboard::SentSegment;
 use kumade_units::{Span, Time};
 
 /// Loss by time (RACK, RFC 8985): a segment is lost when one sent later has arrived and it has not within a reordering
 /// window after.
 #[derive(Debug)]
-pub(super) struct Reordering {
+pub(super) struct ReorderingDetector {
     /// The segment sent last of those that arrived, and its round trip.
-    newest: Option<(Segment, Span)>,
+    newest: Option<(SentSegment, Span)>,
     /// Whether any arrived out of order without having been sent again.
     seen: bool,
     /// The window in quarters of the least round trip.
@@ -18,20 +18,20 @@ pub(super) struct Reordering {
 }
 
 /// So many segments that overtake one mean its loss, as long as no reordering was seen (`DupThresh`).
-pub(super) const TOLERATED: u32 = 3;
+pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
 /// Section 6.2, step 4: after so many recoveries without duplicates the window is small again.
-const RECOVERIES: u32 = 16;
+const WINDOW_RECOVERIES: u32 = 16;
 /// As in Linux, whose counter has 8 bits.
-const MAX_QUARTERS: u32 = 255;
+const MAX_WINDOW_QUARTERS: u32 = 255;
 
-impl Reordering {
+impl ReorderingDetector {
     pub(super) fn new() -> Self {
-        Reordering { newest: None, seen: false, quarters: 1, round_end: 0, recoveries_left: 0 }
+        ReorderingDetector { newest: None, seen: false, quarters: 1, round_end: 0, recoveries_left: 0 }
     }
 
     /// Section 6.2, step 2. One that was sent again within less than the least round trip is answered for its first
     /// sending.
-    pub(super) fn arrived(&mut self, newest: &Segment, now: Time, least: Option<Span>) {
+    pub(super) fn record_arrival(&mut self, newest: &SentSegment, now: Time, least: Option<Span>) {
         let round_trip = now - newest.sent;
         if newest.again && least.is_some_and(|least| round_trip < least) {
             return;
@@ -42,18 +42,18 @@ impl Reordering {
     }
 
     /// A segment sent once arrived behind others sent later.
-    pub(super) fn overtaken(&mut self) {
+    pub(super) fn record_reordering(&mut self) {
         self.seen = true;
     }
 
     /// Section 6.2, step 4: a duplicate was reported, not that of a probe, while all before `first` was acknowledged and
     /// `next` was the next to send. The window grows once per round trip, and as in Linux only for reordering that was
     /// seen.
-    pub(super) fn duplicated(&mut self, first: u32, next: u32) {
+    pub(super) fn record_duplicate(&mut self, first: u32, next: u32) {
         if self.seen && first >= self.round_end {
             self.round_end = next;
-            self.quarters = (self.quarters + 1).min(MAX_QUARTERS);
-            self.recoveries_left = RECOVERIES;
+            self.quarters = (self.quarters + 1).min(MAX_WINDOW_QUARTERS);
+            self.recoveries_left = WINDOW_RECOVERIES;
         }
     }
 
@@ -67,20 +67,20 @@ impl Reordering {
 
     /// How long to wait for what was overtaken.
     pub(super) fn window(&self, recovering: bool, arrived: u32, least: Span, smoothed: Span) -> Span {
-        if !self.seen && (recovering || arrived >= TOLERATED) {
+        if !self.seen && (recovering || arrived >= DUPLICATE_THRESHOLD) {
             return Span::ZERO;
         }
         (least * i64::from(self.quarters) / 4).min(smoothed)
     }
 
     /// Until when a segment may arrive; `None` while none sent later has.
-    pub(super) fn deadline(&self, segment: &Segment, window: Span) -> Option<Time> {
+    pub(super) fn deadline(&self, segment: &SentSegment, window: Span) -> Option<Time> {
         let (newest, round_trip) = self.newest?;
         (segment.order < newest.order).then_some(segment.sent + round_trip + window)
     }
 
     /// Whether a segment should have been acknowledged by now, whatever was sent later.
-    pub(super) fn overdue(&self, segment: &Segment, now: Time) -> bool {
+    pub(super) fn is_overdue(&self, segment: &SentSegment, now: Time) -> bool {
         self.newest.is_none_or(|(_, round_trip)| segment.sent + round_trip <= now)
     }
 }

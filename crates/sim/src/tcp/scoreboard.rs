@@ -1,10 +1,10 @@
-use super::ranges::{Block, Ranges};
+use super::ranges::{NumberRanges, SackBlock};
 use kumade_units::Time;
 use std::collections::VecDeque;
 
 /// What is known of a segment that was sent and is not acknowledged in sequence.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Segment {
+pub(super) struct SentSegment {
     /// When it was last sent.
     pub(super) sent: Time,
     /// How many were sent before that: their order, where many are sent at one instant.
@@ -15,7 +15,7 @@ pub(super) struct Segment {
     pub(super) delivered: u64,
     /// … and when the last of that was.
     pub(super) delivered_at: Time,
-    pub(super) fate: Fate,
+    pub(super) fate: SegmentState,
     /// Whether it was ever sent again.
     pub(super) again: bool,
     /// Whether the sender had less to send than it might have sent.
@@ -24,7 +24,7 @@ pub(super) struct Segment {
 
 /// Where a segment is believed to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum SegmentState {
     /// On its way.
     InFlight,
     /// With the receiver, by SACK.
@@ -36,9 +36,9 @@ pub(super) enum Fate {
 /// The segments between the first unacknowledged and the next new one (RFC 6675), in a ring.
 #[derive(Debug, Default)]
 pub(super) struct Scoreboard {
-    segments: VecDeque<Segment>,
+    segments: VecDeque<SentSegment>,
     first: u32,
-    arrived: Ranges,
+    arrived: NumberRanges,
     arrived_count: u32,
     /// Duplicate acknowledgements: so many of those in flight have arrived, it is not known which (without SACK).
     duplicates: u32,
@@ -53,7 +53,7 @@ pub(super) struct Scoreboard {
 
 impl Scoreboard {
     /// The first segment that is not acknowledged in sequence.
-    pub(super) fn first(&self) -> u32 {
+    pub(super) fn first_outstanding(&self) -> u32 {
         self.first
     }
 
@@ -73,22 +73,22 @@ impl Scoreboard {
     }
 
     /// Arrived beyond the first.
-    pub(super) fn arrived(&self) -> u32 {
+    pub(super) fn arrived_count(&self) -> u32 {
         self.arrived_count
     }
 
     /// Arrived, as duplicate acknowledgements say.
-    pub(super) fn duplicates(&self) -> u32 {
+    pub(super) fn duplicate_acks(&self) -> u32 {
         self.duplicates
     }
 
     /// A duplicate acknowledgement has come: something beyond the first has arrived.
-    pub(super) fn duplicated(&mut self) {
+    pub(super) fn add_duplicate_ack(&mut self) {
         self.duplicates += 1;
     }
 
     /// What is lost, one at least, has not arrived. Returns whether there were more duplicate acknowledgements than the rest.
-    pub(super) fn limit_duplicates(&mut self) -> bool {
+    pub(super) fn limit_duplicate_acks(&mut self) -> bool {
         let rest = self.outstanding() - self.lost.max(1).min(self.outstanding());
         let are_more = self.duplicates > rest;
         self.duplicates = self.duplicates.min(rest);
@@ -96,21 +96,21 @@ impl Scoreboard {
     }
 
     /// Takes nothing for arrived any more because of duplicate acknowledgements.
-    pub(super) fn forget_duplicates(&mut self) {
+    pub(super) fn clear_duplicate_acks(&mut self) {
         self.duplicates = 0;
     }
 
-    fn bound_duplicates(&mut self) {
+    fn bound_duplicate_acks(&mut self) {
         self.duplicates = self.duplicates.min(self.outstanding() - self.arrived_count - self.lost);
     }
 
     /// Lost and not yet sent again.
-    pub(super) fn lost(&self) -> u32 {
+    pub(super) fn lost_count(&self) -> u32 {
         self.lost
     }
 
     /// In flight for not the first time.
-    pub(super) fn again(&self) -> u32 {
+    pub(super) fn retransmitted_count(&self) -> u32 {
         self.again
     }
 
@@ -126,11 +126,11 @@ impl Scoreboard {
 
     /// Whether a segment was sent and is not known to have arrived.
     pub(super) fn awaits(&self, number: u32) -> bool {
-        self.get(number).is_some_and(|segment| segment.fate != Fate::Arrived)
+        self.get(number).is_some_and(|segment| segment.fate != SegmentState::Arrived)
     }
 
     /// Notes the sending of a new segment.
-    pub(super) fn push(&mut self, segment: Segment) -> u32 {
+    pub(super) fn push(&mut self, segment: SentSegment) -> u32 {
         let number = self.next();
         self.transmissions.push_back((number, segment.order));
         self.segments.push_back(segment);
@@ -138,11 +138,11 @@ impl Scoreboard {
     }
 
     /// Notes that a segment that it [awaits](Self::awaits) is sent again. `template` has the present time and totals.
-    pub(super) fn send_again(&mut self, number: u32, template: Segment) {
+    pub(super) fn retransmit(&mut self, number: u32, template: SentSegment) {
         let Some(segment) = self.segments.get_mut((number - self.first) as usize) else { return };
-        self.lost -= u32::from(segment.fate == Fate::Lost);
-        self.again += u32::from(!(segment.again && segment.fate == Fate::InFlight));
-        *segment = Segment { fate: Fate::InFlight, again: true, ..template };
+        self.lost -= u32::from(segment.fate == SegmentState::Lost);
+        self.again += u32::from(!(segment.again && segment.fate == SegmentState::InFlight));
+        *segment = SentSegment { fate: SegmentState::InFlight, again: true, ..template };
         self.transmissions.push_back((number, segment.order));
     }
 
@@ -153,45 +153,45 @@ impl Scoreboard {
         }
         let from = self.search_from.max(self.first);
         let mut rest = self.segments.range((from - self.first) as usize..);
-        let found = from + rest.position(|segment| segment.fate == Fate::Lost)? as u32;
+        let found = from + rest.position(|segment| segment.fate == SegmentState::Lost)? as u32;
         self.search_from = found;
         Some(found)
     }
 
     /// All before `next` has arrived; each that was not known to is told to `delivered`.
-    pub(super) fn acknowledge(&mut self, next: u32, mut delivered: impl FnMut(u32, Segment)) {
+    pub(super) fn acknowledge(&mut self, next: u32, mut delivered: impl FnMut(u32, SentSegment)) {
         // One was missing; the rest had arrived.
         self.duplicates -= self.duplicates.min(next.saturating_sub(self.first + 1));
         while self.first < next {
             let Some(segment) = self.segments.pop_front() else { return };
             match segment.fate {
-                Fate::Arrived => self.arrived_count -= 1,
-                Fate::Lost => self.lost -= 1,
-                Fate::InFlight => self.again -= u32::from(segment.again),
+                SegmentState::Arrived => self.arrived_count -= 1,
+                SegmentState::Lost => self.lost -= 1,
+                SegmentState::InFlight => self.again -= u32::from(segment.again),
             }
-            if segment.fate != Fate::Arrived {
+            if segment.fate != SegmentState::Arrived {
                 delivered(self.first, segment);
             }
             self.first += 1;
         }
         self.arrived.remove_before(next);
-        self.bound_duplicates();
+        self.bound_duplicate_acks();
         if self.segments.is_empty() {
             self.transmissions.clear();
         }
     }
 
     /// A block beyond the first has arrived; each segment that was not known to have is told to `delivered`.
-    pub(super) fn selective(&mut self, block: Block, mut delivered: impl FnMut(u32, Segment)) {
-        let block = Block { start: block.start.max(self.first), end: block.end.min(self.next()) };
+    pub(super) fn acknowledge_block(&mut self, block: SackBlock, mut delivered: impl FnMut(u32, SentSegment)) {
+        let block = SackBlock { start: block.start.max(self.first), end: block.end.min(self.next()) };
         let (first, segments) = (self.first, &mut self.segments);
         let (arrived_count, lost, again) = (&mut self.arrived_count, &mut self.lost, &mut self.again);
         self.arrived.insert(block, |fresh| {
             for number in fresh.start..fresh.end {
                 let segment = &mut segments[(number - first) as usize];
-                *lost -= u32::from(segment.fate == Fate::Lost);
-                *again -= u32::from(segment.fate == Fate::InFlight && segment.again);
-                segment.fate = Fate::Arrived;
+                *lost -= u32::from(segment.fate == SegmentState::Lost);
+                *again -= u32::from(segment.fate == SegmentState::InFlight && segment.again);
+                segment.fate = SegmentState::Arrived;
                 *arrived_count += 1;
                 delivered(number, *segment);
             }
@@ -200,16 +200,16 @@ impl Scoreboard {
 
     /// Goes through the transmissions in flight in order of sending and takes each for lost of which `is_lost` says so,
     /// up to the first of which it does not: that one is returned.
-    pub(super) fn take_for_lost(&mut self, mut is_lost: impl FnMut(&Segment) -> bool) -> Option<Segment> {
+    pub(super) fn mark_lost(&mut self, mut is_lost: impl FnMut(&SentSegment) -> bool) -> Option<SentSegment> {
         while let Some((number, order)) = self.transmissions.front().copied() {
             // Acknowledged, arrived, or sent again since: nothing to decide about this transmission.
-            let current = |segment: &&Segment| segment.fate == Fate::InFlight && segment.order == order;
+            let current = |segment: &&SentSegment| segment.fate == SegmentState::InFlight && segment.order == order;
             if let Some(segment) = self.get(number).filter(current).copied() {
                 if !is_lost(&segment) {
                     return Some(segment);
                 }
                 self.again -= u32::from(segment.again);
-                self.note_lost((number - self.first) as usize);
+                self.record_lost((number - self.first) as usize);
             }
             self.transmissions.pop_front();
         }
@@ -217,43 +217,43 @@ impl Scoreboard {
     }
 
     /// Takes the first for lost, even if the receiver once said that it had it (RFC 2018, section 8).
-    pub(super) fn lose_first(&mut self) {
+    pub(super) fn mark_first_lost(&mut self) {
         match self.segments.front().map(|segment| segment.fate) {
-            Some(Fate::Arrived) => {
+            Some(SegmentState::Arrived) => {
                 self.arrived_count -= 1;
                 self.arrived.remove_before(self.first + 1);
-                self.note_lost(0);
+                self.record_lost(0);
             }
-            Some(Fate::InFlight) => {
+            Some(SegmentState::InFlight) => {
                 self.again -= u32::from(self.segments[0].again);
-                self.note_lost(0);
+                self.record_lost(0);
             }
-            Some(Fate::Lost) | None => (),
+            Some(SegmentState::Lost) | None => (),
         }
     }
 
     /// Takes nothing for lost any more.
-    pub(super) fn restore(&mut self) {
-        for segment in self.segments.iter_mut().filter(|segment| segment.fate == Fate::Lost) {
-            segment.fate = Fate::InFlight;
+    pub(super) fn restore_lost(&mut self) {
+        for segment in self.segments.iter_mut().filter(|segment| segment.fate == SegmentState::Lost) {
+            segment.fate = SegmentState::InFlight;
             self.again += u32::from(segment.again);
         }
         self.lost = 0;
-        let in_flight = |(place, segment): (usize, &Segment)| {
-            (segment.fate == Fate::InFlight).then_some((self.first + place as u32, segment.order))
+        let in_flight = |(place, segment): (usize, &SentSegment)| {
+            (segment.fate == SegmentState::InFlight).then_some((self.first + place as u32, segment.order))
         };
         self.transmissions = self.segments.iter().enumerate().filter_map(in_flight).collect();
         self.transmissions.make_contiguous().sort_by_key(|(_, order)| *order);
     }
 
-    fn get(&self, number: u32) -> Option<&Segment> {
+    fn get(&self, number: u32) -> Option<&SentSegment> {
         self.segments.get(number.checked_sub(self.first)? as usize)
     }
 
-    fn note_lost(&mut self, place: usize) {
-        self.segments[place].fate = Fate::Lost;
+    fn record_lost(&mut self, place: usize) {
+        self.segments[place].fate = SegmentState::Lost;
         self.lost += 1;
-        self.bound_duplicates();
+        self.bound_duplicate_acks();
         self.search_from = self.search_from.min(self.first + place as u32);
     }
 }

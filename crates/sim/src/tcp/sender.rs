@@ -3,15 +3,15 @@ mod losses;
 mod usage;
 
 use super::congestion::Controller;
-use super::delivery::Delivery;
-use super::recovery::{Phase, RateReduction, Undo};
+use super::delivery::DeliveryRateSampler;
+use super::recovery::{RateReduction, RecoveryPhase, UndoState};
 use super::recovery_config::{LossDetection, RecoveryConfig};
-use super::reordering::{Reordering, TOLERATED};
-use super::scoreboard::{Fate, Scoreboard, Segment};
-use super::timers::{RoundTrips, Timer};
-use super::{Acknowledgement, Data};
+use super::reordering::{DUPLICATE_THRESHOLD, ReorderingDetector};
+use super::scoreboard::{Scoreboard, SegmentState, SentSegment};
+use super::timers::{RoundTripEstimator, Timer};
+use super::{TcpAcknowledgement, TcpData};
 use kumade_units::{Rate, Span, Time};
-use usage::Usage;
+use usage::WindowUsage;
 
 /// The settings of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,30 +58,30 @@ impl SenderStatistics {
     }
 }
 
-/// The sender of a connection. Tell it of every [`Acknowledgement`] and call [`Sender::on_time`] at [`Sender::next_time`]; after
+/// The sender of a connection. Tell it of every [`TcpAcknowledgement`] and call [`Sender::on_time`] at [`Sender::next_time`]; after
 /// either, and at the start, call [`Sender::poll_send`] until it returns nothing.
 #[derive(Debug)]
 pub struct Sender {
     config: SenderConfig,
     controller: Box<dyn Controller>,
     board: Scoreboard,
-    trips: RoundTrips,
-    reordering: Reordering,
-    delivery: Delivery,
+    trips: RoundTripEstimator,
+    reordering: ReorderingDetector,
+    delivery: DeliveryRateSampler,
     /// Without SACK: so many duplicate acknowledgements mean a loss.
     tolerated: u32,
-    phase: Phase,
+    phase: RecoveryPhase,
     /// What was next when the phase began: it ends when that is reached.
     point: u32,
     reduction: RateReduction,
     /// What may be in flight while the window shrinks.
     reduced_window: u32,
-    undo: Option<Undo>,
+    undo: Option<UndoState>,
     timer: Option<(Time, Timer)>,
-    probe: Option<Probe>,
+    probe: Option<TailLossProbe>,
     /// Sent whatever the window says: a probe, or what a timeout sends again.
-    forced: Option<Forced>,
-    usage: Usage,
+    forced: Option<ForcedSend>,
+    usage: WindowUsage,
     /// The next segment may leave then, if the controller paces.
     release: Time,
     /// Only the pace holds it back.
@@ -94,7 +94,7 @@ pub struct Sender {
 
 /// A probe whose fate is open.
 #[derive(Debug, Clone, Copy)]
-struct Probe {
+struct TailLossProbe {
     /// What was next after it.
     end: u32,
     /// Whether it sent something again.
@@ -102,7 +102,7 @@ struct Probe {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Forced {
+enum ForcedSend {
     New,
     Again(u32),
 }
@@ -114,11 +114,11 @@ impl Sender {
             config,
             controller,
             board: Scoreboard::default(),
-            trips: RoundTrips::new(&config.recovery),
-            reordering: Reordering::new(),
-            delivery: Delivery::new(),
-            tolerated: TOLERATED,
-            phase: Phase::Open,
+            trips: RoundTripEstimator::new(&config.recovery),
+            reordering: ReorderingDetector::new(),
+            delivery: DeliveryRateSampler::new(),
+            tolerated: DUPLICATE_THRESHOLD,
+            phase: RecoveryPhase::Open,
             point: 0,
             reduction: RateReduction::default(),
             reduced_window: 0,
@@ -126,7 +126,7 @@ impl Sender {
             timer: None,
             probe: None,
             forced: None,
-            usage: Usage::default(),
+            usage: WindowUsage::default(),
             release: Time::ZERO,
             paced: false,
             announce_reduction: false,
@@ -136,8 +136,8 @@ impl Sender {
     }
 
     /// Takes the round trip of the handshake for the first one measured, as Linux does.
-    pub fn note_handshake(&mut self, round_trip: Span) {
-        self.trips.measured(round_trip);
+    pub fn record_handshake(&mut self, round_trip: Span) {
+        self.trips.record_sample(round_trip);
     }
 
     /// Sends nothing new any more; what is lost is still sent again.
@@ -152,15 +152,15 @@ impl Sender {
 
     /// It has less to send than it may: what it delivers from now on tells only at least what the path carries
     /// (draft-cheng-iccrg-delivery-rate-estimation, section 3.4).
-    pub fn note_application_limit(&mut self) {
-        if self.board.in_flight() < self.window() && self.board.lost() == 0 {
-            self.delivery.note_application_limit(self.board.in_flight());
+    pub fn record_application_limit(&mut self) {
+        if self.board.in_flight() < self.window() && self.board.lost_count() == 0 {
+            self.delivery.record_application_limit(self.board.in_flight());
         }
     }
 
     /// The first segment that is not acknowledged in sequence.
-    pub fn first(&self) -> u32 {
-        self.board.first()
+    pub fn first_outstanding(&self) -> u32 {
+        self.board.first_outstanding()
     }
 
     /// The first segment that was never sent.
@@ -180,12 +180,12 @@ impl Sender {
 
     /// Whether it repeats what was lost.
     pub fn is_recovering(&self) -> bool {
-        self.phase != Phase::Open
+        self.phase != RecoveryPhase::Open
     }
 
     /// Whether all is acknowledged.
-    pub fn finished(&self) -> bool {
-        self.board.first() >= self.config.segments
+    pub fn is_finished(&self) -> bool {
+        self.board.first_outstanding() >= self.config.segments
     }
 
     /// The counters.
@@ -200,13 +200,15 @@ impl Sender {
 
     /// By how much the smoothed round-trip time exceeds the least.
     pub fn excess_round_trip(&self) -> Span {
-        self.trips.smoothed().zip(self.trips.least()).map_or(Span::ZERO, |(smoothed, least)| smoothed - least)
+        self.trips.smoothed().zip(self.trips.min_round_trip()).map_or(Span::ZERO, |(smoothed, least)| smoothed - least)
     }
 
     /// Segments that may be in flight now.
     pub fn window(&self) -> u32 {
         match self.phase {
-            Phase::Reducing | Phase::Recovering if !self.controller.steers_recovery() => self.reduced_window,
+            RecoveryPhase::Reducing | RecoveryPhase::Recovering if !self.controller.steers_recovery() => {
+                self.reduced_window
+            }
             _ => (self.controller.window() as u32).max(1),
         }
     }
@@ -223,17 +225,17 @@ impl Sender {
     }
 
     /// The segment to send now, if any.
-    pub fn poll_send(&mut self, now: Time) -> Option<Data> {
+    pub fn poll_send(&mut self, now: Time) -> Option<TcpData> {
         self.paced = false;
         match self.forced.take() {
-            Some(Forced::New) if self.may_send_new() => return Some(self.send_new(now)),
-            Some(Forced::Again(number)) if self.board.awaits(number) => return Some(self.send_again(number, now)),
+            Some(ForcedSend::New) if self.may_send_new() => return Some(self.send_new(now)),
+            Some(ForcedSend::Again(number)) if self.board.awaits(number) => return Some(self.retransmit(number, now)),
             _ => (),
         }
         let open = self.board.in_flight() < self.window();
-        let lost = self.board.lost() > 0;
+        let lost = self.board.lost_count() > 0;
         if !open || !(lost || self.may_send_new()) {
-            self.usage.note(!open, &self.board);
+            self.usage.record_usage(!open, &self.board);
             return None;
         }
         if self.release > now {
@@ -241,28 +243,28 @@ impl Sender {
             return None;
         }
         match self.board.next_lost() {
-            Some(number) => Some(self.send_again(number, now)),
+            Some(number) => Some(self.retransmit(number, now)),
             None => Some(self.send_new(now)),
         }
     }
 
     /// Takes an acknowledgement. One that makes no sense changes nothing.
-    pub fn acknowledge(&mut self, ack: &Acknowledgement, now: Time) {
+    pub fn acknowledge(&mut self, ack: &TcpAcknowledgement, now: Time) {
         self.acknowledge_beside_data(ack, true, now);
     }
 
     /// The same where data comes back, too. `may_be_duplicate` says whether the acknowledgement may count as a duplicate one, if
     /// it acknowledges nothing new (RFC 5681, section 2).
-    pub fn acknowledge_beside_data(&mut self, ack: &Acknowledgement, may_be_duplicate: bool, now: Time) {
+    pub fn acknowledge_beside_data(&mut self, ack: &TcpAcknowledgement, may_be_duplicate: bool, now: Time) {
         if ack.next > self.board.next() {
             return;
         }
         let mut outcome = self.update_scoreboard(ack, may_be_duplicate);
-        self.measure(ack, &outcome, now);
-        self.judge_probe(ack, &outcome, now);
-        self.react(ack, &mut outcome, now);
+        self.update_round_trip(ack, &outcome, now);
+        self.evaluate_probe(ack, &outcome, now);
+        self.process_losses(ack, &mut outcome, now);
         if outcome.delivered > 0 {
-            self.tell_controller(&outcome, now);
+            self.notify_controller(&outcome, now);
         }
         if self.window_shrinks() && outcome.delivered > 0 {
             let progress = outcome.acked > 0 && outcome.lost == 0;
@@ -280,14 +282,14 @@ impl Sender {
         match timer {
             Timer::Reordering => {
                 let lost = self.detect_losses(now);
-                if lost > 0 && self.phase != Phase::Recovering {
+                if lost > 0 && self.phase != RecoveryPhase::Recovering {
                     self.enter_recovery(now);
                     self.reduce(1, false);
                 }
                 self.set_timer(now);
             }
-            Timer::Probe => self.probe(now),
-            Timer::Retransmission => self.time_out(now),
+            Timer::Probe => self.schedule_probe(now),
+            Timer::Retransmission => self.on_timeout(now),
         }
     }
 
@@ -296,7 +298,7 @@ impl Sender {
     }
 
     fn window_shrinks(&self) -> bool {
-        matches!(self.phase, Phase::Reducing | Phase::Recovering)
+        matches!(self.phase, RecoveryPhase::Reducing | RecoveryPhase::Recovering)
     }
 
     fn may_send_new(&self) -> bool {
@@ -304,51 +306,53 @@ impl Sender {
     }
 
     /// A segment as it is sent now.
-    fn template(&mut self, now: Time) -> Segment {
+    fn new_segment(&mut self, now: Time) -> SentSegment {
         if self.board.outstanding() == 0 {
             self.delivery.begin_flight(now);
         }
-        Segment {
+        SentSegment {
             sent: now,
             order: self.statistics.sent,
             first_sent: self.delivery.first_sent,
             delivered: self.delivery.total,
             delivered_at: self.delivery.time,
-            fate: Fate::InFlight,
+            fate: SegmentState::InFlight,
             again: false,
             application_limited: self.delivery.is_application_limited(),
         }
     }
 
-    fn send_new(&mut self, now: Time) -> Data {
-        let template = self.template(now);
+    fn send_new(&mut self, now: Time) -> TcpData {
+        let template = self.new_segment(now);
         let number = self.board.push(template);
-        self.note_sent(now);
+        self.record_sent(now);
         if self.timer.is_none_or(|(_, timer)| timer == Timer::Probe) {
             self.set_timer(now);
         }
         let reduced = std::mem::take(&mut self.announce_reduction);
-        Data { number, stamp: now, again: false, last: number + 1 == self.config.segments, reduced }
+        TcpData { number, stamp: now, again: false, last: number + 1 == self.config.segments, reduced }
     }
 
-    fn send_again(&mut self, number: u32, now: Time) -> Data {
-        let template = self.template(now);
-        self.board.send_again(number, template);
-        self.note_sent(now);
+    fn retransmit(&mut self, number: u32, now: Time) -> TcpData {
+        let template = self.new_segment(now);
+        self.board.retransmit(number, template);
+        self.record_sent(now);
         self.statistics.retransmissions += 1;
         if let Some(undo) = &mut self.undo {
-            undo.sent_again(now);
+            undo.record_retransmission(now);
         }
-        if number == self.board.first() && self.timer.is_none_or(|(_, timer)| timer == Timer::Retransmission) {
+        if number == self.board.first_outstanding()
+            && self.timer.is_none_or(|(_, timer)| timer == Timer::Retransmission)
+        {
             self.timer = Some((now + self.trips.timeout(), Timer::Retransmission));
         }
-        Data { number, stamp: now, again: true, last: number + 1 == self.config.segments, reduced: false }
+        TcpData { number, stamp: now, again: true, last: number + 1 == self.config.segments, reduced: false }
     }
 
-    fn note_sent(&mut self, now: Time) {
+    fn record_sent(&mut self, now: Time) {
         self.statistics.sent += 1;
         if self.window_shrinks() {
-            self.reduction.sent();
+            self.reduction.record_sent();
         }
         if let Some(rate) = self.controller.pacing_rate() {
             let gap = rate.time_for(self.config.packet_bytes.into()).min(Span::from_secs(1));

@@ -2,13 +2,13 @@ use super::recovery_config::RecoveryConfig;
 use kumade_units::{Span, Time};
 
 /// Before the first measurement.
-const INITIAL: Span = Span::from_secs(1);
+const INITIAL_TIMEOUT: Span = Span::from_secs(1);
 /// What Linux adds to waits of about a round trip (`TCP_TIMEOUT_MIN_US`).
-pub(super) const SLACK: Span = Span::from_millis(2);
+pub(super) const TIMER_SLACK: Span = Span::from_millis(2);
 
 /// What the round trips measured so far say, and how long to wait for an acknowledgement (RFC 6298).
 #[derive(Debug)]
-pub(super) struct RoundTrips {
+pub(super) struct RoundTripEstimator {
     min_timeout: Span,
     max_timeout: Span,
     smoothed: Option<Span>,
@@ -28,13 +28,13 @@ pub(super) enum Timer {
     Retransmission,
 }
 
-impl RoundTrips {
+impl RoundTripEstimator {
     pub(super) fn new(config: &RecoveryConfig) -> Self {
         let RecoveryConfig { min_timeout, max_timeout, .. } = *config;
-        RoundTrips { min_timeout, max_timeout, smoothed: None, variance: Span::ZERO, least: None, backoff: 0 }
+        RoundTripEstimator { min_timeout, max_timeout, smoothed: None, variance: Span::ZERO, least: None, backoff: 0 }
     }
 
-    pub(super) fn measured(&mut self, sample: Span) {
+    pub(super) fn record_sample(&mut self, sample: Span) {
         self.least = Some(self.least.map_or(sample, |least| least.min(sample)));
         match self.smoothed {
             None => (self.smoothed, self.variance) = (Some(sample), sample / 2),
@@ -58,13 +58,14 @@ impl RoundTrips {
     }
 
     /// The least ever measured.
-    pub(super) fn least(&self) -> Option<Span> {
+    pub(super) fn min_round_trip(&self) -> Option<Span> {
         self.least
     }
 
     /// How long to wait before all in flight counts as lost.
     pub(super) fn timeout(&self) -> Span {
-        let base = self.smoothed.map_or(INITIAL, |smoothed| smoothed + (self.variance * 4).max(self.min_timeout));
+        let base =
+            self.smoothed.map_or(INITIAL_TIMEOUT, |smoothed| smoothed + (self.variance * 4).max(self.min_timeout));
         (base.min(self.max_timeout) * (1 << self.backoff)).min(self.max_timeout)
     }
 
@@ -72,7 +73,7 @@ impl RoundTrips {
     pub(super) fn probe_at(&self, now: Time, in_flight: u32, timeout_at: Time) -> Time {
         let Some(smoothed) = self.smoothed else { return timeout_at };
         // The receiver may hold back the acknowledgement of a lone segment (RFC 8985, section 7.2: worst-case delayed ACK).
-        let slack = if in_flight == 1 { self.min_timeout } else { SLACK };
+        let slack = if in_flight == 1 { self.min_timeout } else { TIMER_SLACK };
         (now + smoothed * 2 + slack).min(timeout_at)
     }
 }
@@ -83,12 +84,12 @@ mod tests {
 
     #[test]
     fn the_timeout_follows_the_round_trip_its_variance_and_the_backoff() {
-        let mut trips = RoundTrips::new(&RecoveryConfig::default());
+        let mut trips = RoundTripEstimator::new(&RecoveryConfig::default());
         assert_eq!(trips.timeout(), Span::from_secs(1));
-        trips.measured(Span::from_millis(100));
+        trips.record_sample(Span::from_millis(100));
         // RFC 6298 (2.2): the first variance is half the sample; four times that is Linux's least here.
         assert_eq!(trips.timeout(), Span::from_millis(300));
-        trips.measured(Span::from_millis(500));
+        trips.record_sample(Span::from_millis(500));
         // (2.3): the variance is 3/4 · 50 + 1/4 · 400, the smoothed one 7/8 · 100 + 1/8 · 500.
         assert_eq!(trips.timeout(), Span::from_millis(150) + Span::from_micros(137_500) * 4);
         trips.back_off();
@@ -98,8 +99,8 @@ mod tests {
             trips.back_off();
         }
         assert_eq!(trips.timeout(), Span::from_secs(120));
-        trips.measured(Span::from_millis(150));
+        trips.record_sample(Span::from_millis(150));
         assert!(trips.timeout() < Span::from_secs(1), "a fresh sample ends the backoff");
-        assert_eq!(trips.least(), Some(Span::from_millis(100)));
+        assert_eq!(trips.min_round_trip(), Some(Span::from_millis(100)));
     }
 }

@@ -2,7 +2,7 @@
 
 use kumade_multipath::PathState;
 use kumade_sim::network::TcpConfig;
-use kumade_sim::sites::{Change, FlowConfig, PathModel, Plane, Sites, SitesConfig};
+use kumade_sim::sites::{FlowConfig, PathChange, PathModel, Plane, Sites, SitesConfig};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -27,8 +27,8 @@ fn run(up: f64, down: f64, seed: u64) -> (f64, f64) {
     sites.add_flow(FlowConfig::tcp(tcp)).unwrap();
     let mut back = 8.0 + seed as f64 * 0.13;
     while back < 70.0 {
-        sites.schedule(at(back + up), 0, Change::Cut);
-        sites.schedule(at(back + up + down), 0, Change::Restore);
+        sites.schedule(at(back + up), 0, PathChange::Cut);
+        sites.schedule(at(back + up + down), 0, PathChange::Restore);
         back += up + down;
     }
     let report = sites.measure(at(10.0), at(70.0)).remove(0);
@@ -59,13 +59,13 @@ fn schedule_faults(sites: &mut Sites, path: usize, random: &mut Pcg64Mcg, end: f
     let mut now = random.random_range(3.0..20.0);
     while now < end {
         let down = random.random_range(0.2..2.0);
-        sites.schedule(at(now), path, Change::Cut);
-        sites.schedule(at(now + down), path, Change::Restore);
+        sites.schedule(at(now), path, PathChange::Cut);
+        sites.schedule(at(now + down), path, PathChange::Restore);
         now += down + random.random_range(3.0..20.0);
         if random.random_bool(0.2) {
-            sites.schedule(at(now), path, Change::Rate(Rate::from_f64(random.random_range(3e6..9e6))));
-            sites.schedule(at(now), path, Change::Delay(Span::from_secs_f64(random.random_range(0.005..0.05))));
-            sites.schedule(at(now), path, Change::Loss(random.random_range(0.0..0.003)));
+            sites.schedule(at(now), path, PathChange::Rate(Rate::from_f64(random.random_range(3e6..9e6))));
+            sites.schedule(at(now), path, PathChange::Delay(Span::from_secs_f64(random.random_range(0.005..0.05))));
+            sites.schedule(at(now), path, PathChange::Loss(random.random_range(0.0..0.003)));
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::bonded::{Bonded, Record, Rule};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, SizeMix};
-use kumade_sim::network::{FlowConfig, GatewaysId, Network, Source, TcpConfig};
+use kumade_sim::network::{FlowConfig, GatewaysId, Network, TcpConfig, TrafficSource};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span, Time};
 use std::cell::RefCell;
@@ -106,7 +106,7 @@ fn run(paths: &Paths, rule: Rule, seed: u64) -> Outcome {
     let gateways_back = Some(paths.gateways(&mut network, rule, paths.weights_back(), &back));
     let tcp = tcp(rule);
     let jitter = Rate::from_bits_per_second(paths.rates[0] * 1000).time_for(1500);
-    let config = FlowConfig { gateways, gateways_back, jitter, ..FlowConfig::new(Vec::new(), Source::Tcp(tcp)) };
+    let config = FlowConfig { gateways, gateways_back, jitter, ..FlowConfig::new(Vec::new(), TrafficSource::Tcp(tcp)) };
     let flow = network.add_flow(config).unwrap();
     let (from, to) = (Span::from_secs(10), Span::from_secs(10 + paths.seconds()));
     network.run_until(Time::ZERO + from);
@@ -136,11 +136,11 @@ fn sparse(rule: Rule) -> [Span; 2] {
     let mut network = Network::new(1);
     let record = Rc::new(RefCell::new(Record::default()));
     let gateways = Some(paths.gateways(&mut network, rule, paths.weights, &record));
-    let tcp = FlowConfig { gateways, ..FlowConfig::new(Vec::new(), Source::Tcp(tcp(rule))) };
+    let tcp = FlowConfig { gateways, ..FlowConfig::new(Vec::new(), TrafficSource::Tcp(tcp(rule))) };
     network.add_flow(tcp).unwrap();
     let kind = CrossKind::Poisson { rate: Rate::from_bits_per_second(32_000), sizes: SizeMix::fixed(200) };
     let calls = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 1 };
-    let calls = FlowConfig { gateways, ..FlowConfig::new(Vec::new(), Source::Udp(calls)) };
+    let calls = FlowConfig { gateways, ..FlowConfig::new(Vec::new(), TrafficSource::Udp(calls)) };
     let flow = network.add_flow(calls).unwrap();
     network.run_until(Time::ZERO + Span::from_secs(200));
     let mut waits = record.borrow().flows[&flow.label()].waits.clone();

@@ -2,7 +2,7 @@
 
 use kumade_multipath::{PathPolicy, TrafficClass};
 use kumade_sim::network::TcpConfig;
-use kumade_sim::sites::{Change, FlowConfig, FlowReport, PathModel, Plane, Sites, SitesConfig};
+use kumade_sim::sites::{FlowConfig, FlowReport, PathChange, PathModel, Plane, Sites, SitesConfig};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span, Time};
 
@@ -45,8 +45,8 @@ fn a_connection_notices_neither_loss_nor_the_difference_of_the_paths() {
 #[test]
 fn a_path_that_is_cut_is_not_missed() {
     let (mut sites, _) = sites(vec![path(20, 5, 0.0), path(20, 30, 0.0)], FlowConfig::udp(Rate::from_mbit(4), 500));
-    sites.schedule(at(3), 0, Change::Cut);
-    sites.schedule(at(6), 0, Change::Restore);
+    sites.schedule(at(3), 0, PathChange::Cut);
+    sites.schedule(at(6), 0, PathChange::Restore);
     let report = sites.measure(at(1), at(12)).remove(0);
     assert_eq!((report.out_of_order, report.duplicates), (0, 0));
     assert_eq!(report.delivered_packets, report.sent_packets);

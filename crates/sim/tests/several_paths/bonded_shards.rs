@@ -3,7 +3,7 @@
 
 use kumade_multipath::PathPolicy;
 use kumade_sim::network::TcpConfig;
-use kumade_sim::sites::{Change, FlowConfig, PathModel, Plane, Sites, SitesConfig};
+use kumade_sim::sites::{FlowConfig, PathChange, PathModel, Plane, Sites, SitesConfig};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -114,7 +114,7 @@ fn one_busy_shard_has_the_whole_path_while_others_have_nothing() {
 
 #[test]
 fn shards_follow_a_path_that_becomes_slower_faster_and_lossy() {
-    let events = [(8.0, Change::Rate(Rate::from_mbit(10))), (14.0, Change::Rate(Rate::from_mbit(40)))];
+    let events = [(8.0, PathChange::Rate(Rate::from_mbit(10))), (14.0, PathChange::Rate(Rate::from_mbit(40)))];
     for shards in [1, 2, 3] {
         let path = PathModel { known_rate: None, ..PathModel::new(Rate::from_mbit(40), Span::from_millis(10)) };
         let config = SitesConfig { paths: vec![path], plane: Plane::default(), seed: 3 };
@@ -141,8 +141,8 @@ fn every_shard_goes_on_when_a_path_is_cut_and_uses_it_when_it_is_back() {
             let config = SitesConfig { paths: paths.to_vec(), plane, seed: 5 };
             let mut sites = Sites::with_shards(&config, shards).unwrap();
             add_flows(&mut sites, shards);
-            sites.schedule(at(8.0), 0, Change::Cut);
-            sites.schedule(at(10.0), 0, Change::Restore);
+            sites.schedule(at(8.0), 0, PathChange::Cut);
+            sites.schedule(at(10.0), 0, PathChange::Restore);
             let stalls = sites.measure(at(7.9), at(9.9));
             let stall = stalls.iter().map(|report| report.longest_stall).max().unwrap();
             let after = sites.measure(at(13.0), at(18.0));

@@ -4,7 +4,7 @@
 //! payload over payload, TCP/IP headers and 76 bytes of the gateways' headers. Loss is in both directions.
 
 use kumade_sim::network::TcpConfig;
-use kumade_sim::sites::{Change, FlowConfig, PathModel, Plane, Sites, SitesConfig};
+use kumade_sim::sites::{FlowConfig, PathChange, PathModel, Plane, Sites, SitesConfig};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span, Time};
 use std::fmt::Write;
@@ -89,7 +89,7 @@ fn a_connection_goes_on_when_a_path_is_cut() {
         let paths = vec![path(one.0, one.1, 0.0), path(other.0, other.1, 0.0)];
         let bound = paths[0].delay.max(paths[1].delay) * 6 + Span::from_millis(100);
         let mut sites = sites(&SitesConfig { paths, plane: Plane::default(), seed: 1 });
-        sites.schedule(at(8.0), 0, Change::Cut);
+        sites.schedule(at(8.0), 0, PathChange::Cut);
         let stall = sites.measure(at(7.9), at(12.0))[0].longest_stall;
         println!("{one:?} {other:?}: {stall} of {bound}");
         assert!(stall <= bound, "{one:?} {other:?}: {stall}");

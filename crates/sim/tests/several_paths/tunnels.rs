@@ -3,7 +3,7 @@
 
 use kumade_multipath::TcpOverTcpTuning;
 use kumade_sim::network::TcpConfig;
-use kumade_sim::sites::{Change, FlowConfig, FlowReport, PathModel, Plane, Sites, SitesConfig, TunnelModel};
+use kumade_sim::sites::{FlowConfig, FlowReport, PathChange, PathModel, Plane, Sites, SitesConfig, TunnelModel};
 use kumade_sim::tcp::congestion::Control;
 use kumade_sim::tcp::{LossDetection, RecoveryConfig};
 use kumade_units::{Rate, Span, Time};
@@ -163,8 +163,8 @@ fn what_collapses_with_a_long_timeout_below_does_not_with_one_that_adapts() {
 fn data_flows_soon_after_an_outage_unless_the_timeout_below_is_long() {
     let recovery = |tunnel: TunnelModel| {
         let mut sites = World::new(20, 0.0, Plane::Tunnel(tunnel)).sites(1);
-        sites.schedule(at(3.0), 0, Change::Cut);
-        sites.schedule(at(3.5), 0, Change::Restore);
+        sites.schedule(at(3.0), 0, PathChange::Cut);
+        sites.schedule(at(3.5), 0, PathChange::Restore);
         sites.measure(at(2.0), at(10.0))[0].recovery.unwrap()
     };
     let [long, one, many] = [plain_of_three_seconds(), TunnelModel::tcp(Control::Cubic), rake()].map(recovery);
@@ -179,8 +179,8 @@ fn a_short_outage_costs_little_more_than_itself() {
     for (millis, wanted) in [(50, 65.0), (100, 55.0)] {
         let mut sites = World::new(100, 0.0, Plane::Tunnel(TunnelModel::tcp(Control::Cubic))).sites(1);
         let restored = at(4.137) + Span::from_millis(millis);
-        sites.schedule(at(4.137), 0, Change::Cut);
-        sites.schedule(restored, 0, Change::Restore);
+        sites.schedule(at(4.137), 0, PathChange::Cut);
+        sites.schedule(restored, 0, PathChange::Restore);
         let [bulk, _] = sites.measure(at(4.137), at(5.137)).try_into().unwrap();
         println!("seed 1, {millis} ms: {:.1} Mbit/s in that second", mbit(&bulk));
         assert!(mbit(&bulk) > wanted && bulk.tcp.retransmissions < 50, "{}", bulk.tcp.retransmissions);
@@ -195,8 +195,8 @@ fn after_an_outage_datagrams_are_sent_newest_first() {
         let mut sites = World::new(50, 0.0, Plane::Tunnel(TunnelModel { adaptation, ..tunnel })).bulk(1);
         let start = Time::ZERO + START;
         sites.add_flow(FlowConfig { start, ..FlowConfig::udp(Rate::from_mbit(20), 1200) }).unwrap();
-        sites.schedule(at(2.0), 0, Change::Cut);
-        sites.schedule(at(5.0), 0, Change::Restore);
+        sites.schedule(at(2.0), 0, PathChange::Cut);
+        sites.schedule(at(5.0), 0, PathChange::Restore);
         // Half a second after it, data flows again.
         let [_, datagrams] = sites.measure(at(5.5), at(6.5)).try_into().unwrap();
         datagrams.delays.quantile(0.5).unwrap()

@@ -1,10 +1,10 @@
 use kumade_units::{Span, Time};
 
 /// From 1900, NTP's epoch, to 1970.
-const NTP_TO_UNIX: i64 = 2_208_988_800;
+const NTP_TO_UNIX_SECONDS: i64 = 2_208_988_800;
 /// NTP counts 2^32 seconds in an era.
-const ERA: i64 = 1 << 32;
-const SECOND: i64 = 1_000_000_000;
+const NTP_ERA_SECONDS: i64 = 1 << 32;
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
 /// How a stamp is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,11 +17,13 @@ pub enum ClockFormat {
 
 impl ClockFormat {
     /// As it stands on the wire; the nearest fraction.
-    pub fn write(self, at: Time) -> [u8; 8] {
-        let (seconds, nanos) = (at.as_nanos().div_euclid(SECOND), at.as_nanos().rem_euclid(SECOND));
+    pub fn encode(self, at: Time) -> [u8; 8] {
+        let (seconds, nanos) = (at.as_nanos().div_euclid(NANOS_PER_SECOND), at.as_nanos().rem_euclid(NANOS_PER_SECOND));
         let (seconds, fraction) = match self {
             // Rounded up, so that reading, which rounds down, gives the same nanosecond.
-            ClockFormat::Ntp => (seconds + NTP_TO_UNIX, ((nanos << 32) + SECOND - 1) / SECOND),
+            ClockFormat::Ntp => {
+                (seconds + NTP_TO_UNIX_SECONDS, ((nanos << 32) + NANOS_PER_SECOND - 1) / NANOS_PER_SECOND)
+            }
             ClockFormat::Ptp => (seconds, nanos),
         };
         // Both formats drop the higher bits of the seconds.
@@ -29,15 +31,17 @@ impl ClockFormat {
     }
 
     /// Reads a stamp. Of NTP's eras, the one that puts it between 1968 and 2104 (RFC 4330, 3).
-    pub fn read(self, bytes: [u8; 8]) -> Time {
+    pub fn decode(self, bytes: [u8; 8]) -> Time {
         let bits = u64::from_be_bytes(bytes);
         let (seconds, fraction) = ((bits >> 32) as i64, (bits & 0xffff_ffff) as i64);
         match self {
             ClockFormat::Ntp => {
-                let era = if seconds >= ERA / 2 { 0 } else { ERA };
-                Time::from_nanos((seconds + era - NTP_TO_UNIX) * SECOND + ((fraction * SECOND) >> 32))
+                let era = if seconds >= NTP_ERA_SECONDS / 2 { 0 } else { NTP_ERA_SECONDS };
+                Time::from_nanos(
+                    (seconds + era - NTP_TO_UNIX_SECONDS) * NANOS_PER_SECOND + ((fraction * NANOS_PER_SECOND) >> 32),
+                )
             }
-            ClockFormat::Ptp => Time::from_nanos(seconds * SECOND + fraction),
+            ClockFormat::Ptp => Time::from_nanos(seconds * NANOS_PER_SECOND + fraction),
         }
     }
 }
@@ -57,7 +61,7 @@ pub struct ErrorEstimate {
 impl ErrorEstimate {
     /// The least estimate that is not below `error`, for NTP's format.
     pub fn new(synchronised: bool, error: Span) -> Self {
-        let mut units = (i128::from(error.as_nanos().max(0)) << 32).div_euclid(i128::from(SECOND)) + 1;
+        let mut units = (i128::from(error.as_nanos().max(0)) << 32).div_euclid(i128::from(NANOS_PER_SECOND)) + 1;
         let mut scale = 0;
         while units > i128::from(u8::MAX) {
             units = (units + 1) / 2;
@@ -74,7 +78,7 @@ impl ErrorEstimate {
     }
 
     /// As it stands on the wire.
-    pub fn bits(&self) -> u16 {
+    pub fn to_bits(&self) -> u16 {
         let format = match self.format {
             ClockFormat::Ntp => 0,
             ClockFormat::Ptp => 1 << 14,
@@ -103,12 +107,12 @@ mod tests {
             [0, 1, 999_999_999, 1_763_000_000_123_456_789, 2_085_978_496_000_000_001, 4_000_000_000_999_999_999]
         {
             let at = Time::from_nanos(nanos);
-            assert_eq!(ClockFormat::Ntp.read(ClockFormat::Ntp.write(at)), at, "{nanos}");
-            assert_eq!(ClockFormat::Ptp.read(ClockFormat::Ptp.write(at)), at, "{nanos}");
+            assert_eq!(ClockFormat::Ntp.decode(ClockFormat::Ntp.encode(at)), at, "{nanos}");
+            assert_eq!(ClockFormat::Ptp.decode(ClockFormat::Ptp.encode(at)), at, "{nanos}");
         }
         // 3305243884 s and a half since 1900.
         let at = Time::from_nanos(1_096_255_084_500_000_000);
-        assert_eq!(ClockFormat::Ntp.write(at), [0xc5, 0x2, 0x4, 0xec, 0x80, 0, 0, 0]);
+        assert_eq!(ClockFormat::Ntp.encode(at), [0xc5, 0x2, 0x4, 0xec, 0x80, 0, 0, 0]);
     }
 
     #[test]
@@ -118,14 +122,14 @@ mod tests {
             let estimate = ErrorEstimate::new(true, error);
             assert!(estimate.error() >= error, "{nanos}: {:?}", estimate.error());
             assert!(estimate.error().as_nanos() as f64 <= nanos as f64 * 1.01 + 2.0, "{nanos}: {:?}", estimate.error());
-            assert_eq!(ErrorEstimate::from_bits(estimate.bits()), estimate);
+            assert_eq!(ErrorEstimate::from_bits(estimate.to_bits()), estimate);
         }
     }
 
     #[test]
     fn any_sixteen_bits_are_an_estimate() {
         for bits in 0..=u16::MAX {
-            assert_eq!(ErrorEstimate::from_bits(bits).bits(), bits);
+            assert_eq!(ErrorEstimate::from_bits(bits).to_bits(), bits);
         }
         // S, Z, six bits of scale, eight of the multiplier (RFC 4656, 4.1.2): 3 · 2^(33 - 32) s.
         let estimate = ErrorEstimate::from_bits(0b0110_0001_0000_0011);
@@ -136,8 +140,14 @@ mod tests {
     #[test]
     fn the_eras_of_ntp_meet_in_1968() {
         let first = [0x80, 0, 0, 0, 0, 0, 0, 0];
-        assert_eq!(ClockFormat::Ntp.read(first), Time::from_nanos(((1 << 31) - NTP_TO_UNIX) * SECOND));
+        assert_eq!(
+            ClockFormat::Ntp.decode(first),
+            Time::from_nanos(((1 << 31) - NTP_TO_UNIX_SECONDS) * NANOS_PER_SECOND)
+        );
         let last = [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0];
-        assert_eq!(ClockFormat::Ntp.read(last), Time::from_nanos(((3 << 31) - 1 - NTP_TO_UNIX) * SECOND));
+        assert_eq!(
+            ClockFormat::Ntp.decode(last),
+            Time::from_nanos(((3 << 31) - 1 - NTP_TO_UNIX_SECONDS) * NANOS_PER_SECOND)
+        );
     }
 }

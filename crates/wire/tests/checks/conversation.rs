@@ -3,8 +3,8 @@
 use kumade_probe_train::{Segment, Train};
 use kumade_units::{Direction, Span, Time};
 use kumade_wire::{
-    ClientMessage, ClientSession, Departure, Message, Preamble, PresharedKey, ServerMessage, ServerSession, Session,
-    Verdict, Version, judge,
+    AdmissionDecision, ClientMessage, ClientSession, Departure, Message, Preamble, PresharedKey, ServerMessage,
+    ServerSession, Session, Version, decide_admission,
 };
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 pub fn conversation(data: &[u8]) {
     let Some((&mode, steps)) = data.split_first() else { return };
     let key = (mode % 2 == 1).then(|| PresharedKey::from_bytes([7; 32]));
-    let mut ends = Ends::new(key);
+    let mut ends = ConversationEnds::new(key);
     for step in steps.chunks_exact(3) {
         ends.take(step[0], step[1], step[2]);
     }
@@ -62,7 +62,7 @@ struct Client {
     heard: Vec<ServerMessage>,
 }
 
-struct Ends {
+struct ConversationEnds {
     key: Option<PresharedKey>,
     client: Client,
     /// None until the client's preamble is there.
@@ -76,11 +76,11 @@ struct Ends {
     down: Line,
 }
 
-impl Ends {
+impl ConversationEnds {
     fn new(key: Option<PresharedKey>) -> Self {
         let session = ClientSession::client(key.as_ref(), Version::NEWEST);
         let client = Client { session, said: Vec::new(), heard: Vec::new() };
-        let mut ends = Ends {
+        let mut ends = ConversationEnds {
             key,
             client,
             server: None,
@@ -97,10 +97,10 @@ impl Ends {
 
     fn take(&mut self, step: u8, first: u8, second: u8) {
         match step % 8 {
-            0 | 1 => say(&mut self.client.session, client_message(first, second), &mut self.client.said),
+            0 | 1 => send_message(&mut self.client.session, client_message(first, second), &mut self.client.said),
             2 => {
                 if let Some(server) = &mut self.server {
-                    say(server, server_message(first, second), &mut self.server_said);
+                    send_message(server, server_message(first, second), &mut self.server_said);
                 }
             }
             3 | 4 => self.pass_up(usize::from(first) + 1),
@@ -129,14 +129,14 @@ impl Ends {
     fn pass_up(&mut self, count: usize) {
         let bytes = self.up.take(count);
         match &mut self.server {
-            Some(server) => hear(server, &bytes, &mut self.server_heard),
+            Some(server) => receive_messages(server, &bytes, &mut self.server_heard),
             None => self.open(&bytes),
         }
     }
 
     fn pass_down(&mut self, count: usize) {
         let bytes = self.down.take(count);
-        hear(&mut self.client.session, &bytes, &mut self.client.heard);
+        receive_messages(&mut self.client.session, &bytes, &mut self.client.heard);
     }
 
     /// As a server does with a new connection.
@@ -145,8 +145,8 @@ impl Ends {
         let Some((preamble, rest)) = self.opening.split_first_chunk::<{ Preamble::SIZE }>() else { return };
         let control = match Preamble::decode(preamble) {
             Ok((Preamble::Control { encrypted }, version)) => {
-                let verdict = judge(encrypted, self.key.is_some(), true);
-                (verdict == Verdict::Welcome).then_some(version)
+                let verdict = decide_admission(encrypted, self.key.is_some(), true);
+                (verdict == AdmissionDecision::Accepted).then_some(version)
             }
             _ => None,
         };
@@ -155,12 +155,12 @@ impl Ends {
             return;
         };
         let mut server = ServerSession::server(self.key.as_ref(), version);
-        hear(&mut server, rest, &mut self.server_heard);
+        receive_messages(&mut server, rest, &mut self.server_heard);
         self.server = Some(server);
     }
 }
 
-fn hear<In: Message, Out: Message>(session: &mut Session<In, Out>, bytes: &[u8], heard: &mut Vec<In>) {
+fn receive_messages<In: Message, Out: Message>(session: &mut Session<In, Out>, bytes: &[u8], heard: &mut Vec<In>) {
     session.feed(bytes);
     // After an error, the session is over, and says so again.
     while let Ok(Some(message)) = session.receive() {
@@ -168,7 +168,7 @@ fn hear<In: Message, Out: Message>(session: &mut Session<In, Out>, bytes: &[u8],
     }
 }
 
-fn say<In: Message, Out: Message>(session: &mut Session<In, Out>, message: Out, said: &mut Vec<Out>) {
+fn send_message<In: Message, Out: Message>(session: &mut Session<In, Out>, message: Out, said: &mut Vec<Out>) {
     if session.send(&message).is_ok() {
         said.push(message);
     }
@@ -189,7 +189,7 @@ fn client_message(kind: u8, number: u8) -> ClientMessage {
     let train = Train { segments: vec![segment; number as usize % 8] };
     match kind % 7 {
         0 => ClientMessage::Ping,
-        1 => ClientMessage::Enter,
+        1 => ClientMessage::EnterQueue,
         2 => ClientMessage::Leave,
         3 => ClientMessage::ProveUdp([number as u8; 16]),
         4 => ClientMessage::Receive { number, train, timeout: Span::from_secs(1) },
@@ -209,8 +209,8 @@ fn server_message(kind: u8, number: u8) -> ServerMessage {
     let departure = |index| Departure { index, size: 1500, sent: Some(Time::from_nanos(i64::from(index))) };
     match kind % 8 {
         0 => ServerMessage::Pong,
-        1 => ServerMessage::Place(number),
-        2 => ServerMessage::Turn,
+        1 => ServerMessage::QueuePosition(number),
+        2 => ServerMessage::TurnBegins,
         3 => ServerMessage::Refused("no".repeat(number as usize)),
         4 => ServerMessage::Sent { number, departures: (0..number * 8).map(departure).collect(), kernel_stamps: true },
         5 => ServerMessage::Clock { maximum_error: None },

@@ -5,7 +5,7 @@ mod conversation;
 pub use conversation::conversation;
 
 use kumade_wire::{
-    Answer, ClientSession, Message, Preamble, PresharedKey, ServerSession, Session, SessionError, UdpAnswer,
+    ClientSession, Message, Preamble, PreambleReply, PresharedKey, ServerSession, Session, SessionError, UdpAnswer,
     UdpRequest, Version, ntp, stamp,
 };
 use std::fmt::Debug;
@@ -29,9 +29,9 @@ pub fn preamble(data: &[u8]) {
         assert_eq!(preamble.encode(version), *bytes, "one preamble, one spelling");
     }
     if let Some(bytes) = data.first_chunk()
-        && let Ok((answer, version)) = Answer::decode(bytes)
+        && let Ok((answer, version)) = PreambleReply::decode(bytes)
     {
-        assert_eq!(Answer::decode(&answer.encode(version)), Ok((answer, version)));
+        assert_eq!(PreambleReply::decode(&answer.encode(version)), Ok((answer, version)));
     }
     if let Ok((request, version)) = UdpRequest::decode(data) {
         assert_eq!(UdpRequest::decode(&request.encode(version)), Ok((request, version)));
@@ -48,18 +48,18 @@ pub fn stamp(data: &[u8]) {
         sequence: probe.sequence,
         reflected: probe.sent,
         received: probe.sent,
-        clock: probe.clock,
+        clock: probe.error_estimate,
         probe_ttl: 255,
     };
     let Ok(probe) = stamp::Reply::reflect(&mut payload, answer) else {
-        assert!(data.len() < stamp::SIZE && payload == data);
+        assert!(data.len() < stamp::PACKET_BYTES && payload == data);
         return;
     };
     assert_eq!(payload.len(), data.len(), "never longer than the probe");
-    assert_eq!(payload[stamp::SIZE..], data[stamp::SIZE..]);
-    let reply = stamp::Reply::read(&payload).expect("an answer of ours");
+    assert_eq!(payload[stamp::PACKET_BYTES..], data[stamp::PACKET_BYTES..]);
+    let reply = stamp::Reply::decode(&payload).expect("an answer of ours");
     assert_eq!((reply.probe_sequence, reply.session), (probe.sequence, probe.session));
-    assert_eq!(reply.probe_stamp, data[4..14]);
+    assert_eq!(reply.probe_timestamp, data[4..14]);
     let now = probe.sent;
     if let Ok(error) = ntp::clock_error(data, [0; 8], now, now) {
         assert!(error.low <= error.high);

@@ -1,14 +1,14 @@
 use super::*;
 use crate::frame::LinkHeader;
-use kumade_link::queue::{CoDelConfig, Discipline, Limit, QueueConfig};
+use kumade_link::queue::{CoDelConfig, Discipline, QueueConfig, QueueLimit};
 use kumade_link::{LinkConfig, Medium, Trace};
-use kumade_middlebox::{Match, Refusal, Rule};
+use kumade_middlebox::{FilterRule, PacketMatch, RefusalKind};
 use kumade_packet::{Ecn, Ethernet, checksum};
 use kumade_packet_loop::BufferPool;
 use kumade_units::{Rate, Span};
 
 fn queue(discipline: Discipline) -> QueueConfig {
-    QueueConfig { limit: Limit::Packets(1000), discipline }
+    QueueConfig { limit: QueueLimit::Packets(1000), discipline }
 }
 
 fn config(discipline: Discipline) -> DirectionConfig {
@@ -29,10 +29,10 @@ fn udp(payload: usize) -> Vec<u8> {
 }
 
 /// As it arrives; one without a header, at a TUN device.
-fn frame(pool: &BufferPool, header: &[u8], packet: &[u8]) -> Received {
-    let is_ip = Ethernet::parse(header).is_none_or(|header| header.carries_ip());
-    let classification = if is_ip { Classification::of(packet) } else { Classification::not_ip(packet.len()) };
-    Received::new(pool, LinkHeader::of([header, &[], &[]]).unwrap(), packet, classification)
+fn frame(pool: &BufferPool, header: &[u8], packet: &[u8]) -> ClassifiedFrame {
+    let is_ip = Ethernet::parse(header).is_none_or(|header| header.is_ip());
+    let classification = if is_ip { Classification::from_packet(packet) } else { Classification::not_ip(packet.len()) };
+    ClassifiedFrame::new(pool, LinkHeader::from_parts([header, &[], &[]]).unwrap(), packet, classification)
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn what_fills_a_short_frame_does_not_count() {
 fn rules_refuse_ip_only_and_each_pair_of_stations_is_a_flow() {
     let pool = BufferPool::default();
     let mut recorder = Recorder::new();
-    let rule = Rule::Refuse { matching: Match::default(), refusal: Refusal::Drop };
+    let rule = FilterRule::Refuse { matching: PacketMatch::default(), refusal: RefusalKind::Drop };
     let config = DirectionConfig { rules: vec![rule], ..config(Discipline::default()) };
     let mut link = DirectedLink::new(config, Time::ZERO).unwrap();
     let arp = |station: u8| [2, 0, 0, 0, 0, station, 2, 0, 0, 0, 0, 9, 8, 6];
@@ -86,7 +86,7 @@ fn rules_refuse_ip_only_and_each_pair_of_stations_is_a_flow() {
     link.offer(frame(&pool, &[], &udp(100)), Time::ZERO, &mut recorder);
     let seen = recorder.snapshot();
     assert_eq!(
-        (seen.counts.offered.packets, seen.counts.dropped(DropCause::Refused).packets, seen.flows.len()),
+        (seen.counts.offered.packets, seen.counts.dropped_for(DropCause::FilteredByRule).packets, seen.flows.len()),
         (4, 1, 3)
     );
 }
@@ -119,7 +119,7 @@ fn a_trace_begins_when_it_is_set_and_no_other_change_disturbs_it() {
     let mut link = DirectedLink::new(with("5", 0), at(3)).unwrap();
     for (sets, now, due) in [(None, 3, 8), (Some(with("5", 1)), 10, 14), (Some(with("7", 1)), 20, 28)] {
         if let Some(config) = sets {
-            link.set(config, at(now), &mut recorder).unwrap();
+            link.reconfigure(config, at(now), &mut recorder).unwrap();
         }
         link.offer(frame(&pool, &[], &udp(100)), at(now), &mut recorder);
         link.advance(at(due), &mut recorder);
@@ -154,7 +154,7 @@ fn resident() -> u64 {
 }
 
 /// Offers packets until they are dropped; returns how many were held, and what they took.
-fn fill(link: LinkConfig, limit: Limit, payload: usize) -> (u64, u64) {
+fn fill(link: LinkConfig, limit: QueueLimit, payload: usize) -> (u64, u64) {
     let queue = QueueConfig { limit, discipline: kumade_link::queue::TailDropConfig.into() };
     let config = DirectionConfig::new(link, queue, Vec::new()).unwrap();
     let mut link = DirectedLink::new(config, Time::ZERO).unwrap();
@@ -162,7 +162,7 @@ fn fill(link: LinkConfig, limit: Limit, payload: usize) -> (u64, u64) {
     let packet = udp(payload);
     let before = resident();
     let mut held = 0;
-    while recorder.snapshot().counts.dropped(DropCause::Overload).packets == 0 {
+    while recorder.snapshot().counts.dropped_for(DropCause::Overload).packets == 0 {
         for _ in 0..1000 {
             link.offer(frame(&pool, &[], &packet), Time::from_nanos(held), &mut recorder);
             held += 1;
@@ -185,7 +185,7 @@ fn the_memory_of_packets_is_bounded_whatever_their_sizes() {
     let delayed = LinkConfig { delay: Span::from_secs(3600), ..link.clone() };
     let slow = LinkConfig { rate: Some(Rate::from_bits_per_second(8)), ..link };
     // In flight, and waiting in a queue that would hold them all.
-    for (link, limit) in [(delayed, Limit::Packets(1)), (slow, Limit::Bytes(BOUND))] {
+    for (link, limit) in [(delayed, QueueLimit::Packets(1)), (slow, QueueLimit::Bytes(BOUND))] {
         for payload in [0, 18, 1400] {
             let (held, taken) = fill(link.clone(), limit, payload);
             println!("{held} packets of {payload} octets take {taken} of {BOUND} bytes");

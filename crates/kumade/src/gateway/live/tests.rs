@@ -2,16 +2,16 @@ use super::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-fn bonded() -> Status {
+fn bonded() -> GatewayStatus {
     serde_json::from_str(include_str!("../../../../gateway/tests/statuses/bonded.json")).unwrap()
 }
 
-fn direct() -> Status {
+fn direct() -> GatewayStatus {
     serde_json::from_str(include_str!("../../../../gateway/tests/statuses/direct.json")).unwrap()
 }
 
 /// Ten seconds, in which the first path gets more and more and the other one less.
-fn ten_seconds(first: Status) -> History<Status> {
+fn ten_seconds(first: GatewayStatus) -> History<GatewayStatus> {
     let mut history = History::new(first.clone());
     for second in 1..10u32 {
         let mut status = first.clone();
@@ -31,7 +31,7 @@ fn ten_seconds(first: Status) -> History<Status> {
     history
 }
 
-fn drawn(history: &History<Status>, width: u16, height: u16) -> String {
+fn drawn(history: &History<GatewayStatus>, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, history)).unwrap();
     terminal.backend().to_string()

@@ -1,5 +1,5 @@
 use super::*;
-use kumade_emulator::report::{Covers, Occasion};
+use kumade_emulator::report::{ReportContext, ReportSpan};
 use kumade_emulator::statistics::{Delays, DirectionStatistics, DropCause, Recorder};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -11,22 +11,22 @@ fn second(packets: u64) -> DirectionStatistics {
     let mut recorder = Recorder::new();
     for packet in 0..packets {
         let flow = u64::from(packet % 4 == 0);
-        recorder.offered(flow, 1250);
+        recorder.record_offered(flow, 1250);
         let queueing = MS * (packet % 20) as i64;
         match packet % 10 {
-            0 => recorder.dropped(flow, 1250, DropCause::Managed),
-            _ => recorder.delivered(flow, 1250, Delays { queueing, sojourn: queueing + MS, lateness: MS / 100 }),
+            0 => recorder.record_dropped(flow, 1250, DropCause::Aqm),
+            _ => recorder.record_delivered(flow, 1250, Delays { queueing, sojourn: queueing + MS, lateness: MS / 100 }),
         }
     }
-    recorder.queued(packets);
+    recorder.set_queued_bytes(packets);
     recorder.snapshot()
 }
 
-fn document(covers: Covers, number: u64) -> Document {
+fn document(covers: ReportSpan, number: u64) -> Document {
     let settings = &["rate 20mbit queue fair-share", "no impairments"].map(str::to_owned);
-    let duration = kumade_units::Span::from_secs(if covers == Covers::Total { number as i64 } else { 1 });
+    let duration = kumade_units::Span::from_secs(if covers == ReportSpan::Total { number as i64 } else { 1 });
     let occasion =
-        Occasion { name: "link", ports: ["eth1", "eth2"], settings, covers, duration, fairness: [None, None] };
+        ReportContext { name: "link", ports: ["eth1", "eth2"], settings, covers, duration, fairness: [None, None] };
     let mut document = Document::new(&occasion, &[second(number * 200), DirectionStatistics::default()]);
     for (flow, host) in document.up.flows.iter_mut().zip(1..) {
         flow.name = Some(format!("tcp 10.0.0.{host}:5000 > 10.0.0.99:80"));
@@ -36,7 +36,8 @@ fn document(covers: Covers, number: u64) -> Document {
 }
 
 fn ten_seconds() -> History<Seen> {
-    let seen = |number| Seen { recent: document(Covers::Interval, number), total: document(Covers::Total, number) };
+    let seen =
+        |number| Seen { recent: document(ReportSpan::Interval, number), total: document(ReportSpan::Total, number) };
     let mut history = History::new(seen(1));
     (2..=10).for_each(|number| history.push(seen(number)));
     history
@@ -70,7 +71,7 @@ fn what_goes_wrong_stands_above() {
 fn an_interval_that_was_seen_is_not_seen_again() {
     let mut history = ten_seconds();
     let seen = history.newest_first().count();
-    history.push(Seen { recent: document(Covers::Interval, 10), total: document(Covers::Total, 11) });
+    history.push(Seen { recent: document(ReportSpan::Interval, 10), total: document(ReportSpan::Total, 11) });
     assert_eq!(history.newest_first().count(), seen);
 }
 

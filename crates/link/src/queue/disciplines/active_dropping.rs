@@ -1,8 +1,8 @@
-use super::red::{self, RedConfig, RedQueue, Rule};
+use super::red::{self, RedConfig, RedQueue, RedRule};
 use crate::queue::discipline::DisciplineConfig;
-use crate::queue::heavy::{self, Detector, Heavy, Preference};
-use crate::queue::packet::Limit;
-use crate::queue::parameter::{Given, Parameter};
+use crate::queue::heavy_flows::{self, DropPreference, HeavyFlowDetector, HeavyFlows};
+use crate::queue::packet::QueueLimit;
+use crate::queue::parameter::{GivenParameters, Parameter};
 use kumade_units::{ConfigError, Rate};
 
 /// The settings of [`ActiveDropping`].
@@ -11,25 +11,25 @@ pub struct ActiveDroppingConfig {
     /// The RED beneath.
     pub red: RedConfig,
     /// Which flows are dropped by preference, …
-    pub heavy: Heavy,
+    pub heavy: HeavyFlows,
     /// … and how strongly.
-    pub preference: Preference,
+    pub preference: DropPreference,
 }
 
 /// Active Packet Dropping (Akiyama, Koza, Yamaguchi 2014): RED whose probability of a drop is multiplied by one factor
 /// for heavy flows and by another for the rest. Where RED drops everything, it does too.
-pub type ActiveDropping<P> = RedQueue<P, PreferHeavy>;
+pub type ActiveDropping<P> = RedQueue<P, HeavyFlowRule>;
 
 /// Packets of heavy flows are dropped by preference.
 #[derive(Debug)]
-pub struct PreferHeavy(Detector);
+pub struct HeavyFlowRule(HeavyFlowDetector);
 
-impl Rule for PreferHeavy {
+impl RedRule for HeavyFlowRule {
     fn observe(&mut self, flow: u64) {
         self.0.observe(flow);
     }
 
-    fn factor(&self, flow: u64) -> f64 {
+    fn drop_factor(&self, flow: u64) -> f64 {
         self.0.probability(flow)
     }
 }
@@ -40,14 +40,14 @@ impl AsMut<RedConfig> for ActiveDroppingConfig {
     }
 }
 
-impl AsMut<Heavy> for ActiveDroppingConfig {
-    fn as_mut(&mut self) -> &mut Heavy {
+impl AsMut<HeavyFlows> for ActiveDroppingConfig {
+    fn as_mut(&mut self) -> &mut HeavyFlows {
         &mut self.heavy
     }
 }
 
-impl AsMut<Preference> for ActiveDroppingConfig {
-    fn as_mut(&mut self) -> &mut Preference {
+impl AsMut<DropPreference> for ActiveDroppingConfig {
+    fn as_mut(&mut self) -> &mut DropPreference {
         &mut self.preference
     }
 }
@@ -55,27 +55,27 @@ impl AsMut<Preference> for ActiveDroppingConfig {
 impl DisciplineConfig for ActiveDroppingConfig {
     const NAME: &'static str = "active-dropping";
     const SUMMARY: &'static str = "RED that drops by preference from heavy flows";
-    const TRIALS: &'static [&'static str] = &[
+    const TEST_SETTINGS: &'static [&'static str] = &[
         "active-dropping:min=1500b:max=9000b:probability=50%:weight=10%:rec-int=2:hist-len=20:stat-int=5",
         "active-dropping:min=1500b:max=9000b:probability=50%:weight=10%:gentle=off:ecn=on:heavy-flows=7,9:preference=100%/10%",
     ];
     type Queue<P> = ActiveDropping<P>;
 
     fn parameters() -> Vec<Parameter<Self>> {
-        red::parameters().into_iter().chain(heavy::parameters()).collect()
+        red::parameters().into_iter().chain(heavy_flows::parameters()).collect()
     }
 
-    fn fit(&mut self, rate: Option<Rate>, given: &Given) {
-        self.red.fit(rate, given);
+    fn adapt_to_rate(&mut self, rate: Option<Rate>, given: &GivenParameters) {
+        self.red.adapt_to_rate(rate, given);
     }
 
     fn check(&self) -> Result<(), ConfigError> {
         self.red.check()?;
-        heavy::check(&self.heavy, self.preference)
+        heavy_flows::check(&self.heavy, self.preference)
     }
 
-    fn queue<P>(&self, limit: Limit, seed: u64) -> ActiveDropping<P> {
-        let detector = Detector::new(&self.heavy, self.preference, seed);
-        RedQueue::with_rule(limit, self.red, PreferHeavy(detector), seed)
+    fn new_queue<P>(&self, limit: QueueLimit, seed: u64) -> ActiveDropping<P> {
+        let detector = HeavyFlowDetector::new(&self.heavy, self.preference, seed);
+        RedQueue::with_rule(limit, self.red, HeavyFlowRule(detector), seed)
     }
 }

@@ -2,8 +2,10 @@ use crate::ledger::DropCause;
 use crate::queue::buffer::Buffer;
 use crate::queue::counts::FlowCounts;
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
-use crate::queue::packet::{Dropped, Limit, Queued};
-use crate::queue::parameter::{ECN_HELP, Given, NUMBER, Parameter, SIZE, SMALL_SIZE, SWITCH, TIME};
+use crate::queue::packet::{DroppedPacket, QueueLimit, QueuedPacket};
+use crate::queue::parameter::{
+    ECN_HELP, GivenParameters, NUMBER_FORMAT, Parameter, SIZE_FORMAT, SMALL_SIZE_FORMAT, SWITCH_FORMAT, TIME_FORMAT,
+};
 use kumade_units::{ConfigError, Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -45,19 +47,19 @@ pub struct Afd<P> {
 const MAX_SAMPLES: u32 = 1 << 20;
 
 /// The gains of the fair share's control, from the paper: upon the queue's error at the last update, and upon that now.
-const GAINS: (f64, f64) = (1.7, 1.8);
+const CONTROLLER_GAINS: (f64, f64) = (1.7, 1.8);
 
 /// By default the queue is held at what the link carries in this time, …
-const DELAY: Span = Span::from_millis(10);
+const TARGET_DELAY: Span = Span::from_millis(10);
 /// … but at no fewer bytes than these, which are used where the rate is unknown, …
-const MIN_TARGET: u64 = 15 * 1500;
+const MIN_TARGET_BYTES: u64 = 15 * 1500;
 /// … and flows are compared over about this time.
-const WINDOW: Span = Span::from_millis(500);
+const SAMPLE_WINDOW: Span = Span::from_millis(500);
 
 /// The settings for a link whose rate is unknown.
 impl Default for AfdConfig {
     fn default() -> Self {
-        AfdConfig::new(MIN_TARGET)
+        AfdConfig::new(MIN_TARGET_BYTES)
     }
 }
 
@@ -67,7 +69,7 @@ impl AfdConfig {
         AfdConfig { target, samples: 500, sample_bytes: 10_000, update: Span::from_micros(6250), ecn: false }
     }
 
-    fn window(&self) -> f64 {
+    fn window_seconds(&self) -> f64 {
         f64::from(self.samples) * f64::from(self.sample_bytes)
     }
 }
@@ -75,7 +77,7 @@ impl AfdConfig {
 impl DisciplineConfig for AfdConfig {
     const NAME: &'static str = "afd";
     const SUMMARY: &'static str = "AFD: drops by chance what flows send beyond the fair share, from samples";
-    const TRIALS: &'static [&'static str] = &[
+    const TEST_SETTINGS: &'static [&'static str] = &[
         "afd:samples=10:sample-bytes=1000:update=30us:target-bytes=3000b",
         "afd:samples=10:sample-bytes=1000:update=30us:target-bytes=3000b:ecn=on",
     ];
@@ -84,25 +86,30 @@ impl DisciplineConfig for AfdConfig {
     fn parameters() -> Vec<Parameter<Self>> {
         let sample_bytes = "one sample is taken per this many arriving bytes, on average";
         vec![
-            Parameter::new("target-bytes", SIZE, "queue length to hold", |config: &mut Self| &mut config.target)
-                .fitted("10ms of the link's rate"),
-            Parameter::new("samples", NUMBER, "number of samples kept", |config: &mut Self| &mut config.samples),
-            Parameter::new("sample-bytes", SMALL_SIZE, sample_bytes, |config: &mut Self| &mut config.sample_bytes)
-                .fitted("500ms of the link's rate over all samples"),
-            Parameter::new("update", TIME, "interval at which the fair share is adjusted", |config: &mut Self| {
-                &mut config.update
-            }),
-            Parameter::new("ecn", SWITCH, ECN_HELP, |config: &mut Self| &mut config.ecn),
+            Parameter::new("target-bytes", SIZE_FORMAT, "queue length to hold", |config: &mut Self| &mut config.target)
+                .with_rate_default("10ms of the link's rate"),
+            Parameter::new("samples", NUMBER_FORMAT, "number of samples kept", |config: &mut Self| &mut config.samples),
+            Parameter::new("sample-bytes", SMALL_SIZE_FORMAT, sample_bytes, |config: &mut Self| {
+                &mut config.sample_bytes
+            })
+            .with_rate_default("500ms of the link's rate over all samples"),
+            Parameter::new(
+                "update",
+                TIME_FORMAT,
+                "interval at which the fair share is adjusted",
+                |config: &mut Self| &mut config.update,
+            ),
+            Parameter::new("ecn", SWITCH_FORMAT, ECN_HELP, |config: &mut Self| &mut config.ecn),
         ]
     }
 
-    fn fit(&mut self, rate: Option<Rate>, given: &Given) {
+    fn adapt_to_rate(&mut self, rate: Option<Rate>, given: &GivenParameters) {
         let Some(rate) = rate else { return };
         if !given.contains_key("target-bytes") {
-            self.target = rate.bytes_in(DELAY).max(MIN_TARGET);
+            self.target = rate.bytes_in(TARGET_DELAY).max(MIN_TARGET_BYTES);
         }
         if !given.contains_key("sample-bytes") {
-            let distance = rate.bytes_in(WINDOW) / u64::from(self.samples).max(1);
+            let distance = rate.bytes_in(SAMPLE_WINDOW) / u64::from(self.samples).max(1);
             self.sample_bytes = u32::try_from(distance).unwrap_or(u32::MAX).max(1);
         }
     }
@@ -123,14 +130,14 @@ impl DisciplineConfig for AfdConfig {
         Ok(())
     }
 
-    fn queue<P>(&self, limit: Limit, seed: u64) -> Afd<P> {
+    fn new_queue<P>(&self, limit: QueueLimit, seed: u64) -> Afd<P> {
         Afd {
             config: *self,
             buffer: Buffer::new(limit),
             rng: Pcg64Mcg::seed_from_u64(seed),
             samples: VecDeque::with_capacity(self.samples as usize),
             counts: FlowCounts::new(self.samples as usize, seed),
-            fair: self.window(),
+            fair: self.window_seconds(),
             next_update: None,
             waited_at_update: 0,
         }
@@ -140,7 +147,7 @@ impl DisciplineConfig for AfdConfig {
 impl<P> Afd<P> {
     /// Adjusts the fair share at each update that has become due. The queue has not changed since then, so it does not
     /// matter that it is done late.
-    fn catch_up(&mut self, now: Time) {
+    fn update_share(&mut self, now: Time) {
         let next = *self.next_update.get_or_insert(now + self.config.update);
         if now < next {
             return;
@@ -148,18 +155,18 @@ impl<P> Afd<P> {
         let later = (now - next).as_nanos() / self.config.update.as_nanos();
         let target = self.config.target as f64;
         let (before, present) = (self.waited_at_update as f64 - target, self.buffer.bytes() as f64 - target);
-        self.adjust(GAINS.0 * before - GAINS.1 * present);
-        self.adjust(later as f64 * (GAINS.0 - GAINS.1) * present);
+        self.adjust_share(CONTROLLER_GAINS.0 * before - CONTROLLER_GAINS.1 * present);
+        self.adjust_share(later as f64 * (CONTROLLER_GAINS.0 - CONTROLLER_GAINS.1) * present);
         self.waited_at_update = self.buffer.bytes();
         self.next_update = Some(now + self.config.update - (now - next - self.config.update * later));
     }
 
-    fn adjust(&mut self, by: f64) {
-        self.fair = (self.fair + by).clamp(f64::from(self.config.sample_bytes), self.config.window());
+    fn adjust_share(&mut self, by: f64) {
+        self.fair = (self.fair + by).clamp(f64::from(self.config.sample_bytes), self.config.window_seconds());
     }
 
     /// Takes as many samples of the packet as its bytes are due.
-    fn sample(&mut self, packet: &Queued<P>) {
+    fn sample_packet(&mut self, packet: &QueuedPacket<P>) {
         let (whole, rest) = (packet.size / self.config.sample_bytes, packet.size % self.config.sample_bytes);
         let drawn = u32::from(self.rng.random_range(0..self.config.sample_bytes) < rest);
         for _ in 0..(whole + drawn).min(self.config.samples) {
@@ -169,29 +176,29 @@ impl<P> Afd<P> {
                 self.counts.remove(oldest);
             }
             self.samples.push_back(packet.flow);
-            self.counts.add(packet.flow);
+            self.counts.add_packet(packet.flow);
         }
     }
 
     /// Whether the packet is of the part that its flow sends too much.
-    fn exceeds(&mut self, flow: u64) -> bool {
+    fn exceeds_share(&mut self, flow: u64) -> bool {
         let own = f64::from(self.counts.get(flow)) * f64::from(self.config.sample_bytes);
         own > self.fair && self.rng.random::<f64>() * own >= self.fair
     }
 }
 
 impl<P> QueueDiscipline<P> for Afd<P> {
-    fn enqueue(&mut self, mut packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
-        self.catch_up(packet.arrival);
-        self.sample(&packet);
-        if self.exceeds(packet.flow) && !(self.config.ecn && packet.mark()) {
-            return packet.dropped(DropCause::Managed, drops);
+    fn enqueue(&mut self, mut packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
+        self.update_share(packet.arrival);
+        self.sample_packet(&packet);
+        if self.exceeds_share(packet.flow) && !(self.config.ecn && packet.mark()) {
+            return packet.drop_into(DropCause::Managed, drops);
         }
         self.buffer.push(packet, drops)
     }
 
-    fn dequeue(&mut self, now: Time, _drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
-        self.catch_up(now);
+    fn dequeue(&mut self, now: Time, _drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
+        self.update_share(now);
         self.buffer.pop()
     }
 
@@ -213,7 +220,7 @@ mod tests {
     }
 
     fn afd(config: AfdConfig) -> Afd<()> {
-        config.queue(Limit::Packets(1_000_000), 1)
+        config.new_queue(QueueLimit::Packets(1_000_000), 1)
     }
 
     #[test]
@@ -221,13 +228,13 @@ mod tests {
         let (mut late, mut often) = (afd(AfdConfig::new(20_000)), afd(AfdConfig::new(20_000)));
         for queue in [&mut late, &mut often] {
             for _ in 0..50 {
-                queue.enqueue(Queued::new((), 1000, 0, Time::ZERO), &mut Vec::new()).unwrap();
+                queue.enqueue(QueuedPacket::new((), 1000, 0, Time::ZERO), &mut Vec::new()).unwrap();
             }
         }
         for step in 0..1000 {
-            often.catch_up(micros(100 * step));
+            often.update_share(micros(100 * step));
         }
-        late.catch_up(micros(99_900));
+        late.update_share(micros(99_900));
         assert!((late.fair - often.fair).abs() < 1e-6, "{} {}", late.fair, often.fair);
         assert_eq!(late.next_update, often.next_update);
         // 15 updates; the first weighs the whole error, 30 kB, with 1.8 and that of the start, −20 kB, with 1.7.
@@ -246,7 +253,7 @@ mod tests {
             let flow = [0, 1, 1, 2, 2, 2, 2, 2, 2, 2][packet % 10];
             let measured = packet >= 100_000;
             sent[flow] += usize::from(measured);
-            let _ = queue.enqueue(Queued::new((), 1000, flow as u64, micros(packet as i64)), &mut drops);
+            let _ = queue.enqueue(QueuedPacket::new((), 1000, flow as u64, micros(packet as i64)), &mut drops);
             queue.dequeue(micros(packet as i64), &mut Vec::new());
             if !measured {
                 drops.clear();

@@ -1,7 +1,7 @@
-use super::red::{self, RedConfig, RedQueue, Rule};
+use super::red::{self, RedConfig, RedQueue, RedRule};
 use crate::queue::discipline::DisciplineConfig;
-use crate::queue::packet::Limit;
-use crate::queue::parameter::{Given, Parameter};
+use crate::queue::packet::QueueLimit;
+use crate::queue::parameter::{GivenParameters, Parameter};
 use kumade_units::{ConfigError, Rate};
 
 /// The settings of [`Choke`].
@@ -14,14 +14,14 @@ pub struct ChokeConfig {
 /// CHOKe (Pan, Prabhakar, Psounis 2000): while the average length is above RED's minimum, an arriving packet is
 /// compared with one drawn from the queue. If both are of the same flow, both are dropped, else RED decides. A flow
 /// with many packets in the queue is likely to be drawn; no state of flows is kept.
-pub type Choke<P> = RedQueue<P, CompareWithDrawn>;
+pub type Choke<P> = RedQueue<P, ChokeRule>;
 
 /// Arriving packets are compared with one drawn from the queue.
 #[derive(Debug)]
-pub struct CompareWithDrawn;
+pub struct ChokeRule;
 
-impl Rule for CompareWithDrawn {
-    const DRAWS: bool = true;
+impl RedRule for ChokeRule {
+    const COMPARES_FLOWS: bool = true;
 }
 
 impl AsMut<RedConfig> for ChokeConfig {
@@ -34,7 +34,7 @@ impl DisciplineConfig for ChokeConfig {
     const NAME: &'static str = "choke";
     const SUMMARY: &'static str =
         "CHOKe: RED that also drops a packet and one drawn from the queue if both are of one flow";
-    const TRIALS: &'static [&'static str] = &[
+    const TEST_SETTINGS: &'static [&'static str] = &[
         "choke:min=1500b:max=9000b:probability=50%:weight=10%",
         "choke:min=1500b:max=9000b:probability=50%:weight=10%:gentle=off:ecn=on",
     ];
@@ -44,15 +44,15 @@ impl DisciplineConfig for ChokeConfig {
         red::parameters()
     }
 
-    fn fit(&mut self, rate: Option<Rate>, given: &Given) {
-        self.red.fit(rate, given);
+    fn adapt_to_rate(&mut self, rate: Option<Rate>, given: &GivenParameters) {
+        self.red.adapt_to_rate(rate, given);
     }
 
     fn check(&self) -> Result<(), ConfigError> {
         self.red.check()
     }
 
-    fn queue<P>(&self, limit: Limit, seed: u64) -> Choke<P> {
-        RedQueue::with_rule(limit, self.red, CompareWithDrawn, seed)
+    fn new_queue<P>(&self, limit: QueueLimit, seed: u64) -> Choke<P> {
+        RedQueue::with_rule(limit, self.red, ChokeRule, seed)
     }
 }

@@ -1,8 +1,10 @@
 use crate::ledger::DropCause;
 use crate::queue::buffer::Buffer;
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
-use crate::queue::packet::{Dropped, Limit, Queued};
-use crate::queue::parameter::{ECN_HELP, Format, Parameter, SMALL_SIZE, SWITCH, TIME, one_of};
+use crate::queue::packet::{DroppedPacket, QueueLimit, QueuedPacket};
+use crate::queue::parameter::{
+    ECN_HELP, Parameter, ParameterFormat, SMALL_SIZE_FORMAT, SWITCH_FORMAT, TIME_FORMAT, parse_choice,
+};
 use kumade_units::{ConfigError, Span, Time};
 
 /// How CoDel spaces its drops: the k-th comes about `interval / √k` after the one before.
@@ -36,20 +38,20 @@ pub struct CoDelConfig {
 pub struct CoDel<P> {
     config: CoDelConfig,
     buffer: Buffer<P>,
-    controller: Controller,
+    controller: CoDelState,
 }
 
 /// What CoDel takes packets from.
-pub(super) trait Source<P> {
+pub(super) trait PacketSource<P> {
     /// The packet that has waited longest.
-    fn pop(&mut self) -> Option<Queued<P>>;
+    fn pop(&mut self) -> Option<QueuedPacket<P>>;
     /// Bytes that wait.
     fn bytes(&self) -> u64;
 }
 
 /// The state of CoDel for one queue, apart from the queue.
 #[derive(Debug)]
-pub(super) struct Controller {
+pub(super) struct CoDelState {
     /// When the delay will have been above the target for an interval; `None` while it is below.
     first_above: Option<Time>,
     dropping: bool,
@@ -71,7 +73,7 @@ impl Default for CoDelConfig {
 
 impl ControlLaw {
     /// The nanoseconds as far as this law's clock tells them apart.
-    fn ticks(self, nanos: i64) -> i64 {
+    fn interval_divisor(self, nanos: i64) -> i64 {
         match self {
             ControlLaw::Exact => nanos,
             ControlLaw::Newton => nanos & !1023,
@@ -88,7 +90,7 @@ impl AsMut<CoDelConfig> for CoDelConfig {
 impl DisciplineConfig for CoDelConfig {
     const NAME: &'static str = "codel";
     const SUMMARY: &'static str = "CoDel: bounds the standing queue's delay by drops at the head (RFC 8289)";
-    const TRIALS: &'static [&'static str] =
+    const TEST_SETTINGS: &'static [&'static str] =
         &["codel:target=50us:interval=200us", "codel:target=50us:interval=200us:mtu=1000:law=newton:ecn=on"];
     type Queue<P> = CoDel<P>;
 
@@ -110,38 +112,38 @@ impl DisciplineConfig for CoDelConfig {
         Ok(())
     }
 
-    fn queue<P>(&self, limit: Limit, _seed: u64) -> CoDel<P> {
-        CoDel { config: *self, buffer: Buffer::new(limit), controller: Controller::new() }
+    fn new_queue<P>(&self, limit: QueueLimit, _seed: u64) -> CoDel<P> {
+        CoDel { config: *self, buffer: Buffer::new(limit), controller: CoDelState::new() }
     }
 }
 
 /// The parameters of CoDel, for every discipline that contains one.
 pub(super) fn parameters<C: DisciplineConfig + AsMut<CoDelConfig>>() -> Vec<Parameter<C>> {
-    const LAW: Format<ControlLaw> = Format {
+    const CONTROL_LAW_FORMAT: ParameterFormat<ControlLaw> = ParameterFormat {
         placeholder: "exact|newton",
-        read: |text| one_of(text, [("exact", ControlLaw::Exact), ("newton", ControlLaw::Newton)]),
+        read: |text| parse_choice(text, [("exact", ControlLaw::Exact), ("newton", ControlLaw::Newton)]),
         show: |law| if *law == ControlLaw::Exact { "exact".to_owned() } else { "newton".to_owned() },
     };
     let interval = "how long the delay must stay above the target before the first drop";
     let mtu = "largest packet: nothing is dropped while no more than this is queued";
     let law = "spacing of drops: exact (RFC 8289) or newton (the approximation of Linux)";
     vec![
-        Parameter::new("target", TIME, "acceptable delay of a standing queue", |config: &mut C| {
+        Parameter::new("target", TIME_FORMAT, "acceptable delay of a standing queue", |config: &mut C| {
             &mut config.as_mut().target
         }),
-        Parameter::new("interval", TIME, interval, |config: &mut C| &mut config.as_mut().interval),
-        Parameter::new("mtu", SMALL_SIZE, mtu, |config: &mut C| &mut config.as_mut().mtu),
-        Parameter::new("law", LAW, law, |config: &mut C| &mut config.as_mut().law),
-        Parameter::new("ecn", SWITCH, ECN_HELP, |config: &mut C| &mut config.as_mut().ecn),
+        Parameter::new("interval", TIME_FORMAT, interval, |config: &mut C| &mut config.as_mut().interval),
+        Parameter::new("mtu", SMALL_SIZE_FORMAT, mtu, |config: &mut C| &mut config.as_mut().mtu),
+        Parameter::new("law", CONTROL_LAW_FORMAT, law, |config: &mut C| &mut config.as_mut().law),
+        Parameter::new("ecn", SWITCH_FORMAT, ECN_HELP, |config: &mut C| &mut config.as_mut().ecn),
     ]
 }
 
 impl<P> QueueDiscipline<P> for CoDel<P> {
-    fn enqueue(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
+    fn enqueue(&mut self, packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
         self.buffer.push(packet, drops)
     }
 
-    fn dequeue(&mut self, now: Time, drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
+    fn dequeue(&mut self, now: Time, drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
         self.controller.dequeue(&self.config, now, &mut self.buffer, |_| true, drops)
     }
 
@@ -154,8 +156,8 @@ impl<P> QueueDiscipline<P> for CoDel<P> {
     }
 }
 
-impl<P> Source<P> for Buffer<P> {
-    fn pop(&mut self) -> Option<Queued<P>> {
+impl<P> PacketSource<P> for Buffer<P> {
+    fn pop(&mut self) -> Option<QueuedPacket<P>> {
         Buffer::pop(self)
     }
 
@@ -164,9 +166,9 @@ impl<P> Source<P> for Buffer<P> {
     }
 }
 
-impl Controller {
+impl CoDelState {
     pub(super) fn new() -> Self {
-        Controller {
+        CoDelState {
             first_above: None,
             dropping: false,
             drop_next: Time::ZERO,
@@ -182,19 +184,19 @@ impl Controller {
         &mut self,
         config: &CoDelConfig,
         now: Time,
-        source: &mut impl Source<P>,
-        mut takes: impl FnMut(&Queued<P>) -> bool,
-        drops: &mut Vec<Dropped<P>>,
-    ) -> Option<Queued<P>> {
+        source: &mut impl PacketSource<P>,
+        mut takes: impl FnMut(&QueuedPacket<P>) -> bool,
+        drops: &mut Vec<DroppedPacket<P>>,
+    ) -> Option<QueuedPacket<P>> {
         let mut packet = self.pop(source)?;
-        let above = self.long_above(config, now, &packet, source.bytes());
+        let above = self.is_above_target(config, now, &packet, source.bytes());
         if !self.dropping {
             if above && takes(&packet) {
                 let packet = self.drop_or_mark(config, packet, source, drops);
                 if let Some(packet) = packet.as_ref().filter(|packet| !packet.marked) {
-                    self.long_above(config, now, packet, source.bytes());
+                    self.is_above_target(config, now, packet, source.bytes());
                 }
-                self.begin(config, now);
+                self.enter_dropping(config, now);
                 return packet;
             }
             return Some(packet);
@@ -204,9 +206,9 @@ impl Controller {
             self.count = self.count.saturating_add(1);
             self.newton_step();
             packet = self.drop_or_mark(config, packet, source, drops)?;
-            self.dropping = packet.marked || self.long_above(config, now, &packet, source.bytes());
+            self.dropping = packet.marked || self.is_above_target(config, now, &packet, source.bytes());
             if self.dropping {
-                self.drop_next += self.gap(config);
+                self.drop_next += self.drop_interval(config);
             }
             if packet.marked {
                 break;
@@ -216,7 +218,7 @@ impl Controller {
     }
 
     /// An empty queue ends dropping and the memory of a long delay.
-    fn pop<P>(&mut self, source: &mut impl Source<P>) -> Option<Queued<P>> {
+    fn pop<P>(&mut self, source: &mut impl PacketSource<P>) -> Option<QueuedPacket<P>> {
         let packet = source.pop();
         if packet.is_none() {
             self.first_above = None;
@@ -229,28 +231,28 @@ impl Controller {
     fn drop_or_mark<P>(
         &mut self,
         config: &CoDelConfig,
-        mut packet: Queued<P>,
-        source: &mut impl Source<P>,
-        drops: &mut Vec<Dropped<P>>,
-    ) -> Option<Queued<P>> {
+        mut packet: QueuedPacket<P>,
+        source: &mut impl PacketSource<P>,
+        drops: &mut Vec<DroppedPacket<P>>,
+    ) -> Option<QueuedPacket<P>> {
         if config.ecn && packet.mark() {
             return Some(packet);
         }
-        drops.push(Dropped { packet, cause: DropCause::Managed });
+        drops.push(DroppedPacket { packet, cause: DropCause::Managed });
         self.pop(source)
     }
 
     /// Whether the delay has been above the target for an interval, this packet's included.
-    fn long_above<P>(&mut self, config: &CoDelConfig, now: Time, packet: &Queued<P>, left: u64) -> bool {
+    fn is_above_target<P>(&mut self, config: &CoDelConfig, now: Time, packet: &QueuedPacket<P>, left: u64) -> bool {
         let law = config.law;
-        let sojourn = law.ticks((now - packet.arrival).as_nanos());
-        if sojourn < law.ticks(config.target.as_nanos()) || left <= u64::from(config.mtu) {
+        let sojourn = law.interval_divisor((now - packet.arrival).as_nanos());
+        if sojourn < law.interval_divisor(config.target.as_nanos()) || left <= u64::from(config.mtu) {
             self.first_above = None;
             return false;
         }
-        let now = law.ticks(now.as_nanos());
+        let now = law.interval_divisor(now.as_nanos());
         let Some(first_above) = self.first_above else {
-            self.first_above = Some(Time::from_nanos(now + law.ticks(config.interval.as_nanos())));
+            self.first_above = Some(Time::from_nanos(now + law.interval_divisor(config.interval.as_nanos())));
             return false;
         };
         match law {
@@ -260,7 +262,7 @@ impl Controller {
     }
 
     /// Begins to drop, at the pace of the last time if that was a short while ago.
-    fn begin(&mut self, config: &CoDelConfig, now: Time) {
+    fn enter_dropping(&mut self, config: &CoDelConfig, now: Time) {
         let grown = self.count - self.last_count;
         let recent = (now - self.drop_next).as_nanos() < config.interval.as_nanos().saturating_mul(16);
         if grown > 1 && recent {
@@ -271,12 +273,12 @@ impl Controller {
             self.inverse_root = u16::MAX;
         }
         self.last_count = self.count;
-        self.drop_next = Time::from_nanos(config.law.ticks(now.as_nanos())) + self.gap(config);
+        self.drop_next = Time::from_nanos(config.law.interval_divisor(now.as_nanos())) + self.drop_interval(config);
         self.dropping = true;
     }
 
     /// The time between this drop and the next.
-    fn gap(&self, config: &CoDelConfig) -> Span {
+    fn drop_interval(&self, config: &CoDelConfig) -> Span {
         let interval = config.interval.as_nanos();
         let nanos = match config.law {
             // The machine's square root is exact to the last bit (IEEE 754), thus the same everywhere.
@@ -310,10 +312,12 @@ mod tests {
     }
 
     fn filled(config: CoDelConfig, capable: bool) -> CoDel<usize> {
-        let mut queue = config.queue(Limit::Packets(500), 0);
+        let mut queue = config.new_queue(QueueLimit::Packets(500), 0);
         for packet in 0..20 {
             let ecn = if capable { Ecn::Ect0 } else { Ecn::NotEct };
-            queue.enqueue(Queued { ecn, ..Queued::new(packet, 1000, 0, millis(0)) }, &mut Vec::new()).unwrap();
+            queue
+                .enqueue(QueuedPacket { ecn, ..QueuedPacket::new(packet, 1000, 0, millis(0)) }, &mut Vec::new())
+                .unwrap();
         }
         queue
     }
@@ -339,7 +343,7 @@ mod tests {
     /// The milliseconds of all drops within 5 s, where a packet is served each millisecond and `load` times as many
     /// arrive.
     fn drops_under(load: f64, law: ControlLaw) -> Vec<i64> {
-        let mut queue = config(law).queue(Limit::Packets(u64::MAX), 0);
+        let mut queue = config(law).new_queue(QueueLimit::Packets(u64::MAX), 0);
         let (mut drops, mut times, mut arrived) = (Vec::new(), Vec::new(), 0u32);
         for service in 1..5000 {
             let arrivals = std::iter::from_fn(|| {
@@ -348,7 +352,7 @@ mod tests {
                 Some(arrival)
             });
             for arrival in arrivals.take_while(|arrival| *arrival <= millis(service)) {
-                queue.enqueue(Queued::new((), 1000, 0, arrival), &mut Vec::new()).unwrap();
+                queue.enqueue(QueuedPacket::new((), 1000, 0, arrival), &mut Vec::new()).unwrap();
             }
             arrived -= 1;
             queue.dequeue(millis(service), &mut drops);

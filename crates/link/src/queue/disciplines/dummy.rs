@@ -1,8 +1,8 @@
 use crate::ledger::DropCause;
 use crate::queue::buffer::Buffer;
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
-use crate::queue::packet::{Dropped, Limit, Queued};
-use crate::queue::parameter::{NUMBER, Parameter};
+use crate::queue::packet::{DroppedPacket, QueueLimit, QueuedPacket};
+use crate::queue::parameter::{NUMBER_FORMAT, Parameter};
 use kumade_units::Time;
 
 /// The settings of [`Dummy`].
@@ -24,29 +24,29 @@ pub struct Dummy<P> {
 impl DisciplineConfig for DummyConfig {
     const NAME: &'static str = "dummy";
     const SUMMARY: &'static str = "a test of the table of disciplines";
-    const TRIALS: &'static [&'static str] = &["dummy", "dummy:drop-every=3"];
+    const TEST_SETTINGS: &'static [&'static str] = &["dummy", "dummy:drop-every=3"];
     type Queue<P> = Dummy<P>;
 
     fn parameters() -> Vec<Parameter<Self>> {
         let help = "drop one of this many packets; 0 for none";
-        vec![Parameter::new("drop-every", NUMBER, help, |config: &mut Self| &mut config.drop_every)]
+        vec![Parameter::new("drop-every", NUMBER_FORMAT, help, |config: &mut Self| &mut config.drop_every)]
     }
 
-    fn queue<P>(&self, limit: Limit, _seed: u64) -> Dummy<P> {
+    fn new_queue<P>(&self, limit: QueueLimit, _seed: u64) -> Dummy<P> {
         Dummy { config: *self, arrived: 0, buffer: Buffer::new(limit) }
     }
 }
 
 impl<P> QueueDiscipline<P> for Dummy<P> {
-    fn enqueue(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
+    fn enqueue(&mut self, packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
         self.arrived = self.arrived.wrapping_add(1);
         if self.config.drop_every > 0 && self.arrived.is_multiple_of(self.config.drop_every) {
-            return packet.dropped(DropCause::Managed, drops);
+            return packet.drop_into(DropCause::Managed, drops);
         }
         self.buffer.push(packet, drops)
     }
 
-    fn dequeue(&mut self, _now: Time, _drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
+    fn dequeue(&mut self, _now: Time, _drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
         self.buffer.pop()
     }
 

@@ -1,29 +1,29 @@
-use super::codel::{self, CoDelConfig, Controller};
+use super::codel::{self, CoDelConfig, CoDelState};
 use crate::ledger::DropCause;
 use crate::queue::buffer::Buffer;
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
-use crate::queue::heavy::{self, Detector, Heavy, Preference};
-use crate::queue::packet::{Dropped, Limit, Queued};
+use crate::queue::heavy_flows::{self, DropPreference, HeavyFlowDetector, HeavyFlows};
+use crate::queue::packet::{DroppedPacket, QueueLimit, QueuedPacket};
 use crate::queue::parameter::Parameter;
 use kumade_units::{ConfigError, Time};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
-/// The settings of [`FairCoDel`]; [`History`](crate::queue::History) and [`Preference`] say how those of the default were found.
+/// The settings of [`FairCoDel`]; [`History`](crate::queue::History) and [`DropPreference`] say how those of the default were found.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FairCoDelConfig {
     /// The CoDel beneath.
     pub codel: CoDelConfig,
     /// Which flows are dropped by preference, …
-    pub heavy: Heavy,
+    pub heavy: HeavyFlows,
     /// … and how strongly.
-    pub preference: Preference,
+    pub preference: DropPreference,
 }
 
 /// CoDel that drops by preference from the flow that uses most bandwidth (Hanai, Yamaguchi, Kobayashi 2016).
 ///
 /// When CoDel would drop the packet at the head of the queue, it is dropped with the probability that the
-/// [`Preference`] gives its flow. A packet that is spared is served, and the drop stays due: the next packets are asked
+/// [`DropPreference`] gives its flow. A packet that is spared is served, and the drop stays due: the next packets are asked
 /// in turn until one takes it. So CoDel's pace is kept while heavy flows have packets in the queue, and only who is hit
 /// changes. Where the probability for other flows is 0 and no heavy flow sends, nothing is dropped before the limit. (Were the
 /// drop to lapse instead, CoDel would lose its grip: at 64 ms of added delay packets then wait 12 ms instead of 7.)
@@ -34,8 +34,8 @@ pub struct FairCoDelConfig {
 pub struct FairCoDel<P> {
     config: CoDelConfig,
     buffer: Buffer<P>,
-    controller: Controller,
-    detector: Detector,
+    controller: CoDelState,
+    detector: HeavyFlowDetector,
     rng: Pcg64Mcg,
 }
 
@@ -45,14 +45,14 @@ impl AsMut<CoDelConfig> for FairCoDelConfig {
     }
 }
 
-impl AsMut<Heavy> for FairCoDelConfig {
-    fn as_mut(&mut self) -> &mut Heavy {
+impl AsMut<HeavyFlows> for FairCoDelConfig {
+    fn as_mut(&mut self) -> &mut HeavyFlows {
         &mut self.heavy
     }
 }
 
-impl AsMut<Preference> for FairCoDelConfig {
-    fn as_mut(&mut self) -> &mut Preference {
+impl AsMut<DropPreference> for FairCoDelConfig {
+    fn as_mut(&mut self) -> &mut DropPreference {
         &mut self.preference
     }
 }
@@ -60,41 +60,41 @@ impl AsMut<Preference> for FairCoDelConfig {
 impl DisciplineConfig for FairCoDelConfig {
     const NAME: &'static str = "fair-codel";
     const SUMMARY: &'static str = "CoDel that drops by preference from the flow that sends most";
-    const TRIALS: &'static [&'static str] = &[
+    const TEST_SETTINGS: &'static [&'static str] = &[
         "fair-codel:target=50us:interval=200us:heavy-flows=7,9",
         "fair-codel:target=50us:interval=200us:mtu=1000:law=newton:ecn=on:rec-int=2:hist-len=20:stat-int=5:preference=100%/10%",
     ];
     type Queue<P> = FairCoDel<P>;
 
     fn parameters() -> Vec<Parameter<Self>> {
-        codel::parameters().into_iter().chain(heavy::parameters()).collect()
+        codel::parameters().into_iter().chain(heavy_flows::parameters()).collect()
     }
 
     fn check(&self) -> Result<(), ConfigError> {
         self.codel.check()?;
-        heavy::check(&self.heavy, self.preference)
+        heavy_flows::check(&self.heavy, self.preference)
     }
 
-    fn queue<P>(&self, limit: Limit, seed: u64) -> FairCoDel<P> {
+    fn new_queue<P>(&self, limit: QueueLimit, seed: u64) -> FairCoDel<P> {
         FairCoDel {
             config: self.codel,
             buffer: Buffer::new(limit),
-            controller: Controller::new(),
-            detector: Detector::new(&self.heavy, self.preference, seed),
+            controller: CoDelState::new(),
+            detector: HeavyFlowDetector::new(&self.heavy, self.preference, seed),
             rng: Pcg64Mcg::seed_from_u64(seed),
         }
     }
 }
 
 impl<P> QueueDiscipline<P> for FairCoDel<P> {
-    fn enqueue(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
+    fn enqueue(&mut self, packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
         self.detector.observe(packet.flow);
         self.buffer.push(packet, drops)
     }
 
-    fn dequeue(&mut self, now: Time, drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
+    fn dequeue(&mut self, now: Time, drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
         let FairCoDel { config, buffer, controller, detector, rng } = self;
-        controller.dequeue(config, now, buffer, |packet| detector.takes(packet.flow, rng), drops)
+        controller.dequeue(config, now, buffer, |packet| detector.drops_by_preference(packet.flow, rng), drops)
     }
 
     fn packets(&self) -> usize {
@@ -112,14 +112,14 @@ mod tests {
     use kumade_units::Span;
 
     /// Drops of flows 0 and 1 within 5 s where each sends a packet per millisecond and one in all is served.
-    fn drops(preference: Preference) -> [usize; 2] {
-        let config = FairCoDelConfig { codel: CoDelConfig::default(), heavy: Heavy::Known(vec![1]), preference };
-        let mut queue = config.queue(Limit::Packets(u64::MAX), 1);
+    fn drops(preference: DropPreference) -> [usize; 2] {
+        let config = FairCoDelConfig { codel: CoDelConfig::default(), heavy: HeavyFlows::Known(vec![1]), preference };
+        let mut queue = config.new_queue(QueueLimit::Packets(u64::MAX), 1);
         let mut drops = Vec::new();
         for milli in 1..5000 {
             let now = Time::ZERO + Span::from_millis(milli);
             for flow in 0..2 {
-                queue.enqueue(Queued::new((), 1000, flow, now), &mut drops).unwrap();
+                queue.enqueue(QueuedPacket::new((), 1000, flow, now), &mut drops).unwrap();
             }
             queue.dequeue(now, &mut drops);
         }
@@ -128,13 +128,13 @@ mod tests {
 
     #[test]
     fn who_is_dropped_changes_and_how_much_does_not() {
-        let equal = drops(Preference { heavy: 1.0, other: 1.0 });
+        let equal = drops(DropPreference { heavy: 1.0, other: 1.0 });
         let total = |drops: [usize; 2]| drops[0] + drops[1];
         assert!(equal[0] > 250 && equal[1] > 250, "{equal:?}");
-        let strict = drops(Preference { heavy: 1.0, other: 0.0 });
+        let strict = drops(DropPreference { heavy: 1.0, other: 0.0 });
         assert_eq!(strict[0], 0);
         assert!(strict[1].abs_diff(total(equal)) <= 5, "{strict:?} {equal:?}");
-        let gentle = drops(Preference { heavy: 1.0, other: 0.1 });
+        let gentle = drops(DropPreference { heavy: 1.0, other: 0.1 });
         assert!(gentle[0] * 5 < gentle[1] && total(gentle).abs_diff(total(equal)) <= 5, "{gentle:?}");
     }
 }

@@ -1,10 +1,10 @@
 use crate::ledger::DropCause;
-use crate::queue::calendar::{Calendar, Taken, Turn};
+use crate::queue::calendar::{Calendar, ServiceRound, TakenPacket};
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
+use crate::queue::flow_codel::{FlowCoDel, SHORTEST_GAP_DIVISOR};
 use crate::queue::flow_table::FlowTable;
-use crate::queue::own_delay::{OwnDelay, SHORTEST_INTERVALS};
-use crate::queue::packet::{Dropped, Limit, Queued};
-use crate::queue::parameter::{ECN_HELP, NUMBER, Parameter, SWITCH, TIME};
+use crate::queue::packet::{DroppedPacket, QueueLimit, QueuedPacket};
+use crate::queue::parameter::{ECN_HELP, NUMBER_FORMAT, Parameter, SWITCH_FORMAT, TIME_FORMAT};
 use kumade_units::{ConfigError, Span, Time};
 
 /// The settings of [`FairShare`]; the default suits paths of the Internet at any rate.
@@ -58,18 +58,18 @@ pub struct FairShareConfig {
 #[derive(Debug)]
 pub struct FairShare<P> {
     config: FairShareConfig,
-    limit: Limit,
+    limit: QueueLimit,
     calendar: Calendar<P>,
-    flows: FlowTable<Flow>,
+    flows: FlowTable<FlowState>,
     /// What the AQM of the flow at each place remembers, where [`Flow::aqm`] says so. Apart, since few packets need it.
-    delays: Vec<OwnDelay>,
+    delays: Vec<FlowCoDel>,
     /// What a flow that always had something waiting has been served so far, in bytes.
     clock: u64,
     /// The greatest [`Flow::finish`] and [`Flow::position`].
     end: u64,
     /// Whether the last packet was one of those that leave first.
     first_left: bool,
-    backlog: Backlog,
+    backlog: QueueState,
 }
 
 /// What is known of a flow. All that it has sent is on the common clock, which stands still for no flow: who has sent
@@ -78,7 +78,7 @@ pub struct FairShare<P> {
 /// It takes half a line of a processor's cache.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(32))]
-struct Flow {
+struct FlowState {
     /// Where the service of all that it has waiting ends.
     finish: u64,
     /// Where its last packet waits: later than its finish says where packets before it have been dropped.
@@ -86,15 +86,15 @@ struct Flow {
     /// What it has waiting.
     bytes: u32,
     /// How many packets it has to pay with before they are queued.
-    owed: u32,
+    pending_drops: u32,
     /// Whether one of these is to leave before those of rounds.
-    waits_first: bool,
-    aqm: Aqm,
+    is_served_first: bool,
+    aqm: FlowAqm,
 }
 
 /// Whether the own delay of a flow is above the target.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Aqm {
+enum FlowAqm {
     /// It never was: its AQM remembers nothing.
     #[default]
     Unused,
@@ -104,20 +104,20 @@ enum Aqm {
 
 /// What concerns the queue as a whole.
 #[derive(Debug)]
-struct Backlog {
-    updated: Time,
+struct QueueState {
+    last_update: Time,
     /// Bytes that have left since then, without the link falling idle.
-    served: u64,
+    served_bytes: u64,
     /// The link's rate lately while busy, and the most that it was, which fades; in bytes per target.
-    rate: f64,
-    peak: f64,
+    recent_rate: f64,
+    peak_rate: f64,
     /// Whether the link was idle since the last update, and when a flow last had to pay.
-    idled: bool,
-    last_paid: Time,
+    was_idle: bool,
+    last_drop: Time,
     /// When a flow last began to pay.
-    last_began: Time,
+    last_signal_start: Time,
     /// How many targets of delay a flow may keep.
-    aim: f64,
+    target_scale: f64,
 }
 
 /// What a flow is served in one round; a full packet of Ethernet.
@@ -125,30 +125,30 @@ const ROUND_BYTES: u64 = 1514;
 /// Further ahead than this many rounds, packets wait in order of arrival.
 const MAX_ROUNDS: u64 = 16_384;
 /// Packets that are to leave first and have waited for this part of the target are overdue.
-const OVERDUE: i64 = 4;
+const OVERDUE_TARGETS: i64 = 4;
 /// A flow with no more than this left does not pay: with less than a packet in the queue it could only wait for its timer.
-const MIN_BYTES: u32 = 1514;
+const MIN_QUEUE_BYTES: u32 = 1514;
 /// Flows begin to pay an interval apart, so that they do not all slow down at once where one that does so makes room for the others;
 /// unless a flow's delay is this many times what it may be.
-const SPACING_AIMS: f64 = 3.0;
+const SIGNAL_SPACING_TARGETS: f64 = 3.0;
 /// So many packets in a row a flow pays with as they leave, of which its sender soon hears. Who goes on all the same does not
 /// listen, and pays with packets that arrive: those that wait have their turns, in which others would be served.
-const MAX_WARNINGS: u32 = 4;
+const MAX_PENDING_DROPS: u32 = 4;
 /// No IP packet is larger; whatever claims to be may not stop the clock.
 const MAX_PACKET_BYTES: u32 = 65_535;
 /// A packet that has waited for so many targets is late. It is dropped where the link has become slow, that is, has less
 /// than this part of its peak rate.
-const LATE_TARGETS: i64 = 5;
-const SLOW_RATIO: f64 = 0.5;
+const MAX_DELAY_TARGETS: i64 = 5;
+const SLOW_RATE_RATIO: f64 = 0.5;
 /// How many bytes must have left for a rate, what weight it has, and what of the peak remains at each update.
 const MIN_RATE_BYTES: u64 = 4 * ROUND_BYTES;
-const RATE_WEIGHT: f64 = 0.5;
-const PEAK_DECAY: f64 = 0.9975;
+const RATE_SMOOTHING_WEIGHT: f64 = 0.5;
+const PEAK_DECAY_FACTOR: f64 = 0.9975;
 /// How much the delay that flows may keep rises at each update if the link was idle though flows had to pay a short while
 /// ago, in windows; how much it falls at each other, and the maximum in targets.
-const AIM_INCREASE: f64 = 0.05;
-const AIM_DECREASE: f64 = 0.0003;
-const MAX_AIM: f64 = 5.0;
+const TARGET_SCALE_INCREASE: f64 = 0.05;
+const TARGET_SCALE_DECREASE: f64 = 0.0003;
+const MAX_TARGET_SCALE: f64 = 5.0;
 const RECENT_WINDOWS: i64 = 4;
 
 impl Default for FairShareConfig {
@@ -161,25 +161,28 @@ impl DisciplineConfig for FairShareConfig {
     const NAME: &'static str = "fair-share";
     const SUMMARY: &'static str =
         "this project's own: one queue, from which flows are served in rounds and each keeps its own delay short";
-    const TRIALS: &'static [&'static str] =
+    const TEST_SETTINGS: &'static [&'static str] =
         &["fair-share:target=50us:window=500us:flows=8", "fair-share:target=50us:window=500us:flows=8:ecn=on"];
     /// Flows keep their own delays short; room is for many of them.
-    const LIMIT: Limit = Limit::Packets(10_240);
+    const DEFAULT_LIMIT: QueueLimit = QueueLimit::Packets(10_240);
     type Queue<P> = FairShare<P>;
 
     fn parameters() -> Vec<Parameter<Self>> {
         vec![
-            Parameter::new("target", TIME, "queueing delay that each flow may keep of its own", |config: &mut Self| {
-                &mut config.target
-            }),
+            Parameter::new(
+                "target",
+                TIME_FORMAT,
+                "queueing delay that each flow may keep of its own",
+                |config: &mut Self| &mut config.target,
+            ),
             Parameter::new(
                 "window",
-                TIME,
+                TIME_FORMAT,
                 "maximum time for which a flow may keep more; five round-trip times",
                 |config: &mut Self| &mut config.window,
             ),
-            Parameter::new("flows", NUMBER, "number of flows told apart", |config: &mut Self| &mut config.flows),
-            Parameter::new("ecn", SWITCH, ECN_HELP, |config: &mut Self| &mut config.ecn),
+            Parameter::new("flows", NUMBER_FORMAT, "number of flows told apart", |config: &mut Self| &mut config.flows),
+            Parameter::new("ecn", SWITCH_FORMAT, ECN_HELP, |config: &mut Self| &mut config.ecn),
         ]
     }
 
@@ -199,29 +202,29 @@ impl DisciplineConfig for FairShareConfig {
         Ok(())
     }
 
-    fn queue<P>(&self, limit: Limit, seed: u64) -> FairShare<P> {
+    fn new_queue<P>(&self, limit: QueueLimit, seed: u64) -> FairShare<P> {
         let rounds = match limit {
-            Limit::Bytes(bytes) => bytes / ROUND_BYTES,
-            Limit::Packets(packets) => packets,
+            QueueLimit::Bytes(bytes) => bytes / ROUND_BYTES,
+            QueueLimit::Packets(packets) => packets,
         };
         let flows = FlowTable::new(self.flows, seed);
         FairShare {
             config: *self,
             limit,
             calendar: Calendar::new(rounds.min(MAX_ROUNDS) as usize),
-            delays: vec![OwnDelay::default(); flows.places()],
+            delays: vec![FlowCoDel::default(); flows.slot_count()],
             flows,
             clock: 0,
             end: 0,
             first_left: false,
-            backlog: Backlog::new(),
+            backlog: QueueState::new(),
         }
     }
 }
 
 /// What happens to a packet.
 #[derive(Debug, Clone, Copy)]
-enum Verdict {
+enum AqmDecision {
     Served,
     /// It is marked, or dropped where it can't be.
     Marked,
@@ -231,142 +234,148 @@ enum Verdict {
 impl<P> FairShare<P> {
     fn exceeds_limit(&self) -> bool {
         match self.limit {
-            Limit::Bytes(limit) => self.calendar.bytes() > limit,
-            Limit::Packets(limit) => self.calendar.packets() as u64 > limit,
+            QueueLimit::Bytes(limit) => self.calendar.bytes() > limit,
+            QueueLimit::Packets(limit) => self.calendar.packets() as u64 > limit,
         }
     }
 
     /// The packet whose turn it is. Those that leave first do so at once; where they are so many that they wait, as the
     /// first packets of ever new flows do, every other packet is one of a round.
-    fn next(&mut self, now: Time) -> Option<Taken<P>> {
-        let taken = if self.yields(now) { self.calendar.pop_round() } else { None };
+    fn next(&mut self, now: Time) -> Option<TakenPacket<P>> {
+        let taken = if self.is_signalled(now) { self.calendar.pop_round() } else { None };
         let taken = taken.or_else(|| self.calendar.pop())?;
-        self.first_left = taken.turn == Turn::First;
+        self.first_left = taken.round == ServiceRound::First;
         if self.first_left {
-            self.flows.get(taken.owner).waits_first = false;
+            self.flows.get(taken.owner).is_served_first = false;
         }
         // With nothing left, nobody has anything to pay for.
         if self.calendar.packets() == 0 {
             self.clock = self.end;
             self.calendar.skip_to(self.clock / ROUND_BYTES);
         } else {
-            self.clock = self.clock.max(self.calendar.current() * ROUND_BYTES);
+            self.clock = self.clock.max(self.calendar.current_round() * ROUND_BYTES);
         }
         Some(taken)
     }
 
     /// Whether a packet of a round leaves though others are to leave first. It does not overtake one of its own flow.
-    fn yields(&mut self, now: Time) -> bool {
-        let overdue = |arrival| now - arrival >= self.config.target / OVERDUE;
+    fn is_signalled(&mut self, now: Time) -> bool {
+        let overdue = |arrival| now - arrival >= self.config.target / OVERDUE_TARGETS;
         if !self.first_left || !self.calendar.first_arrival().is_some_and(overdue) {
             return false;
         }
-        self.calendar.next_owner().is_some_and(|owner| !self.flows.get(owner).waits_first)
+        self.calendar.next_owner().is_some_and(|owner| !self.flows.get(owner).is_served_first)
     }
 
     /// What happens to the packet, which leaves now.
-    fn verdict(&mut self, taken: &Taken<P>, now: Time) -> Verdict {
+    fn aqm_decision(&mut self, taken: &TakenPacket<P>, now: Time) -> AqmDecision {
         let waited = now - taken.packet.arrival;
         let flow = self.flows.get(taken.owner);
-        flow.bytes -= charge(taken.packet.size);
-        let aim = self.config.target.as_nanos() as f64 * self.backlog.aim;
-        if flow.bytes <= MIN_BYTES || (waited.as_nanos() as f64) < aim {
-            if flow.aqm == Aqm::Above {
-                flow.aqm = Aqm::Below;
-                self.delays[taken.owner as usize].below(now);
+        flow.bytes -= charged_bytes(taken.packet.size);
+        let aim = self.config.target.as_nanos() as f64 * self.backlog.target_scale;
+        if flow.bytes <= MIN_QUEUE_BYTES || (waited.as_nanos() as f64) < aim {
+            if flow.aqm == FlowAqm::Above {
+                flow.aqm = FlowAqm::Below;
+                self.delays[taken.owner as usize].below_target(now);
             }
-            return Verdict::Served;
+            return AqmDecision::Served;
         }
         let delay = &mut self.delays[taken.owner as usize];
-        if flow.aqm == Aqm::Unused {
-            *delay = OwnDelay::default();
+        if flow.aqm == FlowAqm::Unused {
+            *delay = FlowCoDel::default();
         }
-        flow.aqm = Aqm::Above;
-        let just_begun = now - self.backlog.last_began < self.config.window / SHORTEST_INTERVALS;
-        let spared = just_begun && (waited.as_nanos() as f64) < aim * SPACING_AIMS;
-        let begins = delay.paid() == 0;
-        let pays = delay.above(now, self.config.window, begins && spared);
+        flow.aqm = FlowAqm::Above;
+        let just_begun = now - self.backlog.last_signal_start < self.config.window / SHORTEST_GAP_DIVISOR;
+        let spared = just_begun && (waited.as_nanos() as f64) < aim * SIGNAL_SPACING_TARGETS;
+        let begins = delay.drop_count() == 0;
+        let pays = delay.above_target(now, self.config.window, begins && spared);
         if pays && begins {
-            self.backlog.last_began = now;
+            self.backlog.last_signal_start = now;
         }
-        let late = waited >= self.config.target * LATE_TARGETS && self.backlog.slow();
+        let late = waited >= self.config.target * MAX_DELAY_TARGETS && self.backlog.is_slow();
         if !pays && !late {
-            return Verdict::Served;
+            return AqmDecision::Served;
         }
-        self.backlog.last_paid = now;
+        self.backlog.last_drop = now;
         if late {
-            return Verdict::Dropped;
+            return AqmDecision::Dropped;
         }
-        if delay.paid() <= MAX_WARNINGS {
-            return Verdict::Marked;
+        if delay.drop_count() <= MAX_PENDING_DROPS {
+            return AqmDecision::Marked;
         }
-        flow.owed = flow.owed.saturating_add(1);
-        Verdict::Served
+        flow.pending_drops = flow.pending_drops.saturating_add(1);
+        AqmDecision::Served
     }
 
     /// Drops packets of those that are furthest ahead until the rest fits, and tells whether the one at `arrived` is among them.
-    fn shorten(&mut self, arrived: u32, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
+    fn drop_to_limit(&mut self, arrived: u32, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
         let mut outcome = Ok(());
         while self.exceeds_limit() {
-            let Some(Taken { packet, owner, place, turn }) = self.calendar.remove_last() else { break };
-            let size = charge(packet.size);
+            let Some(TakenPacket { packet, owner, slot: place, round: turn }) = self.calendar.remove_last() else {
+                break;
+            };
+            let size = charged_bytes(packet.size);
             let flow = self.flows.get(owner);
             match turn {
-                Turn::First => flow.waits_first = false,
+                ServiceRound::First => flow.is_served_first = false,
                 // It was the last of its flow, or waits beside it: what comes next takes its place.
-                Turn::Round(round) => flow.position = flow.position.min(round * ROUND_BYTES),
+                ServiceRound::Round(round) => flow.position = flow.position.min(round * ROUND_BYTES),
             }
             flow.finish -= u64::from(size);
             flow.bytes -= size;
             if place == arrived {
                 outcome = Err(DropCause::QueueFull);
             }
-            drops.push(Dropped { packet, cause: DropCause::QueueFull });
+            drops.push(DroppedPacket { packet, cause: DropCause::QueueFull });
         }
         outcome
     }
 }
 
 impl<P> QueueDiscipline<P> for FairShare<P> {
-    fn enqueue(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
-        let (clock, size) = (self.clock, charge(packet.size));
-        let place = self.flows.place(packet.flow, |flow| flow.is_idle(clock));
+    fn enqueue(&mut self, packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
+        let (clock, size) = (self.clock, charged_bytes(packet.size));
+        let place = self.flows.slot_of(packet.flow, |flow| flow.is_idle(clock));
         let flow = self.flows.get(place);
-        if flow.settles() {
-            return packet.dropped(DropCause::Managed, drops);
+        if flow.settle_pending_drop() {
+            return packet.drop_into(DropCause::Managed, drops);
         }
-        let turn = flow.charge(size, clock);
+        let turn = flow.charge_packet(size, clock);
         self.end = self.end.max(flow.finish).max(flow.position);
         let arrived = self.calendar.push(turn, packet, place);
-        self.shorten(arrived, drops)
+        self.drop_to_limit(arrived, drops)
     }
 
-    fn dequeue(&mut self, now: Time, drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
-        self.backlog.update(now, &self.config);
+    fn dequeue(&mut self, now: Time, drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
+        self.backlog.update_target_scale(now, &self.config);
         loop {
             let mut taken = self.next(now)?;
-            let served = match self.verdict(&taken, now) {
-                Verdict::Served => true,
-                Verdict::Marked => self.config.ecn && taken.packet.mark(),
-                Verdict::Dropped => false,
+            let served = match self.aqm_decision(&taken, now) {
+                AqmDecision::Served => true,
+                AqmDecision::Marked => self.config.ecn && taken.packet.mark(),
+                AqmDecision::Dropped => false,
             };
             if served {
-                self.backlog.served += u64::from(taken.packet.size);
+                self.backlog.served_bytes += u64::from(taken.packet.size);
                 return Some(taken.packet);
             }
             // What is not served is not charged, else who has to lose much would get less than a share.
-            self.flows.get(taken.owner).finish -= u64::from(charge(taken.packet.size));
-            drops.push(Dropped { packet: taken.packet, cause: DropCause::Managed });
+            self.flows.get(taken.owner).finish -= u64::from(charged_bytes(taken.packet.size));
+            drops.push(DroppedPacket { packet: taken.packet, cause: DropCause::Managed });
         }
     }
 
-    fn pass(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<Queued<P>, DropCause> {
-        if !self.limit.leaves_room(0, 0, packet.size) {
-            drops.push(Dropped { packet, cause: DropCause::QueueFull });
+    fn pass_through(
+        &mut self,
+        packet: QueuedPacket<P>,
+        drops: &mut Vec<DroppedPacket<P>>,
+    ) -> Result<QueuedPacket<P>, DropCause> {
+        if !self.limit.has_room(0, 0, packet.size) {
+            drops.push(DroppedPacket { packet, cause: DropCause::QueueFull });
             return Err(DropCause::QueueFull);
         }
-        self.backlog.idled = true;
-        self.backlog.update(packet.arrival, &self.config);
+        self.backlog.was_idle = true;
+        self.backlog.update_target_scale(packet.arrival, &self.config);
         Ok(packet)
     }
 
@@ -381,37 +390,37 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
 
 /// What a packet counts.
 #[inline]
-fn charge(size: u32) -> u32 {
+fn charged_bytes(size: u32) -> u32 {
     size.clamp(1, MAX_PACKET_BYTES)
 }
 
-impl Flow {
+impl FlowState {
     /// Whether it has nothing waiting, and has sent no more than the clock allows.
     fn is_idle(&self, clock: u64) -> bool {
         self.bytes == 0 && self.finish <= clock
     }
 
     /// Whether it pays with the packet that arrives.
-    fn settles(&mut self) -> bool {
-        if self.bytes <= MIN_BYTES {
-            self.owed = 0;
+    fn settle_pending_drop(&mut self) -> bool {
+        if self.bytes <= MIN_QUEUE_BYTES {
+            self.pending_drops = 0;
         }
-        let settles = self.owed > 0;
-        self.owed = self.owed.saturating_sub(1);
+        let settles = self.pending_drops > 0;
+        self.pending_drops = self.pending_drops.saturating_sub(1);
         settles
     }
 
     /// Charges the flow for a packet, and says when that is to leave.
     #[inline]
-    fn charge(&mut self, size: u32, clock: u64) -> Turn {
+    fn charge_packet(&mut self, size: u32, clock: u64) -> ServiceRound {
         let turn = if self.is_idle(clock) {
             self.position = clock;
-            self.waits_first = true;
-            Turn::First
+            self.is_served_first = true;
+            ServiceRound::First
         } else {
             // Who has lost packets catches up, but only twice as fast, lest it come in bursts.
             self.position = self.finish.max(self.position + u64::from(size / 2)).max(clock);
-            Turn::Round(self.position / ROUND_BYTES)
+            ServiceRound::Round(self.position / ROUND_BYTES)
         };
         self.finish = self.finish.max(clock) + u64::from(size);
         self.bytes += size;
@@ -419,49 +428,49 @@ impl Flow {
     }
 }
 
-impl Backlog {
+impl QueueState {
     fn new() -> Self {
-        Backlog {
-            updated: Time::ZERO,
-            served: 0,
-            rate: 0.0,
-            peak: 0.0,
-            idled: false,
-            last_paid: Time::ZERO,
-            last_began: Time::ZERO,
-            aim: 1.0,
+        QueueState {
+            last_update: Time::ZERO,
+            served_bytes: 0,
+            recent_rate: 0.0,
+            peak_rate: 0.0,
+            was_idle: false,
+            last_drop: Time::ZERO,
+            last_signal_start: Time::ZERO,
+            target_scale: 1.0,
         }
     }
 
     /// Whether the link has far less than its rate of a short while ago.
-    fn slow(&self) -> bool {
-        self.rate < SLOW_RATIO * self.peak
+    fn is_slow(&self) -> bool {
+        self.recent_rate < SLOW_RATE_RATIO * self.peak_rate
     }
 
     /// Takes account of what has happened since the last update, if that is half a target ago.
-    fn update(&mut self, now: Time, config: &FairShareConfig) {
-        let elapsed = now - self.updated;
-        if elapsed < config.target / 2 || (self.served < MIN_RATE_BYTES && !self.idled) {
+    fn update_target_scale(&mut self, now: Time, config: &FairShareConfig) {
+        let elapsed = now - self.last_update;
+        if elapsed < config.target / 2 || (self.served_bytes < MIN_RATE_BYTES && !self.was_idle) {
             return;
         }
-        self.updated = now;
-        let served = std::mem::take(&mut self.served) as f64;
-        let idled = std::mem::take(&mut self.idled);
+        self.last_update = now;
+        let served = std::mem::take(&mut self.served_bytes) as f64;
+        let idled = std::mem::take(&mut self.was_idle);
         if !idled {
             let rate = served * config.target.as_nanos() as f64 / elapsed.as_nanos() as f64;
-            self.rate += RATE_WEIGHT * (rate - self.rate);
-            self.peak = (self.peak * PEAK_DECAY).max(self.rate);
+            self.recent_rate += RATE_SMOOTHING_WEIGHT * (rate - self.recent_rate);
+            self.peak_rate = (self.peak_rate * PEAK_DECAY_FACTOR).max(self.recent_rate);
         }
-        let wasted = idled && now - self.last_paid < config.window * RECENT_WINDOWS;
-        let change = if wasted { AIM_INCREASE } else { -AIM_DECREASE };
-        self.aim = (self.aim * (1.0 + change)).clamp(1.0, MAX_AIM);
+        let wasted = idled && now - self.last_drop < config.window * RECENT_WINDOWS;
+        let change = if wasted { TARGET_SCALE_INCREASE } else { -TARGET_SCALE_DECREASE };
+        self.target_scale = (self.target_scale * (1.0 + change)).clamp(1.0, MAX_TARGET_SCALE);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::mix;
+    use crate::random::mix_bits;
     use kumade_packet::Ecn;
 
     /// Offers packets of 1000 bytes, one each millisecond of ten flows in turn, to a link that serves one in
@@ -469,7 +478,7 @@ mod tests {
     /// got through in the second half, and the delays there of all flows but 0 in milliseconds.
     fn run(service: i64, extra: usize, ecn: Ecn) -> ([usize; 10], Vec<f64>) {
         let config = FairShareConfig { ecn: true, ..FairShareConfig::default() };
-        let mut queue = config.queue(Limit::Packets(2000), 1);
+        let mut queue = config.new_queue(QueueLimit::Packets(2000), 1);
         let (mut passed, mut delays, mut drops) = ([0; 10], Vec::new(), Vec::new());
         for step in 0..200_000i64 {
             let now = Time::from_nanos(step * 100_000);
@@ -482,7 +491,7 @@ mod tests {
                 1
             };
             for _ in 0..count {
-                let packet = Queued { ecn, ..Queued::new((), 1000, flow as u64, now) };
+                let packet = QueuedPacket { ecn, ..QueuedPacket::new((), 1000, flow as u64, now) };
                 let _ = queue.enqueue(packet, &mut drops);
             }
             if step % service == 0
@@ -527,7 +536,7 @@ mod tests {
         let (mut passed, mut drops) = (vec![0; 20_000], Vec::new());
         for packet in 0..packets {
             let now = Time::from_nanos(packet as i64 * 12_000);
-            let _ = queue.enqueue(Queued::new((), 1500, flow(packet), now), &mut drops);
+            let _ = queue.enqueue(QueuedPacket::new((), 1500, flow(packet), now), &mut drops);
             if packet % 2 == 0
                 && let Some(packet) = queue.dequeue(now, &mut drops)
                 && let Some(count) = passed.get_mut(packet.flow as usize)
@@ -543,9 +552,9 @@ mod tests {
     #[test]
     fn thousands_of_flows_that_offer_unequal_rates_get_equal_ones() {
         for flows in [2500, 10_000] {
-            let mut queue = FairShareConfig::default().queue(Limit::Packets(10_240), 3);
+            let mut queue = FairShareConfig::default().new_queue(QueueLimit::Packets(10_240), 3);
             // Two packets of three are of the first half.
-            let draw = |packet: u64| match mix(packet) {
+            let draw = |packet: u64| match mix_bits(packet) {
                 number if number % 3 < 2 => (number >> 8) % (flows / 2),
                 number => flows / 2 + (number >> 8) % (flows / 2),
             };
@@ -562,14 +571,14 @@ mod tests {
     /// At the limit, who sends most loses packets; it does not lose its share with them, whatever the length of its packets.
     #[test]
     fn a_flood_of_short_packets_beyond_the_limit_gets_its_share() {
-        let mut queue = FairShareConfig::default().queue(Limit::Packets(1000), 1);
+        let mut queue = FairShareConfig::default().new_queue(QueueLimit::Packets(1000), 1);
         let (mut drops, mut served) = (Vec::new(), [0; 5]);
         for step in 0..300_000i64 {
             // Four long packets of others come with 16 short ones; the link serves 187 bytes in the time of a short one.
             let now = Time::from_nanos(step * 8_000);
-            let _ = queue.enqueue(Queued::new((), 100, 0, now), &mut drops);
+            let _ = queue.enqueue(QueuedPacket::new((), 100, 0, now), &mut drops);
             if step % 4 == 0 {
-                let _ = queue.enqueue(Queued::new((), 1500, 1 + step as u64 / 4 % 4, now), &mut drops);
+                let _ = queue.enqueue(QueuedPacket::new((), 1500, 1 + step as u64 / 4 % 4, now), &mut drops);
             }
             while served.iter().sum::<i64>() < 187 * step
                 && let Some(packet) = queue.dequeue(now, &mut drops)
@@ -585,7 +594,7 @@ mod tests {
     /// Each packet of a new flow comes first, as in every discipline that favours sparse flows.
     #[test]
     fn a_flood_of_ever_new_flows_leaves_half_of_the_link_to_the_others() {
-        let mut queue = FairShareConfig::default().queue(Limit::Packets(1000), 1);
+        let mut queue = FairShareConfig::default().new_queue(QueueLimit::Packets(1000), 1);
         let passed = flood(&mut queue, 100_000, |packet| if packet % 3 == 0 { 1 } else { 1 << 32 | packet });
         assert!(passed[1] > 23_000, "{} of 50000", passed[1]);
     }
@@ -593,14 +602,14 @@ mod tests {
     /// On a link that becomes ten times slower, what waits is for a tenth of the rate.
     #[test]
     fn a_link_that_has_become_slow_drops_what_is_late() {
-        let mut queue = FairShareConfig::default().queue(Limit::Packets(10_000), 1);
+        let mut queue = FairShareConfig::default().new_queue(QueueLimit::Packets(10_000), 1);
         let (mut drops, mut longest) = (Vec::new(), Span::ZERO);
         for step in 0..40_000i64 {
             // Four flows offer exactly what the link carries, with a burst just before it becomes slow.
             let now = Time::from_nanos(step * 120_000);
             let count = if step == 10_000 { 200 } else { i64::from(step < 10_000 || step % 10 == 0) };
             for packet in 0..count {
-                let _ = queue.enqueue(Queued::new((), 1500, (step / 10 + packet) as u64 % 4, now), &mut drops);
+                let _ = queue.enqueue(QueuedPacket::new((), 1500, (step / 10 + packet) as u64 % 4, now), &mut drops);
             }
             if step < 10_000 || step % 10 == 0 {
                 longest = queue.dequeue(now, &mut drops).map_or(longest, |packet| longest.max(now - packet.arrival));
@@ -613,7 +622,7 @@ mod tests {
     #[test]
     fn a_flow_that_takes_the_place_of_another_is_not_taken_for_it() {
         let config = FairShareConfig { flows: 8, ecn: true, ..FairShareConfig::default() };
-        let (mut queue, mut drops) = (config.queue(Limit::Packets(1000), 1), Vec::new());
+        let (mut queue, mut drops) = (config.new_queue(QueueLimit::Packets(1000), 1), Vec::new());
         // One flow after the other sends twice as much as is served.
         let first_marks: Vec<i64> = (0..12u64)
             .map(|flow| {
@@ -621,7 +630,7 @@ mod tests {
                 let mut first = None;
                 for millis in 0..600 {
                     let now = begin + Span::from_millis(millis);
-                    let packet = || Queued { ecn: Ecn::Ect0, ..Queued::new((), 1000, flow, now) };
+                    let packet = || QueuedPacket { ecn: Ecn::Ect0, ..QueuedPacket::new((), 1000, flow, now) };
                     let _ = queue.enqueue(packet(), &mut drops);
                     let _ = queue.enqueue(packet(), &mut drops);
                     let is_marked = queue.dequeue(now, &mut drops).is_some_and(|packet| packet.marked);

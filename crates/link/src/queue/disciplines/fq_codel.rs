@@ -1,10 +1,10 @@
-use super::codel::{self, CoDelConfig, Controller, Source};
+use super::codel::{self, CoDelConfig, CoDelState, PacketSource};
 use crate::ledger::DropCause;
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
-use crate::queue::packet::{Dropped, Limit, Queued};
-use crate::queue::parameter::{NUMBER, Parameter, SIZE, SMALL_SIZE, SWITCH};
-use crate::queue::slab::{Chain, Slab};
-use crate::random::mix;
+use crate::queue::packet::{DroppedPacket, QueueLimit, QueuedPacket};
+use crate::queue::parameter::{NUMBER_FORMAT, Parameter, SIZE_FORMAT, SMALL_SIZE_FORMAT, SWITCH_FORMAT};
+use crate::queue::slab::{PacketSlab, SlabList};
+use crate::random::mix_bits;
 use kumade_units::{ConfigError, Span, Time};
 use std::collections::VecDeque;
 
@@ -31,50 +31,50 @@ pub struct FqCoDelConfig {
 #[derive(Debug)]
 pub struct FqCoDel<P> {
     config: FqCoDelConfig,
-    limit: Limit,
-    slab: Slab<P>,
-    lanes: Vec<Lane>,
+    limit: QueueLimit,
+    slab: PacketSlab<P>,
+    lanes: Vec<FlowQueue>,
     /// One for all, unless hosts take turns.
-    hosts: Vec<Host>,
+    hosts: Vec<HostQueues>,
     /// Of the hosts.
-    turns: Turns,
+    turns: DeficitRoundRobin,
     seed: u64,
 }
 
 /// Members that wait for their turns, new ones before old ones. Each stands in at most one of the two lists, and once.
 #[derive(Debug, Default)]
-struct Turns {
+struct DeficitRoundRobin {
     new: VecDeque<u32>,
     old: VecDeque<u32>,
 }
 
 /// What a member may send.
 #[derive(Debug, Clone, Copy, Default)]
-struct Allowance {
+struct Credit {
     /// How many bytes it may still send in this turn; negative when it has sent more.
     deficit: i64,
-    listed: bool,
+    is_listed: bool,
 }
 
 /// The lanes of a host.
 #[derive(Debug, Default)]
-struct Host {
-    turns: Turns,
-    allowance: Allowance,
+struct HostQueues {
+    round_robin: DeficitRoundRobin,
+    credit: Credit,
 }
 
 /// One of the queues.
 #[derive(Debug)]
-struct Lane {
-    chain: Chain,
-    controller: Controller,
-    allowance: Allowance,
+struct FlowQueue {
+    chain: SlabList,
+    controller: CoDelState,
+    credit: Credit,
 }
 
 /// A lane's packets, as its CoDel takes them.
-struct LaneSource<'a, P> {
-    slab: &'a mut Slab<P>,
-    chain: &'a mut Chain,
+struct FlowQueueSource<'a, P> {
+    slab: &'a mut PacketSlab<P>,
+    chain: &'a mut SlabList,
 }
 
 /// Linux drops at most so many packets of an overflowing queue at a time; to find the longest is what costs.
@@ -82,7 +82,7 @@ const MAX_BATCH_PACKETS: usize = 64;
 /// No IP packet is larger; whatever claims to be may not send the turns round for ever.
 const MAX_PACKET_BYTES: u32 = 65_535;
 /// Among so many places hosts are spread. Those that fall on the same one share its turns.
-const HOSTS: u32 = 1024;
+const HOST_SLOTS: u32 = 1024;
 
 impl Default for FqCoDelConfig {
     fn default() -> Self {
@@ -100,25 +100,25 @@ impl AsMut<CoDelConfig> for FqCoDelConfig {
 impl DisciplineConfig for FqCoDelConfig {
     const NAME: &'static str = "fq-codel";
     const SUMMARY: &'static str = "FQ-CoDel: a queue with a CoDel for each flow, served in turns (RFC 8290)";
-    const TRIALS: &'static [&'static str] = &[
+    const TEST_SETTINGS: &'static [&'static str] = &[
         "fq-codel:target=50us:interval=200us:quantum=300:flows=3:ecn=off",
         "fq-codel:target=50us:interval=200us:mtu=1000:law=newton:ecn=on:memory=8kb",
         "fq-codel:target=50us:interval=200us:quantum=300:hosts=on",
     ];
     /// As in Linux.
-    const LIMIT: Limit = Limit::Packets(10_240);
+    const DEFAULT_LIMIT: QueueLimit = QueueLimit::Packets(10_240);
     type Queue<P> = FqCoDel<P>;
 
     fn parameters() -> Vec<Parameter<Self>> {
         let quantum = "bytes that a queue may send before the next one's turn";
         let hosts = "hosts (source addresses) take turns, and the flows of each in its own";
         let own = [
-            Parameter::new("quantum", SMALL_SIZE, quantum, |config: &mut Self| &mut config.quantum),
-            Parameter::new("flows", NUMBER, "number of queues", |config: &mut Self| &mut config.flows),
-            Parameter::new("hosts", SWITCH, hosts, |config: &mut Self| &mut config.hosts),
+            Parameter::new("quantum", SMALL_SIZE_FORMAT, quantum, |config: &mut Self| &mut config.quantum),
+            Parameter::new("flows", NUMBER_FORMAT, "number of queues", |config: &mut Self| &mut config.flows),
+            Parameter::new("hosts", SWITCH_FORMAT, hosts, |config: &mut Self| &mut config.hosts),
             Parameter::new(
                 "memory",
-                SIZE,
+                SIZE_FORMAT,
                 "bytes of packets that can be queued, whatever the limit",
                 |config: &mut Self| &mut config.memory,
             ),
@@ -144,20 +144,20 @@ impl DisciplineConfig for FqCoDelConfig {
         Ok(())
     }
 
-    fn queue<P>(&self, limit: Limit, seed: u64) -> FqCoDel<P> {
+    fn new_queue<P>(&self, limit: QueueLimit, seed: u64) -> FqCoDel<P> {
         let flows = self.flows as usize;
         let lane = || {
-            let (chain, controller) = (Chain::default(), Controller::new());
-            Lane { chain, controller, allowance: Allowance::default() }
+            let (chain, controller) = (SlabList::default(), CoDelState::new());
+            FlowQueue { chain, controller, credit: Credit::default() }
         };
         let hosts = if self.hosts {
-            (0..HOSTS).map(|_| Host::default()).collect()
+            (0..HOST_SLOTS).map(|_| HostQueues::default()).collect()
         } else {
-            vec![Host { turns: Turns::with_capacity(flows), ..Host::default() }]
+            vec![HostQueues { round_robin: DeficitRoundRobin::with_capacity(flows), ..HostQueues::default() }]
         };
         let lanes = (0..flows).map(|_| lane()).collect();
-        let turns = Turns::with_capacity(hosts.len());
-        FqCoDel { config: *self, limit, slab: Slab::new(), lanes, hosts, turns, seed }
+        let turns = DeficitRoundRobin::with_capacity(hosts.len());
+        FqCoDel { config: *self, limit, slab: PacketSlab::new(), lanes, hosts, turns, seed }
     }
 }
 
@@ -167,12 +167,12 @@ impl<P> FqCoDel<P> {
         self.config.codel = CoDelConfig { target, interval, ..self.config.codel };
     }
 
-    fn lane_of(&self, flow: u64) -> usize {
-        (mix(flow ^ self.seed) % u64::from(self.config.flows)) as usize
+    fn flow_queue_of(&self, flow: u64) -> usize {
+        (mix_bits(flow ^ self.seed) % u64::from(self.config.flows)) as usize
     }
 
-    fn place_of(&self, host: u64) -> u32 {
-        (mix(host ^ self.seed) % self.hosts.len() as u64) as u32
+    fn host_slot(&self, host: u64) -> u32 {
+        (mix_bits(host ^ self.seed) % self.hosts.len() as u64) as u32
     }
 
     fn exceeds_limit(&self) -> bool {
@@ -180,18 +180,18 @@ impl<P> FqCoDel<P> {
             return true;
         }
         match self.limit {
-            Limit::Bytes(limit) => self.slab.bytes() > limit,
-            Limit::Packets(limit) => self.slab.packets() as u64 > limit,
+            QueueLimit::Bytes(limit) => self.slab.bytes() > limit,
+            QueueLimit::Packets(limit) => self.slab.packets() as u64 > limit,
         }
     }
 
     /// Drops up to half of the longest queue, but a bounded number of packets, from its front.
-    fn shorten_longest(&mut self, drops: &mut Vec<Dropped<P>>) {
+    fn drop_from_longest(&mut self, drops: &mut Vec<DroppedPacket<P>>) {
         let Some(longest) = self.lanes.iter_mut().max_by_key(|lane| lane.chain.bytes()) else { return };
         let enough = longest.chain.bytes() / 2;
         for _ in 0..MAX_BATCH_PACKETS {
             let Some(packet) = self.slab.pop(&mut longest.chain) else { return };
-            drops.push(Dropped { packet, cause: DropCause::QueueFull });
+            drops.push(DroppedPacket { packet, cause: DropCause::QueueFull });
             if longest.chain.bytes() <= enough {
                 return;
             }
@@ -199,30 +199,30 @@ impl<P> FqCoDel<P> {
     }
 
     /// The next packet of the host's lanes, in their turns.
-    fn dequeue_from(&mut self, host: usize, now: Time, drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
-        let turns = &mut self.hosts[host].turns;
+    fn dequeue_from(&mut self, host: usize, now: Time, drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
+        let turns = &mut self.hosts[host].round_robin;
         loop {
             let (index, is_new) = turns.next()?;
             let lane = &mut self.lanes[index];
-            if lane.allowance.is_spent() {
-                lane.allowance.grant(self.config.quantum);
-                turns.end(is_new, true);
+            if lane.credit.is_spent() {
+                lane.credit.grant(self.config.quantum);
+                turns.end_turn(is_new, true);
                 continue;
             }
-            let mut source = LaneSource { slab: &mut self.slab, chain: &mut lane.chain };
+            let mut source = FlowQueueSource { slab: &mut self.slab, chain: &mut lane.chain };
             if let Some(packet) = lane.controller.dequeue(&self.config.codel, now, &mut source, |_| true, drops) {
-                lane.allowance.spend(packet.size);
+                lane.credit.spend(packet.size);
                 return Some(packet);
             }
-            lane.allowance.listed = turns.end_empty(is_new);
+            lane.credit.is_listed = turns.end_empty_turn(is_new);
         }
     }
 }
 
-impl Turns {
+impl DeficitRoundRobin {
     fn with_capacity(members: usize) -> Self {
         let [new, old] = [(); 2].map(|()| VecDeque::with_capacity(members));
-        Turns { new, old }
+        DeficitRoundRobin { new, old }
     }
 
     /// Whose turn it is, and whether it is a new one.
@@ -232,7 +232,7 @@ impl Turns {
     }
 
     /// Ends this turn; the member waits for another one if it `returns`.
-    fn end(&mut self, is_new: bool, returns: bool) {
+    fn end_turn(&mut self, is_new: bool, returns: bool) {
         let list = if is_new { &mut self.new } else { &mut self.old };
         let member = list.pop_front();
         self.old.extend(member.filter(|_| returns));
@@ -240,17 +240,17 @@ impl Turns {
 
     /// Ends the turn of a member that has nothing to send. Returns whether it stays on the list: a new one waits for one round among
     /// the old ones, lest it be new again and again.
-    fn end_empty(&mut self, is_new: bool) -> bool {
+    fn end_empty_turn(&mut self, is_new: bool) -> bool {
         let stays = is_new && !self.old.is_empty();
-        self.end(is_new, stays);
+        self.end_turn(is_new, stays);
         stays
     }
 }
 
-impl Allowance {
+impl Credit {
     /// That of a new member.
     fn new(quantum: u32) -> Self {
-        Allowance { deficit: i64::from(quantum), listed: true }
+        Credit { deficit: i64::from(quantum), is_listed: true }
     }
 
     fn is_spent(self) -> bool {
@@ -267,39 +267,39 @@ impl Allowance {
 }
 
 impl<P> QueueDiscipline<P> for FqCoDel<P> {
-    fn enqueue(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
-        let (index, place) = (self.lane_of(packet.flow), self.place_of(packet.host));
+    fn enqueue(&mut self, packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
+        let (index, place) = (self.flow_queue_of(packet.flow), self.host_slot(packet.host));
         let (lane, quantum) = (&mut self.lanes[index], self.config.quantum);
         self.slab.push(&mut lane.chain, packet);
-        if !lane.allowance.listed {
-            lane.allowance = Allowance::new(quantum);
+        if !lane.credit.is_listed {
+            lane.credit = Credit::new(quantum);
             let host = &mut self.hosts[place as usize];
-            host.turns.new.push_back(index as u32);
-            if !host.allowance.listed {
-                host.allowance = Allowance::new(quantum);
+            host.round_robin.new.push_back(index as u32);
+            if !host.credit.is_listed {
+                host.credit = Credit::new(quantum);
                 self.turns.new.push_back(place);
             }
         }
         while self.exceeds_limit() {
-            self.shorten_longest(drops);
+            self.drop_from_longest(drops);
         }
         // Drops are from the front: the arriving packet is gone only with all of its queue.
         if self.lanes[index].chain.packets() == 0 { Err(DropCause::QueueFull) } else { Ok(()) }
     }
 
-    fn dequeue(&mut self, now: Time, drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
+    fn dequeue(&mut self, now: Time, drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
         loop {
             let (place, is_new) = self.turns.next()?;
-            if self.hosts[place].allowance.is_spent() {
-                self.hosts[place].allowance.grant(self.config.quantum);
-                self.turns.end(is_new, true);
+            if self.hosts[place].credit.is_spent() {
+                self.hosts[place].credit.grant(self.config.quantum);
+                self.turns.end_turn(is_new, true);
                 continue;
             }
             if let Some(packet) = self.dequeue_from(place, now, drops) {
-                self.hosts[place].allowance.spend(packet.size);
+                self.hosts[place].credit.spend(packet.size);
                 return Some(packet);
             }
-            self.hosts[place].allowance.listed = self.turns.end_empty(is_new);
+            self.hosts[place].credit.is_listed = self.turns.end_empty_turn(is_new);
         }
     }
 
@@ -312,8 +312,8 @@ impl<P> QueueDiscipline<P> for FqCoDel<P> {
     }
 }
 
-impl<P> Source<P> for LaneSource<'_, P> {
-    fn pop(&mut self) -> Option<Queued<P>> {
+impl<P> PacketSource<P> for FlowQueueSource<'_, P> {
+    fn pop(&mut self) -> Option<QueuedPacket<P>> {
         self.slab.pop(self.chain)
     }
 
@@ -326,14 +326,14 @@ impl<P> Source<P> for LaneSource<'_, P> {
 mod tests {
     use super::*;
 
-    fn queue(limit: Limit) -> FqCoDel<u32> {
-        FqCoDelConfig { quantum: 1500, ..FqCoDelConfig::default() }.queue(limit, 1)
+    fn queue(limit: QueueLimit) -> FqCoDel<u32> {
+        FqCoDelConfig { quantum: 1500, ..FqCoDelConfig::default() }.new_queue(limit, 1)
     }
 
     fn fill(queue: &mut FqCoDel<u32>, flow: u64, count: u32) -> usize {
         let mut drops = Vec::new();
         for content in 0..count {
-            let _ = queue.enqueue(Queued::new(content, 1500, flow, Time::ZERO), &mut drops);
+            let _ = queue.enqueue(QueuedPacket::new(content, 1500, flow, Time::ZERO), &mut drops);
         }
         drops.len()
     }
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn flows_take_turns_and_who_begins_comes_first() {
-        let mut queue = queue(Limit::Packets(1000));
+        let mut queue = queue(QueueLimit::Packets(1000));
         fill(&mut queue, 1, 10);
         fill(&mut queue, 2, 10);
         assert_eq!(served(&mut queue, 6), [1, 2, 1, 2, 1, 2]);
@@ -354,10 +354,10 @@ mod tests {
 
     #[test]
     fn a_flow_of_small_packets_sends_as_many_bytes() {
-        let mut queue = queue(Limit::Packets(1000));
+        let mut queue = queue(QueueLimit::Packets(1000));
         fill(&mut queue, 1, 10);
         for content in 0..100 {
-            queue.enqueue(Queued::new(content, 150, 2, Time::ZERO), &mut Vec::new()).unwrap();
+            queue.enqueue(QueuedPacket::new(content, 150, 2, Time::ZERO), &mut Vec::new()).unwrap();
         }
         let flows = served(&mut queue, 55);
         assert_eq!(flows.iter().filter(|flow| **flow == 1).count(), 5);
@@ -366,9 +366,9 @@ mod tests {
     /// The part of what is served that goes to a host with one flow beside one with `flows`, all of which always have packets.
     fn part_of_one_flow(hosts: bool, flows: u64) -> f64 {
         let config = FqCoDelConfig { hosts, flows: 65_536, ..FqCoDelConfig::default() };
-        let mut queue: FqCoDel<u32> = config.queue(Limit::Packets(u64::MAX), 1);
+        let mut queue: FqCoDel<u32> = config.new_queue(QueueLimit::Packets(u64::MAX), 1);
         let offer = |queue: &mut FqCoDel<u32>, flow: u64| {
-            let packet = Queued { host: flow.min(1), ..Queued::new(0, 1500, flow, Time::ZERO) };
+            let packet = QueuedPacket { host: flow.min(1), ..QueuedPacket::new(0, 1500, flow, Time::ZERO) };
             queue.enqueue(packet, &mut Vec::new()).unwrap();
         };
         (0..=flows).for_each(|flow| (0..3).for_each(|_| offer(&mut queue, flow)));
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn overflow_hits_the_longest_queue() {
-        let mut queue = queue(Limit::Packets(100));
+        let mut queue = queue(QueueLimit::Packets(100));
         assert_eq!(fill(&mut queue, 1, 100), 0);
         // One packet too many costs half of the longest queue, and makes room for those that follow.
         assert_eq!(fill(&mut queue, 2, 20), 50);
@@ -402,7 +402,7 @@ mod tests {
     #[test]
     fn its_memory_is_bounded_whatever_the_limit() {
         let config = FqCoDelConfig { memory: 60_000, ..FqCoDelConfig::default() };
-        let mut queue = config.queue(Limit::Packets(10_240), 1);
+        let mut queue = config.new_queue(QueueLimit::Packets(10_240), 1);
         fill(&mut queue, 1, 1000);
         assert!((30_000..=60_000).contains(&queue.bytes()), "{}", queue.bytes());
     }

@@ -1,8 +1,8 @@
 use crate::ledger::DropCause;
 use crate::queue::buffer::Buffer;
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
-use crate::queue::packet::{Dropped, Limit, Queued};
-use crate::queue::parameter::{ECN_HELP, Parameter, SMALL_SIZE, SWITCH, TIME};
+use crate::queue::packet::{DroppedPacket, QueueLimit, QueuedPacket};
+use crate::queue::parameter::{ECN_HELP, Parameter, SMALL_SIZE_FORMAT, SWITCH_FORMAT, TIME_FORMAT};
 use kumade_units::{ConfigError, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -14,7 +14,7 @@ pub struct PieConfig {
     pub target: Span,
     /// How often the drop probability is calculated (`T_UPDATE`).
     pub update: Span,
-    /// For how long a queue may grow before anything is dropped, when there was none before (`MAX_BURST`).
+    /// For how long a queue may grow before anything is dropped, when there was none before (`MAX_BURST_SEGMENTS`).
     pub burst: Span,
     /// The largest packet in bytes. While no more than two of this wait, nothing is dropped.
     pub mtu: u32,
@@ -31,13 +31,13 @@ pub struct PieConfig {
 pub struct Pie<P> {
     config: PieConfig,
     buffer: Buffer<P>,
-    control: Control,
+    control: PieState,
     rng: Pcg64Mcg,
 }
 
 /// What it drops by.
 #[derive(Debug)]
-struct Control {
+struct PieState {
     probability: f64,
     /// The sum of the probabilities of the packets since the last drop.
     accumulated: f64,
@@ -52,35 +52,35 @@ struct Control {
 }
 
 /// The gains in 1/s for the default interval of calculations: of how far the delay is from the target, and of how it changes.
-const GAINS: (f64, f64) = (0.125, 1.25);
-const DEFAULT_UPDATE: Span = Span::from_millis(15);
+const CONTROLLER_GAINS: (f64, f64) = (0.125, 1.25);
+const DEFAULT_UPDATE_INTERVAL: Span = Span::from_millis(15);
 /// While the probability is below the first number, what is added to it is divided by the second (section 4.2).
-const SMALLER_STEPS: [(f64, f64); 6] =
+const STEP_DIVISORS: [(f64, f64); 6] =
     [(1e-6, 2048.0), (1e-5, 512.0), (1e-4, 128.0), (1e-3, 32.0), (1e-2, 8.0), (1e-1, 2.0)];
 /// From this probability on it grows by no more than that at a time (section 5.5).
-const CAPPED: (f64, f64) = (0.1, 0.02);
+const CAPPED_STEP: (f64, f64) = (0.1, 0.02);
 /// What remains of it at each calculation on an empty queue.
-const DECAY: f64 = 0.98;
+const DECAY_FACTOR: f64 = 0.98;
 /// Below this probability nothing is dropped while the delay is less than half the target.
-const SAFE: f64 = 0.2;
+const SAFE_PROBABILITY: f64 = 0.2;
 /// Up to this probability packets are marked.
-const MAX_MARKING: f64 = 0.1;
+const MAX_MARKING_PROBABILITY: f64 = 0.1;
 /// Nothing is dropped before the probabilities since the last drop add up to the first, and always once they come to the second.
-const DISTANCES: (f64, f64) = (0.85, 8.5);
+const DROP_DISTANCES: (f64, f64) = (0.85, 8.5);
 /// After so many calculations without a packet between them, another one changes nothing that matters.
 const MAX_CALCULATIONS: u32 = 2000;
 
 impl Default for PieConfig {
     fn default() -> Self {
         let (target, burst) = (Span::from_millis(15), Span::from_millis(150));
-        PieConfig { target, update: DEFAULT_UPDATE, burst, mtu: 1500, ecn: false }
+        PieConfig { target, update: DEFAULT_UPDATE_INTERVAL, burst, mtu: 1500, ecn: false }
     }
 }
 
 impl DisciplineConfig for PieConfig {
     const NAME: &'static str = "pie";
     const SUMMARY: &'static str = "PIE: drops with a probability that steers the queueing delay to a target (RFC 8033)";
-    const TRIALS: &'static [&'static str] = &[
+    const TEST_SETTINGS: &'static [&'static str] = &[
         "pie:target=20us:update=100us:burst-allowance=0s:mtu=300",
         "pie:target=20us:update=100us:burst-allowance=200us:mtu=300:ecn=on",
     ];
@@ -90,16 +90,18 @@ impl DisciplineConfig for PieConfig {
         let burst = "time for which a new queue may grow before anything is dropped";
         let mtu = "largest packet: nothing is dropped while no more than twice this is queued";
         vec![
-            Parameter::new("target", TIME, "queueing delay that is steered to", |config: &mut Self| &mut config.target),
+            Parameter::new("target", TIME_FORMAT, "queueing delay that is steered to", |config: &mut Self| {
+                &mut config.target
+            }),
             Parameter::new(
                 "update",
-                TIME,
+                TIME_FORMAT,
                 "interval between calculations of the drop probability",
                 |config: &mut Self| &mut config.update,
             ),
-            Parameter::new("burst-allowance", TIME, burst, |config: &mut Self| &mut config.burst),
-            Parameter::new("mtu", SMALL_SIZE, mtu, |config: &mut Self| &mut config.mtu),
-            Parameter::new("ecn", SWITCH, ECN_HELP, |config: &mut Self| &mut config.ecn),
+            Parameter::new("burst-allowance", TIME_FORMAT, burst, |config: &mut Self| &mut config.burst),
+            Parameter::new("mtu", SMALL_SIZE_FORMAT, mtu, |config: &mut Self| &mut config.mtu),
+            Parameter::new("ecn", SWITCH_FORMAT, ECN_HELP, |config: &mut Self| &mut config.ecn),
         ]
     }
 
@@ -121,27 +123,27 @@ impl DisciplineConfig for PieConfig {
         Ok(())
     }
 
-    fn queue<P>(&self, limit: Limit, seed: u64) -> Pie<P> {
+    fn new_queue<P>(&self, limit: QueueLimit, seed: u64) -> Pie<P> {
         let rng = Pcg64Mcg::seed_from_u64(seed);
-        Pie { config: *self, buffer: Buffer::new(limit), control: Control::new(self), rng }
+        Pie { config: *self, buffer: Buffer::new(limit), control: PieState::new(self), rng }
     }
 }
 
 impl<P> QueueDiscipline<P> for Pie<P> {
-    fn enqueue(&mut self, mut packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
+    fn enqueue(&mut self, mut packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
         let Pie { config, buffer, control, rng } = self;
-        control.run_until(packet.arrival, config);
-        if control.drops(buffer.bytes(), config, rng) {
-            let is_marked = config.ecn && control.probability <= MAX_MARKING && packet.mark();
+        control.calculate_until(packet.arrival, config);
+        if control.drops_next(buffer.bytes(), config, rng) {
+            let is_marked = config.ecn && control.probability <= MAX_MARKING_PROBABILITY && packet.mark();
             if !is_marked {
-                return packet.dropped(DropCause::Managed, drops);
+                return packet.drop_into(DropCause::Managed, drops);
             }
         }
         buffer.push(packet, drops)
     }
 
-    fn dequeue(&mut self, now: Time, _drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
-        self.control.run_until(now, &self.config);
+    fn dequeue(&mut self, now: Time, _drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
+        self.control.calculate_until(now, &self.config);
         let packet = self.buffer.pop();
         let served = packet.as_ref().filter(|_| self.buffer.len() > 0);
         self.control.delay = served.map_or(Span::ZERO, |packet| now - packet.arrival);
@@ -157,9 +159,9 @@ impl<P> QueueDiscipline<P> for Pie<P> {
     }
 }
 
-impl Control {
+impl PieState {
     fn new(config: &PieConfig) -> Self {
-        Control {
+        PieState {
             probability: 0.0,
             accumulated: 0.0,
             delay: Span::ZERO,
@@ -170,28 +172,28 @@ impl Control {
     }
 
     /// Makes up for the calculations that were due by now: nothing has changed since the last packet came or went.
-    fn run_until(&mut self, now: Time, config: &PieConfig) {
+    fn calculate_until(&mut self, now: Time, config: &PieConfig) {
         let mut next = self.next.unwrap_or(now + config.update);
         for _ in 0..MAX_CALCULATIONS {
             if next > now {
                 break;
             }
-            self.calculate(config);
+            self.calculate_probability(config);
             next += config.update;
         }
         self.next = Some(if next > now { next } else { now + config.update });
     }
 
-    fn calculate(&mut self, config: &PieConfig) {
+    fn calculate_probability(&mut self, config: &PieConfig) {
         let [delay, old, target] = [self.delay, self.old_delay, config.target].map(Span::as_secs_f64);
         // Calculations at half the interval take half the one gain, and a quarter of it more of the other (section 4.2).
-        let ratio = config.update.as_secs_f64() / DEFAULT_UPDATE.as_secs_f64();
-        let gains = (GAINS.0 * ratio, GAINS.1 + GAINS.0 / 2.0 * (1.0 - ratio));
+        let ratio = config.update.as_secs_f64() / DEFAULT_UPDATE_INTERVAL.as_secs_f64();
+        let gains = (CONTROLLER_GAINS.0 * ratio, CONTROLLER_GAINS.1 + CONTROLLER_GAINS.0 / 2.0 * (1.0 - ratio));
         let step = gains.0 * (delay - target) + gains.1 * (delay - old);
-        let divisor = SMALLER_STEPS.iter().find(|(below, _)| self.probability < *below).map_or(1.0, |(_, by)| *by);
-        let step = if self.probability >= CAPPED.0 { step.min(CAPPED.1) } else { step / divisor };
+        let divisor = STEP_DIVISORS.iter().find(|(below, _)| self.probability < *below).map_or(1.0, |(_, by)| *by);
+        let step = if self.probability >= CAPPED_STEP.0 { step.min(CAPPED_STEP.1) } else { step / divisor };
         let is_over = self.delay == Span::ZERO && self.old_delay == Span::ZERO;
-        let decay = if is_over { DECAY } else { 1.0 };
+        let decay = if is_over { DECAY_FACTOR } else { 1.0 };
         self.probability = ((self.probability + step) * decay).clamp(0.0, 1.0);
         let is_short = |delay: Span| delay < config.target / 2;
         self.allowance = if self.probability == 0.0 && is_short(self.delay) && is_short(self.old_delay) {
@@ -203,13 +205,13 @@ impl Control {
     }
 
     /// Whether the packet that arrives where so many bytes wait is to be dropped.
-    fn drops(&mut self, waiting: u64, config: &PieConfig, rng: &mut Pcg64Mcg) -> bool {
-        let is_short = self.old_delay < config.target / 2 && self.probability < SAFE;
+    fn drops_next(&mut self, waiting: u64, config: &PieConfig, rng: &mut Pcg64Mcg) -> bool {
+        let is_short = self.old_delay < config.target / 2 && self.probability < SAFE_PROBABILITY;
         if self.allowance > Span::ZERO || is_short || waiting <= 2 * u64::from(config.mtu) {
             return false;
         }
         self.accumulated = if self.probability == 0.0 { 0.0 } else { self.accumulated + self.probability };
-        let (least, most) = DISTANCES;
+        let (least, most) = DROP_DISTANCES;
         let drops = self.accumulated >= most || (self.accumulated >= least && rng.random::<f64>() < self.probability);
         if drops {
             self.accumulated = 0.0;
@@ -223,9 +225,9 @@ mod tests {
     use super::*;
     use kumade_packet::Ecn;
 
-    fn control(probability: f64, delay: Span, old_delay: Span) -> Control {
+    fn control(probability: f64, delay: Span, old_delay: Span) -> PieState {
         let config = PieConfig::default();
-        Control { probability, delay, old_delay, allowance: Span::ZERO, ..Control::new(&config) }
+        PieState { probability, delay, old_delay, allowance: Span::ZERO, ..PieState::new(&config) }
     }
 
     const MS: fn(i64) -> Span = Span::from_millis;
@@ -243,7 +245,7 @@ mod tests {
             (5e-1, 0.00125),
         ] {
             let mut control = control(probability, MS(25), MS(25));
-            control.calculate(&PieConfig::default());
+            control.calculate_probability(&PieConfig::default());
             assert!((control.probability - probability - step).abs() < 1e-15, "{probability}: {}", control.probability);
         }
     }
@@ -252,7 +254,7 @@ mod tests {
     fn the_probability_follows_change_is_capped_and_decays_on_an_empty_queue() {
         let after = |probability, delay, old| {
             let mut control = control(probability, delay, old);
-            control.calculate(&PieConfig::default());
+            control.calculate_probability(&PieConfig::default());
             control.probability
         };
         // 1.25 · 0.01 for a delay that has grown to the target.
@@ -266,7 +268,7 @@ mod tests {
     fn gains_follow_the_interval_of_calculations() {
         let config = PieConfig { update: Span::from_micros(7_500), ..PieConfig::default() };
         let mut control = control(0.5, MS(16), MS(15));
-        control.calculate(&config);
+        control.calculate_probability(&config);
         let step = 0.0625 * 0.001 + (1.25 + 0.125 / 4.0) * 0.001;
         assert!((control.probability - 0.5 - step).abs() < 1e-12, "{}", control.probability);
     }
@@ -276,7 +278,7 @@ mod tests {
         // A sixteenth, so that sums are exact.
         let (mut control, mut rng) = (control(0.0625, MS(20), MS(20)), Pcg64Mcg::seed_from_u64(1));
         let drops: Vec<i64> =
-            (0..100_000).filter(|_| control.drops(100_000, &PieConfig::default(), &mut rng)).collect();
+            (0..100_000).filter(|_| control.drops_next(100_000, &PieConfig::default(), &mut rng)).collect();
         let gaps: Vec<i64> = drops.windows(2).map(|two| two[1] - two[0]).collect();
         let (least, most) = (gaps.iter().min().unwrap(), gaps.iter().max().unwrap());
         assert!(*least == 14 && *most <= 136, "0.85 and 8.5 of the mean distance by chance alone: {least}, {most}");
@@ -287,14 +289,14 @@ mod tests {
     /// How many are dropped and what delays the others have, where `load` packets come for each that is served, one in a
     /// millisecond.
     fn under(load: f64, seconds: i64) -> (usize, Vec<Span>) {
-        let mut queue = PieConfig::default().queue(Limit::Packets(u64::MAX), 1);
+        let mut queue = PieConfig::default().new_queue(QueueLimit::Packets(u64::MAX), 1);
         let (mut drops, mut delays, mut due) = (Vec::new(), Vec::new(), 0.0);
         for milli in 1..=seconds * 1000 {
             let now = Time::ZERO + MS(milli);
             due += load;
             while due >= 1.0 {
                 due -= 1.0;
-                let _ = queue.enqueue(Queued::new((), 1000, 0, now), &mut drops);
+                let _ = queue.enqueue(QueuedPacket::new((), 1000, 0, now), &mut drops);
             }
             delays.extend(queue.dequeue(now, &mut drops).map(|packet| now - packet.arrival));
         }
@@ -315,11 +317,11 @@ mod tests {
         let first_drop = |burst| {
             let config = PieConfig { burst, ..PieConfig::default() };
             (1..30).find(|tenths| {
-                let mut queue = config.queue(Limit::Packets(u64::MAX), 1);
+                let mut queue = config.new_queue(QueueLimit::Packets(u64::MAX), 1);
                 let mut drops = Vec::new();
                 for tenth in 0..tenths * 1000 {
                     let now = Time::ZERO + Span::from_micros(100) * tenth;
-                    let _ = queue.enqueue(Queued::new((), 1000, 0, now), &mut drops);
+                    let _ = queue.enqueue(QueuedPacket::new((), 1000, 0, now), &mut drops);
                     if tenth % 10 == 0 {
                         queue.dequeue(now, &mut drops);
                     }
@@ -334,11 +336,12 @@ mod tests {
     /// Of a thousand packets that arrive at once: how many are dropped, and how many marked.
     fn dropped_and_marked(probability: f64) -> (usize, usize) {
         let config = PieConfig { ecn: true, ..PieConfig::default() };
-        let mut queue = config.queue(Limit::Packets(u64::MAX), 1);
+        let mut queue = config.new_queue(QueueLimit::Packets(u64::MAX), 1);
         queue.control = control(probability, MS(20), MS(20));
         let mut drops = Vec::new();
         for _ in 0..1000 {
-            let _ = queue.enqueue(Queued { ecn: Ecn::Ect0, ..Queued::new((), 1000, 0, Time::ZERO) }, &mut drops);
+            let _ = queue
+                .enqueue(QueuedPacket { ecn: Ecn::Ect0, ..QueuedPacket::new((), 1000, 0, Time::ZERO) }, &mut drops);
         }
         let left = std::iter::from_fn(|| queue.dequeue(Time::ZERO, &mut Vec::new()));
         (drops.len(), left.filter(|packet| packet.marked).count())
@@ -354,9 +357,9 @@ mod tests {
     #[test]
     fn a_pause_is_forgotten_however_long_it_lasts() {
         let config = PieConfig::default();
-        let mut queue = config.queue(Limit::Packets(u64::MAX), 1);
+        let mut queue = config.new_queue(QueueLimit::Packets(u64::MAX), 1);
         let enqueue = |queue: &mut Pie<()>, at| {
-            queue.enqueue(Queued::new((), 1000, 0, at), &mut Vec::new()).unwrap();
+            queue.enqueue(QueuedPacket::new((), 1000, 0, at), &mut Vec::new()).unwrap();
             queue.dequeue(at, &mut Vec::new())
         };
         queue.control.probability = 1.0;

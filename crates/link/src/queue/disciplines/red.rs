@@ -1,8 +1,8 @@
 use crate::ledger::DropCause;
 use crate::queue::buffer::Buffer;
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
-use crate::queue::packet::{Dropped, Limit, Queued};
-use crate::queue::parameter::{ECN_HELP, Given, Parameter, RATIO, SIZE, SWITCH};
+use crate::queue::packet::{DroppedPacket, QueueLimit, QueuedPacket};
+use crate::queue::parameter::{ECN_HELP, GivenParameters, Parameter, RATIO_FORMAT, SIZE_FORMAT, SWITCH_FORMAT};
 use kumade_units::{ConfigError, Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -31,46 +31,46 @@ pub struct RedConfig {
 #[derive(Debug)]
 pub struct RedQueue<P, R> {
     buffer: Buffer<P>,
-    average: Average,
+    average: AverageQueue,
     rng: Pcg64Mcg,
     rule: R,
 }
 
 /// How a relative of RED treats an arriving packet while the average length calls for drops.
-pub trait Rule {
+pub trait RedRule {
     /// A packet of this flow arrives.
     fn observe(&mut self, _flow: u64) {}
 
     /// By what RED's probability is multiplied for a packet of this flow.
-    fn factor(&self, _flow: u64) -> f64 {
+    fn drop_factor(&self, _flow: u64) -> f64 {
         1.0
     }
 
     /// Whether the packet is compared with one drawn from the queue, and both are dropped if they are of one flow.
-    const DRAWS: bool = false;
+    const COMPARES_FLOWS: bool = false;
 }
 
 /// Random Early Detection (Floyd and Jacobson 1993): drops arriving packets with a probability that grows with the
 /// average length of the queue.
-pub type Red<P> = RedQueue<P, Alike>;
+pub type Red<P> = RedQueue<P, EqualFlows>;
 
 /// RED itself: all packets are alike.
 #[derive(Debug)]
-pub struct Alike;
+pub struct EqualFlows;
 
-impl Rule for Alike {}
+impl RedRule for EqualFlows {}
 
-const USUAL_PACKET: u64 = 1500;
+const TYPICAL_PACKET_BYTES: u64 = 1500;
 /// By default the thresholds are what the link carries in these times, …
-const DELAYS: (Span, Span) = (Span::from_millis(5), Span::from_millis(15));
+const THRESHOLD_DELAYS: (Span, Span) = (Span::from_millis(5), Span::from_millis(15));
 /// … but no fewer bytes than these, which are used where the rate is unknown, …
-const MIN_THRESHOLDS: (u64, u64) = (5 * USUAL_PACKET, 15 * USUAL_PACKET);
+const MIN_THRESHOLD_BYTES: (u64, u64) = (5 * TYPICAL_PACKET_BYTES, 15 * TYPICAL_PACKET_BYTES);
 /// … with the time of a usual packet at 1 Gbit/s.
-const PACKET_TIME: Span = Span::from_micros(12);
+const TYPICAL_PACKET_TIME: Span = Span::from_micros(12);
 
 /// The average length of a queue and the decisions that follow from it.
 #[derive(Debug)]
-struct Average {
+struct AverageQueue {
     config: RedConfig,
     bytes: f64,
     /// Packets since the last drop while above the minimum; so drops come at even distances instead of in clusters.
@@ -81,7 +81,7 @@ struct Average {
 
 /// What becomes of an arriving packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum RedDecision {
     Admit,
     /// Chosen by chance: a mark will do.
     Early,
@@ -99,7 +99,7 @@ impl RedConfig {
 /// The settings for a link whose rate is unknown.
 impl Default for RedConfig {
     fn default() -> Self {
-        RedConfig::new(MIN_THRESHOLDS.0, MIN_THRESHOLDS.1, PACKET_TIME)
+        RedConfig::new(MIN_THRESHOLD_BYTES.0, MIN_THRESHOLD_BYTES.1, TYPICAL_PACKET_TIME)
     }
 }
 
@@ -112,7 +112,7 @@ impl AsMut<RedConfig> for RedConfig {
 impl DisciplineConfig for RedConfig {
     const NAME: &'static str = "red";
     const SUMMARY: &'static str = "RED: drops with a probability that grows with the average queue length";
-    const TRIALS: &'static [&'static str] = &[
+    const TEST_SETTINGS: &'static [&'static str] = &[
         "red:min=1500b:max=9000b:probability=50%:weight=10%",
         "red:min=1500b:max=9000b:probability=50%:weight=10%:gentle=off:ecn=on",
     ];
@@ -122,15 +122,15 @@ impl DisciplineConfig for RedConfig {
         parameters()
     }
 
-    fn fit(&mut self, rate: Option<Rate>, given: &Given) {
+    fn adapt_to_rate(&mut self, rate: Option<Rate>, given: &GivenParameters) {
         let bytes_in = |time, at_least: u64| rate.map_or(at_least, |rate| rate.bytes_in(time).max(at_least));
         if !given.contains_key("min") {
-            self.min = bytes_in(DELAYS.0, MIN_THRESHOLDS.0);
+            self.min = bytes_in(THRESHOLD_DELAYS.0, MIN_THRESHOLD_BYTES.0);
         }
         if !given.contains_key("max") {
-            self.max = bytes_in(DELAYS.1, MIN_THRESHOLDS.1).max(self.min.saturating_mul(3));
+            self.max = bytes_in(THRESHOLD_DELAYS.1, MIN_THRESHOLD_BYTES.1).max(self.min.saturating_mul(3));
         }
-        self.packet_time = rate.map_or(PACKET_TIME, |rate| rate.time_for(USUAL_PACKET));
+        self.packet_time = rate.map_or(TYPICAL_PACKET_TIME, |rate| rate.time_for(TYPICAL_PACKET_BYTES));
     }
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -156,8 +156,8 @@ impl DisciplineConfig for RedConfig {
         Ok(())
     }
 
-    fn queue<P>(&self, limit: Limit, seed: u64) -> Red<P> {
-        RedQueue::with_rule(limit, *self, Alike, seed)
+    fn new_queue<P>(&self, limit: QueueLimit, seed: u64) -> Red<P> {
+        RedQueue::with_rule(limit, *self, EqualFlows, seed)
     }
 }
 
@@ -167,31 +167,35 @@ pub(super) fn parameters<C: DisciplineConfig + AsMut<RedConfig>>() -> Vec<Parame
     let gentle = "let the probability grow on to 1 at twice `max`, instead of dropping everything above `max`";
     let (min_default, max_default) = ("5ms of the link's rate", "15ms of the link's rate, or 3 times `min`");
     vec![
-        Parameter::new("min", SIZE, "average queue length below which nothing is dropped", |config: &mut C| {
+        Parameter::new("min", SIZE_FORMAT, "average queue length below which nothing is dropped", |config: &mut C| {
             &mut config.as_mut().min
         })
-        .fitted(min_default),
-        Parameter::new("max", SIZE, max, |config: &mut C| &mut config.as_mut().max).fitted(max_default),
-        Parameter::new("probability", RATIO, "drop probability at `max`", |config: &mut C| {
+        .with_rate_default(min_default),
+        Parameter::new("max", SIZE_FORMAT, max, |config: &mut C| &mut config.as_mut().max)
+            .with_rate_default(max_default),
+        Parameter::new("probability", RATIO_FORMAT, "drop probability at `max`", |config: &mut C| {
             &mut config.as_mut().max_probability
         }),
-        Parameter::new("gentle", SWITCH, gentle, |config: &mut C| &mut config.as_mut().gentle),
-        Parameter::new("weight", RATIO, "weight of the current queue length in the average", |config: &mut C| {
-            &mut config.as_mut().weight
-        }),
-        Parameter::new("ecn", SWITCH, ECN_HELP, |config: &mut C| &mut config.as_mut().ecn),
+        Parameter::new("gentle", SWITCH_FORMAT, gentle, |config: &mut C| &mut config.as_mut().gentle),
+        Parameter::new(
+            "weight",
+            RATIO_FORMAT,
+            "weight of the current queue length in the average",
+            |config: &mut C| &mut config.as_mut().weight,
+        ),
+        Parameter::new("ecn", SWITCH_FORMAT, ECN_HELP, |config: &mut C| &mut config.as_mut().ecn),
     ]
 }
 
-impl<P, R: Rule> RedQueue<P, R> {
-    pub(super) fn with_rule(limit: Limit, config: RedConfig, rule: R, seed: u64) -> Self {
+impl<P, R: RedRule> RedQueue<P, R> {
+    pub(super) fn with_rule(limit: QueueLimit, config: RedConfig, rule: R, seed: u64) -> Self {
         let rng = Pcg64Mcg::seed_from_u64(seed);
-        RedQueue { buffer: Buffer::new(limit), average: Average::new(config), rng, rule }
+        RedQueue { buffer: Buffer::new(limit), average: AverageQueue::new(config), rng, rule }
     }
 
     /// The place in the queue of a random packet, if it is of the same flow.
-    fn draw_match(&mut self, flow: u64) -> Option<usize> {
-        if !R::DRAWS || self.average.is_below_minimum() || self.buffer.len() == 0 {
+    fn draw_same_flow(&mut self, flow: u64) -> Option<usize> {
+        if !R::COMPARES_FLOWS || self.average.is_below_minimum() || self.buffer.len() == 0 {
             return None;
         }
         let place = self.rng.random_range(0..self.buffer.len());
@@ -199,23 +203,23 @@ impl<P, R: Rule> RedQueue<P, R> {
     }
 }
 
-impl<P, R: Rule> QueueDiscipline<P> for RedQueue<P, R> {
-    fn enqueue(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
+impl<P, R: RedRule> QueueDiscipline<P> for RedQueue<P, R> {
+    fn enqueue(&mut self, packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
         let now = packet.arrival;
         self.rule.observe(packet.flow);
-        self.average.observe(self.buffer.bytes(), now);
-        if let Some(drawn) = self.draw_match(packet.flow).and_then(|place| self.buffer.remove(place)) {
-            self.average.left(self.buffer.bytes(), now);
-            drops.push(Dropped { packet: drawn, cause: DropCause::Managed });
-            return packet.dropped(DropCause::Managed, drops);
+        self.average.observe_arrival(self.buffer.bytes(), now);
+        if let Some(drawn) = self.draw_same_flow(packet.flow).and_then(|place| self.buffer.remove(place)) {
+            self.average.observe_departure(self.buffer.bytes(), now);
+            drops.push(DroppedPacket { packet: drawn, cause: DropCause::Managed });
+            return packet.drop_into(DropCause::Managed, drops);
         }
-        let verdict = self.average.judge(&mut self.rng, self.rule.factor(packet.flow));
-        self.average.carry_out(verdict, packet, &mut self.buffer, drops)
+        let verdict = self.average.decide(&mut self.rng, self.rule.drop_factor(packet.flow));
+        self.average.apply_decision(verdict, packet, &mut self.buffer, drops)
     }
 
-    fn dequeue(&mut self, now: Time, _drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
+    fn dequeue(&mut self, now: Time, _drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
         let packet = self.buffer.pop();
-        self.average.left(self.buffer.bytes(), now);
+        self.average.observe_departure(self.buffer.bytes(), now);
         packet
     }
 
@@ -228,13 +232,13 @@ impl<P, R: Rule> QueueDiscipline<P> for RedQueue<P, R> {
     }
 }
 
-impl Average {
+impl AverageQueue {
     fn new(config: RedConfig) -> Self {
-        Average { config, bytes: 0.0, since_drop: 0, empty_since: None }
+        AverageQueue { config, bytes: 0.0, since_drop: 0, empty_since: None }
     }
 
     /// A packet arrives where so many bytes wait.
-    fn observe(&mut self, waiting: u64, now: Time) {
+    fn observe_arrival(&mut self, waiting: u64, now: Time) {
         match self.empty_since {
             Some(since) if waiting == 0 => {
                 let missed = (now - since).as_nanos().max(0) / self.config.packet_time.as_nanos();
@@ -246,7 +250,7 @@ impl Average {
     }
 
     /// A packet has left so many bytes behind.
-    fn left(&mut self, waiting: u64, now: Time) {
+    fn observe_departure(&mut self, waiting: u64, now: Time) {
         self.empty_since = (waiting == 0).then_some(now);
     }
 
@@ -255,11 +259,11 @@ impl Average {
     }
 
     /// Decides over the packet that was observed last, by the usual probability times `factor`.
-    fn judge(&mut self, rng: &mut Pcg64Mcg, factor: f64) -> Verdict {
+    fn decide(&mut self, rng: &mut Pcg64Mcg, factor: f64) -> RedDecision {
         let (min, max) = (self.config.min as f64, self.config.max as f64);
         if self.bytes < min {
             self.since_drop = 0;
-            return Verdict::Admit;
+            return RedDecision::Admit;
         }
         let highest = self.config.max_probability;
         let probability = if self.bytes < max {
@@ -268,32 +272,32 @@ impl Average {
             highest + (1.0 - highest) * (self.bytes - max) / max
         } else {
             self.since_drop = 0;
-            return Verdict::Forced;
+            return RedDecision::Forced;
         };
         let probability = probability * factor;
         let spread = 1.0 - f64::from(self.since_drop) * probability;
         if rng.random::<f64>() * spread < probability {
             self.since_drop = 0;
-            return Verdict::Early;
+            return RedDecision::Early;
         }
         self.since_drop = self.since_drop.saturating_add(1);
-        Verdict::Admit
+        RedDecision::Admit
     }
 
     /// Queues, marks or drops the packet.
-    fn carry_out<P>(
+    fn apply_decision<P>(
         &self,
-        verdict: Verdict,
-        mut packet: Queued<P>,
+        verdict: RedDecision,
+        mut packet: QueuedPacket<P>,
         buffer: &mut Buffer<P>,
-        drops: &mut Vec<Dropped<P>>,
+        drops: &mut Vec<DroppedPacket<P>>,
     ) -> Result<(), DropCause> {
         let stays = match verdict {
-            Verdict::Admit => true,
-            Verdict::Early => self.config.ecn && packet.mark(),
-            Verdict::Forced => false,
+            RedDecision::Admit => true,
+            RedDecision::Early => self.config.ecn && packet.mark(),
+            RedDecision::Forced => false,
         };
-        if stays { buffer.push(packet, drops) } else { packet.dropped(DropCause::Managed, drops) }
+        if stays { buffer.push(packet, drops) } else { packet.drop_into(DropCause::Managed, drops) }
     }
 }
 
@@ -314,15 +318,15 @@ fn power(mut base: f64, mut exponent: u64) -> f64 {
 mod tests {
     use super::*;
 
-    fn average(bytes: f64, gentle: bool) -> Average {
+    fn average(bytes: f64, gentle: bool) -> AverageQueue {
         let config = RedConfig { gentle, ..RedConfig::new(10_000, 30_000, Span::from_millis(1)) };
-        Average { bytes, ..Average::new(config) }
+        AverageQueue { bytes, ..AverageQueue::new(config) }
     }
 
     /// The part of 100 000 packets that is dropped while the average stands still.
     fn dropped(bytes: f64, gentle: bool, factor: f64) -> f64 {
         let (mut average, mut rng) = (average(bytes, gentle), Pcg64Mcg::seed_from_u64(1));
-        (0..100_000).filter(|_| average.judge(&mut rng, factor) != Verdict::Admit).count() as f64 / 1e5
+        (0..100_000).filter(|_| average.decide(&mut rng, factor) != RedDecision::Admit).count() as f64 / 1e5
     }
 
     #[test]
@@ -339,17 +343,17 @@ mod tests {
     #[test]
     fn drops_come_at_even_distances() {
         let (mut average, mut rng) = (average(20_000.0, true), Pcg64Mcg::seed_from_u64(1));
-        let drops: Vec<_> = (0..10_000).filter(|_| average.judge(&mut rng, 1.0) == Verdict::Early).collect();
+        let drops: Vec<_> = (0..10_000).filter(|_| average.decide(&mut rng, 1.0) == RedDecision::Early).collect();
         assert!(drops.windows(2).all(|two| two[1] - two[0] <= 20), "none is farther than 1/p from the one before");
     }
 
     #[test]
     fn the_average_follows_arrivals_and_idle_time_alike() {
         let (mut busy, mut idle) = (average(20_000.0, true), average(20_000.0, true));
-        busy.observe(40_000, Time::ZERO);
+        busy.observe_arrival(40_000, Time::ZERO);
         assert!((busy.bytes - 20_040.0).abs() < 1e-9);
-        idle.left(0, Time::ZERO);
-        idle.observe(0, Time::ZERO + Span::from_millis(99));
+        idle.observe_departure(0, Time::ZERO);
+        idle.observe_arrival(0, Time::ZERO + Span::from_millis(99));
         assert!((idle.bytes - 20_000.0 * 0.998f64.powi(100)).abs() < 1e-6, "{}", idle.bytes);
     }
 

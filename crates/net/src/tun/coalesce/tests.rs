@@ -9,7 +9,7 @@ fn delivered(coalescer: &Coalescer, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let offload = Offload::read(*header);
         let mut frame = beginning.to_vec();
         for index in coalescer.members(group) {
-            frame.extend(&packets[index][group.skipped()..]);
+            frame.extend(&packets[index][group.skipped_bytes()..]);
         }
         let Some(segment_bytes) = offload.segment_bytes else {
             all.push(frame);
@@ -19,7 +19,7 @@ fn delivered(coalescer: &Coalescer, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut whole = frame.clone();
         partial.complete(&mut whole).unwrap();
         assert!(checksum::is_valid(&whole).unwrap(), "the pseudo header's sum is right, and so is the IP header's");
-        let mut segments = Segments::of(&frame, 0, segment_bytes, Some(partial.start.into())).unwrap();
+        let mut segments = Segments::from_frame(&frame, 0, segment_bytes, Some(partial.start.into())).unwrap();
         let mut out = Vec::new();
         while segments.write_next(&mut out) {
             all.push(out.clone());
@@ -30,7 +30,7 @@ fn delivered(coalescer: &Coalescer, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
 
 fn planned(packets: &[Vec<u8>]) -> (Coalescer, Vec<usize>) {
     let mut coalescer = Coalescer::new(true);
-    coalescer.plan(packets);
+    coalescer.group_packets(packets);
     let sizes = coalescer.groups().map(|group| group.count).collect();
     (coalescer, sizes)
 }
@@ -177,7 +177,7 @@ fn datagrams_without_checksum_and_those_of_kernels_without_segmentation_stay_apa
         .collect();
     assert_eq!(sizes(&without), [1; 3]);
     let mut older = Coalescer::new(false);
-    older.plan(&[0, 1].map(|number| FLOWS[2].data(number)));
+    older.group_packets(&[0, 1].map(|number| FLOWS[2].data(number)));
     assert_eq!(older.groups().count(), 2);
 }
 
@@ -207,8 +207,9 @@ mod property {
         })
     }
 
-    fn of_flow(packets: &[Vec<u8>], flow: &Shape) -> Vec<Vec<u8>> {
-        let is_of_flow = |packet: &&Vec<u8>| Shape::of(packet).is_some_and(|shape| shape.is_same_flow(flow));
+    fn of_flow(packets: &[Vec<u8>], flow: &MergeProfile) -> Vec<Vec<u8>> {
+        let is_of_flow =
+            |packet: &&Vec<u8>| MergeProfile::from_packet(packet).is_some_and(|shape| shape.is_same_flow(flow));
         packets.iter().filter(is_of_flow).cloned().collect()
     }
 
@@ -218,7 +219,7 @@ mod property {
             let (coalescer, sizes) = planned(&packets);
             prop_assert_eq!(sizes.iter().sum::<usize>(), packets.len());
             let delivered = delivered(&coalescer, &packets);
-            for shape in packets.iter().filter_map(|packet| Shape::of(packet)) {
+            for shape in packets.iter().filter_map(|packet| MergeProfile::from_packet(packet)) {
                 prop_assert_eq!(of_flow(&delivered, &shape), of_flow(&packets, &shape));
             }
         }

@@ -9,11 +9,11 @@ mod bandwidth;
 mod cycle;
 
 use super::controller::{Ack, Controller, Reduction};
-use super::rounds::Rounds;
-use super::window::INITIAL;
+use super::rounds::RoundCounter;
+use super::window::INITIAL_SEGMENTS;
 use aggregation::Aggregation;
-use bandwidth::{Bandwidth, FullPipe};
-use cycle::{Cycle, InFlight};
+use bandwidth::{BandwidthFilter, FullPipe};
+use cycle::{GainCycle, InFlight};
 use kumade_units::{Rate, Span, Time};
 
 /// 2 / ln 2: the least gain at which the rate doubles in a round trip.
@@ -22,19 +22,19 @@ const DRAIN_GAIN: f64 = 1.0 / HIGH_GAIN;
 const WINDOW_GAIN: f64 = 2.0;
 /// It paces a hundredth below its estimate, so that queues drain in the long run.
 const PACING_MARGIN: f64 = 0.99;
-const MIN_WINDOW: u32 = 4;
+const MIN_WINDOW_SEGMENTS: u32 = 4;
 /// What it takes for the round-trip time before it knows it.
 const NOMINAL_ROUND_TRIP: Span = Span::from_millis(1);
 /// How long the least round-trip time is believed.
 const MIN_ROUND_TRIP_LIFETIME: Span = Span::from_secs(10);
 /// How long the queue is left empty to measure it anew.
-const PROBE_ROUND_TRIP: Span = Span::from_millis(200);
+const PROBE_RTT_DURATION: Span = Span::from_millis(200);
 /// Below this rate segments are sent one by one, above two at once or as many as it carries in a 1024th of a second.
-const SINGLE_SEGMENTS: Rate = Rate::from_bits_per_second(1_200_000);
+const SINGLE_SEGMENT_RATE: Rate = Rate::from_bits_per_second(1_200_000);
 /// The most bytes that are sent at once.
 const MAX_BURST_BYTES: f64 = 65535.0;
 /// The most segments, however small.
-const MAX_BURST: u32 = 127;
+const MAX_BURST_SEGMENTS: u32 = 127;
 
 /// Models the path by its bandwidth and least round-trip time, paces at the one and keeps in flight twice the product:
 /// see the module's documentation for what it leaves out.
@@ -45,28 +45,28 @@ pub struct Bbr {
     threshold: f64,
     /// Segments per second.
     pacing: f64,
-    mode: Mode,
-    bandwidth: Bandwidth,
+    mode: BbrMode,
+    bandwidth: BandwidthFilter,
     full_pipe: FullPipe,
     aggregation: Aggregation,
-    rounds: Rounds,
+    rounds: RoundCounter,
     round_began: bool,
-    round_trip: Option<LeastRoundTrip>,
+    round_trip: Option<MinRoundTrip>,
     /// Whether pacing started from a round-trip time that was measured.
     measured_round_trip: bool,
-    recovery: Recovery,
+    recovery: RecoveryState,
     /// Samples of what was sent until so much had been delivered are of a flow that held back.
     held_back_until: Option<u64>,
 }
 
 #[derive(Debug, Clone)]
-enum Mode {
+enum BbrMode {
     /// Doubles the rate until the bandwidth grows no more.
     Startup,
     /// Drains the queue that this made.
     Drain,
     /// Cycles about the bandwidth.
-    ProbeBandwidth(Cycle),
+    ProbeBandwidth(GainCycle),
     /// Empties the path to see its round-trip time.
     ProbeRoundTrip {
         /// When it may end, from when so little was in flight; and whether a round has passed since.
@@ -76,15 +76,15 @@ enum Mode {
 }
 
 #[derive(Debug, Clone)]
-struct LeastRoundTrip {
+struct MinRoundTrip {
     span: Span,
     measured: Time,
 }
 
 /// What of loss recovery matters here.
 #[derive(Debug, Clone, Default)]
-struct Recovery {
-    phase: Phase,
+struct RecoveryState {
+    phase: RecoveryPhase,
     /// Whether a segment is sent for each delivered, no more.
     conserving: bool,
     /// The window before it, or before the path was emptied.
@@ -93,7 +93,7 @@ struct Recovery {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-enum Phase {
+enum RecoveryPhase {
     #[default]
     Open,
     Fast,
@@ -105,50 +105,50 @@ impl Bbr {
     pub fn new(segment_bytes: u32) -> Self {
         Bbr {
             segment_bytes: segment_bytes.max(1),
-            window: INITIAL,
+            window: INITIAL_SEGMENTS,
             threshold: f64::INFINITY,
-            pacing: initial_pacing(INITIAL, NOMINAL_ROUND_TRIP),
-            mode: Mode::Startup,
-            bandwidth: Bandwidth::default(),
+            pacing: initial_pacing(INITIAL_SEGMENTS, NOMINAL_ROUND_TRIP),
+            mode: BbrMode::Startup,
+            bandwidth: BandwidthFilter::default(),
             full_pipe: FullPipe::default(),
             aggregation: Aggregation::default(),
-            rounds: Rounds::default(),
+            rounds: RoundCounter::default(),
             round_began: false,
             round_trip: None,
             measured_round_trip: false,
-            recovery: Recovery::default(),
+            recovery: RecoveryState::default(),
             held_back_until: None,
         }
     }
 
     fn pacing_gain(&self) -> f64 {
         match &self.mode {
-            Mode::Startup => HIGH_GAIN,
-            Mode::Drain => DRAIN_GAIN,
-            Mode::ProbeBandwidth(cycle) => cycle.gain(),
-            Mode::ProbeRoundTrip { .. } => 1.0,
+            BbrMode::Startup => HIGH_GAIN,
+            BbrMode::Drain => DRAIN_GAIN,
+            BbrMode::ProbeBandwidth(cycle) => cycle.gain(),
+            BbrMode::ProbeRoundTrip { .. } => 1.0,
         }
     }
 
     fn window_gain(&self) -> f64 {
         match self.mode {
-            Mode::Startup | Mode::Drain => HIGH_GAIN,
-            Mode::ProbeBandwidth(_) => WINDOW_GAIN,
-            Mode::ProbeRoundTrip { .. } => 1.0,
+            BbrMode::Startup | BbrMode::Drain => HIGH_GAIN,
+            BbrMode::ProbeBandwidth(_) => WINDOW_GAIN,
+            BbrMode::ProbeRoundTrip { .. } => 1.0,
         }
     }
 
     /// Segments that are sent at once, on a host that leaves the cutting to its network card.
     fn burst(&self) -> u32 {
         let bytes_per_second = self.pacing * f64::from(self.segment_bytes);
-        let least = if bytes_per_second * 8.0 < SINGLE_SEGMENTS.as_f64() { 1 } else { 2 };
+        let least = if bytes_per_second * 8.0 < SINGLE_SEGMENT_RATE.as_f64() { 1 } else { 2 };
         let bytes = (bytes_per_second / 1024.0).min(MAX_BURST_BYTES);
-        ((bytes / f64::from(self.segment_bytes)) as u32).clamp(least, MAX_BURST)
+        ((bytes / f64::from(self.segment_bytes)) as u32).clamp(least, MAX_BURST_SEGMENTS)
     }
 
     /// Segments that `gain` times the product of bandwidth and round-trip time holds.
-    fn product(&self, gain: f64) -> f64 {
-        let Some(round_trip) = &self.round_trip else { return f64::from(INITIAL) };
+    fn bandwidth_delay_product(&self, gain: f64) -> f64 {
+        let Some(round_trip) = &self.round_trip else { return f64::from(INITIAL_SEGMENTS) };
         (self.bandwidth.get() * round_trip.span.as_secs_f64() * gain).ceil()
     }
 
@@ -157,14 +157,14 @@ impl Bbr {
     fn with_quanta(&self, segments: f64) -> u32 {
         let window = (segments as u32).saturating_add(3 * self.burst());
         let even = window.saturating_add(window % 2);
-        let probes = matches!(&self.mode, Mode::ProbeBandwidth(cycle) if cycle.probes());
+        let probes = matches!(&self.mode, BbrMode::ProbeBandwidth(cycle) if cycle.probes());
         if probes { even.saturating_add(2) } else { even }
     }
 
     fn update_bandwidth(&mut self, ack: &Ack) {
         self.round_began = false;
         let Some(delivery) = ack.delivery.filter(|delivery| delivery.rate > Rate::ZERO) else { return };
-        self.round_began = self.rounds.begins(ack);
+        self.round_began = self.rounds.begins_round(ack);
         if self.round_began {
             self.bandwidth.begin_round();
             self.recovery.conserving = false;
@@ -182,28 +182,28 @@ impl Bbr {
     }
 
     fn update_cycle(&mut self, ack: &Ack) {
-        let Mode::ProbeBandwidth(cycle) = &self.mode else { return };
+        let BbrMode::ProbeBandwidth(cycle) = &self.mode else { return };
         let Some(round_trip) = &self.round_trip else { return };
         let gain = cycle.gain();
         // The burst that goes next counts where more is asked for.
         let next = if cycle.probes() { self.burst() } else { 0 };
         let in_flight = InFlight {
             segments: ack.was_in_flight.saturating_add(next),
-            raised: self.with_quanta(self.product(gain)),
-            drained: self.with_quanta(self.product(1.0)),
+            raised: self.with_quanta(self.bandwidth_delay_product(gain)),
+            drained: self.with_quanta(self.bandwidth_delay_product(1.0)),
         };
         let mut cycle = cycle.clone();
         cycle.advance(ack.now, round_trip.span, ack.lost > 0, &in_flight);
-        self.mode = Mode::ProbeBandwidth(cycle);
+        self.mode = BbrMode::ProbeBandwidth(cycle);
     }
 
     fn check_drained(&mut self, ack: &Ack) {
-        if matches!(self.mode, Mode::Startup) && self.full_pipe.reached() {
-            self.mode = Mode::Drain;
-            self.threshold = f64::from(self.with_quanta(self.product(1.0)));
+        if matches!(self.mode, BbrMode::Startup) && self.full_pipe.reached() {
+            self.mode = BbrMode::Drain;
+            self.threshold = f64::from(self.with_quanta(self.bandwidth_delay_product(1.0)));
         }
-        if matches!(self.mode, Mode::Drain) && ack.in_flight <= self.with_quanta(self.product(1.0)) {
-            self.mode = Mode::ProbeBandwidth(Cycle::begin(ack.now));
+        if matches!(self.mode, BbrMode::Drain) && ack.in_flight <= self.with_quanta(self.bandwidth_delay_product(1.0)) {
+            self.mode = BbrMode::ProbeBandwidth(GainCycle::begin(ack.now));
         }
     }
 
@@ -212,13 +212,13 @@ impl Bbr {
         if let Some(span) = ack.round_trip
             && (expired || self.round_trip.as_ref().is_none_or(|least| span <= least.span))
         {
-            self.round_trip = Some(LeastRoundTrip { span, measured: ack.now });
+            self.round_trip = Some(MinRoundTrip { span, measured: ack.now });
         }
-        if expired && !matches!(self.mode, Mode::ProbeRoundTrip { .. }) {
-            self.mode = Mode::ProbeRoundTrip { ends: None, round_done: false };
+        if expired && !matches!(self.mode, BbrMode::ProbeRoundTrip { .. }) {
+            self.mode = BbrMode::ProbeRoundTrip { ends: None, round_done: false };
             self.recovery.window_before = self.recovery.window_before.max(self.window);
         }
-        if let Mode::ProbeRoundTrip { ends, round_done } = self.mode {
+        if let BbrMode::ProbeRoundTrip { ends, round_done } = self.mode {
             self.held_back_until = Some(ack.total_delivered.saturating_add(u64::from(ack.in_flight)));
             self.probe_round_trip(ack, ends, round_done);
         }
@@ -226,14 +226,14 @@ impl Bbr {
 
     fn probe_round_trip(&mut self, ack: &Ack, ends: Option<Time>, round_done: bool) {
         let Some(end) = ends else {
-            if ack.in_flight <= MIN_WINDOW {
-                self.mode = Mode::ProbeRoundTrip { ends: Some(ack.now + PROBE_ROUND_TRIP), round_done: false };
+            if ack.in_flight <= MIN_WINDOW_SEGMENTS {
+                self.mode = BbrMode::ProbeRoundTrip { ends: Some(ack.now + PROBE_RTT_DURATION), round_done: false };
                 self.rounds.restart(ack);
             }
             return;
         };
         let round_done = round_done || self.round_began;
-        self.mode = Mode::ProbeRoundTrip { ends, round_done };
+        self.mode = BbrMode::ProbeRoundTrip { ends, round_done };
         if !round_done || ack.now <= end {
             return;
         }
@@ -241,7 +241,11 @@ impl Bbr {
             least.measured = ack.now;
         }
         self.window = self.window.max(self.recovery.window_before);
-        self.mode = if self.full_pipe.reached() { Mode::ProbeBandwidth(Cycle::begin(ack.now)) } else { Mode::Startup };
+        self.mode = if self.full_pipe.reached() {
+            BbrMode::ProbeBandwidth(GainCycle::begin(ack.now))
+        } else {
+            BbrMode::Startup
+        };
     }
 
     fn set_pacing(&mut self, smoothed_round_trip: Span) {
@@ -257,28 +261,28 @@ impl Bbr {
 
     fn set_window(&mut self, ack: &Ack) {
         if ack.delivered > 0 {
-            self.follow_recovery(ack);
+            self.update_recovery(ack);
             if !self.recovery.conserving {
                 self.approach_target(ack);
             }
         }
-        if matches!(self.mode, Mode::ProbeRoundTrip { .. }) {
-            self.window = self.window.min(MIN_WINDOW);
+        if matches!(self.mode, BbrMode::ProbeRoundTrip { .. }) {
+            self.window = self.window.min(MIN_WINDOW_SEGMENTS);
         }
     }
 
     /// In the first round of recovery it sends a segment for each delivered; later at most two; afterwards the window
     /// is what it was.
-    fn follow_recovery(&mut self, ack: &Ack) {
+    fn update_recovery(&mut self, ack: &Ack) {
         self.window = self.window.saturating_sub(ack.lost).max(1);
         let delivered = ack.in_flight.saturating_add(ack.delivered);
         let phase = self.recovery.next_phase(ack);
         let before = std::mem::replace(&mut self.recovery.phase, phase);
-        if phase == Phase::Fast && before != Phase::Fast {
+        if phase == RecoveryPhase::Fast && before != RecoveryPhase::Fast {
             self.recovery.conserving = true;
             self.rounds.restart(ack);
             self.window = delivered;
-        } else if phase == Phase::Open && before != Phase::Open {
+        } else if phase == RecoveryPhase::Open && before != RecoveryPhase::Open {
             self.recovery.conserving = false;
             self.window = self.window.max(self.recovery.window_before);
         }
@@ -288,33 +292,33 @@ impl Bbr {
     }
 
     fn approach_target(&mut self, ack: &Ack) {
-        let product = self.product(self.window_gain());
+        let product = self.bandwidth_delay_product(self.window_gain());
         let grown = self.window.saturating_add(ack.delivered);
         if self.full_pipe.reached() {
             let allowance = self.aggregation.allowance(self.bandwidth.get());
             self.window = grown.min(self.with_quanta(product + allowance));
-        } else if self.window < self.with_quanta(product) || ack.total_delivered < u64::from(INITIAL) {
+        } else if self.window < self.with_quanta(product) || ack.total_delivered < u64::from(INITIAL_SEGMENTS) {
             self.window = grown;
         }
-        self.window = self.window.max(MIN_WINDOW);
+        self.window = self.window.max(MIN_WINDOW_SEGMENTS);
     }
 
     /// Keeps the window for after the recovery. If one is under way, or the path is being emptied, it is cut already.
     fn keep_window(&mut self) {
-        let whole = self.recovery.phase == Phase::Open && !matches!(self.mode, Mode::ProbeRoundTrip { .. });
+        let whole = self.recovery.phase == RecoveryPhase::Open && !matches!(self.mode, BbrMode::ProbeRoundTrip { .. });
         let kept = if whole { 0 } else { self.recovery.window_before };
         self.recovery.window_before = self.window.max(kept);
     }
 }
 
-impl Recovery {
-    fn next_phase(&self, ack: &Ack) -> Phase {
+impl RecoveryState {
+    fn next_phase(&self, ack: &Ack) -> RecoveryPhase {
         if self.timed_out {
-            Phase::Timeout
+            RecoveryPhase::Timeout
         } else if ack.reduction == Some(Reduction::Loss) {
-            Phase::Fast
+            RecoveryPhase::Fast
         } else {
-            Phase::Open
+            RecoveryPhase::Open
         }
     }
 }
@@ -357,7 +361,7 @@ impl Controller for Bbr {
     fn timed_out(&mut self, _now: Time, in_flight: u32, _again: bool) {
         self.keep_window();
         self.recovery.timed_out = true;
-        self.recovery.phase = Phase::Timeout;
+        self.recovery.phase = RecoveryPhase::Timeout;
         self.recovery.conserving = false;
         self.full_pipe.restart();
         self.window = in_flight.saturating_add(1);

@@ -1,22 +1,22 @@
 use super::controller::Ack;
-use super::window::Window;
-use super::windowed::Windowed;
+use super::window::CongestionWindow;
+use super::windowed::WindowController;
 use kumade_units::{Span, Time};
 
 /// Up to this window BIC is NewReno.
-const LOW_WINDOW: u32 = 14;
+const LOW_WINDOW_SEGMENTS: u32 = 14;
 /// The most segments that the window grows by in a round trip.
-const MAX_INCREASE: u32 = 16;
+const MAX_INCREASE_SEGMENTS: u32 = 16;
 /// The search goes a quarter of the way to the window at the last loss, and as far beyond it before it speeds up.
-const SEARCH: u32 = 4;
+const SEARCH_DIVISOR: u32 = 4;
 /// Round trips for the last quarter.
-const SMOOTH: u32 = 20;
+const SMOOTHING_ROUNDS: u32 = 20;
 /// What is left of the window after a loss, in 1024ths: 0.8.
-const BETA: u64 = 819;
+const BETA_1024THS: u64 = 819;
 /// The longest wait for a segment's growth while no loss has shown the path's limit.
 const UNKNOWN_LIMIT_STEP: u32 = 20;
 /// The steps stay as they are while the window does, for this long.
-const STEADY: Span = Span::from_nanos(1_000_000_000 / 32);
+const STEADY_INTERVAL: Span = Span::from_nanos(1_000_000_000 / 32);
 /// The mean number of segments per acknowledgement is counted in sixteenths, and follows as slowly.
 const SIXTEENTHS: u32 = 16;
 
@@ -27,7 +27,7 @@ const SIXTEENTHS: u32 = 16;
 /// segments: with delayed acknowledgements it grows twice as fast as the paper says.
 #[derive(Debug, Clone)]
 pub struct Bic {
-    window: Window,
+    window: CongestionWindow,
     /// The window at the last loss, or a bit less to let others in; zero before.
     last_max: u32,
     /// Segments per acknowledgement, in sixteenths.
@@ -46,14 +46,14 @@ struct Step {
 impl Bic {
     /// At the start of a connection.
     pub fn new() -> Self {
-        Bic { window: Window::new(), last_max: 0, covered: 2 * SIXTEENTHS, step: None }
+        Bic { window: CongestionWindow::new(), last_max: 0, covered: 2 * SIXTEENTHS, step: None }
     }
 
     /// How many segments must be acknowledged for the window to grow by one.
     fn count(&mut self, now: Time) -> u32 {
         let window = self.window.segments();
         match &self.step {
-            Some(step) if step.window == window && now - step.computed <= STEADY => step.count,
+            Some(step) if step.window == window && now - step.computed <= STEADY_INTERVAL => step.count,
             _ => {
                 let count = self.computed_count(window);
                 self.step = Some(Step { count, window, computed: now });
@@ -63,11 +63,11 @@ impl Bic {
     }
 
     fn computed_count(&self, window: u32) -> u32 {
-        if window <= LOW_WINDOW {
+        if window <= LOW_WINDOW_SEGMENTS {
             return window;
         }
         let count = match window < self.last_max {
-            true => search(window, (self.last_max - window) / SEARCH),
+            true => search(window, (self.last_max - window) / SEARCH_DIVISOR),
             false => probe(window, window - self.last_max),
         };
         let count = if self.last_max == 0 { count.min(UNKNOWN_LIMIT_STEP) } else { count };
@@ -84,37 +84,37 @@ impl Default for Bic {
 /// Below the last maximum: `step` segments per round trip, but not too many, and slowly near it.
 fn search(window: u32, step: u32) -> u32 {
     match step {
-        0..=1 => slowest(window),
-        2..=MAX_INCREASE => window / step,
-        _ => window / MAX_INCREASE,
+        0..=1 => max_count(window),
+        2..=MAX_INCREASE_SEGMENTS => window / step,
+        _ => window / MAX_INCREASE_SEGMENTS,
     }
 }
 
 /// At the last maximum and `beyond` it: away from it ever faster.
 fn probe(window: u32, beyond: u32) -> u32 {
-    if beyond < SEARCH {
-        slowest(window)
-    } else if beyond < MAX_INCREASE * (SEARCH - 1) {
-        window.saturating_mul(SEARCH - 1) / beyond
+    if beyond < SEARCH_DIVISOR {
+        max_count(window)
+    } else if beyond < MAX_INCREASE_SEGMENTS * (SEARCH_DIVISOR - 1) {
+        window.saturating_mul(SEARCH_DIVISOR - 1) / beyond
     } else {
-        window / MAX_INCREASE
+        window / MAX_INCREASE_SEGMENTS
     }
 }
 
-fn slowest(window: u32) -> u32 {
-    window.saturating_mul(SMOOTH) / SEARCH
+fn max_count(window: u32) -> u32 {
+    window.saturating_mul(SMOOTHING_ROUNDS) / SEARCH_DIVISOR
 }
 
-impl Windowed for Bic {
-    fn held(&self) -> &Window {
+impl WindowController for Bic {
+    fn window_state(&self) -> &CongestionWindow {
         &self.window
     }
 
-    fn held_mut(&mut self) -> &mut Window {
+    fn window_state_mut(&mut self) -> &mut CongestionWindow {
         &mut self.window
     }
 
-    fn hear(&mut self, ack: &Ack) {
+    fn process_ack(&mut self, ack: &Ack) {
         if ack.reduction.is_none() && ack.acked > 0 {
             let mean = self.covered / SIXTEENTHS;
             self.covered = (self.covered - mean).saturating_add(ack.acked);
@@ -127,14 +127,14 @@ impl Windowed for Bic {
         }
     }
 
-    fn reduced(&mut self) -> u32 {
-        self.last_max = self.window.limit_at_loss(self.last_max, BETA);
+    fn reduced_threshold(&mut self) -> u32 {
+        self.last_max = self.window.limit_at_loss(self.last_max, BETA_1024THS);
         let window = self.window.segments();
-        if window <= LOW_WINDOW { window / 2 } else { self.window.scaled(BETA) }
+        if window <= LOW_WINDOW_SEGMENTS { window / 2 } else { self.window.scaled_window(BETA_1024THS) }
     }
 
     /// Forgets what it knew of the path: a timeout says that it has changed.
-    fn collapsed(&mut self, _in_flight: u32) {
+    fn on_timeout(&mut self, _in_flight: u32) {
         self.last_max = 0;
         self.covered = 2 * SIXTEENTHS;
         self.step = None;
@@ -152,7 +152,7 @@ mod tests {
     /// A controller that lost at a window of `segments` and hears an acknowledgement for each segment.
     fn lost_at(segments: u32) -> (Bic, Time) {
         let mut bic = Bic::new();
-        bic.window.set(segments);
+        bic.window.set_segments(segments);
         bic.congested(Time::ZERO, segments);
         bic.recovered(Time::ZERO);
         bic.covered = SIXTEENTHS;
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn gives_way_when_it_does_not_reach_its_last_window() {
         let (mut bic, now) = lost_at(1000);
-        bic.window.set(900);
+        bic.window.set_segments(900);
         bic.congested(now, 900);
         // (1 + β) / 2 of 900, and β.
         assert_eq!((bic.last_max, bic.window()), (809, 719.0));

@@ -25,25 +25,25 @@
 //! less than one per round trip up to 40.
 
 use super::controller::Ack;
-use super::rounds::Rounds;
-use super::window::Window;
-use super::windowed::Windowed;
+use super::rounds::RoundCounter;
+use super::window::CongestionWindow;
+use super::windowed::WindowController;
 use kumade_units::Span;
 
 const ALPHA: f64 = 1.0 / 8.0;
 const K: f64 = 0.75;
 const GAMMA: f64 = 30.0;
 const ZETA: f64 = 1.0;
-const MIN_SUM: u32 = 2;
+const MIN_WINDOW_SEGMENTS: u32 = 2;
 
 /// A window of two parts, one heeding loss and one delay: see the module's documentation for its rules.
 #[derive(Debug, Clone)]
 pub struct Compound {
-    sum: Window,
+    sum: CongestionWindow,
     delay_based: f64,
     delay_based_before: f64,
     least: Option<Span>,
-    rounds: Rounds,
+    rounds: RoundCounter,
     /// The round's round-trip times: their sum in seconds, and number.
     total: f64,
     samples: u32,
@@ -53,11 +53,11 @@ impl Compound {
     /// At the start of a connection.
     pub fn new() -> Self {
         Compound {
-            sum: Window::new(),
+            sum: CongestionWindow::new(),
             delay_based: 0.0,
             delay_based_before: 0.0,
             least: None,
-            rounds: Rounds::default(),
+            rounds: RoundCounter::default(),
             total: 0.0,
             samples: 0,
         }
@@ -87,7 +87,7 @@ impl Compound {
     fn set_delay_based(&mut self, from: f64, to: f64) {
         self.delay_based = to;
         let rest = self.sum.segments().saturating_sub(from as u32);
-        self.sum.set(rest.saturating_add(to as u32).max(MIN_SUM));
+        self.sum.set_segments(rest.saturating_add(to as u32).max(MIN_WINDOW_SEGMENTS));
     }
 }
 
@@ -97,23 +97,23 @@ impl Default for Compound {
     }
 }
 
-impl Windowed for Compound {
-    fn held(&self) -> &Window {
+impl WindowController for Compound {
+    fn window_state(&self) -> &CongestionWindow {
         &self.sum
     }
 
-    fn held_mut(&mut self) -> &mut Window {
+    fn window_state_mut(&mut self) -> &mut CongestionWindow {
         &mut self.sum
     }
 
-    fn hear(&mut self, ack: &Ack) {
+    fn process_ack(&mut self, ack: &Ack) {
         if let Some(round_trip) = ack.round_trip {
             self.sample(round_trip);
         }
         if let Some(acked) = self.sum.growth(ack) {
             self.sum.grow_as_reno(acked);
         }
-        if self.sum.reducing() || ack.acked == 0 || !self.rounds.begins(ack) {
+        if self.sum.reducing() || ack.acked == 0 || !self.rounds.begins_round(ack) {
             return;
         }
         if self.sum.in_slow_start() {
@@ -125,17 +125,17 @@ impl Windowed for Compound {
         self.samples = 0;
     }
 
-    fn reduced(&mut self) -> u32 {
+    fn reduced_threshold(&mut self) -> u32 {
         self.delay_based_before = self.delay_based;
         self.delay_based /= 2.0;
         self.sum.segments() / 2
     }
 
-    fn collapsed(&mut self, _in_flight: u32) {
+    fn on_timeout(&mut self, _in_flight: u32) {
         self.delay_based = 0.0;
     }
 
-    fn restored(&mut self) {
+    fn on_undo(&mut self) {
         self.delay_based = self.delay_based_before;
     }
 }
@@ -152,7 +152,7 @@ mod tests {
     /// A controller past slow start with a window of `segments`.
     fn avoiding(segments: u32) -> (Compound, Time) {
         let mut compound = Compound::new();
-        compound.sum.set(segments);
+        compound.sum.set_segments(segments);
         compound.sum.set_threshold(segments);
         (compound, Time::ZERO)
     }

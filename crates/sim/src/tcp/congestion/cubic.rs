@@ -1,20 +1,20 @@
 use super::controller::Ack;
 use super::hystart::HyStart;
-use super::window::Window;
-use super::windowed::Windowed;
+use super::window::CongestionWindow;
+use super::windowed::WindowController;
 use kumade_units::{Span, Time};
 
 /// The steepness of the cubic, in segments per second cubed (RFC 9438, section 5).
 const C: f64 = 0.4;
 /// What is left of the window after a loss, in 1024ths: 0.7.
-const BETA: u64 = 717;
+const BETA_1024THS: u64 = 717;
 /// Acknowledged segments per segment of the window for which the window of the Reno-friendly region grows by one:
 /// (1 + β) / (3 (1 − β)), in eighths as Linux rounds it (RFC 9438, section 4.3).
-const RENO_FRIENDLY: u64 = 15;
+const RENO_FRIENDLY_FACTOR: u64 = 15;
 /// The steps stay as they are while the window does, for this long.
-const STEADY: Span = Span::from_nanos(1_000_000_000 / 32);
+const STEADY_INTERVAL: Span = Span::from_nanos(1_000_000_000 / 32);
 /// Round-trip times of so long after a loss's recovery tell of the queue that caused it.
-const SETTLING: Span = Span::from_secs(1);
+const SETTLING_TIME: Span = Span::from_secs(1);
 /// The longest wait for a segment's growth while no loss has shown the path's limit.
 const UNKNOWN_LIMIT_STEP: u32 = 20;
 
@@ -23,7 +23,7 @@ const UNKNOWN_LIMIT_STEP: u32 = 20;
 #[derive(Debug, Clone)]
 pub struct Cubic {
     segment_bytes: u32,
-    window: Window,
+    window: CongestionWindow,
     hystart: HyStart,
     /// The window at the last loss, or a bit less to let others in; zero before.
     last_max: u32,
@@ -53,7 +53,7 @@ impl Cubic {
     pub fn new(segment_bytes: u32) -> Self {
         Cubic {
             segment_bytes,
-            window: Window::new(),
+            window: CongestionWindow::new(),
             hystart: HyStart::new(segment_bytes),
             last_max: 0,
             least_round_trip: None,
@@ -64,13 +64,13 @@ impl Cubic {
     /// Listens to the round-trip time, and ends slow start when it tells to.
     fn watch_delay(&mut self, ack: &Ack) {
         let Some(round_trip) = ack.round_trip else { return };
-        if self.epoch.as_ref().is_some_and(|epoch| ack.now - epoch.begin < SETTLING) {
+        if self.epoch.as_ref().is_some_and(|epoch| ack.now - epoch.begin < SETTLING_TIME) {
             return;
         }
         let least = self.least_round_trip.map_or(round_trip, |least| least.min(round_trip));
         self.least_round_trip = Some(least);
         let segments = self.window.segments();
-        if self.window.in_slow_start() && self.hystart.ends(ack, segments, round_trip, least) {
+        if self.window.in_slow_start() && self.hystart.ends_slow_start(ack, segments, round_trip, least) {
             self.window.set_threshold(segments);
         }
     }
@@ -83,7 +83,7 @@ impl Cubic {
         let epoch = self.epoch.get_or_insert_with(|| Epoch::new(now, window, self.last_max));
         epoch.reno_credit = epoch.reno_credit.saturating_add(u64::from(acked));
         let first = epoch.count == 0;
-        if !first && epoch.computed_for == window && now - epoch.computed <= STEADY {
+        if !first && epoch.computed_for == window && now - epoch.computed <= STEADY_INTERVAL {
             return epoch.count;
         }
         epoch.computed_for = window;
@@ -120,7 +120,7 @@ impl Epoch {
 
     /// `count`, or less where NewReno would be ahead.
     fn friendly(&mut self, count: u32, window: u32) -> u32 {
-        let per_segment = (u64::from(window) * RENO_FRIENDLY / 8).max(1);
+        let per_segment = (u64::from(window) * RENO_FRIENDLY_FACTOR / 8).max(1);
         // As many steps as leave some credit: strictly more than a step's worth is needed for one.
         let steps = self.reno_credit.saturating_sub(1) / per_segment;
         self.reno_credit -= steps * per_segment;
@@ -129,16 +129,16 @@ impl Epoch {
     }
 }
 
-impl Windowed for Cubic {
-    fn held(&self) -> &Window {
+impl WindowController for Cubic {
+    fn window_state(&self) -> &CongestionWindow {
         &self.window
     }
 
-    fn held_mut(&mut self) -> &mut Window {
+    fn window_state_mut(&mut self) -> &mut CongestionWindow {
         &mut self.window
     }
 
-    fn hear(&mut self, ack: &Ack) {
+    fn process_ack(&mut self, ack: &Ack) {
         self.watch_delay(ack);
         let Some(acked) = self.window.growth(ack) else { return };
         let rest = self.window.slow_start(acked);
@@ -148,14 +148,14 @@ impl Windowed for Cubic {
         }
     }
 
-    fn reduced(&mut self) -> u32 {
+    fn reduced_threshold(&mut self) -> u32 {
         self.epoch = None;
-        self.last_max = self.window.limit_at_loss(self.last_max, BETA);
-        self.window.scaled(BETA)
+        self.last_max = self.window.limit_at_loss(self.last_max, BETA_1024THS);
+        self.window.scaled_window(BETA_1024THS)
     }
 
     /// Forgets what it knew of the path: a timeout says that it has changed.
-    fn collapsed(&mut self, _in_flight: u32) {
+    fn on_timeout(&mut self, _in_flight: u32) {
         self.last_max = 0;
         self.least_round_trip = None;
         self.epoch = None;
@@ -174,7 +174,7 @@ mod tests {
     /// A controller that lost at a window of `segments` in slow start.
     fn lost_at(segments: u32) -> Cubic {
         let mut cubic = Cubic::new(SEGMENT_BYTES);
-        cubic.window.set(segments);
+        cubic.window.set_segments(segments);
         cubic.congested(Time::ZERO, segments);
         cubic.recovered(Time::ZERO);
         cubic
@@ -197,7 +197,7 @@ mod tests {
     fn gives_way_when_it_does_not_reach_its_last_window() {
         let mut cubic = lost_at(1000);
         assert_eq!(cubic.last_max, 1000);
-        cubic.window.set(800);
+        cubic.window.set_segments(800);
         cubic.congested(Time::ZERO, 800);
         // (1 + β) / 2 of 800.
         assert_eq!((cubic.last_max, cubic.window()), (680, 560.0));

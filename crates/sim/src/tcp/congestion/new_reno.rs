@@ -1,18 +1,18 @@
 use super::controller::Ack;
-use super::window::Window;
-use super::windowed::Windowed;
+use super::window::CongestionWindow;
+use super::windowed::WindowController;
 
 /// Additive increase by a segment per round trip, halving on loss (RFC 5681, RFC 6582), counting what is delivered
 /// rather than acknowledgements.
 #[derive(Debug, Clone)]
 pub struct NewReno {
-    window: Window,
+    window: CongestionWindow,
 }
 
 impl NewReno {
     /// At the start of a connection.
     pub fn new() -> Self {
-        NewReno { window: Window::new() }
+        NewReno { window: CongestionWindow::new() }
     }
 }
 
@@ -22,22 +22,22 @@ impl Default for NewReno {
     }
 }
 
-impl Windowed for NewReno {
-    fn held(&self) -> &Window {
+impl WindowController for NewReno {
+    fn window_state(&self) -> &CongestionWindow {
         &self.window
     }
 
-    fn held_mut(&mut self) -> &mut Window {
+    fn window_state_mut(&mut self) -> &mut CongestionWindow {
         &mut self.window
     }
 
-    fn hear(&mut self, ack: &Ack) {
+    fn process_ack(&mut self, ack: &Ack) {
         if let Some(acked) = self.window.growth(ack) {
             self.window.grow_as_reno(acked);
         }
     }
 
-    fn reduced(&mut self) -> u32 {
+    fn reduced_threshold(&mut self) -> u32 {
         self.window.segments() / 2
     }
 }

@@ -1,25 +1,25 @@
 use super::controller::Ack;
-use super::rounds::Rounds;
-use super::window::{MIN_THRESHOLD, Window};
-use super::windowed::Windowed;
+use super::rounds::RoundCounter;
+use super::window::{CongestionWindow, MIN_THRESHOLD_SEGMENTS};
+use super::windowed::WindowController;
 use kumade_units::Span;
 
 /// Fewer of the connection's own segments in queues, and the window grows.
-const ALPHA: u32 = 2;
+const ALPHA_SEGMENTS: u32 = 2;
 /// More, and it shrinks.
-const BETA: u32 = 4;
+const BETA_SEGMENTS: u32 = 4;
 /// More, and slow start ends.
-const GAMMA: u32 = 1;
+const GAMMA_SEGMENTS: u32 = 1;
 /// A round with no more round-trip times than these may have measured delayed acknowledgements only.
-const TOO_FEW: u32 = 2;
+const MIN_SAMPLES: u32 = 2;
 
 /// Keeps a few of its own segments in queues (Brakmo and Peterson, "TCP Vegas: end to end congestion avoidance on a
 /// global Internet", 1995) as Linux does: by the least round-trip time of each round, with slow start in every round, as
 /// NewReno while it recovers or has measured too little, and anew whenever nothing is in flight.
 #[derive(Debug, Clone)]
 pub struct Vegas {
-    window: Window,
-    rounds: Rounds,
+    window: CongestionWindow,
+    rounds: RoundCounter,
     /// Whether delay is heeded; in recovery it is not.
     heeds_delay: bool,
     least: Span,
@@ -31,8 +31,8 @@ impl Vegas {
     /// At the start of a connection.
     pub fn new() -> Self {
         Vegas {
-            window: Window::new(),
-            rounds: Rounds::default(),
+            window: CongestionWindow::new(),
+            rounds: RoundCounter::default(),
             heeds_delay: true,
             least: Span::MAX,
             least_of_round: Span::MAX,
@@ -75,8 +75,8 @@ impl Vegas {
                 self.rounds.restart(ack);
                 self.begin_round();
             }
-        } else if self.rounds.begins(ack) {
-            if self.samples <= TOO_FEW {
+        } else if self.rounds.begins_round(ack) {
+            if self.samples <= MIN_SAMPLES {
                 self.grow_as_reno(ack)
             } else {
                 self.end_round(ack.delivered)
@@ -96,20 +96,20 @@ impl Vegas {
         let held = (f64::from(window) * least / measured) as u32;
         let queued = (f64::from(window) * (measured - least) / least) as u32;
         if self.window.in_slow_start() {
-            if queued > GAMMA {
-                self.window.set(window.min(held.saturating_add(1)));
-                self.window.lower_threshold();
+            if queued > GAMMA_SEGMENTS {
+                self.window.set_segments(window.min(held.saturating_add(1)));
+                self.window.halve_threshold();
             } else {
                 let _ = self.window.slow_start(acked);
             }
-        } else if queued > BETA {
-            self.window.set(window - 1);
-            self.window.lower_threshold();
-        } else if queued < ALPHA {
-            self.window.set(window.saturating_add(1));
+        } else if queued > BETA_SEGMENTS {
+            self.window.set_segments(window - 1);
+            self.window.halve_threshold();
+        } else if queued < ALPHA_SEGMENTS {
+            self.window.set_segments(window.saturating_add(1));
         }
-        self.window.set(self.window.segments().max(MIN_THRESHOLD));
-        self.window.lift_threshold();
+        self.window.set_segments(self.window.segments().max(MIN_THRESHOLD_SEGMENTS));
+        self.window.clear_threshold();
     }
 }
 
@@ -119,16 +119,16 @@ impl Default for Vegas {
     }
 }
 
-impl Windowed for Vegas {
-    fn held(&self) -> &Window {
+impl WindowController for Vegas {
+    fn window_state(&self) -> &CongestionWindow {
         &self.window
     }
 
-    fn held_mut(&mut self) -> &mut Window {
+    fn window_state_mut(&mut self) -> &mut CongestionWindow {
         &mut self.window
     }
 
-    fn hear(&mut self, ack: &Ack) {
+    fn process_ack(&mut self, ack: &Ack) {
         if let Some(round_trip) = ack.round_trip {
             self.sample(round_trip);
         }
@@ -141,12 +141,12 @@ impl Windowed for Vegas {
         }
     }
 
-    fn reduced(&mut self) -> u32 {
+    fn reduced_threshold(&mut self) -> u32 {
         self.heeds_delay = false;
         self.window.segments() / 2
     }
 
-    fn collapsed(&mut self, in_flight: u32) {
+    fn on_timeout(&mut self, in_flight: u32) {
         self.heeds_delay = false;
         if in_flight == 0 {
             self.forget();

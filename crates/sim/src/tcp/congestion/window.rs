@@ -6,7 +6,7 @@ use super::controller::Ack;
 /// It counts whole segments and keeps the credit for the next one, as Linux does: growth counts what was delivered
 /// (RFC 3465 without its limit), so that delayed acknowledgements do not slow it.
 #[derive(Debug, Clone)]
-pub(super) struct Window {
+pub(super) struct CongestionWindow {
     segments: u32,
     /// `u32::MAX` before the first loss.
     threshold: u32,
@@ -19,13 +19,13 @@ pub(super) struct Window {
 }
 
 /// The window that a connection begins with (RFC 6928).
-pub(super) const INITIAL: u32 = 10;
+pub(super) const INITIAL_SEGMENTS: u32 = 10;
 /// The least that a threshold may be (RFC 5681).
-pub(super) const MIN_THRESHOLD: u32 = 2;
+pub(super) const MIN_THRESHOLD_SEGMENTS: u32 = 2;
 
-impl Window {
+impl CongestionWindow {
     pub(super) fn new() -> Self {
-        Window { segments: INITIAL, threshold: u32::MAX, credit: 0, reducing: false, before: None }
+        CongestionWindow { segments: INITIAL_SEGMENTS, threshold: u32::MAX, credit: 0, reducing: false, before: None }
     }
 
     pub(super) fn segments(&self) -> u32 {
@@ -85,43 +85,43 @@ impl Window {
     }
 
     /// Sets the window, at least to one segment.
-    pub(super) fn set(&mut self, segments: u32) {
+    pub(super) fn set_segments(&mut self, segments: u32) {
         self.segments = segments.max(1);
     }
 
     /// Sets the threshold, at least to the least there is.
     pub(super) fn set_threshold(&mut self, segments: u32) {
-        self.threshold = segments.max(MIN_THRESHOLD);
+        self.threshold = segments.max(MIN_THRESHOLD_SEGMENTS);
     }
 
     /// The threshold no higher than the window: slow start is over.
-    pub(super) fn lower_threshold(&mut self) {
+    pub(super) fn halve_threshold(&mut self) {
         self.set_threshold(self.threshold.min(self.segments));
     }
 
     /// The threshold no lower than three quarters of the window, so that a small window later finds its way back.
-    pub(super) fn lift_threshold(&mut self) {
-        self.threshold = self.lifted_threshold();
+    pub(super) fn clear_threshold(&mut self) {
+        self.threshold = self.unbounded_threshold();
     }
 
-    fn lifted_threshold(&self) -> u32 {
+    fn unbounded_threshold(&self) -> u32 {
         self.threshold.max(self.segments / 2 + self.segments / 4)
     }
 
     /// This many 1024ths of the window.
-    pub(super) fn scaled(&self, factor: u64) -> u32 {
+    pub(super) fn scaled_window(&self, factor: u64) -> u32 {
         (u64::from(self.segments) * factor / 1024) as u32
     }
 
     /// What to take for the path's limit when a loss leaves so many 1024ths: the window. But a flow that did not come
     /// back to its `last_limit` takes less, and so gives way (fast convergence; RFC 9438, section 4.7).
     pub(super) fn limit_at_loss(&self, last_limit: u32, left: u64) -> u32 {
-        if self.segments < last_limit { self.scaled(1024 + left) / 2 } else { self.segments }
+        if self.segments < last_limit { self.scaled_window(1024 + left) / 2 } else { self.segments }
     }
 
     /// A recovery begins that shall end at `threshold`.
-    pub(super) fn reduce(&mut self, threshold: u32) {
-        self.remember();
+    pub(super) fn enter_reduction(&mut self, threshold: u32) {
+        self.save_before_reduction();
         self.reducing = true;
         self.set_threshold(threshold);
         self.segments = self.threshold;
@@ -144,7 +144,7 @@ impl Window {
     /// A timeout: one segment beyond those still in flight, and a new threshold if there is one.
     pub(super) fn collapse(&mut self, in_flight: u32, threshold: Option<u32>) {
         if let Some(threshold) = threshold {
-            self.remember();
+            self.save_before_reduction();
             self.set_threshold(threshold);
         }
         self.segments = in_flight.saturating_add(1);
@@ -153,7 +153,7 @@ impl Window {
     }
 
     /// Takes the last reduction back.
-    pub(super) fn undo(&mut self) {
+    pub(super) fn undo_reduction(&mut self) {
         if let Some((segments, threshold)) = self.before.take() {
             self.segments = self.segments.max(segments);
             self.threshold = self.threshold.max(threshold);
@@ -163,8 +163,8 @@ impl Window {
 
     /// As Linux does, the threshold remembered is at least three quarters of the window, so that an undone timeout
     /// does not begin slow start far below.
-    fn remember(&mut self) {
-        let threshold = if self.reducing { self.threshold } else { self.lifted_threshold() };
+    fn save_before_reduction(&mut self) {
+        let threshold = if self.reducing { self.threshold } else { self.unbounded_threshold() };
         self.before = Some((self.segments, threshold));
     }
 }

@@ -1,9 +1,9 @@
 use super::Sender;
-use crate::tcp::Acknowledgement;
+use crate::tcp::TcpAcknowledgement;
 use crate::tcp::congestion::{Ack, Reduction};
-use crate::tcp::recovery::Phase;
+use crate::tcp::recovery::RecoveryPhase;
 use crate::tcp::recovery_config::LossDetection;
-use crate::tcp::scoreboard::Segment;
+use crate::tcp::scoreboard::SentSegment;
 use kumade_units::{Span, Time};
 
 /// What one acknowledgement brought.
@@ -14,7 +14,7 @@ pub(super) struct AckOutcome {
     pub(super) lost: u32,
     pub(super) was_in_flight: u32,
     /// The one sent last of what was delivered.
-    pub(super) newest: Option<Segment>,
+    pub(super) newest: Option<SentSegment>,
     /// The earliest and the latest sending of what was sent once.
     pub(super) first_sent: Option<Time>,
     pub(super) last_sent: Option<Time>,
@@ -25,43 +25,43 @@ pub(super) struct AckOutcome {
 }
 
 /// Linux's `tcp_max_reordering`.
-const MAX_TOLERATED: u32 = 300;
+const MAX_REORDERING_SEGMENTS: u32 = 300;
 
 impl Sender {
     /// Enters an acknowledgement into the scoreboard.
-    pub(super) fn update_scoreboard(&mut self, ack: &Acknowledgement, may_be_duplicate: bool) -> AckOutcome {
+    pub(super) fn update_scoreboard(&mut self, ack: &TcpAcknowledgement, may_be_duplicate: bool) -> AckOutcome {
         let mut outcome = AckOutcome { was_in_flight: self.board.in_flight(), ..AckOutcome::default() };
-        let (first, arrived_end) = (self.board.first(), self.board.arrived_end());
-        let duplicates = self.board.duplicates();
+        let (first, arrived_end) = (self.board.first_outstanding(), self.board.arrived_end());
+        let duplicates = self.board.duplicate_acks();
         let reordering = &mut self.reordering;
-        let mut delivered = |number: u32, segment: Segment, echo: Option<Time>| {
-            outcome.deliver(segment, echo);
+        let mut delivered = |number: u32, segment: SentSegment, echo: Option<Time>| {
+            outcome.record_delivered(segment, echo);
             if !segment.again && number < arrived_end {
-                reordering.overtaken();
+                reordering.record_reordering();
             }
         };
         self.board.acknowledge(ack.next, |number, segment| delivered(number, segment, Some(ack.echo)));
         let blocks = if self.config.recovery.detection == LossDetection::RackTlp { &ack.blocks[..] } else { &[] };
         for block in blocks.iter().skip(usize::from(ack.duplicate)).filter(|block| !block.is_empty()) {
-            self.board.selective(*block, |number, segment| delivered(number, segment, None));
+            self.board.acknowledge_block(*block, |number, segment| delivered(number, segment, None));
         }
-        outcome.acked = self.board.first() - first;
+        outcome.acked = self.board.first_outstanding() - first;
         if !self.has_sack() {
             self.count_duplicates(&mut outcome, duplicates, may_be_duplicate);
         }
         outcome.late_original =
             outcome.acked > 0 && self.undo.as_ref().is_some_and(|undo| undo.answered_first(ack.echo));
         if outcome.late_original && arrived_end > first {
-            self.reordering.overtaken();
+            self.reordering.record_reordering();
         }
         self.delivery.total += u64::from(outcome.delivered);
         if ack.duplicate {
             outcome.duplicate = true;
             if self.probe.is_none() {
-                self.reordering.duplicated(self.board.first(), self.board.next());
+                self.reordering.record_duplicate(self.board.first_outstanding(), self.board.next());
             }
             if let Some(undo) = &mut self.undo {
-                undo.duplicated(ack.blocks[0].start);
+                undo.record_duplicate(ack.blocks[0].start);
             }
         }
         outcome
@@ -72,11 +72,11 @@ impl Sender {
         if outcome.acked > 0 {
             outcome.delivered = outcome.acked.saturating_sub(before).max(1);
             self.limit_duplicates(outcome.acked);
-            if self.phase != Phase::Recovering {
-                self.board.forget_duplicates();
+            if self.phase != RecoveryPhase::Recovering {
+                self.board.clear_duplicate_acks();
             }
-        } else if may_be_duplicate && (self.phase != Phase::TimedOut || self.board.next() > self.point) {
-            self.board.duplicated();
+        } else if may_be_duplicate && (self.phase != RecoveryPhase::TimedOut || self.board.next() > self.point) {
+            self.board.add_duplicate_ack();
             outcome.delivered = u32::from(!self.limit_duplicates(0));
         }
     }
@@ -85,26 +85,26 @@ impl Sender {
     /// (`tcp_check_reno_reordering`): the next loss is found only after as many. What a timeout sends again in vain brings them,
     /// too, so that without SACK one timeout leads to another.
     fn limit_duplicates(&mut self, acked: u32) -> bool {
-        let are_more = self.board.limit_duplicates();
+        let are_more = self.board.limit_duplicate_acks();
         if are_more {
-            self.tolerated = (self.board.outstanding() + acked).min(MAX_TOLERATED);
+            self.tolerated = (self.board.outstanding() + acked).min(MAX_REORDERING_SEGMENTS);
         }
         are_more
     }
 
     /// Karn's rule: what was sent again is measured by the echoed stamp alone (RFC 7323).
-    pub(super) fn measure(&mut self, ack: &Acknowledgement, outcome: &AckOutcome, now: Time) {
+    pub(super) fn update_round_trip(&mut self, ack: &TcpAcknowledgement, outcome: &AckOutcome, now: Time) {
         let sent = outcome.first_sent.or((outcome.acked > 0).then_some(ack.echo));
         if let Some(sent) = sent.filter(|sent| *sent <= now) {
-            self.trips.measured(now - sent);
+            self.trips.record_sample(now - sent);
         }
         if let Some(newest) = &outcome.newest {
-            self.reordering.arrived(newest, now, self.trips.least());
+            self.reordering.record_arrival(newest, now, self.trips.min_round_trip());
         }
     }
 
-    pub(super) fn tell_controller(&mut self, outcome: &AckOutcome, now: Time) {
-        let least = self.trips.least().unwrap_or(Span::ZERO);
+    pub(super) fn notify_controller(&mut self, outcome: &AckOutcome, now: Time) {
+        let least = self.trips.min_round_trip().unwrap_or(Span::ZERO);
         let packet_bytes = self.config.packet_bytes;
         let delivery = outcome.newest.and_then(|newest| self.delivery.sample(&newest, now, least, packet_bytes));
         let slow_start = self.controller.window() < self.controller.threshold();
@@ -117,11 +117,11 @@ impl Sender {
             smoothed_round_trip: self.trips.smoothed().unwrap_or(Span::ZERO),
             in_flight: self.board.in_flight(),
             was_in_flight: outcome.was_in_flight,
-            window_limited: self.usage.limits(slow_start, self.controller.window()),
+            window_limited: self.usage.is_window_limited(slow_start, self.controller.window()),
             reduction: match self.phase {
-                Phase::Reducing => Some(Reduction::Mark),
-                Phase::Recovering => Some(Reduction::Loss),
-                Phase::Open | Phase::TimedOut => None,
+                RecoveryPhase::Reducing => Some(Reduction::Mark),
+                RecoveryPhase::Recovering => Some(Reduction::Loss),
+                RecoveryPhase::Open | RecoveryPhase::TimedOut => None,
             },
             delivery,
             total_delivered: self.delivery.total,
@@ -134,7 +134,7 @@ impl Sender {
 impl AckOutcome {
     /// A segment was delivered. The stamp that an acknowledgement in sequence echoes may show that it was not the last
     /// sending that arrived (RFC 8985, section 6.2, step 2).
-    fn deliver(&mut self, segment: Segment, echo: Option<Time>) {
+    fn record_delivered(&mut self, segment: SentSegment, echo: Option<Time>) {
         self.delivered += 1;
         if segment.again && echo.is_some_and(|echo| echo < segment.sent) {
             return;

@@ -1,12 +1,12 @@
 //! How a sender finds losses and reacts: what Linux has in `tcp_fastretrans_alert`, `tcp_recovery.c` and `tcp_timer.c`.
 
 use super::ack_outcome::AckOutcome;
-use super::{Forced, Probe, Sender};
-use crate::tcp::Acknowledgement;
-use crate::tcp::recovery::{Phase, RateReduction, Undo};
-use crate::tcp::reordering::TOLERATED;
-use crate::tcp::scoreboard::Segment;
-use crate::tcp::timers::{SLACK, Timer};
+use super::{ForcedSend, Sender, TailLossProbe};
+use crate::tcp::TcpAcknowledgement;
+use crate::tcp::recovery::{RateReduction, RecoveryPhase, UndoState};
+use crate::tcp::reordering::DUPLICATE_THRESHOLD;
+use crate::tcp::scoreboard::SentSegment;
+use crate::tcp::timers::{TIMER_SLACK, Timer};
 use kumade_units::{Span, Time};
 
 impl Sender {
@@ -23,13 +23,14 @@ impl Sender {
             return;
         }
         let window = self.reordering_window();
-        let earliest = self.board.take_for_lost(|_| false);
+        let earliest = self.board.mark_lost(|_| false);
         let deadline = earliest.and_then(|segment| self.reordering.deadline(&segment, window));
         if let Some(deadline) = deadline {
-            self.timer = Some((deadline.max(now) + SLACK, Timer::Reordering));
+            self.timer = Some((deadline.max(now) + TIMER_SLACK, Timer::Reordering));
             return;
         }
-        let calm = matches!(self.phase, Phase::Open | Phase::Reducing) && self.board.arrived() == 0;
+        let calm =
+            matches!(self.phase, RecoveryPhase::Open | RecoveryPhase::Reducing) && self.board.arrived_count() == 0;
         self.timer = Some(if calm && self.probe.is_none() && self.trips.smoothed().is_some() {
             (self.trips.probe_at(now, self.board.outstanding(), timeout_at), Timer::Probe)
         } else {
@@ -38,14 +39,14 @@ impl Sender {
     }
 
     /// RFC 8985, section 7.3: sends something new, or the last again, to hear whether the tail was lost.
-    pub(super) fn probe(&mut self, now: Time) {
+    pub(super) fn schedule_probe(&mut self, now: Time) {
         let next = self.board.next();
         if self.may_send_new() {
-            self.forced = Some(Forced::New);
-            self.probe = Some(Probe { end: next + 1, again: false });
+            self.forced = Some(ForcedSend::New);
+            self.probe = Some(TailLossProbe { end: next + 1, again: false });
         } else if self.board.outstanding() > 0 {
-            self.forced = Some(Forced::Again(next - 1));
-            self.probe = Some(Probe { end: next, again: true });
+            self.forced = Some(ForcedSend::Again(next - 1));
+            self.probe = Some(TailLossProbe { end: next, again: true });
         }
         self.statistics.probes += 1;
         if self.config.recovery.probe_restarts_timeout {
@@ -56,34 +57,34 @@ impl Sender {
     }
 
     /// RFC 6298, section 5, with RFC 8985, section 6.3: all that should have arrived by now counts as lost.
-    pub(super) fn time_out(&mut self, now: Time) {
-        let first = self.board.first();
+    pub(super) fn on_timeout(&mut self, now: Time) {
+        let first = self.board.first_outstanding();
         let again = self.timed_out_at == Some(first);
         self.statistics.timeouts += 1;
-        if self.phase == Phase::Open && self.board.duplicates() >= TOLERATED {
-            self.tolerated = self.tolerated.min(TOLERATED);
+        if self.phase == RecoveryPhase::Open && self.board.duplicate_acks() >= DUPLICATE_THRESHOLD {
+            self.tolerated = self.tolerated.min(DUPLICATE_THRESHOLD);
         }
         let (reordering, has_sack) = (&self.reordering, self.has_sack());
-        self.board.forget_duplicates();
-        self.board.lose_first();
-        self.board.take_for_lost(|segment| !has_sack || reordering.overdue(segment, now));
-        if self.phase != Phase::TimedOut || !again {
-            self.undo = Some(Undo::new(first, 0));
+        self.board.clear_duplicate_acks();
+        self.board.mark_first_lost();
+        self.board.mark_lost(|segment| !has_sack || reordering.is_overdue(segment, now));
+        if self.phase != RecoveryPhase::TimedOut || !again {
+            self.undo = Some(UndoState::new(first, 0));
             self.statistics.reductions += 1;
         }
         self.controller.timed_out(now, self.board.in_flight(), again);
         self.timed_out_at = Some(first);
-        self.phase = Phase::TimedOut;
+        self.phase = RecoveryPhase::TimedOut;
         self.point = self.board.next();
         self.probe = None;
         self.announce_reduction = true;
         self.trips.back_off();
-        self.forced = Some(Forced::Again(first));
+        self.forced = Some(ForcedSend::Again(first));
         self.timer = Some((now + self.trips.timeout(), Timer::Retransmission));
     }
 
     /// RFC 8985, section 7.4.
-    pub(super) fn judge_probe(&mut self, ack: &Acknowledgement, outcome: &AckOutcome, now: Time) {
+    pub(super) fn evaluate_probe(&mut self, ack: &TcpAcknowledgement, outcome: &AckOutcome, now: Time) {
         let Some(probe) = self.probe.filter(|probe| ack.next >= probe.end) else { return };
         let pure_duplicate = outcome.acked == 0 && outcome.delivered == 0;
         if !probe.again || outcome.duplicate || pure_duplicate {
@@ -91,104 +92,105 @@ impl Sender {
         } else if ack.next > probe.end {
             // What the probe repaired was lost: that asks for a reduction, but nothing is left to recover.
             self.begin_reduction(now);
-            self.phase = Phase::Open;
+            self.phase = RecoveryPhase::Open;
             self.undo = None;
             self.controller.recovered(now);
         }
     }
 
     /// Moves from phase to phase, and finds out what was lost.
-    pub(super) fn react(&mut self, ack: &Acknowledgement, outcome: &mut AckOutcome, now: Time) {
+    pub(super) fn process_losses(&mut self, ack: &TcpAcknowledgement, outcome: &mut AckOutcome, now: Time) {
         self.leave_phase(outcome, now);
         let in_vain = outcome.late_original
             && match self.phase {
-                Phase::Recovering => self.board.again() == 0,
-                Phase::TimedOut => true,
-                Phase::Open | Phase::Reducing => false,
+                RecoveryPhase::Recovering => self.board.retransmitted_count() == 0,
+                RecoveryPhase::TimedOut => true,
+                RecoveryPhase::Open | RecoveryPhase::Reducing => false,
             };
-        if in_vain || self.undo.as_ref().is_some_and(Undo::all_duplicated) {
-            self.undo(now);
+        if in_vain || self.undo.as_ref().is_some_and(UndoState::all_duplicated) {
+            self.undo_reduction(now);
         }
-        let again = self.board.again();
+        let again = self.board.retransmitted_count();
         outcome.lost = if self.has_sack() { self.detect_losses(now) } else { self.detect_by_duplicates(outcome.acked) };
         // After a timeout only the loss of what was sent again asks for more.
-        let anew = self.phase != Phase::TimedOut || (self.has_sack() && self.board.again() < again);
-        if self.phase != Phase::Recovering && self.board.lost() > 0 && anew {
+        let anew =
+            self.phase != RecoveryPhase::TimedOut || (self.has_sack() && self.board.retransmitted_count() < again);
+        if self.phase != RecoveryPhase::Recovering && self.board.lost_count() > 0 && anew {
             self.enter_recovery(now);
-        } else if ack.congestion && self.phase == Phase::Open {
+        } else if ack.congestion && self.phase == RecoveryPhase::Open {
             self.begin_reduction(now);
-            self.phase = Phase::Reducing;
+            self.phase = RecoveryPhase::Reducing;
             self.undo = None;
         }
     }
 
     /// Ends a phase when what was in flight at its beginning is acknowledged.
     fn leave_phase(&mut self, outcome: &AckOutcome, now: Time) {
-        let first = self.board.first();
+        let first = self.board.first_outstanding();
         let over = match self.phase {
-            Phase::Open => false,
-            Phase::Reducing => first > self.point,
+            RecoveryPhase::Open => false,
+            RecoveryPhase::Reducing => first > self.point,
             // Without SACK, what acknowledges no more than that may be followed by duplicates of what was in flight
             // (RFC 6582, section 4.1).
-            Phase::Recovering | Phase::TimedOut => first >= self.point + u32::from(!self.has_sack()),
+            RecoveryPhase::Recovering | RecoveryPhase::TimedOut => first >= self.point + u32::from(!self.has_sack()),
         };
-        if self.phase != Phase::Open && first >= self.point {
-            self.board.forget_duplicates();
+        if self.phase != RecoveryPhase::Open && first >= self.point {
+            self.board.clear_duplicate_acks();
         }
         if !over {
             return;
         }
         self.timed_out_at = None;
-        if self.phase != Phase::Reducing {
+        if self.phase != RecoveryPhase::Reducing {
             self.reordering.recovery_ended();
         }
         if outcome.late_original {
-            self.undo(now);
+            self.undo_reduction(now);
         } else {
             self.controller.recovered(now);
-            self.phase = Phase::Open;
+            self.phase = RecoveryPhase::Open;
         }
     }
 
     /// Takes back the last reduction, and takes nothing for lost but what is found anew.
-    fn undo(&mut self, now: Time) {
-        self.board.restore();
+    fn undo_reduction(&mut self, now: Time) {
+        self.board.restore_lost();
         self.controller.undone(now);
         self.undo = None;
-        self.phase = Phase::Open;
+        self.phase = RecoveryPhase::Open;
         self.statistics.undone += 1;
     }
 
     /// RFC 8985, section 6.2, step 5: how many are newly taken for lost.
     pub(super) fn detect_losses(&mut self, now: Time) -> u32 {
         let window = self.reordering_window();
-        let before = self.board.lost();
+        let before = self.board.lost_count();
         let reordering = &self.reordering;
-        let late = |segment: &Segment| reordering.deadline(segment, window).is_some_and(|deadline| deadline <= now);
-        self.board.take_for_lost(late);
-        self.board.lost() - before
+        let late = |segment: &SentSegment| reordering.deadline(segment, window).is_some_and(|deadline| deadline <= now);
+        self.board.mark_lost(late);
+        self.board.lost_count() - before
     }
 
     /// RFC 6582: three duplicate acknowledgements tell of one loss, and each partial acknowledgement of the next. Returns how
     /// many are newly taken for lost.
     fn detect_by_duplicates(&mut self, acked: u32) -> u32 {
-        let before = self.board.lost();
+        let before = self.board.lost_count();
         let is_hole = match self.phase {
-            Phase::Open | Phase::Reducing => self.board.duplicates() >= self.tolerated,
-            Phase::Recovering => acked > 0,
-            Phase::TimedOut => false,
+            RecoveryPhase::Open | RecoveryPhase::Reducing => self.board.duplicate_acks() >= self.tolerated,
+            RecoveryPhase::Recovering => acked > 0,
+            RecoveryPhase::TimedOut => false,
         };
         if is_hole {
-            self.board.lose_first();
+            self.board.mark_first_lost();
         }
-        self.board.lost() - before
+        self.board.lost_count() - before
     }
 
     fn reordering_window(&self) -> Span {
-        let recovering = matches!(self.phase, Phase::Recovering | Phase::TimedOut);
-        let least = self.trips.least().unwrap_or(Span::ZERO);
+        let recovering = matches!(self.phase, RecoveryPhase::Recovering | RecoveryPhase::TimedOut);
+        let least = self.trips.min_round_trip().unwrap_or(Span::ZERO);
         let smoothed = self.trips.smoothed().unwrap_or(Span::ZERO);
-        self.reordering.window(recovering, self.board.arrived(), least, smoothed)
+        self.reordering.window(recovering, self.board.arrived_count(), least, smoothed)
     }
 
     fn begin_reduction(&mut self, now: Time) {
@@ -202,11 +204,11 @@ impl Sender {
     }
 
     pub(super) fn enter_recovery(&mut self, now: Time) {
-        self.undo = Some(Undo::new(self.board.first(), self.board.again()));
-        if self.phase != Phase::Reducing {
+        self.undo = Some(UndoState::new(self.board.first_outstanding(), self.board.retransmitted_count()));
+        if self.phase != RecoveryPhase::Reducing {
             self.begin_reduction(now);
         }
-        self.phase = Phase::Recovering;
+        self.phase = RecoveryPhase::Recovering;
         self.probe = None;
     }
 

@@ -1,7 +1,7 @@
 use kumade_units::Time;
 
 /// For so many round trips at least, and twice as many at most, an excess counts.
-const ROUNDS: u32 = 5;
+const FILTER_ROUNDS: u32 = 5;
 /// An epoch ends after so many segments.
 const MAX_EPOCH_SEGMENTS: f64 = 1_048_576.0;
 /// No more is allowed for than the path carries in this time, in seconds.
@@ -24,7 +24,7 @@ impl Aggregation {
     pub(super) fn delivered(&mut self, now: Time, segments: u32, round_began: bool, bandwidth: f64, window: u32) {
         if round_began {
             self.rounds += 1;
-            if self.rounds >= ROUNDS {
+            if self.rounds >= FILTER_ROUNDS {
                 self.rounds = 0;
                 self.excess = [0.0, self.excess[0]];
             }

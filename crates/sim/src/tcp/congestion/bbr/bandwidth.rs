@@ -1,21 +1,21 @@
 use std::collections::VecDeque;
 
 /// For how many round trips a sample may be the greatest: a cycle of gains and a bit.
-const ROUNDS: u64 = 10;
+const FILTER_ROUNDS: u64 = 10;
 /// The bandwidth must grow so much in a round to count as growing.
-const GROWTH: f64 = 1.25;
+const MIN_GROWTH_RATIO: f64 = 1.25;
 /// After so many rounds without, the pipe is full.
-const STALLED: u32 = 3;
+const MAX_STALLED_ROUNDS: u32 = 3;
 
 /// The greatest delivery rate of the last round trips, in segments per second.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Bandwidth {
+pub(super) struct BandwidthFilter {
     round: u64,
     /// Falling rates with the rounds of which each is the greatest since the one ahead: at most one for each round.
     greatest: VecDeque<(u64, f64)>,
 }
 
-impl Bandwidth {
+impl BandwidthFilter {
     /// Zero before the first sample.
     pub(super) fn get(&self) -> f64 {
         self.greatest.front().map_or(0.0, |(_, rate)| *rate)
@@ -36,7 +36,7 @@ impl Bandwidth {
         if self.greatest.back().is_none_or(|(round, _)| *round != self.round) {
             self.greatest.push_back((self.round, rate));
         }
-        while self.greatest.front().is_some_and(|(round, _)| self.round - round > ROUNDS) {
+        while self.greatest.front().is_some_and(|(round, _)| self.round - round > FILTER_ROUNDS) {
             self.greatest.pop_front();
         }
     }
@@ -60,12 +60,12 @@ impl FullPipe {
         if self.reached {
             return;
         }
-        if bandwidth >= self.best * GROWTH {
+        if bandwidth >= self.best * MIN_GROWTH_RATIO {
             self.best = bandwidth;
             self.stalled = 0;
         } else {
             self.stalled += 1;
-            self.reached = self.stalled >= STALLED;
+            self.reached = self.stalled >= MAX_STALLED_ROUNDS;
         }
     }
 
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_sample_is_believed_for_ten_rounds() {
-        let mut bandwidth = Bandwidth::default();
+        let mut bandwidth = BandwidthFilter::default();
         bandwidth.sample(100.0, false);
         for _ in 0..10 {
             bandwidth.begin_round();
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_holds_back_shows_only_that_there_is_more() {
-        let mut bandwidth = Bandwidth::default();
+        let mut bandwidth = BandwidthFilter::default();
         bandwidth.sample(100.0, false);
         for round in 0..100 {
             bandwidth.begin_round();

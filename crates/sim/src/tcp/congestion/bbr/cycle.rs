@@ -1,11 +1,11 @@
 use kumade_units::{Span, Time};
 
 /// Ask for a quarter more, give that back, then keep to the bandwidth.
-const GAINS: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+const PACING_GAINS: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 
 /// The cycle of gains by which BBR looks for more bandwidth and leaves room for others.
 #[derive(Debug, Clone)]
-pub(super) struct Cycle {
+pub(super) struct GainCycle {
     phase: usize,
     began: Time,
 }
@@ -17,17 +17,17 @@ pub(super) struct InFlight {
     pub(super) drained: u32,
 }
 
-impl Cycle {
+impl GainCycle {
     /// Begins in any phase but that of giving back. Which, Linux leaves to chance so that flows do not cycle together;
     /// here it follows from the instant, which differs between flows and is the same in each run.
     pub(super) fn begin(now: Time) -> Self {
         let mixed = (now.as_nanos() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let phase = (8 - mixed % 7) as usize % GAINS.len();
-        Cycle { phase, began: now }
+        let phase = (8 - mixed % 7) as usize % PACING_GAINS.len();
+        GainCycle { phase, began: now }
     }
 
     pub(super) fn gain(&self) -> f64 {
-        GAINS[self.phase]
+        PACING_GAINS[self.phase]
     }
 
     /// Whether it asks for more.
@@ -45,7 +45,7 @@ impl Cycle {
             _ => lasted,
         };
         if over {
-            self.phase = (self.phase + 1) % GAINS.len();
+            self.phase = (self.phase + 1) % PACING_GAINS.len();
             self.began = now;
         }
     }
@@ -57,7 +57,7 @@ mod tests {
 
     const ROUND_TRIP: Span = Span::from_millis(20);
 
-    fn after(cycle: &mut Cycle, waited: Span, segments: u32, lost: bool) -> f64 {
+    fn after(cycle: &mut GainCycle, waited: Span, segments: u32, lost: bool) -> f64 {
         let now = cycle.began + waited;
         cycle.advance(now, ROUND_TRIP, lost, &InFlight { segments, raised: 125, drained: 100 });
         cycle.gain()
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn asks_gives_back_and_keeps_for_six_round_trips() {
-        let mut cycle = Cycle { phase: 0, began: Time::ZERO };
+        let mut cycle = GainCycle { phase: 0, began: Time::ZERO };
         let long = ROUND_TRIP + Span::from_nanos(1);
         assert_eq!(after(&mut cycle, long, 124, false), 1.25, "not enough in flight yet");
         assert_eq!(after(&mut cycle, ROUND_TRIP, 125, false), 1.25, "not long enough yet");
@@ -83,7 +83,7 @@ mod tests {
     fn begins_anywhere_but_with_giving_back() {
         let mut seen = [0; 8];
         for millis in 0..700 {
-            seen[Cycle::begin(Time::ZERO + Span::from_millis(millis)).phase] += 1;
+            seen[GainCycle::begin(Time::ZERO + Span::from_millis(millis)).phase] += 1;
         }
         assert_eq!(seen[1], 0);
         let others = seen.iter().enumerate().filter(|(phase, _)| *phase != 1);

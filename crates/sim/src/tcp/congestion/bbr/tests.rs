@@ -10,9 +10,9 @@ fn path() -> Path {
 fn finds_the_rate_drains_the_queue_it_made_and_keeps_it_short() {
     let (mut path, mut bbr) = (path(), Bbr::new(SEGMENT_BYTES));
     path.run(&mut bbr, Span::from_millis(100), |_, _| {});
-    assert!(matches!(bbr.mode, Mode::Startup), "{:?}", bbr.mode);
+    assert!(matches!(bbr.mode, BbrMode::Startup), "{:?}", bbr.mode);
     path.run(&mut bbr, Span::from_millis(500), |_, _| {});
-    assert!(matches!(bbr.mode, Mode::ProbeBandwidth(_)), "{:?}", bbr.mode);
+    assert!(matches!(bbr.mode, BbrMode::ProbeBandwidth(_)), "{:?}", bbr.mode);
     let (before, mut queued, mut seen) = (path.delivered(), 0.0, 0.0);
     path.run(&mut bbr, Span::from_secs(5), |path, _| {
         queued += path.queued();
