@@ -55,7 +55,9 @@ fn method_help(info: &MethodInfo) -> String {
 
 /// A queue discipline with its parameters; help lists the names only.
 pub fn discipline() -> Choice<DisciplineChoice> {
-    Choice::of(|| DisciplineChoice::names().map(|(name, summary)| PossibleValue::new(name).help(summary)).collect())
+    Choice::of(|| {
+        DisciplineChoice::discipline_names().map(|(name, summary)| PossibleValue::new(name).help(summary)).collect()
+    })
 }
 
 /// An experiment of the catalogue, or a scenario file.
@@ -76,5 +78,5 @@ pub fn path_kind() -> Choice<PathKind> {
 
 /// What divides packets among several paths.
 pub fn plane() -> Choice<Plane> {
-    Choice::of(|| Plane::names().map(|(name, summary)| PossibleValue::new(name).help(summary)).collect())
+    Choice::of(|| Plane::plane_names().map(|(name, summary)| PossibleValue::new(name).help(summary)).collect())
 }

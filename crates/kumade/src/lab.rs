@@ -7,15 +7,16 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use kumade_estimate::MethodSettings;
 use kumade_lab::accuracy::{
-    self, Accuracy, BottleneckKind, CrossKind, CrossSource, Progress, RealTime, Report, Testbed, Transport, VirtualTime,
+    self, Accuracy, AccuracyProgress, BottleneckKind, CrossKind, CrossSource, RealTime, Report, Testbed, Transport,
+    VirtualTime,
 };
 use kumade_lab::atlas::{self, AtlasProgress, LeftOut, PathAtlas, PathAtlasReport, PathKind};
 use kumade_lab::contention::{self, Contention, ContentionProgress, ContentionReport};
-use kumade_lab::fairness::{self, DisciplineChoice, Fairness, FairnessProgress, FairnessReport};
+use kumade_lab::fairness::{self, DisciplineChoice, FairnessExperiment, FairnessProgress, FairnessReport};
 use kumade_lab::fast_links::{self, FastLinks, FastLinksProgress, FastLinksReport};
 use kumade_lab::multipath::{self, Multipath, MultipathProgress, MultipathReport, Plane};
 use kumade_lab::nat_session::{self, NatProgress, NatSessionReport, NatSessions};
-use kumade_lab::{Document, Experiment, Overrides};
+use kumade_lab::{Experiment, Overrides, ReportDocument};
 use kumade_units::Direction;
 use kumade_units::{Rate, Span, parse};
 use std::io::Write;
@@ -201,7 +202,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints the report, and writes its files.
-fn show(report: &dyn Document, args: &RunArgs, experiment: &Experiment) -> anyhow::Result<()> {
+fn show(report: &dyn ReportDocument, args: &RunArgs, experiment: &Experiment) -> anyhow::Result<()> {
     let text = if args.json { report.to_json()? + "\n" } else { report.to_text() };
     // Neither a full disk nor a closed output loses the results for the other.
     let printed = StandardOutput.write_all(text.as_bytes());
@@ -212,7 +213,7 @@ fn show(report: &dyn Document, args: &RunArgs, experiment: &Experiment) -> anyho
 }
 
 /// A report, and the number of its runs.
-type Reported = (Box<dyn Document>, usize);
+type Reported = (Box<dyn ReportDocument>, usize);
 
 fn progress_bar(experiment: &str) -> anyhow::Result<ProgressBar> {
     let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}")?);
@@ -220,7 +221,7 @@ fn progress_bar(experiment: &str) -> anyhow::Result<ProgressBar> {
     Ok(bar)
 }
 
-fn compete(experiment: &Fairness, stop: &AtomicBool) -> anyhow::Result<Reported> {
+fn compete(experiment: &FairnessExperiment, stop: &AtomicBool) -> anyhow::Result<Reported> {
     let runs = experiment.points().len();
     note!("{}: {}", experiment.name, fairness::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
@@ -247,7 +248,7 @@ fn compete(experiment: &Fairness, stop: &AtomicBool) -> anyhow::Result<Reported>
 fn contend(experiment: &Contention, stop: &AtomicBool) -> anyhow::Result<Reported> {
     note!("{}: {}", experiment.name, contention::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
-    bar.set_length(experiment.runs() as u64);
+    bar.set_length(experiment.run_count() as u64);
     let started = kumade_lab::now_utc();
     let mut show = |progress: ContentionProgress<'_>| match progress {
         ContentionProgress::Searched(tried, case) => {
@@ -286,7 +287,7 @@ fn transfer(experiment: &Multipath, stop: &AtomicBool) -> anyhow::Result<Reporte
         }
         MultipathProgress::Done(_) => bar.inc(1),
     };
-    let mut testbed = multipath::testbed(experiment);
+    let mut testbed = multipath::new_testbed(experiment);
     let rows = multipath::run(experiment, testbed.as_mut(), &mut show, &|| stop.load(Ordering::Relaxed))?;
     bar.finish_and_clear();
     let measured = rows.len();
@@ -346,7 +347,7 @@ fn survey(experiment: &PathAtlas, stop: &AtomicBool) -> anyhow::Result<Reported>
 fn carry(experiment: &FastLinks, stop: &AtomicBool) -> anyhow::Result<Reported> {
     note!("{}: {}", experiment.name, fast_links::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
-    bar.set_length(experiment.measurements() as u64);
+    bar.set_length(experiment.measurement_count() as u64);
     let started = kumade_lab::now_utc();
     let mut show = |progress: FastLinksProgress<'_>| match progress {
         FastLinksProgress::Building(path) => {
@@ -373,20 +374,20 @@ fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<Reported>
     let first = experiment.scenarios.first().unwrap_or(&experiment.stated);
     let mut testbed: Box<dyn Testbed> =
         if experiment.is_virtual() { Box::new(VirtualTime) } else { Box::new(RealTime::build(first)?) };
-    note!("{}: {} runs", experiment.name, experiment.runs());
+    note!("{}: {} runs", experiment.name, experiment.run_count());
     if experiment.tcp_left_out {
         note!("{}: skipped TCP cross traffic, which requires real time", experiment.name);
     }
-    let mut show = |progress: Progress<'_>| match progress {
-        Progress::Measuring { of, point, .. } => {
+    let mut show = |progress: AccuracyProgress<'_>| match progress {
+        AccuracyProgress::Measuring { of, point, .. } => {
             bar.set_length(of as u64);
             let (transport, method) = (point.transport.word(), &point.method);
             bar.set_message(format!("{}: {transport} {method}, cross {}", experiment.name, point.cross));
         }
-        Progress::Repeating { lateness } => {
+        AccuracyProgress::Repeating { lateness } => {
             bar.set_message(format!("{}: host scheduling delay of {lateness}, repeating the run", experiment.name));
         }
-        Progress::Measured(_) => bar.inc(1),
+        AccuracyProgress::Measured(_) => bar.inc(1),
     };
     let rows = accuracy::run(experiment, testbed.as_mut(), &mut show, &|| stop.load(Ordering::Relaxed))?;
     bar.finish_and_clear();

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 /// Quantiles of a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Delays {
+#[serde(rename = "Delays")]
+pub struct DelayQuantiles {
     /// Median.
     pub median_seconds: f64,
     /// 95th percentile.
@@ -18,17 +19,17 @@ pub struct Delays {
 #[serde(deny_unknown_fields)]
 pub struct EchoDelays {
     /// Of the packets that came back.
-    pub round_trips: Delays,
+    pub round_trips: DelayQuantiles,
     /// Part of the packets that did not come back before the run ended.
     pub unanswered_ratio: f64,
 }
 
-impl Delays {
+impl DelayQuantiles {
     /// Of delays in seconds; none of none.
-    pub(crate) fn of(mut delays: Vec<f64>) -> Option<Self> {
+    pub(crate) fn from_seconds(mut delays: Vec<f64>) -> Option<Self> {
         delays.sort_unstable_by(f64::total_cmp);
         let last = delays.len().checked_sub(1)?;
         let at = |part: f64| delays.get(((delays.len() as f64 * part) as usize).min(last)).copied();
-        Some(Delays { median_seconds: at(0.5)?, p95_seconds: at(0.95)?, p99_seconds: at(0.99)? })
+        Some(DelayQuantiles { median_seconds: at(0.5)?, p95_seconds: at(0.95)?, p99_seconds: at(0.99)? })
     }
 }

@@ -7,41 +7,41 @@ use kumade_units::Span;
 
 /// One of the two gateways between sites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum GatewaySide {
     Left,
     Right,
 }
 
 /// Gateways that have not met after this never will.
-pub(crate) const MEETING: Span = Span::from_secs(20);
+pub(crate) const MEETING_TIMEOUT: Span = Span::from_secs(20);
 
-impl Side {
+impl GatewaySide {
     /// Where it runs.
-    pub(crate) fn gateway(self, sites: &Sites) -> &Namespace {
+    pub(crate) fn gateway_namespace(self, sites: &Sites) -> &Namespace {
         match self {
-            Side::Left => &sites.left,
-            Side::Right => &sites.right,
+            GatewaySide::Left => &sites.left,
+            GatewaySide::Right => &sites.right,
         }
     }
 
     /// As addresses of the sites are numbered.
-    pub(crate) fn number(self) -> u8 {
+    pub(crate) fn address_number(self) -> u8 {
         match self {
-            Side::Left => 1,
-            Side::Right => 2,
+            GatewaySide::Left => 1,
+            GatewaySide::Right => 2,
         }
     }
 
-    pub(crate) fn far(self) -> Self {
+    pub(crate) fn other_side(self) -> Self {
         match self {
-            Side::Left => Side::Right,
-            Side::Right => Side::Left,
+            GatewaySide::Left => GatewaySide::Right,
+            GatewaySide::Right => GatewaySide::Left,
         }
     }
 
     /// By which the other one knows it.
     pub(crate) fn key(self) -> PrivateKey {
-        PrivateKey::from_bytes([self.number(); 32])
+        PrivateKey::from_bytes([self.address_number(); 32])
     }
 }
 

@@ -8,7 +8,7 @@ pub(crate) const MAX_LATENESS: Span = Span::from_millis(1);
 pub(crate) const MAX_REPEATS: u32 = 2;
 
 /// What one run gave, and how host scheduling delay disturbed it.
-pub(crate) struct Run<R> {
+pub(crate) struct RunOutcome<R> {
     pub(crate) row: R,
     /// By how much the emulated link was late.
     pub(crate) lateness: Span,
@@ -17,7 +17,7 @@ pub(crate) struct Run<R> {
 }
 
 /// The last of the repetitions of a run.
-pub(crate) struct Repeated<R> {
+pub(crate) struct RepeatedRun<R> {
     pub(crate) row: R,
     /// Those before it.
     pub(crate) repeats: u32,
@@ -32,15 +32,15 @@ pub(crate) struct Repeated<R> {
 /// Those of `run`.
 pub(crate) fn until_undisturbed<R>(
     max_repeats: u32,
-    mut run: impl FnMut() -> Result<Run<R>, RunError>,
+    mut run: impl FnMut() -> Result<RunOutcome<R>, RunError>,
     mut repeating: impl FnMut(Span),
     stop: &dyn Fn() -> bool,
-) -> Result<Repeated<R>, RunError> {
+) -> Result<RepeatedRun<R>, RunError> {
     let mut repeats = 0;
     loop {
-        let Run { row, lateness, disturbed } = run()?;
+        let RunOutcome { row, lateness, disturbed } = run()?;
         if !disturbed || repeats == max_repeats || stop() {
-            return Ok(Repeated { row, repeats, disturbed });
+            return Ok(RepeatedRun { row, repeats, disturbed });
         }
         repeats += 1;
         repeating(lateness);

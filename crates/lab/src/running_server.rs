@@ -8,13 +8,13 @@ use std::thread::JoinHandle;
 
 /// `kumade serve` on a host of a test network, until dropped.
 #[derive(Debug)]
-pub(crate) struct Serving {
+pub(crate) struct RunningServer {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), ServeError>>>,
 }
 
-impl Serving {
+impl RunningServer {
     /// Starts it at the default port.
     ///
     /// # Errors
@@ -26,7 +26,7 @@ impl Serving {
         let stopped = Arc::clone(&stop);
         let thread = host.namespace.spawn("lab-serve", move || server.run(&stopped));
         let thread = Some(thread.map_err(|error| failed(error.into()))?);
-        Ok(Serving { address, stop, thread })
+        Ok(RunningServer { address, stop, thread })
     }
 
     /// Where it listens.
@@ -35,7 +35,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

@@ -8,7 +8,7 @@ pub(crate) fn mean(values: &[f64]) -> Option<f64> {
 }
 
 /// The minimum and the maximum.
-pub(crate) fn range(values: &[f64]) -> Option<(f64, f64)> {
+pub(crate) fn min_and_max(values: &[f64]) -> Option<(f64, f64)> {
     let min = values.iter().copied().min_by(f64::total_cmp)?;
     let max = values.iter().copied().max_by(f64::total_cmp)?;
     Some((min, max))
@@ -26,14 +26,14 @@ mod tests {
 
     #[test]
     fn an_empty_sample_has_no_statistics() {
-        assert_eq!((mean(&[]), median(&[]), range(&[])), (None, None, None));
+        assert_eq!((mean(&[]), median(&[]), min_and_max(&[])), (None, None, None));
         assert_eq!((jain_index(&[]), jain_index(&[0.0, 0.0])), (None, None));
     }
 
     #[test]
     fn the_median_ignores_an_outlier_and_the_mean_does_not() {
         let values = [3.0, 1.0, 2.0, 94.0];
-        assert_eq!((mean(&values), median(&values), range(&values)), (Some(25.0), Some(2.5), Some((1.0, 94.0))));
+        assert_eq!((mean(&values), median(&values), min_and_max(&values)), (Some(25.0), Some(2.5), Some((1.0, 94.0))));
         assert_eq!(median(&values[..3]), Some(2.0));
     }
 

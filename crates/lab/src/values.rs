@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use std::fmt::Display;
 
 pub(crate) fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
-    one(deserializer, parse::rate)
+    parse_one(deserializer, parse::rate)
 }
 
 pub(crate) fn optional_rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Rate>, D::Error> {
@@ -14,11 +14,11 @@ pub(crate) fn optional_rate<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
 }
 
 pub(crate) fn rates<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Rate>, D::Error> {
-    list(deserializer, parse::rate)
+    parse_list(deserializer, parse::rate)
 }
 
 pub(crate) fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
-    one(deserializer, parse::span)
+    parse_one(deserializer, parse::span)
 }
 
 pub(crate) fn optional_span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Span>, D::Error> {
@@ -26,11 +26,11 @@ pub(crate) fn optional_span<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
 }
 
 pub(crate) fn spans<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Span>, D::Error> {
-    list(deserializer, parse::span)
+    parse_list(deserializer, parse::span)
 }
 
 pub(crate) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    one(deserializer, parse::bytes)
+    parse_one(deserializer, parse::bytes)
 }
 
 pub(crate) fn optional_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
@@ -38,18 +38,18 @@ pub(crate) fn optional_size<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
 }
 
 pub(crate) fn ratio<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    one(deserializer, parse::ratio)
+    parse_one(deserializer, parse::ratio)
 }
 
 /// A value that `parse` reads from a string.
-pub(crate) fn one<'de, D: Deserializer<'de>, T, E: Display>(
+pub(crate) fn parse_one<'de, D: Deserializer<'de>, T, E: Display>(
     deserializer: D,
     parse: impl Fn(&str) -> Result<T, E>,
 ) -> Result<T, D::Error> {
     parse(&String::deserialize(deserializer)?).map_err(Error::custom)
 }
 
-fn list<'de, D: Deserializer<'de>, T, E: Display>(
+fn parse_list<'de, D: Deserializer<'de>, T, E: Display>(
     deserializer: D,
     parse: impl Fn(&str) -> Result<T, E>,
 ) -> Result<Vec<T>, D::Error> {

@@ -7,7 +7,7 @@ use kumade_lab::atlas::{self, AtlasOutcome, PathKind};
 use kumade_lab::contention::{self, ContentionReport};
 use kumade_lab::fairness::{self, FairnessReport};
 use kumade_lab::fast_links;
-use kumade_lab::{Document, Experiment, Overrides, RunError, load};
+use kumade_lab::{Experiment, Overrides, ReportDocument, RunError, load};
 use kumade_netns_testbed::in_namespaces;
 use kumade_units::{Rate, Span};
 

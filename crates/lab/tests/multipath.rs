@@ -2,7 +2,7 @@
 //! machine that is busy with other programs may deliver little.
 
 use kumade_lab::multipath::{self, Multipath, MultipathReport, MultipathRow, RealTime};
-use kumade_lab::{Document, Experiment, Overrides};
+use kumade_lab::{Experiment, Overrides, ReportDocument};
 use kumade_netns_testbed::in_namespaces;
 
 fn experiment(text: &str) -> Multipath {

@@ -2,7 +2,7 @@
 //! that is busy with other programs may be late with all of it.
 
 use kumade_lab::nat_session::{self, NatSessionReport, NatSessionRow, NatSessions, SessionEnd};
-use kumade_lab::{Document, Experiment, Overrides};
+use kumade_lab::{Experiment, Overrides, ReportDocument};
 use kumade_netns_testbed::in_namespaces;
 
 const HEAD: &str = r#"

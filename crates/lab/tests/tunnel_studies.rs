@@ -1,8 +1,8 @@
 //! Tunnels over TCP in the lab, for real but small. What figures come out is for the lab to report: a machine that is busy
 //! with other programs may deliver little.
 
-use kumade_lab::multipath::{self, Layer, Multipath, MultipathReport, MultipathRow, RealTime};
-use kumade_lab::{Document, Experiment, Overrides};
+use kumade_lab::multipath::{self, Multipath, MultipathReport, MultipathRow, RealTime, TcpLayer};
+use kumade_lab::{Experiment, Overrides, ReportDocument};
 use kumade_netns_testbed::in_namespaces;
 
 fn run(text: &str) -> (Multipath, Vec<MultipathRow>) {
@@ -108,9 +108,9 @@ fn both_layers_are_traced() {
         let (experiment, rows) = run(FILE);
         for row in &rows {
             let of = |layer| row.trace.iter().filter(move |segment| segment.layer == layer);
-            let upper: Vec<_> = of(Layer::Upper).collect();
+            let upper: Vec<_> = of(TcpLayer::Upper).collect();
             assert!(!upper.is_empty() && upper.iter().all(|segment| segment.connection == 0), "{row:?}");
-            assert_eq!(of(Layer::Lower).next().is_some(), row.contender == "tunnel-tcp");
+            assert_eq!(of(TcpLayer::Lower).next().is_some(), row.contender == "tunnel-tcp");
             let new: Vec<_> = upper.iter().filter(|segment| !segment.is_repeat).collect();
             assert!(new.windows(2).all(|pair| pair[0].sequence_bytes < pair[1].sequence_bytes), "{row:?}");
         }

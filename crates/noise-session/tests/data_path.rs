@@ -124,7 +124,7 @@ fn sessions() -> [Session; 2] {
         while let Some(event) = ends[turn].endpoint.next_event() {
             match event {
                 EndpointEvent::Transmit { datagram, .. } => {
-                    drop(ends[1 - turn].endpoint.receive(&datagram, route(), NOW))
+                    _ = ends[1 - turn].endpoint.receive(&datagram, route(), NOW);
                 }
                 EndpointEvent::Established { session, .. } => sessions[turn].push(session),
                 EndpointEvent::Unreachable { .. } => {}

@@ -1,6 +1,6 @@
-use super::full::Limits;
-use super::published::Published;
-use super::scenario::Scenario;
+use super::full::AccuracyLimits;
+use super::published::PublishedResult;
+use super::scenario::AccuracyScenario;
 use super::words::BottleneckKind;
 use crate::paper::Paper;
 
@@ -15,20 +15,20 @@ pub struct Accuracy {
     /// The published experiment that this one repeats.
     pub paper: Option<Paper>,
     /// The figures published of it.
-    pub published: Vec<Published>,
+    pub published: Vec<PublishedResult>,
     /// The errors and times that it must not exceed.
-    pub limits: Limits,
+    pub limits: AccuracyLimits,
     /// The path and its traffic as the file states them first, before anything is varied.
-    pub stated: Scenario,
+    pub stated: AccuracyScenario,
     /// What is measured, in the order of running.
-    pub scenarios: Vec<Scenario>,
+    pub scenarios: Vec<AccuracyScenario>,
     /// Whether the file asks for cross traffic by TCP, which is left out, as there is none in virtual time.
     pub tcp_left_out: bool,
 }
 
 impl Accuracy {
     /// How many runs all scenarios have.
-    pub fn runs(&self) -> usize {
+    pub fn run_count(&self) -> usize {
         self.scenarios.iter().map(|scenario| scenario.points().len()).sum()
     }
 

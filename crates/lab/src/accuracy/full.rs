@@ -1,7 +1,7 @@
 //! The accuracy of what full measurements give besides the available bandwidth: capacity, token buckets, delay.
 
 use crate::accuracy::row::{DelayRow, Row};
-use crate::statistics::{mean, median, range};
+use crate::statistics::{mean, median, min_and_max};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 /// the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+#[serde(rename = "Limits")]
+pub struct AccuracyLimits {
     /// Median error of the available bandwidth.
     pub available_median_error_ratio: Option<f64>,
     /// Median error of the capacity.
@@ -88,20 +89,20 @@ pub struct DelaySummary {
 
 impl FullSummary {
     /// Of these rows; none where none of them is a full measurement.
-    pub(crate) fn of(rows: &[&Row]) -> Option<Self> {
-        let delays: Vec<_> = rows.iter().flat_map(|row| row.delays()).collect();
+    pub(crate) fn from_rows(rows: &[&Row]) -> Option<Self> {
+        let delays: Vec<_> = rows.iter().flat_map(|row| row.delay_rows()).collect();
         let full = rows.iter().any(|row| row.measured_capacity()) || !delays.is_empty();
         full.then(|| FullSummary {
-            capacity: CapacitySummary::of(rows),
-            shaper: ShaperSummary::of(rows),
-            delay: DelaySummary::of(&delays),
+            capacity: CapacitySummary::from_rows(rows),
+            shaper: ShaperSummary::from_rows(rows),
+            delay: DelaySummary::from_delays(&delays),
         })
     }
 }
 
 impl CapacitySummary {
     /// Of those among these rows that measured it.
-    pub(crate) fn of(rows: &[&Row]) -> Self {
+    pub(crate) fn from_rows(rows: &[&Row]) -> Self {
         let rows: Vec<_> = rows.iter().filter(|row| row.measured_capacity()).collect();
         let errors: Vec<_> = rows.iter().filter_map(|row| row.capacity_error()).collect();
         let covered =
@@ -110,15 +111,15 @@ impl CapacitySummary {
             runs: rows.len() as u32,
             refusals: (rows.len() - errors.len()) as u32,
             median_error_ratio: median(&errors),
-            worst_error_ratio: worst(&errors),
-            interval_coverage_ratio: share(covered),
+            worst_error_ratio: worst_error(&errors),
+            interval_coverage_ratio: covered_share(covered),
         }
     }
 }
 
 impl ShaperSummary {
     /// Of those among these rows that measured capacity.
-    pub(crate) fn of(rows: &[&Row]) -> Self {
+    pub(crate) fn from_rows(rows: &[&Row]) -> Self {
         let rows = || rows.iter().filter(|row| row.measured_capacity());
         let (rates, bursts): (Vec<_>, Vec<_>) = rows().filter_map(|row| row.shaper_errors()).unzip();
         let runs = rows().filter(|row| row.burst_bytes.is_some()).count();
@@ -126,31 +127,31 @@ impl ShaperSummary {
             runs: runs as u32,
             undetected: (runs - rates.len()) as u32,
             false_positives: rows().filter(|row| row.burst_bytes.is_none() && row.shaper.is_some()).count() as u32,
-            worst_rate_error_ratio: worst(&rates),
-            worst_burst_error_ratio: worst(&bursts),
+            worst_rate_error_ratio: worst_error(&rates),
+            worst_burst_error_ratio: worst_error(&bursts),
         }
     }
 }
 
 impl DelaySummary {
     /// Of these.
-    pub(crate) fn of(delays: &[DelayRow]) -> Self {
-        let errors: Vec<_> = delays.iter().map(DelayRow::error).collect();
+    pub(crate) fn from_delays(delays: &[DelayRow]) -> Self {
+        let errors: Vec<_> = delays.iter().map(DelayRow::relative_error).collect();
         DelaySummary {
             values: delays.len() as u32,
             median_error_ratio: median(&errors),
-            worst_error_ratio: worst(&errors),
-            bound_coverage_ratio: share(delays.iter().map(DelayRow::covers_truth)),
+            worst_error_ratio: worst_error(&errors),
+            bound_coverage_ratio: covered_share(delays.iter().map(DelayRow::covers_truth)),
             median_bound_width_seconds: median(&delays.iter().map(|d| d.high - d.low).collect::<Vec<_>>()),
         }
     }
 }
 
-fn worst(errors: &[f64]) -> Option<f64> {
-    range(errors).map(|(_, worst)| worst)
+fn worst_error(errors: &[f64]) -> Option<f64> {
+    min_and_max(errors).map(|(_, worst)| worst)
 }
 
-fn share(covered: impl Iterator<Item = bool>) -> Option<f64> {
+fn covered_share(covered: impl Iterator<Item = bool>) -> Option<f64> {
     mean(&covered.map(|covered| f64::from(u8::from(covered))).collect::<Vec<_>>())
 }
 
@@ -169,7 +170,7 @@ mod tests {
     #[test]
     fn a_run_without_a_capacity_is_counted_and_affects_no_figure() {
         let rows = [full_row(1, Some(1.01)), full_row(2, Some(0.97)), full_row(3, None)];
-        let summary = FullSummary::of(&rows.each_ref()).unwrap();
+        let summary = FullSummary::from_rows(&rows.each_ref()).unwrap();
         assert_eq!((summary.capacity.runs, summary.capacity.refusals), (3, 1));
         assert!(close(summary.capacity.median_error_ratio, 0.02) && close(summary.capacity.worst_error_ratio, 0.03));
         // The samples' intervals reach two percent to each side.
@@ -188,14 +189,14 @@ mod tests {
         (seen.burst_bytes, seen.shaper) = (Some(10_000), Some(found));
         undetected.burst_bytes = Some(10_000);
         alarm.shaper = Some(found);
-        let shaper = ShaperSummary::of(&[&seen, &undetected, &alarm]);
+        let shaper = ShaperSummary::from_rows(&[&seen, &undetected, &alarm]);
         assert_eq!((shaper.runs, shaper.undetected, shaper.false_positives), (2, 1, 1));
         assert!(close(shaper.worst_burst_error_ratio, 0.1) && close(shaper.worst_rate_error_ratio, 0.0));
     }
 
     #[test]
     fn delays_of_both_directions_count() {
-        let delay = FullSummary::of(&[&full_row(1, None)]).unwrap().delay;
+        let delay = FullSummary::from_rows(&[&full_row(1, None)]).unwrap().delay;
         // 5 ms were 5.05 up and 5.2 down, within ± 5 ms.
         assert_eq!((delay.values, delay.bound_coverage_ratio), (2, Some(1.0)));
         assert!(close(delay.worst_error_ratio, 0.04) && close(delay.median_bound_width_seconds, 0.01));
@@ -204,6 +205,6 @@ mod tests {
     #[test]
     fn measurements_of_the_available_bandwidth_alone_have_no_such_summary() {
         let (transport, method) = (Transport::Udp, "primed");
-        assert_eq!(FullSummary::of(&[&crate::accuracy::samples::measured(transport, method, 0, 1, 0.1)]), None);
+        assert_eq!(FullSummary::from_rows(&[&crate::accuracy::samples::measured(transport, method, 0, 1, 0.1)]), None);
     }
 }

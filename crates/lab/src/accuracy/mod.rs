@@ -24,14 +24,14 @@ pub(crate) mod words;
 
 pub use experiment::Accuracy;
 pub use firewall::FirewallRule;
-pub use full::{CapacitySummary, DelaySummary, FullSummary, Limits, ShaperSummary};
+pub use full::{AccuracyLimits, CapacitySummary, DelaySummary, FullSummary, ShaperSummary};
 pub use path::{Bottleneck, DownstreamHop, Shaper};
-pub use published::Published;
+pub use published::PublishedResult;
 pub use realtime::RealTime;
 pub use report::{BottleneckFacts, Report};
 pub use row::{DelayRow, Row, TimelinePacket};
-pub use runner::{Attempt, Progress, Testbed, run};
-pub use scenario::{Cross, Point, Scenario};
+pub use runner::{AccuracyProgress, MeasurementAttempt, Testbed, run};
+pub use scenario::{AccuracyPoint, AccuracyScenario, CrossTraffic};
 pub use summary::{ByMethod, PublishedFigure, PublishedSummary, Summary};
 pub use virtual_time::VirtualTime;
 pub use words::{BottleneckKind, CrossKind, CrossSource, FirewallAction, Protocol, Transport};

@@ -7,31 +7,31 @@ use kumade_units::Time;
 /// What a measurement reports of itself while it runs. Sender and receiver read the same machine's clock here, so that
 /// their stamps, and the link's, can be compared.
 #[derive(Debug)]
-pub(crate) struct Observed {
+pub(crate) struct ObservedTrains {
     direction: Direction,
     window: Option<(Time, Time)>,
     /// None where it is not asked for.
     first: Option<Vec<TimelinePacket>>,
 }
 
-impl Observed {
+impl ObservedTrains {
     /// Nothing seen yet of trains of this direction; `timeline` asks for the first one's packets.
     pub(crate) fn new(timeline: bool, direction: Direction) -> Self {
-        Observed { direction, window: None, first: timeline.then(Vec::new) }
+        ObservedTrains { direction, window: None, first: timeline.then(Vec::new) }
     }
 
     /// Takes note of a train.
-    pub(crate) fn note(&mut self, event: &Event) {
+    pub(crate) fn record_event(&mut self, event: &Event) {
         match event {
             Event::Train { direction, train, record, .. } if *direction == self.direction => {
-                self.note_train(train, record);
+                self.record_train(train, record);
             }
             _ => {}
         }
     }
 
     /// From the first packet sent to the last one received; none without time stamps.
-    pub(crate) fn window(&self) -> Option<(Time, Time)> {
+    pub(crate) fn observation_window(&self) -> Option<(Time, Time)> {
         self.window.filter(|(from, to)| to > from)
     }
 
@@ -40,18 +40,18 @@ impl Observed {
         self.first.unwrap_or_default()
     }
 
-    fn note_train(&mut self, train: &Train, record: &TrainRecord) {
+    fn record_train(&mut self, train: &Train, record: &TrainRecord) {
         for time in record.packets.iter().flat_map(|packet| [packet.sent, packet.received]).flatten() {
             let (from, to) = self.window.unwrap_or((time, time));
             self.window = Some((from.min(time), to.max(time)));
         }
         if let Some(first) = self.first.as_mut().filter(|packets| packets.is_empty()) {
-            *first = timeline(train, record);
+            *first = train_timeline(train, record);
         }
     }
 }
 
-fn timeline(train: &Train, record: &TrainRecord) -> Vec<TimelinePacket> {
+fn train_timeline(train: &Train, record: &TrainRecord) -> Vec<TimelinePacket> {
     let start = record.packets.iter().find_map(|packet| packet.sent);
     let since_start = |time: Option<Time>| Some((time? - start?).as_secs_f64());
     let packets = train.packets().zip(&record.packets).map(|(planned, packet)| TimelinePacket {
@@ -83,21 +83,21 @@ mod tests {
 
     #[test]
     fn the_window_reaches_from_the_first_departure_to_the_last_arrival_of_all_trains() {
-        let mut observed = Observed::new(false, Direction::Up);
-        assert_eq!(observed.window(), None);
-        observed.note_train(&train(), &record([(Some(1000), Some(1010)), (Some(1001), None), (None, Some(1012))]));
-        observed.note_train(&train(), &record([(Some(1100), Some(1110)), (Some(1101), Some(1111)), (None, None)]));
+        let mut observed = ObservedTrains::new(false, Direction::Up);
+        assert_eq!(observed.observation_window(), None);
+        observed.record_train(&train(), &record([(Some(1000), Some(1010)), (Some(1001), None), (None, Some(1012))]));
+        observed.record_train(&train(), &record([(Some(1100), Some(1110)), (Some(1101), Some(1111)), (None, None)]));
         let at = |ms| Time::ZERO + Span::from_millis(ms);
-        assert_eq!(observed.window(), Some((at(1000), at(1111))));
+        assert_eq!(observed.observation_window(), Some((at(1000), at(1111))));
         assert!(observed.timeline().is_empty());
     }
 
     #[test]
     fn the_timeline_is_the_first_trains_and_counts_from_its_first_departure() {
-        let mut observed = Observed::new(true, Direction::Up);
+        let mut observed = ObservedTrains::new(true, Direction::Up);
         observed
-            .note_train(&train(), &record([(Some(1000), Some(1010)), (Some(1041), Some(1051)), (Some(1042), None)]));
-        observed.note_train(&train(), &record([(None, None), (None, None), (None, None)]));
+            .record_train(&train(), &record([(Some(1000), Some(1010)), (Some(1041), Some(1051)), (Some(1042), None)]));
+        observed.record_train(&train(), &record([(None, None), (None, None), (None, None)]));
         let micros = |seconds: Option<f64>| seconds.map(|seconds| (seconds * 1e6).round());
         let times: Vec<_> = observed
             .timeline()

@@ -64,7 +64,7 @@ pub struct DownstreamHop {
 
 impl Bottleneck {
     /// Its capacity in this direction.
-    pub fn rate_of(&self, direction: Direction) -> Rate {
+    pub fn rate_in(&self, direction: Direction) -> Rate {
         self.down_rate.filter(|_| direction == Direction::Down).unwrap_or(self.rate)
     }
 
@@ -74,8 +74,8 @@ impl Bottleneck {
     }
 
     /// The rate at which a packet passes that finds an empty queue and a full bucket.
-    pub fn line_of(&self, direction: Direction) -> Rate {
-        self.shaper().map_or(self.rate_of(direction), |shaper| shaper.peak_rate)
+    pub fn line_rate_in(&self, direction: Direction) -> Rate {
+        self.shaper().map_or(self.rate_in(direction), |shaper| shaper.peak_rate)
     }
 }
 
@@ -86,7 +86,7 @@ impl DownstreamHop {
     }
 
     /// The mean rate of its cross traffic behind a bottleneck of that rate.
-    pub fn cross(&self, bottleneck: Rate) -> Rate {
+    pub fn cross_traffic_rate(&self, bottleneck: Rate) -> Rate {
         Rate::from_f64(self.rate(bottleneck).as_f64() * self.load)
     }
 }

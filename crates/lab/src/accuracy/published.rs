@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// A published figure, and what it is about: what is not named was the same for all, or is not known.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Published {
+pub struct PublishedResult {
     /// What the paper calls it.
     pub series: String,
     /// What carried the trains there.

@@ -1,12 +1,12 @@
-use crate::accuracy::observed::Observed;
+use crate::accuracy::observed::ObservedTrains;
 use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::plan;
 use crate::accuracy::row::Row;
-use crate::accuracy::runner::{Attempt, Testbed};
-use crate::accuracy::scenario::{Point, Scenario};
+use crate::accuracy::runner::{MeasurementAttempt, Testbed};
+use crate::accuracy::scenario::{AccuracyPoint, AccuracyScenario};
 use crate::accuracy::words::{BottleneckKind, CrossSource};
 use crate::error::RunError;
-use crate::serving::Serving;
+use crate::running_server::RunningServer;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
 use kumade_middlebox::{FilterRule, MiddleboxConfig};
 use kumade_net::clock;
@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use std::thread;
 
 /// New cross traffic runs so long before anything is measured.
-const SETTLING: Span = Span::from_millis(100);
+const CROSS_TRAFFIC_WARM_UP: Span = Span::from_millis(100);
 /// TCP first has to find its rate.
 const TCP_SETTLING: Span = Span::from_secs(1);
 /// The congestion control of cross traffic by TCP.
@@ -34,7 +34,7 @@ pub struct RealTime {
     traffic: Option<Traffic>,
     /// The path that the network was built as.
     path: (Bottleneck, Option<DownstreamHop>),
-    serving: Serving,
+    serving: RunningServer,
 }
 
 impl RealTime {
@@ -42,24 +42,24 @@ impl RealTime {
     ///
     /// # Errors
     /// Where the system refuses something, or what was built is not what was asked for.
-    pub fn build(scenario: &Scenario) -> Result<Self, RunError> {
-        let mut fabric = build(scenario).map_err(failed("build the network"))?;
+    pub fn build(scenario: &AccuracyScenario) -> Result<Self, RunError> {
+        let mut fabric = build(scenario).map_err(run_error("build the network"))?;
         for &direction in &scenario.directions {
-            fabric.verify(direction).map_err(failed("check the network"))?;
+            fabric.verify(direction).map_err(run_error("check the network"))?;
         }
-        let serving = Serving::start(fabric.host(RIGHT).map_err(failed("find the far host"))?)?;
+        let serving = RunningServer::start(fabric.host(RECEIVING_HOST).map_err(run_error("find the far host"))?)?;
         let path = (scenario.bottleneck.clone(), scenario.downstream_hop);
         Ok(RealTime { fabric, traffic: None, path, serving })
     }
 
-    fn set_firewall(&mut self, scenario: &Scenario, point: &Point) -> Result<(), RunError> {
+    fn set_firewall(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<(), RunError> {
         let rules = scenario.firewall_for(point.transport).map(FilterRule::from).collect();
         let middlebox = MiddleboxConfig { rules, ..Default::default() };
-        self.fabric.set_middlebox(Some(middlebox)).map_err(failed("set up the firewall"))
+        self.fabric.set_middlebox(Some(middlebox)).map_err(run_error("set up the firewall"))
     }
 
-    fn set_cross(&mut self, scenario: &Scenario, point: &Point) -> Result<(), RunError> {
-        let wrong = failed("set the cross traffic");
+    fn set_cross(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<(), RunError> {
+        let wrong = run_error("set the cross traffic");
         self.traffic = None;
         for direction in [Direction::Up, Direction::Down] {
             self.fabric.set_cross(direction, &[]).map_err(&wrong)?;
@@ -67,8 +67,8 @@ impl RealTime {
         }
         let downstream = plan::downstream_pattern(scenario, point);
         self.fabric.set_downstream_cross(point.direction, downstream.as_slice()).map_err(&wrong)?;
-        let mut settling = SETTLING;
-        match (plan::pattern(scenario, point), scenario.cross_source()) {
+        let mut settling = CROSS_TRAFFIC_WARM_UP;
+        match (plan::cross_traffic_pattern(scenario, point), scenario.cross_source()) {
             _ if point.cross == Rate::ZERO => {}
             (Some(pattern), CrossSource::Link) => {
                 self.fabric.set_cross(point.direction, &[pattern]).map_err(&wrong)?;
@@ -79,7 +79,7 @@ impl RealTime {
             }
             (None, _) => {
                 let (from, to) = self.cross_hosts(point.direction).map_err(&wrong)?;
-                let max = Some(point.cross).filter(|level| *level < scenario.bottleneck.rate_of(point.direction));
+                let max = Some(point.cross).filter(|level| *level < scenario.bottleneck.rate_in(point.direction));
                 self.traffic = Some(Traffic::tcp(from, to, CONGESTION_CONTROL, max).map_err(&wrong)?);
                 settling = TCP_SETTLING;
             }
@@ -96,25 +96,26 @@ impl RealTime {
 }
 
 impl Testbed for RealTime {
-    fn measure(&mut self, scenario: &Scenario, point: &Point) -> Result<Attempt, RunError> {
+    fn measure(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<MeasurementAttempt, RunError> {
         if (&scenario.bottleneck, scenario.downstream_hop) != (&self.path.0, self.path.1) {
             *self = RealTime::build(scenario)?;
         }
         self.set_firewall(scenario, point)?;
         self.set_cross(scenario, point)?;
         let config = measurement(scenario, point, self.serving.address());
-        let host = self.fabric.host(LEFT).map_err(failed("find the near host"))?;
-        let mut observed = Observed::new(scenario.timeline, point.direction);
+        let host = self.fabric.host(SENDING_HOST).map_err(run_error("find the near host"))?;
+        let mut observed = ObservedTrains::new(scenario.timeline, point.direction);
         let began = clock::realtime();
-        let result = host.namespace.run(|| kumade_client::measure(&config, &mut |event| observed.note(event)));
-        let result = result.map_err(failed("enter the near host"))?;
+        let result = host.namespace.run(|| kumade_client::measure(&config, &mut |event| observed.record_event(event)));
+        let result = result.map_err(run_error("enter the near host"))?;
         let ended = clock::realtime();
-        let (from, to) = observed.window().unwrap_or((began, ended));
+        let (from, to) = observed.observation_window().unwrap_or((began, ended));
         let mut row = Row::new(scenario, point);
-        let truth = self.fabric.truth(point.direction, from, to).map_err(failed("read the link's ledger"))?;
+        let truth = self.fabric.truth(point.direction, from, to).map_err(run_error("read the link's ledger"))?;
         // Capacity and delay are measured before the trains that the truth is about.
         let from = if scenario.full { began } else { from };
-        let lateness = self.fabric.lateness(point.direction, from, to).map_err(failed("read the link's ledger"))?.max;
+        let lateness =
+            self.fabric.lateness(point.direction, from, to).map_err(run_error("read the link's ledger"))?.max;
         row.truth_bits_per_second = truth.bits_per_second();
         let emulated = scenario.bottleneck.kind == BottleneckKind::Emulated;
         row.max_lateness_seconds = emulated.then(|| lateness.as_secs_f64());
@@ -127,26 +128,26 @@ impl Testbed for RealTime {
                 row.duration_seconds = (ended - began).as_secs_f64();
             }
         }
-        Ok(Attempt { row, lateness })
+        Ok(MeasurementAttempt { row, lateness })
     }
 }
 
 /// The hosts that measure, and those that send cross traffic.
-const LEFT: &str = "a";
-const RIGHT: &str = "b";
+const SENDING_HOST: &str = "a";
+const RECEIVING_HOST: &str = "b";
 const LEFT_CROSS: &str = "c";
 const RIGHT_CROSS: &str = "d";
 
-fn failed<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError {
+fn run_error<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError {
     move |cause| RunError { doing, cause: cause.into() }
 }
 
-fn build(scenario: &Scenario) -> Result<Box<dyn Fabric>, NetworkError> {
+fn build(scenario: &AccuracyScenario) -> Result<Box<dyn Fabric>, NetworkError> {
     let Bottleneck { kind, rate, queue, .. } = scenario.bottleneck;
     if kind == BottleneckKind::Htb {
         return Ok(Box::new(Htb::build(rate, queue)?));
     }
-    let (up, down) = (plan::link(scenario, Direction::Up), plan::link(scenario, Direction::Down));
+    let (up, down) = (plan::link_config(scenario, Direction::Up), plan::link_config(scenario, Direction::Down));
     let (up_downstream_hop, down_downstream_hop) =
         (plan::downstream_link(scenario, Direction::Up), plan::downstream_link(scenario, Direction::Down));
     let mut network = NetworkSpec { up_downstream_hop, down, down_downstream_hop, ..NetworkSpec::pair(up) };
@@ -155,10 +156,10 @@ fn build(scenario: &Scenario) -> Result<Box<dyn Fabric>, NetworkError> {
     Ok(Box::new(Network::build(network)?))
 }
 
-fn measurement(scenario: &Scenario, point: &Point, server: SocketAddr) -> MeasureConfig {
+fn measurement(scenario: &AccuracyScenario, point: &AccuracyPoint, server: SocketAddr) -> MeasureConfig {
     let directions = if scenario.full { Directions::Both } else { point.direction.into() };
     // A real client always measures the idle delay.
-    let plan = MeasurementPlan { idle_delay: true, ..plan::measurement(scenario, point, directions, 0) };
+    let plan = MeasurementPlan { idle_delay: true, ..plan::measurement_plan(scenario, point, directions, 0) };
     MeasureConfig { plan, ..MeasureConfig::new(server.ip().to_string(), server.port()) }
 }
 

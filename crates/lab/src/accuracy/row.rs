@@ -1,5 +1,5 @@
 use crate::accuracy::plan;
-use crate::accuracy::scenario::{Point, Scenario};
+use crate::accuracy::scenario::{AccuracyPoint, AccuracyScenario};
 use crate::accuracy::words::{CrossKind, Transport};
 use kumade_measurement::Report;
 use kumade_measurement::report::{CapacityReport, DelayFigures, DirectionReport, ShaperReport};
@@ -116,8 +116,8 @@ pub struct TimelinePacket {
 
 impl Row {
     /// A row for `point` without anything measured yet.
-    pub fn new(scenario: &Scenario, point: &Point) -> Self {
-        let bottleneck = scenario.bottleneck.rate_of(point.direction);
+    pub fn new(scenario: &AccuracyScenario, point: &AccuracyPoint) -> Self {
+        let bottleneck = scenario.bottleneck.rate_in(point.direction);
         let shaper = scenario.bottleneck.shaper();
         let hop = scenario.downstream_hop.as_ref();
         Row {
@@ -125,7 +125,7 @@ impl Row {
             burst_bytes: shaper.map(|shaper| shaper.burst_bytes),
             peak_bits_per_second: shaper.map(|shaper| shaper.peak_rate.bits_per_second()),
             downstream_bits_per_second: hop.map(|hop| hop.rate(bottleneck).bits_per_second()),
-            downstream_cross_bits_per_second: hop.map(|hop| hop.cross(bottleneck).bits_per_second()),
+            downstream_cross_bits_per_second: hop.map(|hop| hop.cross_traffic_rate(bottleneck).bits_per_second()),
             downstream_cross_kind: hop.map(|hop| hop.kind),
             cross_bits_per_second: point.cross.bits_per_second(),
             cross_kind: scenario.cross.kind,
@@ -159,17 +159,17 @@ impl Row {
     }
 
     /// Takes over what a measurement reports of the direction.
-    pub(crate) fn fill_report(&mut self, scenario: &Scenario, direction: Direction, report: Report) {
+    pub(crate) fn fill_report(&mut self, scenario: &AccuracyScenario, direction: Direction, report: Report) {
         if let Some(delay) = report.delay.filter(|_| scenario.full) {
             self.fill_delays(scenario, [delay.up, delay.down]);
         }
         match direction {
-            Direction::Up => report.up.map(|measured| self.fill(measured)),
-            Direction::Down => report.down.map(|measured| self.fill(measured)),
+            Direction::Up => report.up.map(|measured| self.fill_result(measured)),
+            Direction::Down => report.down.map(|measured| self.fill_result(measured)),
         };
     }
 
-    fn fill(&mut self, measured: DirectionReport) {
+    fn fill_result(&mut self, measured: DirectionReport) {
         if let Some(value) = measured.available_bits_per_second {
             self.set_estimate(value.map(Rate::bits_per_second));
         }
@@ -195,7 +195,7 @@ impl Row {
     }
 
     /// Takes over the delays up and down, beside the truth.
-    fn fill_delays(&mut self, scenario: &Scenario, delays: [Option<DelayFigures>; 2]) {
+    fn fill_delays(&mut self, scenario: &AccuracyScenario, delays: [Option<DelayFigures>; 2]) {
         [self.up_delay_seconds, self.down_delay_seconds] = Direction::BOTH.map(|direction| {
             let Estimate { value, low, high, .. } = delays[direction as usize].as_ref()?.minimum_seconds;
             let truth = plan::min_delay(scenario, direction).as_secs_f64();
@@ -227,7 +227,7 @@ impl Row {
     }
 
     /// The one-way delays that were measured.
-    pub(crate) fn delays(&self) -> impl Iterator<Item = DelayRow> {
+    pub(crate) fn delay_rows(&self) -> impl Iterator<Item = DelayRow> {
         [self.up_delay_seconds, self.down_delay_seconds].into_iter().flatten()
     }
 
@@ -244,7 +244,7 @@ impl Row {
 
 impl DelayRow {
     /// |value − truth| as a part of the truth.
-    pub fn error(&self) -> f64 {
+    pub fn relative_error(&self) -> f64 {
         relative_error(self.value, self.truth)
     }
 

@@ -1,8 +1,8 @@
 use crate::accuracy::experiment::Accuracy;
 use crate::accuracy::row::Row;
-use crate::accuracy::scenario::{Point, Scenario};
+use crate::accuracy::scenario::{AccuracyPoint, AccuracyScenario};
 use crate::error::RunError;
-use crate::repeat::{Repeated, Run, until_undisturbed};
+use crate::repeat::{RepeatedRun, RunOutcome, until_undisturbed};
 use kumade_netns_testbed::STALL;
 use kumade_units::Span;
 
@@ -16,12 +16,12 @@ pub trait Testbed {
     ///
     /// # Errors
     /// Where the testbed itself failed, so that no further run makes sense.
-    fn measure(&mut self, scenario: &Scenario, point: &Point) -> Result<Attempt, RunError>;
+    fn measure(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<MeasurementAttempt, RunError>;
 }
 
 /// One measurement, made once.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Attempt {
+pub struct MeasurementAttempt {
     /// Its result; the runner counts the repeats.
     pub row: Row,
     /// By how much the emulated link was late at most; zero where it cannot be.
@@ -30,7 +30,7 @@ pub struct Attempt {
 
 /// How far an experiment has come.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Progress<'a> {
+pub enum AccuracyProgress<'a> {
     /// This point is measured now.
     Measuring {
         /// Counted from zero.
@@ -38,7 +38,7 @@ pub enum Progress<'a> {
         /// How many there are.
         of: usize,
         /// Which one it is.
-        point: &'a Point,
+        point: &'a AccuracyPoint,
     },
     /// Host scheduling delay disturbed the run, which is repeated.
     Repeating {
@@ -57,19 +57,19 @@ pub enum Progress<'a> {
 pub fn run(
     experiment: &Accuracy,
     testbed: &mut dyn Testbed,
-    observer: &mut dyn FnMut(Progress<'_>),
+    observer: &mut dyn FnMut(AccuracyProgress<'_>),
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<Row>, RunError> {
-    let of = experiment.runs();
+    let of = experiment.run_count();
     let mut rows = Vec::with_capacity(of);
     for scenario in &experiment.scenarios {
         for point in scenario.points() {
             if stop() {
                 return Ok(rows);
             }
-            observer(Progress::Measuring { index: rows.len(), of, point: &point });
+            observer(AccuracyProgress::Measuring { index: rows.len(), of, point: &point });
             let row = measure(scenario, &point, testbed, observer, stop)?;
-            observer(Progress::Measured(&row));
+            observer(AccuracyProgress::Measured(&row));
             rows.push(row);
         }
     }
@@ -77,18 +77,18 @@ pub fn run(
 }
 
 fn measure(
-    scenario: &Scenario,
-    point: &Point,
+    scenario: &AccuracyScenario,
+    point: &AccuracyPoint,
     testbed: &mut dyn Testbed,
-    observer: &mut dyn FnMut(Progress<'_>),
+    observer: &mut dyn FnMut(AccuracyProgress<'_>),
     stop: &dyn Fn() -> bool,
 ) -> Result<Row, RunError> {
     let run = || {
-        let Attempt { row, lateness } = testbed.measure(scenario, point)?;
-        Ok(Run { row, lateness, disturbed: lateness > STALL })
+        let MeasurementAttempt { row, lateness } = testbed.measure(scenario, point)?;
+        Ok(RunOutcome { row, lateness, disturbed: lateness > STALL })
     };
-    let repeating = |lateness| observer(Progress::Repeating { lateness });
-    let Repeated { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
+    let repeating = |lateness| observer(AccuracyProgress::Repeating { lateness });
+    let RepeatedRun { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
     Ok(Row { repeats, disturbed, ..row })
 }
 
@@ -104,10 +104,14 @@ mod tests {
     }
 
     impl Testbed for Scripted {
-        fn measure(&mut self, scenario: &Scenario, point: &Point) -> Result<Attempt, RunError> {
+        fn measure(
+            &mut self,
+            scenario: &AccuracyScenario,
+            point: &AccuracyPoint,
+        ) -> Result<MeasurementAttempt, RunError> {
             let lateness = Span::from_micros(self.lateness.get(self.attempts).copied().unwrap_or(0));
             self.attempts += 1;
-            Ok(Attempt { row: Row::new(scenario, point), lateness })
+            Ok(MeasurementAttempt { row: Row::new(scenario, point), lateness })
         }
     }
 
@@ -145,8 +149,9 @@ mod tests {
         let experiment = experiment("rake-cwnd");
         let mut testbed = Scripted { lateness: vec![400; 100], attempts: 0 };
         let disturbed = std::cell::Cell::new(false);
-        let mut watch =
-            |progress: Progress<'_>| disturbed.set(disturbed.get() || matches!(progress, Progress::Repeating { .. }));
+        let mut watch = |progress: AccuracyProgress<'_>| {
+            disturbed.set(disturbed.get() || matches!(progress, AccuracyProgress::Repeating { .. }))
+        };
         let rows = run(&experiment, &mut testbed, &mut watch, &|| disturbed.get()).unwrap();
         assert_eq!((rows.len(), rows[0].repeats, rows[0].disturbed), (1, 1, true));
     }
@@ -156,8 +161,8 @@ mod tests {
         let experiment = experiment("rake-cwnd");
         let mut testbed = Scripted { lateness: vec![], attempts: 0 };
         let measured = std::cell::Cell::new(0);
-        let mut count = |progress: Progress<'_>| {
-            if matches!(progress, Progress::Measured(_)) {
+        let mut count = |progress: AccuracyProgress<'_>| {
+            if matches!(progress, AccuracyProgress::Measured(_)) {
                 measured.set(measured.get() + 1);
             }
         };

@@ -3,7 +3,7 @@
 use super::Accuracy;
 use super::report::Report;
 use super::row::{DelayRow, Row, TimelinePacket};
-use super::scenario::Point;
+use super::scenario::AccuracyPoint;
 use super::words::Transport;
 use crate::scenario::{Overrides, load};
 use kumade_estimate::MethodSettings;
@@ -85,7 +85,7 @@ pub(crate) fn cwnd() -> Report {
 /// A measured run: cross traffic and error in Mbit/s on a bottleneck of 100 Mbit/s.
 pub(crate) fn measured(transport: Transport, method: &str, cross: u64, run: u32, error: f64) -> Row {
     let (cross_rate, method) = (Rate::from_mbit(cross), method.parse().unwrap());
-    let point = Point { cross: cross_rate, transport, method, direction: Direction::Up, run };
+    let point = AccuracyPoint { cross: cross_rate, transport, method, direction: Direction::Up, run };
     let experiment = experiment("rake-accuracy");
     let mut row = Row::new(&experiment.stated, &point);
     row.truth_bits_per_second = (100 - cross) * 1_000_000;

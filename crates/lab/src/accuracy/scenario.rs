@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// One path with its traffic, and what is measured on it: every level of cross traffic by every method over every
 /// transport, `runs` times each. An [`Accuracy`](super::Accuracy) experiment consists of one or several.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scenario {
+pub struct AccuracyScenario {
     /// What carries the trains of each method.
     pub transports: Vec<Transport>,
     /// The estimators.
@@ -28,7 +28,7 @@ pub struct Scenario {
     /// A faster link behind it.
     pub downstream_hop: Option<DownstreamHop>,
     /// Other traffic on the bottleneck.
-    pub cross: Cross,
+    pub cross: CrossTraffic,
     /// What does not pass.
     pub firewall: Vec<FirewallRule>,
 }
@@ -36,7 +36,7 @@ pub struct Scenario {
 /// Cross traffic on the bottleneck, in the direction that is measured.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cross {
+pub struct CrossTraffic {
     /// How its packets follow each other.
     pub kind: CrossKind,
     /// Whether packets exist; by default only where they must.
@@ -52,7 +52,7 @@ pub struct Cross {
 
 /// One measurement of an experiment: what one row of the report is about.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Point {
+pub struct AccuracyPoint {
     /// Mean rate of the cross traffic.
     pub cross: Rate,
     /// What carries the trains.
@@ -65,17 +65,17 @@ pub struct Point {
     pub run: u32,
 }
 
-impl Scenario {
+impl AccuracyScenario {
     /// Every measurement in the order of running. Runs come outermost, so that a disturbance of some minutes spoils
     /// one run of many points and not all runs of one.
-    pub fn points(&self) -> Vec<Point> {
+    pub fn points(&self) -> Vec<AccuracyPoint> {
         let mut points = Vec::new();
         for run in 1..=self.runs {
             for &cross in &self.cross.levels {
                 for &transport in &self.transports {
                     for method in &self.methods {
                         for &direction in &self.directions {
-                            points.push(Point { cross, transport, method: method.clone(), direction, run });
+                            points.push(AccuracyPoint { cross, transport, method: method.clone(), direction, run });
                         }
                     }
                 }
@@ -90,7 +90,7 @@ impl Scenario {
     }
 
     /// The one-way propagation delay: the kernel's HTB has none.
-    pub fn delay(&self) -> Span {
+    pub fn propagation_delay(&self) -> Span {
         if self.bottleneck.kind == BottleneckKind::Htb { Span::ZERO } else { self.bottleneck.delay }
     }
 

@@ -1,6 +1,6 @@
 use crate::accuracy::experiment::Accuracy;
 use crate::accuracy::full::FullSummary;
-use crate::accuracy::published::Published;
+use crate::accuracy::published::PublishedResult;
 use crate::accuracy::row::Row;
 use crate::statistics::{mean, median};
 use kumade_units::{Direction, Rate};
@@ -89,8 +89,8 @@ pub struct PublishedFigure {
 
 impl Summary {
     /// Sums up the rows of `experiment`.
-    pub fn of(rows: &[Row], experiment: &Accuracy) -> Self {
-        let each = Groups::of(rows);
+    pub fn from_rows(rows: &[Row], experiment: &Accuracy) -> Self {
+        let each = RowGroups::group_rows(rows);
         let errors = |row: &Row| row.error_bits_per_second.map(|error| error as f64);
         let relative = |row: &Row| match row.truth_bits_per_second {
             0 => None,
@@ -111,14 +111,14 @@ impl Summary {
                 true => each.reduce(|row| row.full_seconds, mean),
                 false => BTreeMap::new(),
             },
-            full: full(rows),
-            repeats: each.map(|rows| rows.iter().map(|row| row.repeats).sum()),
+            full: full_summaries(rows),
+            repeats: each.map_groups(|rows| rows.iter().map(|row| row.repeats).sum()),
             runs_disturbed: each.count(|row| row.disturbed),
             mean_max_sending_delay_seconds: match traced {
                 true => each.reduce(max_sending_delay, mean),
                 false => BTreeMap::new(),
             },
-            published: PublishedSummary::of(experiment),
+            published: PublishedSummary::from_experiment(experiment),
         }
     }
 
@@ -129,9 +129,9 @@ impl Summary {
 }
 
 impl PublishedSummary {
-    fn of(experiment: &Accuracy) -> Option<Self> {
+    fn from_experiment(experiment: &Accuracy) -> Option<Self> {
         let (paper, published) = (experiment.paper.as_ref()?, &experiment.published);
-        let error = |published: &Published| {
+        let error = |published: &PublishedResult| {
             let transport = published.transport?.word().to_owned();
             Some((transport, published.mean_absolute_error?.as_f64()))
         };
@@ -140,13 +140,17 @@ impl PublishedSummary {
             figure: paper.figure.clone(),
             setting: paper.setting.clone(),
             mean_absolute_error_bits_per_second: published.iter().filter_map(error).collect(),
-            figures: published.iter().filter(|p| p.mean_absolute_error.is_none()).map(PublishedFigure::of).collect(),
+            figures: published
+                .iter()
+                .filter(|p| p.mean_absolute_error.is_none())
+                .map(PublishedFigure::from_published)
+                .collect(),
         })
     }
 }
 
 impl PublishedFigure {
-    fn of(published: &Published) -> Self {
+    fn from_published(published: &PublishedResult) -> Self {
         PublishedFigure {
             series: published.series.clone(),
             method: published.method.as_ref().map(ToString::to_string),
@@ -170,12 +174,12 @@ impl PublishedFigure {
 }
 
 /// By transport: it does not depend on the method.
-fn full(rows: &[Row]) -> BTreeMap<String, FullSummary> {
+fn full_summaries(rows: &[Row]) -> BTreeMap<String, FullSummary> {
     let mut by_transport: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
     for row in rows {
         by_transport.entry(row.transport.word()).or_default().push(row);
     }
-    let of = |(transport, rows): (&str, Vec<_>)| Some((transport.to_owned(), FullSummary::of(&rows)?));
+    let of = |(transport, rows): (&str, Vec<_>)| Some((transport.to_owned(), FullSummary::from_rows(&rows)?));
     by_transport.into_iter().filter_map(of).collect()
 }
 
@@ -185,17 +189,17 @@ fn max_sending_delay(row: &Row) -> Option<f64> {
 }
 
 /// The rows by transport and method.
-struct Groups<'a> {
+struct RowGroups<'a> {
     rows: &'a [Row],
     keys: BTreeSet<(&'a str, String)>,
 }
 
-impl<'a> Groups<'a> {
-    fn of(rows: &'a [Row]) -> Self {
-        Groups { rows, keys: rows.iter().map(|row| (row.transport.word(), row.method.clone())).collect() }
+impl<'a> RowGroups<'a> {
+    fn group_rows(rows: &'a [Row]) -> Self {
+        RowGroups { rows, keys: rows.iter().map(|row| (row.transport.word(), row.method.clone())).collect() }
     }
 
-    fn map<T>(&self, value: impl Fn(&[&Row]) -> T) -> ByMethod<T> {
+    fn map_groups<T>(&self, value: impl Fn(&[&Row]) -> T) -> ByMethod<T> {
         let mut by_method = ByMethod::new();
         for (transport, method) in &self.keys {
             let own = |row: &&Row| row.transport.word() == *transport && row.method == *method;
@@ -206,7 +210,7 @@ impl<'a> Groups<'a> {
     }
 
     fn count(&self, counted: impl Fn(&Row) -> bool) -> ByMethod<u32> {
-        self.map(|rows| rows.iter().filter(|row| counted(row)).count() as u32)
+        self.map_groups(|rows| rows.iter().filter(|row| counted(row)).count() as u32)
     }
 
     fn reduce(
@@ -214,7 +218,7 @@ impl<'a> Groups<'a> {
         part: impl Fn(&Row) -> Option<f64>,
         statistic: impl Fn(&[f64]) -> Option<f64>,
     ) -> ByMethod<Option<f64>> {
-        self.map(|rows| statistic(&rows.iter().filter_map(|row| part(row)).collect::<Vec<_>>()))
+        self.map_groups(|rows| statistic(&rows.iter().filter_map(|row| part(row)).collect::<Vec<_>>()))
     }
 }
 
@@ -236,7 +240,7 @@ mod tests {
     }
 
     fn summed(rows: &[Row]) -> Summary {
-        Summary::of(rows, &experiment("rake-accuracy"))
+        Summary::from_rows(rows, &experiment("rake-accuracy"))
     }
 
     fn close(value: Option<f64>, expected: f64) -> bool {
@@ -294,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_papers_figures_are_in_the_summary() {
-        let summary = Summary::of(&rows(), &experiment("rake-accuracy"));
+        let summary = Summary::from_rows(&rows(), &experiment("rake-accuracy"));
         assert_eq!(summary.published_error("rake"), Some(15_600_000.0));
         assert_eq!(summary.published_error("single"), None);
     }

@@ -1,7 +1,7 @@
 use crate::accuracy::plan;
 use crate::accuracy::row::Row;
-use crate::accuracy::runner::{Attempt, Testbed};
-use crate::accuracy::scenario::{Point, Scenario};
+use crate::accuracy::runner::{MeasurementAttempt, Testbed};
+use crate::accuracy::scenario::{AccuracyPoint, AccuracyScenario};
 use crate::accuracy::words::{Protocol, Transport};
 use crate::error::RunError;
 use anyhow::anyhow;
@@ -10,7 +10,7 @@ use kumade_sim::{PathHop, Stamping, VirtualPath, VirtualPaths};
 use kumade_units::{Direction, Rate, Span};
 
 /// New cross traffic runs so long before anything is measured.
-const SETTLING: Span = Span::from_millis(100);
+const CROSS_TRAFFIC_WARM_UP: Span = Span::from_millis(100);
 
 /// Measures on a virtual path: the same link, cross traffic and estimators under a virtual clock, without sockets or a
 /// kernel. A run takes milliseconds, and the same run of the same scenario gives the same row.
@@ -18,18 +18,18 @@ const SETTLING: Span = Span::from_millis(100);
 pub struct VirtualTime;
 
 impl Testbed for VirtualTime {
-    fn measure(&mut self, scenario: &Scenario, point: &Point) -> Result<Attempt, RunError> {
+    fn measure(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<MeasurementAttempt, RunError> {
         if point.transport == Transport::Single {
-            return Err(impossible("a virtual path has no congestion window, which is what `single` is about"));
+            return Err(impossible_run("a virtual path has no congestion window, which is what `single` is about"));
         }
         let mut row = Row::new(scenario, point);
         self.run(scenario, point, &mut row)?;
-        Ok(Attempt { row, lateness: Span::ZERO })
+        Ok(MeasurementAttempt { row, lateness: Span::ZERO })
     }
 }
 
 impl VirtualTime {
-    fn run(&self, scenario: &Scenario, point: &Point, row: &mut Row) -> Result<(), RunError> {
+    fn run(&self, scenario: &AccuracyScenario, point: &AccuracyPoint, row: &mut Row) -> Result<(), RunError> {
         let mut paths = VirtualPaths {
             up: path(scenario, point, Direction::Up)?,
             down: path(scenario, point, Direction::Down)?,
@@ -43,15 +43,15 @@ impl VirtualTime {
             clocks: Clocks::default(),
             coalescing: None,
         };
-        let plan = plan::measurement(scenario, point, point.direction.into(), u64::from(point.run));
+        let plan = plan::measurement_plan(scenario, point, point.direction.into(), u64::from(point.run));
         match paths.measure(Measurement::new(plan, session), &mut |_| ()) {
             Ok(measured) => {
-                let truth = measured.truth[point.direction as usize].unwrap_or_else(|| available(scenario, point));
+                let truth = measured.truth[point.direction as usize].unwrap_or_else(|| mean_available(scenario, point));
                 row.truth_bits_per_second = truth.bits_per_second();
                 row.fill_report(scenario, point.direction, measured.report);
             }
             Err(Failure::TransportUnavailable { transport, reason }) => {
-                row.truth_bits_per_second = available(scenario, point).bits_per_second();
+                row.truth_bits_per_second = mean_available(scenario, point).bits_per_second();
                 row.reason = Some(format!("cannot measure over {transport}: {reason}"));
             }
             Err(Failure::ConnectionsKeepBreaking { .. }) => {
@@ -64,30 +64,31 @@ impl VirtualTime {
 
 /// The path of that direction, with the cross traffic where it is the one that is measured. Where everything is measured,
 /// both ends read one clock, as in the lab's network; the estimator does not know that.
-fn path(scenario: &Scenario, point: &Point, direction: Direction) -> Result<VirtualPath, RunError> {
+fn path(scenario: &AccuracyScenario, point: &AccuracyPoint, direction: Direction) -> Result<VirtualPath, RunError> {
     let one_clock = Stamping { clock_offset: Span::ZERO, clock_skew: 0.0, ..Stamping::default() };
     let stamping = if scenario.full { one_clock } else { Stamping::default() };
-    let pattern = plan::pattern(scenario, point).ok_or_else(|| impossible("a virtual path has no TCP"))?;
+    let pattern =
+        plan::cross_traffic_pattern(scenario, point).ok_or_else(|| impossible_run("a virtual path has no TCP"))?;
     let measured = direction == point.direction;
     let cross = (measured && point.cross > Rate::ZERO).then_some(pattern);
     let mut hops =
-        vec![PathHop { link: plan::link(scenario, direction), queue: None, cross: cross.into_iter().collect() }];
+        vec![PathHop { link: plan::link_config(scenario, direction), queue: None, cross: cross.into_iter().collect() }];
     if let Some(link) = plan::downstream_link(scenario, direction) {
         let cross = plan::downstream_pattern(scenario, point).filter(|_| measured);
         hops.push(PathHop { link, queue: None, cross: cross.into_iter().collect() });
     }
     let path = VirtualPath::new(&hops, stamping, point.run.into());
     let mut path = path.map_err(|cause| RunError { doing: "make the virtual path", cause: cause.into() })?;
-    path.wait(SETTLING);
+    path.wait(CROSS_TRAFFIC_WARM_UP);
     Ok(path)
 }
 
 /// On average, from what is set.
-fn available(scenario: &Scenario, point: &Point) -> Rate {
-    Rate::from_f64(scenario.bottleneck.rate_of(point.direction).as_f64() - point.cross.as_f64())
+fn mean_available(scenario: &AccuracyScenario, point: &AccuracyPoint) -> Rate {
+    Rate::from_f64(scenario.bottleneck.rate_in(point.direction).as_f64() - point.cross.as_f64())
 }
 
-fn impossible(why: &str) -> RunError {
+fn impossible_run(why: &str) -> RunError {
     RunError { doing: "run this virtually", cause: anyhow!("{why}; run it without --virtual") }
 }
 

@@ -21,13 +21,13 @@ pub struct LeftOut {
 
 /// What programs of one machine send and receive in time, on a link that is emulated and on the kernel's; and what of it may be
 /// cross traffic of real packets.
-const MAX_LINE: Rate = Rate::from_mbit(1000);
+const MAX_LINE_RATE: Rate = Rate::from_mbit(1000);
 const MAX_KERNEL_LINE: Rate = Rate::from_mbit(500);
 const MAX_REAL_CROSS: Rate = Rate::from_mbit(50);
 /// Policers with larger bursts are beyond what a measurement tries.
-const MAX_POLICED_BURST: u64 = 1_000_000;
+const MAX_POLICED_BURST_BYTES: u64 = 1_000_000;
 /// Of the hosts' devices.
-const MTU: u32 = 1500;
+const DEVICE_MTU: u32 = 1500;
 
 /// Why the path cannot be built so, if it cannot. In real time, a path is one link or two in series, the second of them with tail drop, or
 /// on either side of a proxy, of a constant rate, with cross traffic that does not react, and without errors of its hosts' stamps; of the
@@ -35,7 +35,7 @@ const MTU: u32 = 1500;
 pub(super) fn obstacle(path: &DrawnPath, bottleneck: BottleneckKind) -> Option<String> {
     let max_line = match bottleneck {
         BottleneckKind::Virtual => return None,
-        BottleneckKind::Emulated => MAX_LINE,
+        BottleneckKind::Emulated => MAX_LINE_RATE,
         BottleneckKind::Htb => MAX_KERNEL_LINE,
     };
     let varies = |hop: &PathHop| matches!(hop.link.medium, Some(Medium::Wireless(_) | Medium::Trace(_)));
@@ -50,7 +50,7 @@ pub(super) fn obstacle(path: &DrawnPath, bottleneck: BottleneckKind) -> Option<S
         ),
         (path.stamping.batching > Span::ZERO, "its receiver would have to collect packets"),
         (path.hops.iter().any(varies), "what its link carries is known in virtual time only"),
-        (path.mtu.is_some_and(|mtu| mtu < MTU), "the hosts' devices have a larger MTU"),
+        (path.mtu.is_some_and(|mtu| mtu < DEVICE_MTU), "the hosts' devices have a larger MTU"),
         (path.hops.iter().any(is_too_fast), "its link is faster than programs of one machine"),
     ];
     let obstacle = obstacles.iter().find(|(applies, _)| *applies).map(|(_, reason)| (*reason).to_owned());
@@ -62,14 +62,14 @@ fn kernel_obstacle(path: &DrawnPath) -> Option<String> {
     if path.cross > MAX_REAL_CROSS {
         return Some(format!("more than {MAX_REAL_CROSS} of real packets is too much for programs of one machine"));
     }
-    if link.policer.is_some_and(|policer| Htb::policed_burst(policer) > MAX_POLICED_BURST) {
+    if link.policer.is_some_and(|policer| Htb::policed_burst(policer) > MAX_POLICED_BURST_BYTES) {
         return Some("the kernel's policer adds what passes in a second to its burst, which is too much here".into());
     }
     Htb::obstacle(link, queue.as_ref())
 }
 
 /// The path as it is when it is built so: the kernel's links have no delay, and its policers larger bursts.
-pub(super) fn built(mut path: DrawnPath, bottleneck: BottleneckKind) -> DrawnPath {
+pub(super) fn as_built(mut path: DrawnPath, bottleneck: BottleneckKind) -> DrawnPath {
     if let (BottleneckKind::Htb, [hop]) = (bottleneck, &mut path.hops[..]) {
         hop.link.delay = Span::ZERO;
         if let Some(policer) = hop.link.policer {
@@ -87,7 +87,7 @@ mod tests {
     /// The paths among the first hundred of a kind that can be built so.
     fn built_of(kind: PathKind, bottleneck: BottleneckKind) -> Vec<DrawnPath> {
         let paths = (0..100).map(|number| DrawnPath::new(kind, Seeds::Tuning.seed(number)));
-        paths.filter(|path| obstacle(path, bottleneck).is_none()).map(|path| built(path, bottleneck)).collect()
+        paths.filter(|path| obstacle(path, bottleneck).is_none()).map(|path| as_built(path, bottleneck)).collect()
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
         for path in built_of(PathKind::Policer, BottleneckKind::Htb) {
             let (bucket, policer) = (path.bucket.unwrap(), path.hops[0].link.policer.unwrap());
             assert_eq!(bucket.burst_bytes, policer.burst_bytes + policer.rate.bytes_in(Span::from_secs(1)));
-            assert!(bucket.burst_bytes <= MAX_POLICED_BURST && path.hops[0].link.delay == Span::ZERO);
+            assert!(bucket.burst_bytes <= MAX_POLICED_BURST_BYTES && path.hops[0].link.delay == Span::ZERO);
         }
     }
 }

@@ -3,9 +3,9 @@
 use super::row::AtlasRow;
 use super::scenario::{AtlasPoint, PathAtlas};
 use crate::accuracy::BottleneckKind;
-use crate::accuracy::observed::Observed;
+use crate::accuracy::observed::ObservedTrains;
 use crate::error::RunError;
-use crate::serving::Serving;
+use crate::running_server::RunningServer;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
 use kumade_estimate::Outcome;
 use kumade_link::LinkConfig;
@@ -20,24 +20,24 @@ use kumade_units::{Direction, Span};
 use std::thread;
 
 /// One measurement, and by how much the emulated link was late meanwhile, for one packet of a hundred.
-pub(super) struct Attempt {
+pub(super) struct AtlasAttempt {
     pub(super) row: AtlasRow,
     pub(super) verdict: PathResult,
     pub(super) lateness: Span,
 }
 
 /// Cross traffic runs so long before anything is measured, as in virtual time.
-const SETTLING: Span = Span::from_millis(500);
+const CROSS_TRAFFIC_WARM_UP: Span = Span::from_millis(500);
 /// The hosts that measure, …
-const NEAR: &str = "a";
-const FAR: &str = "b";
+const NEAR_HOST: &str = "a";
+const FAR_HOST: &str = "b";
 /// … and those between which cross traffic of real packets passes.
 const NEAR_CROSS: &str = "c";
 const FAR_CROSS: &str = "d";
 
 /// What this machine lacks for paths of this kind, if it lacks something. Builds one to find out; whatever else is refused is left
 /// to its measurement.
-pub(super) fn lacks(path: &DrawnPath, bottleneck: BottleneckKind) -> Option<String> {
+pub(super) fn missing_requirement(path: &DrawnPath, bottleneck: BottleneckKind) -> Option<String> {
     match build(path, bottleneck) {
         Err(NetworkError::NoShaper(error)) => Some(error.to_string()),
         Ok(_) | Err(_) => None,
@@ -53,10 +53,10 @@ pub(super) fn measure(
     path: &DrawnPath,
     point: &AtlasPoint,
     transport: Transport,
-) -> Result<Attempt, RunError> {
-    let (network, _traffic) = build(path, experiment.bottleneck).map_err(failed("build the network"))?;
-    let serving = Serving::start(network.host(FAR).map_err(failed("find the far host"))?)?;
-    thread::sleep(SETTLING.to_duration());
+) -> Result<AtlasAttempt, RunError> {
+    let (network, _traffic) = build(path, experiment.bottleneck).map_err(run_error("build the network"))?;
+    let serving = RunningServer::start(network.host(FAR_HOST).map_err(run_error("find the far host"))?)?;
+    thread::sleep(CROSS_TRAFFIC_WARM_UP.to_duration());
     let plan = MeasurementPlan {
         directions: Directions::Up,
         transport: TransportChoice::Fixed(transport),
@@ -65,24 +65,24 @@ pub(super) fn measure(
     };
     let server = serving.address();
     let config = MeasureConfig { plan, ..MeasureConfig::new(server.ip().to_string(), server.port()) };
-    let mut observed = Observed::new(false, Direction::Up);
-    let near = network.host(NEAR).map_err(failed("find the near host"))?;
+    let mut observed = ObservedTrains::new(false, Direction::Up);
+    let near = network.host(NEAR_HOST).map_err(run_error("find the near host"))?;
     let began = clock::realtime();
-    let result = near.namespace.run(|| kumade_client::measure(&config, &mut |event| observed.note(event)));
-    let result = result.map_err(failed("enter the near host"))?;
+    let result = near.namespace.run(|| kumade_client::measure(&config, &mut |event| observed.record_event(event)));
+    let result = result.map_err(run_error("enter the near host"))?;
     let ended = clock::realtime();
-    let (from, to) = observed.window().unwrap_or((began, ended));
-    let available = network.truth(Direction::Up, from, to).map_err(failed("read the link's ledger"))?;
+    let (from, to) = observed.observation_window().unwrap_or((began, ended));
+    let available = network.truth(Direction::Up, from, to).map_err(run_error("read the link's ledger"))?;
     // Capacity and delay are measured before the trains that the truth is about. Of the thousands of packets of a whole measurement a few
     // are late on any host, which has to do with that; more of them are another path.
-    let lateness = network.lateness(Direction::Up, began, to).map_err(failed("read the link's ledger"))?.p99;
+    let lateness = network.lateness(Direction::Up, began, to).map_err(run_error("read the link's ledger"))?.p99;
     let report = match result {
-        Ok(report) => report.up.unwrap_or_else(|| nothing(transport, "the report lacks the direction".into())),
-        Err(error) => nothing(transport, error.to_string()),
+        Ok(report) => report.up.unwrap_or_else(|| empty_report(transport, "the report lacks the direction".into())),
+        Err(error) => empty_report(transport, error.to_string()),
     };
     let measured = AtlasMeasurement { report, truth: PathTruth::new(path, available), impact: None };
     let verdict = PathResult::evaluate(path, &measured);
-    Ok(Attempt { row: AtlasRow::new(point, path, &measured, &verdict), verdict, lateness })
+    Ok(AtlasAttempt { row: AtlasRow::new(point, path, &measured, &verdict), verdict, lateness })
 }
 
 /// The network, and the traffic of real packets on it.
@@ -99,12 +99,12 @@ fn build(path: &DrawnPath, bottleneck: BottleneckKind) -> Result<(Box<dyn Fabric
     }
     let mut network: Box<dyn Fabric> = match (behind, &path.links_back()[..]) {
         (Some(behind), [far_back, near_back]) => {
-            let [near, far] = [(first, near_back), (behind, far_back)].map(|(hop, back)| spec(hop, back));
+            let [near, far] = [(first, near_back), (behind, far_back)].map(|(hop, back)| network_spec(hop, back));
             Box::new(ProxiedNetwork::build(near, far, kumade_serve::DEFAULT_PORT)?)
         }
         (_, [back, ..]) => {
             let up_downstream_hop = behind.map(|hop| hop.link.clone());
-            Box::new(Network::build(NetworkSpec { up_downstream_hop, ..spec(first, back) })?)
+            Box::new(Network::build(NetworkSpec { up_downstream_hop, ..network_spec(first, back) })?)
         }
         (_, []) => return Err(NetworkError::Spec("the path has no way back".into())),
     };
@@ -113,15 +113,15 @@ fn build(path: &DrawnPath, bottleneck: BottleneckKind) -> Result<(Box<dyn Fabric
     Ok((network, Vec::new()))
 }
 
-fn spec(hop: &PathHop, back: &LinkConfig) -> NetworkSpec {
+fn network_spec(hop: &PathHop, back: &LinkConfig) -> NetworkSpec {
     NetworkSpec { up_queue: hop.queue.clone(), down: back.clone(), ..NetworkSpec::pair(hop.link.clone()) }
 }
 
 /// The report of a measurement that ended without one.
-fn nothing(transport: Transport, reason: String) -> DirectionReport {
+fn empty_report(transport: Transport, reason: String) -> DirectionReport {
     DirectionReport::new(transport, 0, "primed", Outcome::without_value(reason), None, &Cost::default())
 }
 
-fn failed<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError {
+fn run_error<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError {
     move |cause| RunError { doing, cause: cause.into() }
 }

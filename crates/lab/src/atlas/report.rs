@@ -8,7 +8,7 @@ use super::summary::{AtlasSummary, KindSummary};
 use crate::accuracy::BottleneckKind;
 use crate::error::ReportError;
 use crate::report::plot::Plot;
-use crate::report::{Content, Parts, Table, disturbances, read};
+use crate::report::{DocumentParts, ReportContent, Table, describe_disturbances, read};
 use kumade_probe_train::Estimate;
 use kumade_sim::atlas::PathKind;
 use schemars::JsonSchema;
@@ -54,8 +54,8 @@ impl PathAtlasReport {
             title: experiment.title.clone(),
             started,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            setting: setting(experiment),
-            summary: AtlasSummary::of(&rows),
+            setting: describe_setting(experiment),
+            summary: AtlasSummary::from_rows(&rows),
             rows: rows.into_iter().map(|(row, _)| row).collect(),
             left_out,
         }
@@ -70,9 +70,9 @@ impl PathAtlasReport {
     }
 }
 
-impl Parts for PathAtlasReport {
-    fn content(&self) -> Content<'_> {
-        Content {
+impl DocumentParts for PathAtlasReport {
+    fn content(&self) -> ReportContent<'_> {
+        ReportContent {
             experiment: &self.experiment,
             title: &self.title,
             started: &self.started,
@@ -80,12 +80,14 @@ impl Parts for PathAtlasReport {
             setting: self.setting.clone(),
             layer: "Rates count IP packets.",
             paper: None,
-            tables: [by_kind(&self.summary.kinds), refusals(&self.summary.kinds)]
+            tables: [kind_table(&self.summary.kinds), refusal_table(&self.summary.kinds)]
                 .into_iter()
-                .chain(impact(&self.summary.kinds))
+                .chain(impact_table(&self.summary.kinds))
                 .collect(),
-            verdicts: std::iter::once(verdict(&self.summary.kinds)).chain(proxies(&self.summary.kinds)).collect(),
-            notes: notes(self),
+            verdicts: std::iter::once(conclusion(&self.summary.kinds))
+                .chain(proxy_conclusions(&self.summary.kinds))
+                .collect(),
+            notes: run_notes(self),
         }
     }
 
@@ -104,7 +106,7 @@ impl Parts for PathAtlasReport {
     }
 }
 
-fn setting(experiment: &PathAtlas) -> String {
+fn describe_setting(experiment: &PathAtlas) -> String {
     let (runs, seeds) = (experiment.runs, experiment.seeds.word());
     let links = match experiment.bottleneck {
         BottleneckKind::Virtual => "virtual time",
@@ -114,12 +116,12 @@ fn setting(experiment: &PathAtlas) -> String {
     format!("{runs} paths of each kind, drawn from {seeds} seeds; {links}; full measurements, upwards")
 }
 
-fn notes(report: &PathAtlasReport) -> Vec<String> {
+fn run_notes(report: &PathAtlasReport) -> Vec<String> {
     let left_out = report.left_out.iter().map(|LeftOut { kind, reason }| format!("{kind} was left out: {reason}"));
-    left_out.chain(disturbances(report.rows.iter().map(|row| (row.repeats, row.disturbed)))).collect()
+    left_out.chain(describe_disturbances(report.rows.iter().map(|row| (row.repeats, row.disturbed)))).collect()
 }
 
-fn by_kind(kinds: &[KindSummary]) -> Table {
+fn kind_table(kinds: &[KindSummary]) -> Table {
     let percent = |part: Option<f64>, decimals: usize| {
         part.map_or("–".to_owned(), |part| format!("{:.decimals$}", part * 100.0))
     };
@@ -148,7 +150,7 @@ fn by_kind(kinds: &[KindSummary]) -> Table {
     }
 }
 
-fn refusals(kinds: &[KindSummary]) -> Table {
+fn refusal_table(kinds: &[KindSummary]) -> Table {
     let of = |kind: &KindSummary| {
         let cells = |(cause, count): (&String, &usize)| {
             vec![kind.kind.clone(), kind.transport.clone(), count.to_string(), cause.clone()]
@@ -163,7 +165,7 @@ fn refusals(kinds: &[KindSummary]) -> Table {
 }
 
 /// Where TCP connections were the cross traffic of some.
-fn impact(kinds: &[KindSummary]) -> Option<Table> {
+fn impact_table(kinds: &[KindSummary]) -> Option<Table> {
     let row = |kind: &KindSummary| {
         let [lost, most] = [kind.mean_goodput_lost_ratio?, kind.max_goodput_lost_ratio?].map(|part| part * 100.0);
         let [added, longest] =
@@ -183,7 +185,7 @@ fn impact(kinds: &[KindSummary]) -> Option<Table> {
     })
 }
 
-fn verdict(kinds: &[KindSummary]) -> String {
+fn conclusion(kinds: &[KindSummary]) -> String {
     let total = |of: fn(&KindSummary) -> usize| kinds.iter().map(of).sum::<usize>();
     let (runs, wrong) = (total(|kind| kind.runs), total(|kind| kind.wrong));
     let part = 100.0 * wrong as f64 / runs.max(1) as f64;
@@ -191,7 +193,7 @@ fn verdict(kinds: &[KindSummary]) -> String {
 }
 
 /// Where measurements have gone through a proxy, or said so.
-fn proxies(kinds: &[KindSummary]) -> Vec<String> {
+fn proxy_conclusions(kinds: &[KindSummary]) -> Vec<String> {
     let told = kinds.iter().filter(|kind| kind.proxies_named > 0 || kind.kind == PathKind::Proxy.name());
     told.map(|KindSummary { kind, transport, proxies_named, runs, .. }| {
         format!("{kind} {transport}: {proxies_named} of {runs} measurements say that a proxy ends the connections")
@@ -200,9 +202,9 @@ fn proxies(kinds: &[KindSummary]) -> Vec<String> {
 }
 
 /// A column's name, and what it holds of a row.
-type Column = (&'static str, fn(&AtlasRow) -> String);
+type CsvColumn = (&'static str, fn(&AtlasRow) -> String);
 
-const COLUMNS: [Column; 28] = [
+const COLUMNS: [CsvColumn; 28] = [
     ("kind", |row| row.kind.clone()),
     ("transport", |row| row.transport.clone()),
     ("seed", |row| row.seed.to_string()),
@@ -213,18 +215,18 @@ const COLUMNS: [Column; 28] = [
     ("cross_flows", |row| row.cross_flows.to_string()),
     ("truth_bits_per_second", |row| rate(Some(row.truth_bits_per_second))),
     ("truth_fair_share_bits_per_second", |row| rate(row.truth_fair_share_bits_per_second)),
-    ("available_bits_per_second", |row| of(row.available_bits_per_second, |e| e.value)),
-    ("available_low_bits_per_second", |row| of(row.available_bits_per_second, |e| e.low)),
-    ("available_high_bits_per_second", |row| of(row.available_bits_per_second, |e| e.high)),
-    ("fair_share_bits_per_second", |row| of(row.fair_share_bits_per_second, |e| e.value)),
-    ("fair_share_low_bits_per_second", |row| of(row.fair_share_bits_per_second, |e| e.low)),
-    ("fair_share_high_bits_per_second", |row| of(row.fair_share_bits_per_second, |e| e.high)),
+    ("available_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.value)),
+    ("available_low_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.low)),
+    ("available_high_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.high)),
+    ("fair_share_bits_per_second", |row| estimate_cell(row.fair_share_bits_per_second, |e| e.value)),
+    ("fair_share_low_bits_per_second", |row| estimate_cell(row.fair_share_bits_per_second, |e| e.low)),
+    ("fair_share_high_bits_per_second", |row| estimate_cell(row.fair_share_bits_per_second, |e| e.high)),
     ("at_least_bits_per_second", |row| rate(row.at_least_bits_per_second)),
     ("at_most_bits_per_second", |row| rate(row.at_most_bits_per_second)),
     ("policed", |row| row.policed.to_string()),
-    ("committed_bits_per_second", |row| of(row.committed_bits_per_second, |e| e.value)),
-    ("committed_low_bits_per_second", |row| of(row.committed_bits_per_second, |e| e.low)),
-    ("committed_high_bits_per_second", |row| of(row.committed_bits_per_second, |e| e.high)),
+    ("committed_bits_per_second", |row| estimate_cell(row.committed_bits_per_second, |e| e.value)),
+    ("committed_low_bits_per_second", |row| estimate_cell(row.committed_bits_per_second, |e| e.low)),
+    ("committed_high_bits_per_second", |row| estimate_cell(row.committed_bits_per_second, |e| e.high)),
     ("sustained_bytes", |row| text(row.sustained_bytes)),
     ("bytes_sent", |row| row.bytes_sent.to_string()),
     ("duration_seconds", |row| row.duration_seconds.to_string()),
@@ -241,7 +243,7 @@ fn rate(rate: Option<kumade_units::Rate>) -> String {
     text(rate.map(kumade_units::Rate::bits_per_second))
 }
 
-fn of(
+fn estimate_cell(
     estimate: Option<Estimate<kumade_units::Rate>>,
     which: fn(Estimate<kumade_units::Rate>) -> kumade_units::Rate,
 ) -> String {
@@ -252,7 +254,7 @@ fn of(
 mod tests {
     use super::*;
     use crate::atlas::run;
-    use crate::report::{Document, schema};
+    use crate::report::{ReportDocument, schema};
     use crate::scenario::{Overrides, load};
 
     fn few() -> PathAtlasReport {
@@ -287,7 +289,7 @@ mod tests {
         let named: usize = report.summary.kinds.iter().map(|kind| kind.proxies_named).sum();
         assert!(report.to_text().contains(&format!("proxy rake: {named} of 3 measurements say that a proxy")));
         assert!(report.to_text().contains("proxy over udp was left out: such a path passes TCP only"));
-        let validator = schema::published::<PathAtlasReport>("kumade.lab.path-atlas.1");
+        let validator = schema::published_schema::<PathAtlasReport>("kumade.lab.path-atlas.1");
         let json = report.to_json().unwrap();
         let document: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());

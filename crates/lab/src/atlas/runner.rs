@@ -5,7 +5,7 @@ use super::scenario::{AtlasPoint, PathAtlas};
 use crate::accuracy::Transport;
 use crate::error::RunError;
 use crate::parallel::on_all_processors;
-use crate::repeat::{MAX_REPEATS, Repeated, Run, until_undisturbed};
+use crate::repeat::{MAX_REPEATS, RepeatedRun, RunOutcome, until_undisturbed};
 use anyhow::anyhow;
 use kumade_estimate::MethodSettings;
 use kumade_netns_testbed::STALL;
@@ -70,8 +70,8 @@ pub fn expected_time(experiment: &PathAtlas) -> String {
 
 fn in_virtual_time(experiment: &PathAtlas, point: &AtlasPoint) -> Result<(AtlasRow, PathResult), RunError> {
     let path = experiment.path(point);
-    let measured = path.measure(carrier(point)?, &MethodSettings::default());
-    let measured = measured.map_err(|error| failed(error.into()))?;
+    let measured = path.measure(probe_transport(point)?, &MethodSettings::default());
+    let measured = measured.map_err(|error| run_error(error.into()))?;
     let verdict = PathResult::evaluate(&path, &measured);
     Ok((AtlasRow::new(point, &path, &measured, &verdict), verdict))
 }
@@ -85,7 +85,7 @@ fn in_real_time(
     let mut outcome = AtlasOutcome { rows: Vec::with_capacity(points.len()), left_out: experiment.left_out() };
     outcome.left_out.iter().for_each(|left_out| observer(AtlasProgress::LeftOut(left_out, 0)));
     for of_kind in points.chunk_by(|one, other| one.kind == other.kind).take_while(|_| !stop()) {
-        if let Some(reason) = realtime::lacks(&experiment.path(&of_kind[0]), experiment.bottleneck) {
+        if let Some(reason) = realtime::missing_requirement(&experiment.path(&of_kind[0]), experiment.bottleneck) {
             let left_out = LeftOut { kind: of_kind[0].kind.name().to_owned(), reason };
             observer(AtlasProgress::LeftOut(&left_out, of_kind.len()));
             outcome.left_out.push(left_out);
@@ -123,24 +123,24 @@ fn undisturbed(
     observer: &mut dyn FnMut(AtlasProgress<'_>),
     stop: &dyn Fn() -> bool,
 ) -> Result<(AtlasRow, PathResult), RunError> {
-    let (path, transport) = (experiment.path(point), carrier(point)?);
+    let (path, transport) = (experiment.path(point), probe_transport(point)?);
     let run = || {
-        let realtime::Attempt { row, verdict, lateness } = realtime::measure(experiment, &path, point, transport)?;
-        Ok(Run { row: (row, verdict), lateness, disturbed: lateness > STALL })
+        let realtime::AtlasAttempt { row, verdict, lateness } = realtime::measure(experiment, &path, point, transport)?;
+        Ok(RunOutcome { row: (row, verdict), lateness, disturbed: lateness > STALL })
     };
     let repeating = |lateness| observer(AtlasProgress::Repeating { lateness });
-    let Repeated { row: (row, verdict), repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
+    let RepeatedRun { row: (row, verdict), repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
     Ok((AtlasRow { repeats, disturbed, ..row }, verdict))
 }
 
-fn carrier(point: &AtlasPoint) -> Result<kumade_probe_train::Transport, RunError> {
+fn probe_transport(point: &AtlasPoint) -> Result<kumade_probe_train::Transport, RunError> {
     match point.transport {
         Transport::Udp => Ok(kumade_probe_train::Transport::Udp),
         Transport::Rake => Ok(kumade_probe_train::Transport::Rake),
-        other => Err(failed(anyhow!("a path of the atlas has no transport `{other}`; choose udp or rake"))),
+        other => Err(run_error(anyhow!("a path of the atlas has no transport `{other}`; choose udp or rake"))),
     }
 }
 
-fn failed(cause: anyhow::Error) -> RunError {
+fn run_error(cause: anyhow::Error) -> RunError {
     RunError { doing: "measure a path of the atlas", cause }
 }

@@ -1,4 +1,4 @@
-use super::buildable::{LeftOut, built, obstacle};
+use super::buildable::{LeftOut, as_built, obstacle};
 use crate::accuracy::{BottleneckKind, Transport};
 use kumade_sim::atlas::{DrawnPath, PathKind, Seeds};
 use serde::Deserialize;
@@ -23,7 +23,7 @@ pub struct PathAtlas {
 }
 
 /// In real time the paths of each kind are the first ones of so many that can be built.
-const TRIED: u32 = 100;
+const TRIED_PATHS: u32 = 100;
 
 /// Which seeds draw the paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -50,7 +50,7 @@ impl PathAtlas {
     /// Every measurement in the order of the report.
     pub fn points(&self) -> Vec<AtlasPoint> {
         let of_kind = |kind| {
-            let numbers: Vec<u32> = self.numbers(kind).collect();
+            let numbers: Vec<u32> = self.path_numbers(kind).collect();
             let transports = self.transports.iter().filter(move |transport| passes(kind, **transport));
             transports.flat_map(move |&transport| {
                 numbers.clone().into_iter().map(move |number| AtlasPoint { kind, number, transport })
@@ -61,7 +61,7 @@ impl PathAtlas {
 
     /// The path of a point.
     pub(super) fn path(&self, point: &AtlasPoint) -> DrawnPath {
-        built(self.drawn(point.kind, point.number), self.bottleneck)
+        as_built(self.draw_path(point.kind, point.number), self.bottleneck)
     }
 
     /// Whether no network is built.
@@ -83,8 +83,8 @@ impl PathAtlas {
             return blocked.collect();
         }
         let left_out = |kind: &PathKind| {
-            let reason = obstacle(&self.drawn(*kind, 0), self.bottleneck)?;
-            self.numbers(*kind).next().is_none().then(|| LeftOut { kind: kind.name().to_owned(), reason })
+            let reason = obstacle(&self.draw_path(*kind, 0), self.bottleneck)?;
+            self.path_numbers(*kind).next().is_none().then(|| LeftOut { kind: kind.name().to_owned(), reason })
         };
         self.kinds.iter().filter_map(left_out).chain(blocked).collect()
     }
@@ -92,18 +92,19 @@ impl PathAtlas {
     /// Whether there is a path to measure.
     pub(crate) fn has_points(&self) -> bool {
         let passes_any = |kind: &&PathKind| self.transports.iter().any(|transport| passes(**kind, *transport));
-        self.kinds.iter().filter(passes_any).any(|kind| self.numbers(*kind).next().is_some())
+        self.kinds.iter().filter(passes_any).any(|kind| self.path_numbers(*kind).next().is_some())
     }
 
     /// Of the paths of this kind.
-    fn numbers(&self, kind: PathKind) -> impl Iterator<Item = u32> {
-        let tried = if self.is_virtual() { self.runs } else { TRIED.max(self.runs) };
-        let is_possible =
-            move |number: &u32| self.is_virtual() || obstacle(&self.drawn(kind, *number), self.bottleneck).is_none();
+    fn path_numbers(&self, kind: PathKind) -> impl Iterator<Item = u32> {
+        let tried = if self.is_virtual() { self.runs } else { TRIED_PATHS.max(self.runs) };
+        let is_possible = move |number: &u32| {
+            self.is_virtual() || obstacle(&self.draw_path(kind, *number), self.bottleneck).is_none()
+        };
         (0..tried).filter(is_possible).take(self.runs as usize)
     }
 
-    fn drawn(&self, kind: PathKind, number: u32) -> DrawnPath {
+    fn draw_path(&self, kind: PathKind, number: u32) -> DrawnPath {
         DrawnPath::new(kind, self.seeds.seeds().seed(number))
     }
 }

@@ -53,14 +53,14 @@ pub struct KindSummary {
 
 impl AtlasSummary {
     /// Of these rows and their verdicts.
-    pub(super) fn of(rows: &[(AtlasRow, PathResult)]) -> Self {
+    pub(super) fn from_rows(rows: &[(AtlasRow, PathResult)]) -> Self {
         let groups = rows.chunk_by(|(a, _), (b, _)| (&a.kind, &a.transport) == (&b.kind, &b.transport));
-        AtlasSummary { kinds: groups.filter_map(KindSummary::of).collect() }
+        AtlasSummary { kinds: groups.filter_map(KindSummary::from_group).collect() }
     }
 }
 
 impl KindSummary {
-    fn of(group: &[(AtlasRow, PathResult)]) -> Option<Self> {
+    fn from_group(group: &[(AtlasRow, PathResult)]) -> Option<Self> {
         let (first, _) = group.first()?;
         let verdicts: Vec<PathResult> = group.iter().map(|(_, verdict)| verdict.clone()).collect();
         let KindResults {

@@ -12,7 +12,7 @@ use std::ops::Range;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Attack {
     /// UDP in a pattern.
-    Pulses(Pulses),
+    Pulses(PulseTraffic),
     /// UDP in a pattern that each run draws anew: random on and off periods.
     Drawn,
     /// A TCP connection that is ECT(0) and never learns of marks; it reacts to losses.
@@ -21,7 +21,7 @@ pub enum Attack {
 
 /// UDP packets at a constant rate in on periods, nothing in off periods.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pulses {
+pub struct PulseTraffic {
     /// The rate while on, counted in IP packets.
     pub rate: Rate,
     /// Mean length of an on period.
@@ -37,7 +37,7 @@ pub struct Pulses {
 }
 
 /// What drawn patterns are made of: the rate in multiples of the bottleneck's, and milliseconds.
-const RATES: Range<f64> = 0.5..10.0;
+const RATE_RATIOS: Range<f64> = 0.5..10.0;
 const ON_MILLIS: Range<f64> = 1.0..200.0;
 const OFF_MILLIS: Range<f64> = 5.0..1000.0;
 /// Ethernet's largest packets.
@@ -45,22 +45,22 @@ pub(crate) const FULL_PACKET_BYTES: u32 = 1500;
 
 impl Attack {
     /// What is sent in a run with this seed, if it is UDP.
-    pub(super) fn pulses(&self, bottleneck: Rate, seed: u64) -> Option<Pulses> {
+    pub(super) fn pulse_traffic(&self, bottleneck: Rate, seed: u64) -> Option<PulseTraffic> {
         match self {
             Attack::Pulses(pulses) => Some(*pulses),
-            Attack::Drawn => Some(Pulses::draw(bottleneck, &mut Pcg64Mcg::seed_from_u64(seed))),
+            Attack::Drawn => Some(PulseTraffic::draw(bottleneck, &mut Pcg64Mcg::seed_from_u64(seed))),
             Attack::ConcealsMarks(_) => None,
         }
     }
 }
 
-impl Pulses {
+impl PulseTraffic {
     /// A pattern with random periods, from anything that a host on an Ethernet of ten times the bottleneck's rate could send.
     /// Rate and periods are log-uniform.
     pub(super) fn draw(bottleneck: Rate, random: &mut Pcg64Mcg) -> Self {
         let mut draw = |range: Range<f64>| random.random_range(range.start.ln()..range.end.ln()).exp();
-        Pulses {
-            rate: Rate::from_f64(bottleneck.as_f64() * draw(RATES)),
+        PulseTraffic {
+            rate: Rate::from_f64(bottleneck.as_f64() * draw(RATE_RATIOS)),
             on: Span::from_secs_f64(draw(ON_MILLIS) / 1e3),
             off: Span::from_secs_f64(draw(OFF_MILLIS) / 1e3),
             packet_bytes: FULL_PACKET_BYTES,
@@ -76,9 +76,9 @@ impl Pulses {
     }
 
     /// As a source of packets, at a random place of its cycle.
-    pub(super) fn traffic(&self, seed: u64) -> CrossConfig {
+    pub(super) fn cross_traffic(&self, seed: u64) -> CrossConfig {
         let phase = Pcg64Mcg::seed_from_u64(seed).random::<f64>();
-        let Pulses { rate, on, off, packet_bytes: size, random, .. } = *self;
+        let PulseTraffic { rate, on, off, packet_bytes: size, random, .. } = *self;
         let periods = if random { PeriodLengths::Exponential } else { PeriodLengths::Fixed };
         let kind = match off {
             Span::ZERO => CrossKind::Constant { rate, size },
@@ -89,7 +89,7 @@ impl Pulses {
     }
 }
 
-impl fmt::Display for Pulses {
+impl fmt::Display for PulseTraffic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.rate)?;
         if self.off > Span::ZERO {
@@ -107,7 +107,7 @@ impl fmt::Display for Pulses {
 mod tests {
     use super::*;
 
-    const PULSES: Pulses = Pulses {
+    const PULSES: PulseTraffic = PulseTraffic {
         rate: Rate::from_mbit(1000),
         on: Span::from_millis(7),
         off: Span::from_millis(63),
@@ -119,16 +119,16 @@ mod tests {
     #[test]
     fn a_pattern_sends_at_its_mean_rate() {
         assert_eq!(PULSES.mean_rate(), Rate::from_mbit(100));
-        assert_eq!(Pulses { off: Span::ZERO, ..PULSES }.mean_rate(), PULSES.rate);
+        assert_eq!(PulseTraffic { off: Span::ZERO, ..PULSES }.mean_rate(), PULSES.rate);
         let end = Time::ZERO + Span::from_secs(7);
-        let traffic = kumade_link::CrossTraffic::new(PULSES.traffic(3)).unwrap();
+        let traffic = kumade_link::CrossTraffic::new(PULSES.cross_traffic(3)).unwrap();
         let bytes: u64 = traffic.take_while(|packet| packet.time < end).map(|packet| u64::from(packet.size)).sum();
         assert!((bytes as f64 * 8.0 / 7.0 / 100e6 - 1.0).abs() < 0.02, "{bytes}");
     }
 
     #[test]
     fn a_drawn_pattern_follows_from_its_seed() {
-        let draw = |seed| Attack::Drawn.pulses(Rate::from_mbit(100), seed).unwrap();
+        let draw = |seed| Attack::Drawn.pulse_traffic(Rate::from_mbit(100), seed).unwrap();
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1), draw(2));
     }
@@ -136,6 +136,6 @@ mod tests {
     #[test]
     fn a_pattern_is_written_as_people_read_it() {
         assert_eq!(PULSES.to_string(), "1 Gbit/s, 7 ms on, 63 ms off");
-        assert_eq!(Pulses { off: Span::ZERO, ect: true, ..PULSES }.to_string(), "1 Gbit/s, ECT(0)");
+        assert_eq!(PulseTraffic { off: Span::ZERO, ect: true, ..PULSES }.to_string(), "1 Gbit/s, ECT(0)");
     }
 }

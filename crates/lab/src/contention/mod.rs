@@ -15,10 +15,10 @@ mod search;
 mod summary;
 mod virtual_time;
 
-pub use attack::{Attack, Pulses};
+pub use attack::{Attack, PulseTraffic};
 pub use report::ContentionReport;
 pub use row::{AttackShare, ContentionRow, ProbeDelays, ShortFlowTimes};
 pub use runner::{ContentionProgress, expected_time, run};
 pub use scenario::{Contention, ContentionCase, ContentionPoint, Probes, Search, ShortFlows};
-pub use search::Goal;
+pub use search::AttackGoal;
 pub use summary::{ContentionSummary, Spread};

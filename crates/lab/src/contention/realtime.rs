@@ -1,10 +1,12 @@
 //! Runs in real time: the kernel's TCP and real UDP at an emulated bottleneck.
 
-use super::row::{ContentionRow, Observed, ProbeDelays};
+use super::row::{ContentionObservation, ContentionRow, ProbeDelays};
 use super::scenario::{Contention, ContentionPoint, Probes};
-use crate::delays::Delays;
+use crate::delays::DelayQuantiles;
 use crate::error::RunError;
-use crate::fairness::{Bottleneck, FlowShare, Kernel, Look, RECEIVER, build, connections, sender};
+use crate::fairness::{
+    BottleneckLink, CounterSnapshot, FlowShare, KernelControllers, RECEIVER_HOST, build, connections, sender,
+};
 use kumade_netns_testbed::{
     Arrivals, Content, Host, Network, NetworkError, NumberedPackets, Traffic, retransmitted_segments,
 };
@@ -12,7 +14,7 @@ use kumade_units::{Direction, Rate, Span, Time};
 use std::thread;
 
 /// One run, and how host scheduling delay disturbed it.
-pub(super) struct Attempt {
+pub(super) struct ContentionAttempt {
     pub(super) row: ContentionRow,
     /// 99th percentile of the delay behind schedule of delivered packets.
     pub(super) lateness: Span,
@@ -20,8 +22,8 @@ pub(super) struct Attempt {
     pub(super) missed: u64,
 }
 
-const ATTACKER: &str = "attacker";
-const PROBER: &str = "prober";
+const ATTACKER_HOST: &str = "attacker";
+const PROBER_HOST: &str = "prober";
 /// A full packet of TCP, and the payload in it, with time stamps.
 const PACKET_BYTES: u64 = 1500;
 const SEGMENT_BYTES: u64 = 1448;
@@ -30,43 +32,48 @@ const HEADER_BYTES: u64 = 28;
 /// Probes arrive within this, or are lost.
 const LONGEST_DELAY: Span = Span::from_millis(500);
 /// Probes go on for so long after the run.
-const MARGIN: Span = Span::from_secs(5);
+const PROBE_MARGIN: Span = Span::from_secs(5);
 
 /// Builds the network of `point`, lets all compete, and removes it.
 ///
 /// # Errors
 /// Where the system refuses something.
-pub(super) fn run(kernel: &Kernel, experiment: &Contention, point: &ContentionPoint<'_>) -> Result<Attempt, RunError> {
+pub(super) fn run(
+    kernel: &KernelControllers,
+    experiment: &Contention,
+    point: &ContentionPoint<'_>,
+) -> Result<ContentionAttempt, RunError> {
     let network = network(experiment, point).map_err(|cause| RunError { doing: "build the network", cause })?;
     observe(kernel, experiment, point, &network).map_err(|cause| RunError { doing: "run the traffic", cause })
 }
 
 fn network(experiment: &Contention, point: &ContentionPoint<'_>) -> anyhow::Result<Network> {
     let (shared, queue) = (&experiment.bottleneck, point.queue(&experiment.bottleneck)?);
-    let bottleneck = Bottleneck { rate: shared.rate, delay: shared.delay, queue: &queue, seed: point.seed };
-    build(bottleneck, &point.case.bulk, &[ATTACKER, PROBER])
+    let bottleneck = BottleneckLink { rate: shared.rate, delay: shared.delay, queue: &queue, seed: point.seed };
+    build(bottleneck, &point.case.bulk, &[ATTACKER_HOST, PROBER_HOST])
 }
 
 fn observe(
-    kernel: &Kernel,
+    kernel: &KernelControllers,
     experiment: &Contention,
     point: &ContentionPoint<'_>,
     network: &Network,
-) -> anyhow::Result<Attempt> {
+) -> anyhow::Result<ContentionAttempt> {
     let (shared, case) = (&experiment.bottleneck, point.case);
-    let receiver = network.host(RECEIVER)?;
-    let pulses = case.attack.as_ref().and_then(|attack| attack.pulses(shared.rate, point.seed));
+    let receiver = network.host(RECEIVER_HOST)?;
+    let pulses = case.attack.as_ref().and_then(|attack| attack.pulse_traffic(shared.rate, point.seed));
     let bulk = kernel.connect(&case.bulk, point.run, network)?;
-    let attack = pulses.map(|pulses| Traffic::udp(network.host(ATTACKER)?, receiver, &pulses.traffic(point.seed)));
+    let attack =
+        pulses.map(|pulses| Traffic::udp(network.host(ATTACKER_HOST)?, receiver, &pulses.cross_traffic(point.seed)));
     let attack = attack.transpose()?;
-    let probing = experiment.probes.map(|probes| Probing::start(experiment, probes, network)).transpose()?;
+    let probing = experiment.probes.map(|probes| ProbeStream::start(experiment, probes, network)).transpose()?;
     thread::sleep(experiment.warm_up.to_duration());
     for connection in &bulk {
         connection.take_longest_gap();
     }
-    let before = Counters::read(network, point, &bulk, attack.as_ref())?;
+    let before = ContentionCounters::read(network, point, &bulk, attack.as_ref())?;
     thread::sleep(experiment.duration.to_duration());
-    let after = Counters::read(network, point, &bulk, attack.as_ref())?;
+    let after = ContentionCounters::read(network, point, &bulk, attack.as_ref())?;
     let lateness = network.lateness(Direction::Up, before.look.time, after.look.time)?;
     let duration = after.look.time - before.look.time;
     let rate = |bytes: u64| Rate::from_bytes_over(bytes, duration).as_f64();
@@ -79,7 +86,7 @@ fn observe(
     let carried_by_bulk: f64 = flows.iter().map(|flow| flow.goodput_bits_per_second).sum();
     let stalls = bulk.iter().map(Traffic::take_longest_gap);
     let resent = after.retransmitted - before.retransmitted;
-    let observed = Observed {
+    let observed = ContentionObservation {
         longest_stall_seconds: stalls.fold(Span::ZERO, Span::max).as_secs_f64(),
         attack: pulses.map(|pulses| {
             (pulses.to_string(), rate(after.attack.0 - before.attack.0), rate(after.attack.1 - before.attack.1))
@@ -88,24 +95,24 @@ fn observe(
         short_flows: None,
         carried: rate(after.look.carried - before.look.carried),
         queueing: after.look.queueing,
-        drops: after.look.drops.since(before.look.drops),
+        drops: after.look.drops.difference_since(before.look.drops),
         bulk_retransmissions: resent,
         bulk_packets: (carried_by_bulk * duration.as_secs_f64() / 8.0) as u64 / PACKET_BYTES + resent,
         flows,
         lateness_p99: Some(lateness.p99),
     };
     let row = ContentionRow::new(point, shared.rate, observed);
-    Ok(Attempt { row, lateness: lateness.p99, missed: after.look.missed })
+    Ok(ContentionAttempt { row, lateness: lateness.p99, missed: after.look.missed })
 }
 
-struct Counters {
-    look: Look,
+struct ContentionCounters {
+    look: CounterSnapshot,
     /// What the attacker sent, and what of it arrived, in bytes.
     attack: (u64, u64),
     retransmitted: u64,
 }
 
-impl Counters {
+impl ContentionCounters {
     fn read(
         network: &Network,
         point: &ContentionPoint<'_>,
@@ -113,8 +120,8 @@ impl Counters {
         attack: Option<&Traffic>,
     ) -> Result<Self, NetworkError> {
         let retransmitted = |group| retransmitted_segments(network.host(&sender(group))?);
-        Ok(Counters {
-            look: Look::at(network, bulk)?,
+        Ok(ContentionCounters {
+            look: CounterSnapshot::take(network, bulk)?,
             attack: attack.map_or((0, 0), |attack| (attack.sent_bytes(), attack.received_bytes())),
             retransmitted: (0..point.case.bulk.len()).map(retransmitted).sum::<Result<_, _>>()?,
         })
@@ -122,7 +129,7 @@ impl Counters {
 }
 
 /// Sparse packets under way, here at equal intervals.
-struct Probing {
+struct ProbeStream {
     packets: NumberedPackets,
     arrivals: Arrivals,
     interval: Span,
@@ -130,22 +137,22 @@ struct Probing {
     delay: Span,
 }
 
-impl Probing {
+impl ProbeStream {
     fn start(experiment: &Contention, probes: Probes, network: &Network) -> anyhow::Result<Self> {
-        let (from, to) = (network.host(PROBER)?, network.host(RECEIVER)?);
+        let (from, to) = (network.host(PROBER_HOST)?, network.host(RECEIVER_HOST)?);
         let arrivals = Arrivals::start(to, Host::DEVICE)?;
-        let time = experiment.warm_up + experiment.duration + MARGIN;
+        let time = experiment.warm_up + experiment.duration + PROBE_MARGIN;
         let count = (time.as_nanos() / probes.interval.as_nanos()) as u64;
         let payload = probes.packet.saturating_sub(HEADER_BYTES) as usize;
         let packets = NumberedPackets::send(from, (to, to.v4), payload, probes.interval, count)?;
         let shared = &experiment.bottleneck;
         let delay = shared.delay + shared.rate.time_for(probes.packet);
-        Ok(Probing { packets, arrivals, interval: probes.interval, delay })
+        Ok(ProbeStream { packets, arrivals, interval: probes.interval, delay })
     }
 
     /// Of those that were sent between two looks, early enough to arrive before the second; what the host adds to their
     /// delays is counted with them.
-    fn delays(&self, before: &Look, after: &Look) -> ProbeDelays {
+    fn delays(&self, before: &CounterSnapshot, after: &CounterSnapshot) -> ProbeDelays {
         let end = after.time - LONGEST_DELAY;
         let within = |sent: Time| before.time <= sent && sent < end;
         let (received, _) = self.arrivals.take();
@@ -160,7 +167,7 @@ impl Probing {
         ProbeDelays {
             packets: added.len() as u64,
             lost_ratio: (1.0 - added.len() as f64 / sent).max(0.0),
-            added: Delays::of(added),
+            added: DelayQuantiles::from_seconds(added),
         }
     }
 }

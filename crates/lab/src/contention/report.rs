@@ -1,12 +1,12 @@
 //! The report of an experiment on contention.
 
-use super::attack::{Attack, Pulses};
+use super::attack::{Attack, PulseTraffic};
 use super::row::ContentionRow;
 use super::scenario::{Contention, ContentionCase};
-use super::summary::{ContentionSummary, DELAYS, Figure, PointSummary, SHARES};
+use super::summary::{ContentionSummary, DELAY_FIGURES, PointSummary, SHARE_FIGURES, SummaryFigure};
 use crate::error::ReportError;
 use crate::report::plot::Plot;
-use crate::report::{Content, Parts, Table, disturbances, read};
+use crate::report::{DocumentParts, ReportContent, Table, describe_disturbances, read};
 use kumade_units::Rate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,8 +55,8 @@ impl ContentionReport {
             title: experiment.title.clone(),
             started,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            setting: setting(experiment),
-            summary: ContentionSummary::of(&rows),
+            setting: describe_setting(experiment),
+            summary: ContentionSummary::from_rows(&rows),
             rows,
             found_cases: experiment.search.map(|_| cases.iter().filter_map(as_scenario).collect()),
         }
@@ -71,7 +71,7 @@ impl ContentionReport {
     }
 }
 
-fn setting(experiment: &Contention) -> String {
+fn describe_setting(experiment: &Contention) -> String {
     let link = &experiment.bottleneck;
     let mut text = format!("bottleneck {}, one-way delay {}", link.rate, link.delay);
     if let Some(probes) = experiment.probes {
@@ -90,7 +90,9 @@ fn setting(experiment: &Contention) -> String {
 
 /// As it would stand in a scenario file.
 fn as_scenario(case: &ContentionCase) -> Option<String> {
-    let Some(Attack::Pulses(Pulses { rate, on, off, packet_bytes, random, ect })) = case.attack else { return None };
+    let Some(Attack::Pulses(PulseTraffic { rate, on, off, packet_bytes, random, ect })) = case.attack else {
+        return None;
+    };
     let discipline = case.disciplines.first()?;
     let groups = case
         .bulk
@@ -107,10 +109,10 @@ fn as_scenario(case: &ContentionCase) -> Option<String> {
     ))
 }
 
-impl Parts for ContentionReport {
-    fn content(&self) -> Content<'_> {
+impl DocumentParts for ContentionReport {
+    fn content(&self) -> ReportContent<'_> {
         let points = &self.summary.points;
-        Content {
+        ReportContent {
             experiment: &self.experiment,
             title: &self.title,
             started: &self.started,
@@ -119,17 +121,21 @@ impl Parts for ContentionReport {
             layer: "Rates count IP packets.",
             paper: None,
             tables: vec![
-                table(points, SHARES, "Shares, each figure as the mean over the runs and that of the worst run"),
-                table(points, DELAYS, "Delays, likewise: added to probes, of short flows, of all packets in the queue"),
+                table(points, SHARE_FIGURES, "Shares, each figure as the mean over the runs and that of the worst run"),
+                table(
+                    points,
+                    DELAY_FIGURES,
+                    "Delays, likewise: added to probes, of short flows, of all packets in the queue",
+                ),
             ],
-            verdicts: self.summary.discipline_names().into_iter().filter_map(|name| verdict(points, name)).collect(),
-            notes: disturbances(self.rows.iter().map(|row| (row.repeats, row.disturbed))),
+            verdicts: self.summary.discipline_names().into_iter().filter_map(|name| conclusion(points, name)).collect(),
+            notes: describe_disturbances(self.rows.iter().map(|row| (row.repeats, row.disturbed))),
         }
     }
 
     fn csv(&self) -> Result<String, Box<dyn Error>> {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        let figures = || SHARES.iter().chain(DELAYS);
+        let figures = || SHARE_FIGURES.iter().chain(DELAY_FIGURES);
         let heading = ["case", "discipline", "run", "seed", "attack_pattern", "attack_offered_bits_per_second"];
         writer.write_record(heading.into_iter().chain(figures().map(|figure| figure.name)))?;
         for row in &self.rows {
@@ -142,7 +148,7 @@ impl Parts for ContentionReport {
                 attack.map_or_else(String::new, |attack| attack.pattern.clone()),
                 attack.map_or_else(String::new, |attack| attack.offered_bits_per_second.to_string()),
             ];
-            let of_row = |figure: &Figure| (figure.of)(row).map_or_else(String::new, |value| value.to_string());
+            let of_row = |figure: &SummaryFigure| (figure.of)(row).map_or_else(String::new, |value| value.to_string());
             writer.write_record(cells.into_iter().chain(figures().map(of_row)))?;
         }
         Ok(String::from_utf8(writer.into_inner()?)?)
@@ -158,8 +164,8 @@ impl Parts for ContentionReport {
 }
 
 /// Those of the figures that some run has.
-fn table(points: &[PointSummary], figures: &[Figure], caption: &str) -> Table {
-    let known = |figure: &&Figure| points.iter().any(|point| point.figures.contains_key(figure.name));
+fn table(points: &[PointSummary], figures: &[SummaryFigure], caption: &str) -> Table {
+    let known = |figure: &&SummaryFigure| points.iter().any(|point| point.figures.contains_key(figure.name));
     let figures: Vec<_> = figures.iter().filter(known).collect();
     let row = |point: &PointSummary| {
         let names = [point.case.clone(), point.discipline.clone(), point.runs.to_string()];
@@ -174,7 +180,7 @@ fn table(points: &[PointSummary], figures: &[Figure], caption: &str) -> Table {
 }
 
 /// The worst of each kind in one sentence.
-fn verdict(points: &[PointSummary], discipline: &str) -> Option<String> {
+fn conclusion(points: &[PointSummary], discipline: &str) -> Option<String> {
     let own = || points.iter().filter(|point| point.discipline == discipline);
     let worst = |name: &str, sign: f64| {
         let values = own().filter_map(|point| Some((point.figures.get(name)?.worst, point)));
@@ -198,7 +204,7 @@ mod tests {
     use super::*;
     use crate::accuracy::BottleneckKind;
     use crate::contention::run;
-    use crate::report::{Document, schema};
+    use crate::report::{ReportDocument, schema};
     use crate::scenario::{Overrides, load};
     use kumade_units::Span;
 
@@ -223,7 +229,7 @@ mod tests {
         let report = report("fair-attack", vec![1], &["tail-drop", "fq-codel"]);
         let share = |index: usize| report.rows[index].attack.as_ref().unwrap().share_ratio;
         assert!(share(0) > 2.5 && share(1) < 1.2, "{} {}", share(0), share(1));
-        let validator = schema::published::<ContentionReport>("kumade.lab.contention.1");
+        let validator = schema::published_schema::<ContentionReport>("kumade.lab.contention.1");
         let json = report.to_json().unwrap();
         let document: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());

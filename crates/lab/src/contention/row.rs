@@ -1,5 +1,5 @@
 use super::scenario::ContentionPoint;
-use crate::delays::Delays;
+use crate::delays::DelayQuantiles;
 use crate::fairness::{DropCounts, FlowShare};
 use crate::statistics::jain_index;
 use kumade_units::{Rate, Span};
@@ -37,7 +37,7 @@ pub struct ContentionRow {
     /// Utilisation of the bottleneck: what it carried, relative to its capacity.
     pub utilisation_ratio: f64,
     /// Queueing delay at the bottleneck; null where no packet passed.
-    pub queueing: Option<Delays>,
+    pub queueing: Option<DelayQuantiles>,
     /// Packets that reached the bottleneck, and those dropped or marked there.
     pub drops: DropCounts,
     /// Packets of bulk transfers that they had to send again.
@@ -71,7 +71,7 @@ pub struct AttackShare {
 #[serde(deny_unknown_fields)]
 pub struct ProbeDelays {
     /// What competition added to the delay of the idle path; null where none arrived.
-    pub added: Option<Delays>,
+    pub added: Option<DelayQuantiles>,
     /// Those that arrived.
     pub packets: u64,
     /// Part of the packets that were lost.
@@ -89,12 +89,12 @@ pub struct ShortFlowTimes {
     /// Mean time of those that ended; null without any.
     pub mean_seconds: Option<f64>,
     /// Quantiles of these times.
-    pub times: Option<Delays>,
+    pub times: Option<DelayQuantiles>,
 }
 
 /// What was observed in the network during one run.
 #[derive(Debug, Clone)]
-pub(super) struct Observed {
+pub(super) struct ContentionObservation {
     /// IP bits per second of each bulk transfer, with its group.
     pub(super) flows: Vec<FlowShare>,
     pub(super) longest_stall_seconds: f64,
@@ -104,7 +104,7 @@ pub(super) struct Observed {
     pub(super) short_flows: Option<ShortFlowTimes>,
     /// IP bits per second that the bottleneck carried.
     pub(super) carried: f64,
-    pub(super) queueing: Option<Delays>,
+    pub(super) queueing: Option<DelayQuantiles>,
     pub(super) drops: DropCounts,
     pub(super) bulk_retransmissions: u64,
     pub(super) bulk_packets: u64,
@@ -114,7 +114,7 @@ pub(super) struct Observed {
 
 impl ContentionRow {
     /// Sums up `observed` at a bottleneck of that rate.
-    pub(super) fn new(point: &ContentionPoint<'_>, bottleneck: Rate, observed: Observed) -> Self {
+    pub(super) fn new(point: &ContentionPoint<'_>, bottleneck: Rate, observed: ContentionObservation) -> Self {
         let (rate, share) = (point.case.rate(bottleneck).as_f64(), point.case.equal_share(bottleneck).as_f64());
         let shares: Vec<_> = observed.flows.iter().map(|flow| flow.goodput_bits_per_second).collect();
         // Who asks for less than an equal share gets that; the others divide the rest.

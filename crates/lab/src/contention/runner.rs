@@ -1,11 +1,11 @@
-use super::realtime::{self, Attempt};
+use super::realtime::{self, ContentionAttempt};
 use super::row::ContentionRow;
 use super::scenario::{Contention, ContentionCase, ContentionPoint};
 use super::{search, virtual_time};
 use crate::error::RunError;
-use crate::fairness::Kernel;
+use crate::fairness::KernelControllers;
 use crate::parallel::on_all_processors;
-use crate::repeat::{MAX_LATENESS, MAX_REPEATS, Repeated, Run, until_undisturbed};
+use crate::repeat::{MAX_LATENESS, MAX_REPEATS, RepeatedRun, RunOutcome, until_undisturbed};
 use kumade_units::Span;
 
 /// How far an experiment on contention has come.
@@ -40,7 +40,9 @@ pub fn run(
         Some(search) => {
             let searches = experiment.searches();
             let mut done = |case: &ContentionCase| observer(ContentionProgress::Searched(search.evaluations, case));
-            on_all_processors(&searches, &mut done, stop, &|searched| search::worst(experiment, search, searched))?
+            on_all_processors(&searches, &mut done, stop, &|searched| {
+                search::worst_attack(experiment, search, searched)
+            })?
         }
     };
     let points = experiment.points(&cases);
@@ -59,16 +61,16 @@ fn in_real_time(
     observer: &mut dyn FnMut(ContentionProgress<'_>),
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<ContentionRow>, RunError> {
-    let kernel = Kernel::prepare(points.iter().flat_map(|point| &point.case.bulk))?;
+    let kernel = KernelControllers::prepare(points.iter().flat_map(|point| &point.case.bulk))?;
     let mut rows = Vec::with_capacity(points.len());
     for point in points.iter().take_while(|_| !stop()) {
         observer(ContentionProgress::Running(point));
         let run = || {
-            let Attempt { row, lateness, missed } = realtime::run(&kernel, experiment, point)?;
-            Ok(Run { row, lateness, disturbed: lateness > MAX_LATENESS || missed > 0 })
+            let ContentionAttempt { row, lateness, missed } = realtime::run(&kernel, experiment, point)?;
+            Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_LATENESS || missed > 0 })
         };
         let repeating = |lateness| observer(ContentionProgress::Repeating { lateness });
-        let Repeated { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
+        let RepeatedRun { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
         let row = ContentionRow { repeats, disturbed, ..row };
         observer(ContentionProgress::Done(&row));
         rows.push(row);
@@ -80,5 +82,5 @@ fn in_real_time(
 pub fn expected_time(experiment: &Contention) -> String {
     let each = (experiment.warm_up + experiment.duration).as_secs_f64();
     let clock = if experiment.virtual_time { "virtual time" } else { "real time, repeated where disturbed" };
-    format!("{} runs of {each:.0} s each in {clock}", experiment.runs())
+    format!("{} runs of {each:.0} s each in {clock}", experiment.run_count())
 }

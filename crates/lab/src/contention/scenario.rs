@@ -1,6 +1,6 @@
 use super::attack::Attack;
 use crate::atlas::SeedChoice;
-use crate::fairness::{DisciplineChoice, Group, SharedLink, Surroundings};
+use crate::fairness::{ConnectionGroup, DisciplineChoice, LinkContext, SharedLink};
 use crate::values::{size, span};
 use kumade_link::queue::QueueConfig;
 use kumade_units::{ConfigError, Rate, Span};
@@ -39,7 +39,7 @@ pub struct ContentionCase {
     /// Names it in reports.
     pub label: String,
     /// The bulk transfers.
-    pub bulk: Vec<Group>,
+    pub bulk: Vec<ConnectionGroup>,
     /// A sender beside them that follows no rules.
     pub attack: Option<Attack>,
     /// The rate that the bottleneck has from the begin of the measurement on, if it changes.
@@ -117,8 +117,8 @@ impl Contention {
 impl ContentionPoint<'_> {
     /// The queue before the bottleneck.
     pub(super) fn queue(&self, shared: &SharedLink) -> Result<QueueConfig, ConfigError> {
-        let discipline = self.discipline.build(Surroundings { rate: shared.rate, heavy: &[] });
-        let queue = QueueConfig { limit: shared.queue.limit(shared.rate, shared.delay * 2), discipline };
+        let discipline = self.discipline.build(LinkContext { rate: shared.rate, heavy: &[] });
+        let queue = QueueConfig { limit: shared.queue.to_limit(shared.rate, shared.delay * 2), discipline };
         queue.check()?;
         Ok(queue)
     }

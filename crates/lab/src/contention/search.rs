@@ -1,7 +1,7 @@
 //! The search for the pattern of an attacker that a discipline holds worst: an evolution strategy (1 + 1) that begins with the
 //! best of random patterns.
 
-use super::attack::{Attack, FULL_PACKET_BYTES, Pulses};
+use super::attack::{Attack, FULL_PACKET_BYTES, PulseTraffic};
 use super::scenario::{Contention, ContentionCase, ContentionPoint, Search};
 use super::virtual_time;
 use crate::atlas::SeedChoice;
@@ -14,7 +14,7 @@ use std::fmt;
 
 /// What an attacker wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Goal {
+pub enum AttackGoal {
     /// As much of the bottleneck as possible.
     Share,
     /// To take as much as possible from bulk transfers, although it sends no more than an equal share on average.
@@ -23,8 +23,8 @@ pub enum Goal {
 
 /// A search, as far as its result depends on it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Searched<'a> {
-    pub(super) goal: Goal,
+pub(super) struct AttackSearch<'a> {
+    pub(super) goal: AttackGoal,
     pub(super) discipline: &'a DisciplineChoice,
     /// What competes with the attacker.
     pub(super) base: &'a ContentionCase,
@@ -33,28 +33,28 @@ pub(super) struct Searched<'a> {
 /// The part of the patterns that are drawn without regard to those before.
 const DRAWN_PART: f64 = 0.4;
 /// By what factor a change may differ, up or down, as a logarithm: in the beginning and in the end.
-const STEP: (f64, f64) = (1.2, 0.1);
+const STEP_FACTORS: (f64, f64) = (1.2, 0.1);
 /// What a host sends at most, in multiples of the bottleneck's rate; and the shortest and longest periods.
 const MAX_RATE_RATIO: f64 = 10.0;
 const PERIOD_SECONDS: (f64, f64) = (0.000_2, 2.0);
 
-impl Goal {
+impl AttackGoal {
     /// Both.
-    pub const ALL: [Goal; 2] = [Goal::Share, Goal::Harm];
+    pub const ALL: [AttackGoal; 2] = [AttackGoal::Share, AttackGoal::Harm];
 }
 
-impl fmt::Display for Goal {
+impl fmt::Display for AttackGoal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Goal::Share => "most for itself",
-            Goal::Harm => "least for others",
+            AttackGoal::Share => "most for itself",
+            AttackGoal::Harm => "least for others",
         })
     }
 }
 
 impl Contention {
     /// How many runs there are, with those of a search.
-    pub fn runs(&self) -> usize {
+    pub fn run_count(&self) -> usize {
         let judged = |case: &ContentionCase| case.disciplines.len() * case.runs as usize;
         match self.searches().first() {
             None => self.cases.iter().map(judged).sum(),
@@ -68,9 +68,9 @@ impl Contention {
     }
 
     /// One for each discipline and goal, where attackers are searched for.
-    pub(super) fn searches(&self) -> Vec<Searched<'_>> {
+    pub(super) fn searches(&self) -> Vec<AttackSearch<'_>> {
         let Some(base) = self.cases.first().filter(|_| self.search.is_some()) else { return Vec::new() };
-        let of_discipline = |discipline| Goal::ALL.map(|goal| Searched { goal, discipline, base });
+        let of_discipline = |discipline| AttackGoal::ALL.map(|goal| AttackSearch { goal, discipline, base });
         base.disciplines.iter().flat_map(of_discipline).collect()
     }
 }
@@ -79,41 +79,45 @@ impl Contention {
 ///
 /// # Errors
 /// A run fails.
-pub(super) fn worst(
+pub(super) fn worst_attack(
     experiment: &Contention,
     search: Search,
-    searched: &Searched<'_>,
+    searched: &AttackSearch<'_>,
 ) -> Result<ContentionCase, RunError> {
     let base = searched.base;
     let mut random = Pcg64Mcg::seed_from_u64(0);
     let drawn = (f64::from(search.evaluations) * DRAWN_PART).ceil() as u32;
-    let mut best: Option<(f64, Pulses)> = None;
+    let mut best: Option<(f64, PulseTraffic)> = None;
     for number in 0..search.evaluations {
         let candidate = match best {
             Some((_, best)) if number >= drawn => {
                 let progress = f64::from(number - drawn) / f64::from((search.evaluations - drawn).max(1));
-                best.changed(STEP.0 + (STEP.1 - STEP.0) * progress, experiment.bottleneck.rate, &mut random)
+                best.mutated(
+                    STEP_FACTORS.0 + (STEP_FACTORS.1 - STEP_FACTORS.0) * progress,
+                    experiment.bottleneck.rate,
+                    &mut random,
+                )
             }
             _ => start(experiment.bottleneck.rate, &mut random),
         };
-        let share = case(base, searched, candidate).equal_share(experiment.bottleneck.rate);
+        let share = case_with_attack(base, searched, candidate).equal_share(experiment.bottleneck.rate);
         let candidate = searched.goal.within_bounds(candidate, share);
-        let case = case(base, searched, candidate);
+        let case = case_with_attack(base, searched, candidate);
         let seed = SeedChoice::Tuning.seeds().seed(number);
         let point = ContentionPoint { case: &case, discipline: searched.discipline, run: 1, seed };
         let row = virtual_time::run(experiment, &point)?;
         let value = match searched.goal {
-            Goal::Share => row.attack.map_or(0.0, |attack| attack.share_ratio),
-            Goal::Harm => -row.bulk_share_ratio,
+            AttackGoal::Share => row.attack.map_or(0.0, |attack| attack.share_ratio),
+            AttackGoal::Harm => -row.bulk_share_ratio,
         };
         if best.is_none_or(|(most, _)| value > most) {
             best = Some((value, candidate));
         }
     }
-    Ok(best.map_or_else(|| base.clone(), |(_, pulses)| case(base, searched, pulses)))
+    Ok(best.map_or_else(|| base.clone(), |(_, pulses)| case_with_attack(base, searched, pulses)))
 }
 
-fn case(base: &ContentionCase, searched: &Searched<'_>, pulses: Pulses) -> ContentionCase {
+fn case_with_attack(base: &ContentionCase, searched: &AttackSearch<'_>, pulses: PulseTraffic) -> ContentionCase {
     ContentionCase {
         label: format!("{}: {pulses}", searched.goal),
         attack: Some(Attack::Pulses(pulses)),
@@ -123,14 +127,14 @@ fn case(base: &ContentionCase, searched: &Searched<'_>, pulses: Pulses) -> Conte
 }
 
 /// Half of them have periods that do not vary.
-fn start(bottleneck: Rate, random: &mut Pcg64Mcg) -> Pulses {
-    let pulses = Pulses::draw(bottleneck, random);
-    Pulses { random: random.random(), ..pulses }
+fn start(bottleneck: Rate, random: &mut Pcg64Mcg) -> PulseTraffic {
+    let pulses = PulseTraffic::draw(bottleneck, random);
+    PulseTraffic { random: random.random(), ..pulses }
 }
 
-impl Pulses {
+impl PulseTraffic {
     /// One that differs from it by at most `step` in the logarithm of each quantity.
-    fn changed(&self, step: f64, bottleneck: Rate, random: &mut Pcg64Mcg) -> Self {
+    fn mutated(&self, step: f64, bottleneck: Rate, random: &mut Pcg64Mcg) -> Self {
         let mut factor = || random.random_range(-step..step).exp();
         let period = |span: Span, factor: f64| {
             Span::from_secs_f64((span.as_secs_f64() * factor).clamp(PERIOD_SECONDS.0, PERIOD_SECONDS.1))
@@ -139,17 +143,17 @@ impl Pulses {
         let (on, off) = (period(self.on, factor()), period(self.off, factor()));
         let bytes = (f64::from(self.packet_bytes) * factor()).clamp(100.0, f64::from(FULL_PACKET_BYTES));
         let rate = Rate::from_f64(rate.max(bottleneck.as_f64() / 100.0));
-        Pulses { rate, on, off, packet_bytes: bytes as u32, ..*self }
+        PulseTraffic { rate, on, off, packet_bytes: bytes as u32, ..*self }
     }
 }
 
-impl Goal {
+impl AttackGoal {
     /// With longer pauses, if it would send more than this goal allows.
-    fn within_bounds(self, pulses: Pulses, share: Rate) -> Pulses {
-        if self == Goal::Share || pulses.mean_rate() <= share {
+    fn within_bounds(self, pulses: PulseTraffic, share: Rate) -> PulseTraffic {
+        if self == AttackGoal::Share || pulses.mean_rate() <= share {
             return pulses;
         }
         let on = pulses.on.as_secs_f64();
-        Pulses { off: Span::from_secs_f64(on * (pulses.rate.as_f64() / share.as_f64() - 1.0)), ..pulses }
+        PulseTraffic { off: Span::from_secs_f64(on * (pulses.rate.as_f64() / share.as_f64() - 1.0)), ..pulses }
     }
 }

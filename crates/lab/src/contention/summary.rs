@@ -1,5 +1,5 @@
 use super::row::ContentionRow;
-use crate::statistics::{mean, range};
+use crate::statistics::{mean, min_and_max};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub struct Spread {
 }
 
 /// A figure of a run that is summed up.
-pub(super) struct Figure {
+pub(super) struct SummaryFigure {
     /// As documents call it.
     pub(super) name: &'static str,
     /// As tables call it, with its unit.
@@ -50,43 +50,43 @@ pub(super) struct Figure {
 }
 
 /// What becomes of shares.
-pub(super) const SHARES: &[Figure] = &[
-    Figure {
+pub(super) const SHARE_FIGURES: &[SummaryFigure] = &[
+    SummaryFigure {
         name: "attack_share_ratio",
         heading: "attacker, × share",
         shown: (1.0, 2),
         more_is_better: false,
         of: |row| row.attack.as_ref().map(|attack| attack.share_ratio),
     },
-    Figure {
+    SummaryFigure {
         name: "bulk_share_ratio",
         heading: "bulk, % of fair",
         shown: (100.0, 1),
         more_is_better: true,
         of: |row| Some(row.bulk_share_ratio),
     },
-    Figure {
+    SummaryFigure {
         name: "jain_index",
         heading: "Jain's index",
         shown: (1.0, 3),
         more_is_better: true,
         of: |row| row.jain_index,
     },
-    Figure {
+    SummaryFigure {
         name: "utilisation_ratio",
         heading: "utilisation, %",
         shown: (100.0, 1),
         more_is_better: true,
         of: |row| Some(row.utilisation_ratio),
     },
-    Figure {
+    SummaryFigure {
         name: "longest_stall_seconds",
         heading: "stall, s",
         shown: (1.0, 2),
         more_is_better: false,
         of: |row| Some(row.longest_stall_seconds),
     },
-    Figure {
+    SummaryFigure {
         name: "drop_ratio",
         heading: "drops, %",
         shown: (100.0, 2),
@@ -96,7 +96,7 @@ pub(super) const SHARES: &[Figure] = &[
             (row.drops.offered_packets > 0).then(|| dropped as f64 / row.drops.offered_packets as f64)
         },
     },
-    Figure {
+    SummaryFigure {
         name: "bulk_retransmission_ratio",
         heading: "bulk sent again, %",
         shown: (100.0, 2),
@@ -106,57 +106,57 @@ pub(super) const SHARES: &[Figure] = &[
 ];
 
 /// What becomes of delays.
-pub(super) const DELAYS: &[Figure] = &[
-    Figure {
+pub(super) const DELAY_FIGURES: &[SummaryFigure] = &[
+    SummaryFigure {
         name: "probe_added_median_seconds",
         heading: "probes p50, ms",
         shown: (1e3, 2),
         more_is_better: false,
         of: |row| row.probes?.added.map(|added| added.median_seconds),
     },
-    Figure {
+    SummaryFigure {
         name: "probe_added_p95_seconds",
         heading: "p95, ms",
         shown: (1e3, 2),
         more_is_better: false,
         of: |row| row.probes?.added.map(|added| added.p95_seconds),
     },
-    Figure {
+    SummaryFigure {
         name: "probe_added_p99_seconds",
         heading: "p99, ms",
         shown: (1e3, 2),
         more_is_better: false,
         of: |row| row.probes?.added.map(|added| added.p99_seconds),
     },
-    Figure {
+    SummaryFigure {
         name: "probe_lost_ratio",
         heading: "lost, %",
         shown: (100.0, 2),
         more_is_better: false,
         of: |row| row.probes.map(|probes| probes.lost_ratio),
     },
-    Figure {
+    SummaryFigure {
         name: "short_flow_mean_seconds",
         heading: "short flows, ms",
         shown: (1e3, 1),
         more_is_better: false,
         of: |row| row.short_flows?.mean_seconds,
     },
-    Figure {
+    SummaryFigure {
         name: "short_flow_p99_seconds",
         heading: "p99, ms",
         shown: (1e3, 0),
         more_is_better: false,
         of: |row| row.short_flows?.times.map(|times| times.p99_seconds),
     },
-    Figure {
+    SummaryFigure {
         name: "queueing_median_seconds",
         heading: "queue p50, ms",
         shown: (1e3, 1),
         more_is_better: false,
         of: |row| row.queueing.map(|delays| delays.median_seconds),
     },
-    Figure {
+    SummaryFigure {
         name: "queueing_p99_seconds",
         heading: "p99, ms",
         shown: (1e3, 1),
@@ -167,9 +167,9 @@ pub(super) const DELAYS: &[Figure] = &[
 
 impl ContentionSummary {
     /// Of these rows, those of a case and discipline together.
-    pub(super) fn of(rows: &[ContentionRow]) -> Self {
+    pub(super) fn from_rows(rows: &[ContentionRow]) -> Self {
         let groups = rows.chunk_by(|a, b| (&a.case, &a.discipline) == (&b.case, &b.discipline));
-        ContentionSummary { points: groups.filter_map(PointSummary::of).collect() }
+        ContentionSummary { points: groups.filter_map(PointSummary::from_rows).collect() }
     }
 
     /// The disciplines in the order of running.
@@ -185,10 +185,10 @@ impl ContentionSummary {
 }
 
 impl PointSummary {
-    fn of(rows: &[ContentionRow]) -> Option<Self> {
+    fn from_rows(rows: &[ContentionRow]) -> Option<Self> {
         let first = rows.first()?;
-        let figures = SHARES.iter().chain(DELAYS);
-        let figures = figures.filter_map(|figure| Some((figure.name.to_owned(), figure.over(rows)?)));
+        let figures = SHARE_FIGURES.iter().chain(DELAY_FIGURES);
+        let figures = figures.filter_map(|figure| Some((figure.name.to_owned(), figure.spread_over(rows)?)));
         Some(PointSummary {
             case: first.case.clone(),
             discipline: first.discipline.clone(),
@@ -198,10 +198,10 @@ impl PointSummary {
     }
 }
 
-impl Figure {
-    fn over(&self, rows: &[ContentionRow]) -> Option<Spread> {
+impl SummaryFigure {
+    fn spread_over(&self, rows: &[ContentionRow]) -> Option<Spread> {
         let values: Vec<_> = rows.iter().filter_map(self.of).collect();
-        let (min, max) = range(&values)?;
+        let (min, max) = min_and_max(&values)?;
         Some(Spread { mean: mean(&values)?, worst: if self.more_is_better { min } else { max } })
     }
 

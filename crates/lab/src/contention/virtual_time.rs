@@ -1,11 +1,11 @@
 //! Runs in virtual time.
 
 use super::attack::Attack;
-use super::row::{ContentionRow, Observed, ProbeDelays, ShortFlowTimes};
+use super::row::{ContentionObservation, ContentionRow, ProbeDelays, ShortFlowTimes};
 use super::scenario::{Contention, ContentionPoint, Probes, ShortFlows};
-use crate::delays::Delays;
+use crate::delays::DelayQuantiles;
 use crate::error::RunError;
-use crate::fairness::{DropCounts, FlowShare, Group};
+use crate::fairness::{ConnectionGroup, DropCounts, FlowShare};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, RateSchedule, SizeMix};
 use kumade_sim::network::{
     FlowConfig, FlowId, FlowStatistics, LinkId, Network, SojournHistogram, TcpConfig, TrafficSource,
@@ -16,9 +16,9 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 /// Bulk transfers begin within so long, before they warm up.
-const OPENING: Span = Span::from_secs(1);
+const OPENING_TIME: Span = Span::from_secs(1);
 /// Random delay of their packets, as a fraction of a packet's time at the bottleneck, as in experiments on fairness.
-const JITTER: (u64, u64) = (6, 5);
+const PACKET_JITTER: (u64, u64) = (6, 5);
 /// How often it is looked whether a transfer stalls.
 const LOOK_INTERVAL: Span = Span::from_millis(10);
 /// Short transfers that begin in the last part of a run are not counted: it is too short for some of them.
@@ -30,15 +30,15 @@ const LAST_PART: Span = Span::from_secs(2);
 /// Where the simulator refuses a setting.
 pub(super) fn run(experiment: &Contention, point: &ContentionPoint<'_>) -> Result<ContentionRow, RunError> {
     let refused = |cause| RunError { doing: "make the virtual network", cause };
-    let mut built = Built::new(experiment, point).map_err(refused)?;
+    let mut built = BuiltNetwork::new(experiment, point).map_err(refused)?;
     let before = built.run_to(built.begin);
     let longest_stall = built.watch_stalls(experiment.duration);
     let after = built.run_to(built.begin + experiment.duration);
-    let observed = built.observed(experiment, &before, &after, longest_stall);
+    let observed = built.observation(experiment, &before, &after, longest_stall);
     Ok(ContentionRow::new(point, experiment.bottleneck.rate, observed))
 }
 
-struct Built {
+struct BuiltNetwork {
     network: Network,
     bottleneck: LinkId,
     /// When measuring begins.
@@ -54,7 +54,7 @@ struct Built {
 }
 
 /// The counters at one time.
-struct Look {
+struct CounterSnapshot {
     bulk: Vec<FlowStatistics>,
     attack: Option<FlowStatistics>,
     probes: Option<FlowStatistics>,
@@ -63,13 +63,13 @@ struct Look {
     drops: DropCounts,
 }
 
-impl Built {
+impl BuiltNetwork {
     fn new(experiment: &Contention, point: &ContentionPoint<'_>) -> anyhow::Result<Self> {
         let shared = &experiment.bottleneck;
-        let begin = Time::ZERO + OPENING + experiment.warm_up;
+        let begin = Time::ZERO + OPENING_TIME + experiment.warm_up;
         let mut random = Pcg64Mcg::seed_from_u64(point.seed);
         let mut network = Network::new(random.random());
-        let bottleneck = network.add_link(bottleneck(experiment, point, begin)?, Some(point.queue(shared)?))?;
+        let bottleneck = network.add_link(bottleneck_link(experiment, point, begin)?, Some(point.queue(shared)?))?;
         let flow = |source| FlowConfig { delay_back: shared.delay, ..FlowConfig::new(vec![bottleneck], source) };
         let mut bulk = Vec::new();
         for (index, group) in point.case.bulk.iter().enumerate() {
@@ -81,23 +81,23 @@ impl Built {
         let attack = match &point.case.attack {
             None => None,
             Some(attack) => {
-                let (words, config) = attacker(attack, flow, shared.rate, random.random());
+                let (words, config) = attacker_flow(attack, flow, shared.rate, random.random());
                 Some((words, network.add_flow(config)?))
             }
         };
         let probes = experiment.probes.map(|probes| {
-            let config = flow(TrafficSource::Udp(probes.traffic(random.random())));
+            let config = flow(TrafficSource::Udp(probes.cross_traffic(random.random())));
             network.add_flow(FlowConfig { record_delays: true, ..config })
         });
         let probe_bytes = experiment.probes.map_or(0, |probes| probes.packet);
         let end = begin + experiment.duration;
         let mut short_flows = Vec::new();
         for short in experiment.short_flows.iter() {
-            for start in short.starts(begin, end) {
+            for start in short.start_times(begin, end) {
                 short_flows.push(network.add_flow(FlowConfig { start, ..flow(short.source()) })?);
             }
         }
-        Ok(Built {
+        Ok(BuiltNetwork {
             network,
             bottleneck,
             begin,
@@ -109,16 +109,16 @@ impl Built {
         })
     }
 
-    fn run_to(&mut self, end: Time) -> Look {
+    fn run_to(&mut self, end: Time) -> CounterSnapshot {
         self.network.run_until(end);
         let ledger = self.network.ledger(self.bottleneck);
-        Look {
+        CounterSnapshot {
             bulk: self.bulk.iter().map(|(_, flow)| self.network.flow(*flow)).collect(),
             attack: self.attack.as_ref().map(|(_, flow)| self.network.flow(*flow)),
             probes: self.probes.map(|flow| self.network.flow(flow)),
             carried: ledger.packet_counters().forwarded.bytes,
             sojourn: self.network.sojourn(self.bottleneck).clone(),
-            drops: DropCounts::of(ledger.packet_counters()),
+            drops: DropCounts::from_counters(ledger.packet_counters()),
         }
     }
 
@@ -143,7 +143,13 @@ impl Built {
         longest - LOOK_INTERVAL
     }
 
-    fn observed(&self, experiment: &Contention, before: &Look, after: &Look, longest_stall: Span) -> Observed {
+    fn observation(
+        &self,
+        experiment: &Contention,
+        before: &CounterSnapshot,
+        after: &CounterSnapshot,
+        longest_stall: Span,
+    ) -> ContentionObservation {
         let rate = |bytes: u64| Rate::from_bytes_over(bytes, experiment.duration).as_f64();
         let pairs = || self.bulk.iter().zip(before.bulk.iter().zip(&after.bulk));
         let share = |((group, _), (before, after)): (&(u32, FlowId), (&FlowStatistics, &FlowStatistics))| FlowShare {
@@ -161,31 +167,33 @@ impl Built {
             let offered = rate((sent * mean_bytes) as u64);
             (words.clone(), offered, if packets > 0 { rate(bytes) } else { 0.0 })
         });
-        Observed {
+        ContentionObservation {
             flows: pairs().map(share).collect(),
             longest_stall_seconds: longest_stall.as_secs_f64(),
             attack,
             probes: self.probes.map(|flow| self.probe_delays(flow, before, after)),
             short_flows: experiment.short_flows.map(|_| self.short_flow_times(self.begin + experiment.duration)),
             carried: rate(after.carried - before.carried),
-            queueing: of_sojourn(&after.sojourn.since(&before.sojourn)),
-            drops: after.drops.since(before.drops),
+            queueing: delays_from_sojourn(&after.sojourn.since(&before.sojourn)),
+            drops: after.drops.difference_since(before.drops),
             bulk_retransmissions: sum(|flow| flow.tcp.retransmissions),
             bulk_packets: sum(|flow| flow.sent_packets),
             lateness_p99: None,
         }
     }
 
-    fn probe_delays(&self, flow: FlowId, before: &Look, after: &Look) -> ProbeDelays {
+    fn probe_delays(&self, flow: FlowId, before: &CounterSnapshot, after: &CounterSnapshot) -> ProbeDelays {
         let delays = self.network.delays(flow).iter().filter(|(arrived, _)| *arrived >= self.begin);
         let added: Vec<_> =
             delays.map(|(_, delay)| (*delay - self.probe_delay).max(Span::ZERO).as_secs_f64()).collect();
-        let counts = |look: &Look| look.probes.map_or((0, 0), |probes| (probes.sent_packets, probes.delivered_packets));
+        let counts = |look: &CounterSnapshot| {
+            look.probes.map_or((0, 0), |probes| (probes.sent_packets, probes.delivered_packets))
+        };
         let ((sent_before, arrived_before), (sent, arrived)) = (counts(before), counts(after));
         let (sent, arrived) = (sent - sent_before, arrived - arrived_before);
         ProbeDelays {
             packets: added.len() as u64,
-            added: Delays::of(added),
+            added: DelayQuantiles::from_seconds(added),
             lost_ratio: sent.saturating_sub(arrived) as f64 / sent.max(1) as f64,
         }
     }
@@ -200,12 +208,12 @@ impl Built {
             started: counted.len() as u32,
             unfinished: (counted.len() - times.len()) as u32,
             mean_seconds: crate::statistics::mean(&times),
-            times: Delays::of(times),
+            times: DelayQuantiles::from_seconds(times),
         }
     }
 }
 
-fn bottleneck(experiment: &Contention, point: &ContentionPoint<'_>, begin: Time) -> anyhow::Result<LinkConfig> {
+fn bottleneck_link(experiment: &Contention, point: &ContentionPoint<'_>, begin: Time) -> anyhow::Result<LinkConfig> {
     let shared = &experiment.bottleneck;
     let medium = match point.case.rate_change {
         None => None,
@@ -216,27 +224,27 @@ fn bottleneck(experiment: &Contention, point: &ContentionPoint<'_>, begin: Time)
     Ok(LinkConfig { rate: Some(shared.rate), medium, delay: shared.delay, ..LinkConfig::default() })
 }
 
-fn bulk_transfer(flow: FlowConfig, group: &Group, rate: Rate) -> FlowConfig {
+fn bulk_transfer(flow: FlowConfig, group: &ConnectionGroup, rate: Rate) -> FlowConfig {
     let packet_bytes = if let TrafficSource::Tcp(tcp) = &flow.source { tcp.packet_bytes() } else { 0 };
     FlowConfig {
         delay_out: group.delay,
         delay_back: flow.delay_back + group.delay,
-        jitter: rate.time_for(u64::from(packet_bytes) * JITTER.0 / JITTER.1),
-        start_jitter: OPENING,
+        jitter: rate.time_for(u64::from(packet_bytes) * PACKET_JITTER.0 / PACKET_JITTER.1),
+        start_jitter: OPENING_TIME,
         ..flow
     }
 }
 
 /// What it sends, in words, and its flow.
-fn attacker(
+fn attacker_flow(
     attack: &Attack,
     flow: impl Fn(TrafficSource) -> FlowConfig,
     rate: Rate,
     seed: u64,
 ) -> (String, FlowConfig) {
-    match (attack, attack.pulses(rate, seed)) {
+    match (attack, attack.pulse_traffic(rate, seed)) {
         (_, Some(pulses)) => {
-            let config = flow(TrafficSource::Udp(pulses.traffic(seed)));
+            let config = flow(TrafficSource::Udp(pulses.cross_traffic(seed)));
             (pulses.to_string(), FlowConfig { ect: pulses.ect, ..config })
         }
         (Attack::ConcealsMarks(control), None) => {
@@ -248,7 +256,7 @@ fn attacker(
 }
 
 impl Probes {
-    fn traffic(&self, seed: u64) -> CrossConfig {
+    fn cross_traffic(&self, seed: u64) -> CrossConfig {
         let size = u32::try_from(self.packet).unwrap_or(u32::MAX);
         let rate = Rate::from_bytes_over(self.packet, self.interval);
         CrossConfig {
@@ -261,7 +269,7 @@ impl Probes {
 }
 
 impl ShortFlows {
-    fn starts(self, begin: Time, end: Time) -> impl Iterator<Item = Time> {
+    fn start_times(self, begin: Time, end: Time) -> impl Iterator<Item = Time> {
         std::iter::successors(Some(begin), move |start| Some(*start + self.interval))
             .take_while(move |start| *start < end)
     }
@@ -276,7 +284,11 @@ impl ShortFlows {
     }
 }
 
-fn of_sojourn(sojourn: &SojournHistogram) -> Option<Delays> {
+fn delays_from_sojourn(sojourn: &SojournHistogram) -> Option<DelayQuantiles> {
     let at = |part| sojourn.quantile(part).as_secs_f64();
-    (sojourn.count() > 0).then(|| Delays { median_seconds: at(0.5), p95_seconds: at(0.95), p99_seconds: at(0.99) })
+    (sojourn.count() > 0).then(|| DelayQuantiles {
+        median_seconds: at(0.5),
+        p95_seconds: at(0.95),
+        p99_seconds: at(0.99),
+    })
 }

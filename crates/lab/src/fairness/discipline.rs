@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 /// A queue discipline as scenario files and the command line write it: its name, and what differs from its defaults,
 /// such as `fair-share:target=5ms:window=300ms`. Names and values are those of [`DisciplineSettings`], and one more:
-/// [`DisciplineChoice::STATIC`].
+/// [`DisciplineChoice::STATIC_FAIR_CODEL`].
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct DisciplineChoice {
@@ -19,7 +19,7 @@ pub struct DisciplineChoice {
 
 /// The link in front of which a discipline is to work, as far as its defaults depend on it.
 #[derive(Debug, Clone, Copy)]
-pub struct Surroundings<'a> {
+pub struct LinkContext<'a> {
     /// The link's rate.
     pub rate: Rate,
     /// The flows that the static discipline knows to be heavy.
@@ -28,16 +28,16 @@ pub struct Surroundings<'a> {
 
 impl DisciplineChoice {
     /// The papers' static variant of `fair-codel`: it knows the heavy flows beforehand.
-    pub const STATIC: &str = "fair-codel-static";
+    pub const STATIC_FAIR_CODEL: &str = "fair-codel-static";
 
     /// The names of all disciplines, each with a line on what it does.
-    pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
-        let the_static = (Self::STATIC, "fair-codel that knows beforehand which flows are heavy");
+    pub fn discipline_names() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let the_static = (Self::STATIC_FAIR_CODEL, "fair-codel that knows beforehand which flows are heavy");
         DISCIPLINES.iter().map(|info| (info.name, info.summary)).chain([the_static])
     }
 
     /// The discipline for that link.
-    pub fn build(&self, around: Surroundings<'_>) -> Discipline {
+    pub fn build(&self, around: LinkContext<'_>) -> Discipline {
         let mut discipline = self.settings.discipline(Some(around.rate));
         if let (true, Discipline::FairCoDel(config)) = (self.stated, &mut discipline) {
             config.heavy = HeavyFlows::Known(around.heavy.to_vec());
@@ -47,7 +47,7 @@ impl DisciplineChoice {
 
     /// Its name without settings.
     pub fn name(&self) -> &'static str {
-        if self.stated { Self::STATIC } else { self.settings.name() }
+        if self.stated { Self::STATIC_FAIR_CODEL } else { self.settings.name() }
     }
 }
 
@@ -56,21 +56,22 @@ impl FromStr for DisciplineChoice {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let parameters = text.strip_prefix(Self::STATIC).filter(|rest| rest.is_empty() || rest.starts_with(':'));
+        let parameters =
+            text.strip_prefix(Self::STATIC_FAIR_CODEL).filter(|rest| rest.is_empty() || rest.starts_with(':'));
         let known = parameters.map_or(text.to_owned(), |parameters| FairCoDelConfig::NAME.to_owned() + parameters);
-        let settings: DisciplineSettings = known.parse().map_err(described)?;
+        let settings: DisciplineSettings = known.parse().map_err(describe_error)?;
         let stated = parameters.is_some();
         if let Some((parameter, _)) = settings.given().find(|(name, _)| stated && HeavyFlows::PARAMETERS.contains(name))
         {
-            return Err(format!("{} knows which flows are heavy; leave {parameter} out", Self::STATIC));
+            return Err(format!("{} knows which flows are heavy; leave {parameter} out", Self::STATIC_FAIR_CODEL));
         }
         Ok(DisciplineChoice { settings, stated })
     }
 }
 
-fn described(error: ParameterError) -> String {
+fn describe_error(error: ParameterError) -> String {
     match error {
-        ParameterError::UnknownDiscipline(_) => format!("{error}, {}", DisciplineChoice::STATIC),
+        ParameterError::UnknownDiscipline(_) => format!("{error}, {}", DisciplineChoice::STATIC_FAIR_CODEL),
         _ => error.to_string(),
     }
 }
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
     use kumade_units::Span;
 
-    const AROUND: Surroundings<'_> = Surroundings { rate: Rate::from_mbit(100), heavy: &[7] };
+    const AROUND: LinkContext<'_> = LinkContext { rate: Rate::from_mbit(100), heavy: &[7] };
 
     fn choice(text: &str) -> DisciplineChoice {
         text.parse().unwrap()

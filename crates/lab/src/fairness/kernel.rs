@@ -2,8 +2,8 @@
 
 use super::path;
 use super::row::DropCounts;
-use super::scenario::{AccessHop, Group, connections};
-use crate::delays::Delays;
+use super::scenario::{AccessHop, ConnectionGroup, connections};
+use crate::delays::DelayQuantiles;
 use crate::error::RunError;
 use crate::hosts;
 use anyhow::Context;
@@ -18,14 +18,14 @@ use std::thread;
 
 /// The kernel's TCP, with the congestion controls that an experiment needs loaded until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Kernel {
+pub(crate) struct KernelControllers {
     /// What was not built in.
     loaded: Vec<(Control, LoadedController)>,
 }
 
 /// The link for which connections compete.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bottleneck<'a> {
+pub(crate) struct BottleneckLink<'a> {
     pub(crate) rate: Rate,
     /// In either direction.
     pub(crate) delay: Span,
@@ -34,20 +34,20 @@ pub(crate) struct Bottleneck<'a> {
 }
 
 /// Connections are opened within so long, before they warm up.
-pub(crate) const START: Span = Span::from_secs(1);
+pub(crate) const START_WINDOW: Span = Span::from_secs(1);
 /// Who receives from all.
-pub(crate) const RECEIVER: &str = "receiver";
+pub(crate) const RECEIVER_HOST: &str = "receiver";
 /// The rate of a link that is to be a delay only.
-const FAST: Rate = Rate::from_mbit(100_000);
+const UNLIMITED_RATE: Rate = Rate::from_mbit(100_000);
 /// The queue of the down direction, which carries only acknowledgements.
 const BACK_QUEUE_BYTES: u64 = 1 << 20;
 
-impl Kernel {
+impl KernelControllers {
     /// Loads the congestion controls that these groups need.
     ///
     /// # Errors
     /// Where one cannot be loaded, with what to do instead.
-    pub(crate) fn prepare<'a>(groups: impl Iterator<Item = &'a Group> + Clone) -> Result<Self, RunError> {
+    pub(crate) fn prepare<'a>(groups: impl Iterator<Item = &'a ConnectionGroup> + Clone) -> Result<Self, RunError> {
         let mut loaded = Vec::new();
         for control in [Control::Compound, Control::Bic, Control::Vegas] {
             if groups.clone().any(|group| group.control == control) {
@@ -60,22 +60,27 @@ impl Kernel {
                 loaded.extend(load.map_err(|cause| RunError { doing: "prepare the kernel's TCP", cause })?);
             }
         }
-        Ok(Kernel { loaded })
+        Ok(KernelControllers { loaded })
     }
 
     /// Opens all connections of these groups, at times spread over [`START`] in an order that depends on the run.
     ///
     /// # Errors
     /// Where the system refuses something.
-    pub(crate) fn connect(&self, groups: &[Group], run: u32, network: &Network) -> anyhow::Result<Vec<Traffic>> {
-        let receiver = network.host(RECEIVER)?;
+    pub(crate) fn connect(
+        &self,
+        groups: &[ConnectionGroup],
+        run: u32,
+        network: &Network,
+    ) -> anyhow::Result<Vec<Traffic>> {
+        let receiver = network.host(RECEIVER_HOST)?;
         let began = clock::monotonic();
         thread::scope(|scope| {
-            let open = |(place, (index, group)): (usize, (usize, &Group))| {
+            let open = |(place, (index, group)): (usize, (usize, &ConnectionGroup))| {
                 let (host, control) = (network.host(&sender(index)), self.name(group.control));
                 // The golden ratio's multiples lie evenly between 0 and 1.
                 let part = ((place as f64 + 1.0) * f64::from(run) * 0.618_033_988_749_895).fract();
-                let moment = began + Span::from_secs_f64(START.as_secs_f64() * part);
+                let moment = began + Span::from_secs_f64(START_WINDOW.as_secs_f64() * part);
                 thread::Builder::new().spawn_scoped(scope, move || {
                     thread::sleep((moment - clock::monotonic()).to_duration());
                     Traffic::tcp(host?, receiver, control, None)
@@ -116,32 +121,32 @@ fn load(control: Control) -> Result<Option<(Control, LoadedController)>, SetupEr
 }
 
 /// The counters at one time.
-pub(crate) struct Look {
+pub(crate) struct CounterSnapshot {
     pub(crate) time: Time,
     /// Of each connection.
     pub(crate) delivered: Vec<u64>,
     pub(crate) carried: u64,
     pub(crate) drops: DropCounts,
     /// Queueing delay since the last one.
-    pub(crate) queueing: Option<Delays>,
+    pub(crate) queueing: Option<DelayQuantiles>,
     /// Packets that were lost because the lab read them too late.
     pub(crate) missed: u64,
 }
 
-impl Look {
+impl CounterSnapshot {
     /// Reads them.
     ///
     /// # Errors
     /// The network has ended.
-    pub(crate) fn at(network: &Network, connections: &[Traffic]) -> Result<Self, NetworkError> {
+    pub(crate) fn take(network: &Network, connections: &[Traffic]) -> Result<Self, NetworkError> {
         let drops = network.drops(Direction::Up)?;
         let back = network.drops(Direction::Down)?;
-        Ok(Look {
+        Ok(CounterSnapshot {
             time: clock::realtime(),
             delivered: connections.iter().map(Traffic::received_bytes).collect(),
             carried: drops.packets.forwarded.bytes,
-            drops: DropCounts::of(&drops.packets),
-            queueing: delays(&network.take_waits(Direction::Up)?),
+            drops: DropCounts::from_counters(&drops.packets),
+            queueing: wait_quantiles(&network.take_waits(Direction::Up)?),
             missed: drops.missed + back.missed,
         })
     }
@@ -156,11 +161,15 @@ pub(crate) fn sender(group: usize) -> String {
 ///
 /// # Errors
 /// Where the system refuses something.
-pub(crate) fn build(bottleneck: Bottleneck<'_>, groups: &[Group], others: &[&str]) -> anyhow::Result<Network> {
-    let Bottleneck { rate, delay, queue, seed } = bottleneck;
+pub(crate) fn build(
+    bottleneck: BottleneckLink<'_>,
+    groups: &[ConnectionGroup],
+    others: &[&str],
+) -> anyhow::Result<Network> {
+    let BottleneckLink { rate, delay, queue, seed } = bottleneck;
     let link = LinkConfig { rate: Some(rate), delay, queue_bytes: BACK_QUEUE_BYTES, seed, ..LinkConfig::default() };
-    let host = |(index, group): (usize, &Group)| {
-        let access = |hop| AccessSpec { link: path::hop_link(hop), background: path::background(hop) };
+    let host = |(index, group): (usize, &ConnectionGroup)| {
+        let access = |hop| AccessSpec { link: path::hop_link(hop), background: path::background_traffic(hop) };
         let access = own_hop(group).iter().chain(&group.hops).map(access).collect();
         HostSpec { access, ..HostSpec::numbered(&sender(index), index as u8 + 2) }
     };
@@ -168,7 +177,7 @@ pub(crate) fn build(bottleneck: Bottleneck<'_>, groups: &[Group], others: &[&str
     let hosts = groups.iter().enumerate().map(host).chain(others.iter().enumerate().map(other));
     let network = Network::build(NetworkSpec {
         left: hosts.collect(),
-        right: vec![HostSpec::numbered(RECEIVER, 1)],
+        right: vec![HostSpec::numbered(RECEIVER_HOST, 1)],
         up_queue: Some(queue.clone()),
         ..NetworkSpec::pair(link)
     })?;
@@ -180,17 +189,21 @@ pub(crate) fn build(bottleneck: Bottleneck<'_>, groups: &[Group], others: &[&str
 }
 
 /// The delay and the rate that a group's senders have of their own: a link that they share here, with the rate of all.
-fn own_hop(group: &Group) -> Option<AccessHop> {
-    let Group { delay, source_rate, connections, .. } = *group;
+fn own_hop(group: &ConnectionGroup) -> Option<AccessHop> {
+    let ConnectionGroup { delay, source_rate, connections, .. } = *group;
     if delay == Span::ZERO && source_rate.is_none() {
         return None;
     }
     let rate = source_rate.map(|rate| Rate::from_bits_per_second(rate.bits_per_second() * u64::from(connections)));
     let queue = hosts::WINDOW_BYTES;
-    Some(AccessHop { rate: rate.or(Some(FAST)), wireless: false, delay, queue, background: None })
+    Some(AccessHop { rate: rate.or(Some(UNLIMITED_RATE)), wireless: false, delay, queue, background: None })
 }
 
-fn delays(waits: &Waits) -> Option<Delays> {
+fn wait_quantiles(waits: &Waits) -> Option<DelayQuantiles> {
     let at = |part| waits.quantile(part).as_secs_f64();
-    (waits.packets() > 0).then(|| Delays { median_seconds: at(0.5), p95_seconds: at(0.95), p99_seconds: at(0.99) })
+    (waits.packets() > 0).then(|| DelayQuantiles {
+        median_seconds: at(0.5),
+        p95_seconds: at(0.95),
+        p99_seconds: at(0.99),
+    })
 }

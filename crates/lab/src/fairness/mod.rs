@@ -1,7 +1,7 @@
 //! Experiments on fairness: groups of TCP connections compete for a bottleneck, and queue disciplines are compared by the
 //! shares that result.
 //!
-//! A [`Fairness`] experiment consists of [`Case`]s (networks with their connections); each is run with each
+//! A [`FairnessExperiment`] experiment consists of [`Case`]s (networks with their connections); each is run with each
 //! [`DisciplineChoice`] and several seeds, in virtual time or over the kernel's TCP; each run gives a [`FairnessRow`], and
 //! the rows a [`FairnessReport`].
 
@@ -17,13 +17,15 @@ mod scenario;
 mod summary;
 mod virtual_time;
 
-pub(crate) use kernel::{Bottleneck, Kernel, Look, RECEIVER, build, sender};
+pub(crate) use kernel::{BottleneckLink, CounterSnapshot, KernelControllers, RECEIVER_HOST, build, sender};
 pub(crate) use scenario::connections;
 
-pub use discipline::{DisciplineChoice, Surroundings};
+pub use discipline::{DisciplineChoice, LinkContext};
 pub use published::{PublishedMix, PublishedShare};
 pub use report::{FairnessReport, compare};
 pub use row::{DropCounts, FairnessRow, FlowShare, GroupShare};
 pub use runner::{FairnessProgress, expected_time, run};
-pub use scenario::{AccessHop, Case, Fairness, FairnessPoint, Group, SharedLink, SharedNetwork};
+pub use scenario::{
+    AccessHop, ConnectionGroup, FairnessCase, FairnessExperiment, FairnessPoint, SharedLink, SharedNetwork,
+};
 pub use summary::{DisciplineSummary, FairnessSummary, GroupSummary, PointSummary};

@@ -6,7 +6,7 @@ use kumade_units::{Rate, Span, Time};
 
 /// The packets of cross traffic, and the mean duration of a burst.
 const BACKGROUND_BYTES: u32 = 1500;
-const BURST: Span = Span::from_millis(20);
+const BURST_LENGTH: Span = Span::from_millis(20);
 
 /// A hop as a link.
 pub(super) fn hop_link(hop: &AccessHop) -> LinkConfig {
@@ -15,11 +15,11 @@ pub(super) fn hop_link(hop: &AccessHop) -> LinkConfig {
 }
 
 /// Cross traffic on a hop: bursts at a rate halfway between its mean and the hop's.
-pub(super) fn background(hop: &AccessHop) -> Option<CrossConfig> {
+pub(super) fn background_traffic(hop: &AccessHop) -> Option<CrossConfig> {
     let (mean, rate) = (hop.background?.as_f64(), hop.rate?.as_f64());
     let burst = (mean + rate) / 2.0;
-    let off = Span::from_secs_f64(BURST.as_secs_f64() * (burst / mean - 1.0));
+    let off = Span::from_secs_f64(BURST_LENGTH.as_secs_f64() * (burst / mean - 1.0));
     let (rate, size) = (Rate::from_f64(burst), BACKGROUND_BYTES);
-    let kind = CrossKind::OnOff { rate, size, on: BURST, off, periods: PeriodLengths::Exponential };
+    let kind = CrossKind::OnOff { rate, size, on: BURST_LENGTH, off, periods: PeriodLengths::Exponential };
     Some(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: rate.bits_per_second() })
 }

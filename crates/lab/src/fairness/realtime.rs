@@ -1,13 +1,13 @@
-use super::kernel::{self, Bottleneck, Kernel, Look};
-use super::row::{FairnessRow, Observed};
-use super::scenario::{Fairness, FairnessPoint};
+use super::kernel::{self, BottleneckLink, CounterSnapshot, KernelControllers};
+use super::row::{FairnessObservation, FairnessRow};
+use super::scenario::{FairnessExperiment, FairnessPoint};
 use crate::error::RunError;
 use kumade_netns_testbed::Network;
 use kumade_units::{Direction, Span};
 use std::thread;
 
 /// One run, and how host scheduling delay disturbed it.
-pub(super) struct Attempt {
+pub(super) struct FairnessAttempt {
     pub(super) row: FairnessRow,
     /// 99th percentile of the delay behind schedule of delivered packets.
     pub(super) lateness: Span,
@@ -19,36 +19,41 @@ pub(super) struct Attempt {
 ///
 /// # Errors
 /// Where the system refuses something.
-pub(super) fn run(kernel: &Kernel, experiment: &Fairness, point: &FairnessPoint<'_>) -> Result<Attempt, RunError> {
+pub(super) fn run(
+    kernel: &KernelControllers,
+    experiment: &FairnessExperiment,
+    point: &FairnessPoint<'_>,
+) -> Result<FairnessAttempt, RunError> {
     let case = point.case;
-    let bottleneck = Bottleneck { rate: case.rate, delay: case.delay, queue: point.queue, seed: u64::from(point.run) };
+    let bottleneck =
+        BottleneckLink { rate: case.rate, delay: case.delay, queue: point.queue, seed: u64::from(point.run) };
     let network = kernel::build(bottleneck, &case.groups, &[]);
     let network = network.map_err(|cause| RunError { doing: "build the network", cause })?;
     let observed = observe(kernel, experiment, point, &network);
     let (observed, missed) = observed.map_err(|cause| RunError { doing: "run the connections", cause })?;
     let lateness = observed.lateness_p99.unwrap_or_default();
-    Ok(Attempt { row: FairnessRow::new(point, &observed), lateness, missed })
+    Ok(FairnessAttempt { row: FairnessRow::new(point, &observed), lateness, missed })
 }
 
 fn observe(
-    kernel: &Kernel,
-    experiment: &Fairness,
+    kernel: &KernelControllers,
+    experiment: &FairnessExperiment,
     point: &FairnessPoint<'_>,
     network: &Network,
-) -> anyhow::Result<(Observed, u64)> {
+) -> anyhow::Result<(FairnessObservation, u64)> {
     let connections = kernel.connect(&point.case.groups, point.run, network)?;
     thread::sleep(experiment.warm_up.to_duration());
-    let before = Look::at(network, &connections)?;
+    let before = CounterSnapshot::take(network, &connections)?;
     thread::sleep(experiment.duration.to_duration());
-    let after = Look::at(network, &connections)?;
+    let after = CounterSnapshot::take(network, &connections)?;
     let lateness = network.lateness(Direction::Up, before.time, after.time)?;
     let delivered = after.delivered.iter().zip(&before.delivered).map(|(after, before)| after - before);
-    let observed = Observed {
+    let observed = FairnessObservation {
         delivered: delivered.collect(),
         duration: after.time - before.time,
         carried: after.carried - before.carried,
         queueing: after.queueing,
-        drops: after.drops.since(before.drops),
+        drops: after.drops.difference_since(before.drops),
         lateness_p99: Some(lateness.p99),
     };
     Ok((observed, after.missed))

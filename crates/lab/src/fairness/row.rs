@@ -1,5 +1,5 @@
 use super::scenario::FairnessPoint;
-use crate::delays::Delays;
+use crate::delays::DelayQuantiles;
 use crate::statistics::jain_index;
 use kumade_units::{Rate, Span};
 use schemars::JsonSchema;
@@ -30,7 +30,7 @@ pub struct FairnessRow {
     /// Each connection's, in the order of the groups.
     pub flows: Vec<FlowShare>,
     /// Queueing delay at the bottleneck; null where no packet passed.
-    pub queueing: Option<Delays>,
+    pub queueing: Option<DelayQuantiles>,
     /// Packets that reached the bottleneck, and those dropped or marked there.
     pub drops: DropCounts,
     /// How often the run was discarded and repeated, because host scheduling delay disturbed it.
@@ -79,7 +79,7 @@ pub struct DropCounts {
 
 /// What was observed in the network during one run.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Observed {
+pub(super) struct FairnessObservation {
     /// Payload bytes that each connection delivered within the measured time, in the order of [`Case::connections`].
     ///
     /// [`Case::connections`]: super::Case::connections
@@ -89,7 +89,7 @@ pub(super) struct Observed {
     /// IP bytes that the bottleneck carried within it.
     pub(super) carried: u64,
     /// Queueing delay at the bottleneck.
-    pub(super) queueing: Option<Delays>,
+    pub(super) queueing: Option<DelayQuantiles>,
     /// Packets at the bottleneck.
     pub(super) drops: DropCounts,
     /// How late the emulated link was.
@@ -98,7 +98,7 @@ pub(super) struct Observed {
 
 impl FairnessRow {
     /// Sums up `observed`.
-    pub(super) fn new(point: &FairnessPoint<'_>, observed: &Observed) -> Self {
+    pub(super) fn new(point: &FairnessPoint<'_>, observed: &FairnessObservation) -> Self {
         let case = point.case;
         let rate = |bytes: u64| Rate::from_bytes_over(bytes, observed.duration).as_f64();
         let flows = case.connections().zip(&observed.delivered);
@@ -136,7 +136,7 @@ impl FairnessRow {
 
 impl DropCounts {
     /// As a link counts them.
-    pub(crate) fn of(counters: &kumade_link::Counters) -> Self {
+    pub(crate) fn from_counters(counters: &kumade_link::Counters) -> Self {
         DropCounts {
             offered_packets: counters.offered.packets,
             queue_full_packets: counters.queue_full.packets,
@@ -146,7 +146,7 @@ impl DropCounts {
     }
 
     /// Those since `earlier`.
-    pub(crate) fn since(self, earlier: DropCounts) -> Self {
+    pub(crate) fn difference_since(self, earlier: DropCounts) -> Self {
         DropCounts {
             offered_packets: self.offered_packets - earlier.offered_packets,
             queue_full_packets: self.queue_full_packets - earlier.queue_full_packets,

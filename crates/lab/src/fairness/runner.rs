@@ -1,11 +1,11 @@
-use super::kernel::Kernel;
-use super::realtime::{self, Attempt};
+use super::kernel::KernelControllers;
+use super::realtime::{self, FairnessAttempt};
 use super::row::FairnessRow;
-use super::scenario::{Fairness, FairnessPoint};
+use super::scenario::{FairnessExperiment, FairnessPoint};
 use super::virtual_time;
 use crate::error::RunError;
 use crate::parallel::on_all_processors;
-use crate::repeat::{MAX_LATENESS, MAX_REPEATS, Repeated, Run, until_undisturbed};
+use crate::repeat::{MAX_LATENESS, MAX_REPEATS, RepeatedRun, RunOutcome, until_undisturbed};
 use kumade_units::Span;
 
 /// How far an experiment on fairness has come.
@@ -24,12 +24,12 @@ pub enum FairnessProgress<'a> {
 
 /// Runs every point of `experiment`; `stop` is asked before each run, and ends the experiment with the rows measured so far.
 /// Virtual runs are spread over all processors; the result does not depend on it. Rows come in the order of
-/// [`Fairness::points`].
+/// [`FairnessExperiment::points`].
 ///
 /// # Errors
 /// Where the network itself failed, so that no further run makes sense.
 pub fn run(
-    experiment: &Fairness,
+    experiment: &FairnessExperiment,
     observer: &mut dyn FnMut(FairnessProgress<'_>),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<FairnessRow>, RunError> {
@@ -38,7 +38,7 @@ pub fn run(
         let mut done = |row: &FairnessRow| observer(FairnessProgress::Done(row));
         return on_all_processors(&points, &mut done, stop, &|point| virtual_time::run(experiment, point));
     }
-    let kernel = Kernel::prepare(experiment.cases.iter().flat_map(|case| &case.groups))?;
+    let kernel = KernelControllers::prepare(experiment.cases.iter().flat_map(|case| &case.groups))?;
     let mut rows = Vec::with_capacity(points.len());
     for point in points.iter().take_while(|_| !stop()) {
         observer(FairnessProgress::Running(point));
@@ -50,23 +50,23 @@ pub fn run(
 }
 
 fn in_real_time(
-    kernel: &Kernel,
-    experiment: &Fairness,
+    kernel: &KernelControllers,
+    experiment: &FairnessExperiment,
     point: &FairnessPoint<'_>,
     observer: &mut dyn FnMut(FairnessProgress<'_>),
     stop: &dyn Fn() -> bool,
 ) -> Result<FairnessRow, RunError> {
     let run = || {
-        let Attempt { row, lateness, missed } = realtime::run(kernel, experiment, point)?;
-        Ok(Run { row, lateness, disturbed: lateness > MAX_LATENESS || missed > 0 })
+        let FairnessAttempt { row, lateness, missed } = realtime::run(kernel, experiment, point)?;
+        Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_LATENESS || missed > 0 })
     };
     let repeating = |lateness| observer(FairnessProgress::Repeating { lateness });
-    let Repeated { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
+    let RepeatedRun { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
     Ok(FairnessRow { repeats, disturbed, ..row })
 }
 
 /// The number of runs and how long they will take, in words.
-pub fn expected_time(experiment: &Fairness) -> String {
+pub fn expected_time(experiment: &FairnessExperiment) -> String {
     let runs = experiment.points().len();
     let each = (experiment.warm_up + experiment.duration).as_secs_f64();
     match experiment.virtual_time {

@@ -1,8 +1,8 @@
 use super::discipline::DisciplineChoice;
 use super::published::PublishedMix;
-use crate::buffer::Buffer;
+use crate::buffer::BufferSize;
 use crate::paper::Paper;
-use crate::values::{one, optional_rate, rate, size, span};
+use crate::values::{optional_rate, parse_one, rate, size, span};
 use kumade_link::queue::{QueueConfig, QueueLimit};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 /// shares. Every case (an added delay, or a mix of a table) is run with every discipline, `runs` times each. It comes from
 /// a scenario file, read and validated by [`load`](crate::load).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fairness {
+pub struct FairnessExperiment {
     /// Its name, which is also that of the report's directory.
     pub name: String,
     /// The question in one line.
@@ -22,7 +22,7 @@ pub struct Fairness {
     /// What is compared.
     pub disciplines: Vec<DisciplineChoice>,
     /// The networks with their connections.
-    pub cases: Vec<Case>,
+    pub cases: Vec<FairnessCase>,
     /// What the cases have in common; none where they come from a table of mixes.
     pub shared: Option<SharedNetwork>,
     /// How often each case is run with each discipline; each run has a seed of its own.
@@ -45,7 +45,7 @@ pub struct SharedNetwork {
     /// The link for which all connections compete.
     pub bottleneck: SharedLink,
     /// The connections, by what they have in common.
-    pub groups: Vec<Group>,
+    pub groups: Vec<ConnectionGroup>,
 }
 
 /// The link for which connections compete, the same in both directions.
@@ -59,20 +59,20 @@ pub struct SharedLink {
     #[serde(deserialize_with = "span")]
     pub delay: Span,
     /// Its queue's capacity, whatever the discipline.
-    pub queue: Buffer,
+    pub queue: BufferSize,
 }
 
 /// Connections with something in common.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Group {
+pub struct ConnectionGroup {
     /// How many.
     pub connections: u32,
     /// Their congestion control.
-    #[serde(deserialize_with = "control")]
+    #[serde(deserialize_with = "parse_control")]
     pub control: Control,
     /// One-way delay that these connections have in addition to the bottleneck's.
-    #[serde(deserialize_with = "span", default = "none")]
+    #[serde(deserialize_with = "span", default = "default_span")]
     pub delay: Span,
     /// The rate of each sender's own link; unlimited by default.
     #[serde(deserialize_with = "optional_rate", default)]
@@ -105,7 +105,7 @@ pub struct AccessHop {
 
 /// One network with its connections: with a discipline and a seed, one run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Case {
+pub struct FairnessCase {
     /// Names it in reports: the added delay, or the table's row.
     pub label: String,
     /// What is added to the round trip; zero for the rows of a table.
@@ -117,7 +117,7 @@ pub struct Case {
     /// Its queue's capacity.
     pub limit: QueueLimit,
     /// The connections.
-    pub groups: Vec<Group>,
+    pub groups: Vec<ConnectionGroup>,
     /// The queue before its bottleneck with each of the experiment's disciplines.
     pub queues: Vec<QueueConfig>,
     /// What was published of this very case.
@@ -128,7 +128,7 @@ pub struct Case {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FairnessPoint<'a> {
     /// The network.
-    pub case: &'a Case,
+    pub case: &'a FairnessCase,
     /// The discipline before its bottleneck.
     pub discipline: &'a DisciplineChoice,
     /// Its queue.
@@ -137,7 +137,7 @@ pub struct FairnessPoint<'a> {
     pub run: u32,
 }
 
-impl Fairness {
+impl FairnessExperiment {
     /// Every run in order. Runs come outermost, so that a disturbance of some minutes spoils one run of many points
     /// and not all runs of one.
     pub fn points(&self) -> Vec<FairnessPoint<'_>> {
@@ -167,17 +167,17 @@ impl FairnessPoint<'_> {
 
 impl SharedNetwork {
     /// This network with `added` to the round trip of all connections, still without its queues.
-    pub(crate) fn case(&self, added: Span) -> Case {
+    pub(crate) fn case_with_delay(&self, added: Span) -> FairnessCase {
         let SharedNetwork { bottleneck, groups } = self;
         let delay = bottleneck.delay + added / 2;
-        let own = |group: &Group| group.hops.iter().fold(group.delay, |sum, hop| sum + hop.delay);
+        let own = |group: &ConnectionGroup| group.hops.iter().fold(group.delay, |sum, hop| sum + hop.delay);
         let longest = groups.iter().map(own).max().unwrap_or_default();
-        Case {
+        FairnessCase {
             label: added.to_string(),
             added_delay: added,
             rate: bottleneck.rate,
             delay,
-            limit: bottleneck.queue.limit(bottleneck.rate, (delay + longest) * 2),
+            limit: bottleneck.queue.to_limit(bottleneck.rate, (delay + longest) * 2),
             groups: groups.clone(),
             queues: Vec::new(),
             published: None,
@@ -185,19 +185,19 @@ impl SharedNetwork {
     }
 }
 
-impl Case {
+impl FairnessCase {
     /// Congestion control and group index of each connection, in order.
-    pub fn connections(&self) -> impl Iterator<Item = (usize, &Group)> {
+    pub fn connections(&self) -> impl Iterator<Item = (usize, &ConnectionGroup)> {
         connections(&self.groups)
     }
 }
 
 /// Each connection of these groups, with the index of its group.
-pub(crate) fn connections(groups: &[Group]) -> impl Iterator<Item = (usize, &Group)> {
+pub(crate) fn connections(groups: &[ConnectionGroup]) -> impl Iterator<Item = (usize, &ConnectionGroup)> {
     groups.iter().enumerate().flat_map(|(index, group)| (0..group.connections).map(move |_| (index, group)))
 }
 
-impl Group {
+impl ConnectionGroup {
     /// Its name in reports, such as `cubic`, with the delay that is its own.
     pub fn label(&self) -> String {
         match self.delay {
@@ -207,10 +207,10 @@ impl Group {
     }
 }
 
-const fn none() -> Span {
+const fn default_span() -> Span {
     Span::ZERO
 }
 
-fn control<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Control, D::Error> {
-    one(deserializer, str::parse)
+fn parse_control<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Control, D::Error> {
+    parse_one(deserializer, str::parse)
 }

@@ -1,8 +1,8 @@
 use super::published::PublishedMix;
 use super::row::{FairnessRow, GroupShare};
-use super::scenario::Fairness;
+use super::scenario::FairnessExperiment;
 use crate::paper::Paper;
-use crate::statistics::{mean, range};
+use crate::statistics::{mean, min_and_max};
 use kumade_probe_train::Estimate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ const REFERENCE: &str = "tail-drop";
 
 impl FairnessSummary {
     /// Sums up the rows of `experiment`.
-    pub fn of(rows: &[FairnessRow], experiment: &Fairness) -> Self {
+    pub fn from_rows(rows: &[FairnessRow], experiment: &FairnessExperiment) -> Self {
         let mut keys = Vec::new();
         for row in rows {
             let key = (row.case.as_str(), row.discipline.as_str());
@@ -96,10 +96,10 @@ impl FairnessSummary {
                 let rows: Vec<_> = rows.iter().filter(|r| r.case == case && r.discipline == discipline).collect();
                 let published =
                     experiment.cases.iter().find(|known| known.label == case).and_then(|case| case.published);
-                Some(PointSummary { published, ..PointSummary::of(&rows)? })
+                Some(PointSummary { published, ..PointSummary::from_rows(&rows)? })
             })
             .collect();
-        FairnessSummary { disciplines: by_discipline(&points), points, published: experiment.paper.clone() }
+        FairnessSummary { disciplines: discipline_summaries(&points), points, published: experiment.paper.clone() }
     }
 
     /// The disciplines in the order of running.
@@ -116,7 +116,7 @@ impl FairnessSummary {
 
 impl PointSummary {
     /// None of no rows.
-    fn of(rows: &[&FairnessRow]) -> Option<Self> {
+    fn from_rows(rows: &[&FairnessRow]) -> Option<Self> {
         let first = rows.first()?;
         let all = |figure: &dyn Fn(&FairnessRow) -> Option<f64>| {
             rows.iter().filter_map(|row| figure(row)).collect::<Vec<_>>()
@@ -137,7 +137,7 @@ impl PointSummary {
             discipline: first.discipline.clone(),
             runs: rows.len() as u32,
             jain_index: Estimate::from_mean(&all(&|row| row.jain_index)),
-            min_jain_index: range(&all(&|row| row.jain_index)).map(|(min, _)| min),
+            min_jain_index: min_and_max(&all(&|row| row.jain_index)).map(|(min, _)| min),
             utilisation_ratio: Estimate::from_mean(&all(&|row| Some(row.utilisation_ratio))),
             goodput_bits_per_second: Estimate::from_mean(&all(&|row| Some(row.goodput_bits_per_second))),
             groups: groups.collect(),
@@ -149,7 +149,7 @@ impl PointSummary {
     }
 }
 
-fn by_discipline(points: &[PointSummary]) -> BTreeMap<String, DisciplineSummary> {
+fn discipline_summaries(points: &[PointSummary]) -> BTreeMap<String, DisciplineSummary> {
     let mut own: BTreeMap<&str, Vec<&PointSummary>> = BTreeMap::new();
     for point in points {
         own.entry(&point.discipline).or_default().push(point);
@@ -161,8 +161,8 @@ fn by_discipline(points: &[PointSummary]) -> BTreeMap<String, DisciplineSummary>
         let used: Vec<_> = points.iter().filter_map(|point| Some(point.utilisation_ratio?.value)).collect();
         DisciplineSummary {
             mean_jain_index: mean(&indices),
-            min_jain_index: range(&least).map(|(min, _)| min),
-            min_utilisation_ratio: range(&used).map(|(min, _)| min),
+            min_jain_index: min_and_max(&least).map(|(min, _)| min),
+            min_utilisation_ratio: min_and_max(&used).map(|(min, _)| min),
             goodput_loss_ratio: goodput_loss(points, &reference),
         }
     };

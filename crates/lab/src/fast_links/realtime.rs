@@ -4,8 +4,8 @@ use super::row::FastLinkRow;
 use super::scenario::{FastLinkPath, FastLinkPoint};
 use crate::accuracy::Transport;
 use crate::error::RunError;
-use crate::repeat::Run;
-use crate::serving::Serving;
+use crate::repeat::RunOutcome;
+use crate::running_server::RunningServer;
 use anyhow::anyhow;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
 use kumade_measurement::{Event, TransportChoice};
@@ -14,16 +14,16 @@ use kumade_netns_testbed::{FastFabric, FastHtb, FastNetwork, NetworkError};
 use kumade_units::{Rate, Span};
 use std::collections::BTreeMap;
 
-const NEAR: &str = "a";
-const FAR: &str = "b";
+const NEAR_HOST: &str = "a";
+const FAR_HOST: &str = "b";
 
 /// Where the emulated link delivers more than one packet of twenty later than this, it is this machine that trains see. On two quiet cores, it is
 /// 4 – 25 µs over UDP, up to 5 Gbit/s; over connections, where each packet passes the receiver by itself, mostly 50 – 440 µs.
 const MAX_LATENESS: Span = Span::from_micros(40);
 
 /// A network with a server in it.
-pub(super) struct Testbed<F> {
-    serving: Serving,
+pub(super) struct FastLinkTestbed<F> {
+    serving: RunningServer,
     network: F,
     /// Of all devices, in bytes.
     mtu: u16,
@@ -33,12 +33,12 @@ pub(super) struct Testbed<F> {
 
 /// The packets of a measurement's trains.
 #[derive(Debug, Default)]
-struct Trains {
+struct TrainPackets {
     bytes_by_size: BTreeMap<u32, u64>,
 }
 
-impl Trains {
-    fn note(&mut self, event: &Event) {
+impl TrainPackets {
+    fn record_event(&mut self, event: &Event) {
         let Event::Train { record, .. } = event else { return };
         for packet in &record.packets {
             *self.bytes_by_size.entry(packet.size).or_default() += u64::from(packet.size);
@@ -51,45 +51,45 @@ impl Trains {
     }
 }
 
-impl<F: FastFabric> Testbed<F> {
+impl<F: FastFabric> FastLinkTestbed<F> {
     /// Starts a server in this network, whose devices have this MTU, and looks at what this machine carries on it.
     ///
     /// # Errors
     /// The system refuses something.
     pub(super) fn new(network: F, mtu: u16) -> Result<Self, RunError> {
-        let carried = network.carried().map_err(failed("count what the network carries"))?;
-        let serving = Serving::start(network.host(FAR).map_err(failed("find the far host"))?)?;
-        Ok(Testbed { serving, network, mtu, carried })
+        let carried = network.carried().map_err(run_error("count what the network carries"))?;
+        let serving = RunningServer::start(network.host(FAR_HOST).map_err(run_error("find the far host"))?)?;
+        Ok(FastLinkTestbed { serving, network, mtu, carried })
     }
 
     /// Measures once. That the path cannot be measured is a result. The lateness is what 95 of 100 packets did not exceed.
     ///
     /// # Errors
     /// The system refuses something.
-    pub(super) fn measure(&self, point: &FastLinkPoint) -> Result<Run<FastLinkRow>, RunError> {
+    pub(super) fn measure(&self, point: &FastLinkPoint) -> Result<RunOutcome<FastLinkRow>, RunError> {
         let cross = (point.cross > Rate::ZERO).then(|| self.network.cross(point.cross)).transpose();
-        let cross = cross.map_err(failed("send the cross traffic"))?;
+        let cross = cross.map_err(run_error("send the cross traffic"))?;
         let plan = MeasurementPlan {
             directions: Directions::Up,
-            transport: TransportChoice::Fixed(carrier(point.transport)?),
+            transport: TransportChoice::Fixed(probe_transport(point.transport)?),
             seed: point.run.into(),
             ..MeasurementPlan::default()
         };
         let server = self.serving.address();
         let config = MeasureConfig { plan, ..MeasureConfig::new(server.ip().to_string(), server.port()) };
-        let mut trains = Trains::default();
-        let near = self.network.host(NEAR).map_err(failed("find the near host"))?;
+        let mut trains = TrainPackets::default();
+        let near = self.network.host(NEAR_HOST).map_err(run_error("find the near host"))?;
         let began = clock::realtime();
-        let result = near.namespace.run(|| kumade_client::measure(&config, &mut |event| trains.note(event)));
-        let result = result.map_err(|error| failed("enter the near host")(error.into()))?;
-        let late = self.network.lateness(began, clock::realtime()).map_err(failed("read how late the link was"))?;
+        let result = near.namespace.run(|| kumade_client::measure(&config, &mut |event| trains.record_event(event)));
+        let result = result.map_err(|error| run_error("enter the near host")(error.into()))?;
+        let late = self.network.lateness(began, clock::realtime()).map_err(run_error("read how late the link was"))?;
         let cross = cross.map_or(Ok(Rate::ZERO), |cross| self.network.end_cross(cross));
-        let cross = cross.map_err(failed("count the cross traffic"))?;
+        let cross = cross.map_err(run_error("count the cross traffic"))?;
         let truth = self.network.available(cross, trains.packet_bytes().unwrap_or(self.mtu.into()));
         let report = result.map_err(|error| error.to_string());
         let report = report.and_then(|report| report.up.ok_or_else(|| "the report lacks the direction".into()));
         let row = FastLinkRow::new(point, self.carried, truth, report);
-        Ok(Run { row, lateness: late.p95, disturbed: late.p95 > MAX_LATENESS })
+        Ok(RunOutcome { row, lateness: late.p95, disturbed: late.p95 > MAX_LATENESS })
     }
 }
 
@@ -97,19 +97,19 @@ impl<F: FastFabric> Testbed<F> {
 ///
 /// # Errors
 /// The system refuses something.
-pub(super) fn emulated(path: FastLinkPath, queue: Span) -> Result<FastNetwork, RunError> {
-    FastNetwork::build(path.rate, path.rate.bytes_in(queue), path.mtu).map_err(failed("build the network"))
+pub(super) fn emulated_network(path: FastLinkPath, queue: Span) -> Result<FastNetwork, RunError> {
+    FastNetwork::build(path.rate, path.rate.bytes_in(queue), path.mtu).map_err(run_error("build the network"))
 }
 
 /// Builds the network of the kernel's HTB.
 ///
 /// # Errors
 /// The system refuses something, or lacks HTB.
-pub(super) fn kernels(path: FastLinkPath, queue: Span) -> Result<FastHtb, RunError> {
-    FastHtb::build(path.rate, path.rate.bytes_in(queue), path.mtu).map_err(failed("build the network"))
+pub(super) fn kernel_network(path: FastLinkPath, queue: Span) -> Result<FastHtb, RunError> {
+    FastHtb::build(path.rate, path.rate.bytes_in(queue), path.mtu).map_err(run_error("build the network"))
 }
 
-fn carrier(transport: Transport) -> Result<kumade_probe_train::Transport, RunError> {
+fn probe_transport(transport: Transport) -> Result<kumade_probe_train::Transport, RunError> {
     match transport {
         Transport::Udp => Ok(kumade_probe_train::Transport::Udp),
         Transport::Rake => Ok(kumade_probe_train::Transport::Rake),
@@ -120,6 +120,6 @@ fn carrier(transport: Transport) -> Result<kumade_probe_train::Transport, RunErr
     }
 }
 
-fn failed(doing: &'static str) -> impl Fn(NetworkError) -> RunError {
+fn run_error(doing: &'static str) -> impl Fn(NetworkError) -> RunError {
     move |cause| RunError { doing, cause: cause.into() }
 }

@@ -7,7 +7,7 @@ use super::summary::{FastLinksSummary, PathSummary, undisturbed};
 use crate::accuracy::BottleneckKind;
 use crate::error::ReportError;
 use crate::report::plot::Plot;
-use crate::report::{Content, Parts, Table, disturbances, read};
+use crate::report::{DocumentParts, ReportContent, Table, describe_disturbances, read};
 use kumade_probe_train::Estimate;
 use kumade_units::Rate;
 use schemars::JsonSchema;
@@ -57,7 +57,7 @@ impl FastLinksReport {
                 experiment.queue,
                 experiment.runs
             ),
-            summary: FastLinksSummary::of(&rows),
+            summary: FastLinksSummary::from_rows(&rows),
             rows,
         }
     }
@@ -71,9 +71,9 @@ impl FastLinksReport {
     }
 }
 
-impl Parts for FastLinksReport {
-    fn content(&self) -> Content<'_> {
-        Content {
+impl DocumentParts for FastLinksReport {
+    fn content(&self) -> ReportContent<'_> {
+        ReportContent {
             experiment: &self.experiment,
             title: &self.title,
             started: &self.started,
@@ -81,9 +81,9 @@ impl Parts for FastLinksReport {
             setting: self.setting.clone(),
             layer: "Rates count IP packets.",
             paper: None,
-            tables: vec![by_path(&self.summary.paths), refusals(&self.summary.paths)],
-            verdicts: verdicts(self),
-            notes: notes(&self.rows),
+            tables: vec![path_table(&self.summary.paths), refusal_table(&self.summary.paths)],
+            verdicts: conclusions(self),
+            notes: run_notes(&self.rows),
         }
     }
 
@@ -105,14 +105,19 @@ impl Parts for FastLinksReport {
 /// Of a path, as the first cells of its line.
 fn name(path: &PathSummary) -> [String; 4] {
     let PathSummary { bottleneck_bits_per_second, mtu_bytes, cross_bits_per_second, transport, .. } = path;
-    [gigabits(*bottleneck_bits_per_second), mtu_bytes.to_string(), gigabits(*cross_bits_per_second), transport.clone()]
+    [
+        format_gigabits(*bottleneck_bits_per_second),
+        mtu_bytes.to_string(),
+        format_gigabits(*cross_bits_per_second),
+        transport.clone(),
+    ]
 }
 
-fn gigabits(rate: Rate) -> String {
+fn format_gigabits(rate: Rate) -> String {
     format!("{:.2}", rate.as_f64() / 1e9)
 }
 
-fn by_path(paths: &[PathSummary]) -> Table {
+fn path_table(paths: &[PathSummary]) -> Table {
     let percent = |part: Option<f64>, decimals: usize| {
         part.map_or("–".to_owned(), |part| format!("{:.decimals$}", part * 100.0))
     };
@@ -124,7 +129,7 @@ fn by_path(paths: &[PathSummary]) -> Table {
             percent(path.median_error_ratio, 2),
             percent(path.coverage_ratio, 0),
             path.wrong.to_string(),
-            path.median_at_least_bits_per_second.map_or("–".to_owned(), gigabits),
+            path.median_at_least_bits_per_second.map_or("–".to_owned(), format_gigabits),
             path.limited_by_sender.to_string(),
             format!("{:.1}", path.mean_bytes / 1e6),
             format!("{:.1}", path.mean_seconds),
@@ -158,7 +163,7 @@ fn by_path(paths: &[PathSummary]) -> Table {
     }
 }
 
-fn refusals(paths: &[PathSummary]) -> Table {
+fn refusal_table(paths: &[PathSummary]) -> Table {
     let of = |path: &PathSummary| {
         let cells = |(cause, count): (&String, &usize)| {
             name(path).into_iter().chain([count.to_string(), cause.clone()]).collect::<Vec<_>>()
@@ -172,7 +177,7 @@ fn refusals(paths: &[PathSummary]) -> Table {
     }
 }
 
-fn verdicts(report: &FastLinksReport) -> Vec<String> {
+fn conclusions(report: &FastLinksReport) -> Vec<String> {
     let FastLinksSummary { udp_median_error_ratio, wrong, .. } = &report.summary;
     let over_udp = || undisturbed(&report.rows).filter(|row| row.transport == "udp");
     let values = over_udp().filter(|row| row.error_ratio.is_some()).count();
@@ -185,7 +190,7 @@ fn verdicts(report: &FastLinksReport) -> Vec<String> {
 }
 
 /// On which links this machine is the limit, and what disturbed runs.
-fn notes(rows: &[FastLinkRow]) -> Vec<String> {
+fn run_notes(rows: &[FastLinkRow]) -> Vec<String> {
     let link = |row: &FastLinkRow| (row.bottleneck_bits_per_second, row.mtu_bytes);
     let links = rows.chunk_by(|a, b| link(a) == link(b)).filter_map(|rows| rows.first());
     links
@@ -196,14 +201,14 @@ fn notes(rows: &[FastLinkRow]) -> Vec<String> {
                 row.bottleneck_bits_per_second, row.mtu_bytes, row.carried_bits_per_second
             )
         })
-        .chain(disturbances(rows.iter().map(|row| (row.repeats, row.disturbed))))
+        .chain(describe_disturbances(rows.iter().map(|row| (row.repeats, row.disturbed))))
         .collect()
 }
 
 /// A column's name, and what it holds of a row.
-type Column = (&'static str, fn(&FastLinkRow) -> String);
+type CsvColumn = (&'static str, fn(&FastLinkRow) -> String);
 
-const COLUMNS: [Column; 20] = [
+const COLUMNS: [CsvColumn; 20] = [
     ("bottleneck_bits_per_second", |row| rate(Some(row.bottleneck_bits_per_second))),
     ("mtu_bytes", |row| row.mtu_bytes.to_string()),
     ("cross_bits_per_second", |row| rate(Some(row.cross_bits_per_second))),
@@ -211,9 +216,9 @@ const COLUMNS: [Column; 20] = [
     ("run", |row| row.run.to_string()),
     ("carried_bits_per_second", |row| rate(Some(row.carried_bits_per_second))),
     ("truth_bits_per_second", |row| rate(Some(row.truth_bits_per_second))),
-    ("available_bits_per_second", |row| of(row.available_bits_per_second, |e| e.value)),
-    ("available_low_bits_per_second", |row| of(row.available_bits_per_second, |e| e.low)),
-    ("available_high_bits_per_second", |row| of(row.available_bits_per_second, |e| e.high)),
+    ("available_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.value)),
+    ("available_low_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.low)),
+    ("available_high_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.high)),
     ("at_least_bits_per_second", |row| rate(row.at_least_bits_per_second)),
     ("at_most_bits_per_second", |row| rate(row.at_most_bits_per_second)),
     ("limited_by", |row| text(row.limited_by.as_ref())),
@@ -234,7 +239,7 @@ fn rate(rate: Option<Rate>) -> String {
     text(rate.map(Rate::bits_per_second))
 }
 
-fn of(estimate: Option<Estimate<Rate>>, which: fn(Estimate<Rate>) -> Rate) -> String {
+fn estimate_cell(estimate: Option<Estimate<Rate>>, which: fn(Estimate<Rate>) -> Rate) -> String {
     rate(estimate.map(which))
 }
 
@@ -242,7 +247,7 @@ fn of(estimate: Option<Estimate<Rate>>, which: fn(Estimate<Rate>) -> Rate) -> St
 mod tests {
     use super::*;
     use crate::fast_links::{FastLinkPath, FastLinkPoint};
-    use crate::report::{Document, schema};
+    use crate::report::{ReportDocument, schema};
     use crate::scenario::{Overrides, load};
     use kumade_estimate::Outcome;
     use kumade_measurement::Cost;
@@ -299,7 +304,7 @@ mod tests {
     #[test]
     fn the_document_has_the_published_schema_and_reads_back() {
         let report = report_of(&[Ok(9950), Err(7500)]);
-        let validator = schema::published::<FastLinksReport>("kumade.lab.fast-links.1");
+        let validator = schema::published_schema::<FastLinksReport>("kumade.lab.fast-links.1");
         let json = report.to_json().unwrap();
         let document: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());

@@ -55,7 +55,7 @@ pub struct FastLinkRow {
 
 impl FastLinkRow {
     /// A machine that carries less than this part of a link's rate is the limit itself.
-    const MIN_CARRIED: f64 = 0.98;
+    const MIN_CARRIED_PART: f64 = 0.98;
 
     /// Of a report, or the reason why there is none.
     pub(super) fn new(
@@ -87,13 +87,13 @@ impl FastLinkRow {
             disturbed: false,
         };
         match report {
-            Ok(report) => row.fill(report),
+            Ok(report) => row.fill_result(report),
             Err(reason) => row.reason = Some(reason),
         }
         row
     }
 
-    fn fill(&mut self, report: DirectionReport) {
+    fn fill_result(&mut self, report: DirectionReport) {
         let truth = self.truth_bits_per_second;
         let judgement = |found: Estimate<Rate>| EstimateError::compare(&found, truth, self.bottleneck_bits_per_second);
         let judgement = report.available_bits_per_second.map(judgement);
@@ -117,7 +117,7 @@ impl FastLinkRow {
 
     /// Whether this machine does not carry the link's rate, whoever sends.
     pub fn is_beyond_machine(&self) -> bool {
-        self.carried_bits_per_second.as_f64() < Self::MIN_CARRIED * self.bottleneck_bits_per_second.as_f64()
+        self.carried_bits_per_second.as_f64() < Self::MIN_CARRIED_PART * self.bottleneck_bits_per_second.as_f64()
     }
 
     /// Whether the report says that the sender was the limit.

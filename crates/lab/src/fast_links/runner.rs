@@ -1,4 +1,4 @@
-use super::realtime::{Testbed, emulated, kernels};
+use super::realtime::{FastLinkTestbed, emulated_network, kernel_network};
 use super::row::FastLinkRow;
 use super::scenario::{FastLinkPath, FastLinkPoint, FastLinks};
 use crate::accuracy::BottleneckKind;
@@ -35,13 +35,13 @@ pub fn run(
     observer: &mut dyn FnMut(FastLinksProgress<'_>),
     stop: &dyn Fn() -> bool,
 ) -> Result<FastLinksOutcome, RunError> {
-    let mut rows = Vec::with_capacity(experiment.measurements());
+    let mut rows = Vec::with_capacity(experiment.measurement_count());
     for path in experiment.paths().into_iter().take_while(|_| !stop()) {
         observer(FastLinksProgress::Building(path));
         let points = experiment.points_on(path);
         rows.extend(match experiment.bottleneck {
-            BottleneckKind::Htb => run_on(kernels(path, experiment.queue)?, &points, observer, stop)?,
-            _ => run_on(emulated(path, experiment.queue)?, &points, observer, stop)?,
+            BottleneckKind::Htb => run_on(kernel_network(path, experiment.queue)?, &points, observer, stop)?,
+            _ => run_on(emulated_network(path, experiment.queue)?, &points, observer, stop)?,
         });
     }
     Ok(rows)
@@ -55,7 +55,7 @@ fn run_on<F: FastFabric>(
     stop: &dyn Fn() -> bool,
 ) -> Result<FastLinksOutcome, RunError> {
     let Some(first) = points.first() else { return Ok(Vec::new()) };
-    let testbed = Testbed::new(network, first.path.mtu)?;
+    let testbed = FastLinkTestbed::new(network, first.path.mtu)?;
     let mut rows = Vec::with_capacity(points.len());
     for point in points.iter().take_while(|_| !stop()) {
         observer(FastLinksProgress::Running(point));
@@ -70,5 +70,5 @@ fn run_on<F: FastFabric>(
 
 /// The number of runs and how long they take, in words.
 pub fn expected_time(experiment: &FastLinks) -> String {
-    format!("{} measurements of about 1 s in real time, repeated where disturbed", experiment.measurements())
+    format!("{} measurements of about 1 s in real time, repeated where disturbed", experiment.measurement_count())
 }

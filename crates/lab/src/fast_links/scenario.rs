@@ -66,7 +66,7 @@ impl FastLinks {
     }
 
     /// How many measurements there are.
-    pub fn measurements(&self) -> usize {
+    pub fn measurement_count(&self) -> usize {
         self.paths().len() * self.loads.len() * self.transports.len() * self.runs as usize
     }
 }

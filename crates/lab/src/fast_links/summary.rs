@@ -56,12 +56,12 @@ pub struct PathSummary {
 
 impl FastLinksSummary {
     /// Of these rows.
-    pub(super) fn of(rows: &[FastLinkRow]) -> Self {
+    pub(super) fn from_rows(rows: &[FastLinkRow]) -> Self {
         let path = |row: &FastLinkRow| (row.bottleneck_bits_per_second, row.mtu_bytes, row.cross_bits_per_second);
         let groups = rows.chunk_by(|a, b| path(a) == path(b) && a.transport == b.transport);
         let udp = undisturbed(rows).filter(|row| row.transport == "udp");
         FastLinksSummary {
-            paths: groups.filter_map(PathSummary::of).collect(),
+            paths: groups.filter_map(PathSummary::from_path_rows).collect(),
             udp_median_error_ratio: median(&udp.filter_map(|row| row.error_ratio).collect::<Vec<_>>()),
             wrong: undisturbed(rows).filter(|row| row.fault.is_some()).count(),
         }
@@ -69,7 +69,7 @@ impl FastLinksSummary {
 }
 
 impl PathSummary {
-    fn of(rows: &[FastLinkRow]) -> Option<Self> {
+    fn from_path_rows(rows: &[FastLinkRow]) -> Option<Self> {
         let first = rows.first()?;
         let all = |figure: fn(&FastLinkRow) -> Option<f64>| undisturbed(rows).filter_map(figure).collect::<Vec<_>>();
         let count = |what: fn(&FastLinkRow) -> bool| undisturbed(rows).filter(|row| what(row)).count();

@@ -24,7 +24,7 @@ pub struct BlockRate {
 }
 
 /// The period that the paper saw in direct connections, in bytes.
-const PERIOD: u32 = 4;
+const PUBLISHED_PERIOD_BYTES: u32 = 4;
 
 impl BlockSweep {
     /// Every length in the order of measuring, and whether short segments leave at once.
@@ -46,7 +46,7 @@ pub(crate) fn period_ratio(rates: &[BlockRate]) -> Option<f64> {
     let gain = |rate: &BlockRate| {
         let bytes = rate.block_bytes;
         let neighbours = (at(bytes.checked_sub(1)?)? + at(bytes + 1)?) / 2.0;
-        (bytes.is_multiple_of(PERIOD) && !rate.no_delay && neighbours > 0.0)
+        (bytes.is_multiple_of(PUBLISHED_PERIOD_BYTES) && !rate.no_delay && neighbours > 0.0)
             .then(|| rate.goodput_bits_per_second / neighbours - 1.0)
     };
     let gains: Vec<_> = rates.iter().filter_map(gain).collect();

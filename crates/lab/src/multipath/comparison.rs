@@ -10,7 +10,7 @@ pub struct Comparison {
     /// By whose it is divided; if none, it is taken as it is, in bits per second or seconds.
     pub with: Option<String>,
     /// Which.
-    pub figure: Figure,
+    pub figure: ContenderFigure,
     /// What is to be reached at least, …
     pub min: Option<f64>,
     /// … or at most.
@@ -25,7 +25,8 @@ pub struct Comparison {
 /// A figure of a contender in a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Figure {
+#[serde(rename = "Figure")]
+pub enum ContenderFigure {
     /// Goodput, the mean over the runs.
     Goodput,
     /// The median of the echo's round trips, the median over the runs.
@@ -39,7 +40,8 @@ pub enum Figure {
 /// How a comparison came out in one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Compared {
+#[serde(rename = "Compared")]
+pub struct ComparisonResult {
     /// The set of paths.
     pub case: String,
     /// Whose figure.
@@ -47,7 +49,7 @@ pub struct Compared {
     /// By whose it is divided; null where it is taken as it is, in bits per second or seconds.
     pub with: Option<String>,
     /// Which.
-    pub figure: Figure,
+    pub figure: ContenderFigure,
     /// The quotient, or the figure; null where there is none.
     pub value: Option<f64>,
     /// What was to be reached at least.
@@ -58,19 +60,19 @@ pub struct Compared {
     pub published: Option<f64>,
 }
 
-impl Figure {
+impl ContenderFigure {
     /// In words: `goodput`.
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Figure::Goodput => "goodput",
-            Figure::EchoMedian => "echo p50",
-            Figure::EchoP99 => "echo p99",
-            Figure::Recovery => "recovery",
+            ContenderFigure::Goodput => "goodput",
+            ContenderFigure::EchoMedian => "echo p50",
+            ContenderFigure::EchoP99 => "echo p99",
+            ContenderFigure::Recovery => "recovery",
         }
     }
 }
 
-impl Compared {
+impl ComparisonResult {
     /// Whether what was to be reached is; none where nothing was.
     pub fn is_met(&self) -> Option<bool> {
         self.min.or(self.max)?;
@@ -81,9 +83,9 @@ impl Compared {
     /// In one sentence.
     pub(crate) fn in_words(&self) -> String {
         let say = |value: f64| match (&self.with, self.figure) {
-            (Some(_), _) => format!("{} ×", digits(value)),
-            (None, Figure::Goodput) => format!("{} Mbit/s", digits(value / 1e6)),
-            (None, _) => format!("{} ms", digits(value * 1e3)),
+            (Some(_), _) => format!("{} ×", three_digits(value)),
+            (None, ContenderFigure::Goodput) => format!("{} Mbit/s", three_digits(value / 1e6)),
+            (None, _) => format!("{} ms", three_digits(value * 1e3)),
         };
         let value = self.value.map_or("unknown".into(), say);
         let of = self.with.as_ref().map_or(String::new(), |with| format!(" that of {with}"));
@@ -99,7 +101,7 @@ impl Compared {
 }
 
 /// Three digits that say something.
-fn digits(value: f64) -> String {
+fn three_digits(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.0}"),
         10.0.. => format!("{value:.1}"),
@@ -114,11 +116,11 @@ mod tests {
 
     #[test]
     fn a_sentence_has_the_quotient_what_was_published_and_whether_it_is_met() {
-        let compared = Compared {
+        let compared = ComparisonResult {
             case: "1 %".into(),
             contender: "tunnel-rake".into(),
             with: Some("single".into()),
-            figure: Figure::Goodput,
+            figure: ContenderFigure::Goodput,
             value: Some(2.5),
             min: Some(2.0),
             max: None,
@@ -127,15 +129,15 @@ mod tests {
         let words =
             "1 %: goodput of tunnel-rake: 2.50 × that of single; published 1.10 ×; required at least 2.00 ×: met";
         assert_eq!(compared.in_words(), words);
-        let alone = Compared {
+        let alone = ComparisonResult {
             with: None,
-            figure: Figure::EchoP99,
+            figure: ContenderFigure::EchoP99,
             value: Some(0.05),
             max: Some(0.035),
             min: None,
             ..compared
         };
         assert!(alone.in_words().contains("echo p99 of tunnel-rake: 50.0 ms"), "{}", alone.in_words());
-        assert_eq!((alone.is_met(), Compared { value: None, ..alone }.is_met()), (Some(false), Some(false)));
+        assert_eq!((alone.is_met(), ComparisonResult { value: None, ..alone }.is_met()), (Some(false), Some(false)));
     }
 }

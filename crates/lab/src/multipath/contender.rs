@@ -10,7 +10,7 @@ pub struct Contender {
     /// The plane.
     pub plane: Plane,
     /// The ratio; none where the plane takes none.
-    pub ratio: Option<Shares>,
+    pub ratio: Option<PathShares>,
     /// What is set on the connections; none where that is as by default.
     pub tuning: Option<Tuning>,
 }
@@ -18,42 +18,43 @@ pub struct Contender {
 /// A ratio as it is written: `16:3`. One share for each path, not all of them zero.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Shares(Vec<u32>);
+pub struct PathShares(Vec<u32>);
 
 impl Contender {
     /// Each plane; those that take a ratio with each of these, and then with each tuning that names them.
-    pub(crate) fn all(planes: &[Plane], ratios: &[Shares], tunings: &[Tuning]) -> Vec<Contender> {
+    pub(crate) fn all_contenders(planes: &[Plane], ratios: &[PathShares], tunings: &[Tuning]) -> Vec<Contender> {
         let with = |&plane: &Plane| -> Vec<Contender> {
             match plane.takes_ratio() {
                 true => ratios
                     .iter()
-                    .map(|ratio| Contender { ratio: Some(ratio.clone()), ..Contender::of(plane) })
+                    .map(|ratio| Contender { ratio: Some(ratio.clone()), ..Contender::from_plane(plane) })
                     .collect(),
-                false => vec![Contender::of(plane)],
+                false => vec![Contender::from_plane(plane)],
             }
         };
         let tuned = |plane: &Plane| {
             let own = tunings.iter().filter(|tuning| tuning.planes.contains(plane));
-            own.map(|tuning| Contender { tuning: Some(tuning.clone()), ..Contender::of(*plane) }).collect::<Vec<_>>()
+            own.map(|tuning| Contender { tuning: Some(tuning.clone()), ..Contender::from_plane(*plane) })
+                .collect::<Vec<_>>()
         };
         planes.iter().flat_map(with).chain(planes.iter().flat_map(tuned)).collect()
     }
 
     /// Why it cannot be run on this host, if it cannot.
-    pub(crate) fn missing(&self) -> Option<String> {
-        self.plane.peer()?.missing()
+    pub(crate) fn missing_requirement(&self) -> Option<String> {
+        self.plane.peer_program()?.missing_requirement()
     }
 
     /// A plane as it is.
-    pub(crate) fn of(plane: Plane) -> Contender {
+    pub(crate) fn from_plane(plane: Plane) -> Contender {
         Contender { plane, ratio: None, tuning: None }
     }
 }
 
-impl Shares {
+impl PathShares {
     /// None where all are zero.
     pub(crate) fn new(shares: Vec<u32>) -> Option<Self> {
-        shares.iter().any(|share| *share > 0).then_some(Shares(shares))
+        shares.iter().any(|share| *share > 0).then_some(PathShares(shares))
     }
 
     /// One for each path.
@@ -62,17 +63,17 @@ impl Shares {
     }
 }
 
-impl FromStr for Shares {
+impl FromStr for PathShares {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let shares: Result<Vec<u32>, _> = text.split(':').map(|share| share.trim().parse()).collect();
-        let shares = shares.ok().and_then(Shares::new);
+        let shares = shares.ok().and_then(PathShares::new);
         shares.ok_or_else(|| format!("`{text}` is no ratio: write a share for each path, like 16:3"))
     }
 }
 
-impl TryFrom<String> for Shares {
+impl TryFrom<String> for PathShares {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -80,7 +81,7 @@ impl TryFrom<String> for Shares {
     }
 }
 
-impl fmt::Display for Shares {
+impl fmt::Display for PathShares {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shares: Vec<_> = self.0.iter().map(u32::to_string).collect();
         f.pad(&shares.join(":"))
@@ -104,17 +105,18 @@ mod tests {
     #[test]
     fn only_planes_that_divide_in_a_ratio_are_run_with_each() {
         let ratios = ["1:1", "16:3"].map(|text| text.parse().unwrap());
-        let all = Contender::all(&[Plane::Single, Plane::Direct], &ratios, &[]);
+        let all = Contender::all_contenders(&[Plane::Single, Plane::Direct], &ratios, &[]);
         assert_eq!(all.iter().map(Contender::to_string).collect::<Vec<_>>(), ["single", "direct 1:1", "direct 16:3"]);
         for nonsense in ["", "1:x", "0:0", "1:-1"] {
-            assert!(nonsense.parse::<Shares>().is_err(), "{nonsense}");
+            assert!(nonsense.parse::<PathShares>().is_err(), "{nonsense}");
         }
     }
 
     #[test]
     fn a_tuning_is_run_with_the_planes_that_it_names_and_that_are_compared() {
         let tuning = "name = \"RTO 3 s\"\nplanes = [\"tunnel-tcp\", \"tunnel-rake\"]";
-        let all = Contender::all(&[Plane::Single, Plane::TunnelTcp], &[], &[toml::from_str(tuning).unwrap()]);
+        let all =
+            Contender::all_contenders(&[Plane::Single, Plane::TunnelTcp], &[], &[toml::from_str(tuning).unwrap()]);
         assert_eq!(
             all.iter().map(Contender::to_string).collect::<Vec<_>>(),
             ["single", "tunnel-tcp", "tunnel-tcp, RTO 3 s"]

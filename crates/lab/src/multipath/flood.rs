@@ -1,7 +1,7 @@
 //! UDP packets as fast as the host sends them, in real time: how much the gateways forward.
 
 use super::numbered::HEADER_BYTES;
-use super::observed::Observed;
+use super::observed::MultipathObservation;
 use super::scenario::{Multipath, Workload};
 use anyhow::Context;
 use kumade_net::clock;
@@ -11,7 +11,7 @@ use std::thread;
 
 /// Sends them between sites whose gateways are at work, and counts what arrives at the far host's interface: what its
 /// application makes of it is another question.
-pub(super) fn run(sites: &Sites, experiment: &Multipath, overhead: u32) -> anyhow::Result<Observed> {
+pub(super) fn run(sites: &Sites, experiment: &Multipath, overhead: u32) -> anyhow::Result<MultipathObservation> {
     let Workload::Flood { payload } = experiment.workload else {
         anyhow::bail!("another kind of traffic than a flood")
     };
@@ -23,11 +23,11 @@ pub(super) fn run(sites: &Sites, experiment: &Multipath, overhead: u32) -> anyho
     let (start, before) = look()?;
     thread::sleep(experiment.duration.to_duration());
     let (end, after) = look()?;
-    Ok(Observed {
+    Ok(MultipathObservation {
         delivered: (after - before) * u64::from(payload),
         duration: end - start,
         full_payload: payload.into(),
         full_packet: u64::from(payload + HEADER_BYTES + overhead),
-        ..Observed::default()
+        ..MultipathObservation::default()
     })
 }

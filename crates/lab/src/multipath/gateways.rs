@@ -6,8 +6,8 @@ use super::peer_processes::PeerProcesses;
 use super::plane::Plane;
 use super::scenario::MultipathPoint;
 use super::tuning::Tuning;
+use crate::gateway_side::{GatewaySide, MEETING_TIMEOUT, read_config};
 use crate::hosts;
-use crate::side::{MEETING, Side, read_config};
 use anyhow::Context;
 use kumade_daemon::{PrivateDirectory, RuntimeDir};
 use kumade_gateway::config;
@@ -24,9 +24,9 @@ use std::thread;
 use std::time::Duration;
 
 /// What forwards between the sites, until dropped.
-pub(super) struct Gateways<'a> {
+pub(super) struct RunningGateways<'a> {
     sites: &'a Sites,
-    direct: Vec<(Side, DirectPlane)>,
+    direct: Vec<(GatewaySide, DirectPlane)>,
     _bonded: Vec<BondedPlane>,
     tunnels: Vec<Tunnel>,
     _peer: Option<PeerProcesses>,
@@ -38,11 +38,11 @@ pub(super) struct Gateways<'a> {
 const OUTER_BYTES: u32 = 28;
 const TUNNEL_PORT: u16 = 4430;
 
-impl<'a> Gateways<'a> {
+impl<'a> RunningGateways<'a> {
     /// Starts what the contender needs; the gateways have met when this returns.
     pub(super) fn start(sites: &'a Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Self> {
         let directory = PrivateDirectory::new("kumade-lab")?;
-        let mut gateways = Gateways {
+        let mut gateways = RunningGateways {
             sites,
             direct: Vec::new(),
             _bonded: Vec::new(),
@@ -53,8 +53,8 @@ impl<'a> Gateways<'a> {
         };
         match point.contender.plane {
             Plane::Single | Plane::Mptcp => {}
-            Plane::Direct => gateways.start_direct(&[Side::Left], point)?,
-            Plane::DirectNat => gateways.start_direct(&[Side::Left, Side::Right], point)?,
+            Plane::Direct => gateways.start_direct(&[GatewaySide::Left], point)?,
+            Plane::DirectNat => gateways.start_direct(&[GatewaySide::Left, GatewaySide::Right], point)?,
             Plane::Other(peer) => {
                 let directory = gateways.directory.path().join("peer");
                 gateways._peer = Some(PeerProcesses::start(peer, sites, &directory)?);
@@ -76,15 +76,15 @@ impl<'a> Gateways<'a> {
     }
 
     /// Bytes that they add to a packet on a path.
-    pub(super) fn overhead(&self) -> u32 {
+    pub(super) fn overhead_bytes(&self) -> u32 {
         self.overhead
     }
 
-    fn start_direct(&mut self, sides: &[Side], point: &MultipathPoint<'_>) -> anyhow::Result<()> {
+    fn start_direct(&mut self, sides: &[GatewaySide], point: &MultipathPoint<'_>) -> anyhow::Result<()> {
         for side in sides {
             let config = read_config(&direct_config(*side, point), point.case.paths.len())?;
             let directory = RuntimeDir::from_path(self.directory.path());
-            let plane = side.gateway(self.sites).run(|| DirectPlane::start(&config, directory))??;
+            let plane = side.gateway_namespace(self.sites).run(|| DirectPlane::start(&config, directory))??;
             self.direct.push((*side, plane));
         }
         Ok(())
@@ -93,7 +93,7 @@ impl<'a> Gateways<'a> {
     fn start_bonded(&mut self, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
         self.overhead = OUTER_BYTES + kumade_dataplane::OVERHEAD;
         let mut configs = Vec::new();
-        for side in [Side::Left, Side::Right] {
+        for side in [GatewaySide::Left, GatewaySide::Right] {
             let config = read_config(&bonded_config(side, point), point.case.paths.len())?;
             let config::Plane::Bonded(bonded) = &config.plane else { anyhow::bail!("not a bonded configuration") };
             let (psks, directory) = (vec![PresharedKey::default()], RuntimeDir::standard("kumade"));
@@ -103,52 +103,55 @@ impl<'a> Gateways<'a> {
     }
 
     fn start_tunnel(&mut self, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
-        let (carrier, control) = point.contender.plane.carrier().context("no carrier")?;
+        let (carrier, control) = point.contender.plane.outer_transport().context("no carrier")?;
         // With `auto`, packets have the length that suits datagrams.
         self.overhead = match carrier {
             TransportMode::Auto(_) => OUTER_BYTES + kumade_dataplane::OVERHEAD,
             _ => framing::connection_overhead(),
         };
         let tuning = point.contender.tuning.as_ref();
-        for side in [Side::Left, Side::Right] {
-            hosts::set(side.gateway(self.sites), &tuning.map(Tuning::settings).unwrap_or_default())?;
+        for side in [GatewaySide::Left, GatewaySide::Right] {
+            hosts::set(
+                side.gateway_namespace(self.sites),
+                &tuning.map(Tuning::namespace_settings).unwrap_or_default(),
+            )?;
         }
-        let tuning = tuning.map(Tuning::connections).unwrap_or_default();
-        for side in [Side::Right, Side::Left] {
+        let tuning = tuning.map(Tuning::connection_tuning).unwrap_or_default();
+        for side in [GatewaySide::Right, GatewaySide::Left] {
             self.remove_route(side)?;
             let config = tunnel_config(side, carrier, control, tuning);
             let directory = RuntimeDir::from_path(self.directory.path());
-            self.tunnels.push(side.gateway(self.sites).run(|| Tunnel::start(config, directory))??);
+            self.tunnels.push(side.gateway_namespace(self.sites).run(|| Tunnel::start(config, directory))??);
         }
         let packets =
             |tunnel: &Tunnel| tunnel.packet_status().ok().flatten().is_some_and(|status| is_connected(&status));
-        meet(|| self.tunnels.iter().all(packets))
+        wait_until_met(|| self.tunnels.iter().all(packets))
     }
 
-    fn start_planes(&mut self, configs: impl IntoIterator<Item = (Side, BondedConfig)>) -> anyhow::Result<()> {
+    fn start_planes(&mut self, configs: impl IntoIterator<Item = (GatewaySide, BondedConfig)>) -> anyhow::Result<()> {
         let mut planes = Vec::new();
         for (side, config) in configs {
             self.remove_route(side)?;
-            planes.push(side.gateway(self.sites).run(|| BondedPlane::start(config))??);
+            planes.push(side.gateway_namespace(self.sites).run(|| BondedPlane::start(config))??);
         }
-        meet(|| planes.iter().all(|plane| plane.status().is_ok_and(|status| is_connected(&status))))?;
+        wait_until_met(|| planes.iter().all(|plane| plane.status().is_ok_and(|status| is_connected(&status))))?;
         self._bonded = planes;
         Ok(())
     }
 
     /// A tunnel takes the place of the route to the far site.
-    fn remove_route(&self, side: Side) -> anyhow::Result<()> {
-        let far = format!("10.{}.0.0/24", side.far().number());
-        ip(side.gateway(self.sites), &["route", "del", &far])?;
+    fn remove_route(&self, side: GatewaySide) -> anyhow::Result<()> {
+        let far = format!("10.{}.0.0/24", side.other_side().address_number());
+        ip(side.gateway_namespace(self.sites), &["route", "del", &far])?;
         Ok(())
     }
 }
 
-impl Drop for Gateways<'_> {
+impl Drop for RunningGateways<'_> {
     fn drop(&mut self) {
         for (side, plane) in self.direct.drain(..) {
             // It takes its rules away in its own namespace.
-            if let Err(error) = side.gateway(self.sites).run(|| drop(plane)) {
+            if let Err(error) = side.gateway_namespace(self.sites).run(|| drop(plane)) {
                 tracing::warn!("{error}");
             }
         }
@@ -159,43 +162,43 @@ fn is_connected(status: &BondedStatus) -> bool {
     status.remotes.iter().all(|remote| remote.is_connected)
 }
 
-fn meet(have_met: impl Fn() -> bool) -> anyhow::Result<()> {
-    let end = clock::monotonic() + MEETING;
+fn wait_until_met(have_met: impl Fn() -> bool) -> anyhow::Result<()> {
+    let end = clock::monotonic() + MEETING_TIMEOUT;
     while !have_met() {
-        anyhow::ensure!(clock::monotonic() < end, "the gateways have not met within {MEETING}");
+        anyhow::ensure!(clock::monotonic() < end, "the gateways have not met within {MEETING_TIMEOUT}");
         thread::sleep(Duration::from_millis(10));
     }
     Ok(())
 }
 
 /// The part that both planes have. The direct plane is told next hops.
-fn common(side: Side, plane: &str, weights: &[u32], next_hops: bool) -> String {
+fn common_config(side: GatewaySide, plane: &str, weights: &[u32], next_hops: bool) -> String {
     let mut text = format!(
         "[gateway]\nname = \"{side:?}\"\nplane = \"{plane}\"\n\n\
          [[local]]\ninterface = \"{}\"\nnetworks = [\"10.{}.0.0/24\"]\n",
         Sites::LAN,
-        side.number()
+        side.address_number()
     );
     for (place, weight) in weights.iter().enumerate() {
         let name = Sites::path(place);
         let _ = writeln!(text, "\n[[path]]\nname = \"{name}\"\ninterface = \"{name}\"\nweight = {weight}");
         if next_hops {
-            let _ = writeln!(text, "gateways = [\"{}\"]", Sites::gateway(place, side.far().number()));
+            let _ = writeln!(text, "gateways = [\"{}\"]", Sites::gateway(place, side.other_side().address_number()));
         }
     }
-    let far = side.far().number();
+    let far = side.other_side().address_number();
     let _ = writeln!(text, "\n[[remote]]\nname = \"far\"\nnetworks = [\"10.{far}.0.0/24\"]");
     text
 }
 
 /// Of the left side, packets are divided; those of the right side (acknowledgements) take the first path, as in the paper.
-fn direct_config(side: Side, point: &MultipathPoint<'_>) -> String {
+fn direct_config(side: GatewaySide, point: &MultipathPoint<'_>) -> String {
     let paths = point.case.paths.len();
     let weights = match side {
-        Side::Left => shares(point.contender, paths),
-        Side::Right => (0..paths).map(|place| u32::from(place == 0)).collect(),
+        GatewaySide::Left => contender_shares(point.contender, paths),
+        GatewaySide::Right => (0..paths).map(|place| u32::from(place == 0)).collect(),
     };
-    let mut text = common(side, "direct", &weights, true);
+    let mut text = common_config(side, "direct", &weights, true);
     if point.contender.plane == Plane::DirectNat {
         for place in 0..paths {
             // The left site's hosts have another address on each path.
@@ -208,7 +211,7 @@ fn direct_config(side: Side, point: &MultipathPoint<'_>) -> String {
 }
 
 /// The gateways find the paths' rates out by themselves.
-fn bonded_config(side: Side, point: &MultipathPoint<'_>) -> String {
+fn bonded_config(side: GatewaySide, point: &MultipathPoint<'_>) -> String {
     let choice = match point.contender.plane {
         Plane::BondedRatio => "ratio",
         Plane::BondedWeighted => "weighted",
@@ -216,13 +219,13 @@ fn bonded_config(side: Side, point: &MultipathPoint<'_>) -> String {
         _ => "earliest-arrival",
     };
     let paths = point.case.paths.len();
-    let mut text = common(side, "bonded", &shares(point.contender, paths), false);
+    let mut text = common_config(side, "bonded", &contender_shares(point.contender, paths), false);
     let addresses: Vec<_> =
-        (0..paths).map(|place| format!("\"{}\"", Sites::gateway(place, side.far().number()))).collect();
+        (0..paths).map(|place| format!("\"{}\"", Sites::gateway(place, side.other_side().address_number()))).collect();
     let _ = writeln!(
         text,
         "public-key = \"{}\"\naddresses = [{}]\n\n[bonded]\nkey = \"unused\"\nchoice = \"{choice}\"\nmtu = {}",
-        side.far().key().public_key(),
+        side.other_side().key().public_key(),
         addresses.join(", "),
         PATH_MTU - OUTER_BYTES - kumade_dataplane::OVERHEAD
     );
@@ -230,17 +233,17 @@ fn bonded_config(side: Side, point: &MultipathPoint<'_>) -> String {
 }
 
 /// The left side connects to the right one, over the first path.
-fn tunnel_config(side: Side, carrier: TransportMode, control: &str, tuning: ConnectionTuning) -> TunnelConfig {
-    let address = (Sites::gateway(0, Side::Right.number()), TUNNEL_PORT).into();
-    let far = side.far();
-    let network = |side: Side| format!("10.{}.0.0/24", side.number()).parse().expect("a network");
+fn tunnel_config(side: GatewaySide, carrier: TransportMode, control: &str, tuning: ConnectionTuning) -> TunnelConfig {
+    let address = (Sites::gateway(0, GatewaySide::Right.address_number()), TUNNEL_PORT).into();
+    let far = side.other_side();
+    let network = |side: GatewaySide| format!("10.{}.0.0/24", side.address_number()).parse().expect("a network");
     let own = network(side);
     TunnelConfig {
-        end: if side == Side::Left { TunnelEnd::Connect(address) } else { TunnelEnd::Listen(address) },
+        end: if side == GatewaySide::Left { TunnelEnd::Connect(address) } else { TunnelEnd::Listen(address) },
         transport: carrier,
         device: "tunnel".into(),
         mtu: None,
-        addresses: vec![format!("10.88.0.{}/24", side.number()).parse().expect("an address")],
+        addresses: vec![format!("10.88.0.{}/24", side.address_number()).parse().expect("an address")],
         identity: side.key(),
         psk: PresharedKey::default(),
         peers: vec![PeerConfig { key: far.key().public_key(), networks: vec![network(far)] }],
@@ -254,6 +257,6 @@ fn tunnel_config(side: Side, carrier: TransportMode, control: &str, tuning: Conn
 }
 
 /// The contender's ratio, or equal shares.
-fn shares(contender: &Contender, paths: usize) -> Vec<u32> {
+fn contender_shares(contender: &Contender, paths: usize) -> Vec<u32> {
     contender.ratio.as_ref().map_or_else(|| vec![1; paths], |ratio| ratio.shares().to_vec())
 }

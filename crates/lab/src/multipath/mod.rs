@@ -38,26 +38,26 @@ mod virtual_time;
 mod virtual_tunnel;
 
 pub use block_sweep::{BlockRate, BlockSweep};
-pub use comparison::{Compared, Comparison, Figure};
-pub use contender::{Contender, Shares};
-pub use observed::Observed;
+pub use comparison::{Comparison, ComparisonResult, ContenderFigure};
+pub use contender::{Contender, PathShares};
+pub use observed::MultipathObservation;
 pub use order::Reordering;
-pub use peer::Peer;
+pub use peer::PeerProgram;
 pub use plane::Plane;
 pub use published::PublishedGoodput;
 pub use realtime::RealTime;
 pub use report::MultipathReport;
 pub use row::MultipathRow;
 pub use runner::{MultipathProgress, expected_time, run};
-pub use scenario::{Cut, Multipath, MultipathCase, MultipathPoint, PathSettings, Workload};
-pub use stack::Stack;
+pub use scenario::{Multipath, MultipathCase, MultipathPoint, PathOutage, PathSettings, Workload};
+pub use stack::TcpStack;
 pub use summary::{MultipathSummary, PointSummary};
-pub use testbed::{Attempt, MultipathTestbed};
-pub use trace::{Layer, TraceSegment};
-pub use tuning::{Part, Tuning};
+pub use testbed::{MultipathAttempt, MultipathTestbed};
+pub use trace::{TcpLayer, TraceSegment};
+pub use tuning::{AdaptationPart, Tuning};
 pub use virtual_time::VirtualTime;
 
 /// Where an experiment is made: in real or in virtual time.
-pub fn testbed(experiment: &Multipath) -> Box<dyn MultipathTestbed> {
+pub fn new_testbed(experiment: &Multipath) -> Box<dyn MultipathTestbed> {
     if experiment.virtual_time { Box::new(VirtualTime) } else { Box::new(RealTime) }
 }

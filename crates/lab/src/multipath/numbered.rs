@@ -1,10 +1,10 @@
 //! Numbered UDP packets at a constant rate, in real time.
 
-use super::observed::Observed;
+use super::observed::MultipathObservation;
 use super::order::OrderMeter;
-use super::runner::DRAIN;
+use super::runner::DRAIN_TIME;
 use super::scenario::{Multipath, MultipathPoint, Workload};
-use super::sites::carried;
+use super::sites::carried_packets;
 use anyhow::Context;
 use kumade_net::clock;
 use kumade_netns_testbed::{Arrivals, Content, NumberedPackets, Received, Sites};
@@ -16,14 +16,14 @@ use std::time::Duration;
 /// IPv4 and UDP.
 pub(super) const HEADER_BYTES: u32 = 28;
 /// The part of the arrivals whose order the report shows: so many, from the middle of the run.
-const SHOWN: usize = 300;
-const ROUND: Duration = Duration::from_millis(100);
+const SHOWN_ARRIVALS: usize = 300;
+const ROUND_DURATION: Duration = Duration::from_millis(100);
 /// A sender that is not done after so many times the time that it needs has failed.
-const PATIENCE: i64 = 4;
+const MAX_DURATION_RATIO: i64 = 4;
 
 impl Multipath {
     /// The time from one numbered packet to the next.
-    pub(super) fn interval(&self, point: &MultipathPoint<'_>) -> Span {
+    pub(super) fn packet_interval(&self, point: &MultipathPoint<'_>) -> Span {
         let Workload::Numbered { payload, load, .. } = self.workload else { return Span::ZERO };
         let rate = Rate::from_f64(point.case.sum().as_f64() * load);
         rate.time_for(u64::from(payload + HEADER_BYTES))
@@ -36,44 +36,44 @@ pub(super) fn run(
     experiment: &Multipath,
     point: &MultipathPoint<'_>,
     overhead: u32,
-) -> anyhow::Result<(Observed, u64)> {
+) -> anyhow::Result<(MultipathObservation, u64)> {
     let Workload::Numbered { packets, payload, .. } = experiment.workload else {
         anyhow::bail!("another kind of traffic than numbered packets")
     };
     let arrivals = Arrivals::start(&sites.b, Sites::LAN)?;
-    let (before, interval) = (carried(sites)?, experiment.interval(point));
+    let (before, interval) = (carried_packets(sites)?, experiment.packet_interval(point));
     let start = clock::realtime();
     let to_b = (&sites.b, sites.b.v4);
     let sender = NumberedPackets::send(&sites.a, to_b, payload as usize, interval, packets).context("send packets")?;
-    let end = clock::monotonic() + interval * packets as i64 * PATIENCE + DRAIN;
+    let end = clock::monotonic() + interval * packets as i64 * MAX_DURATION_RATIO + DRAIN_TIME;
     while sender.is_running() && clock::monotonic() < end {
-        thread::sleep(ROUND);
+        thread::sleep(ROUND_DURATION);
     }
-    thread::sleep(DRAIN.to_duration());
+    thread::sleep(DRAIN_TIME.to_duration());
     let sent = sender.sent();
     let (received, missed) = arrivals.take();
-    let numbers: Vec<_> = received.iter().filter_map(|packet| number(packet, sender.port())).collect();
+    let numbers: Vec<_> = received.iter().filter_map(|packet| packet_number(packet, sender.port())).collect();
     let mut order = OrderMeter::default();
-    numbers.iter().for_each(|number| order.note(*number, 1));
+    numbers.iter().for_each(|number| order.record_arrival(*number, 1));
     let distinct = numbers.iter().collect::<BTreeSet<_>>().len() as u64;
-    let shown = numbers.len().saturating_sub(SHOWN) / 2;
-    let after = carried(sites)?;
-    let observed = Observed {
+    let shown = numbers.len().saturating_sub(SHOWN_ARRIVALS) / 2;
+    let after = carried_packets(sites)?;
+    let observed = MultipathObservation {
         delivered: distinct * u64::from(payload),
         duration: time_of_arrivals(&received),
         full_payload: payload.into(),
         full_packet: u64::from(payload + HEADER_BYTES + overhead),
         order: Some(order.summary()),
-        arrival_order: numbers.iter().skip(shown).take(SHOWN).copied().collect(),
+        arrival_order: numbers.iter().skip(shown).take(SHOWN_ARRIVALS).copied().collect(),
         lost: Some(sent.saturating_sub(distinct)),
         carried: after.iter().zip(&before).map(|(after, before)| after - before).collect(),
         lateness_p99: Some(sites.lateness(start, clock::realtime())?.p99),
-        ..Observed::default()
+        ..MultipathObservation::default()
     };
     Ok((observed, missed))
 }
 
-fn number(packet: &Received, to: u16) -> Option<u64> {
+fn packet_number(packet: &Received, to: u16) -> Option<u64> {
     match packet.content {
         Content::Numbered { port, number, .. } if port == to => Some(number),
         _ => None,

@@ -1,12 +1,12 @@
 use super::block_sweep::BlockRate;
 use super::order::Reordering;
 use super::trace::TraceSegment;
-use crate::delays::{Delays, EchoDelays};
+use crate::delays::{DelayQuantiles, EchoDelays};
 use kumade_units::Span;
 
 /// What was observed during one run.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Observed {
+pub struct MultipathObservation {
     /// Payload bytes that were delivered to the receiving application within the measured time, …
     pub delivered: u64,
     /// … and how long that was.
@@ -26,7 +26,7 @@ pub struct Observed {
     /// The longest time without an arrival at the application.
     pub longest_gap: Option<Span>,
     /// One-way delay of the sparse flow.
-    pub sparse: Option<Delays>,
+    pub sparse: Option<DelayQuantiles>,
     /// What became of the echo.
     pub echo: Option<EchoDelays>,
     /// From the end of an outage to the next arrival of data.

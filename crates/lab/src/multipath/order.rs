@@ -30,7 +30,7 @@ pub(super) struct OrderMeter {
 
 impl OrderMeter {
     /// A packet arrives that holds `length` numbers from `first` on: one, or a segment's bytes.
-    pub(super) fn note(&mut self, first: u64, length: u64) {
+    pub(super) fn record_arrival(&mut self, first: u64, length: u64) {
         let place = self.arrived;
         self.arrived += 1;
         if first >= self.next_expected {
@@ -61,12 +61,12 @@ impl OrderMeter {
 
 /// Makes whole numbers of TCP's, which wrap around.
 #[derive(Debug, Default)]
-pub(super) struct Unwrapped {
+pub(super) struct SequenceUnwrapper {
     highest: Option<u64>,
 }
 
-impl Unwrapped {
-    pub(super) fn number(&mut self, sequence: u32) -> u64 {
+impl SequenceUnwrapper {
+    pub(super) fn unwrap_sequence(&mut self, sequence: u32) -> u64 {
         // Far from zero, so that nothing is before the first.
         let highest = self.highest.unwrap_or(1 << 40 | u64::from(sequence));
         let distance = sequence.wrapping_sub(highest as u32) as i32;
@@ -82,7 +82,7 @@ mod tests {
 
     fn of(numbers: &[u64]) -> Reordering {
         let mut meter = OrderMeter::default();
-        numbers.iter().for_each(|number| meter.note(*number, 1));
+        numbers.iter().for_each(|number| meter.record_arrival(*number, 1));
         meter.summary()
     }
 
@@ -98,9 +98,9 @@ mod tests {
 
     #[test]
     fn segments_that_touch_are_in_order_also_around_the_end_of_the_numbers() {
-        let (mut meter, mut unwrapped) = (OrderMeter::default(), Unwrapped::default());
+        let (mut meter, mut unwrapped) = (OrderMeter::default(), SequenceUnwrapper::default());
         for sequence in [u32::MAX - 999, 0_u32.wrapping_sub(0), 1000, 500] {
-            meter.note(unwrapped.number(sequence), 1000);
+            meter.record_arrival(unwrapped.unwrap_sequence(sequence), 1000);
         }
         let order = meter.summary();
         assert_eq!((order.reordered_packets, order.max_extent_packets), (1, Some(1)));

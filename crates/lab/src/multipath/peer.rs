@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Another program that carries packets or connections over TCP, to compare with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Peer {
+pub enum PeerProgram {
     /// OpenSSH's forwarding of a port, as in the paper: connections end at the gateways.
     SshForward,
     /// OpenSSH's tunnel device.
@@ -16,33 +16,33 @@ pub enum Peer {
     Vtun,
 }
 
-const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+const PROGRAM_DIRECTORIES: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// The port that is forwarded: at the left gateway, and at the far host.
 pub(super) const FORWARDED_PORT: u16 = 9001;
 /// The left gateway as its host sees it.
 pub(super) const LEFT_GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 
-impl Peer {
+impl PeerProgram {
     /// The congestion control of its connection.
-    pub(super) const CONTROL: &str = "cubic";
+    pub(super) const CONGESTION_CONTROL: &str = "cubic";
 
     /// Where the near host connects to be forwarded.
-    pub(super) fn forwarded_at(self) -> Option<SocketAddr> {
-        (self == Peer::SshForward).then(|| (LEFT_GATEWAY, FORWARDED_PORT).into())
+    pub(super) fn forwarding_address(self) -> Option<SocketAddr> {
+        (self == PeerProgram::SshForward).then(|| (LEFT_GATEWAY, FORWARDED_PORT).into())
     }
 
     fn programs(self) -> &'static [&'static str] {
         match self {
-            Peer::SshForward | Peer::SshTunnel => &["ssh", "sshd", "ssh-keygen"],
-            Peer::OpenVpn => &["openvpn"],
-            Peer::Vtun => &["vtund"],
+            PeerProgram::SshForward | PeerProgram::SshTunnel => &["ssh", "sshd", "ssh-keygen"],
+            PeerProgram::OpenVpn => &["openvpn"],
+            PeerProgram::Vtun => &["vtund"],
         }
     }
 
     /// Why it cannot be run on this host, if it cannot.
-    pub(crate) fn missing(self) -> Option<String> {
-        let absent = self.programs().iter().find(|name| program(name).is_none());
+    pub(crate) fn missing_requirement(self) -> Option<String> {
+        let absent = self.programs().iter().find(|name| find_program(name).is_none());
         let absent = absent.map(|name| format!("{self}: `{name}` is not installed"));
         absent.or_else(|| (!is_root()).then(|| format!("{self} takes root, and a user namespace is not enough")))
     }
@@ -56,16 +56,16 @@ fn is_root() -> bool {
 }
 
 /// Where a program is; daemons are often outside an ordinary user's PATH.
-pub(super) fn program(name: &str) -> Option<PathBuf> {
-    DIRECTORIES.iter().map(|directory| Path::new(directory).join(name)).find(|path| path.exists())
+pub(super) fn find_program(name: &str) -> Option<PathBuf> {
+    PROGRAM_DIRECTORIES.iter().map(|directory| Path::new(directory).join(name)).find(|path| path.exists())
 }
 
-impl fmt::Display for Peer {
+impl fmt::Display for PeerProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Peer::SshForward | Peer::SshTunnel => "OpenSSH",
-            Peer::OpenVpn => "OpenVPN",
-            Peer::Vtun => "VTun",
+            PeerProgram::SshForward | PeerProgram::SshTunnel => "OpenSSH",
+            PeerProgram::OpenVpn => "OpenVPN",
+            PeerProgram::Vtun => "VTun",
         })
     }
 }

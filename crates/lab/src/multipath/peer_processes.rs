@@ -1,7 +1,7 @@
 //! Other programs at work between the gateways.
 
-use super::peer::{FORWARDED_PORT, LEFT_GATEWAY, Peer, program};
-use crate::side::{MEETING, Side};
+use super::peer::{FORWARDED_PORT, LEFT_GATEWAY, PeerProgram, find_program};
+use crate::gateway_side::{GatewaySide, MEETING_TIMEOUT};
 use anyhow::{Context, bail, ensure};
 use kumade_net::clock;
 use kumade_net::namespace::Namespace;
@@ -15,24 +15,24 @@ use std::time::Duration;
 
 /// The processes of both ends, until dropped.
 pub(super) struct PeerProcesses {
-    peer: Peer,
+    peer: PeerProgram,
     gateways: [Namespace; 2],
     children: Vec<Child>,
     directory: PathBuf,
 }
 
 /// The port at which either program waits for the other.
-const PORT: u16 = 4431;
+const PEER_PORT: u16 = 4431;
 /// Where VTun's daemon writes its number, whatever it is told.
-const VTUN_PID: &str = "/var/run/vtund.server.pid";
-const DEVICE: &str = "tun0";
-const ROUND: Duration = Duration::from_millis(20);
+const VTUN_PID_FILE: &str = "/var/run/vtund.server.pid";
+const TUNNEL_DEVICE: &str = "tun0";
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl PeerProcesses {
     /// Starts both ends, with files in `directory`; they have met when this returns.
-    pub(super) fn start(peer: Peer, sites: &Sites, directory: &Path) -> anyhow::Result<Self> {
+    pub(super) fn start(peer: PeerProgram, sites: &Sites, directory: &Path) -> anyhow::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        for side in [Side::Left, Side::Right] {
+        for side in [GatewaySide::Left, GatewaySide::Right] {
             use_cubic(sites, side)?;
         }
         let mut processes = PeerProcesses {
@@ -42,19 +42,19 @@ impl PeerProcesses {
             directory: directory.to_owned(),
         };
         match peer {
-            Peer::SshForward => processes.start_ssh(sites, &forwarding())?,
-            Peer::SshTunnel => processes.start_ssh(sites, &["-w".into(), "0:0".into()])?,
-            Peer::OpenVpn => processes.start_openvpn(sites)?,
-            Peer::Vtun => processes.start_vtun(sites)?,
+            PeerProgram::SshForward => processes.start_ssh(sites, &forwarding_arguments())?,
+            PeerProgram::SshTunnel => processes.start_ssh(sites, &["-w".into(), "0:0".into()])?,
+            PeerProgram::OpenVpn => processes.start_openvpn(sites)?,
+            PeerProgram::Vtun => processes.start_vtun(sites)?,
         }
-        if peer == Peer::SshForward {
-            processes.wait("forward the port", || listens(&sites.left, FORWARDED_PORT))?;
+        if peer == PeerProgram::SshForward {
+            processes.wait("forward the port", || is_listening(&sites.left, FORWARDED_PORT))?;
         } else {
             // The others leave their devices down.
-            let filter: &[&str] = if peer == Peer::OpenVpn { &["up"] } else { &[] };
+            let filter: &[&str] = if peer == PeerProgram::OpenVpn { &["up"] } else { &[] };
             processes
                 .wait("open the tunnel", || has_device(&sites.left, filter) && has_device(&sites.right, filter))?;
-            route(sites, peer != Peer::OpenVpn)?;
+            add_routes(sites, peer != PeerProgram::OpenVpn)?;
         }
         Ok(processes)
     }
@@ -69,7 +69,7 @@ impl PeerProcesses {
         // The daemon refuses to start without the directory of its unprivileged part.
         fs::DirBuilder::new().recursive(true).mode(0o755).create("/run/sshd").context("create /run/sshd")?;
         let config = format!(
-            "Port {PORT}\nListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPidFile none\n\
+            "Port {PEER_PORT}\nListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPidFile none\n\
              PermitRootLogin yes\nPasswordAuthentication no\nPermitTunnel yes\n",
             Sites::gateway(0, 2),
             self.file("host"),
@@ -78,8 +78,8 @@ impl PeerProcesses {
         fs::write(self.directory.join("sshd.conf"), config)?;
         let (config, key) = (self.file("sshd.conf"), self.file("user"));
         self.spawn(&sites.right, "sshd", &["-D", "-f", &config])?;
-        self.wait("wait for a connection", || listens(&sites.right, PORT))?;
-        let (port, target) = (PORT.to_string(), format!("root@{}", Sites::gateway(0, 2)));
+        self.wait("wait for a connection", || is_listening(&sites.right, PEER_PORT))?;
+        let (port, target) = (PEER_PORT.to_string(), format!("root@{}", Sites::gateway(0, 2)));
         let mut words = vec!["-N", "-F", "none", "-i", &key, "-p", &port, "-o", "StrictHostKeyChecking=no"];
         words.extend(["-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes", "-o", "ExitOnForwardFailure=yes"]);
         words.extend(more.iter().map(String::as_str));
@@ -88,52 +88,53 @@ impl PeerProcesses {
     }
 
     fn start_openvpn(&mut self, sites: &Sites) -> anyhow::Result<()> {
-        let (key, port) = (self.file("key"), PORT.to_string());
+        let (key, port) = (self.file("key"), PEER_PORT.to_string());
         let made = self.command("openvpn")?.args(["--genkey", "secret", &key]).stdout(Stdio::null()).status()?;
         ensure!(made.success(), "`openvpn --genkey` failed");
         // Newer versions want to be told that a shared key will do, which older ones do not know.
         let common = format!(
-            "setenv opt allow-deprecated-insecure-static-crypto\ndev {DEVICE}\ndev-type tun\nsecret {key}\n\
+            "setenv opt allow-deprecated-insecure-static-crypto\ndev {TUNNEL_DEVICE}\ndev-type tun\nsecret {key}\n\
              cipher AES-256-CBC\nverb 0\n"
         );
-        let (near, far, listener) = (tunnel_address(Side::Left), tunnel_address(Side::Right), Sites::gateway(0, 2));
+        let (near, far, listener) =
+            (tunnel_address(GatewaySide::Left), tunnel_address(GatewaySide::Right), Sites::gateway(0, 2));
         let server = format!("proto tcp-server\nlocal {listener}\nlport {port}\nifconfig {far} {near}\n");
         let client = format!("proto tcp-client\nremote {listener} {port}\nnobind\nifconfig {near} {far}\n");
         for (name, inside, own) in [("server", &sites.right, server), ("client", &sites.left, client)] {
             fs::write(self.directory.join(name), format!("{common}{own}"))?;
             let config = self.file(name);
             self.spawn(inside, "openvpn", &["--config", &config])?;
-            self.wait("wait for a connection", || listens(&sites.right, PORT))?;
+            self.wait("wait for a connection", || is_listening(&sites.right, PEER_PORT))?;
         }
         Ok(())
     }
 
     fn start_vtun(&mut self, sites: &Sites) -> anyhow::Result<()> {
-        let ends = [(Side::Right, &sites.right, "server"), (Side::Left, &sites.left, "client")];
+        let ends = [(GatewaySide::Right, &sites.right, "server"), (GatewaySide::Left, &sites.left, "client")];
         for (side, inside, name) in ends {
             let text = format!(
-                "options {{ port {PORT}; }}\nlab {{ passwd lab; type tun; proto tcp; device {DEVICE}; compress no; encrypt no; \
+                "options {{ port {PEER_PORT}; }}\nlab {{ passwd lab; type tun; proto tcp; device {TUNNEL_DEVICE}; compress no; encrypt no; \
                  keepalive no; persist no; }}\n"
             );
             fs::write(self.directory.join(name), text)?;
             let (config, address) = (self.file(name), Sites::gateway(0, 2).to_string());
             match side {
-                Side::Right => {
+                GatewaySide::Right => {
                     self.spawn(inside, "vtund", &["-s", "-n", "-f", &config, "-L", &address])?;
-                    self.wait("wait for a connection", || listens(inside, PORT))?;
+                    self.wait("wait for a connection", || is_listening(inside, PEER_PORT))?;
                 }
-                Side::Left => self.spawn(inside, "vtund", &["-n", "-f", &config, "lab", &address])?,
+                GatewaySide::Left => self.spawn(inside, "vtund", &["-n", "-f", &config, "lab", &address])?,
             }
         }
         Ok(())
     }
 
     fn command(&self, name: &str) -> anyhow::Result<Command> {
-        Ok(Command::new(program(name).with_context(|| format!("`{name}` is not installed"))?))
+        Ok(Command::new(find_program(name).with_context(|| format!("`{name}` is not installed"))?))
     }
 
     fn spawn(&mut self, inside: &Namespace, name: &str, words: &[&str]) -> anyhow::Result<()> {
-        let path = program(name).with_context(|| format!("`{name}` is not installed"))?;
+        let path = find_program(name).with_context(|| format!("`{name}` is not installed"))?;
         let log = self.directory.join(format!("{name}.log"));
         let log = fs::OpenOptions::new().create(true).append(true).open(log)?;
         let mut command = inside.command(path);
@@ -143,19 +144,19 @@ impl PeerProcesses {
     }
 
     fn wait(&mut self, doing: &str, is_done: impl Fn() -> bool) -> anyhow::Result<()> {
-        let end = clock::monotonic() + MEETING;
+        let end = clock::monotonic() + MEETING_TIMEOUT;
         while !is_done() {
             let ended = self.children.iter_mut().any(|child| !matches!(child.try_wait(), Ok(None)));
             if ended || clock::monotonic() > end {
-                bail!("the programs did not {doing}: {}", self.said());
+                bail!("the programs did not {doing}: {}", self.log_ends());
             }
-            thread::sleep(ROUND);
+            thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
 
     /// The ends of their logs.
-    fn said(&self) -> String {
+    fn log_ends(&self) -> String {
         let logs = fs::read_dir(&self.directory).into_iter().flatten().flatten().map(|entry| entry.path());
         let logs = logs.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
         let text: Vec<_> = logs.filter_map(|path| fs::read_to_string(path).ok()).collect();
@@ -175,51 +176,51 @@ impl Drop for PeerProcesses {
         }
         // A daemon has processes of its own for each connection.
         self.gateways.iter().for_each(Namespace::kill_processes);
-        if self.peer == Peer::Vtun {
-            let _ = fs::remove_file(VTUN_PID);
+        if self.peer == PeerProgram::Vtun {
+            let _ = fs::remove_file(VTUN_PID_FILE);
         }
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
 /// The programs have no option for it, and a namespace's default cannot be set to what the system's is not.
-fn use_cubic(sites: &Sites, side: Side) -> anyhow::Result<()> {
-    let own = Sites::gateway(0, side.number());
+fn use_cubic(sites: &Sites, side: GatewaySide) -> anyhow::Result<()> {
+    let own = Sites::gateway(0, side.address_number());
     let [a, b, c, _] = own.octets();
     let (network, own, device) = (format!("{a}.{b}.{c}.0/24"), own.to_string(), Sites::path(0));
     let route = ["route", "replace", &network, "dev", &device, "proto", "kernel", "scope", "link", "src", &own];
-    ip(side.gateway(sites), &[&route[..], &["congctl", Peer::CONTROL]].concat())?;
+    ip(side.gateway_namespace(sites), &[&route[..], &["congctl", PeerProgram::CONGESTION_CONTROL]].concat())?;
     Ok(())
 }
 
-fn forwarding() -> [String; 2] {
+fn forwarding_arguments() -> [String; 2] {
     ["-L".into(), format!("{LEFT_GATEWAY}:{FORWARDED_PORT}:10.2.0.2:{FORWARDED_PORT}")]
 }
 
-fn tunnel_address(side: Side) -> String {
-    format!("10.88.0.{}", side.number())
+fn tunnel_address(side: GatewaySide) -> String {
+    format!("10.88.0.{}", side.address_number())
 }
 
 /// Sends what is for the far site through the tunnels' devices, which are given addresses where they have none.
-fn route(sites: &Sites, needs_addresses: bool) -> anyhow::Result<()> {
-    for side in [Side::Left, Side::Right] {
-        let (gateway, far) = (side.gateway(sites), tunnel_address(side.far()));
+fn add_routes(sites: &Sites, needs_addresses: bool) -> anyhow::Result<()> {
+    for side in [GatewaySide::Left, GatewaySide::Right] {
+        let (gateway, far) = (side.gateway_namespace(sites), tunnel_address(side.other_side()));
         if needs_addresses {
-            ip(gateway, &["address", "add", &tunnel_address(side), "peer", &far, "dev", DEVICE])?;
-            ip(gateway, &["link", "set", DEVICE, "up"])?;
+            ip(gateway, &["address", "add", &tunnel_address(side), "peer", &far, "dev", TUNNEL_DEVICE])?;
+            ip(gateway, &["link", "set", TUNNEL_DEVICE, "up"])?;
         }
-        let network = format!("10.{}.0.0/24", side.far().number());
-        ip(gateway, &["route", "replace", &network, "dev", DEVICE])?;
+        let network = format!("10.{}.0.0/24", side.other_side().address_number());
+        ip(gateway, &["route", "replace", &network, "dev", TUNNEL_DEVICE])?;
     }
     Ok(())
 }
 
 fn has_device(inside: &Namespace, filter: &[&str]) -> bool {
-    ip(inside, &[&["link", "show", "dev", DEVICE], filter].concat()).is_ok_and(|shown| !shown.is_empty())
+    ip(inside, &[&["link", "show", "dev", TUNNEL_DEVICE], filter].concat()).is_ok_and(|shown| !shown.is_empty())
 }
 
 /// Whether a TCP socket waits at that port.
-fn listens(inside: &Namespace, port: u16) -> bool {
+fn is_listening(inside: &Namespace, port: u16) -> bool {
     let read = inside.run(|| fs::read_to_string("/proc/thread-self/net/tcp"));
     let text = read.ok().and_then(Result::ok).unwrap_or_default();
     let wanted = format!(":{port:04X}");

@@ -1,4 +1,4 @@
-use super::peer::{FORWARDED_PORT, Peer};
+use super::peer::{FORWARDED_PORT, PeerProgram};
 use kumade_tunnel::TransportMode;
 use serde::Deserialize;
 use std::fmt;
@@ -38,12 +38,12 @@ pub enum Plane {
     /// The same with BBR.
     TunnelRelayBbr,
     /// Another program's forwarding or tunnel between the gateways, over TCP.
-    Other(Peer),
+    Other(PeerProgram),
     /// No gateway's doing: the hosts have an address on each path, and use Multipath TCP (RFC 8684).
     Mptcp,
 }
 
-const PLANES: [(Plane, &str, &str); 19] = [
+const PLANE_NAMES: [(Plane, &str, &str); 19] = [
     (Plane::Single, "single", "the first path alone, without kumade"),
     (Plane::Direct, "direct", "packets divided in a fixed ratio"),
     (Plane::DirectNat, "direct-nat", "the same with translated addresses"),
@@ -58,22 +58,22 @@ const PLANES: [(Plane, &str, &str); 19] = [
     (Plane::TunnelRakeBbr, "tunnel-rake-bbr", "the same with BBR below"),
     (Plane::TunnelRelay, "tunnel-relay", "TCP connections relayed over the first path"),
     (Plane::TunnelRelayBbr, "tunnel-relay-bbr", "the same with BBR below"),
-    (Plane::Other(Peer::SshForward), "ssh-forward", "OpenSSH forwards the port (-L), without kumade"),
-    (Plane::Other(Peer::SshTunnel), "ssh-tunnel", "OpenSSH's tunnel device (-w), without kumade"),
-    (Plane::Other(Peer::OpenVpn), "openvpn-tcp", "OpenVPN over TCP, without kumade"),
-    (Plane::Other(Peer::Vtun), "vtun", "VTun over TCP without encryption, without kumade"),
+    (Plane::Other(PeerProgram::SshForward), "ssh-forward", "OpenSSH forwards the port (-L), without kumade"),
+    (Plane::Other(PeerProgram::SshTunnel), "ssh-tunnel", "OpenSSH's tunnel device (-w), without kumade"),
+    (Plane::Other(PeerProgram::OpenVpn), "openvpn-tcp", "OpenVPN over TCP, without kumade"),
+    (Plane::Other(PeerProgram::Vtun), "vtun", "VTun over TCP without encryption, without kumade"),
     (Plane::Mptcp, "mptcp", "the hosts' Multipath TCP, without kumade"),
 ];
 
 impl Plane {
     /// The names of all planes, each with a line on what it does.
-    pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
-        PLANES.iter().map(|(_, name, summary)| (*name, *summary))
+    pub fn plane_names() -> impl Iterator<Item = (&'static str, &'static str)> {
+        PLANE_NAMES.iter().map(|(_, name, summary)| (*name, *summary))
     }
 
     /// As scenario files and the command line write it.
     pub fn name(self) -> &'static str {
-        PLANES.iter().find(|(plane, ..)| *plane == self).map_or("", |(_, name, _)| name)
+        PLANE_NAMES.iter().find(|(plane, ..)| *plane == self).map_or("", |(_, name, _)| name)
     }
 
     /// Whether packets are divided in a ratio that the scenario states.
@@ -88,7 +88,7 @@ impl Plane {
     }
 
     /// What carries the packets of a tunnel, and with which congestion control.
-    pub fn carrier(self) -> Option<(TransportMode, &'static str)> {
+    pub fn outer_transport(self) -> Option<(TransportMode, &'static str)> {
         let connections = TransportMode::DEFAULT_CONNECTIONS;
         let (rake, relay) = (TransportMode::Rake(connections), TransportMode::Relay(connections));
         match self {
@@ -109,21 +109,23 @@ impl Plane {
     }
 
     /// Whose program it is, if it is not kumade's nor the kernel's.
-    pub fn peer(self) -> Option<Peer> {
+    pub fn peer_program(self) -> Option<PeerProgram> {
         if let Plane::Other(peer) = self { Some(peer) } else { None }
     }
 
     /// Where a host has to connect to reach the far one, where connections end on their way: the port is also the far host's.
-    pub(super) fn forwarded_at(self, far: Ipv4Addr) -> Option<SocketAddr> {
+    pub(super) fn forwarding_address(self, far: Ipv4Addr) -> Option<SocketAddr> {
         match self {
             _ if self.is_relayed() => Some((far, FORWARDED_PORT).into()),
-            _ => self.peer()?.forwarded_at(),
+            _ => self.peer_program()?.forwarding_address(),
         }
     }
 
     /// The congestion control of the connections below, if there are any.
     pub(super) fn lower_control(self) -> Option<&'static str> {
-        self.carrier().map(|(_, control)| control).or(self.peer().map(|_| Peer::CONTROL))
+        self.outer_transport()
+            .map(|(_, control)| control)
+            .or(self.peer_program().map(|_| PeerProgram::CONGESTION_CONTROL))
     }
 
     /// Whether packets travel encrypted between the gateways.
@@ -136,9 +138,9 @@ impl FromStr for Plane {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = PLANES.iter().find(|(_, name, _)| *name == text.trim());
+        let known = PLANE_NAMES.iter().find(|(_, name, _)| *name == text.trim());
         known.map(|(plane, ..)| *plane).ok_or_else(|| {
-            let names: Vec<_> = Plane::names().map(|(name, _)| name).collect();
+            let names: Vec<_> = Plane::plane_names().map(|(name, _)| name).collect();
             format!("`{text}` is no plane; choose one of {}", names.join(", "))
         })
     }
@@ -164,7 +166,7 @@ mod tests {
 
     #[test]
     fn it_is_written_as_it_is_read() {
-        for (name, _) in Plane::names() {
+        for (name, _) in Plane::plane_names() {
             assert_eq!(name.parse::<Plane>().unwrap().to_string(), name);
         }
         assert!("bond".parse::<Plane>().unwrap_err().contains("direct-nat, bonded"));

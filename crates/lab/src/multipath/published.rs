@@ -30,7 +30,7 @@ impl PublishedGoodput {
 /// A number as in documents, or a text as in scenario files.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum NumberOrText {
     Number(Option<f64>),
     Text(String),
 }
@@ -47,8 +47,8 @@ fn read<'de, D: Deserializer<'de>>(
     deserializer: D,
     parse: impl Fn(&str) -> Result<f64, String>,
 ) -> Result<Option<f64>, D::Error> {
-    match Written::deserialize(deserializer)? {
-        Written::Number(number) => Ok(number),
-        Written::Text(text) => parse(&text).map(Some).map_err(serde::de::Error::custom),
+    match NumberOrText::deserialize(deserializer)? {
+        NumberOrText::Number(number) => Ok(number),
+        NumberOrText::Text(text) => parse(&text).map(Some).map_err(serde::de::Error::custom),
     }
 }

@@ -1,8 +1,8 @@
-use super::gateways::Gateways;
-use super::observed::Observed;
+use super::gateways::RunningGateways;
+use super::observed::MultipathObservation;
 use super::row::MultipathRow;
 use super::scenario::{Multipath, MultipathCase, MultipathPoint, Workload};
-use super::testbed::{Attempt, MultipathTestbed};
+use super::testbed::{MultipathAttempt, MultipathTestbed};
 use super::{blocks, flood, numbered, transfer};
 use crate::error::RunError;
 use crate::hosts;
@@ -14,14 +14,14 @@ use kumade_netns_testbed::{PathLinks, Sites, ip};
 pub struct RealTime;
 
 impl MultipathTestbed for RealTime {
-    fn run(&mut self, experiment: &Multipath, point: &MultipathPoint<'_>) -> Result<Attempt, RunError> {
+    fn run(&mut self, experiment: &Multipath, point: &MultipathPoint<'_>) -> Result<MultipathAttempt, RunError> {
         let sites = build(experiment, point).map_err(|cause| RunError { doing: "build the sites", cause })?;
-        let gateways = Gateways::start(&sites, point);
+        let gateways = RunningGateways::start(&sites, point);
         let gateways = gateways.map_err(|cause| RunError { doing: "start the gateways", cause })?;
-        let observed = observe(&sites, experiment, point, gateways.overhead());
+        let observed = observe(&sites, experiment, point, gateways.overhead_bytes());
         let (observed, missed) = observed.map_err(|cause| RunError { doing: "send the traffic", cause })?;
         let lateness = observed.lateness_p99.unwrap_or_default();
-        Ok(Attempt { row: MultipathRow::new(point, experiment.workload, observed), lateness, missed })
+        Ok(MultipathAttempt { row: MultipathRow::new(point, experiment.workload, observed), lateness, missed })
     }
 }
 
@@ -29,20 +29,20 @@ fn build(experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result<S
     let case = point.case;
     let sites = match experiment.workload {
         Workload::Flood { .. } => Sites::cabled(case.paths.len())?,
-        Workload::Transfer | Workload::Blocks | Workload::Numbered { .. } => Sites::emulated(links(point))?,
+        Workload::Transfer | Workload::Blocks | Workload::Numbered { .. } => Sites::emulated(path_links(point))?,
     };
     // So large that the window, where one is set, is what limits.
     let buffer = case.window.map_or(hosts::WINDOW_BYTES, |window| window * 4);
     hosts::prepare(&sites.a, hosts::WINDOW_BYTES)?;
     hosts::prepare(&sites.b, buffer)?;
-    case.stack.apply(&sites)?;
+    case.stack.apply_to_sites(&sites)?;
     limit_window(&sites, case).context("limit the receive window")?;
     Ok(sites)
 }
 
-fn links(point: &MultipathPoint<'_>) -> Vec<PathLinks> {
+fn path_links(point: &MultipathPoint<'_>) -> Vec<PathLinks> {
     let paths = point.case.paths.iter().enumerate();
-    paths.map(|(place, path)| path.links(u64::from(point.run) * 100 + place as u64)).collect()
+    paths.map(|(place, path)| path.new_links(u64::from(point.run) * 100 + place as u64)).collect()
 }
 
 fn limit_window(sites: &Sites, case: &MultipathCase) -> anyhow::Result<()> {
@@ -58,7 +58,7 @@ fn observe(
     experiment: &Multipath,
     point: &MultipathPoint<'_>,
     overhead: u32,
-) -> anyhow::Result<(Observed, u64)> {
+) -> anyhow::Result<(MultipathObservation, u64)> {
     let (observed, unseen) = match experiment.workload {
         Workload::Transfer => transfer::run(sites, experiment, point, overhead)?,
         Workload::Blocks => blocks::run(sites, experiment, point)?,

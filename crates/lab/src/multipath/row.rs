@@ -1,9 +1,9 @@
 use super::block_sweep::BlockRate;
-use super::observed::Observed;
+use super::observed::MultipathObservation;
 use super::order::Reordering;
 use super::scenario::{MultipathPoint, Workload};
 use super::trace::TraceSegment;
-use crate::delays::{Delays, EchoDelays};
+use crate::delays::{DelayQuantiles, EchoDelays};
 use kumade_units::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub struct MultipathRow {
     /// The longest time without an arrival at the application; null for UDP.
     pub longest_gap_seconds: Option<f64>,
     /// One-way delay of the sparse flow; null where there was none.
-    pub sparse_delay: Option<Delays>,
+    pub sparse_delay: Option<DelayQuantiles>,
     /// The same above the delay of the shortest path, of 99 of 100 packets.
     pub sparse_added_p99_seconds: Option<f64>,
     /// Of the echo beside the flow; null where there was none.
@@ -73,14 +73,14 @@ pub struct MultipathRow {
 
 impl MultipathRow {
     /// Sums up `observed`.
-    pub(crate) fn new(point: &MultipathPoint<'_>, workload: Workload, observed: Observed) -> Self {
+    pub(crate) fn new(point: &MultipathPoint<'_>, workload: Workload, observed: MultipathObservation) -> Self {
         let goodput = Rate::from_bytes_over(observed.delivered, observed.duration).as_f64();
         let has_rates = !matches!(workload, Workload::Flood { .. });
         let sum = has_rates.then(|| point.case.sum().as_f64());
         let framing = (observed.full_packet > 0).then(|| observed.full_payload as f64 / observed.full_packet as f64);
         let carried: u64 = observed.carried.iter().sum();
         let part = |packets: &u64| *packets as f64 / carried.max(1) as f64;
-        let shortest = point.case.shortest().as_secs_f64();
+        let shortest = point.case.min_delay().as_secs_f64();
         MultipathRow {
             case: point.case.label.clone(),
             contender: point.contender.to_string(),

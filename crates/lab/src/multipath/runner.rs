@@ -1,9 +1,9 @@
-use super::blocks::SETTLING;
+use super::blocks::WARM_UP;
 use super::row::MultipathRow;
 use super::scenario::{Multipath, MultipathPoint, Workload};
-use super::testbed::{Attempt, MultipathTestbed};
+use super::testbed::{MultipathAttempt, MultipathTestbed};
 use crate::error::RunError;
-use crate::repeat::{MAX_LATENESS, MAX_REPEATS, Repeated, Run, until_undisturbed};
+use crate::repeat::{MAX_LATENESS, MAX_REPEATS, RepeatedRun, RunOutcome, until_undisturbed};
 use kumade_units::Span;
 
 /// How far an experiment on several paths has come.
@@ -33,15 +33,15 @@ pub fn run(
 ) -> Result<Vec<MultipathRow>, RunError> {
     let points = experiment.points();
     let mut rows = Vec::with_capacity(points.len());
-    let can_be_run = |point: &&MultipathPoint<'_>| point.contender.missing().is_none();
+    let can_be_run = |point: &&MultipathPoint<'_>| point.contender.missing_requirement().is_none();
     for point in points.iter().filter(can_be_run).take_while(|_| !stop()) {
         observer(MultipathProgress::Running(point));
         let run = || {
-            let Attempt { row, lateness, missed } = testbed.run(experiment, point)?;
-            Ok(Run { row, lateness, disturbed: lateness > MAX_LATENESS || missed > 0 })
+            let MultipathAttempt { row, lateness, missed } = testbed.run(experiment, point)?;
+            Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_LATENESS || missed > 0 })
         };
         let repeating = |lateness| observer(MultipathProgress::Repeating { lateness });
-        let Repeated { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
+        let RepeatedRun { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
         let row = MultipathRow { repeats, disturbed, ..row };
         observer(MultipathProgress::Done(&row));
         rows.push(row);
@@ -52,7 +52,7 @@ pub fn run(
 /// The number of runs and how long they will take, in words.
 pub fn expected_time(experiment: &Multipath) -> String {
     let points = experiment.points();
-    let seconds: f64 = points.iter().map(|point| experiment.length(point).as_secs_f64()).sum();
+    let seconds: f64 = points.iter().map(|point| experiment.traffic_duration(point).as_secs_f64()).sum();
     let runs = points.len();
     match experiment.virtual_time {
         true => format!("{runs} runs of {:.0} s together in virtual time", seconds),
@@ -68,14 +68,14 @@ const SETTING_UP: Span = Span::from_millis(1200);
 
 impl Multipath {
     /// How long the traffic of a run lasts.
-    pub(super) fn length(&self, point: &MultipathPoint<'_>) -> Span {
+    pub(super) fn traffic_duration(&self, point: &MultipathPoint<'_>) -> Span {
         match self.workload {
             Workload::Transfer | Workload::Flood { .. } => self.warm_up + self.duration,
-            Workload::Blocks => self.warm_up + (self.duration + SETTLING) * self.blocks.plan().len() as i64,
-            Workload::Numbered { packets, .. } => self.interval(point) * packets as i64 + DRAIN,
+            Workload::Blocks => self.warm_up + (self.duration + WARM_UP) * self.blocks.plan().len() as i64,
+            Workload::Numbered { packets, .. } => self.packet_interval(point) * packets as i64 + DRAIN_TIME,
         }
     }
 }
 
 /// How long after the last packet the run waits for those that are late.
-pub(super) const DRAIN: Span = Span::from_secs(2);
+pub(super) const DRAIN_TIME: Span = Span::from_secs(2);

@@ -3,8 +3,8 @@ use super::comparison::Comparison;
 use super::contender::Contender;
 use super::plane::Plane;
 use super::published::PublishedGoodput;
-use super::stack::Stack;
-use crate::buffer::Buffer;
+use super::stack::TcpStack;
+use crate::buffer::BufferSize;
 use crate::paper::Paper;
 use crate::values::{optional_span, rate, ratio, span};
 use kumade_link::queue::QueueLimit;
@@ -68,13 +68,13 @@ impl Workload {
     /// That of the flow whose goodput is measured; none for UDP. In virtual time it is the simulator's of this name.
     pub fn congestion_control(self) -> Option<&'static str> {
         match self {
-            Workload::Transfer | Workload::Blocks => Some(Self::CONTROL),
+            Workload::Transfer | Workload::Blocks => Some(Self::CONGESTION_CONTROL),
             Workload::Numbered { .. } | Workload::Flood { .. } => None,
         }
     }
 
     /// Of every connection, also of the subflows of Multipath TCP.
-    pub(crate) const CONTROL: &str = "cubic";
+    pub(crate) const CONGESTION_CONTROL: &str = "cubic";
 }
 
 /// A set of paths, and what is compared there.
@@ -89,7 +89,7 @@ pub struct MultipathCase {
     /// The receiving host's window in bytes; as large as it takes where there is none.
     pub window: Option<u64>,
     /// A path that fails while goodput is measured.
-    pub cut: Option<Cut>,
+    pub cut: Option<PathOutage>,
     /// Whether a sparse flow runs beside: 50 packets of 128 bytes a second.
     pub sparse: bool,
     /// Whether an echo runs beside: 100 packets of 128 bytes a second there and back.
@@ -97,7 +97,7 @@ pub struct MultipathCase {
     /// Whether the segments of both layers are recorded as they leave.
     pub trace: bool,
     /// How TCP repairs losses.
-    pub stack: Stack,
+    pub stack: TcpStack,
     /// What was published of such paths.
     pub published: Vec<PublishedGoodput>,
     /// The minimum share of what the framing leaves that a plane is to reach.
@@ -119,13 +119,13 @@ pub struct PathSettings {
     pub loss: f64,
     /// Its queue's capacity, by its own round-trip time. Tail drop.
     #[serde(default = "one_round_trip")]
-    pub queue: Buffer,
+    pub queue: BufferSize,
 }
 
 /// A path that fails: nothing passes any more, in either direction, for a time or until the run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cut {
+pub struct PathOutage {
     /// The path, counted from 1.
     pub path: usize,
     /// How long goodput has been measured by then.
@@ -165,7 +165,8 @@ impl Multipath {
     /// Contenders that cannot be run on this host, and why.
     pub(crate) fn skipped(&self) -> Vec<String> {
         let contenders = self.cases.iter().flat_map(|case| &case.contenders);
-        let skipped = contenders.filter_map(|contender| Some(format!("{contender}: {}", contender.missing()?)));
+        let skipped =
+            contenders.filter_map(|contender| Some(format!("{contender}: {}", contender.missing_requirement()?)));
         skipped.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
 }
@@ -177,19 +178,19 @@ impl MultipathCase {
     }
 
     /// The delay of the shortest path in one direction.
-    pub fn shortest(&self) -> Span {
+    pub fn min_delay(&self) -> Span {
         self.paths.iter().map(PathSettings::emulated_delay).min().unwrap_or_default()
     }
 
     /// The delay of the longest path in one direction.
-    pub fn longest(&self) -> Span {
+    pub fn max_delay(&self) -> Span {
         self.paths.iter().map(PathSettings::emulated_delay).max().unwrap_or_default()
     }
 }
 
 impl PathSettings {
     /// A queue of a round trip.
-    pub(crate) const DEFAULT_QUEUE: Buffer = Buffer::RoundTrips(1.0);
+    pub(crate) const DEFAULT_QUEUE: BufferSize = BufferSize::RoundTrips(1.0);
 
     /// In a few words: `8 Mbit/s, 50 ms`.
     pub fn in_words(&self) -> String {
@@ -202,9 +203,9 @@ impl PathSettings {
     }
 
     /// Its links; `seed` is that of the run and the path.
-    pub(crate) fn links(&self, seed: u64) -> PathLinks {
+    pub(crate) fn new_links(&self, seed: u64) -> PathLinks {
         let delay = self.emulated_delay();
-        let queue_bytes = match self.queue.limit(self.rate, delay * 2) {
+        let queue_bytes = match self.queue.to_limit(self.rate, delay * 2) {
             QueueLimit::Bytes(bytes) => bytes,
             QueueLimit::Packets(packets) => packets * 1500,
         };
@@ -220,6 +221,6 @@ impl PathSettings {
     }
 }
 
-const fn one_round_trip() -> Buffer {
+const fn one_round_trip() -> BufferSize {
     PathSettings::DEFAULT_QUEUE
 }

@@ -1,7 +1,7 @@
 use kumade_netns_testbed::Sites;
 
 /// Packets that each path has carried in both directions.
-pub(super) fn carried(sites: &Sites) -> anyhow::Result<Vec<u64>> {
+pub(super) fn carried_packets(sites: &Sites) -> anyhow::Result<Vec<u64>> {
     let both = |[up, down]: [kumade_link::Counters; 2]| up.forwarded.packets + down.forwarded.packets;
     Ok(sites.counters()?.into_iter().map(both).collect())
 }

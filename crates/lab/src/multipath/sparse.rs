@@ -5,6 +5,6 @@ use kumade_units::Span;
 /// IPv4, UDP and 100 bytes of payload.
 pub(super) const PACKET_BYTES: u32 = 128;
 /// From one packet to the next.
-pub(super) const INTERVAL: Span = Span::from_millis(20);
+pub(super) const PACKET_INTERVAL: Span = Span::from_millis(20);
 /// The same of the echo, whose packets are as long.
 pub(super) const ECHO_INTERVAL: Span = Span::from_millis(10);

@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// How TCP repairs losses, at the hosts as at the gateways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Stack {
+pub enum TcpStack {
     /// As the kernel does it today: SACK, RACK, tail loss probes, DSACK.
     #[default]
     Today,
@@ -13,16 +13,16 @@ pub enum Stack {
     OldStyle,
 }
 
-const OLD_STYLE: [(&str, &str); 5] =
+const OLD_STYLE_SYSCTLS: [(&str, &str); 5] =
     [("tcp_sack", "0"), ("tcp_dsack", "0"), ("tcp_recovery", "0"), ("tcp_early_retrans", "0"), ("tcp_frto", "0")];
 
-impl Stack {
+impl TcpStack {
     /// Of connections that are opened from now on.
-    pub(super) fn apply(self, sites: &Sites) -> anyhow::Result<()> {
-        if self == Stack::Today {
+    pub(super) fn apply_to_sites(self, sites: &Sites) -> anyhow::Result<()> {
+        if self == TcpStack::Today {
             return Ok(());
         }
-        let settings = OLD_STYLE.map(|(name, value)| (name, value.to_owned()));
+        let settings = OLD_STYLE_SYSCTLS.map(|(name, value)| (name, value.to_owned()));
         let namespaces = [&sites.a.namespace, &sites.left, &sites.right, &sites.b.namespace];
         namespaces.into_iter().try_for_each(|namespace| hosts::set(namespace, &settings))
     }

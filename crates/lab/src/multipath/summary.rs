@@ -1,9 +1,9 @@
-use super::comparison::{Compared, Comparison, Figure};
+use super::comparison::{Comparison, ComparisonResult, ContenderFigure};
 use super::published::PublishedGoodput;
 use super::row::MultipathRow;
 use super::scenario::{Multipath, MultipathCase};
 use crate::paper::Paper;
-use crate::statistics::{mean, median, range};
+use crate::statistics::{mean, median, min_and_max};
 use kumade_probe_train::Estimate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub struct MultipathSummary {
     pub points: Vec<PointSummary>,
     /// What the scenario asks about contenders, in each case.
     #[serde(default)]
-    pub comparisons: Vec<Compared>,
+    pub comparisons: Vec<ComparisonResult>,
     /// The published experiment that this one repeats; null where it repeats none.
     pub published: Option<Paper>,
 }
@@ -87,14 +87,14 @@ pub struct PointSummary {
 
 impl MultipathSummary {
     /// Sums up the rows of `experiment`.
-    pub fn of(rows: &[MultipathRow], experiment: &Multipath) -> Self {
+    pub fn from_rows(rows: &[MultipathRow], experiment: &Multipath) -> Self {
         let mut points = Vec::new();
         for case in &experiment.cases {
             for contender in &case.contenders {
                 let name = contender.to_string();
                 let own: Vec<_> = rows.iter().filter(|row| row.case == case.label && row.contender == name).collect();
-                points.extend(PointSummary::of(&own).map(|point| PointSummary {
-                    published: published(case, &name),
+                points.extend(PointSummary::from_rows(&own).map(|point| PointSummary {
+                    published: published_goodputs(case, &name),
                     required_share_ratio:
                         case.required.iter().find(|(plane, _)| *plane == contender.plane).map(|(_, share)| *share),
                     ..point
@@ -102,23 +102,23 @@ impl MultipathSummary {
             }
         }
         let summary = MultipathSummary { points, comparisons: Vec::new(), published: experiment.paper.clone() };
-        let comparisons = experiment.comparisons.iter().flat_map(|comparison| summary.compared(comparison)).collect();
+        let comparisons = experiment.comparisons.iter().flat_map(|comparison| summary.compare(comparison)).collect();
         MultipathSummary { comparisons, ..summary }
     }
 
     /// How it comes out in each of its cases.
-    fn compared(&self, comparison: &Comparison) -> Vec<Compared> {
+    fn compare(&self, comparison: &Comparison) -> Vec<ComparisonResult> {
         let Comparison { contender, with, figure, min, max, published, cases } = comparison;
         let in_case = |case: &str| {
             if !cases.is_empty() && !cases.iter().any(|label| label == case) {
                 return None;
             }
-            let own = self.point(case, contender)?.figure(*figure);
+            let own = self.point(case, contender)?.figure_value(*figure);
             let other = match with {
                 None => Some(1.0),
-                Some(with) => self.point(case, with)?.figure(*figure),
+                Some(with) => self.point(case, with)?.figure_value(*figure),
             };
-            Some(Compared {
+            Some(ComparisonResult {
                 case: case.to_owned(),
                 contender: contender.clone(),
                 with: with.clone(),
@@ -134,12 +134,12 @@ impl MultipathSummary {
 
     /// The cases in the order of running.
     pub fn cases(&self) -> Vec<&str> {
-        distinct(self.points.iter().map(|point| &*point.case))
+        distinct_names(self.points.iter().map(|point| &*point.case))
     }
 
     /// The contenders in the order of running.
     pub fn contenders(&self) -> Vec<&str> {
-        distinct(self.points.iter().map(|point| &*point.contender))
+        distinct_names(self.points.iter().map(|point| &*point.contender))
     }
 
     /// The runs of that contender in that case, if there are any.
@@ -148,11 +148,11 @@ impl MultipathSummary {
     }
 }
 
-fn published(case: &MultipathCase, contender: &str) -> Vec<PublishedGoodput> {
+fn published_goodputs(case: &MultipathCase, contender: &str) -> Vec<PublishedGoodput> {
     case.published.iter().filter(|published| published.contender == contender).cloned().collect()
 }
 
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+fn distinct_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut seen = Vec::new();
     for name in names {
         if !seen.contains(&name) {
@@ -163,23 +163,23 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 impl PointSummary {
-    fn figure(&self, figure: Figure) -> Option<f64> {
+    fn figure_value(&self, figure: ContenderFigure) -> Option<f64> {
         match figure {
-            Figure::Goodput => self.goodput_bits_per_second.map(|goodput| goodput.value),
-            Figure::EchoMedian => self.echo_median_seconds,
-            Figure::EchoP99 => self.echo_p99_seconds,
-            Figure::Recovery => self.recovery_seconds,
+            ContenderFigure::Goodput => self.goodput_bits_per_second.map(|goodput| goodput.value),
+            ContenderFigure::EchoMedian => self.echo_median_seconds,
+            ContenderFigure::EchoP99 => self.echo_p99_seconds,
+            ContenderFigure::Recovery => self.recovery_seconds,
         }
     }
 
     /// None of no rows.
-    fn of(rows: &[&MultipathRow]) -> Option<Self> {
+    fn from_rows(rows: &[&MultipathRow]) -> Option<Self> {
         let first = rows.first()?;
         let all = |figure: &dyn Fn(&MultipathRow) -> Option<f64>| {
             rows.iter().filter_map(|row| figure(row)).collect::<Vec<_>>()
         };
-        let min = |values: &[f64]| range(values).map(|(min, _)| min);
-        let max = |values: &[f64]| range(values).map(|(_, max)| max);
+        let min = |values: &[f64]| min_and_max(values).map(|(min, _)| min);
+        let max = |values: &[f64]| min_and_max(values).map(|(_, max)| max);
         let goodputs = all(&|row| Some(row.goodput_bits_per_second));
         let (of_sum, of_framing) = (all(&|row| row.share_of_sum_ratio), all(&|row| row.share_of_framing_ratio));
         let order = |figure: &dyn Fn(&super::Reordering) -> Option<u64>| {

@@ -9,12 +9,12 @@ pub trait MultipathTestbed {
     ///
     /// # Errors
     /// Where the testbed itself failed, so that no further run makes sense.
-    fn run(&mut self, experiment: &Multipath, point: &MultipathPoint<'_>) -> Result<Attempt, RunError>;
+    fn run(&mut self, experiment: &Multipath, point: &MultipathPoint<'_>) -> Result<MultipathAttempt, RunError>;
 }
 
 /// One run, and how host scheduling delay disturbed it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Attempt {
+pub struct MultipathAttempt {
     /// The result.
     pub row: MultipathRow,
     /// 99th percentile of the delay behind schedule of delivered packets, on the path where it was greatest.

@@ -1,4 +1,4 @@
-use super::order::Unwrapped;
+use super::order::SequenceUnwrapper;
 use kumade_netns_testbed::{Content, Received};
 use kumade_units::Time;
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 #[serde(deny_unknown_fields)]
 pub struct TraceSegment {
     /// Of the flow, or of the connections that carry it.
-    pub layer: Layer,
+    pub layer: TcpLayer,
     /// Which of the layer's connections, counted from 0 in the order of their first segments.
     pub connection: u32,
     /// When it left, from the beginning of the measured time on.
@@ -26,7 +26,8 @@ pub struct TraceSegment {
 /// Of two that are stacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Layer {
+#[serde(rename = "Layer")]
+pub enum TcpLayer {
     /// The flow's.
     Upper,
     /// That of the connections that carry it.
@@ -38,14 +39,15 @@ const MAX_SEGMENTS: usize = 3000;
 
 /// The segments of a layer, of those that were captured. All repeats are among them, and as many others as it takes to draw
 /// the rest.
-pub(super) fn segments(layer: Layer, captured: &[Received], start: Time) -> Vec<TraceSegment> {
-    let mut connections: BTreeMap<u16, Followed> = BTreeMap::new();
+pub(super) fn trace_segments(layer: TcpLayer, captured: &[Received], start: Time) -> Vec<TraceSegment> {
+    let mut connections: BTreeMap<u16, FollowedConnection> = BTreeMap::new();
     let mut all = Vec::new();
     for packet in captured.iter().filter(|packet| packet.stamp >= start) {
         let Content::Segment { port, sequence, payload } = packet.content else { continue };
         let number = connections.len() as u32;
-        let followed = connections.entry(port).or_insert_with(|| Followed { number, ..Followed::default() });
-        let (sequence_bytes, is_repeat) = followed.note(sequence, payload);
+        let followed =
+            connections.entry(port).or_insert_with(|| FollowedConnection { number, ..FollowedConnection::default() });
+        let (sequence_bytes, is_repeat) = followed.locate_segment(sequence, payload);
         let (connection, seconds) = (followed.number, (packet.stamp - start).as_secs_f64());
         all.push(TraceSegment { layer, connection, seconds, sequence_bytes, payload_bytes: payload, is_repeat });
     }
@@ -56,17 +58,17 @@ pub(super) fn segments(layer: Layer, captured: &[Received], start: Time) -> Vec<
 
 /// A connection and how far it is.
 #[derive(Debug, Default)]
-struct Followed {
+struct FollowedConnection {
     number: u32,
-    unwrapped: Unwrapped,
+    unwrapped: SequenceUnwrapper,
     first: Option<u64>,
     next: u64,
 }
 
-impl Followed {
+impl FollowedConnection {
     /// Where a segment begins, and whether it repeats something.
-    fn note(&mut self, sequence: u32, payload: u32) -> (u64, bool) {
-        let number = self.unwrapped.number(sequence);
+    fn locate_segment(&mut self, sequence: u32, payload: u32) -> (u64, bool) {
+        let number = self.unwrapped.unwrap_sequence(sequence);
         let first = *self.first.get_or_insert(number);
         let is_repeat = number < self.next;
         self.next = self.next.max(number + u64::from(payload));
@@ -95,7 +97,7 @@ mod tests {
             segment(30, 7, 500),
             segment(40, 7, wrapping),
         ];
-        let trace = segments(Layer::Lower, &captured, start);
+        let trace = trace_segments(TcpLayer::Lower, &captured, start);
         let seen: Vec<_> = trace.iter().map(|s| (s.connection, s.sequence_bytes, s.is_repeat)).collect();
         assert_eq!(seen, [(0, 0, false), (1, 0, false), (0, 1000, false), (0, 0, true)]);
         assert!(trace[0].seconds == 0.0 && (trace[3].seconds - 0.03).abs() < 1e-9, "{trace:?}");
@@ -105,7 +107,7 @@ mod tests {
     fn a_long_trace_is_thinned_but_for_repeats() {
         let mut captured: Vec<_> = (0..20_000).map(|n| segment(n, 7, n as u32 * 1000)).collect();
         captured.push(segment(20_000, 7, 5000));
-        let trace = segments(Layer::Upper, &captured, Time::ZERO);
+        let trace = trace_segments(TcpLayer::Upper, &captured, Time::ZERO);
         assert!((1000..=MAX_SEGMENTS + 1).contains(&trace.len()), "{}", trace.len());
         assert!(trace.last().unwrap().is_repeat);
     }

@@ -1,14 +1,14 @@
 //! One TCP connection that always has something to send, in real time.
 
 use super::numbered::HEADER_BYTES;
-use super::observed::Observed;
-use super::order::{OrderMeter, Reordering, Unwrapped};
+use super::observed::MultipathObservation;
+use super::order::{OrderMeter, Reordering, SequenceUnwrapper};
 use super::plane::Plane;
 use super::scenario::{Multipath, MultipathPoint, Workload};
-use super::sites::carried;
-use super::sparse::{ECHO_INTERVAL, INTERVAL, PACKET_BYTES};
-use super::trace::{Layer, TraceSegment, segments};
-use crate::delays::{Delays, EchoDelays};
+use super::sites::carried_packets;
+use super::sparse::{ECHO_INTERVAL, PACKET_BYTES, PACKET_INTERVAL};
+use super::trace::{TcpLayer, TraceSegment, trace_segments};
+use crate::delays::{DelayQuantiles, EchoDelays};
 use anyhow::Context;
 use kumade_net::clock;
 use kumade_netns_testbed::{
@@ -23,30 +23,30 @@ pub(super) fn run(
     experiment: &Multipath,
     point: &MultipathPoint<'_>,
     overhead: u32,
-) -> anyhow::Result<(Observed, u64)> {
+) -> anyhow::Result<(MultipathObservation, u64)> {
     let arrivals = Arrivals::start(&sites.b, Sites::LAN)?;
     let connection = connect(sites, point).context("open the connection")?;
     let to_b = (&sites.b, sites.b.v4);
     let sparse = point.case.sparse.then(|| {
-        NumberedPackets::send(&sites.a, to_b, (PACKET_BYTES - HEADER_BYTES) as usize, INTERVAL, u64::MAX)
+        NumberedPackets::send(&sites.a, to_b, (PACKET_BYTES - HEADER_BYTES) as usize, PACKET_INTERVAL, u64::MAX)
             .context("send the sparse flow")
     });
     let sparse = sparse.transpose()?;
     let payload = (PACKET_BYTES - HEADER_BYTES) as usize;
     let echo = point.case.echo.then(|| Echo::start(&sites.a, to_b, payload, ECHO_INTERVAL).context("send the echo"));
     let echo = echo.transpose()?;
-    let leaving = point.case.trace.then(|| Leaving::start(sites, point)).transpose()?;
+    let leaving = point.case.trace.then(|| LeavingSegments::start(sites, point)).transpose()?;
     thread::sleep(experiment.warm_up.to_duration());
     arrivals.take();
     connection.take_longest_gap();
-    let before = Look::at(sites, &connection)?;
+    let before = CounterSnapshot::take(sites, &connection)?;
     let restored = wait(sites, experiment, point)?;
-    let after = Look::at(sites, &connection)?;
+    let after = CounterSnapshot::take(sites, &connection)?;
     let longest_gap = connection.take_longest_gap();
     let (packets, missed) = arrivals.take();
-    let order = order(&packets).filter(|_| point.contender.plane != Plane::Mptcp);
+    let order = segment_order(&packets).filter(|_| point.contender.plane != Plane::Mptcp);
     let (full_payload, full_packet) = full_segment(&packets);
-    let observed = Observed {
+    let observed = MultipathObservation {
         delivered: after.delivered - before.delivered,
         duration: after.time - before.time,
         full_payload,
@@ -54,29 +54,29 @@ pub(super) fn run(
         retransmitted: Some(after.retransmitted - before.retransmitted),
         order,
         longest_gap: Some(longest_gap),
-        recovery: restored.and_then(|restored| recovery(&packets, restored, point.case.shortest())),
+        recovery: restored.and_then(|restored| recovery_time(&packets, restored, point.case.min_delay())),
         trace: leaving.map(|leaving| leaving.trace(before.stamp)).unwrap_or_default(),
         echo: echo.and_then(|echo| round_trips(&echo, before.time, after.time)),
-        sparse: sparse.and_then(|sparse| delays(&packets, sparse.port())),
+        sparse: sparse.and_then(|sparse| one_way_delays(&packets, sparse.port())),
         carried: after.carried.iter().zip(&before.carried).map(|(after, before)| after - before).collect(),
         lateness_p99: Some(sites.lateness(before.stamp, after.stamp)?.p99),
-        ..Observed::default()
+        ..MultipathObservation::default()
     };
     Ok((observed, missed))
 }
 
 fn connect(sites: &Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Traffic> {
-    if let Some(through) = point.contender.plane.forwarded_at(sites.b.v4) {
-        let (port, congestion_control) = (through.port(), Workload::CONTROL);
+    if let Some(through) = point.contender.plane.forwarding_address(sites.b.v4) {
+        let (port, congestion_control) = (through.port(), Workload::CONGESTION_CONTROL);
         let ends = TcpEnds { from: &sites.a, to: &sites.b, port, through: Some(through), congestion_control };
         return Ok(Traffic::blocks(&ends)?.0);
     }
     if point.contender.plane != Plane::Mptcp {
-        return Ok(Traffic::tcp(&sites.a, &sites.b, Workload::CONTROL, None)?);
+        return Ok(Traffic::tcp(&sites.a, &sites.b, Workload::CONGESTION_CONTROL, None)?);
     }
     sites.enable_mptcp()?;
     let on_first = |site| Sites::address_on(0, site);
-    Ok(Traffic::mptcp((&sites.a, on_first(1)), (&sites.b, on_first(2)), Workload::CONTROL)?)
+    Ok(Traffic::mptcp((&sites.a, on_first(1)), (&sites.b, on_first(2)), Workload::CONGESTION_CONTROL)?)
 }
 
 /// Lets the measured time pass; a path may be cut in it. Returns when it was restored: [`clock::realtime`].
@@ -98,28 +98,28 @@ fn wait(sites: &Sites, experiment: &Multipath, point: &MultipathPoint<'_>) -> an
 }
 
 /// The segments that leave the sending host, and its gateway where others carry them.
-struct Leaving {
+struct LeavingSegments {
     upper: Arrivals,
     lower: Option<Arrivals>,
 }
 
-impl Leaving {
+impl LeavingSegments {
     fn start(sites: &Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Self> {
         let lower = || Arrivals::leaving(&sites.left, &Sites::path(0));
         let upper = Arrivals::leaving(&sites.a.namespace, Sites::LAN)?;
-        Ok(Leaving { upper, lower: point.contender.plane.lower_control().map(|_| lower()).transpose()? })
+        Ok(LeavingSegments { upper, lower: point.contender.plane.lower_control().map(|_| lower()).transpose()? })
     }
 
     fn trace(&self, start: Time) -> Vec<TraceSegment> {
-        let mut trace = segments(Layer::Upper, &self.upper.take().0, start);
-        let lower = self.lower.iter().flat_map(|lower| segments(Layer::Lower, &lower.take().0, start));
+        let mut trace = trace_segments(TcpLayer::Upper, &self.upper.take().0, start);
+        let lower = self.lower.iter().flat_map(|lower| trace_segments(TcpLayer::Lower, &lower.take().0, start));
         trace.extend(lower);
         trace
     }
 }
 
 /// The counters at one time.
-struct Look {
+struct CounterSnapshot {
     time: Time,
     stamp: Time,
     delivered: u64,
@@ -127,20 +127,20 @@ struct Look {
     carried: Vec<u64>,
 }
 
-impl Look {
-    fn at(sites: &Sites, connection: &Traffic) -> anyhow::Result<Self> {
-        let (retransmitted, carried) = (retransmitted_segments(&sites.a)?, carried(sites)?);
+impl CounterSnapshot {
+    fn take(sites: &Sites, connection: &Traffic) -> anyhow::Result<Self> {
+        let (retransmitted, carried) = (retransmitted_segments(&sites.a)?, carried_packets(sites)?);
         let (time, stamp) = (clock::monotonic(), clock::realtime());
-        Ok(Look { time, stamp, delivered: connection.received_bytes(), retransmitted, carried })
+        Ok(CounterSnapshot { time, stamp, delivered: connection.received_bytes(), retransmitted, carried })
     }
 }
 
 /// The order in which segments of the one connection arrived.
-fn order(packets: &[Received]) -> Option<Reordering> {
-    let (mut meter, mut unwrapped) = (OrderMeter::default(), Unwrapped::default());
+fn segment_order(packets: &[Received]) -> Option<Reordering> {
+    let (mut meter, mut unwrapped) = (OrderMeter::default(), SequenceUnwrapper::default());
     for packet in packets {
         if let Content::Segment { sequence, payload, .. } = packet.content {
-            meter.note(unwrapped.number(sequence), payload.into());
+            meter.record_arrival(unwrapped.unwrap_sequence(sequence), payload.into());
         }
     }
     Some(meter.summary()).filter(|order| order.packets > 0)
@@ -156,24 +156,24 @@ fn full_segment(packets: &[Received]) -> (u64, u64) {
 }
 
 /// One-way delays of numbered packets to that port.
-fn delays(packets: &[Received], to: u16) -> Option<Delays> {
+fn one_way_delays(packets: &[Received], to: u16) -> Option<DelayQuantiles> {
     let delay = |packet: &Received| match packet.content {
         Content::Numbered { port, sent, .. } if port == to => Some((packet.stamp - sent).as_secs_f64()),
         _ => None,
     };
-    Delays::of(packets.iter().filter_map(delay).collect())
+    DelayQuantiles::from_seconds(packets.iter().filter_map(delay).collect())
 }
 
 /// Of the packets of an echo that were sent in the measured time.
 fn round_trips(echo: &Echo, from: Time, to: Time) -> Option<EchoDelays> {
     let Echoed { round_trips, unanswered } = echo.between(from, to);
     let all = round_trips.len() as u64 + unanswered;
-    let round_trips = Delays::of(round_trips.into_iter().map(Span::as_secs_f64).collect())?;
+    let round_trips = DelayQuantiles::from_seconds(round_trips.into_iter().map(Span::as_secs_f64).collect())?;
     Some(EchoDelays { round_trips, unanswered_ratio: unanswered as f64 / all as f64 })
 }
 
 /// From when the path was back, to the arrival of data that has passed it since.
-fn recovery(packets: &[Received], restored: Time, delay: Span) -> Option<Span> {
+fn recovery_time(packets: &[Received], restored: Time, delay: Span) -> Option<Span> {
     let is_data = |packet: &&Received| matches!(packet.content, Content::Segment { .. });
     packets
         .iter()

@@ -33,13 +33,13 @@ pub struct Tuning {
     pub nagle: bool,
     /// Parts of the adaptation that are left out.
     #[serde(default)]
-    pub without: Vec<Part>,
+    pub without: Vec<AdaptationPart>,
 }
 
 /// A part of what makes a tunnel over TCP adapt itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Part {
+pub enum AdaptationPart {
     /// The minimum retransmission timeout is shorter than that of the connections inside.
     MinRto,
     /// The greatest is so short that a connection sends again soon after an outage.
@@ -59,24 +59,24 @@ pub enum Part {
 /// What a socket takes.
 const MAX_SOCKET_MIN_RTO: Span = Span::from_millis(200);
 /// What waits in the connection where nothing bounds what is open: about as much as the send buffers of other tunnels hold.
-const UNBOUNDED_UNSENT: u32 = 256 << 10;
+const UNBOUNDED_UNSENT_BYTES: u32 = 256 << 10;
 
 impl Tuning {
     /// What is set on each connection.
-    pub(crate) fn connections(&self) -> ConnectionTuning {
+    pub(crate) fn connection_tuning(&self) -> ConnectionTuning {
         let mut tuning = ConnectionTuning { has_no_delay: !self.nagle, ..ConnectionTuning::default() };
         for part in &self.without {
             match part {
-                Part::MinRto => tuning.rto.min = None,
-                Part::MaxRto => tuning.rto.max = None,
-                Part::OpenBound => {
+                AdaptationPart::MinRto => tuning.rto.min = None,
+                AdaptationPart::MaxRto => tuning.rto.max = None,
+                AdaptationPart::OpenBound => {
                     tuning.tcp_over_tcp.limits_in_flight = false;
-                    tuning.unsent_bytes = Some(UNBOUNDED_UNSENT);
+                    tuning.unsent_bytes = Some(UNBOUNDED_UNSENT_BYTES);
                 }
-                Part::Aqm => tuning.has_aqm = false,
-                Part::SparseCopies => tuning.tcp_over_tcp.duplicates_sparse_flows = false,
-                Part::RepeatedData => tuning.tcp_over_tcp.drops_retransmissions = false,
-                Part::StaleDatagrams => tuning.tcp_over_tcp.drops_stale_datagrams = false,
+                AdaptationPart::Aqm => tuning.has_aqm = false,
+                AdaptationPart::SparseCopies => tuning.tcp_over_tcp.duplicates_sparse_flows = false,
+                AdaptationPart::RepeatedData => tuning.tcp_over_tcp.drops_retransmissions = false,
+                AdaptationPart::StaleDatagrams => tuning.tcp_over_tcp.drops_stale_datagrams = false,
             }
         }
         if let Some(least) = self.min_rto {
@@ -91,7 +91,7 @@ impl Tuning {
     }
 
     /// What is set for the gateways' namespaces, below `net.ipv4`.
-    pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn namespace_settings(&self) -> Vec<(&'static str, String)> {
         let beyond = self.min_rto.filter(|least| *least > MAX_SOCKET_MIN_RTO);
         let least = beyond.map(|least| ("tcp_rto_min_us", (least.as_nanos() / 1000).to_string()));
         let most = self.max_rto.map(|most| ("tcp_rto_max_ms", (most.as_nanos() / 1_000_000).to_string()));
@@ -111,17 +111,20 @@ mod tests {
     #[test]
     fn a_timeout_is_set_on_sockets_or_beyond_their_range_for_the_namespace() {
         let (short, long) = (tuning("min_rto = \"50ms\""), tuning("min_rto = \"3s\"\nmax_rto = \"3s\""));
-        assert_eq!((short.connections().rto.min, short.settings()), (Some(Span::from_millis(50)), vec![]));
-        assert_eq!(long.connections().rto, RtoLimits::default());
+        assert_eq!(
+            (short.connection_tuning().rto.min, short.namespace_settings()),
+            (Some(Span::from_millis(50)), vec![])
+        );
+        assert_eq!(long.connection_tuning().rto, RtoLimits::default());
         let settings = [("tcp_rto_min_us", "3000000".to_owned()), ("tcp_rto_max_ms", "3000".to_owned())];
-        assert_eq!(long.settings(), settings);
+        assert_eq!(long.namespace_settings(), settings);
     }
 
     #[test]
     fn each_part_can_be_left_out_alone() {
-        let all = tuning("").connections();
+        let all = tuning("").connection_tuning();
         assert_eq!(all, ConnectionTuning::default());
-        let without = |part: &str| tuning(&format!("without = [\"{part}\"]")).connections();
+        let without = |part: &str| tuning(&format!("without = [\"{part}\"]")).connection_tuning();
         assert_eq!(without("min-rto"), ConnectionTuning { rto: RtoLimits { min: None, ..all.rto }, ..all });
         assert_eq!(without("max-rto"), ConnectionTuning { rto: RtoLimits { max: None, ..all.rto }, ..all });
         assert_eq!(without("aqm"), ConnectionTuning { has_aqm: false, ..all });
@@ -131,6 +134,6 @@ mod tests {
         );
         assert!(!without("repeated-data").tcp_over_tcp.drops_retransmissions);
         assert!(!without("stale-datagrams").tcp_over_tcp.drops_stale_datagrams);
-        assert_eq!(without("open-bound").unsent_bytes, Some(UNBOUNDED_UNSENT));
+        assert_eq!(without("open-bound").unsent_bytes, Some(UNBOUNDED_UNSENT_BYTES));
     }
 }

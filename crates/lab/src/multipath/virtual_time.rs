@@ -1,16 +1,16 @@
 use super::framing::{PATH_MTU, TCP_HEADER_BYTES, connection_overhead};
 use super::numbered::HEADER_BYTES;
-use super::observed::Observed;
+use super::observed::MultipathObservation;
 use super::order::Reordering;
 use super::plane::Plane;
 use super::row::MultipathRow;
-use super::runner::DRAIN;
+use super::runner::DRAIN_TIME;
 use super::scenario::{Multipath, MultipathPoint, PathSettings, Workload};
-use super::sparse::{ECHO_INTERVAL, INTERVAL, PACKET_BYTES};
-use super::stack::Stack;
-use super::testbed::{Attempt, MultipathTestbed};
+use super::sparse::{ECHO_INTERVAL, PACKET_BYTES, PACKET_INTERVAL};
+use super::stack::TcpStack;
+use super::testbed::{MultipathAttempt, MultipathTestbed};
 use super::virtual_tunnel::{self, MEETING};
-use crate::delays::{Delays, EchoDelays};
+use crate::delays::{DelayQuantiles, EchoDelays};
 use crate::error::RunError;
 use kumade_multipath::{PathPolicy, ShareUnit};
 use kumade_sim::network::TcpConfig;
@@ -27,35 +27,38 @@ pub struct VirtualTime;
 const START_STEP: Span = Span::from_micros(1700);
 
 impl MultipathTestbed for VirtualTime {
-    fn run(&mut self, experiment: &Multipath, point: &MultipathPoint<'_>) -> Result<Attempt, RunError> {
+    fn run(&mut self, experiment: &Multipath, point: &MultipathPoint<'_>) -> Result<MultipathAttempt, RunError> {
         let observed = observe(experiment, point);
         let observed = observed.map_err(|cause| RunError { doing: "run in virtual time", cause })?;
         let row = MultipathRow::new(point, experiment.workload, observed);
-        Ok(Attempt { row, lateness: Span::ZERO, missed: 0 })
+        Ok(MultipathAttempt { row, lateness: Span::ZERO, missed: 0 })
     }
 }
 
-fn observe(experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result<Observed> {
+fn observe(experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result<MultipathObservation> {
     let case = point.case;
-    let config =
-        SitesConfig { paths: case.paths.iter().map(model).collect(), plane: plane(point)?, seed: point.run.into() };
+    let config = SitesConfig {
+        paths: case.paths.iter().map(path_model).collect(),
+        plane: simulated_plane(point)?,
+        seed: point.run.into(),
+    };
     let mut sites = Sites::new(&config)?;
     match experiment.workload {
-        Workload::Transfer => transfer(&mut sites, experiment, point, config.plane.overhead_bytes()),
-        Workload::Numbered { .. } => numbered(&mut sites, experiment, point, config.plane.overhead_bytes()),
+        Workload::Transfer => run_transfer(&mut sites, experiment, point, config.plane.overhead_bytes()),
+        Workload::Numbered { .. } => run_numbered(&mut sites, experiment, point, config.plane.overhead_bytes()),
         Workload::Blocks => anyhow::bail!("what writes of a host cost has no meaning in virtual time"),
         Workload::Flood { .. } => anyhow::bail!("how much the kernel forwards has no meaning in virtual time"),
     }
 }
 
 /// The gateways find the rates out by themselves, as in real time.
-fn model(path: &PathSettings) -> PathModel {
-    let link = path.links(0).up;
+fn path_model(path: &PathSettings) -> PathModel {
+    let link = path.new_links(0).up;
     let model = PathModel::new(path.rate, link.delay);
     PathModel { loss: path.loss, queue_bytes: link.queue_bytes, known_rate: None, ..model }
 }
 
-fn plane(point: &MultipathPoint<'_>) -> anyhow::Result<kumade_sim::sites::Plane> {
+fn simulated_plane(point: &MultipathPoint<'_>) -> anyhow::Result<kumade_sim::sites::Plane> {
     if let Some(model) = virtual_tunnel::model(point)? {
         return Ok(kumade_sim::sites::Plane::Tunnel(model));
     }
@@ -85,17 +88,18 @@ fn plane(point: &MultipathPoint<'_>) -> anyhow::Result<kumade_sim::sites::Plane>
     Ok(kumade_sim::sites::Plane::Bonded { choice })
 }
 
-fn transfer(
+fn run_transfer(
     sites: &mut Sites,
     experiment: &Multipath,
     point: &MultipathPoint<'_>,
     overhead: u32,
-) -> anyhow::Result<Observed> {
+) -> anyhow::Result<MultipathObservation> {
     let case = point.case;
-    let (is_tunnel, is_relayed) = (point.contender.plane.carrier().is_some(), point.contender.plane.is_relayed());
+    let (is_tunnel, is_relayed) =
+        (point.contender.plane.outer_transport().is_some(), point.contender.plane.is_relayed());
     let control =
         if is_relayed { point.contender.plane.lower_control() } else { experiment.workload.congestion_control() };
-    let recovery = if is_tunnel || case.stack != Stack::Today {
+    let recovery = if is_tunnel || case.stack != TcpStack::Today {
         virtual_tunnel::recovery(case.stack)
     } else {
         RecoveryConfig::default()
@@ -105,7 +109,7 @@ fn transfer(
         header_bytes: TCP_HEADER_BYTES,
         receive_window: case.window,
         recovery,
-        ..TcpConfig::new(control.unwrap_or(Workload::CONTROL).parse::<Control>()?)
+        ..TcpConfig::new(control.unwrap_or(Workload::CONGESTION_CONTROL).parse::<Control>()?)
     };
     let met = Time::ZERO + if is_tunnel { MEETING } else { Span::ZERO };
     let start = met + START_STEP * i64::from(point.run);
@@ -114,7 +118,7 @@ fn transfer(
         start: met,
         ..FlowConfig::udp(Rate::from_bytes_over(PACKET_BYTES.into(), interval), PACKET_BYTES)
     };
-    let sparse = case.sparse.then(|| sites.add_flow(beside(INTERVAL))).transpose()?;
+    let sparse = case.sparse.then(|| sites.add_flow(beside(PACKET_INTERVAL))).transpose()?;
     let echo = FlowConfig { is_echoed: true, ..beside(ECHO_INTERVAL) };
     let echo = case.echo.then(|| sites.add_flow(echo)).transpose()?;
     let from = met + experiment.warm_up;
@@ -126,50 +130,50 @@ fn transfer(
     }
     let reports = sites.measure(from, from + experiment.duration);
     let report = &reports[flow];
-    Ok(Observed {
+    Ok(MultipathObservation {
         delivered: report.goodput_bytes,
         duration: experiment.duration,
         full_payload: tcp.segment_bytes.into(),
         full_packet: u64::from(tcp.packet_bytes() + if is_tunnel { connection_overhead() } else { overhead }),
         retransmitted: Some(report.tcp.retransmissions),
-        order: Some(order(report)),
+        order: Some(reordering(report)),
         longest_gap: Some(report.longest_stall),
         recovery: report.recovery,
-        sparse: sparse.and_then(|sparse| delays(&reports[sparse])),
+        sparse: sparse.and_then(|sparse| delay_quantiles(&reports[sparse])),
         echo: echo.and_then(|echo| round_trips(&reports[echo])),
         carried: report.path_bytes.clone(),
-        ..Observed::default()
+        ..MultipathObservation::default()
     })
 }
 
-fn numbered(
+fn run_numbered(
     sites: &mut Sites,
     experiment: &Multipath,
     point: &MultipathPoint<'_>,
     overhead: u32,
-) -> anyhow::Result<Observed> {
+) -> anyhow::Result<MultipathObservation> {
     let Workload::Numbered { packets, payload, .. } = experiment.workload else {
         anyhow::bail!("another kind of traffic than numbered packets")
     };
-    let (interval, bytes) = (experiment.interval(point), payload + HEADER_BYTES);
+    let (interval, bytes) = (experiment.packet_interval(point), payload + HEADER_BYTES);
     let sending = interval * packets as i64;
     let udp = FlowConfig::udp(Rate::from_bytes_over(bytes.into(), interval), bytes);
     let flow = sites.add_flow(FlowConfig { stop: Some(Time::ZERO + sending), ..udp })?;
-    let report = &sites.measure(Time::ZERO, Time::ZERO + sending + DRAIN)[flow];
-    Ok(Observed {
+    let report = &sites.measure(Time::ZERO, Time::ZERO + sending + DRAIN_TIME)[flow];
+    Ok(MultipathObservation {
         delivered: report.goodput_bytes,
         duration: sending,
         full_payload: payload.into(),
         full_packet: u64::from(bytes + overhead),
-        order: Some(order(report)),
+        order: Some(reordering(report)),
         lost: Some(report.sent_packets.saturating_sub(report.delivered_packets)),
         carried: report.path_bytes.clone(),
-        ..Observed::default()
+        ..MultipathObservation::default()
     })
 }
 
 /// The simulator keeps the greatest extent only, and does not count retransmissions.
-fn order(report: &FlowReport) -> Reordering {
+fn reordering(report: &FlowReport) -> Reordering {
     Reordering {
         packets: report.delivered_packets,
         reordered_packets: report.out_of_order,
@@ -179,15 +183,15 @@ fn order(report: &FlowReport) -> Reordering {
     }
 }
 
-fn delays(report: &FlowReport) -> Option<Delays> {
+fn delay_quantiles(report: &FlowReport) -> Option<DelayQuantiles> {
     let at = |part| report.delays.quantile(part).map(Span::as_secs_f64);
-    Some(Delays { median_seconds: at(0.5)?, p95_seconds: at(0.95)?, p99_seconds: at(0.99)? })
+    Some(DelayQuantiles { median_seconds: at(0.5)?, p95_seconds: at(0.95)?, p99_seconds: at(0.99)? })
 }
 
 fn round_trips(report: &FlowReport) -> Option<EchoDelays> {
     let unanswered = report.sent_packets.saturating_sub(report.delays.count());
     Some(EchoDelays {
-        round_trips: delays(report)?,
+        round_trips: delay_quantiles(report)?,
         unanswered_ratio: unanswered as f64 / report.sent_packets.max(1) as f64,
     })
 }

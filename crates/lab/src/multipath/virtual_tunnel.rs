@@ -1,7 +1,7 @@
 //! What a tunnel over TCP is in virtual time.
 
 use super::scenario::MultipathPoint;
-use super::stack::Stack;
+use super::stack::TcpStack;
 use super::tuning::Tuning;
 use anyhow::Context;
 use kumade_sim::network::TcpConfig;
@@ -13,9 +13,9 @@ use kumade_units::Span;
 
 /// The connections of a point's tunnel; none where its plane has none.
 pub(super) fn model(point: &MultipathPoint<'_>) -> anyhow::Result<Option<TunnelModel>> {
-    let Some((carrier, control)) = point.contender.plane.carrier() else { return Ok(None) };
+    let Some((carrier, control)) = point.contender.plane.outer_transport() else { return Ok(None) };
     let tuning = point.contender.tuning.as_ref();
-    let connection = tuning.map(Tuning::connections).unwrap_or_default();
+    let connection = tuning.map(Tuning::connection_tuning).unwrap_or_default();
     anyhow::ensure!(
         connection.send_buffer_bytes.is_none() && connection.has_no_delay,
         "the simulator's TCP has neither a send buffer's limit nor the Nagle algorithm"
@@ -46,10 +46,10 @@ pub(super) fn model(point: &MultipathPoint<'_>) -> anyhow::Result<Option<TunnelM
 }
 
 /// What hosts and gateways do about losses by themselves.
-pub(super) fn recovery(stack: Stack) -> RecoveryConfig {
+pub(super) fn recovery(stack: TcpStack) -> RecoveryConfig {
     let detection = match stack {
-        Stack::Today => LossDetection::RackTlp,
-        Stack::OldStyle => LossDetection::NewReno,
+        TcpStack::Today => LossDetection::RackTlp,
+        TcpStack::OldStyle => LossDetection::NewReno,
     };
     RecoveryConfig { detection, probe_restarts_timeout: true, ..RecoveryConfig::default() }
 }

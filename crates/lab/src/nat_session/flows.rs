@@ -1,6 +1,6 @@
 //! UDP flows between real hosts, each packet with its flow, its number and when it was sent.
 
-use super::scenario::{NatPoint, NatSessions, PAYLOAD_BYTES, PORT};
+use super::scenario::{FLOW_PORT, NatPoint, NatSessions, PAYLOAD_BYTES};
 use super::traffic::FlowTraffic;
 use anyhow::Context;
 use kumade_net::clock;
@@ -51,7 +51,7 @@ impl Flows {
     /// Begins to send soon.
     pub(super) fn start(sites: &Sites, experiment: &NatSessions, point: &NatPoint<'_>) -> anyhow::Result<Self> {
         let flows = point.case.flow_keys();
-        let far = sites.b.namespace.run(|| UdpSocket::bind((sites.b.v4, PORT)))?.context("open the receiver")?;
+        let far = sites.b.namespace.run(|| UdpSocket::bind((sites.b.v4, FLOW_PORT)))?.context("open the receiver")?;
         far.set_read_timeout(Some(PATIENCE))?;
         let bind = || flows.iter().map(|flow| UdpSocket::bind(flow.source)).collect::<io::Result<Vec<_>>>();
         let sockets = sites.a.namespace.run(bind)?.context("open the senders")?;

@@ -1,7 +1,7 @@
 //! The two gateways at work, as users run them, each in its namespace.
 
-use super::scenario::{Gateway, NatSessions, alias_on};
-use crate::side::{MEETING, Side, read_config};
+use super::scenario::{NatSessions, SessionGateway, alias_on};
+use crate::gateway_side::{GatewaySide, MEETING_TIMEOUT, read_config};
 use anyhow::Context;
 use kumade_daemon::{PrivateDirectory, RuntimeDir};
 use kumade_gateway::direct::{DirectPlane, SessionPlane};
@@ -42,11 +42,11 @@ impl<'a> Gateways<'a> {
     pub(super) fn start(sites: &'a Sites, experiment: &'a NatSessions) -> anyhow::Result<Self> {
         let directory = PrivateDirectory::new("kumade-lab")?;
         let mut gateways = Gateways { sites, experiment, directory, sending: None, receiving: None };
-        gateways.start_one(Gateway::Sending)?;
-        gateways.start_one(Gateway::Receiving)?;
-        let end = clock::monotonic() + MEETING;
+        gateways.start_one(SessionGateway::Sending)?;
+        gateways.start_one(SessionGateway::Receiving)?;
+        let end = clock::monotonic() + MEETING_TIMEOUT;
         while !gateways.have_met() {
-            anyhow::ensure!(clock::monotonic() < end, "the gateways have not met within {MEETING}");
+            anyhow::ensure!(clock::monotonic() < end, "the gateways have not met within {MEETING_TIMEOUT}");
             thread::sleep(Duration::from_millis(10));
         }
         Ok(gateways)
@@ -61,7 +61,7 @@ impl<'a> Gateways<'a> {
     }
 
     /// Starts one that does not run.
-    pub(super) fn start_one(&mut self, which: Gateway) -> anyhow::Result<()> {
+    pub(super) fn start_one(&mut self, which: SessionGateway) -> anyhow::Result<()> {
         let paths = self.experiment.paths.len();
         let config = read_config(&config_text(which, paths, self.experiment.idle), paths)?;
         let settings = config.sessions.as_ref().context("a configuration without sessions")?;
@@ -76,7 +76,7 @@ impl<'a> Gateways<'a> {
     }
 
     /// Ends one without a word to the other.
-    pub(super) fn kill(&mut self, which: Gateway) -> anyhow::Result<()> {
+    pub(super) fn kill(&mut self, which: SessionGateway) -> anyhow::Result<()> {
         let silent = self.lose_messages(which)?;
         if let Some(Running { sessions, plane }) = self.running(which).take() {
             // It stops before its rules go.
@@ -92,9 +92,9 @@ impl<'a> Gateways<'a> {
     }
 
     /// Loses all messages of a gateway on their arrival at the other one, until the result is dropped.
-    pub(super) fn lose_messages(&self, from: Gateway) -> anyhow::Result<InstalledTable> {
+    pub(super) fn lose_messages(&self, from: SessionGateway) -> anyhow::Result<InstalledTable> {
         let (family, list) = (Family::V4, "messages");
-        let (from, to) = (side(from), side(from).far());
+        let (from, to) = (side(from), side(from).other_side());
         let rules = vec![Rule(vec![Statement::TranslateFlow(family, list.into())])];
         let table = Table {
             name: "lab-filter".into(),
@@ -103,11 +103,11 @@ impl<'a> Gateways<'a> {
             // In front of the gateway's own rules.
             chains: vec![Chain { name: "arriving".into(), hook: Some(Hook::Prerouting(-400)), rules }],
         };
-        let table = to.gateway(self.sites).run(|| InstalledTable::install(&table))??;
+        let table = to.gateway_namespace(self.sites).run(|| InstalledTable::install(&table))??;
         // TEST-NET-1, to which there is no route.
         let nowhere =
             Addresses { source: Ipv4Addr::new(192, 0, 2, 1).into(), destination: Ipv4Addr::new(192, 0, 2, 2).into() };
-        let end = |path, of: Side| SocketAddr::new(Sites::gateway(path, of.number()).into(), PORT);
+        let end = |path, of: GatewaySide| SocketAddr::new(Sites::gateway(path, of.address_number()).into(), PORT);
         let lost = |path| {
             let flow = FlowKey { protocol: protocol::UDP, source: end(path, from), destination: end(path, to) };
             FlowChange::Add(list.into(), flow, Some(nowhere))
@@ -118,31 +118,31 @@ impl<'a> Gateways<'a> {
     }
 
     /// What a gateway tells of its sessions; nothing if it does not run.
-    pub(super) fn sessions(&self, which: Gateway) -> anyhow::Result<Vec<SessionStatus>> {
+    pub(super) fn sessions(&self, which: SessionGateway) -> anyhow::Result<Vec<SessionStatus>> {
         let running = match which {
-            Gateway::Sending => &self.sending,
-            Gateway::Receiving => &self.receiving,
+            SessionGateway::Sending => &self.sending,
+            SessionGateway::Receiving => &self.receiving,
         };
         let Some(running) = running else { return Ok(Vec::new()) };
         let status = running.sessions.status().context("ask a gateway about its sessions")?;
         Ok(status.remotes.into_iter().flat_map(|remote| remote.sessions).collect())
     }
 
-    fn running(&mut self, which: Gateway) -> &mut Option<Running> {
+    fn running(&mut self, which: SessionGateway) -> &mut Option<Running> {
         match which {
-            Gateway::Sending => &mut self.sending,
-            Gateway::Receiving => &mut self.receiving,
+            SessionGateway::Sending => &mut self.sending,
+            SessionGateway::Receiving => &mut self.receiving,
         }
     }
 
-    fn namespace(&self, which: Gateway) -> &'a Namespace {
-        side(which).gateway(self.sites)
+    fn namespace(&self, which: SessionGateway) -> &'a Namespace {
+        side(which).gateway_namespace(self.sites)
     }
 }
 
 impl Drop for Gateways<'_> {
     fn drop(&mut self) {
-        for which in [Gateway::Sending, Gateway::Receiving] {
+        for which in [SessionGateway::Sending, SessionGateway::Receiving] {
             let Some(Running { sessions, plane }) = self.running(which).take() else { continue };
             drop(sessions);
             // It takes its rules away in its own namespace.
@@ -153,16 +153,16 @@ impl Drop for Gateways<'_> {
     }
 }
 
-fn side(which: Gateway) -> Side {
+fn side(which: SessionGateway) -> GatewaySide {
     match which {
-        Gateway::Sending => Side::Left,
-        Gateway::Receiving => Side::Right,
+        SessionGateway::Sending => GatewaySide::Left,
+        SessionGateway::Receiving => GatewaySide::Right,
     }
 }
 
 /// Hosts of the sending site share an address on each path but the first.
-fn config_text(which: Gateway, paths: usize, idle: Span) -> String {
-    let (own, far) = (side(which).number(), side(which).far().number());
+fn config_text(which: SessionGateway, paths: usize, idle: Span) -> String {
+    let (own, far) = (side(which).address_number(), side(which).other_side().address_number());
     let addresses: Vec<_> = (0..paths).map(|path| format!("\"{}\"", Sites::gateway(path, far))).collect();
     let mut text = format!(
         "[gateway]\nname = \"site{own}\"\n\n[sessions]\nkey = \"unused\"\nport = {PORT}\nidle = \"{}ns\"\n\n\
@@ -171,14 +171,14 @@ fn config_text(which: Gateway, paths: usize, idle: Span) -> String {
          public-key = \"{}\"\naddresses = [{}]\n",
         idle.as_nanos(),
         Sites::LAN,
-        side(which).far().key().public_key(),
+        side(which).other_side().key().public_key(),
         addresses.join(", ")
     );
     for place in 0..paths {
         let (name, next_hop) = (Sites::path(place), Sites::gateway(place, far));
         let _ = writeln!(text, "\n[[path]]\nname = \"{name}\"\ninterface = \"{name}\"\ngateways = [\"{next_hop}\"]");
         if place > 0 {
-            let path = if which == Gateway::Sending { format!("path = \"{name}\"\n") } else { String::new() };
+            let path = if which == SessionGateway::Sending { format!("path = \"{name}\"\n") } else { String::new() };
             let alias = alias_on(place);
             let _ = write!(text, "\n[[translation]]\nnetwork = \"10.1.0.0/24\"\nalias = \"{alias}\"\n{path}");
         }

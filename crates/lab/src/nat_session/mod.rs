@@ -20,5 +20,5 @@ mod virtual_time;
 pub use report::NatSessionReport;
 pub use row::{FlowRow, NatSessionRow, SessionEnd, SessionRow};
 pub use runner::{NatProgress, expected_time, run};
-pub use scenario::{Gateway, LostMessages, NatCase, NatPoint, NatSessions, Restart};
+pub use scenario::{GatewayRestart, LostMessages, NatCase, NatPoint, NatSessions, SessionGateway};
 pub use summary::{CaseSummary, NatSessionSummary, Spread};

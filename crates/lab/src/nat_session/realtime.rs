@@ -4,9 +4,9 @@ use super::flows::Flows;
 use super::gateways::Gateways;
 use super::observer::Observer;
 use super::row::NatSessionRow;
-use super::scenario::{Gateway, NatPoint, NatSessions, host_address};
+use super::scenario::{NatPoint, NatSessions, SessionGateway, host_address};
 use crate::error::RunError;
-use crate::repeat::Run;
+use crate::repeat::RunOutcome;
 use kumade_net::clock;
 use kumade_net::interface;
 use kumade_net::nftables::InstalledTable;
@@ -21,7 +21,7 @@ const MAX_LATENESS: Span = Span::from_millis(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Builds the sites, starts the gateways, and runs `point`.
-pub(super) fn run(experiment: &NatSessions, point: &NatPoint<'_>) -> Result<Run<NatSessionRow>, RunError> {
+pub(super) fn run(experiment: &NatSessions, point: &NatPoint<'_>) -> Result<RunOutcome<NatSessionRow>, RunError> {
     let sites = build(experiment, point).map_err(|cause| RunError { doing: "build the sites", cause })?;
     let gateways = Gateways::start(&sites, experiment);
     let mut gateways = gateways.map_err(|cause| RunError { doing: "start the gateways", cause })?;
@@ -32,7 +32,7 @@ pub(super) fn run(experiment: &NatSessions, point: &NatPoint<'_>) -> Result<Run<
 fn build(experiment: &NatSessions, point: &NatPoint<'_>) -> anyhow::Result<Sites> {
     let paths = experiment.paths.iter().enumerate();
     let links: Vec<PathLinks> =
-        paths.map(|(place, path)| path.links(u64::from(point.run) * 100 + place as u64)).collect();
+        paths.map(|(place, path)| path.new_links(u64::from(point.run) * 100 + place as u64)).collect();
     let sites = Sites::emulated(links)?;
     // What gateways see of several hosts is their addresses; one namespace has them all. The first is there.
     for place in 1..point.case.hosts {
@@ -47,15 +47,15 @@ fn observe(
     gateways: &mut Gateways<'_>,
     experiment: &NatSessions,
     point: &NatPoint<'_>,
-) -> anyhow::Result<Run<NatSessionRow>> {
+) -> anyhow::Result<RunOutcome<NatSessionRow>> {
     let (flows, wall) = (Flows::start(sites, experiment, point)?, clock::realtime());
-    let (mut observer, mut events) = (Observer::default(), Events::default());
-    let end = flows.begin() + experiment.length(point.case);
+    let (mut observer, mut events) = (Observer::default(), GatewayEvents::default());
+    let end = flows.begin() + experiment.run_duration(point.case);
     while clock::monotonic() < end {
         events.carry_out(gateways, point, clock::monotonic() - flows.begin())?;
         // What is seen was so at this time or earlier.
-        observer.sending(&gateways.sessions(Gateway::Sending)?, clock::monotonic());
-        observer.receiving(&gateways.sessions(Gateway::Receiving)?, clock::monotonic());
+        observer.sending(&gateways.sessions(SessionGateway::Sending)?, clock::monotonic());
+        observer.receiving(&gateways.sessions(SessionGateway::Receiving)?, clock::monotonic());
         thread::sleep(POLL_INTERVAL);
     }
     let traffic = flows.stop()?;
@@ -64,22 +64,22 @@ fn observe(
         lateness_p99_seconds: Some(lateness.as_secs_f64()),
         ..NatSessionRow::new(experiment, point, &observer, &traffic, events.killed)
     };
-    Ok(Run { row, lateness, disturbed: lateness > MAX_LATENESS || sites.missed()? > 0 })
+    Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_LATENESS || sites.missed()? > 0 })
 }
 
 /// What happens to the gateways and their messages, as far as it has.
 #[derive(Default)]
-struct Events {
+struct GatewayEvents {
     losing: Option<InstalledTable>,
     killed: Option<Time>,
     started: bool,
 }
 
-impl Events {
+impl GatewayEvents {
     /// Does what is due so long after the first packet.
     fn carry_out(&mut self, gateways: &mut Gateways<'_>, point: &NatPoint<'_>, after: Span) -> anyhow::Result<()> {
         if let Some(lost) = point.case.lost {
-            let is_losing = lost.takes(lost.from, after);
+            let is_losing = lost.drops_message(lost.from, after);
             match (is_losing, &self.losing) {
                 (true, None) => self.losing = Some(gateways.lose_messages(lost.from)?),
                 (false, Some(_)) => self.losing = None,

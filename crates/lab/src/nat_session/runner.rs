@@ -3,7 +3,7 @@ use super::row::NatSessionRow;
 use super::scenario::{NatPoint, NatSessions};
 use super::virtual_time;
 use crate::error::RunError;
-use crate::repeat::{MAX_REPEATS, Repeated, until_undisturbed};
+use crate::repeat::{MAX_REPEATS, RepeatedRun, until_undisturbed};
 use kumade_units::Span;
 
 /// How far an experiment on NAT sessions has come.
@@ -39,7 +39,7 @@ pub fn run(
         } else {
             let repeating = |lateness| observer(NatProgress::Repeating { lateness });
             let run = || realtime::run(experiment, point);
-            let Repeated { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
+            let RepeatedRun { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
             NatSessionRow { repeats, disturbed, ..row }
         };
         observer(NatProgress::Done(&row));
@@ -51,7 +51,7 @@ pub fn run(
 /// The number of runs and how long they will take, in words.
 pub fn expected_time(experiment: &NatSessions) -> String {
     let points = experiment.points();
-    let seconds: f64 = points.iter().map(|point| experiment.length(point.case).as_secs_f64()).sum();
+    let seconds: f64 = points.iter().map(|point| experiment.run_duration(point.case).as_secs_f64()).sum();
     let runs = points.len();
     match experiment.virtual_time {
         true => format!("{runs} runs of {seconds:.0} s together in virtual time"),

@@ -46,13 +46,14 @@ pub struct NatCase {
     /// Messages that are lost.
     pub lost: Option<LostMessages>,
     /// A gateway that is killed and starts anew.
-    pub restart: Option<Restart>,
+    pub restart: Option<GatewayRestart>,
 }
 
 /// One of the two gateways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Gateway {
+#[serde(rename = "Gateway")]
+pub enum SessionGateway {
     /// The one that asks for sessions and divides flows.
     Sending,
     /// The one that gives them their addresses back.
@@ -64,7 +65,7 @@ pub enum Gateway {
 #[serde(deny_unknown_fields)]
 pub struct LostMessages {
     /// Whose messages.
-    pub from: Gateway,
+    pub from: SessionGateway,
     /// From when on, counted from the first packet.
     #[serde(deserialize_with = "span")]
     pub after: Span,
@@ -76,9 +77,9 @@ pub struct LostMessages {
 /// A gateway is killed without a word to the other one, and its rules vanish.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Restart {
+pub struct GatewayRestart {
     /// Which one.
-    pub gateway: Gateway,
+    pub gateway: SessionGateway,
     /// When, counted from the first packet.
     #[serde(deserialize_with = "span")]
     pub after: Span,
@@ -97,7 +98,7 @@ pub struct NatPoint<'a> {
 }
 
 /// To this port of the receiving host all flows go.
-pub(super) const PORT: u16 = 9;
+pub(super) const FLOW_PORT: u16 = 9;
 /// Of the first flow; each further one has the next.
 const FIRST_PORT: u16 = 20_000;
 /// Payload of a packet in bytes.
@@ -113,7 +114,7 @@ impl NatSessions {
     }
 
     /// What gateways are told to allow.
-    pub(super) fn limits(&self) -> NatConfig {
+    pub(super) fn nat_limits(&self) -> NatConfig {
         NatConfig { idle_timeout: self.idle, ..NatConfig::default() }
     }
 
@@ -135,7 +136,7 @@ impl NatSessions {
     }
 
     /// How long a run lasts, from the first packet on.
-    pub(super) fn length(&self, case: &NatCase) -> Span {
+    pub(super) fn run_duration(&self, case: &NatCase) -> Span {
         case.activity.iter().fold(self.idle + AFTER_IDLE, |sum, span| sum + *span)
     }
 }
@@ -152,7 +153,7 @@ impl NatCase {
             let address = host_address(flow / self.flows);
             SocketAddr::new(address.into(), FIRST_PORT + flow as u16)
         };
-        let destination = SocketAddr::new(Ipv4Addr::new(10, 2, 0, 2).into(), PORT);
+        let destination = SocketAddr::new(Ipv4Addr::new(10, 2, 0, 2).into(), FLOW_PORT);
         let key = |flow| FlowKey { protocol: protocol::UDP, source: source(flow), destination };
         (0..self.flow_count()).map(key).collect()
     }
@@ -160,7 +161,7 @@ impl NatCase {
 
 impl LostMessages {
     /// Whether a message of that gateway is lost so long after the first packet.
-    pub(super) fn takes(&self, from: Gateway, after: Span) -> bool {
+    pub(super) fn drops_message(&self, from: SessionGateway, after: Span) -> bool {
         self.from == from && (self.after..self.after + self.duration).contains(&after)
     }
 }

@@ -1,7 +1,7 @@
 use super::row::{FlowRow, NatSessionRow, SessionEnd, SessionRow};
 use super::scenario::NatSessions;
 use crate::paper::Paper;
-use crate::statistics::{median, range};
+use crate::statistics::{median, min_and_max};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -74,24 +74,24 @@ pub struct Spread {
 }
 
 impl NatSessionSummary {
-    pub(super) fn of(rows: &[NatSessionRow], experiment: &NatSessions) -> Self {
+    pub(super) fn from_rows(rows: &[NatSessionRow], experiment: &NatSessions) -> Self {
         let cases = experiment.cases.iter().filter_map(|case| {
             let own: Vec<_> = rows.iter().filter(|row| row.case == case.label).collect();
-            (!own.is_empty()).then(|| CaseSummary::of(&case.label, &own))
+            (!own.is_empty()).then(|| CaseSummary::from_case_rows(&case.label, &own))
         });
         NatSessionSummary { cases: cases.collect(), published: experiment.paper.clone() }
     }
 }
 
 impl CaseSummary {
-    fn of(case: &str, rows: &[&NatSessionRow]) -> Self {
+    fn from_case_rows(case: &str, rows: &[&NatSessionRow]) -> Self {
         let flows = || rows.iter().flat_map(|row| &row.flows);
         let sessions = || flows().flat_map(|flow| &flow.sessions);
         let first = |value: fn(&SessionRow) -> Option<f64>| {
-            Spread::of(flows().filter_map(|flow| value(flow.sessions.first()?)))
+            Spread::from_values(flows().filter_map(|flow| value(flow.sessions.first()?)))
         };
         let idle = |value: fn(&SessionRow) -> Option<f64>| {
-            Spread::of(sessions().filter(|session| session.end == SessionEnd::Idle).filter_map(value))
+            Spread::from_values(sessions().filter(|session| session.end == SessionEnd::Idle).filter_map(value))
         };
         let ended = |end: SessionEnd| sessions().filter(|session| session.end == end).count() as u64;
         let total = |packets: fn(&FlowRow) -> u64| flows().map(packets).sum();
@@ -109,9 +109,9 @@ impl CaseSummary {
             idle_ratio: idle(|session| session.idle_ratio),
             removed_seconds: idle(|session| Some(session.removed_seconds? - session.left_seconds?)),
             forgotten_seconds: idle(|session| Some(session.forgotten_seconds? - session.left_seconds?)),
-            recovered_seconds: Spread::of(flows().filter_map(recovered)),
+            recovered_seconds: Spread::from_values(flows().filter_map(recovery_seconds)),
             max_requests: sessions().map(|session| session.requests).max().unwrap_or(0),
-            first_packet_wait_seconds: Spread::of(flows().filter_map(|flow| flow.first_packet_wait_seconds)),
+            first_packet_wait_seconds: Spread::from_values(flows().filter_map(|flow| flow.first_packet_wait_seconds)),
             sent_packets: total(|flow| flow.sent_packets),
             lost_packets: total(|flow| flow.lost_packets),
             altered_packets: total(|flow| flow.altered_packets),
@@ -121,16 +121,16 @@ impl CaseSummary {
 }
 
 /// How long after a gateway was killed the next session was opened.
-fn recovered(flow: &FlowRow) -> Option<f64> {
+fn recovery_seconds(flow: &FlowRow) -> Option<f64> {
     let killed = flow.killed_seconds?;
     let opened = flow.sessions.iter().filter_map(|session| session.opened_seconds);
     opened.map(|opened| opened - killed).find(|after| *after > 0.0)
 }
 
 impl Spread {
-    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+    fn from_values(values: impl Iterator<Item = f64>) -> Option<Self> {
         let values: Vec<_> = values.collect();
-        let (min, max) = range(&values)?;
+        let (min, max) = min_and_max(&values)?;
         Some(Spread { min, median: median(&values)?, max })
     }
 }

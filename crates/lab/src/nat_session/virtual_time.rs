@@ -4,7 +4,7 @@
 
 use super::observer::Observer;
 use super::row::NatSessionRow;
-use super::scenario::{Gateway, NatPoint, NatSessions, PAYLOAD_BYTES, alias_on};
+use super::scenario::{NatPoint, NatSessions, PAYLOAD_BYTES, SessionGateway, alias_on};
 use super::traffic::FlowTraffic;
 use kumade_gateway::direct::SessionPlane;
 use kumade_multipath::nat_session::{
@@ -17,21 +17,21 @@ use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
 
 /// When hosts begin to send, at the earliest: gateways have met by then.
-const BEGIN: Span = Span::from_secs(2);
+const TRAFFIC_START: Span = Span::from_secs(2);
 /// For how long a flow that passes undivided is remembered, as gateways' rules have it.
 const NOTED_FOR: Span = Span::from_secs(2);
 
 /// Runs `point`; the same run always gives the same row.
 pub(super) fn run(experiment: &NatSessions, point: &NatPoint<'_>) -> NatSessionRow {
-    let mut world = World::new(experiment, point);
-    let end = world.begin + experiment.length(point.case);
+    let mut world = NatNetwork::new(experiment, point);
+    let end = world.begin + experiment.run_duration(point.case);
     world.run(end);
     let killed = point.case.restart.map(|restart| world.begin + restart.after);
     NatSessionRow::new(experiment, point, &world.observer, &world.traffic, killed)
 }
 
 #[derive(Debug)]
-enum Event {
+enum SimulatedEvent {
     /// A host sends the next packet of a flow, by its place.
     Packet(usize),
     /// A packet reaches the receiving gateway with these addresses.
@@ -49,7 +49,7 @@ enum Event {
 }
 
 /// A gateway's process, and the rules in its kernel.
-struct Node {
+struct GatewayNode {
     peer: NatPeer,
     life: Incarnation,
     /// Packets divided of each flow.
@@ -62,15 +62,15 @@ struct Node {
     turn: usize,
 }
 
-struct World<'a> {
+struct NatNetwork<'a> {
     experiment: &'a NatSessions,
     point: &'a NatPoint<'a>,
     now: Time,
     begin: Time,
-    events: BTreeMap<(Time, u64), Event>,
+    events: BTreeMap<(Time, u64), SimulatedEvent>,
     serial: u64,
     /// The sending and the receiving gateway; none while it is gone.
-    nodes: [Option<Node>; 2],
+    nodes: [Option<GatewayNode>; 2],
     have_keys: bool,
     flows: Vec<FlowKey>,
     traffic: Vec<FlowTraffic>,
@@ -78,16 +78,16 @@ struct World<'a> {
     random: Pcg64Mcg,
 }
 
-const SENDING: usize = 0;
-const RECEIVING: usize = 1;
+const SENDING_GATEWAY: usize = 0;
+const RECEIVING_GATEWAY: usize = 1;
 
-impl<'a> World<'a> {
+impl<'a> NatNetwork<'a> {
     fn new(experiment: &'a NatSessions, point: &'a NatPoint<'a>) -> Self {
         let (case, mut random) = (point.case, Pcg64Mcg::seed_from_u64(point.run.into()));
         // A flow begins at any moment between two looks of its gateway.
-        let begin = Time::ZERO + BEGIN + SessionPlane::LOOK_INTERVAL * random.random_range(0..100) / 100;
+        let begin = Time::ZERO + TRAFFIC_START + SessionPlane::LOOK_INTERVAL * random.random_range(0..100) / 100;
         let flows = case.flow_keys();
-        let mut world = World {
+        let mut world = NatNetwork {
             experiment,
             point,
             now: Time::ZERO,
@@ -103,17 +103,19 @@ impl<'a> World<'a> {
         };
         (0..2).for_each(|node| world.start(node));
         for flow in 0..case.flow_count() {
-            experiment.packet_times(case, flow).for_each(|after| world.schedule(begin + after, Event::Packet(flow)));
+            experiment
+                .packet_times(case, flow)
+                .for_each(|after| world.schedule(begin + after, SimulatedEvent::Packet(flow)));
         }
         if let Some(restart) = case.restart {
-            let node = place(restart.gateway);
-            world.schedule(begin + restart.after, Event::Kill(node));
-            world.schedule(begin + restart.after + restart.down, Event::Start(node));
+            let node = gateway_index(restart.gateway);
+            world.schedule(begin + restart.after, SimulatedEvent::Kill(node));
+            world.schedule(begin + restart.after + restart.down, SimulatedEvent::Start(node));
         }
         world
     }
 
-    fn schedule(&mut self, at: Time, event: Event) {
+    fn schedule(&mut self, at: Time, event: SimulatedEvent) {
         self.serial += 1;
         self.events.insert((at, self.serial), event);
     }
@@ -142,28 +144,28 @@ impl<'a> World<'a> {
         for place in 0..2 {
             if let Some(node) = &mut self.nodes[place] {
                 node.peer.advance(self.now);
-                self.act(place, None);
+                self.perform_actions(place, None);
             }
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: SimulatedEvent) {
         match event {
-            Event::Packet(flow) => self.send_packet(flow),
-            Event::Arrival(flow, arriving) => self.receive_packet(flow, arriving),
-            Event::Message(to, path, message) => self.receive_message(to, path, message),
-            Event::Look(place, life) => self.look(place, life),
-            Event::Read(place, life) => self.read(place, life),
-            Event::Kill(place) => {
+            SimulatedEvent::Packet(flow) => self.send_packet(flow),
+            SimulatedEvent::Arrival(flow, arriving) => self.receive_packet(flow, arriving),
+            SimulatedEvent::Message(to, path, message) => self.receive_message(to, path, message),
+            SimulatedEvent::Look(place, life) => self.poll_counters(place, life),
+            SimulatedEvent::Read(place, life) => self.read(place, life),
+            SimulatedEvent::Kill(place) => {
                 self.nodes[place] = None;
                 self.have_keys = false;
             }
-            Event::Start(place) => {
+            SimulatedEvent::Start(place) => {
                 self.start(place);
                 let round_trip = self.experiment.paths[0].delay * 2;
-                self.schedule(self.now + round_trip, Event::Connected);
+                self.schedule(self.now + round_trip, SimulatedEvent::Connected);
             }
-            Event::Connected => {
+            SimulatedEvent::Connected => {
                 self.have_keys = true;
                 self.nodes.iter_mut().flatten().for_each(|node| node.peer.peer_connected(self.now));
             }
@@ -173,33 +175,33 @@ impl<'a> World<'a> {
     fn start(&mut self, place: usize) {
         self.serial += 1;
         let life = Incarnation::new(self.serial as u32).unwrap_or(Incarnation::MIN);
-        let peer = NatPeer::new(self.experiment.limits(), life, self.now);
+        let peer = NatPeer::new(self.experiment.nat_limits(), life, self.now);
         let (divided, restored, noted) = Default::default();
-        self.nodes[place] = Some(Node { peer, life, divided, restored, noted, turn: 0 });
-        self.schedule(self.now, Event::Look(place, life));
-        self.schedule(self.now, Event::Read(place, life));
+        self.nodes[place] = Some(GatewayNode { peer, life, divided, restored, noted, turn: 0 });
+        self.schedule(self.now, SimulatedEvent::Look(place, life));
+        self.schedule(self.now, SimulatedEvent::Read(place, life));
     }
 
     /// The node, if it is still that life.
-    fn alive(&mut self, place: usize, life: Incarnation) -> Option<&mut Node> {
+    fn live_node(&mut self, place: usize, life: Incarnation) -> Option<&mut GatewayNode> {
         self.nodes[place].as_mut().filter(|node| node.life == life)
     }
 
-    fn look(&mut self, place: usize, life: Incarnation) {
+    fn poll_counters(&mut self, place: usize, life: Incarnation) {
         let (now, paths) = (self.now, self.experiment.paths.len());
-        let Some(node) = self.alive(place, life) else { return };
+        let Some(node) = self.live_node(place, life) else { return };
         node.noted.retain(|_, until| *until > now);
         for flow in node.noted.keys() {
-            node.peer.flow_seen(*flow, [rule(*flow, paths)], now);
+            node.peer.flow_seen(*flow, [divided_rule(*flow, paths)], now);
         }
-        self.act(place, None);
-        self.schedule(now + SessionPlane::LOOK_INTERVAL, Event::Look(place, life));
+        self.perform_actions(place, None);
+        self.schedule(now + SessionPlane::LOOK_INTERVAL, SimulatedEvent::Look(place, life));
     }
 
     fn read(&mut self, place: usize, life: Incarnation) {
         let now = self.now;
         let idle = self.experiment.idle;
-        let Some(node) = self.alive(place, life) else { return };
+        let Some(node) = self.live_node(place, life) else { return };
         for (flow, (_, packets)) in &node.divided {
             node.peer.flow_used(flow, *packets, *packets * PAYLOAD_BYTES as u64, now);
         }
@@ -208,26 +210,26 @@ impl<'a> World<'a> {
         }
         node.peer.counters_read(now);
         let next = SessionPlane::next_read(idle, node.peer.next_idle_check(), now);
-        self.act(place, None);
-        self.schedule(next, Event::Read(place, life));
+        self.perform_actions(place, None);
+        self.schedule(next, SimulatedEvent::Read(place, life));
     }
 
     fn send_packet(&mut self, number: usize) {
         let flow = self.flows[number];
         self.traffic[number].sent.push(self.now);
         let paths = self.experiment.paths.len();
-        let (path, addresses) = match &mut self.nodes[SENDING] {
-            Some(node) => node.pass(flow, paths, self.now),
+        let (path, addresses) = match &mut self.nodes[SENDING_GATEWAY] {
+            Some(node) => node.pass_packet(flow, paths, self.now),
             None => (0, flow.addresses()),
         };
         if !self.is_lost_on(path) {
             let at = self.now + self.experiment.paths[path].delay;
-            self.schedule(at, Event::Arrival(number, flow.with_addresses(addresses)));
+            self.schedule(at, SimulatedEvent::Arrival(number, flow.with_addresses(addresses)));
         }
     }
 
     fn receive_packet(&mut self, number: usize, arriving: FlowKey) {
-        let restored = self.nodes[RECEIVING].as_mut().and_then(|node| node.restored.get_mut(&arriving));
+        let restored = self.nodes[RECEIVING_GATEWAY].as_mut().and_then(|node| node.restored.get_mut(&arriving));
         let original = restored.map_or(arriving, |(original, packets)| {
             *packets += 1;
             *original
@@ -245,31 +247,31 @@ impl<'a> World<'a> {
         }
         if let Some(node) = &mut self.nodes[to] {
             node.peer.receive(message, |_| true, self.now);
-            self.act(to, Some(path));
+            self.perform_actions(to, Some(path));
         }
     }
 
     /// Carries out what a gateway wants done; `from` is the path by which the last message came.
-    fn act(&mut self, place: usize, from: Option<usize>) {
+    fn perform_actions(&mut self, place: usize, from: Option<usize>) {
         while let Some(node) = &mut self.nodes[place]
             && let Some(action) = node.peer.next_action()
         {
             match action {
                 NatAction::Transmit { message, tries, is_answer } => {
                     let path = from.filter(|_| is_answer).unwrap_or(tries as usize % self.experiment.paths.len());
-                    self.transmit(place, path, message);
+                    self.send_message(place, path, message);
                 }
                 action => node.carry_out(action),
             }
         }
     }
 
-    fn transmit(&mut self, from: usize, path: usize, message: NatMessage) {
-        let sender = if from == SENDING { Gateway::Sending } else { Gateway::Receiving };
-        let is_lost = self.point.case.lost.is_some_and(|lost| lost.takes(sender, self.now - self.begin));
+    fn send_message(&mut self, from: usize, path: usize, message: NatMessage) {
+        let sender = if from == SENDING_GATEWAY { SessionGateway::Sending } else { SessionGateway::Receiving };
+        let is_lost = self.point.case.lost.is_some_and(|lost| lost.drops_message(sender, self.now - self.begin));
         if self.have_keys && !is_lost && !self.is_lost_on(path) {
             let at = self.now + self.experiment.paths[path].delay;
-            self.schedule(at, Event::Message(1 - from, path, message));
+            self.schedule(at, SimulatedEvent::Message(1 - from, path, message));
         }
     }
 
@@ -278,16 +280,17 @@ impl<'a> World<'a> {
     }
 
     fn observe(&mut self) {
-        let sessions =
-            |node: &Option<Node>| -> Vec<SessionStatus> { node.iter().flat_map(|node| node.peer.sessions()).collect() };
-        self.observer.sending(&sessions(&self.nodes[SENDING]), self.now);
-        self.observer.receiving(&sessions(&self.nodes[RECEIVING]), self.now);
+        let sessions = |node: &Option<GatewayNode>| -> Vec<SessionStatus> {
+            node.iter().flat_map(|node| node.peer.sessions()).collect()
+        };
+        self.observer.sending(&sessions(&self.nodes[SENDING_GATEWAY]), self.now);
+        self.observer.receiving(&sessions(&self.nodes[RECEIVING_GATEWAY]), self.now);
     }
 }
 
-impl Node {
+impl GatewayNode {
     /// A packet of a flow passes. Returns its path, and its addresses there.
-    fn pass(&mut self, flow: FlowKey, paths: usize, now: Time) -> (usize, Addresses) {
+    fn pass_packet(&mut self, flow: FlowKey, paths: usize, now: Time) -> (usize, Addresses) {
         let Some((rule, packets)) = self.divided.get_mut(&flow) else {
             self.noted.entry(flow).or_insert(now + NOTED_FOR);
             return (0, flow.addresses());
@@ -318,15 +321,15 @@ impl Node {
     }
 }
 
-fn place(gateway: Gateway) -> usize {
+fn gateway_index(gateway: SessionGateway) -> usize {
     match gateway {
-        Gateway::Sending => SENDING,
-        Gateway::Receiving => RECEIVING,
+        SessionGateway::Sending => SENDING_GATEWAY,
+        SessionGateway::Receiving => RECEIVING_GATEWAY,
     }
 }
 
 /// As the real gateways' configurations have it: all hosts share one address on each path but the first.
-fn rule(flow: FlowKey, paths: usize) -> DividedRule {
+fn divided_rule(flow: FlowKey, paths: usize) -> DividedRule {
     let own = flow.addresses();
     let alias = |path: usize| match path {
         0 => own,
@@ -338,13 +341,13 @@ fn rule(flow: FlowKey, paths: usize) -> DividedRule {
 #[cfg(test)]
 mod tests {
     use super::super::row::SessionEnd;
-    use super::super::scenario::{LostMessages, NatCase, Restart};
+    use super::super::scenario::{GatewayRestart, LostMessages, NatCase};
     use super::*;
     use crate::scenario::{Overrides, load};
     use proptest::prelude::*;
 
-    fn gateway() -> impl Strategy<Value = Gateway> {
-        prop_oneof![Just(Gateway::Sending), Just(Gateway::Receiving)]
+    fn gateway() -> impl Strategy<Value = SessionGateway> {
+        prop_oneof![Just(SessionGateway::Sending), Just(SessionGateway::Receiving)]
     }
 
     fn millis(range: std::ops::Range<i64>) -> impl Strategy<Value = Span> {
@@ -355,7 +358,7 @@ mod tests {
         let lost = (gateway(), millis(0..6000), millis(1..8000));
         let lost = lost.prop_map(|(from, after, duration)| LostMessages { from, after, duration });
         let restart = (gateway(), millis(0..5000), millis(1..2000));
-        let restart = restart.prop_map(|(gateway, after, down)| Restart { gateway, after, down });
+        let restart = restart.prop_map(|(gateway, after, down)| GatewayRestart { gateway, after, down });
         let activity = prop::collection::vec(millis(20..5000), 1..4);
         (1..3usize, 1..4usize, activity, prop::option::of(lost), prop::option::of(restart)).prop_map(
             |(hosts, flows, activity, lost, restart)| NatCase {
@@ -377,7 +380,7 @@ mod tests {
         fn hosts_notice_nothing_of_lost_messages(case in case(), run in 1..1000u32) {
             let experiment = load("nat-session", &Overrides::default()).unwrap().nat_session().unwrap();
             let row = super::run(&experiment, &NatPoint { case: &case, run });
-            let may_be_altered = case.restart.is_some_and(|restart| restart.gateway == Gateway::Receiving);
+            let may_be_altered = case.restart.is_some_and(|restart| restart.gateway == SessionGateway::Receiving);
             for flow in &row.flows {
                 prop_assert_eq!(flow.lost_packets, 0);
                 prop_assert!(flow.altered_packets == 0 || may_be_altered, "{:?}", flow);

@@ -1,11 +1,14 @@
 //! A plot of values by case: one mark for each case and series, side by side.
 
-use super::plot::{Axis, Drawn, Entry, Mark, Plot, Y_LABELS, chart_labelled, draw, point, ring, short};
+use super::plot::{
+    Axis, Drawn, LegendEntry, LegendMark, Plot, Y_LABEL_COUNT, chart_labelled, draw, format_short, measured_mark,
+    published_mark,
+};
 use kumade_probe_train::Estimate;
 use plotters::prelude::*;
 
 /// One line or row of marks: a name, and a value for each case.
-pub(crate) struct Series {
+pub(crate) struct CaseSeries {
     pub(crate) name: String,
     pub(crate) values: Vec<Option<Estimate<f64>>>,
     pub(crate) colour: RGBColor,
@@ -14,7 +17,7 @@ pub(crate) struct Series {
 }
 
 /// What all series of a plot have in common.
-pub(crate) struct Frame<'a> {
+pub(crate) struct PlotFrame<'a> {
     pub(crate) title: &'a str,
     pub(crate) caption: &'a str,
     pub(crate) y_axis: &'a str,
@@ -32,12 +35,12 @@ pub(crate) struct CaseAxis<'a> {
 }
 
 /// A value without an interval.
-pub(crate) fn alone(value: f64) -> Estimate<f64> {
+pub(crate) fn without_interval(value: f64) -> Estimate<f64> {
     Estimate { value, low: value, high: value, confidence: 0.0 }
 }
 
 /// A case without a value leaves a gap.
-pub(crate) fn over_cases(axis: &CaseAxis<'_>, frame: &Frame<'_>, series: &[Series]) -> Drawn<Plot> {
+pub(crate) fn over_cases(axis: &CaseAxis<'_>, frame: &PlotFrame<'_>, series: &[CaseSeries]) -> Drawn<Plot> {
     let values = || series.iter().flat_map(|series| series.values.iter().flatten());
     let low = values().map(|value| value.low).fold(frame.range.0, f64::min).max(0.0);
     let high = values().map(|value| value.high).fold(frame.range.1, f64::max);
@@ -46,23 +49,23 @@ pub(crate) fn over_cases(axis: &CaseAxis<'_>, frame: &Frame<'_>, series: &[Serie
         let whole = (x - x.round()).abs() < 0.01 && *x > -0.01;
         axis.labels.get(x.round() as usize).filter(|_| whole).cloned().unwrap_or_default()
     };
-    let entry = |series: &Series| Entry {
+    let entry = |series: &CaseSeries| LegendEntry {
         name: series.name.clone(),
         colour: series.colour,
-        mark: if series.is_published { Mark::Ring } else { Mark::Point },
+        mark: if series.is_published { LegendMark::Ring } else { LegendMark::Point },
     };
     let legend: Vec<_> = series.iter().map(entry).collect();
     let svg = draw(&legend, |area| {
         let axes = [
             Axis { name: axis.name, labels: cases + 1, label: &label },
-            Axis { name: frame.y_axis, labels: Y_LABELS, label: &short },
+            Axis { name: frame.y_axis, labels: Y_LABEL_COUNT, label: &format_short },
         ];
         let width = -0.4..cases as f64 - 0.6;
         // Room for whole marks.
         let margin = (high - low) * 0.03;
         let mut chart = chart_labelled(area, width, low - margin..high + margin, axes)?;
         let count = series.len() as f64;
-        for (index, Series { values, colour, is_published, .. }) in series.iter().enumerate() {
+        for (index, CaseSeries { values, colour, is_published, .. }) in series.iter().enumerate() {
             let colour = *colour;
             // Beside each other, so that none hides another.
             let aside = (index as f64 - (count - 1.0) / 2.0) * 0.06;
@@ -75,7 +78,7 @@ pub(crate) fn over_cases(axis: &CaseAxis<'_>, frame: &Frame<'_>, series: &[Serie
                 Some(PathElement::new([(x, v.low), (x, v.high)], colour.stroke_width(2)))
             });
             chart.draw_series(bars)?;
-            let mark = if *is_published { ring } else { point };
+            let mark = if *is_published { published_mark } else { measured_mark };
             chart.draw_series(placed().map(|(x, v)| mark((x, v.value), colour)))?;
         }
         Ok(())

@@ -1,7 +1,7 @@
 use super::table::Table;
 
 /// What the terminal and the HTML page both show of a report.
-pub(crate) struct Content<'a> {
+pub(crate) struct ReportContent<'a> {
     pub(crate) experiment: &'a str,
     pub(crate) title: &'a str,
     /// RFC 3339.

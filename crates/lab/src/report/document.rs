@@ -1,4 +1,4 @@
-use super::content::Content;
+use super::content::ReportContent;
 use super::plot::Plot;
 use super::{html, terminal};
 use crate::error::ReportError;
@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 /// The results of an experiment, in the forms in which people and programs read them.
-pub trait Document {
+pub trait ReportDocument {
     /// One JSON document, which names its schema.
     ///
     /// # Errors
@@ -53,9 +53,9 @@ pub trait Document {
 }
 
 /// The parts in which the documents of two kinds of experiment differ.
-pub(crate) trait Parts: Serialize {
+pub(crate) trait DocumentParts: Serialize {
     /// What the terminal and the page show.
-    fn content(&self) -> Content<'_>;
+    fn content(&self) -> ReportContent<'_>;
 
     /// The rows as CSV with a header line.
     fn csv(&self) -> Result<String, Box<dyn Error>>;
@@ -69,7 +69,7 @@ pub(crate) trait Parts: Serialize {
     fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>>;
 }
 
-impl<P: Parts> Document for P {
+impl<P: DocumentParts> ReportDocument for P {
     fn to_json(&self) -> Result<String, ReportError> {
         serde_json::to_string_pretty(self).map_err(ReportError::generating("the JSON document"))
     }
@@ -79,7 +79,7 @@ impl<P: Parts> Document for P {
     }
 
     fn more_files(&self) -> Result<Vec<(&'static str, String)>, ReportError> {
-        Parts::more_files(self).map_err(ReportError::generating("a CSV file"))
+        DocumentParts::more_files(self).map_err(ReportError::generating("a CSV file"))
     }
 
     fn to_text(&self) -> String {

@@ -1,17 +1,17 @@
 //! A report as one HTML page.
 
-use super::content::Content;
+use super::content::ReportContent;
 use super::plot::Plot;
 use askama::Template;
 
 #[derive(Template)]
 #[template(path = "report.html")]
-struct Page<'a> {
-    content: &'a Content<'a>,
+struct HtmlPage<'a> {
+    content: &'a ReportContent<'a>,
     plots: &'a [Plot],
 }
 
 /// The page.
-pub(crate) fn render(content: &Content<'_>, plots: &[Plot]) -> askama::Result<String> {
-    Page { content, plots }.render()
+pub(crate) fn render(content: &ReportContent<'_>, plots: &[Plot]) -> askama::Result<String> {
+    HtmlPage { content, plots }.render()
 }

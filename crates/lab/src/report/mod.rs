@@ -11,10 +11,10 @@ pub(crate) mod schema;
 mod table;
 mod terminal;
 
-pub(crate) use content::Content;
-pub use document::{Document, now_utc, prepare};
-pub(crate) use document::{Parts, read};
-pub(crate) use notes::disturbances;
+pub(crate) use content::ReportContent;
+pub(crate) use document::{DocumentParts, read};
+pub use document::{ReportDocument, now_utc, prepare};
+pub(crate) use notes::describe_disturbances;
 pub(crate) use table::Table;
-pub(crate) use terminal::aligned;
+pub(crate) use terminal::align_columns;
 pub use terminal::printable;

@@ -1,6 +1,6 @@
 /// What is to be said of disturbed and repeated runs, each given as how often it was repeated, and whether its last repetition
 /// was disturbed as well.
-pub(crate) fn disturbances(runs: impl Iterator<Item = (u32, bool)>) -> Vec<String> {
+pub(crate) fn describe_disturbances(runs: impl Iterator<Item = (u32, bool)>) -> Vec<String> {
     let (mut disturbed, mut repeats) = (0, 0);
     for (repeated, is_disturbed) in runs {
         disturbed += u32::from(is_disturbed);

@@ -21,7 +21,7 @@ pub(crate) type Drawn<T> = Result<T, Box<dyn Error>>;
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(crate) type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-pub(crate) const SERIES: [RGBColor; 6] = [
+pub(crate) const SERIES_COLOURS: [RGBColor; 6] = [
     RGBColor(0x2f, 0x80, 0xd0),
     RGBColor(0xd9, 0x6b, 0x1f),
     RGBColor(0x3a, 0x9d, 0x5d),
@@ -31,9 +31,9 @@ pub(crate) const SERIES: [RGBColor; 6] = [
 ];
 pub(crate) const GREY: RGBColor = RGBColor(0x88, 0x88, 0x88);
 /// Pixels of a plot with its axes.
-const SIZE: (u32, u32) = (502, 420);
+const PLOT_SIZE_PIXELS: (u32, u32) = (502, 420);
 /// Pixels between the axes' end and what follows.
-const MARGIN: u32 = 12;
+const MARGIN_PIXELS: u32 = 12;
 /// Pixels of a legend's marks, with what is left free around them, …
 const MARK_WIDTH: u32 = 28;
 /// … of a letter, somewhat more than most have, …
@@ -41,14 +41,14 @@ const LETTER_WIDTH: u32 = 7;
 /// … and of a line.
 const LINE_HEIGHT: i32 = 16;
 /// Longer names of a legend are broken between words.
-const MAX_LETTERS: usize = 30;
+const MAX_LEGEND_LETTERS: usize = 30;
 
 /// Labels of a y axis, unless it says otherwise.
-pub(crate) const Y_LABELS: usize = 10;
+pub(crate) const Y_LABEL_COUNT: usize = 10;
 
 /// What stands for a series in the legend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum LegendMark {
     /// Measured.
     Point,
     /// Published.
@@ -58,10 +58,10 @@ pub(crate) enum Mark {
 }
 
 /// A line of the legend.
-pub(crate) struct Entry {
+pub(crate) struct LegendEntry {
     pub(crate) name: String,
     pub(crate) colour: RGBColor,
-    pub(crate) mark: Mark,
+    pub(crate) mark: LegendMark,
 }
 
 /// An axis: what it shows, and how it is labelled.
@@ -72,7 +72,7 @@ pub(crate) struct Axis<'a> {
     pub(crate) label: &'a dyn Fn(&f64) -> String,
 }
 
-pub(crate) fn chart<'a, 'b>(
+pub(crate) fn draw_chart<'a, 'b>(
     area: &Area<'b>,
     x: std::ops::Range<f64>,
     y: std::ops::Range<f64>,
@@ -80,8 +80,8 @@ pub(crate) fn chart<'a, 'b>(
 ) -> Drawn<Chart<'a, 'b>> {
     // So that an axis of counts is labelled with whole numbers.
     let x_labels = (x.end.ceil() as usize + 1).clamp(3, 11);
-    let [x_axis, y_axis] = [(axes[0].as_str(), x_labels), (axes[1].as_str(), Y_LABELS)];
-    let axis = |(name, labels)| Axis { name, labels, label: &short };
+    let [x_axis, y_axis] = [(axes[0].as_str(), x_labels), (axes[1].as_str(), Y_LABEL_COUNT)];
+    let axis = |(name, labels)| Axis { name, labels, label: &format_short };
     chart_labelled(area, x, y, [axis(x_axis), axis(y_axis)])
 }
 
@@ -93,8 +93,8 @@ pub(crate) fn chart_labelled<'a, 'b>(
     [x_axis, y_axis]: [Axis<'_>; 2],
 ) -> Drawn<Chart<'a, 'b>> {
     let mut chart = ChartBuilder::on(area)
-        .margin(MARGIN)
-        .margin_right(area.dim_in_pixel().0 - SIZE.0 + MARGIN)
+        .margin(MARGIN_PIXELS)
+        .margin_right(area.dim_in_pixel().0 - PLOT_SIZE_PIXELS.0 + MARGIN_PIXELS)
         .x_label_area_size(44)
         .y_label_area_size(56)
         .build_cartesian_2d(x, y)?;
@@ -115,26 +115,27 @@ pub(crate) fn chart_labelled<'a, 'b>(
 }
 
 /// Without the decimals that say nothing.
-pub(crate) fn short(value: &f64) -> String {
+pub(crate) fn format_short(value: &f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A plot with a legend beside its frame, where it hides nothing.
-pub(crate) fn draw(legend: &[Entry], content: impl FnOnce(&Area<'_>) -> Drawn<()>) -> Drawn<String> {
-    let names: Vec<_> = legend.iter().map(|entry| broken(&entry.name)).collect();
+pub(crate) fn draw(legend: &[LegendEntry], content: impl FnOnce(&Area<'_>) -> Drawn<()>) -> Drawn<String> {
+    let names: Vec<_> = legend.iter().map(|entry| break_name(&entry.name)).collect();
     let letters = names.iter().flatten().map(|line| line.chars().count() as u32).max();
     let legend_width = letters.map_or(0, |letters| MARK_WIDTH + letters * LETTER_WIDTH);
     let mut svg = String::new();
     {
-        let area = SVGBackend::with_string(&mut svg, (SIZE.0 + legend_width, SIZE.1)).into_drawing_area();
+        let area = SVGBackend::with_string(&mut svg, (PLOT_SIZE_PIXELS.0 + legend_width, PLOT_SIZE_PIXELS.1))
+            .into_drawing_area();
         content(&area)?;
-        let mut y = MARGIN as i32 + LINE_HEIGHT / 2;
+        let mut y = MARGIN_PIXELS as i32 + LINE_HEIGHT / 2;
         for (entry, lines) in legend.iter().zip(&names) {
             draw_mark(&area, entry, y)?;
             for line in lines {
                 let style = ("sans-serif", 14).into_font().color(&BLACK).pos(Pos::new(HPos::Left, VPos::Center));
-                area.draw(&Text::new(line.as_str(), ((SIZE.0 + MARK_WIDTH) as i32, y), style))?;
+                area.draw(&Text::new(line.as_str(), ((PLOT_SIZE_PIXELS.0 + MARK_WIDTH) as i32, y), style))?;
                 y += LINE_HEIGHT;
             }
             y += LINE_HEIGHT / 8;
@@ -144,35 +145,35 @@ pub(crate) fn draw(legend: &[Entry], content: impl FnOnce(&Area<'_>) -> Drawn<()
     Ok(svg)
 }
 
-fn draw_mark(area: &Area<'_>, entry: &Entry, y: i32) -> Drawn<()> {
-    let (left, right) = (SIZE.0 as i32 + 4, (SIZE.0 + MARK_WIDTH) as i32 - 4);
+fn draw_mark(area: &Area<'_>, entry: &LegendEntry, y: i32) -> Drawn<()> {
+    let (left, right) = (PLOT_SIZE_PIXELS.0 as i32 + 4, (PLOT_SIZE_PIXELS.0 + MARK_WIDTH) as i32 - 4);
     let middle = ((left + right) / 2, y);
-    let Entry { colour, mark, .. } = entry;
+    let LegendEntry { colour, mark, .. } = entry;
     match mark {
-        Mark::Point => area.draw(&point(middle, *colour))?,
-        Mark::Ring => area.draw(&ring(middle, *colour))?,
-        Mark::Line => area.draw(&PathElement::new([(left, y), (right, y)], colour.stroke_width(4)))?,
+        LegendMark::Point => area.draw(&measured_mark(middle, *colour))?,
+        LegendMark::Ring => area.draw(&published_mark(middle, *colour))?,
+        LegendMark::Line => area.draw(&PathElement::new([(left, y), (right, y)], colour.stroke_width(4)))?,
     }
     Ok(())
 }
 
 /// The mark of a measured value.
-pub(crate) fn point<At>(at: At, colour: RGBColor) -> Circle<At, i32> {
+pub(crate) fn measured_mark<At>(at: At, colour: RGBColor) -> Circle<At, i32> {
     Circle::new(at, 4, colour.filled())
 }
 
 /// The mark of a published value.
-pub(crate) fn ring<At>(at: At, colour: RGBColor) -> Circle<At, i32> {
+pub(crate) fn published_mark<At>(at: At, colour: RGBColor) -> Circle<At, i32> {
     Circle::new(at, 5, colour.stroke_width(2))
 }
 
-/// In lines of at most [`MAX_LETTERS`], unless a word has more.
-fn broken(name: &str) -> Vec<String> {
+/// In lines of at most [`MAX_LEGEND_LETTERS`], unless a word has more.
+fn break_name(name: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in name.split(' ') {
         match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= MAX_LETTERS => {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= MAX_LEGEND_LETTERS => {
                 line.push(' ');
                 line.push_str(word);
             }
@@ -199,15 +200,18 @@ mod tests {
     #[test]
     fn a_legend_has_room_for_its_marks_and_names() {
         let name = "sending gateway: asked for a session, which is not yet divided";
-        let entry = |mark| Entry { name: name.to_owned(), colour: GREY, mark };
-        let svg = draw(&[entry(Mark::Point), entry(Mark::Ring), entry(Mark::Line)], |_| Ok(())).unwrap();
+        let entry = |mark| LegendEntry { name: name.to_owned(), colour: GREY, mark };
+        let svg =
+            draw(&[entry(LegendMark::Point), entry(LegendMark::Ring), entry(LegendMark::Line)], |_| Ok(())).unwrap();
         let width = attribute(&svg, "<svg", "width")[0];
         let lines = texts(&svg);
         assert_eq!(lines.len(), 3 * 3);
         assert_eq!(lines[..3].join(" "), name);
         for (left, line) in attribute(&svg, "<text", "x").into_iter().zip(lines) {
             assert!(left + (line.len() as u32 * LETTER_WIDTH) as i32 <= width, "{line} at {left} of {width}");
-            assert!(attribute(&svg, "<circle", "cx").iter().all(|mark| (SIZE.0 as i32..left).contains(mark)));
+            assert!(
+                attribute(&svg, "<circle", "cx").iter().all(|mark| (PLOT_SIZE_PIXELS.0 as i32..left).contains(mark))
+            );
         }
         let heights = attribute(&svg, "<text", "y");
         assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= LINE_HEIGHT), "{heights:?}");

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// The published schema of the documents of type `T`, which is checked to be the one generated from that type and its
 /// comments. To write it anew: `UPDATE_SCHEMAS=1 cargo test -p kumade-lab schema`.
-pub(crate) fn published<T: JsonSchema>(name: &str) -> Validator {
+pub(crate) fn published_schema<T: JsonSchema>(name: &str) -> Validator {
     let path = format!("{}/../../schemas/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let schema = serde_json::to_value(schemars::schema_for!(T)).unwrap();
     if std::env::var_os("UPDATE_SCHEMAS").is_some() {

@@ -1,18 +1,18 @@
 //! A report as text for a terminal.
 
-use super::content::Content;
+use super::content::ReportContent;
 use super::table::Table;
 use std::fmt::Write;
 
 /// The complete text.
-pub(crate) fn render(content: &Content<'_>) -> String {
+pub(crate) fn render(content: &ReportContent<'_>) -> String {
     let mut text = format!("{}: {}\n{}\n", content.experiment, content.title, content.setting);
     if let Some(paper) = &content.paper {
         let _ = writeln!(text, "paper: {paper}");
     }
     for table in &content.tables {
         text.push('\n');
-        text.push_str(&aligned(table));
+        text.push_str(&align_columns(table));
     }
     for (heading, lines) in [("Verdict", &content.verdicts), ("Notes", &content.notes)] {
         if !lines.is_empty() {
@@ -29,7 +29,7 @@ pub fn printable(text: &str) -> String {
 }
 
 /// Columns as wide as their widest cell; numbers to the right, words to the left.
-pub(crate) fn aligned(table: &Table) -> String {
+pub(crate) fn align_columns(table: &Table) -> String {
     let width = |text: &str| text.chars().count();
     let of_column = |i: usize| table.rows.iter().map(move |row| row[i].as_str());
     let columns: Vec<_> = (0..table.columns.len())

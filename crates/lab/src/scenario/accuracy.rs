@@ -1,13 +1,13 @@
 use super::checks::check_name;
-use super::overrides::{Overrides, replace};
+use super::overrides::{Overrides, replace_list};
 use super::path_checks;
-use super::sweep::{AdditionalPath, Sweep, scale};
+use super::sweep::{AdditionalPath, Sweep, scale_bottleneck};
 use crate::accuracy::Accuracy;
 use crate::accuracy::firewall::FirewallRule;
-use crate::accuracy::full::Limits;
+use crate::accuracy::full::AccuracyLimits;
 use crate::accuracy::path::{Bottleneck, DownstreamHop};
-use crate::accuracy::published::Published;
-use crate::accuracy::scenario::{Cross, Scenario};
+use crate::accuracy::published::PublishedResult;
+use crate::accuracy::scenario::{AccuracyScenario, CrossTraffic};
 use crate::accuracy::words::Transport;
 use crate::error::ScenarioError;
 use crate::paper::Paper;
@@ -18,7 +18,7 @@ use serde::Deserialize;
 /// A scenario file about accuracy, as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(super) struct AccuracyFile {
     name: String,
     title: String,
     transports: Vec<Transport>,
@@ -35,12 +35,12 @@ pub(super) struct File {
     timeline: bool,
     paper: Option<Paper>,
     #[serde(default)]
-    published: Vec<Published>,
+    published: Vec<PublishedResult>,
     #[serde(default)]
-    limits: Limits,
+    limits: AccuracyLimits,
     bottleneck: Bottleneck,
     downstream_hop: Option<DownstreamHop>,
-    cross: Cross,
+    cross: CrossTraffic,
     /// Further paths on which the same is measured.
     #[serde(default)]
     additional_paths: Vec<AdditionalPath>,
@@ -48,7 +48,7 @@ pub(super) struct File {
     firewall: Vec<FirewallRule>,
 }
 
-impl File {
+impl AccuracyFile {
     /// The experiment that it describes, with parts replaced.
     ///
     /// # Errors
@@ -58,8 +58,8 @@ impl File {
         let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
         self.override_with(overrides).map_err(invalid)?;
         self.check_lists().map_err(invalid)?;
-        let stated = self.stated();
-        let scenarios = self.scenarios(&stated);
+        let stated = self.stated_scenario();
+        let scenarios = self.expand_scenarios(&stated);
         scenarios.iter().try_for_each(path_checks::check).map_err(invalid)?;
         Ok(Accuracy {
             tcp_left_out: self.sweep.leaves_tcp_out(&self.bottleneck),
@@ -81,22 +81,22 @@ impl File {
         if let Some(rate) = given.rate {
             self.additional_paths.retain(|path| path.bottleneck.is_none());
             self.scale_to(rate);
-            self.sweeps().for_each(|sweep| sweep.rates.clear());
+            self.sweeps_mut().for_each(|sweep| sweep.rates.clear());
         }
         if let Some(kind) = given.cross_kind {
-            self.crosses().for_each(|cross| cross.kind = kind);
-            self.sweeps().for_each(|sweep| sweep.kinds.clear());
+            self.cross_traffic_mut().for_each(|cross| cross.kind = kind);
+            self.sweeps_mut().for_each(|sweep| sweep.kinds.clear());
         }
         if !given.cross.is_empty() {
             self.additional_paths.retain(|path| path.cross.is_none());
         }
-        self.crosses().for_each(|cross| cross.source = given.cross_source.or(cross.source));
+        self.cross_traffic_mut().for_each(|cross| cross.source = given.cross_source.or(cross.source));
         self.bottleneck.kind = given.bottleneck.unwrap_or(self.bottleneck.kind);
         self.runs = given.runs.unwrap_or(self.runs);
-        replace(&mut self.cross.levels, &given.cross);
-        replace(&mut self.transports, &given.transports);
-        replace(&mut self.methods, &given.methods);
-        replace(&mut self.directions, &given.directions);
+        replace_list(&mut self.cross.levels, &given.cross);
+        replace_list(&mut self.transports, &given.transports);
+        replace_list(&mut self.methods, &given.methods);
+        replace_list(&mut self.directions, &given.directions);
         if (self.bottleneck.rate, self.cross.kind) != (rate, kind) {
             // They are about another path.
             self.published.clear();
@@ -107,14 +107,14 @@ impl File {
     /// Sets the bottleneck's rate; levels of cross traffic keep their share of it.
     fn scale_to(&mut self, rate: Rate) {
         let crosses = self.additional_paths.iter_mut().filter_map(|path| path.cross.as_mut()).chain([&mut self.cross]);
-        scale(&mut self.bottleneck, crosses, rate);
+        scale_bottleneck(&mut self.bottleneck, crosses, rate);
     }
 
-    fn crosses(&mut self) -> impl Iterator<Item = &mut Cross> {
+    fn cross_traffic_mut(&mut self) -> impl Iterator<Item = &mut CrossTraffic> {
         self.additional_paths.iter_mut().filter_map(|path| path.cross.as_mut()).chain([&mut self.cross])
     }
 
-    fn sweeps(&mut self) -> impl Iterator<Item = &mut Sweep> {
+    fn sweeps_mut(&mut self) -> impl Iterator<Item = &mut Sweep> {
         self.additional_paths.iter_mut().filter_map(|path| path.sweep.as_mut()).chain([&mut self.sweep])
     }
 
@@ -134,17 +134,17 @@ impl File {
     }
 
     /// Every path with everything that is varied, in the order of running.
-    fn scenarios(&self, stated: &Scenario) -> Vec<Scenario> {
-        let mut scenarios = self.sweep.over(stated);
+    fn expand_scenarios(&self, stated: &AccuracyScenario) -> Vec<AccuracyScenario> {
+        let mut scenarios = self.sweep.expand(stated);
         for path in &self.additional_paths {
-            scenarios.extend(path.sweep.as_ref().unwrap_or(&self.sweep).over(&path.instead_of(stated)));
+            scenarios.extend(path.sweep.as_ref().unwrap_or(&self.sweep).expand(&path.on_path_of(stated)));
         }
         scenarios
     }
 
     /// The first path, before anything is varied.
-    fn stated(&self) -> Scenario {
-        Scenario {
+    fn stated_scenario(&self) -> AccuracyScenario {
+        AccuracyScenario {
             transports: self.transports.clone(),
             methods: self.methods.clone(),
             directions: self.directions.clone(),
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!((&pathload.scenarios[0].cross.levels, pathload.published.len()), (&levels, 8));
         // Table 1: 100 kbit/s out, all else 100 Mbit/s; iunit 0–15 to 0–20.
         let range = named("tester-range");
-        let rates = Direction::BOTH.map(|direction| range.stated.bottleneck.rate_of(direction));
+        let rates = Direction::BOTH.map(|direction| range.stated.bottleneck.rate_in(direction));
         assert_eq!(rates, [Rate::from_bits_per_second(100_000), Rate::from_mbit(100)]);
         let classic = |method: &MethodSettings| Some(method.config::<PathTesterClassicConfig>()?.last_iunit);
         let ranges: Vec<_> = range.stated.methods.iter().filter_map(classic).collect();

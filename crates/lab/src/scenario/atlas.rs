@@ -1,5 +1,5 @@
 use super::checks::{check_name, check_runs, refuse};
-use super::overrides::{Overrides, replace};
+use super::overrides::{Overrides, replace_list};
 use crate::accuracy::{BottleneckKind, Transport};
 use crate::atlas::{PathAtlas, SeedChoice};
 use crate::error::ScenarioError;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// A scenario file on paths of many kinds, as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(super) struct AtlasFile {
     name: String,
     title: String,
     transports: Vec<Transport>,
@@ -20,7 +20,7 @@ pub(super) struct File {
     seeds: SeedChoice,
 }
 
-impl File {
+impl AtlasFile {
     /// The experiment that it describes, with parts replaced.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl File {
         check_name(&self.name).and_then(|()| check_runs(self.runs)).map_err(invalid)?;
         let kinds: Result<Vec<PathKind>, String> = self.kinds.iter().map(|kind| kind.parse()).collect();
         let mut kinds = kinds.map_err(invalid)?;
-        replace(&mut kinds, &overrides.kinds);
+        replace_list(&mut kinds, &overrides.kinds);
         refuse(self.runs == 0 || kinds.is_empty() || self.transports.is_empty(), || {
             "with no runs, kinds or transports there is nothing to do; ask for at least one".into()
         })
@@ -66,7 +66,7 @@ impl File {
         }
         let is_virtual = given.bottleneck == Some(BottleneckKind::Virtual);
         self.runs = given.runs.unwrap_or(if is_virtual { self.runs } else { self.real_runs });
-        replace(&mut self.transports, &given.transports);
+        replace_list(&mut self.transports, &given.transports);
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
 use super::checks::{check_delay, check_name, check_rate, check_runs, refuse};
-use super::overrides::{Overrides, choose_cases, replace};
+use super::overrides::{Overrides, choose_cases, replace_list};
 use crate::accuracy::BottleneckKind;
 use crate::atlas::SeedChoice;
-use crate::contention::{Attack, Contention, ContentionCase, Probes, Pulses, Search, ShortFlows};
+use crate::contention::{Attack, Contention, ContentionCase, Probes, PulseTraffic, Search, ShortFlows};
 use crate::error::ScenarioError;
-use crate::fairness::{DisciplineChoice, Group, SharedLink};
+use crate::fairness::{ConnectionGroup, DisciplineChoice, SharedLink};
 use crate::values::{optional_rate, optional_size, optional_span, span};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span};
@@ -19,7 +19,7 @@ const MAX_EVALUATIONS: u32 = 100_000;
 /// A scenario file on contention, as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(super) struct ContentionFile {
     name: String,
     title: String,
     disciplines: Vec<DisciplineChoice>,
@@ -35,7 +35,7 @@ pub(super) struct File {
     search: Option<Search>,
     /// What runs in real time; without it, all runs are in virtual time.
     real_time: Option<RealTimePart>,
-    contention: Vec<Case>,
+    contention: Vec<CaseSection>,
 }
 
 /// What of the file runs in real time: it takes long, and not all is possible there.
@@ -50,9 +50,9 @@ struct RealTimePart {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Case {
+struct CaseSection {
     label: String,
-    bulk: Vec<Group>,
+    bulk: Vec<ConnectionGroup>,
     attack: Option<AttackFields>,
     #[serde(deserialize_with = "optional_rate", default)]
     rate_change: Option<Rate>,
@@ -86,7 +86,7 @@ struct AttackFields {
     conceals_marks: Option<String>,
 }
 
-impl File {
+impl ContentionFile {
     /// The experiment that it describes, with parts replaced.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl File {
         choose_cases(&mut self.contention, rows).map_err(invalid)?;
         self.check().map_err(invalid)?;
         if !virtual_time {
-            self.contention.iter().try_for_each(Case::check_real_time).map_err(invalid)?;
+            self.contention.iter().try_for_each(CaseSection::check_real_time).map_err(invalid)?;
         }
         let (disciplines, runs) = (&self.disciplines, self.runs);
         let cases = self.contention.iter().map(|case| case.build(disciplines, runs));
@@ -149,7 +149,7 @@ impl File {
         self.runs = given.runs.unwrap_or(self.runs);
         self.duration = given.duration.unwrap_or(self.duration);
         self.warm_up = given.warm_up.unwrap_or(self.warm_up);
-        replace(&mut self.disciplines, &given.disciplines);
+        replace_list(&mut self.disciplines, &given.disciplines);
         for case in &mut self.contention {
             case.runs = given.runs.or(case.runs);
             if !given.disciplines.is_empty() {
@@ -186,11 +186,11 @@ impl File {
         refuse(self.search.is_some_and(|search| !(1..=MAX_EVALUATIONS).contains(&search.evaluations)), || {
             format!("a search of that many patterns; choose 1 to {MAX_EVALUATIONS}")
         })?;
-        self.contention.iter().try_for_each(Case::check)
+        self.contention.iter().try_for_each(CaseSection::check)
     }
 }
 
-impl Case {
+impl CaseSection {
     fn check(&self) -> Result<(), String> {
         let label = &self.label;
         let connections: u64 = self.bulk.iter().map(|group| u64::from(group.connections)).sum();
@@ -236,12 +236,12 @@ impl AttackFields {
                 Ok(Attack::ConcealsMarks(control))
             }
             (None, true, None) => Ok(Attack::Drawn),
-            (None, false, Some(rate)) => self.pulses(rate).map(Attack::Pulses),
+            (None, false, Some(rate)) => self.to_pulses(rate).map(Attack::Pulses),
             _ => Err("an attack has a rate, or is drawn, or conceals the marks of a congestion control".into()),
         }
     }
 
-    fn pulses(&self, rate: Rate) -> Result<Pulses, String> {
+    fn to_pulses(&self, rate: Rate) -> Result<PulseTraffic, String> {
         check_rate("an attack", rate)?;
         refuse(self.on.is_some() != self.off.is_some(), || "give both of on and off, or none".into())?;
         let (on, off) = (self.on.unwrap_or(Span::from_secs(1)), self.off.unwrap_or_default());
@@ -250,6 +250,6 @@ impl AttackFields {
         refuse(!(28..=65_535).contains(&packet_bytes), || {
             format!("packets of {packet_bytes} bytes; choose 28 to 65535")
         })?;
-        Ok(Pulses { rate, on, off, packet_bytes: packet_bytes as u32, random: self.random, ect: self.ect })
+        Ok(PulseTraffic { rate, on, off, packet_bytes: packet_bytes as u32, random: self.random, ect: self.ect })
     }
 }

@@ -4,7 +4,7 @@ use crate::accuracy::Accuracy;
 use crate::atlas::PathAtlas;
 use crate::contention::Contention;
 use crate::error::ScenarioError;
-use crate::fairness::Fairness;
+use crate::fairness::FairnessExperiment;
 use crate::fast_links::FastLinks;
 use crate::multipath::Multipath;
 use crate::nat_session::NatSessions;
@@ -22,7 +22,7 @@ pub enum Experiment {
     /// Estimates beside the truth.
     Accuracy(Box<Accuracy>),
     /// Shares that TCP connections get.
-    Fairness(Box<Fairness>),
+    Fairness(Box<FairnessExperiment>),
     /// What attackers, sparse flows and short flows get beside bulk transfers.
     Contention(Box<Contention>),
     /// What a flow gets of several paths.
@@ -53,31 +53,31 @@ impl Experiment {
         };
         let document = DeTable::parse(text).map_err(malformed)?;
         if document.get_ref().contains_key("contention") {
-            let file: contention::File = file(document).map_err(malformed)?;
+            let file: contention::ContentionFile = file(document).map_err(malformed)?;
             return Ok(Experiment::Contention(Box::new(file.experiment(overrides)?)));
         }
         if document.get_ref().contains_key("disciplines") {
-            let file: fairness::File = file(document).map_err(malformed)?;
+            let file: fairness::FairnessFile = file(document).map_err(malformed)?;
             let fairness = file.experiment(table, overrides)?;
             return Ok(Experiment::Fairness(Box::new(fairness)));
         }
         if document.get_ref().contains_key("planes") {
-            let file: multipath::File = file(document).map_err(malformed)?;
+            let file: multipath::MultipathFile = file(document).map_err(malformed)?;
             return Ok(Experiment::Multipath(Box::new(file.experiment(overrides)?)));
         }
         if document.get_ref().contains_key("idle") {
-            let file: nat_session::File = file(document).map_err(malformed)?;
+            let file: nat_session::NatSessionFile = file(document).map_err(malformed)?;
             return Ok(Experiment::NatSessions(Box::new(file.experiment(overrides)?)));
         }
         if document.get_ref().contains_key("kinds") {
-            let file: atlas::File = file(document).map_err(malformed)?;
+            let file: atlas::AtlasFile = file(document).map_err(malformed)?;
             return Ok(Experiment::PathAtlas(Box::new(file.experiment(overrides)?)));
         }
         if document.get_ref().contains_key("mtus") {
-            let file: fast_links::File = file(document).map_err(malformed)?;
+            let file: fast_links::FastLinksFile = file(document).map_err(malformed)?;
             return Ok(Experiment::FastLinks(Box::new(file.experiment(overrides)?)));
         }
-        let file: accuracy::File = file(document).map_err(malformed)?;
+        let file: accuracy::AccuracyFile = file(document).map_err(malformed)?;
         Ok(Experiment::Accuracy(Box::new(file.experiment(overrides)?)))
     }
 
@@ -134,13 +134,13 @@ impl Experiment {
     /// How many runs it has.
     pub fn runs(&self) -> usize {
         match self {
-            Experiment::Accuracy(experiment) => experiment.runs(),
+            Experiment::Accuracy(experiment) => experiment.run_count(),
             Experiment::Fairness(experiment) => experiment.points().len(),
-            Experiment::Contention(experiment) => experiment.runs(),
+            Experiment::Contention(experiment) => experiment.run_count(),
             Experiment::Multipath(experiment) => experiment.points().len(),
             Experiment::NatSessions(experiment) => experiment.points().len(),
             Experiment::PathAtlas(experiment) => experiment.points().len(),
-            Experiment::FastLinks(experiment) => experiment.measurements(),
+            Experiment::FastLinks(experiment) => experiment.measurement_count(),
         }
     }
 
@@ -153,7 +153,7 @@ impl Experiment {
     }
 
     /// The experiment on fairness, if it is one.
-    pub fn fairness(self) -> Option<Fairness> {
+    pub fn fairness(self) -> Option<FairnessExperiment> {
         match self {
             Experiment::Fairness(experiment) => Some(*experiment),
             _ => None,

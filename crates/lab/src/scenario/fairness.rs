@@ -1,9 +1,12 @@
 use super::checks::{check_delay, check_name, check_rate, check_runs, refuse};
 use super::mixes;
-use super::overrides::{Overrides, replace};
+use super::overrides::{Overrides, replace_list};
 use crate::accuracy::words::BottleneckKind;
 use crate::error::ScenarioError;
-use crate::fairness::{AccessHop, Case, DisciplineChoice, Fairness, Group, SharedLink, SharedNetwork, Surroundings};
+use crate::fairness::{
+    AccessHop, ConnectionGroup, DisciplineChoice, FairnessCase, FairnessExperiment, LinkContext, SharedLink,
+    SharedNetwork,
+};
 use crate::paper::Paper;
 use crate::values::{span, spans};
 use kumade_link::queue::QueueConfig;
@@ -22,12 +25,12 @@ const SEGMENTS_PER_ACK: RangeInclusive<u32> = 1..=100;
 const MIN_HOP_QUEUE_BYTES: u64 = 1500;
 
 /// Finds the text of a table of mixes.
-type Table<'a> = &'a dyn Fn(&str) -> Result<String, ScenarioError>;
+type FindTable<'a> = &'a dyn Fn(&str) -> Result<String, ScenarioError>;
 
 /// A scenario file about fairness, as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(super) struct FairnessFile {
     name: String,
     title: String,
     disciplines: Vec<DisciplineChoice>,
@@ -40,14 +43,14 @@ pub(super) struct File {
     virtual_time: bool,
     #[serde(default = "full_segment")]
     segment_bytes: u32,
-    #[serde(default = "delayed")]
+    #[serde(default = "default_segments_per_ack")]
     segments_per_ack: u32,
     paper: Option<Paper>,
     /// The link for which all connections compete.
     bottleneck: Option<SharedLink>,
     /// The connections, by what they have in common.
     #[serde(default)]
-    groups: Vec<Group>,
+    groups: Vec<ConnectionGroup>,
     /// Delays added to the round trip of all connections: each is one case.
     #[serde(default, deserialize_with = "spans")]
     delays: Vec<Span>,
@@ -56,24 +59,28 @@ pub(super) struct File {
     mixes: Option<String>,
 }
 
-impl File {
+impl FairnessFile {
     /// The experiment that it describes, with parts replaced.
     ///
     /// # Errors
     /// Names the option that has no meaning here, or what in the result contradicts itself.
-    pub(super) fn experiment(mut self, table: Table<'_>, overrides: &Overrides) -> Result<Fairness, ScenarioError> {
+    pub(super) fn experiment(
+        mut self,
+        table: FindTable<'_>,
+        overrides: &Overrides,
+    ) -> Result<FairnessExperiment, ScenarioError> {
         let name = self.name.clone();
         let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
         let text = self.mixes.as_deref().map(table).transpose()?;
         self.override_with(overrides).map_err(invalid)?;
         self.check_extent().map_err(invalid)?;
-        let (shared, mut cases) = self.network(text.as_deref(), &overrides.rows).map_err(invalid)?;
+        let (shared, mut cases) = self.read_network(text.as_deref(), &overrides.rows).map_err(invalid)?;
         check_cases(&cases).map_err(invalid)?;
         if !self.virtual_time {
             self.check_kernel().map_err(invalid)?;
         }
         cases.iter_mut().try_for_each(|case| set_queues(case, &self.disciplines)).map_err(invalid)?;
-        Ok(Fairness {
+        Ok(FairnessExperiment {
             name: self.name,
             title: self.title,
             paper: self.paper,
@@ -109,8 +116,8 @@ impl File {
         self.runs = given.runs.unwrap_or(self.runs);
         self.duration = given.duration.unwrap_or(self.duration);
         self.warm_up = given.warm_up.unwrap_or(self.warm_up);
-        replace(&mut self.disciplines, &given.disciplines);
-        replace(&mut self.delays, &given.delays);
+        replace_list(&mut self.disciplines, &given.disciplines);
+        replace_list(&mut self.delays, &given.delays);
         Ok(())
     }
 
@@ -135,7 +142,11 @@ impl File {
     }
 
     /// The cases, and what they have in common: from the file itself, or from the table of mixes.
-    fn network(&self, table: Option<&str>, rows: &[u32]) -> Result<(Option<SharedNetwork>, Vec<Case>), String> {
+    fn read_network(
+        &self,
+        table: Option<&str>,
+        rows: &[u32],
+    ) -> Result<(Option<SharedNetwork>, Vec<FairnessCase>), String> {
         match (&self.bottleneck, table) {
             (Some(bottleneck), None) => {
                 refuse(self.groups.is_empty() || self.delays.is_empty() || self.delays.len() > MAX_CASES, || {
@@ -145,14 +156,14 @@ impl File {
                 check_delay("the bottleneck's delay", bottleneck.delay)?;
                 self.delays.iter().try_for_each(|delay| check_delay("an added delay", *delay))?;
                 let shared = SharedNetwork { bottleneck: bottleneck.clone(), groups: self.groups.clone() };
-                let cases = self.delays.iter().map(|added| shared.case(*added)).collect();
+                let cases = self.delays.iter().map(|added| shared.case_with_delay(*added)).collect();
                 Ok((Some(shared), cases))
             }
             (None, Some(table)) => {
                 refuse(!self.groups.is_empty() || !self.delays.is_empty(), || {
                     "its table of mixes states groups and delays; leave them out".into()
                 })?;
-                Ok((None, mixes(self.mixes.as_deref().unwrap_or_default(), table, rows)?))
+                Ok((None, read_mixes(self.mixes.as_deref().unwrap_or_default(), table, rows)?))
             }
             _ => Err("give either a bottleneck, with groups and delays, or a table of mixes".into()),
         }
@@ -161,22 +172,22 @@ impl File {
     /// What only a virtual network has.
     fn check_kernel(&self) -> Result<(), String> {
         let try_virtual = "run it with --virtual";
-        let is_static = |discipline: &DisciplineChoice| discipline.name() == DisciplineChoice::STATIC;
+        let is_static = |discipline: &DisciplineChoice| discipline.name() == DisciplineChoice::STATIC_FAIR_CODEL;
         refuse(self.disciplines.iter().any(is_static), || {
             // In real time, ports are not known before the connections are open.
-            format!("{} must know the heavy flows in advance; {try_virtual}", DisciplineChoice::STATIC)
+            format!("{} must know the heavy flows in advance; {try_virtual}", DisciplineChoice::STATIC_FAIR_CODEL)
         })
     }
 }
 
 /// The rows of a table of mixes that are asked for; all where none are.
-fn mixes(file: &str, table: &str, rows: &[u32]) -> Result<Vec<Case>, String> {
+fn read_mixes(file: &str, table: &str, rows: &[u32]) -> Result<Vec<FairnessCase>, String> {
     let mut cases = mixes::read(table).map_err(|why| format!("{file}: {why}"))?;
     refuse(cases.is_empty() || cases.len() > MAX_CASES, || {
         format!("its table of mixes has {} rows; give 1 to {MAX_CASES}", cases.len())
     })?;
     let labels: Vec<_> = rows.iter().map(|row| format!("row {row}:")).collect();
-    let is_called = |case: &Case, label: &String| case.label.starts_with(label);
+    let is_called = |case: &FairnessCase, label: &String| case.label.starts_with(label);
     if let Some(row) = rows
         .iter()
         .zip(&labels)
@@ -188,7 +199,7 @@ fn mixes(file: &str, table: &str, rows: &[u32]) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-fn check_cases(cases: &[Case]) -> Result<(), String> {
+fn check_cases(cases: &[FairnessCase]) -> Result<(), String> {
     for case in cases {
         check_rate("a bottleneck", case.rate)?;
         check_delay("a bottleneck's delay", case.delay)?;
@@ -201,7 +212,7 @@ fn check_cases(cases: &[Case]) -> Result<(), String> {
     Ok(())
 }
 
-fn check_group(group: &Group) -> Result<(), String> {
+fn check_group(group: &ConnectionGroup) -> Result<(), String> {
     refuse(group.connections == 0, || format!("a group of no {} connections; leave it out", group.control))?;
     group.source_rate.map_or(Ok(()), |rate| check_rate("a sender's link", rate))?;
     check_delay("a group's delay", group.delay)?;
@@ -220,10 +231,10 @@ fn check_hop(hop: &AccessHop) -> Result<(), String> {
 
 /// The queue of each discipline before this case's bottleneck. The flows of the first group are the heavy ones that the
 /// static discipline knows.
-fn set_queues(case: &mut Case, disciplines: &[DisciplineChoice]) -> Result<(), String> {
+fn set_queues(case: &mut FairnessCase, disciplines: &[DisciplineChoice]) -> Result<(), String> {
     let first = case.groups.first().map_or(0, |group| group.connections);
     let heavy: Vec<_> = (0..first).map(|flow| FlowId::after_others(flow).label()).collect();
-    let around = Surroundings { rate: case.rate, heavy: &heavy };
+    let around = LinkContext { rate: case.rate, heavy: &heavy };
     for discipline in disciplines {
         let queue = QueueConfig { limit: case.limit, discipline: discipline.build(around) };
         queue.check().map_err(|why| format!("{discipline} at {}: {why}", case.label))?;
@@ -237,7 +248,7 @@ const fn full_segment() -> u32 {
     1448
 }
 
-const fn delayed() -> u32 {
+const fn default_segments_per_ack() -> u32 {
     2
 }
 
@@ -249,11 +260,11 @@ mod tests {
     use kumade_sim::tcp::congestion::Control;
     use kumade_units::Rate;
 
-    fn named(name: &str) -> Fairness {
+    fn named(name: &str) -> FairnessExperiment {
         overridden(name, Overrides::default()).unwrap()
     }
 
-    fn overridden(name: &str, with: Overrides) -> Result<Fairness, ScenarioError> {
+    fn overridden(name: &str, with: Overrides) -> Result<FairnessExperiment, ScenarioError> {
         load(name, &with).map(|experiment| experiment.fairness().unwrap())
     }
 

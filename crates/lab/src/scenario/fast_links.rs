@@ -1,5 +1,5 @@
 use super::checks::{check_name, check_rate, check_runs, refuse};
-use super::overrides::{Overrides, replace};
+use super::overrides::{Overrides, replace_list};
 use crate::accuracy::{BottleneckKind, Transport};
 use crate::error::ScenarioError;
 use crate::fast_links::FastLinks;
@@ -9,13 +9,13 @@ use serde::Deserialize;
 use std::ops::RangeInclusive;
 
 /// Of IPv6's minimum MTU, and jumbo frames.
-const MTUS: RangeInclusive<u16> = 1280..=9000;
-const QUEUE: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_millis(100);
+const VALID_MTUS: RangeInclusive<u16> = 1280..=9000;
+const VALID_QUEUE_DELAYS: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_millis(100);
 
 /// A scenario file on fast links, as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(super) struct FastLinksFile {
     name: String,
     title: String,
     bottleneck: BottleneckKind,
@@ -30,7 +30,7 @@ pub(super) struct File {
     runs: u32,
 }
 
-impl File {
+impl FastLinksFile {
     /// The experiment that it describes, with parts replaced.
     ///
     /// # Errors
@@ -40,9 +40,9 @@ impl File {
         let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
         self.override_with(overrides).map_err(invalid)?;
         self.check().map_err(invalid)?;
-        let loads: Result<_, _> = self.loads.iter().map(|load| load_of(load)).collect();
+        let loads: Result<_, _> = self.loads.iter().map(|load| parse_load(load)).collect();
         let loads = loads.map_err(invalid)?;
-        let File { name, title, bottleneck, transports, rates, mtus, queue, runs, .. } = self;
+        let FastLinksFile { name, title, bottleneck, transports, rates, mtus, queue, runs, .. } = self;
         Ok(FastLinks { name, title, bottleneck, transports, rates, mtus, loads, queue, runs })
     }
 
@@ -52,8 +52,8 @@ impl File {
         }
         self.bottleneck = given.bottleneck.unwrap_or(self.bottleneck);
         self.runs = given.runs.unwrap_or(self.runs);
-        replace(&mut self.transports, &given.transports);
-        replace(&mut self.rates, given.rate.as_slice());
+        replace_list(&mut self.transports, &given.transports);
+        replace_list(&mut self.rates, given.rate.as_slice());
         Ok(())
     }
 
@@ -72,16 +72,16 @@ impl File {
         if let Some(unfit) = unfit {
             return Err(format!("a fast link has no transport `{unfit}`; choose udp or rake"));
         }
-        if let Some(unfit) = self.mtus.iter().find(|mtu| !MTUS.contains(mtu)) {
-            return Err(format!("an MTU of {unfit} bytes; choose {} to {}", MTUS.start(), MTUS.end()));
+        if let Some(unfit) = self.mtus.iter().find(|mtu| !VALID_MTUS.contains(mtu)) {
+            return Err(format!("an MTU of {unfit} bytes; choose {} to {}", VALID_MTUS.start(), VALID_MTUS.end()));
         }
-        refuse(!QUEUE.contains(&self.queue), || {
-            format!("a queue of {}; choose {} to {}", self.queue, QUEUE.start(), QUEUE.end())
+        refuse(!VALID_QUEUE_DELAYS.contains(&self.queue), || {
+            format!("a queue of {}; choose {} to {}", self.queue, VALID_QUEUE_DELAYS.start(), VALID_QUEUE_DELAYS.end())
         })
     }
 }
 
-fn load_of(text: &str) -> Result<f64, String> {
+fn parse_load(text: &str) -> Result<f64, String> {
     let load = kumade_units::parse::ratio(text).map_err(|error| error.to_string())?;
     refuse(load >= 1.0, || format!("cross traffic of {text} leaves nothing of the bottleneck; choose less"))?;
     Ok(load)
@@ -102,7 +102,7 @@ mod tests {
     fn every_rate_mtu_load_and_transport_is_measured() {
         let experiment = load("fast-links", &Overrides::default()).unwrap().fast_links().unwrap();
         let points: usize = experiment.paths().into_iter().map(|path| experiment.points_on(path).len()).sum();
-        assert_eq!((points, experiment.measurements()), (4 * 2 * 2 * 2 * 3, 96));
+        assert_eq!((points, experiment.measurement_count()), (4 * 2 * 2 * 2 * 3, 96));
         let crosses: Vec<_> = experiment.points_on(experiment.paths()[1]).iter().map(|point| point.cross).collect();
         assert_eq!((crosses[0], crosses[11]), (Rate::ZERO, Rate::from_mbit(600)));
     }
@@ -117,7 +117,7 @@ mod tests {
             ..Overrides::default()
         };
         let experiment = load("fast-links", &overrides).unwrap().fast_links().unwrap();
-        assert_eq!((experiment.measurements(), &experiment.rates[..]), (4, &[Rate::from_mbit(2500)][..]));
+        assert_eq!((experiment.measurement_count(), &experiment.rates[..]), (4, &[Rate::from_mbit(2500)][..]));
         assert_eq!(experiment.bottleneck, BottleneckKind::Htb);
     }
 

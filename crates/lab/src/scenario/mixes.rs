@@ -3,7 +3,7 @@
 //! goodput_fifo_mbps, goodput_fq_codel_mbps, goodput_cebinae_mbps`; groups read `2xNewReno@0.2 + 8xNewReno@2`: number,
 //! congestion control and delay in milliseconds of the leaf links, of which each path has one at both ends.
 
-use crate::fairness::{Case, Group, PublishedMix, PublishedShare};
+use crate::fairness::{ConnectionGroup, FairnessCase, PublishedMix, PublishedShare};
 use kumade_link::queue::QueueLimit;
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Rate, Span};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 /// One line of the file.
 #[derive(Debug, Deserialize)]
-struct Line {
+struct MixLine {
     row: u32,
     bottleneck_mbps: f64,
     bottleneck_delay_ms: f64,
@@ -30,15 +30,15 @@ struct Line {
 ///
 /// # Errors
 /// Names the line and what is wrong with it.
-pub fn read(text: &str) -> Result<Vec<Case>, String> {
+pub fn read(text: &str) -> Result<Vec<FairnessCase>, String> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
-    reader.deserialize::<Line>().map(|line| line.map_err(|error| error.to_string())?.case()).collect()
+    reader.deserialize::<MixLine>().map(|line| line.map_err(|error| error.to_string())?.to_case()).collect()
 }
 
-impl Line {
-    fn case(&self) -> Result<Case, String> {
+impl MixLine {
+    fn to_case(&self) -> Result<FairnessCase, String> {
         let rate = Rate::from_f64(self.bottleneck_mbps * 1e6);
-        let delay = millis(self.bottleneck_delay_ms);
+        let delay = span_from_millis(self.bottleneck_delay_ms);
         let mut groups = Vec::new();
         let mut names = Vec::new();
         for text in self.groups.split('+').map(str::trim) {
@@ -47,7 +47,7 @@ impl Line {
             groups.push(group);
         }
         let share = |jain_index, mbps: f64| PublishedShare { jain_index, goodput_bits_per_second: mbps * 1e6 };
-        Ok(Case {
+        Ok(FairnessCase {
             label: format!("row {}: {}, {rate}", self.row, names.join(" + ")),
             added_delay: Span::ZERO,
             rate,
@@ -66,15 +66,15 @@ impl Line {
 
 /// The group, and its congestion control as it stands there. Senders are limited to the bottleneck's rate: their leaf links
 /// have it too.
-fn parse_group(text: &str, rate: Rate) -> Result<(Group, &str), String> {
+fn parse_group(text: &str, rate: Rate) -> Result<(ConnectionGroup, &str), String> {
     let wrong = || format!("`{text}` is no group; write it like 2xNewReno@0.2");
     let (count, rest) = text.split_once('x').ok_or_else(wrong)?;
     let (control, leaf) = rest.split_once('@').ok_or_else(wrong)?;
     let leaf: f64 = leaf.parse().map_err(|_| wrong())?;
-    let group = Group {
+    let group = ConnectionGroup {
         connections: count.parse().map_err(|_| wrong())?,
         control: control_called(control)?,
-        delay: millis(2.0 * leaf),
+        delay: span_from_millis(2.0 * leaf),
         source_rate: Some(rate),
         hops: Vec::new(),
     };
@@ -88,7 +88,7 @@ fn control_called(name: &str) -> Result<Control, String> {
     found.ok_or_else(|| format!("there is no congestion control `{name}`"))
 }
 
-fn millis(millis: f64) -> Span {
+fn span_from_millis(millis: f64) -> Span {
     Span::from_secs_f64(millis * 1e-3)
 }
 

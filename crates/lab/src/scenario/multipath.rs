@@ -1,11 +1,11 @@
 use super::checks::{check_delay, check_name, check_rate, check_runs, refuse};
 use super::multipath_draw::{DrawSection, DrawnPair};
-use super::overrides::{Overrides, choose_cases, replace};
+use super::overrides::{Overrides, choose_cases, replace_list};
 use crate::accuracy::words::BottleneckKind;
 use crate::error::ScenarioError;
 use crate::multipath::{
-    BlockSweep, Comparison, Contender, Cut, Multipath, MultipathCase, PathSettings, Plane, PublishedGoodput, Shares,
-    Stack, Tuning, Workload,
+    BlockSweep, Comparison, Contender, Multipath, MultipathCase, PathOutage, PathSettings, PathShares, Plane,
+    PublishedGoodput, TcpStack, Tuning, Workload,
 };
 use crate::paper::Paper;
 use crate::values::{optional_size, ratio, span};
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-const PATHS: RangeInclusive<usize> = 1..=8;
+const VALID_PATH_COUNTS: RangeInclusive<usize> = 1..=8;
 const MAX_DURATION: Span = Span::from_secs(3600);
 const MIN_DURATION: Span = Span::from_millis(100);
 /// Of numbered packets: their number and time must fit, and no packet be fragmented inside a tunnel.
@@ -23,15 +23,15 @@ const NUMBERED_PACKETS: RangeInclusive<u64> = 10..=10_000_000;
 const WINDOW_BYTES: RangeInclusive<u64> = 2000..=16 << 20;
 /// Lengths of writes, and how many.
 const BLOCK_BYTES: RangeInclusive<u32> = 1..=65_536;
-const MAX_BLOCKS: usize = 2000;
-const MIN_RTO: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(60);
-const MAX_RTO: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(120);
+const MAX_BLOCK_LENGTHS: usize = 2000;
+const VALID_MIN_RTO: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(60);
+const VALID_MAX_RTO: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(120);
 const BUFFER_BYTES: RangeInclusive<u64> = 4096..=1 << 30;
 
 /// A scenario file on several paths, as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(super) struct MultipathFile {
     name: String,
     title: String,
     #[serde(default)]
@@ -40,7 +40,7 @@ pub(super) struct File {
     planes: Vec<Plane>,
     /// With which ratios, where a plane takes one and the case names nothing else.
     #[serde(default)]
-    ratios: Vec<Shares>,
+    ratios: Vec<PathShares>,
     runs: u32,
     #[serde(deserialize_with = "span", default)]
     duration: Span,
@@ -52,10 +52,10 @@ pub(super) struct File {
     #[serde(default = "fifty_thousand")]
     packets: u64,
     /// Of UDP packets: their payload in bytes.
-    #[serde(default = "thousand")]
+    #[serde(default = "default_packet_bytes")]
     payload: u32,
     /// Of numbered packets: their rate, relative to the sum of the paths' rates.
-    #[serde(deserialize_with = "ratio", default = "most")]
+    #[serde(deserialize_with = "ratio", default = "default_max_ratio")]
     load: f64,
     paper: Option<Paper>,
     /// What is set on a tunnel's connections, each a contender for each plane that it names.
@@ -88,10 +88,10 @@ struct CaseSection {
     label: String,
     paths: Vec<PathSettings>,
     planes: Option<Vec<Plane>>,
-    ratios: Option<Vec<Shares>>,
+    ratios: Option<Vec<PathShares>>,
     #[serde(deserialize_with = "optional_size", default)]
     window: Option<u64>,
-    cut: Option<Cut>,
+    cut: Option<PathOutage>,
     #[serde(default)]
     sparse: bool,
     #[serde(default)]
@@ -99,7 +99,7 @@ struct CaseSection {
     #[serde(default)]
     trace: bool,
     #[serde(default)]
-    stack: Stack,
+    stack: TcpStack,
     #[serde(default)]
     published: Vec<PublishedGoodput>,
     /// By plane, such as `{ bonded = "97%" }`.
@@ -107,7 +107,7 @@ struct CaseSection {
     required: BTreeMap<String, String>,
 }
 
-impl File {
+impl MultipathFile {
     /// The experiment that it describes, with parts replaced.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ impl File {
             ratios: Some(ratios),
             ..CaseSection::default()
         };
-        self.cases.extend(draw.pairs().into_iter().map(case));
+        self.cases.extend(draw.draw_pairs().into_iter().map(case));
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl File {
         if !given.planes.is_empty() {
             self.cases.iter_mut().for_each(|case| case.planes = None);
         }
-        replace(&mut self.planes, &given.planes);
+        replace_list(&mut self.planes, &given.planes);
         choose_cases(&mut self.cases, &given.rows)
     }
 
@@ -203,13 +203,13 @@ impl File {
         refuse((self.workload == WorkloadName::Blocks) == plan.is_empty(), || {
             "lengths of blocks belong to the workload `blocks`, which needs some".into()
         })?;
-        refuse(plan.len() > MAX_BLOCKS || plan.iter().any(|(bytes, _)| !BLOCK_BYTES.contains(bytes)), || {
-            format!("choose at most {MAX_BLOCKS} lengths of blocks, of 1 to 65536 bytes")
+        refuse(plan.len() > MAX_BLOCK_LENGTHS || plan.iter().any(|(bytes, _)| !BLOCK_BYTES.contains(bytes)), || {
+            format!("choose at most {MAX_BLOCK_LENGTHS} lengths of blocks, of 1 to 65536 bytes")
         })
     }
 
     fn workload(&self) -> Workload {
-        let File { packets, payload, load, .. } = *self;
+        let MultipathFile { packets, payload, load, .. } = *self;
         match self.workload {
             WorkloadName::Transfer => Workload::Transfer,
             WorkloadName::Blocks => Workload::Blocks,
@@ -223,7 +223,7 @@ impl File {
         planes.iter().copied().filter(|plane| !self.virtual_time || plane.is_virtual()).collect()
     }
 
-    fn tunings_of(&self, case: &str) -> Vec<Tuning> {
+    fn case_tunings(&self, case: &str) -> Vec<Tuning> {
         let is_run = |tuning: &&Tuning| tuning.cases.is_empty() || tuning.cases.iter().any(|label| label == case);
         self.tunings.iter().filter(is_run).cloned().collect()
     }
@@ -243,7 +243,11 @@ impl File {
         Ok(MultipathCase {
             label: section.label.clone(),
             paths: section.paths.clone(),
-            contenders: Contender::all(&self.with_a_form(planes), ratios, &self.tunings_of(&section.label)),
+            contenders: Contender::all_contenders(
+                &self.with_a_form(planes),
+                ratios,
+                &self.case_tunings(&section.label),
+            ),
             window: section.window,
             cut: section.cut,
             sparse: section.sparse,
@@ -259,7 +263,9 @@ impl File {
 fn check_case(case: &MultipathCase, duration: Span) -> Result<(), String> {
     let of = |reason: String| format!("{}: {reason}", case.label);
     let paths = case.paths.len();
-    refuse(!PATHS.contains(&paths), || of(format!("{paths} paths; choose 1 to {}", PATHS.end())))?;
+    refuse(!VALID_PATH_COUNTS.contains(&paths), || {
+        of(format!("{paths} paths; choose 1 to {}", VALID_PATH_COUNTS.end()))
+    })?;
     case.paths.iter().try_for_each(check_path).map_err(of)?;
     refuse(case.contenders.is_empty(), || {
         of("none of its planes has a form in virtual time; leave --virtual out".into())
@@ -286,14 +292,14 @@ fn check_case(case: &MultipathCase, duration: Span) -> Result<(), String> {
 
 fn check_tuning(tuning: &Tuning) -> Result<(), String> {
     let of = |reason: String| format!("{}: {reason}", tuning.name);
-    let other = tuning.planes.iter().find(|plane| plane.carrier().is_none());
+    let other = tuning.planes.iter().find(|plane| plane.outer_transport().is_none());
     refuse(tuning.planes.is_empty() || other.is_some(), || {
         of("it must name planes that are tunnels over TCP, and no others".into())
     })?;
-    refuse(tuning.min_rto.is_some_and(|least| !MIN_RTO.contains(&least)), || {
+    refuse(tuning.min_rto.is_some_and(|least| !VALID_MIN_RTO.contains(&least)), || {
         of("choose a minimum retransmission timeout of 1 ms to 60 s".into())
     })?;
-    refuse(tuning.max_rto.is_some_and(|most| !MAX_RTO.contains(&most)), || {
+    refuse(tuning.max_rto.is_some_and(|most| !VALID_MAX_RTO.contains(&most)), || {
         of("choose a maximum retransmission timeout of 1 s to 120 s".into())
     })?;
     let buffers = [tuning.send_buffer, tuning.unsent];
@@ -312,11 +318,11 @@ const fn fifty_thousand() -> u64 {
     50_000
 }
 
-const fn thousand() -> u32 {
+const fn default_packet_bytes() -> u32 {
     1000
 }
 
-const fn most() -> f64 {
+const fn default_max_ratio() -> f64 {
     0.8
 }
 
@@ -412,7 +418,7 @@ mod tests {
         let with = Overrides { rows: vec![2], planes: vec![Plane::Bonded], ..Overrides::default() };
         let experiment = overridden("multipath-tcp", with).unwrap();
         let [case] = &experiment.cases[..] else { panic!("{} cases", experiment.cases.len()) };
-        assert_eq!(case.contenders, [Contender::of(Plane::Bonded)]);
+        assert_eq!(case.contenders, [Contender::from_plane(Plane::Bonded)]);
         assert_eq!(case.paths[0].delay, Span::from_millis(50));
     }
 }

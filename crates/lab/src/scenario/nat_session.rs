@@ -4,27 +4,27 @@ use super::overrides::{Overrides, choose_cases};
 use crate::accuracy::BottleneckKind;
 use crate::error::ScenarioError;
 use crate::multipath::PathSettings;
-use crate::nat_session::{LostMessages, NatCase, NatSessions, Restart};
+use crate::nat_session::{GatewayRestart, LostMessages, NatCase, NatSessions};
 use crate::paper::Paper;
 use crate::values::{span, spans};
 use kumade_units::Span;
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 
-const PATHS: RangeInclusive<usize> = 2..=8;
+const VALID_PATH_COUNTS: RangeInclusive<usize> = 2..=8;
 /// Their addresses follow each other.
-const HOSTS: RangeInclusive<usize> = 1..=100;
+const VALID_HOST_COUNTS: RangeInclusive<usize> = 1..=100;
 const MAX_FLOWS: usize = 1000;
 /// The shortest that gateways accept, and so long that a run ends on the same day.
-const IDLE: RangeInclusive<Span> = Span::from_secs(3)..=Span::from_secs(600);
-const INTERVAL: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(1);
+const VALID_IDLE_TIMES: RangeInclusive<Span> = Span::from_secs(3)..=Span::from_secs(600);
+const VALID_INTERVALS: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(1);
 const MAX_PACKETS_PER_SECOND: f64 = 20_000.0;
 const MAX_ACTIVITY: Span = Span::from_secs(3600);
 
 /// A scenario file on NAT sessions, as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(super) struct NatSessionFile {
     name: String,
     title: String,
     runs: u32,
@@ -44,17 +44,17 @@ pub(super) struct File {
 #[serde(deny_unknown_fields)]
 struct CaseSection {
     label: String,
-    #[serde(default = "one")]
+    #[serde(default = "default_host_count")]
     hosts: usize,
-    #[serde(default = "one")]
+    #[serde(default = "default_host_count")]
     flows: usize,
     #[serde(deserialize_with = "spans")]
     activity: Vec<Span>,
     lost: Option<LostMessages>,
-    restart: Option<Restart>,
+    restart: Option<GatewayRestart>,
 }
 
-impl File {
+impl NatSessionFile {
     /// The experiment that it describes, with parts replaced.
     ///
     /// # Errors
@@ -101,13 +101,15 @@ impl File {
             "with no runs or no cases there is nothing to do; ask for at least one".into()
         })?;
         let paths = self.paths.len();
-        refuse(!PATHS.contains(&paths), || format!("{paths} paths; choose {} to {}", PATHS.start(), PATHS.end()))?;
-        self.paths.iter().try_for_each(check_path)?;
-        refuse(!IDLE.contains(&self.idle), || {
-            format!("an idle time of {}; choose {} to {}", self.idle, IDLE.start(), IDLE.end())
+        refuse(!VALID_PATH_COUNTS.contains(&paths), || {
+            format!("{paths} paths; choose {} to {}", VALID_PATH_COUNTS.start(), VALID_PATH_COUNTS.end())
         })?;
-        refuse(!INTERVAL.contains(&self.interval), || {
-            format!("packets every {}; choose {} to {}", self.interval, INTERVAL.start(), INTERVAL.end())
+        self.paths.iter().try_for_each(check_path)?;
+        refuse(!VALID_IDLE_TIMES.contains(&self.idle), || {
+            format!("an idle time of {}; choose {} to {}", self.idle, VALID_IDLE_TIMES.start(), VALID_IDLE_TIMES.end())
+        })?;
+        refuse(!VALID_INTERVALS.contains(&self.interval), || {
+            format!("packets every {}; choose {} to {}", self.interval, VALID_INTERVALS.start(), VALID_INTERVALS.end())
         })?;
         self.cases
             .iter()
@@ -116,7 +118,9 @@ impl File {
 
     fn check_case(&self, case: &CaseSection) -> Result<(), String> {
         let CaseSection { hosts, flows, activity, lost, restart, .. } = case;
-        refuse(!HOSTS.contains(hosts), || format!("{hosts} hosts; choose {} to {}", HOSTS.start(), HOSTS.end()))?;
+        refuse(!VALID_HOST_COUNTS.contains(hosts), || {
+            format!("{hosts} hosts; choose {} to {}", VALID_HOST_COUNTS.start(), VALID_HOST_COUNTS.end())
+        })?;
         let all = hosts.saturating_mul(*flows);
         refuse(!(1..=MAX_FLOWS).contains(&all), || format!("{all} flows; choose 1 to {MAX_FLOWS}"))?;
         let rate = all as f64 / self.interval.as_secs_f64();
@@ -149,14 +153,14 @@ fn check_time(of: &str, time: Span, max: Span) -> Result<(), String> {
     refuse(!(Span::ZERO..=max).contains(&time), || format!("{of}: {time}; choose 0 to {max}"))
 }
 
-const fn one() -> usize {
+const fn default_host_count() -> usize {
     1
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nat_session::Gateway;
+    use crate::nat_session::SessionGateway;
     use crate::scenario::{Experiment, load};
 
     fn overridden(with: Overrides) -> Result<NatSessions, ScenarioError> {
@@ -168,7 +172,7 @@ mod tests {
         let experiment = overridden(Overrides::default()).unwrap();
         assert!(experiment.cases.iter().any(|case| case.flow_count() == 1 && case.activity.len() == 1));
         assert!(experiment.cases.iter().any(|case| case.hosts > 1 && case.flows > 1));
-        for gateway in [Gateway::Sending, Gateway::Receiving] {
+        for gateway in [SessionGateway::Sending, SessionGateway::Receiving] {
             assert!(experiment.cases.iter().any(|case| case.restart.is_some_and(|restart| restart.gateway == gateway)));
             assert!(experiment.cases.iter().any(|case| case.lost.is_some_and(|lost| lost.from == gateway)));
         }

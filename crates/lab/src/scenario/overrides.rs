@@ -56,7 +56,7 @@ impl Overrides {
             ("--method", !self.methods.is_empty()),
             ("--direction", !self.directions.is_empty()),
         ];
-        first(&given)
+        first_given(&given)
     }
 
     /// An option given that experiments on accuracy do not have.
@@ -67,7 +67,7 @@ impl Overrides {
             ("--warm-up", self.warm_up.is_some()),
         ];
         let others = self.for_disciplines_only().or(self.for_several_paths_only()).or(self.for_sessions_only());
-        others.or(self.for_atlas_only()).or(first(&given))
+        others.or(self.for_atlas_only()).or(first_given(&given))
     }
 
     /// An option given that experiments on paths of many kinds do not have.
@@ -88,7 +88,7 @@ impl Overrides {
             ("--duration", self.duration.is_some()),
             ("--warm-up", self.warm_up.is_some()),
         ];
-        first(&given)
+        first_given(&given)
     }
 
     /// An option given that experiments on fast links do not have.
@@ -101,41 +101,41 @@ impl Overrides {
     pub(super) fn for_others_than_sessions(&self) -> Option<&'static str> {
         let given = [("--duration", self.duration.is_some()), ("--warm-up", self.warm_up.is_some())];
         let others = self.for_accuracy_only().or(self.for_disciplines_only()).or(self.for_one_rate_only());
-        others.or(self.for_several_paths_only()).or(self.for_atlas_only()).or(first(&given))
+        others.or(self.for_several_paths_only()).or(self.for_atlas_only()).or(first_given(&given))
     }
 
     /// An option given that only experiments on NAT sessions have.
     pub(super) fn for_sessions_only(&self) -> Option<&'static str> {
-        first(&[("--idle", self.idle.is_some())])
+        first_given(&[("--idle", self.idle.is_some())])
     }
 
     /// An option given that only experiments on paths of many kinds have.
     pub(super) fn for_atlas_only(&self) -> Option<&'static str> {
-        first(&[("--kind", !self.kinds.is_empty())])
+        first_given(&[("--kind", !self.kinds.is_empty())])
     }
 
     /// An option given that only experiments with one bottleneck and its queue have.
     pub(super) fn for_disciplines_only(&self) -> Option<&'static str> {
-        first(&[("--discipline", !self.disciplines.is_empty()), ("--delay", !self.delays.is_empty())])
+        first_given(&[("--discipline", !self.disciplines.is_empty()), ("--delay", !self.delays.is_empty())])
     }
 
     /// An option given that only experiments with one bottleneck have.
     pub(super) fn for_one_rate_only(&self) -> Option<&'static str> {
-        first(&[("--rate", self.rate.is_some())])
+        first_given(&[("--rate", self.rate.is_some())])
     }
 
     /// An option given that only experiments on several paths have.
     pub(super) fn for_several_paths_only(&self) -> Option<&'static str> {
-        first(&[("--plane", !self.planes.is_empty())])
+        first_given(&[("--plane", !self.planes.is_empty())])
     }
 }
 
-fn first(given: &[(&'static str, bool)]) -> Option<&'static str> {
+fn first_given(given: &[(&'static str, bool)]) -> Option<&'static str> {
     given.iter().find_map(|(option, given)| given.then_some(*option))
 }
 
 /// Replaces a list by one that was given.
-pub(super) fn replace<T: Clone>(part: &mut Vec<T>, given: &[T]) {
+pub(super) fn replace_list<T: Clone>(part: &mut Vec<T>, given: &[T]) {
     if !given.is_empty() {
         *part = given.to_vec();
     }

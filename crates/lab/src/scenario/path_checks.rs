@@ -2,7 +2,7 @@
 
 use super::checks::{check_delay, check_rate, check_runs, refuse};
 use crate::accuracy::path::{Bottleneck, DownstreamHop};
-use crate::accuracy::scenario::Scenario;
+use crate::accuracy::scenario::AccuracyScenario;
 use crate::accuracy::words::{BottleneckKind, CrossKind, CrossSource};
 use crate::bounds::MAX_RATE;
 use kumade_units::{Direction, Rate};
@@ -13,7 +13,7 @@ const MAX_CROSS_PACKETS_PER_SECOND: f64 = 1e6;
 
 /// # Errors
 /// Says what is wrong and what to change.
-pub(super) fn check(scenario: &Scenario) -> Result<(), String> {
+pub(super) fn check(scenario: &AccuracyScenario) -> Result<(), String> {
     check_runs(scenario.runs)?;
     check_bottleneck(&scenario.bottleneck)?;
     check_token_bucket(scenario)?;
@@ -33,7 +33,7 @@ fn check_bottleneck(bottleneck: &Bottleneck) -> Result<(), String> {
     check_delay("a delay", bottleneck.delay)
 }
 
-fn check_token_bucket(scenario: &Scenario) -> Result<(), String> {
+fn check_token_bucket(scenario: &AccuracyScenario) -> Result<(), String> {
     let Bottleneck { kind, rate, down_rate, burst, peak_rate, .. } = scenario.bottleneck;
     let (burst, peak) = match (burst, peak_rate) {
         (None, None) => return Ok(()),
@@ -48,9 +48,9 @@ fn check_token_bucket(scenario: &Scenario) -> Result<(), String> {
     })
 }
 
-fn check_downstream_hop(scenario: &Scenario, hop: &DownstreamHop) -> Result<(), String> {
+fn check_downstream_hop(scenario: &AccuracyScenario, hop: &DownstreamHop) -> Result<(), String> {
     let bottleneck = &scenario.bottleneck;
-    let fastest = bottleneck.rate_of(Direction::Up).max(bottleneck.rate_of(Direction::Down));
+    let fastest = bottleneck.rate_in(Direction::Up).max(bottleneck.rate_in(Direction::Down));
     refuse(bottleneck.kind == BottleneckKind::Htb, || {
         "HTB cannot have a downstream hop; use the lab's own link".into()
     })?;
@@ -65,10 +65,10 @@ fn check_downstream_hop(scenario: &Scenario, hop: &DownstreamHop) -> Result<(), 
             .into()
     })?;
     check_delay("a downstream hop's delay", hop.delay)?;
-    check_packet_rate(hop.cross(fastest), scenario.cross.packet_bytes)
+    check_packet_rate(hop.cross_traffic_rate(fastest), scenario.cross.packet_bytes)
 }
 
-fn check_cross(scenario: &Scenario) -> Result<(), String> {
+fn check_cross(scenario: &AccuracyScenario) -> Result<(), String> {
     let cross = &scenario.cross;
     refuse(cross.source == Some(CrossSource::Link) && scenario.needs_packets(), || {
         "cross traffic by TCP or before HTB cannot be computed in the link; have it sent as packets".into()
@@ -79,7 +79,7 @@ fn check_cross(scenario: &Scenario) -> Result<(), String> {
     if cross.kind == CrossKind::Tcp {
         return Ok(());
     }
-    let rate = scenario.directions.iter().map(|direction| scenario.bottleneck.rate_of(*direction)).min();
+    let rate = scenario.directions.iter().map(|direction| scenario.bottleneck.rate_in(*direction)).min();
     let (rate, max) = (rate.unwrap_or(Rate::ZERO), cross.levels.iter().copied().max().unwrap_or(Rate::ZERO));
     refuse(max >= rate, || format!("cross traffic of {max} leaves nothing of a bottleneck of {rate}; choose less"))?;
     check_packet_rate(max, cross.packet_bytes)

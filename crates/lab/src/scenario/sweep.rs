@@ -1,7 +1,7 @@
 //! One scenario file for several paths and kinds of cross traffic.
 
 use crate::accuracy::path::{Bottleneck, DownstreamHop};
-use crate::accuracy::scenario::{Cross, Scenario};
+use crate::accuracy::scenario::{AccuracyScenario, CrossTraffic};
 use crate::accuracy::words::{BottleneckKind, CrossKind};
 use crate::values::rates;
 use kumade_units::Rate;
@@ -32,17 +32,17 @@ pub(super) struct AdditionalPath {
     /// A faster link behind it.
     pub(super) downstream_hop: Option<DownstreamHop>,
     /// Other traffic on the bottleneck.
-    pub(super) cross: Option<Cross>,
+    pub(super) cross: Option<CrossTraffic>,
     /// What is varied there.
     pub(super) sweep: Option<Sweep>,
 }
 
 impl AdditionalPath {
     /// What is measured on the first path, on this one.
-    pub(super) fn instead_of(&self, first: &Scenario) -> Scenario {
+    pub(super) fn on_path_of(&self, first: &AccuracyScenario) -> AccuracyScenario {
         let kind = first.bottleneck.kind;
         let own = |bottleneck: &Bottleneck| Bottleneck { kind, ..bottleneck.clone() };
-        Scenario {
+        AccuracyScenario {
             bottleneck: self.bottleneck.as_ref().map_or_else(|| first.bottleneck.clone(), own),
             downstream_hop: self.downstream_hop.or(first.downstream_hop),
             cross: self.cross.as_ref().unwrap_or(&first.cross).clone(),
@@ -53,17 +53,19 @@ impl AdditionalPath {
 
 impl Sweep {
     /// Every combination of what is varied, from that scenario.
-    pub(super) fn over(&self, scenario: &Scenario) -> Vec<Scenario> {
+    pub(super) fn expand(&self, scenario: &AccuracyScenario) -> Vec<AccuracyScenario> {
         let mut kinds = self.kinds.clone();
         if self.leaves_tcp_out(&scenario.bottleneck) {
             kinds.retain(|kind| *kind != CrossKind::Tcp);
         }
         let mut variants = vec![scenario.clone()];
-        vary(&mut variants, &self.rates, |scenario, &rate, _| {
-            scale(&mut scenario.bottleneck, [&mut scenario.cross], rate);
+        vary_parameter(&mut variants, &self.rates, |scenario, &rate, _| {
+            scale_bottleneck(&mut scenario.bottleneck, [&mut scenario.cross], rate);
         });
-        vary(&mut variants, &self.down_rates, |scenario, &rate, _| scenario.bottleneck.down_rate = Some(rate));
-        vary(&mut variants, &kinds, |scenario, &kind, first| {
+        vary_parameter(&mut variants, &self.down_rates, |scenario, &rate, _| {
+            scenario.bottleneck.down_rate = Some(rate)
+        });
+        vary_parameter(&mut variants, &kinds, |scenario, &kind, first| {
             scenario.cross.kind = kind;
             scenario.cross.levels.retain(|level| first || *level > Rate::ZERO);
         });
@@ -77,7 +79,11 @@ impl Sweep {
 }
 
 /// Sets the bottleneck's rate; levels of cross traffic keep their share of it.
-pub(super) fn scale<'a>(bottleneck: &mut Bottleneck, crosses: impl IntoIterator<Item = &'a mut Cross>, rate: Rate) {
+pub(super) fn scale_bottleneck<'a>(
+    bottleneck: &mut Bottleneck,
+    crosses: impl IntoIterator<Item = &'a mut CrossTraffic>,
+    rate: Rate,
+) {
     for level in crosses.into_iter().flat_map(|cross| &mut cross.levels) {
         *level = Rate::from_f64(level.as_f64() * rate.as_f64() / bottleneck.rate.as_f64());
     }
@@ -85,11 +91,15 @@ pub(super) fn scale<'a>(bottleneck: &mut Bottleneck, crosses: impl IntoIterator<
 }
 
 /// Each of `variants` with each of `values`; the last argument of `set` is whether it is the first of these.
-fn vary<T>(variants: &mut Vec<Scenario>, values: &[T], set: impl Fn(&mut Scenario, &T, bool)) {
+fn vary_parameter<T>(
+    variants: &mut Vec<AccuracyScenario>,
+    values: &[T],
+    set: impl Fn(&mut AccuracyScenario, &T, bool),
+) {
     if values.is_empty() {
         return;
     }
-    let with = |variant: &Scenario, index: usize, value: &T| {
+    let with = |variant: &AccuracyScenario, index: usize, value: &T| {
         let mut variant = variant.clone();
         set(&mut variant, value, index == 0);
         variant
@@ -144,7 +154,8 @@ mod tests {
             cross = { kind = \"constant\", levels = [\"0mbit\"] }
             sweep = {}";
         let scenarios = swept(text).scenarios;
-        let hops: Vec<_> = scenarios.iter().map(|s| s.downstream_hop.map(|hop| hop.cross(s.bottleneck.rate))).collect();
+        let hops: Vec<_> =
+            scenarios.iter().map(|s| s.downstream_hop.map(|hop| hop.cross_traffic_rate(s.bottleneck.rate))).collect();
         assert_eq!(hops, [None, None, Some(Rate::from_mbit(20)), Some(Rate::from_mbit(200)), None]);
         assert_eq!(scenarios.iter().map(|s| s.cross.levels.len()).collect::<Vec<_>>(), [10, 10, 10, 10, 1]);
         let shaper = scenarios[4].bottleneck.shaper().unwrap();

@@ -1,5 +1,5 @@
 use super::document::Report;
-use super::format::{Unit, size};
+use super::format::{RateUnit, format_size};
 use crate::accuracy::row::Row;
 use crate::accuracy::words::CrossKind;
 use kumade_units::{Direction, Rate};
@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 /// The path and the traffic of a row, ordered as they are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Case<'a> {
-    path: Path<'a>,
+pub(super) struct ReportCase<'a> {
+    path: CasePath<'a>,
     direction: Direction,
     kind: &'a str,
     cross: u64,
@@ -16,7 +16,7 @@ pub(super) struct Case<'a> {
 
 /// The links that a row was measured over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Path<'a> {
+struct CasePath<'a> {
     /// Its rate, the rate of its cross traffic and the kind.
     downstream_hop: Option<(u64, u64, &'a str)>,
     /// Burst and peak rate.
@@ -24,10 +24,10 @@ struct Path<'a> {
     bottleneck: u64,
 }
 
-impl<'a> Path<'a> {
-    fn of(row: &'a Row) -> Self {
+impl<'a> CasePath<'a> {
+    fn from_row(row: &'a Row) -> Self {
         let traffic = row.downstream_cross_bits_per_second.zip(row.downstream_cross_kind.map(CrossKind::word));
-        Path {
+        CasePath {
             downstream_hop: row
                 .downstream_bits_per_second
                 .zip(traffic)
@@ -38,34 +38,34 @@ impl<'a> Path<'a> {
     }
 
     /// The downstream hop or the token bucket, where there is one.
-    fn besides(&self) -> Option<String> {
+    fn extra_link(&self) -> Option<String> {
         match (self.downstream_hop, self.shaper) {
             (Some((rate, cross, kind)), _) => Some(format!("then {} with {} {kind}", write(rate), write(cross))),
-            (_, Some((burst, peak))) => Some(format!("after {} at {}", size(burst), write(peak))),
+            (_, Some((burst, peak))) => Some(format!("after {} at {}", format_size(burst), write(peak))),
             _ => None,
         }
     }
 }
 
-impl<'a> Case<'a> {
+impl<'a> ReportCase<'a> {
     /// Headings of its cells.
     pub(super) const COLUMNS: [&'static str; 4] = ["bottleneck", "direction", "cross traffic", "at"];
 
-    pub(super) fn of(row: &'a Row) -> Self {
+    pub(super) fn from_row(row: &'a Row) -> Self {
         let (direction, kind, cross) = (row.direction, row.cross_kind.word(), row.cross_bits_per_second);
-        Case { path: Path::of(row), direction, kind, cross }
+        ReportCase { path: CasePath::from_row(row), direction, kind, cross }
     }
 
     pub(super) fn cells(&self) -> Vec<String> {
         let kind = if self.cross == 0 { "none" } else { self.kind };
-        let bottleneck = [Some(write(self.path.bottleneck)), self.path.besides()].into_iter().flatten();
+        let bottleneck = [Some(write(self.path.bottleneck)), self.path.extra_link()].into_iter().flatten();
         let bottleneck = bottleneck.collect::<Vec<_>>().join(" ");
         vec![bottleneck, self.direction.to_string(), kind.to_owned(), write(self.cross)]
     }
 
     /// The unit that fits the bottleneck.
-    pub(super) fn unit(&self) -> Unit {
-        Unit::fitting(self.path.bottleneck)
+    pub(super) fn rate_unit(&self) -> RateUnit {
+        RateUnit::fitting(self.path.bottleneck)
     }
 }
 
@@ -74,7 +74,7 @@ fn write(bits_per_second: u64) -> String {
 }
 
 /// Whether more than the level of cross traffic was varied.
-pub(super) fn vary(report: &Report) -> bool {
-    let different = |row| (Path::of(row), row.cross_kind.word());
+pub(super) fn cases_vary(report: &Report) -> bool {
+    let different = |row| (CasePath::from_row(row), row.cross_kind.word());
     report.rows.iter().map(different).collect::<BTreeSet<_>>().len() > 1
 }

@@ -2,7 +2,10 @@
 
 use super::document::Report;
 use crate::accuracy::row::Row;
-use crate::report::plot::{Axis, Drawn, Entry, Mark, Plot, SERIES, Y_LABELS, chart_labelled, draw, point, short};
+use crate::report::plot::{
+    Axis, Drawn, LegendEntry, LegendMark, Plot, SERIES_COLOURS, Y_LABEL_COUNT, chart_labelled, draw, format_short,
+    measured_mark,
+};
 use crate::statistics::mean;
 use kumade_units::Rate;
 use plotters::prelude::*;
@@ -10,40 +13,49 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// For each transport: the error of each method over the bottleneck's rate and over the load, and the error of the capacity
 /// where it was measured.
-pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
+pub(super) fn draw_plots(report: &Report) -> Drawn<Vec<Plot>> {
     let transports: BTreeSet<_> = report.rows.iter().map(|row| row.transport.word()).collect();
     let of_rate = |exponent: &f64| Rate::from_f64(10f64.powf(*exponent)).to_string();
-    let rate =
-        Over { name: "bottleneck's rate", of: &|row| (row.bottleneck_bits_per_second as f64).log10(), label: &of_rate };
-    let load = Over {
+    let rate = ErrorAxis {
+        name: "bottleneck's rate",
+        of: &|row| (row.bottleneck_bits_per_second as f64).log10(),
+        label: &of_rate,
+    };
+    let load = ErrorAxis {
         name: "cross traffic, % of the bottleneck's rate",
         of: &|row| row.cross_bits_per_second as f64 / row.bottleneck_bits_per_second as f64 * 100.0,
-        label: &short,
+        label: &format_short,
     };
     let mut plots = Vec::new();
     for transport in transports {
         let rows: Vec<_> = report.rows.iter().filter(|row| row.transport.word() == transport).collect();
-        plots.push(errors(transport, "estimate", Row::error_of_rate, &rate, &rows)?);
+        plots.push(error_plot(transport, "estimate", Row::error_of_rate, &rate, &rows)?);
         if rows.iter().any(|row| row.cross_bits_per_second > 0) {
-            plots.push(errors(transport, "estimate", Row::error_of_rate, &load, &rows)?);
+            plots.push(error_plot(transport, "estimate", Row::error_of_rate, &load, &rows)?);
         }
         if rows.iter().any(|row| row.measured_capacity()) {
-            plots.push(errors(transport, "capacity", Row::capacity_error, &rate, &rows)?);
+            plots.push(error_plot(transport, "capacity", Row::capacity_error, &rate, &rows)?);
         }
     }
     Ok(plots)
 }
 
 /// What errors are drawn over.
-struct Over<'a> {
+struct ErrorAxis<'a> {
     name: &'a str,
     of: &'a dyn Fn(&Row) -> f64,
     label: &'a dyn Fn(&f64) -> String,
 }
 
 /// The mean error of `what`, relative to the bottleneck's rate.
-fn errors(transport: &str, what: &str, error: fn(&Row) -> Option<f64>, axis: &Over<'_>, rows: &[&Row]) -> Drawn<Plot> {
-    let Over { name: axis, of: x, label } = *axis;
+fn error_plot(
+    transport: &str,
+    what: &str,
+    error: fn(&Row) -> Option<f64>,
+    axis: &ErrorAxis<'_>,
+    rows: &[&Row],
+) -> Drawn<Plot> {
+    let ErrorAxis { name: axis, of: x, label } = *axis;
     let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     let mut grouped: Vec<(String, f64, Vec<f64>)> = Vec::new();
     for row in rows {
@@ -61,23 +73,23 @@ fn errors(transport: &str, what: &str, error: fn(&Row) -> Option<f64>, axis: &Ov
     let (first, last) = all().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), p| (a.min(p.0), b.max(p.0)));
     let (first, last) = if first < last { (first, last) } else { (0.0, 1.0) };
     let top = all().map(|p| p.1).fold(1.0, f64::max) * 1.05;
-    let coloured = || points.iter().zip(SERIES.iter().cycle());
-    let entry = |((method, _), colour): ((&String, _), &RGBColor)| Entry {
+    let coloured = || points.iter().zip(SERIES_COLOURS.iter().cycle());
+    let entry = |((method, _), colour): ((&String, _), &RGBColor)| LegendEntry {
         name: method.clone(),
         colour: *colour,
-        mark: Mark::Point,
+        mark: LegendMark::Point,
     };
     let legend: Vec<_> = coloured().map(entry).collect();
     let svg = draw(&legend, |area| {
         let margin = (last - first) * 0.04;
         let axes = [
             Axis { name: axis, labels: 5, label },
-            Axis { name: "mean |error|, % of the bottleneck's rate", labels: Y_LABELS, label: &short },
+            Axis { name: "mean |error|, % of the bottleneck's rate", labels: Y_LABEL_COUNT, label: &format_short },
         ];
         let mut chart = chart_labelled(area, first - margin..last + margin, -0.02 * top..top, axes)?;
         for ((_, line), colour) in coloured() {
             chart.draw_series(LineSeries::new(line.iter().copied(), colour.stroke_width(2)))?;
-            chart.draw_series(line.iter().map(|&at| point(at, *colour)))?;
+            chart.draw_series(line.iter().map(|&at| measured_mark(at, *colour)))?;
         }
         Ok(())
     })?;

@@ -1,8 +1,8 @@
 //! Tables of experiments that vary more than the level of cross traffic: one line for each path and traffic.
 
-use super::case::Case;
+use super::case::ReportCase;
 use super::document::Report;
-use super::format::Unit;
+use super::format::RateUnit;
 use crate::accuracy::row::Row;
 use crate::accuracy::summary::PublishedFigure;
 use crate::report::Table;
@@ -16,9 +16,9 @@ pub(super) fn tables(report: &Report) -> Vec<Table> {
         let values: Vec<_> = rows.iter().filter_map(|r| Some(r.available_bits_per_second?.value as f64)).collect();
         let errors: Vec<_> = rows.iter().filter_map(|row| row.error_of_rate()).collect();
         let capacity = rows.first().map_or(0, |row| row.bottleneck_bits_per_second);
-        let unit = Unit::fitting(capacity);
+        let unit = RateUnit::fitting(capacity);
         match (median(&values), mean(&errors)) {
-            (Some(value), Some(error)) => format!("{} ({:.1} %)", unit.of(value), error * 100.0),
+            (Some(value), Some(error)) => format!("{} ({:.1} %)", unit.format_rate(value), error * 100.0),
             _ => "none".to_owned(),
         }
     };
@@ -42,16 +42,16 @@ pub(super) fn tables(report: &Report) -> Vec<Table> {
 
 fn table(report: &Report, caption: &str, cell: impl Fn(&[&Row]) -> String) -> Table {
     let combinations = report.combinations();
-    let mut cases: BTreeMap<Case<'_>, Vec<&Row>> = BTreeMap::new();
+    let mut cases: BTreeMap<ReportCase<'_>, Vec<&Row>> = BTreeMap::new();
     for row in &report.rows {
-        cases.entry(Case::of(row)).or_default().push(row);
+        cases.entry(ReportCase::from_row(row)).or_default().push(row);
     }
-    let mut columns: Vec<_> = Case::COLUMNS.iter().chain(&["truth"]).map(|&column| column.to_owned()).collect();
+    let mut columns: Vec<_> = ReportCase::COLUMNS.iter().chain(&["truth"]).map(|&column| column.to_owned()).collect();
     columns.extend(combinations.iter().map(|(transport, method)| format!("{transport} {method}")));
-    let line = |(case, rows): (Case<'_>, Vec<&Row>)| {
+    let line = |(case, rows): (ReportCase<'_>, Vec<&Row>)| {
         let truth = mean(&rows.iter().map(|row| row.truth_bits_per_second as f64).collect::<Vec<_>>()).unwrap_or(0.0);
         let mut cells = case.cells();
-        cells.push(case.unit().of(truth));
+        cells.push(case.rate_unit().format_rate(truth));
         cells.extend(combinations.iter().map(|(transport, method)| {
             let own = |row: &&&Row| row.transport.word() == *transport && row.method == *method;
             cell(&rows.iter().filter(own).copied().collect::<Vec<_>>())
@@ -62,12 +62,12 @@ fn table(report: &Report, caption: &str, cell: impl Fn(&[&Row]) -> String) -> Ta
 }
 
 /// The published figures, beside those of the same method and of the default one here; none where there are none.
-pub(super) fn published(report: &Report) -> Option<Table> {
+pub(super) fn published_table(report: &Report) -> Option<Table> {
     let figures = report.summary.published.as_ref().map(|published| &published.figures).filter(|f| !f.is_empty())?;
-    let unit = Unit::fitting(report.bottleneck.rate_bits_per_second);
+    let unit = RateUnit::fitting(report.bottleneck.rate_bits_per_second);
     let default = MethodSettings::default().to_string();
     let write = |available: Option<f64>, truth: f64, seconds: Option<f64>| {
-        let value = available.map(|bits| format!("{} ({})", unit.of(bits), unit.signed(bits - truth)));
+        let value = available.map(|bits| format!("{} ({})", unit.format_rate(bits), unit.format_signed(bits - truth)));
         let parts = [value, seconds.map(|seconds| format!("{seconds:.1} s"))];
         let parts: Vec<_> = parts.into_iter().flatten().collect();
         if parts.is_empty() { "none".to_owned() } else { parts.join(" in ") }
@@ -84,7 +84,7 @@ pub(super) fn published(report: &Report) -> Option<Table> {
         let truth = report.bottleneck.rate_bits_per_second - figure.cross_bits_per_second.unwrap_or(0);
         vec![
             figure.series.clone(),
-            figure.cross_bits_per_second.map_or("–".to_owned(), |cross| unit.of(cross as f64)),
+            figure.cross_bits_per_second.map_or("–".to_owned(), |cross| unit.format_rate(cross as f64)),
             write(figure.available_bits_per_second.map(|bits| bits as f64), truth as f64, figure.seconds),
             here(figure, &|row| figure.is_by(row)),
             here(figure, &|row| row.method == default),

@@ -3,7 +3,7 @@
 use crate::accuracy::row::Row;
 
 /// A column, and what of a row it shows; empty for what JSON calls null.
-type Column = (&'static str, fn(&Row) -> String);
+type CsvColumn = (&'static str, fn(&Row) -> String);
 
 /// One line for each run, below the names of the columns.
 pub(super) fn rows(rows: &[Row]) -> Result<String, csv::Error> {
@@ -16,7 +16,7 @@ pub(super) fn rows(rows: &[Row]) -> Result<String, csv::Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-const COLUMNS: [Column; 51] = [
+const COLUMNS: [CsvColumn; 51] = [
     ("bottleneck_bits_per_second", |row| row.bottleneck_bits_per_second.to_string()),
     ("burst_bytes", |row| text(row.burst_bytes)),
     ("peak_bits_per_second", |row| text(row.peak_bits_per_second)),

@@ -1,5 +1,5 @@
 use crate::accuracy::experiment::Accuracy;
-use crate::accuracy::full::Limits;
+use crate::accuracy::full::AccuracyLimits;
 use crate::accuracy::row::Row;
 use crate::accuracy::summary::Summary;
 use crate::accuracy::words::{BottleneckKind, CrossSource};
@@ -29,7 +29,7 @@ pub struct Report {
     /// The firewall's rules in words; empty where there was none.
     pub firewall: Vec<String>,
     /// The errors and times that it was not to exceed.
-    pub limits: Limits,
+    pub limits: AccuracyLimits,
     /// One for each run, in the order of running.
     pub rows: Vec<Row>,
     /// The rows summed up.
@@ -71,13 +71,13 @@ impl Report {
                 kind: bottleneck.kind,
                 rate_bits_per_second: bottleneck.rate.bits_per_second(),
                 down_bits_per_second: bottleneck.down_rate.map(kumade_units::Rate::bits_per_second),
-                delay_seconds: stated.delay().as_secs_f64(),
+                delay_seconds: stated.propagation_delay().as_secs_f64(),
                 queue_bytes: bottleneck.queue,
             },
             cross_source: stated.cross_source(),
             firewall: stated.firewall.iter().map(ToString::to_string).collect(),
             limits: experiment.limits,
-            summary: Summary::of(&rows, experiment),
+            summary: Summary::from_rows(&rows, experiment),
             rows,
         }
     }

@@ -3,11 +3,13 @@
 use super::case;
 use super::case_plots;
 use super::document::Report;
-use super::format::Unit;
+use super::format::RateUnit;
 use crate::accuracy::row::{Row, TimelinePacket};
 use crate::accuracy::summary::PublishedFigure;
-use crate::report::plot::{Drawn, Entry, GREY, Mark, Plot, SERIES, chart, draw, point, ring};
-use crate::statistics::{median, range};
+use crate::report::plot::{
+    Drawn, GREY, LegendEntry, LegendMark, Plot, SERIES_COLOURS, draw, draw_chart, measured_mark, published_mark,
+};
+use crate::statistics::{median, min_and_max};
 use plotters::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +17,11 @@ type TimeOf = fn(&TimelinePacket) -> Option<f64>;
 
 /// For each transport: the times of packets where the experiment shows them, else estimate against truth, or each run's
 /// interval where there is a single level of cross traffic.
-pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
-    if case::vary(report) {
-        return case_plots::all(report);
+pub(super) fn draw_plots(report: &Report) -> Drawn<Vec<Plot>> {
+    if case::cases_vary(report) {
+        return case_plots::draw_plots(report);
     }
-    let unit = Unit::fitting(report.bottleneck.rate_bits_per_second);
+    let unit = RateUnit::fitting(report.bottleneck.rate_bits_per_second);
     let top = report.bottleneck.rate_bits_per_second as f64 / unit.bits;
     let levels: BTreeSet<_> = report.rows.iter().map(|row| row.cross_bits_per_second).collect();
     let mut plots = Vec::new();
@@ -29,23 +31,23 @@ pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
         let rows: Vec<_> = report.rows.iter().filter(|row| row.transport.word() == transport).collect();
         let traced = rows.iter().find(|row| !row.timeline.is_empty());
         plots.push(match traced {
-            Some(row) => timeline(transport, &row.timeline)?,
+            Some(row) => timeline_plot(transport, &row.timeline)?,
             None if levels.len() > 1 => {
-                let published = published(report, &rows, unit);
-                scatter(transport, &points_by_method(&rows, unit), &published, unit, top)?
+                let published = published_points(report, &rows, unit);
+                scatter_plot(transport, &points_by_method(&rows, unit), &published, unit, top)?
             }
-            None => intervals(transport, &rows, unit, top)?,
+            None => interval_plot(transport, &rows, unit, top)?,
         });
     }
     Ok(plots)
 }
 
 /// Like the paper's Fig. 7 and 8: the median of the runs of each level of cross traffic, against the truth.
-fn scatter(
+fn scatter_plot(
     transport: &str,
-    points: &BTreeMap<String, Vec<Point>>,
+    points: &BTreeMap<String, Vec<PlotPoint>>,
     published: &[PublishedPoint],
-    unit: Unit,
+    unit: RateUnit,
     top: f64,
 ) -> Drawn<Plot> {
     let rings = if published.is_empty() { "" } else { "; rings: published, at the same cross traffic" };
@@ -57,31 +59,31 @@ fn scatter(
     let highest = points.values().flatten().map(|p| p.high).chain(published.iter().map(|p| p.estimate));
     let top_estimate = highest.fold(top, f64::max);
     // Backwards, so that kumade's own method comes first and has the same colour in every report.
-    let methods: Vec<_> = points.iter().rev().zip(SERIES.iter().cycle()).collect();
+    let methods: Vec<_> = points.iter().rev().zip(SERIES_COLOURS.iter().cycle()).collect();
     let colour_of = |method: Option<&str>| {
         let own = methods.iter().find(|((name, _), _)| Some(name.as_str()) == method);
         own.map_or(GREY, |(_, colour)| **colour)
     };
-    let measured = methods.iter().map(|((method, _), colour)| (method.to_string(), **colour, Mark::Point));
+    let measured = methods.iter().map(|((method, _), colour)| (method.to_string(), **colour, LegendMark::Point));
     let mut named: Vec<_> = measured.collect();
     for PublishedPoint { series, method, .. } in published {
         let name = format!("published: {series}");
         if named.iter().all(|(known, ..)| *known != name) {
-            named.push((name, colour_of(method.as_deref()), Mark::Ring));
+            named.push((name, colour_of(method.as_deref()), LegendMark::Ring));
         }
     }
-    let legend: Vec<_> = named.into_iter().map(|(name, colour, mark)| Entry { name, colour, mark }).collect();
+    let legend: Vec<_> = named.into_iter().map(|(name, colour, mark)| LegendEntry { name, colour, mark }).collect();
     let svg = draw(&legend, |area| {
         let axes = [format!("truth, {}", unit.name), format!("estimate, {}", unit.name)];
-        let mut chart = chart(area, 0.0..top * 1.04, 0.0..top_estimate * 1.04, &axes)?;
+        let mut chart = draw_chart(area, 0.0..top * 1.04, 0.0..top_estimate * 1.04, &axes)?;
         chart.draw_series(LineSeries::new([(0.0, 0.0), (top, top)], GREY.stroke_width(1)))?;
         for ((_, points), colour) in &methods {
-            let bar = |p: &Point| PathElement::new([(p.truth, p.low), (p.truth, p.high)], colour.stroke_width(2));
+            let bar = |p: &PlotPoint| PathElement::new([(p.truth, p.low), (p.truth, p.high)], colour.stroke_width(2));
             let bars = points.iter().map(bar);
             chart.draw_series(bars)?;
-            chart.draw_series(points.iter().map(|p| point((p.truth, p.estimate), **colour)))?;
+            chart.draw_series(points.iter().map(|p| measured_mark((p.truth, p.estimate), **colour)))?;
         }
-        let rings = published.iter().map(|p| ring((p.truth, p.estimate), colour_of(p.method.as_deref())));
+        let rings = published.iter().map(|p| published_mark((p.truth, p.estimate), colour_of(p.method.as_deref())));
         chart.draw_series(rings)?;
         Ok(())
     })?;
@@ -89,7 +91,7 @@ fn scatter(
 }
 
 /// Each run's estimate with its interval beside the truth.
-fn intervals(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot> {
+fn interval_plot(transport: &str, rows: &[&Row], unit: RateUnit, top: f64) -> Drawn<Plot> {
     let caption = format!(
         "Each run's estimate with its interval and the truth at the bottleneck, {}; a run without a point gave no \
          estimate.",
@@ -98,23 +100,24 @@ fn intervals(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot
     let last = rows.len() as f64;
     let highest = rows.iter().filter_map(|row| row.available_bits_per_second.map(|i| i.high as f64 / unit.bits));
     let top = highest.fold(top, f64::max) * 1.04;
-    let entry = |name: &str, colour, mark| Entry { name: name.to_owned(), colour, mark };
-    let legend = [entry("truth", SERIES[1], Mark::Line), entry("estimate", SERIES[0], Mark::Point)];
+    let entry = |name: &str, colour, mark| LegendEntry { name: name.to_owned(), colour, mark };
+    let legend =
+        [entry("truth", SERIES_COLOURS[1], LegendMark::Line), entry("estimate", SERIES_COLOURS[0], LegendMark::Point)];
     let svg = draw(&legend, |area| {
         let axes = ["measurement, in the order of running".to_owned(), format!("available, {}", unit.name)];
-        let mut chart = chart(area, 0.0..last + 1.0, 0.0..top, &axes)?;
+        let mut chart = draw_chart(area, 0.0..last + 1.0, 0.0..top, &axes)?;
         let numbered = || rows.iter().enumerate().map(|(i, row)| (i as f64 + 1.0, row));
         let truth = |(x, row): (f64, &&Row)| {
             let y = row.truth_bits_per_second as f64 / unit.bits;
-            PathElement::new([(x - 0.3, y), (x + 0.3, y)], SERIES[1].stroke_width(2))
+            PathElement::new([(x - 0.3, y), (x + 0.3, y)], SERIES_COLOURS[1].stroke_width(2))
         };
         chart.draw_series(numbered().map(truth))?;
         for (x, row) in numbered() {
             let Some(interval) = row.available_bits_per_second else { continue };
             let at = |bits: u64| (x, bits as f64 / unit.bits);
-            let bar = PathElement::new([at(interval.low), at(interval.high)], SERIES[0].stroke_width(2));
+            let bar = PathElement::new([at(interval.low), at(interval.high)], SERIES_COLOURS[0].stroke_width(2));
             chart.draw_series([bar])?;
-            chart.draw_series([point(at(interval.value), SERIES[0])])?;
+            chart.draw_series([measured_mark(at(interval.value), SERIES_COLOURS[0])])?;
         }
         Ok(())
     })?;
@@ -122,23 +125,23 @@ fn intervals(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot
 }
 
 /// Like the paper's Fig. 5: when each packet of a train was to be sent, was sent, and was received.
-fn timeline(transport: &str, packets: &[TimelinePacket]) -> Drawn<Plot> {
+fn timeline_plot(transport: &str, packets: &[TimelinePacket]) -> Drawn<Plot> {
     let caption =
         "When each packet of the first train was to be sent, was sent and was received, in milliseconds after the \
                    first one was sent. A packet sent or received together with others has no time stamp of its own."
             .to_owned();
     let kinds: [(&str, TimeOf, RGBColor); 3] = [
         ("planned", |packet| Some(packet.planned_seconds), GREY),
-        ("sent", |packet| packet.sent_seconds, SERIES[0]),
-        ("received", |packet| packet.received_seconds, SERIES[1]),
+        ("sent", |packet| packet.sent_seconds, SERIES_COLOURS[0]),
+        ("received", |packet| packet.received_seconds, SERIES_COLOURS[1]),
     ];
     let times = packets.iter().flat_map(|p| [Some(p.planned_seconds), p.sent_seconds, p.received_seconds]);
-    let (first, last) = range(&times.flatten().map(|s| s * 1e3).collect::<Vec<_>>()).unwrap_or((0.0, 1.0));
-    let legend = kinds.map(|(name, _, colour)| Entry { name: name.to_owned(), colour, mark: Mark::Point });
+    let (first, last) = min_and_max(&times.flatten().map(|s| s * 1e3).collect::<Vec<_>>()).unwrap_or((0.0, 1.0));
+    let legend = kinds.map(|(name, _, colour)| LegendEntry { name: name.to_owned(), colour, mark: LegendMark::Point });
     let svg = draw(&legend, |area| {
         let axes = ["time, ms".to_owned(), "packet of the train".to_owned()];
         let margin = (last - first).max(1.0) * 0.03;
-        let mut chart = chart(area, first - margin..last + margin, 0.0..packets.len() as f64 * 1.04, &axes)?;
+        let mut chart = draw_chart(area, first - margin..last + margin, 0.0..packets.len() as f64 * 1.04, &axes)?;
         for (_, time, colour) in kinds {
             let points = packets.iter().enumerate().filter_map(|(i, p)| time(p).map(|s| (s * 1e3, i as f64 + 1.0)));
             chart.draw_series(points.map(|at| Circle::new(at, 2, colour.filled())))?;
@@ -149,7 +152,7 @@ fn timeline(transport: &str, packets: &[TimelinePacket]) -> Drawn<Plot> {
 }
 
 /// The runs of one method at one level of cross traffic.
-struct Point {
+struct PlotPoint {
     truth: f64,
     estimate: f64,
     low: f64,
@@ -164,7 +167,7 @@ struct PublishedPoint {
     estimate: f64,
 }
 
-fn published(report: &Report, rows: &[&Row], unit: Unit) -> Vec<PublishedPoint> {
+fn published_points(report: &Report, rows: &[&Row], unit: RateUnit) -> Vec<PublishedPoint> {
     let figures = report.summary.published.iter().flat_map(|published| &published.figures);
     let point = |figure: &PublishedFigure| {
         let truths =
@@ -179,7 +182,7 @@ fn published(report: &Report, rows: &[&Row], unit: Unit) -> Vec<PublishedPoint> 
     figures.filter(|figure| figure.cross_bits_per_second.is_some()).filter_map(point).collect()
 }
 
-fn points_by_method(rows: &[&Row], unit: Unit) -> BTreeMap<String, Vec<Point>> {
+fn points_by_method(rows: &[&Row], unit: RateUnit) -> BTreeMap<String, Vec<PlotPoint>> {
     let mut runs: BTreeMap<_, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for row in rows {
         let Some(interval) = row.available_bits_per_second else { continue };
@@ -187,12 +190,12 @@ fn points_by_method(rows: &[&Row], unit: Unit) -> BTreeMap<String, Vec<Point>> {
         truths.push(row.truth_bits_per_second as f64 / unit.bits);
         estimates.push(interval.value as f64 / unit.bits);
     }
-    let mut points: BTreeMap<String, Vec<Point>> = BTreeMap::new();
+    let mut points: BTreeMap<String, Vec<PlotPoint>> = BTreeMap::new();
     for ((method, _), (truths, estimates)) in runs {
         if let (Some(truth), Some(estimate), Some((low, high))) =
-            (median(&truths), median(&estimates), range(&estimates))
+            (median(&truths), median(&estimates), min_and_max(&estimates))
         {
-            points.entry(method).or_default().push(Point { truth, estimate, low, high });
+            points.entry(method).or_default().push(PlotPoint { truth, estimate, low, high });
         }
     }
     points
@@ -205,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_accuracy_experiment_has_a_plot_for_each_transport() {
-        let plots = all(&samples::accuracy()).unwrap();
+        let plots = draw_plots(&samples::accuracy()).unwrap();
         assert_eq!(plots.len(), 2);
         for (plot, transport) in plots.iter().zip(["rake", "udp"]) {
             assert!(plot.title == transport && plot.caption.contains("Mbit/s"), "{}: {}", plot.title, plot.caption);
@@ -217,7 +220,7 @@ mod tests {
 
     #[test]
     fn an_experiment_that_measures_everything_has_a_plot_of_the_capacity() {
-        let plots = all(&samples::full()).unwrap();
+        let plots = draw_plots(&samples::full()).unwrap();
         let captions: Vec<_> = plots.iter().map(|plot| plot.caption.split(' ').nth(2).unwrap()).collect();
         assert_eq!(captions, ["|estimate", "|estimate", "|capacity"]);
     }
@@ -226,7 +229,7 @@ mod tests {
     fn points_are_medians_and_bars_reach_over_all_runs() {
         let report = samples::accuracy();
         let rows: Vec<_> = report.rows.iter().filter(|row| row.transport.word() == "rake").collect();
-        let points = &points_by_method(&rows, Unit::fitting(100_000_000))["primed"];
+        let points = &points_by_method(&rows, RateUnit::fitting(100_000_000))["primed"];
         let at_40 = points.iter().find(|p| p.truth == 40.0).unwrap();
         let about = |value: f64, expected: f64| (value - expected).abs() < 1e-6;
         assert!(about(at_40.estimate, 40.1) && about(at_40.low, 39.8) && about(at_40.high, 40.3));
@@ -234,14 +237,14 @@ mod tests {
 
     #[test]
     fn a_run_without_an_estimate_leaves_a_gap() {
-        let plots = all(&samples::firewall()).unwrap();
+        let plots = draw_plots(&samples::firewall()).unwrap();
         let circles: Vec<_> = plots.iter().map(|plot| plot.svg.matches("<circle").count()).collect();
         assert_eq!(circles, [1, 2], "udp, then rake, each with a legend");
     }
 
     #[test]
     fn a_timeline_shows_planned_sent_and_received() {
-        let plots = all(&samples::cwnd()).unwrap();
+        let plots = draw_plots(&samples::cwnd()).unwrap();
         let circles: Vec<_> = plots.iter().map(|plot| plot.svg.matches("<circle").count()).collect();
         assert_eq!(circles, [2 * 120 + 10 + 3, 3 * 120 + 3], "single, then rake, each with a legend of three");
     }

@@ -1,23 +1,23 @@
 use super::document::Report;
 use super::{csv, plots, setting, tables, verdicts};
 use crate::report::plot::Plot;
-use crate::report::{Content, Parts};
+use crate::report::{DocumentParts, ReportContent};
 use std::error::Error;
 
-impl Parts for Report {
-    fn content(&self) -> Content<'_> {
+impl DocumentParts for Report {
+    fn content(&self) -> ReportContent<'_> {
         let paper = self.summary.published.as_ref();
-        Content {
+        ReportContent {
             experiment: &self.experiment,
             title: &self.title,
             started: &self.started,
             version: &self.version,
-            setting: setting::of(self),
+            setting: setting::describe_setting(self),
             layer: "Rates count bits of IP packets.",
             paper: paper.map(|paper| format!("{}, {}: {}", paper.system, paper.figure, paper.setting)),
-            tables: tables::all(self),
-            verdicts: verdicts::all(self),
-            notes: verdicts::notes(self),
+            tables: tables::report_tables(self),
+            verdicts: verdicts::conclusions(self),
+            notes: verdicts::run_notes(self),
         }
     }
 
@@ -26,7 +26,7 @@ impl Parts for Report {
     }
 
     fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
-        plots::all(self)
+        plots::draw_plots(self)
     }
 }
 
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
     use crate::accuracy::samples;
     use crate::error::ReportError;
-    use crate::report::{Document, prepare, schema};
+    use crate::report::{ReportDocument, prepare, schema};
     use std::path::Path;
 
     fn all() -> [Report; 4] {
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn the_published_schema_is_that_of_the_documents() {
-        let validator = schema::published::<Report>("kumade.lab.1");
+        let validator = schema::published_schema::<Report>("kumade.lab.1");
         for report in all() {
             let document = serde_json::to_value(&report).unwrap();
             assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());

@@ -1,11 +1,11 @@
 use super::document::Report;
-use super::format::size;
+use super::format::format_size;
 use crate::accuracy::words::{BottleneckKind, CrossKind, CrossSource};
 use kumade_units::{Direction, Rate, Span};
 use std::collections::BTreeSet;
 
 /// The path and its traffic in one line.
-pub(super) fn of(report: &Report) -> String {
+pub(super) fn describe_setting(report: &Report) -> String {
     let b = &report.bottleneck;
     let kind = match b.kind {
         BottleneckKind::Emulated => "emulated link",
@@ -22,12 +22,12 @@ pub(super) fn of(report: &Report) -> String {
     format!(
         "bottleneck {} ({kind}){besides}, one-way delay {delay}, queue {}; {}; firewall: {firewall}",
         rates(report),
-        size(b.queue_bytes),
-        cross(report)
+        format_size(b.queue_bytes),
+        describe_cross_traffic(report)
     )
 }
 
-fn cross(report: &Report) -> String {
+fn describe_cross_traffic(report: &Report) -> String {
     let kinds: BTreeSet<_> = report.rows.iter().map(|row| row.cross_kind).collect();
     let words = kinds.iter().map(CrossKind::to_string).collect::<Vec<_>>().join(", ");
     match (kinds.is_empty(), report.cross_source) {

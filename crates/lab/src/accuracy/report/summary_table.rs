@@ -1,6 +1,6 @@
 use super::case;
 use super::document::Report;
-use super::format::{MEGABIT, Unit, percent, written};
+use super::format::{MEGABIT, RateUnit, format_or_dash, format_percent};
 use crate::accuracy::summary::ByMethod;
 use crate::report::Table;
 use kumade_units::Span;
@@ -9,7 +9,7 @@ use kumade_units::Span;
 type Column<'a> = (&'static str, Box<dyn Fn(&str, &str) -> String + 'a>);
 
 /// The summary, a line for each transport and method.
-pub(super) fn of(report: &Report, unit: Unit) -> Table {
+pub(super) fn summary_table(report: &Report, unit: RateUnit) -> Table {
     let columns = columns(report, unit);
     let line = |(transport, method): (&str, String)| {
         let cells = columns.iter().map(|(_, cell)| cell(transport, &method));
@@ -17,7 +17,7 @@ pub(super) fn of(report: &Report, unit: Unit) -> Table {
     };
     let rows = report.combinations().into_iter().map(line).collect();
     let headings = ["transport", "method"].into_iter().chain(columns.iter().map(|(heading, _)| *heading));
-    let of_what = if case::vary(report) { "relative to the bottleneck's rate" } else { unit.name };
+    let of_what = if case::cases_vary(report) { "relative to the bottleneck's rate" } else { unit.name };
     Table {
         caption: format!("Mean of |estimate − truth| and its cost, {of_what}"),
         columns: headings.map(str::to_owned).collect(),
@@ -25,29 +25,32 @@ pub(super) fn of(report: &Report, unit: Unit) -> Table {
     }
 }
 
-fn columns(report: &Report, unit: Unit) -> Vec<Column<'_>> {
+fn columns(report: &Report, unit: RateUnit) -> Vec<Column<'_>> {
     let s = &report.summary;
     let mut columns = Vec::new();
-    let varied = case::vary(report);
+    let varied = case::cases_vary(report);
     columns.push(match varied {
-        true => figure("mean error", &s.mean_absolute_error_to_capacity_ratio, percent),
-        false => figure("mean error", &s.mean_absolute_error_bits_per_second, move |bits| unit.of(bits)),
+        true => figure_column("mean error", &s.mean_absolute_error_to_capacity_ratio, format_percent),
+        false => {
+            figure_column("mean error", &s.mean_absolute_error_bits_per_second, move |bits| unit.format_rate(bits))
+        }
     });
     if s.published.as_ref().is_some_and(|p| !p.mean_absolute_error_bits_per_second.is_empty()) {
-        let cell = move |transport: &str, _: &str| written(s.published_error(transport), |bits| unit.of(bits));
+        let cell =
+            move |transport: &str, _: &str| format_or_dash(s.published_error(transport), |bits| unit.format_rate(bits));
         columns.push(("published", Box::new(cell)));
     }
     // In the caption's unit, where that is one.
     let (bias, bias_unit) = if varied { ("bias, Mbit/s", MEGABIT) } else { ("bias", unit) };
     columns.extend([
-        figure(bias, &s.bias_bits_per_second, move |bits| bias_unit.signed(bits)),
-        figure("median error", &s.median_relative_error_ratio, percent),
-        figure("coverage", &s.interval_coverage_ratio, percent),
-        figure("sent, kB", &s.mean_sent_bytes, |bytes| format!("{:.0}", bytes / 1e3)),
-        figure("time, s", &s.mean_duration_seconds, |seconds| format!("{seconds:.2}")),
+        figure_column(bias, &s.bias_bits_per_second, move |bits| bias_unit.format_signed(bits)),
+        figure_column("median error", &s.median_relative_error_ratio, format_percent),
+        figure_column("coverage", &s.interval_coverage_ratio, format_percent),
+        figure_column("sent, kB", &s.mean_sent_bytes, |bytes| format!("{:.0}", bytes / 1e3)),
+        figure_column("time, s", &s.mean_duration_seconds, |seconds| format!("{seconds:.2}")),
     ]);
     if !s.mean_full_seconds.is_empty() {
-        columns.push(figure("full measurement, s", &s.mean_full_seconds, |seconds| format!("{seconds:.2}")));
+        columns.push(figure_column("full measurement, s", &s.mean_full_seconds, |seconds| format!("{seconds:.2}")));
     }
     columns.extend([
         count("runs", &s.runs),
@@ -57,14 +60,18 @@ fn columns(report: &Report, unit: Unit) -> Vec<Column<'_>> {
     ]);
     if !s.mean_max_sending_delay_seconds.is_empty() {
         let write = |seconds| Span::from_secs_f64(seconds).to_string();
-        columns.push(figure("max. sending delay", &s.mean_max_sending_delay_seconds, write));
+        columns.push(figure_column("max. sending delay", &s.mean_max_sending_delay_seconds, write));
     }
     columns
 }
 
-fn figure<'a>(heading: &'static str, by: &'a ByMethod<Option<f64>>, write: impl Fn(f64) -> String + 'a) -> Column<'a> {
+fn figure_column<'a>(
+    heading: &'static str,
+    by: &'a ByMethod<Option<f64>>,
+    write: impl Fn(f64) -> String + 'a,
+) -> Column<'a> {
     let value = |transport: &str, method: &str| by.get(transport)?.get(method).copied().flatten();
-    (heading, Box::new(move |transport, method| written(value(transport, method), &write)))
+    (heading, Box::new(move |transport, method| format_or_dash(value(transport, method), &write)))
 }
 
 fn count<'a>(heading: &'static str, by: &'a ByMethod<u32>) -> Column<'a> {

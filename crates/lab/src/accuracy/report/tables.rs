@@ -1,7 +1,7 @@
 //! The tables of a report, the same for terminal and HTML.
 
 use super::document::Report;
-use super::format::Unit;
+use super::format::RateUnit;
 use super::{case, case_tables, full_tables, summary_table};
 use crate::accuracy::row::Row;
 use crate::report::Table;
@@ -9,22 +9,22 @@ use crate::statistics::{mean, median};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All tables of a report: what was measured, then the summary.
-pub(super) fn all(report: &Report) -> Vec<Table> {
+pub(super) fn report_tables(report: &Report) -> Vec<Table> {
     let levels: BTreeSet<_> = report.rows.iter().map(|row| row.cross_bits_per_second).collect();
-    let unit = Unit::fitting(report.bottleneck.rate_bits_per_second);
+    let unit = RateUnit::fitting(report.bottleneck.rate_bits_per_second);
     let mut tables = match () {
-        () if case::vary(report) => case_tables::tables(report),
-        () if levels.len() > 1 => vec![by_level(report, unit)],
-        () => vec![by_run(report, unit)],
+        () if case::cases_vary(report) => case_tables::tables(report),
+        () if levels.len() > 1 => vec![level_table(report, unit)],
+        () => vec![run_table(report, unit)],
     };
-    tables.extend(case_tables::published(report));
-    tables.extend(full_tables::all(report));
-    tables.push(summary_table::of(report, unit));
+    tables.extend(case_tables::published_table(report));
+    tables.extend(full_tables::full_tables(report));
+    tables.push(summary_table::summary_table(report, unit));
     tables
 }
 
 /// One line for each level of cross traffic, a column for each transport and method.
-fn by_level(report: &Report, unit: Unit) -> Table {
+fn level_table(report: &Report, unit: RateUnit) -> Table {
     let combinations = report.combinations();
     let mut columns = vec!["cross traffic".to_owned(), "truth".to_owned()];
     columns.extend(combinations.iter().map(|(transport, method)| format!("{transport} {method}")));
@@ -34,7 +34,10 @@ fn by_level(report: &Report, unit: Unit) -> Table {
     }
     let rows = levels.into_iter().map(|(cross, rows)| {
         let truths: Vec<_> = rows.iter().map(|row| row.truth_bits_per_second as f64).collect();
-        let mut cells = vec![unit.of(cross as f64), mean(&truths).map_or_else(String::new, |truth| unit.of(truth))];
+        let mut cells = vec![
+            unit.format_rate(cross as f64),
+            mean(&truths).map_or_else(String::new, |truth| unit.format_rate(truth)),
+        ];
         cells.extend(combinations.iter().map(|(transport, method)| {
             let own = rows.iter().filter(|row| row.transport.word() == *transport && row.method == *method);
             median_and_error(own, unit)
@@ -45,17 +48,17 @@ fn by_level(report: &Report, unit: Unit) -> Table {
     Table { caption: format!("Median estimate of the runs and its error, {}", unit.name), columns, rows }
 }
 
-fn median_and_error<'a>(rows: impl Iterator<Item = &'a &'a Row> + Clone, unit: Unit) -> String {
+fn median_and_error<'a>(rows: impl Iterator<Item = &'a &'a Row> + Clone, unit: RateUnit) -> String {
     let values: Vec<_> = rows.clone().filter_map(|r| r.available_bits_per_second.map(|i| i.value as f64)).collect();
     let errors: Vec<_> = rows.filter_map(|row| row.error_bits_per_second.map(|error| error as f64)).collect();
     match (median(&values), median(&errors)) {
-        (Some(value), Some(error)) => format!("{} ({})", unit.of(value), unit.signed(error)),
+        (Some(value), Some(error)) => format!("{} ({})", unit.format_rate(value), unit.format_signed(error)),
         _ => "none".to_owned(),
     }
 }
 
 /// One line for each run: for experiments with one level of cross traffic.
-fn by_run(report: &Report, unit: Unit) -> Table {
+fn run_table(report: &Report, unit: RateUnit) -> Table {
     let columns =
         ["run", "transport", "method", "direction", "truth", "estimate", "interval", "error", "sent, kB", "time, s"];
     let rows = report.rows.iter().map(|row| {
@@ -66,13 +69,15 @@ fn by_run(report: &Report, unit: Unit) -> Table {
             row.transport.to_string(),
             row.method.clone(),
             row.direction.to_string(),
-            unit.of(row.truth_bits_per_second as f64),
-            estimate.map_or_else(none, |i| unit.of(i.value as f64)),
+            unit.format_rate(row.truth_bits_per_second as f64),
+            estimate.map_or_else(none, |i| unit.format_rate(i.value as f64)),
             match estimate {
-                Some(i) if i.confidence > 0.0 => format!("{} … {}", unit.of(i.low as f64), unit.of(i.high as f64)),
+                Some(i) if i.confidence > 0.0 => {
+                    format!("{} … {}", unit.format_rate(i.low as f64), unit.format_rate(i.high as f64))
+                }
                 _ => none(),
             },
-            row.error_bits_per_second.map_or_else(none, |error| unit.signed(error as f64)),
+            row.error_bits_per_second.map_or_else(none, |error| unit.format_signed(error as f64)),
             format!("{:.0}", row.bytes_sent as f64 / 1e3),
             format!("{:.2}", row.duration_seconds),
         ]
@@ -93,7 +98,7 @@ mod tests {
 
     #[test]
     fn the_papers_rule_has_a_column_of_its_own() {
-        let table = &all(&samples::accuracy())[0];
+        let table = &report_tables(&samples::accuracy())[0];
         assert_eq!(
             table.columns,
             ["cross traffic", "truth", "rake primed", "rake linear-scan", "udp primed", "udp linear-scan"]
@@ -103,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_papers_error_stands_beside_ours() {
-        let table = &all(&samples::accuracy())[1];
+        let table = &report_tables(&samples::accuracy())[1];
         assert_eq!(table.rows[0][..4], ["rake", "primed", "0.20", "15.60"]);
         assert_eq!(table.rows[3][..4], ["udp", "linear-scan", "10.07", "18.20"]);
     }
@@ -111,7 +116,7 @@ mod tests {
     #[test]
     fn every_row_has_as_many_cells_as_there_are_columns() {
         for report in [samples::accuracy(), samples::firewall(), samples::cwnd(), samples::full()] {
-            for table in all(&report) {
+            for table in report_tables(&report) {
                 assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.caption);
             }
         }

@@ -2,19 +2,19 @@
 
 use super::case;
 use super::document::Report;
-use super::format::{Unit, hundredths, judged, percent};
-use crate::accuracy::full::{CapacitySummary, DelaySummary, Limits, ShaperSummary};
+use super::format::{RateUnit, format_percent, format_small_percent, format_with_limit};
+use crate::accuracy::full::{AccuracyLimits, CapacitySummary, DelaySummary, ShaperSummary};
 use kumade_netns_testbed::STALL;
 use kumade_units::Span;
 use std::collections::BTreeMap;
 
 /// The results of each transport and method in one sentence, then those of full measurements.
-pub(super) fn all(report: &Report) -> Vec<String> {
-    let verdict = |(transport, method): (&str, String)| verdict(report, transport, &method);
+pub(super) fn conclusions(report: &Report) -> Vec<String> {
+    let verdict = |(transport, method): (&str, String)| method_conclusion(report, transport, &method);
     report.combinations().into_iter().map(verdict).chain(full_measurements(report)).collect()
 }
 
-fn verdict(report: &Report, transport: &str, method: &str) -> String {
+fn method_conclusion(report: &Report, transport: &str, method: &str) -> String {
     let s = &report.summary;
     let runs = s.runs[transport][method];
     let measured = runs - s.runs_without_estimate[transport][method];
@@ -28,34 +28,35 @@ fn verdict(report: &Report, transport: &str, method: &str) -> String {
     format!(
         "{transport} {method}: an estimate in {measured} of {runs} runs{}; mean absolute error {error}, median relative error \
          {}; {:.0} kB and {seconds:.2} s per direction on average{}",
-        disturbed(s.runs_disturbed[transport][method]),
-        judged(relative, report.limits.available_median_error_ratio, percent),
+        describe_disturbed(s.runs_disturbed[transport][method]),
+        format_with_limit(relative, report.limits.available_median_error_ratio, format_percent),
         bytes / 1e3,
         full_duration(report, transport, method)
     )
 }
 
 /// Runs whose figures are not the method's.
-fn disturbed(runs: u32) -> String {
+fn describe_disturbed(runs: u32) -> String {
     if runs == 0 { String::new() } else { format!(" ({runs} of them disturbed by this host)") }
 }
 
 /// In the report's unit, or relative to the bottleneck's rate where that was varied.
 fn mean_error(report: &Report, transport: &str, method: &str) -> Option<String> {
     let s = &report.summary;
-    if case::vary(report) {
+    if case::cases_vary(report) {
         let ratio = s.mean_absolute_error_to_capacity_ratio[transport][method]?;
-        return Some(format!("{} of the bottleneck's rate", percent(ratio)));
+        return Some(format!("{} of the bottleneck's rate", format_percent(ratio)));
     }
-    let unit = Unit::fitting(report.bottleneck.rate_bits_per_second);
+    let unit = RateUnit::fitting(report.bottleneck.rate_bits_per_second);
     let bits = s.mean_absolute_error_bits_per_second[transport][method]?;
-    Some(format!("{} {}", unit.of(bits), unit.name))
+    Some(format!("{} {}", unit.format_rate(bits), unit.name))
 }
 
 /// How long full measurements took, where there were any in real time.
 fn full_duration(report: &Report, transport: &str, method: &str) -> String {
     let seconds = report.summary.mean_full_seconds.get(transport).and_then(|methods| methods[method]);
-    let judged = |seconds| judged(seconds, report.limits.mean_full_seconds, |seconds| format!("{seconds:.2} s"));
+    let judged =
+        |seconds| format_with_limit(seconds, report.limits.mean_full_seconds, |seconds| format!("{seconds:.2} s"));
     seconds.map_or(String::new(), |seconds| format!("; a full measurement took {} on average", judged(seconds)))
 }
 
@@ -74,29 +75,30 @@ pub(super) fn full_measurements(report: &Report) -> Vec<String> {
     verdicts
 }
 
-fn capacity_verdict(limits: &Limits, found: &CapacitySummary) -> Option<String> {
+fn capacity_verdict(limits: &AccuracyLimits, found: &CapacitySummary) -> Option<String> {
     let runs = found.runs;
     let (Some(median), Some(worst)) = (found.median_error_ratio, found.worst_error_ratio) else {
         return (runs > 0).then(|| format!("no capacity in any of {runs} runs"));
     };
     let coverage = found.interval_coverage_ratio;
-    let coverage = coverage.map_or(String::new(), |ratio| format!("; coverage of the interval {}", percent(ratio)));
+    let coverage =
+        coverage.map_or(String::new(), |ratio| format!("; coverage of the interval {}", format_percent(ratio)));
     Some(format!(
         "a capacity in {} of {runs} runs; median error {}, worst error {}{coverage}",
         runs - found.refusals,
-        judged(median, limits.capacity_median_error_ratio, hundredths),
-        judged(worst, limits.capacity_worst_error_ratio, hundredths),
+        format_with_limit(median, limits.capacity_median_error_ratio, format_small_percent),
+        format_with_limit(worst, limits.capacity_worst_error_ratio, format_small_percent),
     ))
 }
 
-fn shaper_verdict(limits: &Limits, found: &ShaperSummary) -> Option<String> {
+fn shaper_verdict(limits: &AccuracyLimits, found: &ShaperSummary) -> Option<String> {
     let runs = found.runs;
     let detected = match (found.worst_rate_error_ratio, found.worst_burst_error_ratio) {
         (Some(rate), Some(burst)) => Some(format!(
             "token bucket detected in {} of {runs} runs; worst error of its rate {}, of its burst {}",
             runs - found.undetected,
-            judged(rate, limits.shaped_rate_worst_error_ratio, hundredths),
-            judged(burst, limits.burst_worst_error_ratio, hundredths)
+            format_with_limit(rate, limits.shaped_rate_worst_error_ratio, format_small_percent),
+            format_with_limit(burst, limits.burst_worst_error_ratio, format_small_percent)
         )),
         _ => (runs > 0).then(|| format!("token bucket not detected in any of {runs} runs")),
     };
@@ -108,18 +110,18 @@ fn shaper_verdict(limits: &Limits, found: &ShaperSummary) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-fn delay_verdict(limits: &Limits, found: &DelaySummary) -> Option<String> {
+fn delay_verdict(limits: &AccuracyLimits, found: &DelaySummary) -> Option<String> {
     Some(format!(
         "one-way delay of the idle path: median error {}, worst error {}; coverage of the bounds {}, {} apart in the median",
-        hundredths(found.median_error_ratio?),
-        judged(found.worst_error_ratio?, limits.delay_worst_error_ratio, hundredths),
-        percent(found.bound_coverage_ratio?),
+        format_small_percent(found.median_error_ratio?),
+        format_with_limit(found.worst_error_ratio?, limits.delay_worst_error_ratio, format_small_percent),
+        format_percent(found.bound_coverage_ratio?),
         Span::from_secs_f64(found.median_bound_width_seconds?)
     ))
 }
 
 /// Why figures are missing, warnings, and disturbed runs, each with the number of runs.
-pub(super) fn notes(report: &Report) -> Vec<String> {
+pub(super) fn run_notes(report: &Report) -> Vec<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for row in &report.rows {
         let who = format!("{} {}", row.transport, row.method);
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn notes_state_why_there_is_no_estimate() {
-        let notes = notes(&samples::firewall());
+        let notes = run_notes(&samples::firewall());
         assert_eq!(notes, ["udp primed: no estimate: UDP is rejected on the way to 10.0.1.2"]);
     }
 
@@ -154,7 +156,7 @@ mod tests {
     fn notes_count_disturbed_runs() {
         let mut report = samples::firewall();
         report.rows.iter_mut().for_each(|row| (row.disturbed, row.transport) = (true, crate::accuracy::Transport::Udp));
-        let notes = notes(&report);
+        let notes = run_notes(&report);
         assert!(
             notes[0].contains("host scheduling delay of more than 300 µs") && notes[0].ends_with("(2 runs)"),
             "{notes:?}"

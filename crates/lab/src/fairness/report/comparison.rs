@@ -1,6 +1,6 @@
 use super::document::FairnessReport;
 use crate::fairness::summary::PointSummary;
-use crate::report::{Table, aligned};
+use crate::report::{Table, align_columns};
 use kumade_probe_train::Estimate;
 
 /// Compares two reports of the same experiment, such as a virtual and a real one: a line for each case, discipline and
@@ -13,16 +13,16 @@ pub fn compare(one: &FairnessReport, other: &FairnessReport) -> String {
         columns: columns.map(str::to_owned).to_vec(),
         rows: Vec::new(),
     };
-    let mut worst = Worst::default();
+    let mut worst = LargestDifferences::default();
     for point in &one.summary.points {
         let same = |twin: &&PointSummary| twin.case == point.case && twin.discipline == point.discipline;
         let Some(twin) = other.summary.points.iter().find(same) else { continue };
-        table.rows.extend(lines(point, twin, &mut worst));
+        table.rows.extend(difference_lines(point, twin, &mut worst));
     }
     if table.rows.is_empty() {
         return "the two reports have no case and discipline in common\n".to_owned();
     }
-    format!("{}\n{}\n", aligned(&table), worst.in_words())
+    format!("{}\n{}\n", align_columns(&table), worst.in_words())
 }
 
 fn kind(report: &FairnessReport) -> &'static str {
@@ -31,20 +31,20 @@ fn kind(report: &FairnessReport) -> &'static str {
 
 /// A difference of two means over runs.
 #[derive(Debug, Clone, Copy)]
-struct Difference {
+struct MeanDifference {
     value: f64,
     /// Half the width of its 95 % interval; none where one side is a single run.
     margin: Option<f64>,
 }
 
-impl Difference {
-    fn of(one: Estimate<f64>, other: Estimate<f64>) -> Self {
+impl MeanDifference {
+    fn between(one: Estimate<f64>, other: Estimate<f64>) -> Self {
         let margin = one.margin().zip(other.margin()).map(|(one, other)| one.hypot(other));
-        Difference { value: other.value - one.value, margin }
+        MeanDifference { value: other.value - one.value, margin }
     }
 
     fn relative_to(self, unit: f64) -> Self {
-        Difference { value: self.value / unit, margin: self.margin.map(|margin| margin / unit) }
+        MeanDifference { value: self.value / unit, margin: self.margin.map(|margin| margin / unit) }
     }
 
     fn shown(self, digits: usize) -> String {
@@ -60,13 +60,13 @@ impl Difference {
 
 /// The largest differences: as measured, and their significant part.
 #[derive(Debug, Default)]
-struct Worst {
+struct LargestDifferences {
     goodput: (f64, f64),
     index: (f64, f64),
 }
 
-impl Worst {
-    fn take(worst: &mut (f64, f64), difference: Difference) {
+impl LargestDifferences {
+    fn update_largest(worst: &mut (f64, f64), difference: MeanDifference) {
         *worst = (worst.0.max(difference.value.abs()), worst.1.max(difference.significant()));
     }
 
@@ -83,17 +83,17 @@ impl Worst {
 }
 
 /// One for each group, the index in the first one. Keeps track of the largest differences.
-fn lines(point: &PointSummary, twin: &PointSummary, worst: &mut Worst) -> Vec<Vec<String>> {
+fn difference_lines(point: &PointSummary, twin: &PointSummary, worst: &mut LargestDifferences) -> Vec<Vec<String>> {
     let mut lines = Vec::new();
     for (own, theirs) in point.groups.iter().zip(&twin.groups) {
         let (Some(a), Some(b)) = (own.goodput_bits_per_second, theirs.goodput_bits_per_second) else { continue };
-        let difference = Difference::of(a, b).relative_to(a.value);
-        Worst::take(&mut worst.goodput, difference);
+        let difference = MeanDifference::between(a, b).relative_to(a.value);
+        LargestDifferences::update_largest(&mut worst.goodput, difference);
         let goodputs = [format!("{:.2}", a.value / 1e6), format!("{:.2}", b.value / 1e6)];
         let indices = point.jain_index.zip(twin.jain_index).filter(|_| lines.is_empty());
         let index = indices.map_or([const { String::new() }; 3], |(a, b)| {
-            let difference = Difference::of(a, b);
-            Worst::take(&mut worst.index, difference);
+            let difference = MeanDifference::between(a, b);
+            LargestDifferences::update_largest(&mut worst.index, difference);
             [format!("{:.3}", a.value), format!("{:.3}", b.value), difference.shown(3)]
         });
         let names = [point.case.clone(), point.discipline.clone(), own.group.clone()];
@@ -106,7 +106,7 @@ fn lines(point: &PointSummary, twin: &PointSummary, worst: &mut Worst) -> Vec<Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fairness::row::{DropCounts, Observed};
+    use crate::fairness::row::{DropCounts, FairnessObservation};
     use crate::fairness::{FairnessRow, FlowShare};
     use crate::scenario::{Overrides, load};
     use kumade_units::Span;
@@ -117,7 +117,7 @@ mod tests {
         let experiment = load("fair-wired", &Overrides::default()).unwrap().fairness().unwrap();
         let point = experiment.points()[0];
         let row = |cubic: &u64| {
-            let observed = Observed {
+            let observed = FairnessObservation {
                 delivered: (0..20).map(|flow| if flow < 10 { *cubic } else { 600_000 }).collect(),
                 duration: Span::from_secs(1),
                 carried: 12_000_000,

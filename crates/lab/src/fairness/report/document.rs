@@ -1,7 +1,7 @@
 use super::setting;
 use crate::error::ReportError;
 use crate::fairness::row::FairnessRow;
-use crate::fairness::scenario::Fairness;
+use crate::fairness::scenario::FairnessExperiment;
 use crate::fairness::summary::FairnessSummary;
 use crate::report::read;
 use schemars::JsonSchema;
@@ -43,18 +43,18 @@ impl FairnessReport {
     pub const SCHEMA: &str = "kumade.lab.fairness/1";
 
     /// Sums up the rows of `experiment`. `started` is UTC in RFC 3339.
-    pub fn new(experiment: &Fairness, started: String, rows: Vec<FairnessRow>) -> Self {
+    pub fn new(experiment: &FairnessExperiment, started: String, rows: Vec<FairnessRow>) -> Self {
         FairnessReport {
             schema: FairnessReport::SCHEMA.to_owned(),
             experiment: experiment.name.clone(),
             title: experiment.title.clone(),
             started,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            setting: setting::of(experiment),
+            setting: setting::describe_setting(experiment),
             virtual_time: experiment.virtual_time,
             warm_up_seconds: experiment.warm_up.as_secs_f64(),
             duration_seconds: experiment.duration.as_secs_f64(),
-            summary: FairnessSummary::of(&rows, experiment),
+            summary: FairnessSummary::from_rows(&rows, experiment),
             rows,
         }
     }

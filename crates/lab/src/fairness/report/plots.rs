@@ -4,24 +4,24 @@
 use super::document::FairnessReport;
 use crate::fairness::published::{PublishedMix, PublishedShare};
 use crate::fairness::summary::PointSummary;
-use crate::report::cases::{CaseAxis, Frame, Series, alone, over_cases};
-use crate::report::plot::{Drawn, Plot, SERIES};
+use crate::report::cases::{CaseAxis, CaseSeries, PlotFrame, over_cases, without_interval};
+use crate::report::plot::{Drawn, Plot, SERIES_COLOURS};
 use kumade_probe_train::Estimate;
 use plotters::style::RGBColor;
 
 /// Index, shares for each discipline, then utilisation and delay of all disciplines.
-pub(super) fn all(report: &FairnessReport) -> Drawn<Vec<Plot>> {
+pub(super) fn draw_plots(report: &FairnessReport) -> Drawn<Vec<Plot>> {
     let cases = cases(&report.summary.points);
     let mut plots = vec![index(report, &cases)?];
-    plots.extend(goodputs(report, &cases)?);
-    plots.push(utilisation(report, &cases)?);
+    plots.extend(goodput_plots(report, &cases)?);
+    plots.push(utilisation_plot(report, &cases)?);
     plots.push(queueing_delay(report, &cases)?);
     Ok(plots)
 }
 
 /// The goodputs of the groups, a plot for each discipline. Where groups differ between cases there is none: the table shows
 /// more than lines could.
-fn goodputs(report: &FairnessReport, cases: &[&str]) -> Drawn<Vec<Plot>> {
+fn goodput_plots(report: &FairnessReport, cases: &[&str]) -> Drawn<Vec<Plot>> {
     let points = &report.summary.points;
     let names = |point: &PointSummary| point.groups.iter().map(|group| group.group.clone()).collect::<Vec<_>>();
     if points.windows(2).any(|pair| names(&pair[0]) != names(&pair[1])) {
@@ -30,73 +30,73 @@ fn goodputs(report: &FairnessReport, cases: &[&str]) -> Drawn<Vec<Plot>> {
     let goodputs = points.iter().flat_map(|point| &point.groups).filter_map(|group| group.goodput_bits_per_second);
     let max = goodputs.map(|mean| mean.high / 1e6).fold(0.0, f64::max);
     let of_discipline = |name: &str| {
-        let frame = Frame {
+        let frame = PlotFrame {
             title: name,
             caption: "Mean goodput of the connections of each group, Mbit/s, with 95 % intervals over the runs.",
             y_axis: "goodput per connection, Mbit/s",
             range: (0.0, max * 1.04),
         };
-        plot(report, cases, &frame, shares(points, name, cases))
+        plot(report, cases, &frame, share_series(points, name, cases))
     };
     report.summary.discipline_names().into_iter().map(of_discipline).collect()
 }
 
-fn utilisation(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
-    let frame = Frame {
+fn utilisation_plot(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
+    let frame = PlotFrame {
         title: "utilisation",
         caption: "Utilisation of the bottleneck, %.",
         y_axis: "utilisation, %",
         range: (80.0, 100.5),
     };
-    let percent = |point: &PointSummary| point.utilisation_ratio.map(|mean| scaled(mean, 100.0));
-    plot(report, cases, &frame, by_discipline(report, cases, &percent))
+    let percent = |point: &PointSummary| point.utilisation_ratio.map(|mean| scale_estimate(mean, 100.0));
+    plot(report, cases, &frame, discipline_series(report, cases, &percent))
 }
 
 fn queueing_delay(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
-    let frame = Frame {
+    let frame = PlotFrame {
         title: "queueing delay",
         caption: "Median queueing delay at the bottleneck, ms.",
         y_axis: "median queueing delay, ms",
         range: (0.0, 1.0),
     };
-    let millis = |point: &PointSummary| point.queueing_median_seconds.map(|seconds| alone(seconds * 1e3));
-    plot(report, cases, &frame, by_discipline(report, cases, &millis))
+    let millis = |point: &PointSummary| point.queueing_median_seconds.map(|seconds| without_interval(seconds * 1e3));
+    plot(report, cases, &frame, discipline_series(report, cases, &millis))
 }
 
 /// What is published of a mix: the discipline that is the same here, where there is one, its name there, and its figures.
 type PublishedSeries = (Option<&'static str>, &'static str, fn(&PublishedMix) -> PublishedShare);
-const PUBLISHED: [PublishedSeries; 3] = [
+const PUBLISHED_SERIES: [PublishedSeries; 3] = [
     (Some("tail-drop"), "FIFO", |mix| mix.fifo),
     (Some("fq-codel"), "FQ-CoDel", |mix| mix.fq_codel),
     (None, "Cebinae", |mix| mix.cebinae),
 ];
 
 /// Those of the same disciplines here, or else those that follow.
-fn published_colours(disciplines: &[&str]) -> [RGBColor; PUBLISHED.len()] {
+fn published_colours(disciplines: &[&str]) -> [RGBColor; PUBLISHED_SERIES.len()] {
     let mut free = disciplines.len()..;
-    PUBLISHED.map(|(same, ..)| {
+    PUBLISHED_SERIES.map(|(same, ..)| {
         let own = same.and_then(|same| disciplines.iter().position(|name| *name == same));
-        SERIES[own.or_else(|| free.next()).unwrap_or_default() % SERIES.len()]
+        SERIES_COLOURS[own.or_else(|| free.next()).unwrap_or_default() % SERIES_COLOURS.len()]
     })
 }
 
 /// Jain's index, beside the published values where there are some.
 fn index(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
     let points = &report.summary.points;
-    let mut series = by_discipline(report, cases, &|point| point.jain_index.map(up_to_one));
+    let mut series = discipline_series(report, cases, &|point| point.jain_index.map(up_to_one));
     let published = |case: &&str| points.iter().find(|point| point.case == **case)?.published;
     if cases.iter().any(|case| published(case).is_some()) {
         let colours = published_colours(&report.summary.discipline_names());
-        for ((_, name, share), colour) in PUBLISHED.into_iter().zip(colours) {
-            series.push(Series {
+        for ((_, name, share), colour) in PUBLISHED_SERIES.into_iter().zip(colours) {
+            series.push(CaseSeries {
                 name: format!("published: {name}"),
-                values: cases.iter().map(|case| Some(alone(share(&published(case)?).jain_index))).collect(),
+                values: cases.iter().map(|case| Some(without_interval(share(&published(case)?).jain_index))).collect(),
                 colour,
                 is_published: true,
             });
         }
     }
-    let frame = Frame {
+    let frame = PlotFrame {
         title: "Jain's index",
         caption: "Of all connections' goodputs: 1 where all are equal; with 95 % intervals over the runs. Rings are published values.",
         y_axis: "Jain's index",
@@ -115,30 +115,40 @@ fn cases(points: &[PointSummary]) -> Vec<&str> {
     cases
 }
 
-fn shares(points: &[PointSummary], discipline: &str, cases: &[&str]) -> Vec<Series> {
+fn share_series(points: &[PointSummary], discipline: &str, cases: &[&str]) -> Vec<CaseSeries> {
     let own: Vec<_> = points.iter().filter(|point| point.discipline == discipline).collect();
     let groups = own.first().map_or(&[][..], |point| &point.groups);
     let series = groups.iter().enumerate().map(|(index, group)| {
         let value = |case: &&str| {
             let point = own.iter().find(|point| point.case == **case)?;
-            point.groups.get(index)?.goodput_bits_per_second.map(|mean| scaled(mean, 1e-6))
+            point.groups.get(index)?.goodput_bits_per_second.map(|mean| scale_estimate(mean, 1e-6))
         };
         let values = cases.iter().map(value).collect();
-        Series { name: group.group.clone(), values, colour: SERIES[index % SERIES.len()], is_published: false }
+        CaseSeries {
+            name: group.group.clone(),
+            values,
+            colour: SERIES_COLOURS[index % SERIES_COLOURS.len()],
+            is_published: false,
+        }
     });
     series.collect()
 }
 
-fn by_discipline(
+fn discipline_series(
     report: &FairnessReport,
     cases: &[&str],
     value: &dyn Fn(&PointSummary) -> Option<Estimate<f64>>,
-) -> Vec<Series> {
+) -> Vec<CaseSeries> {
     let points = &report.summary.points;
     let series = report.summary.discipline_names().into_iter().enumerate().map(|(index, name)| {
         let of_case = |case: &&str| points.iter().find(|p| p.discipline == name && p.case == **case).and_then(value);
         let values = cases.iter().map(of_case).collect();
-        Series { name: name.to_owned(), values, colour: SERIES[index % SERIES.len()], is_published: false }
+        CaseSeries {
+            name: name.to_owned(),
+            values,
+            colour: SERIES_COLOURS[index % SERIES_COLOURS.len()],
+            is_published: false,
+        }
     });
     series.collect()
 }
@@ -148,12 +158,12 @@ fn up_to_one(index: Estimate<f64>) -> Estimate<f64> {
     index.map(|value| value.min(1.0))
 }
 
-fn scaled(value: Estimate<f64>, factor: f64) -> Estimate<f64> {
+fn scale_estimate(value: Estimate<f64>, factor: f64) -> Estimate<f64> {
     value.map(|value| value * factor)
 }
 
 /// Cases are side by side, joined by lines where they differ by an added delay.
-fn plot(report: &FairnessReport, cases: &[&str], frame: &Frame<'_>, series: Vec<Series>) -> Drawn<Plot> {
+fn plot(report: &FairnessReport, cases: &[&str], frame: &PlotFrame<'_>, series: Vec<CaseSeries>) -> Drawn<Plot> {
     let swept = report.summary.points.iter().any(|point| point.added_delay_seconds > 0.0);
     let label = |case: &&str| {
         let number = case.strip_prefix("row ").and_then(|case| Some(case.split_once(':')?.0));
@@ -174,7 +184,10 @@ mod tests {
     /// Finding 10 of the review by a new user: all that is published of disciplines that were not run was one grey.
     #[test]
     fn published_disciplines_have_colours_of_their_own() {
-        assert_eq!(published_colours(&["fair-share"]), [SERIES[1], SERIES[2], SERIES[3]]);
-        assert_eq!(published_colours(&["fq-codel", "tail-drop"]), [SERIES[1], SERIES[0], SERIES[2]]);
+        assert_eq!(published_colours(&["fair-share"]), [SERIES_COLOURS[1], SERIES_COLOURS[2], SERIES_COLOURS[3]]);
+        assert_eq!(
+            published_colours(&["fq-codel", "tail-drop"]),
+            [SERIES_COLOURS[1], SERIES_COLOURS[0], SERIES_COLOURS[2]]
+        );
     }
 }

@@ -2,12 +2,12 @@ use super::document::FairnessReport;
 use super::{csv, plots, tables, verdicts};
 use crate::paper::Paper;
 use crate::report::plot::Plot;
-use crate::report::{Content, Parts};
+use crate::report::{DocumentParts, ReportContent};
 use std::error::Error;
 
-impl Parts for FairnessReport {
-    fn content(&self) -> Content<'_> {
-        Content {
+impl DocumentParts for FairnessReport {
+    fn content(&self) -> ReportContent<'_> {
+        ReportContent {
             experiment: &self.experiment,
             title: &self.title,
             started: &self.started,
@@ -15,9 +15,9 @@ impl Parts for FairnessReport {
             setting: self.setting.clone(),
             layer: "Goodput counts payload, utilisation IP packets.",
             paper: self.summary.published.as_ref().map(Paper::in_words),
-            tables: tables::all(self),
-            verdicts: verdicts::all(self),
-            notes: verdicts::notes(self),
+            tables: tables::report_tables(self),
+            verdicts: verdicts::conclusions(self),
+            notes: verdicts::run_notes(self),
         }
     }
 
@@ -26,7 +26,7 @@ impl Parts for FairnessReport {
     }
 
     fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
-        plots::all(self)
+        plots::draw_plots(self)
     }
 }
 
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
     use crate::accuracy::BottleneckKind;
     use crate::fairness::run;
-    use crate::report::{Document, schema};
+    use crate::report::{ReportDocument, schema};
     use crate::scenario::{Overrides, load};
     use kumade_units::Span;
 
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn every_row_has_as_many_cells_as_there_are_columns_and_csv_a_line_for_each_group() {
         for report in [wired(), mix()] {
-            for table in tables::all(&report) {
+            for table in tables::report_tables(&report) {
                 assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.caption);
             }
             let text = report.to_csv().unwrap();
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_published_schema_is_that_of_the_documents() {
-        let validator = schema::published::<FairnessReport>("kumade.lab.fairness.1");
+        let validator = schema::published_schema::<FairnessReport>("kumade.lab.fairness.1");
         for report in [wired(), mix()] {
             let json = report.to_json().unwrap();
             assert_eq!(FairnessReport::from_json(&json).unwrap(), report);

@@ -1,17 +1,17 @@
-use crate::buffer::Buffer;
-use crate::fairness::scenario::{AccessHop, Fairness, Group, SharedNetwork};
+use crate::buffer::BufferSize;
+use crate::fairness::scenario::{AccessHop, ConnectionGroup, FairnessExperiment, SharedNetwork};
 use kumade_units::Span;
 
 /// Network, connections and runs in one line.
-pub(super) fn of(experiment: &Fairness) -> String {
+pub(super) fn describe_setting(experiment: &FairnessExperiment) -> String {
     let network = match &experiment.shared {
         None => format!("{} mixes of connections, each with its own bottleneck", experiment.cases.len()),
         Some(SharedNetwork { bottleneck, groups }) => {
             let queue = match bottleneck.queue {
-                Buffer::Bytes(bytes) => format!("{bytes} bytes"),
-                Buffer::Packets(packets) => format!("{packets} packets"),
-                Buffer::RoundTrips(count) => {
-                    format!("{count} × round-trip time × rate, at least {} packets", Buffer::MIN_PACKETS)
+                BufferSize::Bytes(bytes) => format!("{bytes} bytes"),
+                BufferSize::Packets(packets) => format!("{packets} packets"),
+                BufferSize::RoundTrips(count) => {
+                    format!("{count} × round-trip time × rate, at least {} packets", BufferSize::MIN_PACKETS)
                 }
             };
             let groups: Vec<_> = groups.iter().map(describe).collect();
@@ -38,7 +38,7 @@ pub(super) fn of(experiment: &Fairness) -> String {
     format!("{network}; {how}; {runs} of {}{after} each", experiment.duration)
 }
 
-fn describe(group: &Group) -> String {
+fn describe(group: &ConnectionGroup) -> String {
     let hops = match &group.hops[..] {
         [] => String::new(),
         hops => {

@@ -8,7 +8,7 @@ use kumade_probe_train::Estimate;
 use std::collections::BTreeMap;
 
 /// All tables of a report: shares first, then what they cost, then each discipline over all cases.
-pub(super) fn all(report: &FairnessReport) -> Vec<Table> {
+pub(super) fn report_tables(report: &FairnessReport) -> Vec<Table> {
     vec![
         beside_published(
             report,
@@ -24,25 +24,29 @@ pub(super) fn all(report: &FairnessReport) -> Vec<Table> {
             (1e6, 1),
             &|share| share.goodput_bits_per_second,
         ),
-        matrix(report, &format!("Mean goodput per connection of {}, Mbit/s", groups(report)), &|point| {
+        case_matrix(report, &format!("Mean goodput per connection of {}, Mbit/s", describe_groups(report)), &|point| {
             let mbits = |mean: Estimate<f64>| with_margin(mean, 1e6, 2);
             let groups = point.groups.iter().map(|group| group.goodput_bits_per_second.map_or("–".into(), mbits));
             groups.collect::<Vec<_>>().join(" / ")
         }),
-        matrix(report, "Utilisation of the bottleneck, %", &|point| {
+        case_matrix(report, "Utilisation of the bottleneck, %", &|point| {
             point.utilisation_ratio.map_or("–".into(), |mean| with_margin(mean, 0.01, 1))
         }),
-        matrix(report, "Queueing delay at the bottleneck, median / 95th percentile, ms; packets dropped", &|point| {
-            let millis = |seconds: Option<f64>| seconds.map_or("–".into(), |s| format!("{:.1}", s * 1e3));
-            let dropped = point.drop_ratio.map_or("–".into(), |ratio| format!("{:.2} %", ratio * 100.0));
-            format!("{} / {}; {dropped}", millis(point.queueing_median_seconds), millis(point.queueing_p95_seconds))
-        }),
-        summary(report),
+        case_matrix(
+            report,
+            "Queueing delay at the bottleneck, median / 95th percentile, ms; packets dropped",
+            &|point| {
+                let millis = |seconds: Option<f64>| seconds.map_or("–".into(), |s| format!("{:.1}", s * 1e3));
+                let dropped = point.drop_ratio.map_or("–".into(), |ratio| format!("{:.2} %", ratio * 100.0));
+                format!("{} / {}; {dropped}", millis(point.queueing_median_seconds), millis(point.queueing_p95_seconds))
+            },
+        ),
+        summary_table(report),
     ]
 }
 
 /// The groups whose figures stand side by side.
-fn groups(report: &FairnessReport) -> String {
+fn describe_groups(report: &FairnessReport) -> String {
     let names = |point: &PointSummary| point.groups.iter().map(|group| group.group.clone()).collect::<Vec<_>>();
     match &report.summary.points[..] {
         [first, rest @ ..] if rest.iter().all(|point| names(point) == names(first)) => names(first).join(" / "),
@@ -58,8 +62,9 @@ fn beside_published(
     (unit, decimals): (f64, usize),
     published: &dyn Fn(PublishedShare) -> f64,
 ) -> Table {
-    let mut table =
-        matrix(report, caption, &|point| figure(point).map_or("–".into(), |mean| with_margin(mean, unit, decimals)));
+    let mut table = case_matrix(report, caption, &|point| {
+        figure(point).map_or("–".into(), |mean| with_margin(mean, unit, decimals))
+    });
     let mixes: BTreeMap<_, _> =
         report.summary.points.iter().filter_map(|point| Some((&*point.case, point.published?))).collect();
     if !mixes.is_empty() {
@@ -74,7 +79,7 @@ fn beside_published(
 }
 
 /// A line for each case, a column for each discipline.
-fn matrix(report: &FairnessReport, caption: &str, cell: &dyn Fn(&PointSummary) -> String) -> Table {
+fn case_matrix(report: &FairnessReport, caption: &str, cell: &dyn Fn(&PointSummary) -> String) -> Table {
     let disciplines = report.summary.discipline_names();
     let mut cases: Vec<&str> = Vec::new();
     for point in &report.summary.points {
@@ -93,7 +98,7 @@ fn matrix(report: &FairnessReport, caption: &str, cell: &dyn Fn(&PointSummary) -
     Table { caption: caption.to_owned(), columns, rows: rows.collect() }
 }
 
-fn summary(report: &FairnessReport) -> Table {
+fn summary_table(report: &FairnessReport) -> Table {
     let columns =
         ["discipline", "mean index", "minimum index", "minimum utilisation", "goodput loss against tail-drop"];
     let number = |value: Option<f64>, unit: f64, decimals: usize| {
@@ -114,13 +119,13 @@ fn summary(report: &FairnessReport) -> Table {
             ])
         })
         .collect();
-    rows.extend(published(report));
+    rows.extend(published_cells(report));
     let caption = "Each discipline over all cases; utilisation and goodput in %".to_owned();
     Table { caption, columns: columns.map(str::to_owned).to_vec(), rows }
 }
 
 /// The published disciplines over the same cases.
-fn published(report: &FairnessReport) -> Vec<Vec<String>> {
+fn published_cells(report: &FairnessReport) -> Vec<Vec<String>> {
     let cases: BTreeMap<_, _> =
         report.summary.points.iter().filter_map(|point| Some((&*point.case, point.published?))).collect();
     if cases.is_empty() {

@@ -4,17 +4,17 @@ use super::document::MultipathReport;
 use crate::multipath::block_sweep::{BlockRate, period_ratio};
 use crate::multipath::row::MultipathRow;
 use crate::report::Table;
-use crate::report::plot::{Drawn, Entry, Mark, Plot, SERIES, chart, draw};
+use crate::report::plot::{Drawn, LegendEntry, LegendMark, Plot, SERIES_COLOURS, draw, draw_chart};
 use crate::statistics::mean;
 use plotters::prelude::*;
 
 /// With what the others are compared.
-const DIRECT: &str = "single";
+const DIRECT_CONTENDER: &str = "single";
 /// Lengths of which the share of the direct connection's goodput is stated, …
-const STATED: [u32; 2] = [16, 128];
+const STATED_BLOCK_BYTES: [u32; 2] = [16, 128];
 /// … and what it is to be at least through this program's tunnels.
-const REQUIRED: f64 = 0.95;
-const OWN: &str = "tunnel-";
+const REQUIRED_SHARE: f64 = 0.95;
+const OWN_PREFIX: &str = "tunnel-";
 
 /// For each case a table by length: a column for each contender, without and with TCP_NODELAY.
 pub(super) fn tables(report: &MultipathReport) -> Vec<Table> {
@@ -58,34 +58,40 @@ fn rate(report: &MultipathReport, case: &str, contender: &str, bytes: u32, no_de
 }
 
 /// Shares of the direct connection's goodput, and the period that the paper saw.
-pub(super) fn verdicts(report: &MultipathReport) -> Vec<String> {
+pub(super) fn conclusions(report: &MultipathReport) -> Vec<String> {
     let mut lines = Vec::new();
     for case in report.summary.cases() {
         for contender in report.summary.contenders() {
-            if contender != DIRECT {
-                lines.extend(STATED.iter().filter_map(|bytes| share(report, case, contender, *bytes)));
+            if contender != DIRECT_CONTENDER {
+                lines.extend(
+                    STATED_BLOCK_BYTES.iter().filter_map(|bytes| goodput_share(report, case, contender, *bytes)),
+                );
             }
-            lines.extend(period(report, case, contender));
+            lines.extend(measured_period(report, case, contender));
         }
     }
     lines
 }
 
-fn share(report: &MultipathReport, case: &str, contender: &str, bytes: u32) -> Option<String> {
+fn goodput_share(report: &MultipathReport, case: &str, contender: &str, bytes: u32) -> Option<String> {
     let own = rate(report, case, contender, bytes, false)?;
-    let share = own / rate(report, case, DIRECT, bytes, false).filter(|direct| *direct > 0.0)?;
-    let verdict = if share >= REQUIRED { "met" } else { "not met" };
-    let required = if contender.starts_with(OWN) { format!("; required {REQUIRED}: {verdict}") } else { String::new() };
+    let share = own / rate(report, case, DIRECT_CONTENDER, bytes, false).filter(|direct| *direct > 0.0)?;
+    let verdict = if share >= REQUIRED_SHARE { "met" } else { "not met" };
+    let required = if contender.starts_with(OWN_PREFIX) {
+        format!("; required {REQUIRED_SHARE}: {verdict}")
+    } else {
+        String::new()
+    };
     Some(format!(
         "{case}: writes of {bytes} bytes: {contender} carries {share:.2} of what is carried directly{required}"
     ))
 }
 
-fn period(report: &MultipathReport, case: &str, contender: &str) -> Option<String> {
+fn measured_period(report: &MultipathReport, case: &str, contender: &str) -> Option<String> {
     let own = rows(report, case).filter(|row| row.contender == contender);
     let gains: Vec<_> = own.filter_map(|row| period_ratio(&row.blocks)).collect();
     let gain = mean(&gains)? * 100.0;
-    let seen = if contender == DIRECT { "a clear period of 4 bytes" } else { "none in a tunnel" };
+    let seen = if contender == DIRECT_CONTENDER { "a clear period of 4 bytes" } else { "none in a tunnel" };
     Some(format!(
         "{case}: {contender}: writes of a multiple of 4 bytes carry {gain:+.1} % against their neighbours; the paper saw {seen}"
     ))
@@ -108,15 +114,15 @@ fn plot(report: &MultipathReport, case: &str) -> Drawn<Plot> {
     let all: Vec<_> = report.summary.contenders().into_iter().map(|name| (name, points(name))).collect();
     let limit =
         |value: fn(&(f64, f64)) -> f64| all.iter().flat_map(|(_, points)| points).map(value).fold(1.0, f64::max);
-    let colour = |index: usize| SERIES[index % SERIES.len()];
-    let legend = all.iter().enumerate().map(|(index, (name, _))| Entry {
+    let colour = |index: usize| SERIES_COLOURS[index % SERIES_COLOURS.len()];
+    let legend = all.iter().enumerate().map(|(index, (name, _))| LegendEntry {
         name: (*name).to_owned(),
         colour: colour(index),
-        mark: Mark::Line,
+        mark: LegendMark::Line,
     });
     let svg = draw(&legend.collect::<Vec<_>>(), |area| {
         let axes = ["length of each write, log2 of bytes".to_owned(), "goodput, Mbit/s".to_owned()];
-        let mut chart = chart(area, 0.0..limit(|point| point.0), 0.0..limit(|point| point.1) * 1.05, &axes)?;
+        let mut chart = draw_chart(area, 0.0..limit(|point| point.0), 0.0..limit(|point| point.1) * 1.05, &axes)?;
         for (index, (_, points)) in all.iter().enumerate() {
             chart.draw_series(LineSeries::new(points.iter().copied(), colour(index).stroke_width(2)))?;
         }

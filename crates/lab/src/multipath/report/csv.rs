@@ -62,7 +62,7 @@ pub(super) fn rows(rows: &[MultipathRow]) -> Result<String, Box<dyn std::error::
 }
 
 /// Goodput by the length of writes: a line for each; none where that was not varied.
-pub(super) fn blocks(rows: &[MultipathRow]) -> Result<Option<String>, Box<dyn std::error::Error>> {
+pub(super) fn blocks_csv(rows: &[MultipathRow]) -> Result<Option<String>, Box<dyn std::error::Error>> {
     if rows.iter().all(|row| row.blocks.is_empty()) {
         return Ok(None);
     }

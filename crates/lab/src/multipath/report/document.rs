@@ -69,7 +69,7 @@ impl MultipathReport {
             title: experiment.title.clone(),
             started,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            setting: setting::of(experiment),
+            setting: setting::describe_setting(experiment),
             virtual_time: experiment.virtual_time,
             workload: match experiment.workload {
                 Workload::Transfer => WorkloadName::Transfer,
@@ -80,7 +80,7 @@ impl MultipathReport {
             warm_up_seconds: experiment.warm_up.as_secs_f64(),
             duration_seconds: experiment.duration.as_secs_f64(),
             skipped: experiment.skipped(),
-            summary: MultipathSummary::of(&rows, experiment),
+            summary: MultipathSummary::from_rows(&rows, experiment),
             rows,
         }
     }

@@ -4,66 +4,71 @@ use super::document::{MultipathReport, WorkloadName};
 use super::{blocks, trace};
 use crate::multipath::row::MultipathRow;
 use crate::multipath::summary::PointSummary;
-use crate::report::cases::{CaseAxis, Frame, Series, alone, over_cases};
-use crate::report::plot::{Drawn, Plot, SERIES, chart, draw};
+use crate::report::cases::{CaseAxis, CaseSeries, PlotFrame, over_cases, without_interval};
+use crate::report::plot::{Drawn, Plot, SERIES_COLOURS, draw, draw_chart};
 use kumade_probe_train::Estimate;
 use plotters::prelude::*;
 use std::collections::BTreeSet;
 
 /// All plots of a report.
-pub(super) fn all(report: &MultipathReport) -> Drawn<Vec<Plot>> {
+pub(super) fn draw_plots(report: &MultipathReport) -> Drawn<Vec<Plot>> {
     match report.workload {
         WorkloadName::Transfer => {
-            let by_case =
-                [by_case(report, &SHARES, &|point| scaled(point.share_of_framing_ratio, 100.0))?, goodputs(report)?];
-            Ok(by_case.into_iter().chain(by_setting(report)?).chain(trace::plots(&report.rows)?).collect())
+            let by_case = [
+                case_plot(report, &SHARE_FRAME, &|point| scale_estimate(point.share_of_framing_ratio, 100.0))?,
+                goodput_plot(report)?,
+            ];
+            Ok(by_case.into_iter().chain(setting_plots(report)?).chain(trace::plots(&report.rows)?).collect())
         }
         WorkloadName::Blocks => blocks::plots(report),
-        WorkloadName::Flood => Ok(vec![goodputs(report)?]),
+        WorkloadName::Flood => Ok(vec![goodput_plot(report)?]),
         WorkloadName::Numbered => {
             // In virtual time the order itself is not kept.
             let shown = |row: &&MultipathRow| row.run == 1 && !row.arrival_order.is_empty();
-            report.rows.iter().filter(shown).map(arrivals).collect()
+            report.rows.iter().filter(shown).map(arrival_plot).collect()
         }
     }
 }
 
-const SHARES: Frame<'_> = Frame {
+const SHARE_FRAME: PlotFrame<'_> = PlotFrame {
     title: "share of the paths",
     caption: "Goodput in % of what the framing leaves of the sum of the paths' rates, with 95 % intervals over the runs. The \
               cases are numbered as in the table.",
     y_axis: "of what the framing leaves, %",
     range: (0.0, 104.0),
 };
-const GOODPUTS: Frame<'_> = Frame {
+const GOODPUT_FRAME: PlotFrame<'_> = PlotFrame {
     title: "goodput",
     caption: "Goodput, Mbit/s, with 95 % intervals over the runs. The cases are numbered as in the table. Rings are published values.",
     y_axis: "goodput, Mbit/s",
     range: (0.0, 1.0),
 };
 
-fn scaled(value: Option<Estimate<f64>>, factor: f64) -> Option<Estimate<f64>> {
+fn scale_estimate(value: Option<Estimate<f64>>, factor: f64) -> Option<Estimate<f64>> {
     value.map(|value| value.map(|value| value * factor))
 }
 
-fn by_case(
+fn case_plot(
     report: &MultipathReport,
-    frame: &Frame<'_>,
+    frame: &PlotFrame<'_>,
     value: &dyn Fn(&PointSummary) -> Option<Estimate<f64>>,
 ) -> Drawn<Plot> {
-    cases_plot(report, frame, measured(report, value))
+    cases_plot(report, frame, measured_series(report, value))
 }
 
 /// With what is published of the same contenders on such paths.
-fn goodputs(report: &MultipathReport) -> Drawn<Plot> {
-    let mut series = measured(report, &|point| scaled(point.goodput_bits_per_second, 1e-6));
-    series.extend(published(report));
-    cases_plot(report, &GOODPUTS, series)
+fn goodput_plot(report: &MultipathReport) -> Drawn<Plot> {
+    let mut series = measured_series(report, &|point| scale_estimate(point.goodput_bits_per_second, 1e-6));
+    series.extend(published_series(report));
+    cases_plot(report, &GOODPUT_FRAME, series)
 }
 
-fn measured(report: &MultipathReport, value: &dyn Fn(&PointSummary) -> Option<Estimate<f64>>) -> Vec<Series> {
+fn measured_series(
+    report: &MultipathReport,
+    value: &dyn Fn(&PointSummary) -> Option<Estimate<f64>>,
+) -> Vec<CaseSeries> {
     let cases = report.summary.cases();
-    let series = report.summary.contenders().into_iter().enumerate().map(|(index, name)| Series {
+    let series = report.summary.contenders().into_iter().enumerate().map(|(index, name)| CaseSeries {
         name: name.to_owned(),
         values: cases.iter().map(|case| report.summary.point(case, name).and_then(value)).collect(),
         colour: colour(index),
@@ -72,7 +77,7 @@ fn measured(report: &MultipathReport, value: &dyn Fn(&PointSummary) -> Option<Es
     series.collect()
 }
 
-fn published(report: &MultipathReport) -> Vec<Series> {
+fn published_series(report: &MultipathReport) -> Vec<CaseSeries> {
     let cases = report.summary.cases();
     let of = |case: &str, name: &str, source: &str| {
         let point = report.summary.point(case, name)?;
@@ -80,13 +85,13 @@ fn published(report: &MultipathReport) -> Vec<Series> {
         // The sum of the paths' rates.
         let sum = || Some(point.goodput_bits_per_second?.value / point.share_of_sum_ratio?.value);
         let rate = found.goodput_bits_per_second.or_else(|| Some(found.share_of_sum_ratio? * sum()?))?;
-        Some(alone(rate / 1e6))
+        Some(without_interval(rate / 1e6))
     };
     let mut series = Vec::new();
     for (index, name) in report.summary.contenders().into_iter().enumerate() {
         let points = cases.iter().filter_map(|case| report.summary.point(case, name));
         let sources: BTreeSet<_> = points.flat_map(|point| &point.published).map(|found| &found.source).collect();
-        series.extend(sources.into_iter().map(|source| Series {
+        series.extend(sources.into_iter().map(|source| CaseSeries {
             name: format!("{source}: {name}"),
             values: cases.iter().map(|case| of(case, name, source)).collect(),
             colour: colour(index),
@@ -98,20 +103,20 @@ fn published(report: &MultipathReport) -> Vec<Series> {
 }
 
 fn colour(index: usize) -> RGBColor {
-    SERIES[index % SERIES.len()]
+    SERIES_COLOURS[index % SERIES_COLOURS.len()]
 }
 
-fn cases_plot(report: &MultipathReport, frame: &Frame<'_>, series: Vec<Series>) -> Drawn<Plot> {
+fn cases_plot(report: &MultipathReport, frame: &PlotFrame<'_>, series: Vec<CaseSeries>) -> Drawn<Plot> {
     let labels = (1..=report.summary.cases().len()).map(|number| number.to_string()).collect();
     over_cases(&CaseAxis { name: "case", labels, is_swept: false }, frame, &series)
 }
 
 /// As the paper's Fig. 8: for each tunnel that is run with different settings of its connections, a line for each case.
-fn by_setting(report: &MultipathReport) -> Drawn<Vec<Plot>> {
+fn setting_plots(report: &MultipathReport) -> Drawn<Vec<Plot>> {
     let mut plots = Vec::new();
     let contenders = report.summary.contenders();
-    for plane in contenders.iter().filter(|name| !name.contains(SETTING)) {
-        let is_tuned = |name: &&&str| name.strip_prefix(*plane).is_some_and(|rest| rest.starts_with(SETTING));
+    for plane in contenders.iter().filter(|name| !name.contains(SETTING_SEPARATOR)) {
+        let is_tuned = |name: &&&str| name.strip_prefix(*plane).is_some_and(|rest| rest.starts_with(SETTING_SEPARATOR));
         let tuned: Vec<_> = contenders.iter().filter(is_tuned).copied().collect();
         if !tuned.is_empty() {
             plots.push(setting_plot(report, plane, &tuned, "goodput, Mbit/s", &|point| {
@@ -127,7 +132,7 @@ fn by_setting(report: &MultipathReport) -> Drawn<Vec<Plot>> {
 }
 
 /// What stands between a plane and the name of a setting.
-const SETTING: &str = ", ";
+const SETTING_SEPARATOR: &str = ", ";
 
 fn setting_plot(
     report: &MultipathReport,
@@ -137,30 +142,36 @@ fn setting_plot(
     value: &dyn Fn(&PointSummary) -> Option<f64>,
 ) -> Drawn<Plot> {
     let series = report.summary.cases().into_iter().enumerate().map(|(index, case)| {
-        let values = tuned.iter().map(|name| report.summary.point(case, name).and_then(value).map(alone)).collect();
-        Series { name: case.to_owned(), values, colour: SERIES[index % SERIES.len()], is_published: false }
+        let values =
+            tuned.iter().map(|name| report.summary.point(case, name).and_then(value).map(without_interval)).collect();
+        CaseSeries {
+            name: case.to_owned(),
+            values,
+            colour: SERIES_COLOURS[index % SERIES_COLOURS.len()],
+            is_published: false,
+        }
     });
     let series: Vec<_> = series.filter(|series| series.values.iter().any(Option::is_some)).collect();
     let legend = tuned.iter().enumerate().map(|(number, name)| format!("{}: {name}", number + 1));
     let caption = format!("The settings: {}.", legend.collect::<Vec<_>>().join("; "));
     let title = format!("{plane} by setting");
-    let frame = Frame { title: &title, caption: &caption, y_axis, range: (0.0, 1.0) };
+    let frame = PlotFrame { title: &title, caption: &caption, y_axis, range: (0.0, 1.0) };
     let labels = (1..=tuned.len()).map(|number| number.to_string()).collect();
     over_cases(&CaseAxis { name: "setting", labels, is_swept: true }, &frame, &series)
 }
 
 /// As the paper's Fig. 6: the numbers of packets in the order of their arrival.
-fn arrivals(row: &MultipathRow) -> Drawn<Plot> {
+fn arrival_plot(row: &MultipathRow) -> Drawn<Plot> {
     let first = row.arrival_order.iter().copied().min().unwrap_or(0);
     let numbers: Vec<_> = row.arrival_order.iter().map(|number| (number - first) as f64).collect();
     let highest = numbers.iter().copied().fold(1.0, f64::max);
     let svg = draw(&[], |area| {
         let axes = ["place in the order of arrival".to_owned(), "number of the packet".to_owned()];
-        let mut chart = chart(area, 0.0..numbers.len().max(1) as f64, 0.0..highest, &axes)?;
+        let mut chart = draw_chart(area, 0.0..numbers.len().max(1) as f64, 0.0..highest, &axes)?;
         let marks = numbers
             .iter()
             .enumerate()
-            .map(|(place, number)| Circle::new((place as f64, *number), 2, SERIES[0].filled()));
+            .map(|(place, number)| Circle::new((place as f64, *number), 2, SERIES_COLOURS[0].filled()));
         chart.draw_series(marks)?;
         Ok(())
     })?;

@@ -2,12 +2,12 @@ use super::document::MultipathReport;
 use super::{csv, plots, tables, trace, verdicts};
 use crate::paper::Paper;
 use crate::report::plot::Plot;
-use crate::report::{Content, Parts};
+use crate::report::{DocumentParts, ReportContent};
 use std::error::Error;
 
-impl Parts for MultipathReport {
-    fn content(&self) -> Content<'_> {
-        Content {
+impl DocumentParts for MultipathReport {
+    fn content(&self) -> ReportContent<'_> {
+        ReportContent {
             experiment: &self.experiment,
             title: &self.title,
             started: &self.started,
@@ -15,9 +15,9 @@ impl Parts for MultipathReport {
             setting: self.setting.clone(),
             layer: "Goodput counts payload, the paths' rates IP packets.",
             paper: self.summary.published.as_ref().map(Paper::in_words),
-            tables: tables::all(self),
-            verdicts: verdicts::all(self),
-            notes: verdicts::notes(self),
+            tables: tables::report_tables(self),
+            verdicts: verdicts::conclusions(self),
+            notes: verdicts::run_notes(self),
         }
     }
 
@@ -26,12 +26,12 @@ impl Parts for MultipathReport {
     }
 
     fn more_files(&self) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
-        let files = [("blocks.csv", csv::blocks(&self.rows)?), ("trace.csv", trace::csv(&self.rows)?)];
+        let files = [("blocks.csv", csv::blocks_csv(&self.rows)?), ("trace.csv", trace::csv(&self.rows)?)];
         Ok(files.into_iter().filter_map(|(name, text)| Some((name, text?))).collect())
     }
 
     fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
-        plots::all(self)
+        plots::draw_plots(self)
     }
 }
 
@@ -39,11 +39,12 @@ impl Parts for MultipathReport {
 mod tests {
     use super::*;
     use crate::accuracy::BottleneckKind;
-    use crate::delays::{Delays, EchoDelays};
+    use crate::delays::{DelayQuantiles, EchoDelays};
     use crate::multipath::{
-        BlockRate, Layer, Multipath, MultipathPoint, MultipathRow, Observed, Reordering, TraceSegment, run, testbed,
+        BlockRate, Multipath, MultipathObservation, MultipathPoint, MultipathRow, Reordering, TcpLayer, TraceSegment,
+        new_testbed, run,
     };
-    use crate::report::{Document, schema};
+    use crate::report::{ReportDocument, schema};
     use crate::scenario::{Overrides, load};
     use kumade_units::Span;
 
@@ -59,8 +60,8 @@ mod tests {
                 p95_extent_packets: Some(20),
                 max_extent_packets: Some(40),
             };
-            let delays = Delays { median_seconds: 0.03, p95_seconds: 0.031, p99_seconds: 0.04 };
-            let observed = Observed {
+            let delays = DelayQuantiles { median_seconds: 0.03, p95_seconds: 0.031, p99_seconds: 0.04 };
+            let observed = MultipathObservation {
                 delivered: 17_500_000,
                 duration: seconds,
                 full_payload: 1448,
@@ -93,7 +94,11 @@ mod tests {
             payload_bytes: 1448,
             is_repeat,
         };
-        vec![segment(Layer::Upper, 0, false), segment(Layer::Lower, 1448, false), segment(Layer::Lower, 0, true)]
+        vec![
+            segment(TcpLayer::Upper, 0, false),
+            segment(TcpLayer::Lower, 1448, false),
+            segment(TcpLayer::Lower, 0, true),
+        ]
     }
 
     /// All lengths alike, but that multiples of four are a tenth better.
@@ -120,7 +125,7 @@ mod tests {
         let virtual_time = Some(BottleneckKind::Virtual);
         let overrides = Overrides { bottleneck: virtual_time, runs: Some(1), ..Overrides::default() };
         let experiment = load("multipath-unequal", &overrides).unwrap().multipath().unwrap();
-        let rows = run(&experiment, testbed(&experiment).as_mut(), &mut |_| (), &|| false).unwrap();
+        let rows = run(&experiment, new_testbed(&experiment).as_mut(), &mut |_| (), &|| false).unwrap();
         let report = MultipathReport::new(&experiment, "2026-11-22T12:00:00Z".into(), rows);
         insta::assert_snapshot!(report.to_text());
     }
@@ -128,7 +133,7 @@ mod tests {
     #[test]
     fn every_row_has_as_many_cells_as_there_are_columns_and_csv_a_line_for_each_run() {
         for report in all() {
-            for table in tables::all(&report) {
+            for table in tables::report_tables(&report) {
                 assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.caption);
             }
             assert_eq!(report.to_csv().unwrap().lines().count(), report.rows.len() + 1);
@@ -194,7 +199,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_a_line_for_each_run_has_a_file_of_its_own() {
         let names = |name: &str| {
-            let files = Parts::more_files(&made(name)).unwrap();
+            let files = DocumentParts::more_files(&made(name)).unwrap();
             files.into_iter().map(|(name, text)| (name, text.lines().count())).collect::<Vec<_>>()
         };
         // Five contenders with three segments each.
@@ -216,7 +221,7 @@ mod tests {
 
     #[test]
     fn the_published_schema_is_that_of_the_documents() {
-        let validator = schema::published::<MultipathReport>("kumade.lab.multipath.1");
+        let validator = schema::published_schema::<MultipathReport>("kumade.lab.multipath.1");
         for report in all() {
             let json = report.to_json().unwrap();
             assert_eq!(MultipathReport::from_json(&json).unwrap(), report);

@@ -2,7 +2,7 @@ use crate::multipath::scenario::{Multipath, Workload};
 use kumade_units::Span;
 
 /// Traffic and runs in one line.
-pub(super) fn of(experiment: &Multipath) -> String {
+pub(super) fn describe_setting(experiment: &Multipath) -> String {
     let after = match experiment.warm_up {
         Span::ZERO => String::new(),
         warm_up => format!(" after {warm_up} of warm-up"),

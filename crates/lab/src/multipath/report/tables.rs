@@ -7,26 +7,28 @@ use crate::report::Table;
 use kumade_probe_train::Estimate;
 
 /// All tables of a report: all cases beside each other, then a line for each case and contender.
-pub(super) fn all(report: &MultipathReport) -> Vec<Table> {
+pub(super) fn report_tables(report: &MultipathReport) -> Vec<Table> {
     match report.workload {
         WorkloadName::Transfer => vec![
-            matrix(report, "Goodput in % of the sum of the paths' rates", &|point| percent(point.share_of_sum_ratio)),
-            matrix(report, "Goodput in % of what the framing leaves of that sum", &|point| {
-                percent(point.share_of_framing_ratio)
+            case_matrix(report, "Goodput in % of the sum of the paths' rates", &|point| {
+                format_percent(point.share_of_sum_ratio)
             }),
-            transfers(report),
+            case_matrix(report, "Goodput in % of what the framing leaves of that sum", &|point| {
+                format_percent(point.share_of_framing_ratio)
+            }),
+            transfer_table(report),
         ]
         .into_iter()
-        .chain(carried(report))
+        .chain(carried_table(report))
         .collect(),
         WorkloadName::Blocks => blocks::tables(report),
-        WorkloadName::Numbered => vec![numbered(report)],
-        WorkloadName::Flood => vec![floods(report)],
+        WorkloadName::Numbered => vec![numbered_table(report)],
+        WorkloadName::Flood => vec![flood_table(report)],
     }
 }
 
 /// A line for each case, a column for each contender.
-fn matrix(report: &MultipathReport, caption: &str, cell: &dyn Fn(&PointSummary) -> String) -> Table {
+fn case_matrix(report: &MultipathReport, caption: &str, cell: &dyn Fn(&PointSummary) -> String) -> Table {
     let contenders = report.summary.contenders();
     let columns = ["case"].iter().chain(&contenders).map(|name| (*name).to_owned());
     let rows = report.summary.cases().into_iter().map(|case| {
@@ -40,7 +42,7 @@ fn matrix(report: &MultipathReport, caption: &str, cell: &dyn Fn(&PointSummary) 
 type Column<'a> = (&'a str, &'a dyn Fn(&PointSummary) -> String);
 
 /// A line for each case and contender.
-fn lines(report: &MultipathReport, caption: &str, columns: &[Column<'_>]) -> Table {
+fn case_table(report: &MultipathReport, caption: &str, columns: &[Column<'_>]) -> Table {
     let of = |point: &PointSummary| {
         let names = [point.case.clone(), point.contender.clone()];
         names.into_iter().chain(columns.iter().map(|(_, cell)| cell(point))).collect()
@@ -53,25 +55,25 @@ fn lines(report: &MultipathReport, caption: &str, columns: &[Column<'_>]) -> Tab
     }
 }
 
-fn transfers(report: &MultipathReport) -> Table {
+fn transfer_table(report: &MultipathReport) -> Table {
     let columns: [Column<'_>; 11] = [
-        ("Mbit/s", &|point| mbits(point.goodput_bits_per_second)),
-        ("minimum", &|point| number(point.min_goodput_bits_per_second, 1e6, 2)),
-        ("minimum, % of sum", &|point| number(point.min_share_of_sum_ratio, 0.01, 1)),
-        ("framing, %", &|point| number(point.framing_ratio, 0.01, 1)),
-        ("minimum, % of framing", &|point| number(point.min_share_of_framing_ratio, 0.01, 1)),
-        ("retransmitted", &|point| number(point.retransmitted_segments, 1.0, 0)),
-        ("out of order", &|point| number(point.reordered_packets, 1.0, 0)),
-        ("extent p95 / max", &extents),
-        ("longest gap, ms", &|point| number(point.longest_gap_seconds, 1e-3, 0)),
-        ("sparse p99, ms added", &|point| number(point.sparse_added_p99_seconds, 1e-3, 1)),
-        ("published; required", &beside),
+        ("Mbit/s", &|point| format_mbit(point.goodput_bits_per_second)),
+        ("minimum", &|point| format_number(point.min_goodput_bits_per_second, 1e6, 2)),
+        ("minimum, % of sum", &|point| format_number(point.min_share_of_sum_ratio, 0.01, 1)),
+        ("framing, %", &|point| format_number(point.framing_ratio, 0.01, 1)),
+        ("minimum, % of framing", &|point| format_number(point.min_share_of_framing_ratio, 0.01, 1)),
+        ("retransmitted", &|point| format_number(point.retransmitted_segments, 1.0, 0)),
+        ("out of order", &|point| format_number(point.reordered_packets, 1.0, 0)),
+        ("extent p95 / max", &describe_extents),
+        ("longest gap, ms", &|point| format_number(point.longest_gap_seconds, 1e-3, 0)),
+        ("sparse p99, ms added", &|point| format_number(point.sparse_added_p99_seconds, 1e-3, 1)),
+        ("published; required", &describe_reference),
     ];
     let caption = "Goodput (mean, minimum of the runs), retransmitted segments and packets out of order at the receiver in a run, \
                    with the extent of reordering in packets; the longest time without an arrival; the 99th percentile of a \
                    sparse flow's delay above the shortest path's";
     let is_empty = |place: usize, table: &Table| table.rows.iter().all(|row| row[place] == "–");
-    let mut table = lines(report, caption, &columns);
+    let mut table = case_table(report, caption, &columns);
     // What was not measured in any case has no column.
     for place in (2..table.columns.len()).rev() {
         if is_empty(place, &table) {
@@ -83,7 +85,7 @@ fn transfers(report: &MultipathReport) -> Table {
 }
 
 /// Where tunnels over TCP are compared: what carries what, and what an echo and an outage make of it.
-fn carried(report: &MultipathReport) -> Option<Table> {
+fn carried_table(report: &MultipathReport) -> Option<Table> {
     report.summary.points.iter().find(|point| point.lower_congestion_control.is_some())?;
     let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "–".into());
     let of_single = |point: &PointSummary| {
@@ -93,35 +95,35 @@ fn carried(report: &MultipathReport) -> Option<Table> {
     let columns: [Column<'_>; 8] = [
         ("control", &|point| name(&point.congestion_control)),
         ("below", &|point| name(&point.lower_congestion_control)),
-        ("Mbit/s", &|point| mbits(point.goodput_bits_per_second)),
-        ("× single", &|point| number(of_single(point), 1.0, 2)),
-        ("echo p50, ms", &|point| number(point.echo_median_seconds, 1e-3, 1)),
-        ("echo p99, ms", &|point| number(point.echo_p99_seconds, 1e-3, 1)),
-        ("unanswered, %", &|point| number(point.echo_unanswered_ratio, 0.01, 1)),
-        ("recovery, ms", &|point| number(point.recovery_seconds, 1e-3, 0)),
+        ("Mbit/s", &|point| format_mbit(point.goodput_bits_per_second)),
+        ("× single", &|point| format_number(of_single(point), 1.0, 2)),
+        ("echo p50, ms", &|point| format_number(point.echo_median_seconds, 1e-3, 1)),
+        ("echo p99, ms", &|point| format_number(point.echo_p99_seconds, 1e-3, 1)),
+        ("unanswered, %", &|point| format_number(point.echo_unanswered_ratio, 0.01, 1)),
+        ("recovery, ms", &|point| format_number(point.recovery_seconds, 1e-3, 0)),
     ];
     let caption = "Tunnels: the congestion control of the flow and of the connections below it, goodput, round trips of an echo of \
                    128 bytes beside it, and the time until data arrives again after an outage";
-    Some(lines(report, caption, &columns))
+    Some(case_table(report, caption, &columns))
 }
 
-fn numbered(report: &MultipathReport) -> Table {
+fn numbered_table(report: &MultipathReport) -> Table {
     let columns: [Column<'_>; 6] = [
-        ("received", &|point| number(point.received_packets, 1.0, 0)),
-        ("lost", &|point| number(point.lost_packets, 1.0, 0)),
-        ("out of order", &|point| number(point.reordered_packets, 1.0, 0)),
+        ("received", &|point| format_number(point.received_packets, 1.0, 0)),
+        ("lost", &|point| format_number(point.lost_packets, 1.0, 0)),
+        ("out of order", &|point| format_number(point.reordered_packets, 1.0, 0)),
         ("%", &|point| {
             let part = point.reordered_packets.zip(point.received_packets);
             part.map_or("–".into(), |(reordered, received)| format!("{:.1}", reordered / received.max(1.0) * 100.0))
         }),
-        ("extent p95 / max", &extents),
-        ("Mbit/s", &|point| mbits(point.goodput_bits_per_second)),
+        ("extent p95 / max", &describe_extents),
+        ("Mbit/s", &|point| format_mbit(point.goodput_bits_per_second)),
     ];
     let caption = "Packets that arrived after a later one, and the extent of that in packets (RFC 4737)";
-    lines(report, caption, &columns)
+    case_table(report, caption, &columns)
 }
 
-fn floods(report: &MultipathReport) -> Table {
+fn flood_table(report: &MultipathReport) -> Table {
     let single = |point: &PointSummary| {
         report.summary.point(&point.case, "single").and_then(|single| Some(single.goodput_bits_per_second?.value))
     };
@@ -130,37 +132,37 @@ fn floods(report: &MultipathReport) -> Table {
         own.zip(single(point)).map_or("–".into(), |(own, single)| format!("{:.1}", own / single * 100.0))
     };
     let columns: [Column<'_>; 4] = [
-        ("Mbit/s", &|point| mbits(point.goodput_bits_per_second)),
-        ("minimum", &|point| number(point.min_goodput_bits_per_second, 1e6, 1)),
+        ("Mbit/s", &|point| format_mbit(point.goodput_bits_per_second)),
+        ("minimum", &|point| format_number(point.min_goodput_bits_per_second, 1e6, 1)),
         ("% of single", &of_single),
-        ("published", &beside),
+        ("published", &describe_reference),
     ];
-    lines(report, "Payload that arrived at the far host's interface", &columns)
+    case_table(report, "Payload that arrived at the far host's interface", &columns)
 }
 
 /// What was published, and what is to be reached.
-fn beside(point: &PointSummary) -> String {
+fn describe_reference(point: &PointSummary) -> String {
     let required = point.required_share_ratio.map(|share| format!("≥ {:.0} % of framing", share * 100.0));
     let published = point.published.iter().map(|published| published.in_words());
     let all: Vec<_> = published.chain(required).collect();
     if all.is_empty() { "–".into() } else { all.join("; ") }
 }
 
-fn extents(point: &PointSummary) -> String {
+fn describe_extents(point: &PointSummary) -> String {
     let max = point.max_extent_packets.map(|max| max.to_string());
     let p95 = point.p95_extent_packets.map(|p95| format!("{p95:.0}"));
     p95.zip(max).map_or("–".into(), |(p95, max)| format!("{p95} / {max}"))
 }
 
-fn percent(value: Option<Estimate<f64>>) -> String {
+fn format_percent(value: Option<Estimate<f64>>) -> String {
     value.map_or("–".into(), |value| with_margin(value, 0.01, 1))
 }
 
-fn mbits(value: Option<Estimate<f64>>) -> String {
+fn format_mbit(value: Option<Estimate<f64>>) -> String {
     value.map_or("–".into(), |value| with_margin(value, 1e6, 2))
 }
 
-fn number(value: Option<f64>, unit: f64, decimals: usize) -> String {
+fn format_number(value: Option<f64>, unit: f64, decimals: usize) -> String {
     value.map_or("–".into(), |value| format!("{:.decimals$}", value / unit))
 }
 

@@ -2,35 +2,38 @@
 
 use super::document::{MultipathReport, WorkloadName};
 use super::{blocks, fixed_ratios};
-use crate::multipath::comparison::Compared;
+use crate::multipath::comparison::ComparisonResult;
 use crate::multipath::summary::PointSummary;
-use crate::report::disturbances;
+use crate::report::describe_disturbances;
 
 /// With what every gateway is compared.
-const PEER: &str = "mptcp";
+const REFERENCE_PEER: &str = "mptcp";
 /// Of UDP: the part of what the kernel forwards by itself that is to be left with a gateway, …
-const REQUIRED_OF_SINGLE: f64 = 0.85;
+const REQUIRED_SHARE_OF_SINGLE: f64 = 0.85;
 /// … and the part of that with translation.
-const REQUIRED_OF_DIRECT: f64 = 0.95;
+const REQUIRED_SHARE_OF_DIRECT: f64 = 0.95;
 
 /// What was required, and how it compares with Multipath TCP and with what was published.
-pub(super) fn all(report: &MultipathReport) -> Vec<String> {
+pub(super) fn conclusions(report: &MultipathReport) -> Vec<String> {
     match report.workload {
         WorkloadName::Transfer => {
             let points = &report.summary.points;
-            let required = points.iter().filter_map(required);
+            let required = points.iter().filter_map(requirement_conclusion);
             let published = points.iter().filter_map(against_published);
-            let compared = report.summary.comparisons.iter().map(Compared::in_words);
-            let lines = required.chain(against_peer(report)).chain(published).chain(fixed_ratios::lines(report));
+            let compared = report.summary.comparisons.iter().map(ComparisonResult::in_words);
+            let lines =
+                required.chain(against_peer(report)).chain(published).chain(fixed_ratios::comparison_lines(report));
             lines.chain(compared).collect()
         }
-        WorkloadName::Blocks => blocks::verdicts(report),
+        WorkloadName::Blocks => blocks::conclusions(report),
         WorkloadName::Numbered => report.summary.points.iter().filter_map(in_order).collect(),
-        WorkloadName::Flood => report.summary.cases().into_iter().flat_map(|case| forwarding(report, case)).collect(),
+        WorkloadName::Flood => {
+            report.summary.cases().into_iter().flat_map(|case| forwarding_conclusions(report, case)).collect()
+        }
     }
 }
 
-fn required(point: &PointSummary) -> Option<String> {
+fn requirement_conclusion(point: &PointSummary) -> Option<String> {
     let (required, share) = (point.required_share_ratio?, point.share_of_framing_ratio?.value);
     let verdict = if share >= required { "met" } else { "not met" };
     Some(format!(
@@ -46,7 +49,7 @@ fn required(point: &PointSummary) -> Option<String> {
 /// The planes that put packets in order, beside Multipath TCP.
 fn against_peer(report: &MultipathReport) -> Vec<String> {
     let line = |point: &PointSummary| {
-        let peer = report.summary.point(&point.case, PEER)?;
+        let peer = report.summary.point(&point.case, REFERENCE_PEER)?;
         let (own, other) = (point.goodput_bits_per_second?.value, peer.goodput_bits_per_second?.value);
         let gaps = point.longest_gap_seconds.zip(peer.longest_gap_seconds);
         let gaps = gaps.map_or(String::new(), |(own, other)| {
@@ -88,7 +91,7 @@ fn in_order(point: &PointSummary) -> Option<String> {
     ))
 }
 
-fn forwarding(report: &MultipathReport, case: &str) -> Vec<String> {
+fn forwarding_conclusions(report: &MultipathReport, case: &str) -> Vec<String> {
     let goodput = |plane: &str| {
         let own = report
             .summary
@@ -106,15 +109,15 @@ fn forwarding(report: &MultipathReport, case: &str) -> Vec<String> {
         goodput("single").map(|single| format!("{case}: the kernel forwards {:.0} Mbit/s by itself", single / 1e6));
     let lines = [
         kernel,
-        line("direct", "single", REQUIRED_OF_SINGLE, "dividing packets leaves"),
-        line("direct-nat", "direct", REQUIRED_OF_DIRECT, "translating their addresses as well leaves"),
+        line("direct", "single", REQUIRED_SHARE_OF_SINGLE, "dividing packets leaves"),
+        line("direct-nat", "direct", REQUIRED_SHARE_OF_DIRECT, "translating their addresses as well leaves"),
     ];
     lines.into_iter().flatten().collect()
 }
 
 /// Disturbed and repeated runs.
-pub(super) fn notes(report: &MultipathReport) -> Vec<String> {
-    let mut notes = disturbances(report.rows.iter().map(|row| (row.repeats, row.disturbed)));
+pub(super) fn run_notes(report: &MultipathReport) -> Vec<String> {
+    let mut notes = describe_disturbances(report.rows.iter().map(|row| (row.repeats, row.disturbed)));
     notes.extend(report.skipped.iter().map(|skipped| format!("skipped {skipped}")));
     if report.virtual_time {
         notes.push(

@@ -48,10 +48,10 @@ impl NatSessionReport {
             title: experiment.title.clone(),
             started,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            setting: setting::of(experiment),
+            setting: setting::describe_setting(experiment),
             virtual_time: experiment.virtual_time,
             idle_seconds: experiment.idle.as_secs_f64(),
-            summary: NatSessionSummary::of(&rows, experiment),
+            summary: NatSessionSummary::from_rows(&rows, experiment),
             rows,
         }
     }

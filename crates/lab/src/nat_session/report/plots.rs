@@ -2,48 +2,59 @@
 
 use super::document::NatSessionReport;
 use crate::nat_session::row::{NatSessionRow, SessionRow};
-use crate::report::plot::{Axis, Drawn, Entry, GREY, Mark, Plot, SERIES, chart_labelled, draw, short};
+use crate::report::plot::{
+    Axis, Drawn, GREY, LegendEntry, LegendMark, Plot, SERIES_COLOURS, chart_labelled, draw, format_short,
+};
 use plotters::prelude::*;
 
 /// So many flows of a run are shown.
 const MAX_FLOWS: usize = 16;
-const X_LABELS: usize = 8;
+const X_LABEL_COUNT: usize = 8;
 
 /// One for each case: its first run.
-pub(super) fn all(report: &NatSessionReport) -> Drawn<Vec<Plot>> {
-    report.rows.iter().filter(|row| row.run == 1).map(timeline).collect()
+pub(super) fn draw_plots(report: &NatSessionReport) -> Drawn<Vec<Plot>> {
+    report.rows.iter().filter(|row| row.run == 1).map(timeline_plot).collect()
 }
 
 /// A kind of line: its name, its place within the flow's, its colour, and when it begins and ends.
-type Kind = (&'static str, f64, RGBColor, fn(&SessionRow) -> Option<(f64, Option<f64>)>);
+type TimelineKind = (&'static str, f64, RGBColor, fn(&SessionRow) -> Option<(f64, Option<f64>)>);
 
-const KINDS: [Kind; 4] = [
+const TIMELINE_KINDS: [TimelineKind; 4] = [
     ("sending gateway: asked, not yet divided", 0.15, GREY, |session| {
         Some((session.asked_seconds, session.opened_seconds.or(session.forgotten_seconds)))
     }),
-    ("sending gateway: divided", 0.15, SERIES[0], |session| Some((session.opened_seconds?, session.left_seconds))),
-    ("sending gateway: FIN not yet confirmed", 0.15, SERIES[1], |session| {
+    ("sending gateway: divided", 0.15, SERIES_COLOURS[0], |session| {
+        Some((session.opened_seconds?, session.left_seconds))
+    }),
+    ("sending gateway: FIN not yet confirmed", 0.15, SERIES_COLOURS[1], |session| {
         Some((session.left_seconds?, session.forgotten_seconds))
     }),
-    ("receiving gateway: rule", -0.15, SERIES[2], |session| Some((session.granted_seconds?, session.removed_seconds))),
+    ("receiving gateway: rule", -0.15, SERIES_COLOURS[2], |session| {
+        Some((session.granted_seconds?, session.removed_seconds))
+    }),
 ];
 
-fn timeline(row: &NatSessionRow) -> Drawn<Plot> {
+fn timeline_plot(row: &NatSessionRow) -> Drawn<Plot> {
     let flows = row.flows.len().min(MAX_FLOWS);
     let ends = row.sessions().flat_map(|session| [session.forgotten_seconds, session.removed_seconds]).flatten();
     let end = ends.chain(row.sessions().filter_map(|session| session.last_packet_seconds)).fold(1.0, f64::max) * 1.02;
-    let mut legend: Vec<_> =
-        KINDS.map(|(name, _, colour, _)| Entry { name: name.into(), colour, mark: Mark::Line }).into();
-    legend.push(Entry { name: "last packet of the session".into(), colour: SERIES[3], mark: Mark::Point });
+    let mut legend: Vec<_> = TIMELINE_KINDS
+        .map(|(name, _, colour, _)| LegendEntry { name: name.into(), colour, mark: LegendMark::Line })
+        .into();
+    legend.push(LegendEntry {
+        name: "last packet of the session".into(),
+        colour: SERIES_COLOURS[3],
+        mark: LegendMark::Point,
+    });
     let svg = draw(&legend, |area| {
         // Between two flows there is none.
-        let whole = |y: &f64| if y.fract().abs() < 0.01 { short(y) } else { String::new() };
+        let whole = |y: &f64| if y.fract().abs() < 0.01 { format_short(y) } else { String::new() };
         let axes = [
-            Axis { name: "since the flow's first packet, s", labels: X_LABELS, label: &short },
+            Axis { name: "since the flow's first packet, s", labels: X_LABEL_COUNT, label: &format_short },
             Axis { name: "flow", labels: flows + 1, label: &whole },
         ];
         let mut chart = chart_labelled(area, 0.0..end, 0.5..flows as f64 + 0.5, axes)?;
-        for (_, offset, colour, times) in KINDS {
+        for (_, offset, colour, times) in TIMELINE_KINDS {
             let mut lines = Vec::new();
             for (place, flow) in row.flows.iter().take(flows).enumerate() {
                 let y = (place + 1) as f64 + offset;
@@ -57,7 +68,7 @@ fn timeline(row: &NatSessionRow) -> Drawn<Plot> {
         let last = |(place, flow): (usize, &crate::nat_session::row::FlowRow)| {
             let y = (place + 1) as f64 + 0.15;
             let marks = flow.sessions.iter().filter_map(|session| session.last_packet_seconds);
-            marks.map(|at| Circle::new((at, y), 3, SERIES[3].filled())).collect::<Vec<_>>()
+            marks.map(|at| Circle::new((at, y), 3, SERIES_COLOURS[3].filled())).collect::<Vec<_>>()
         };
         let marks: Vec<_> = row.flows.iter().take(flows).enumerate().flat_map(last).collect();
         chart.draw_series(marks)?;

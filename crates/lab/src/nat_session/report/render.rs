@@ -2,12 +2,12 @@ use super::document::NatSessionReport;
 use super::{csv, plots, tables, verdicts};
 use crate::paper::Paper;
 use crate::report::plot::Plot;
-use crate::report::{Content, Parts};
+use crate::report::{DocumentParts, ReportContent};
 use std::error::Error;
 
-impl Parts for NatSessionReport {
-    fn content(&self) -> Content<'_> {
-        Content {
+impl DocumentParts for NatSessionReport {
+    fn content(&self) -> ReportContent<'_> {
+        ReportContent {
             experiment: &self.experiment,
             title: &self.title,
             started: &self.started,
@@ -15,9 +15,9 @@ impl Parts for NatSessionReport {
             setting: self.setting.clone(),
             layer: "Packets are those of hosts.",
             paper: self.summary.published.as_ref().map(Paper::in_words),
-            tables: tables::all(self),
-            verdicts: verdicts::all(self),
-            notes: verdicts::notes(self),
+            tables: tables::report_tables(self),
+            verdicts: verdicts::conclusions(self),
+            notes: verdicts::run_notes(self),
         }
     }
 
@@ -26,7 +26,7 @@ impl Parts for NatSessionReport {
     }
 
     fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
-        plots::all(self)
+        plots::draw_plots(self)
     }
 }
 
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
     use crate::accuracy::BottleneckKind;
     use crate::nat_session::{SessionEnd, run};
-    use crate::report::{Document, schema};
+    use crate::report::{ReportDocument, schema};
     use crate::scenario::{Overrides, load};
 
     fn virtual_report() -> NatSessionReport {
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn every_row_has_as_many_cells_as_there_are_columns_and_csv_a_line_for_each_session() {
         let report = virtual_report();
-        for table in tables::all(&report) {
+        for table in tables::report_tables(&report) {
             assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.caption);
         }
         let sessions: usize = report.rows.iter().map(|row| row.sessions().count()).sum();
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_published_schema_is_that_of_the_documents() {
-        let validator = schema::published::<NatSessionReport>("kumade.lab.nat-session.1");
+        let validator = schema::published_schema::<NatSessionReport>("kumade.lab.nat-session.1");
         let report = virtual_report();
         let json = report.to_json().unwrap();
         assert_eq!(NatSessionReport::from_json(&json).unwrap(), report);

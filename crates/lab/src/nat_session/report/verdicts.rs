@@ -2,13 +2,14 @@
 
 use super::document::NatSessionReport;
 use crate::nat_session::summary::{CaseSummary, Spread};
-use crate::report::disturbances;
+use crate::report::describe_disturbances;
 use kumade_multipath::nat_session::NatConfig;
 use kumade_units::Span;
 
 /// What each case shows, beside what the paper's Fig. 3 says.
-pub(super) fn all(report: &NatSessionReport) -> Vec<String> {
-    let of = |case| [begin(case), wait(case), end(case), survived(case), packets(case)].into_iter().flatten();
+pub(super) fn conclusions(report: &NatSessionReport) -> Vec<String> {
+    let of =
+        |case| [begin(case), wait(case), end(case), survival_conclusion(case), packets(case)].into_iter().flatten();
     report.summary.cases.iter().flat_map(of).collect()
 }
 
@@ -43,7 +44,7 @@ fn end(case: &CaseSummary) -> Option<String> {
     ))
 }
 
-fn survived(case: &CaseSummary) -> Option<String> {
+fn survival_conclusion(case: &CaseSummary) -> Option<String> {
     let Spread { median, max, .. } = case.recovered_seconds?;
     Some(format!("{}: flows have a new session {} after the kill, {} at most", case.case, span(median), span(max)))
 }
@@ -63,8 +64,8 @@ fn span(seconds: f64) -> Span {
 }
 
 /// Disturbed and repeated runs, and where the gateways differ from the paper's.
-pub(super) fn notes(report: &NatSessionReport) -> Vec<String> {
-    let mut notes = disturbances(report.rows.iter().map(|row| (row.repeats, row.disturbed)));
+pub(super) fn run_notes(report: &NatSessionReport) -> Vec<String> {
+    let mut notes = describe_disturbances(report.rows.iter().map(|row| (row.repeats, row.disturbed)));
     notes.push(
         "in the paper, the sending gateway divides until its FIN is confirmed; here it stops before, so that no packet comes \
          without a rule"
