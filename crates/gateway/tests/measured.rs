@@ -54,7 +54,7 @@ fn sites() -> Sites {
             LinkConfig { rate: Some(Rate::from_mbit(mbit)), delay: Span::from_millis(2), ..LinkConfig::default() };
         PathLinks { up: link.clone(), down: link }
     };
-    Sites::emulated(vec![path(40), path(10)]).unwrap()
+    Sites::with_emulated_paths(vec![path(40), path(10)]).unwrap()
 }
 
 /// A directory for this test alone.

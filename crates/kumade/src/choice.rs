@@ -12,18 +12,18 @@ use std::sync::LazyLock;
 
 /// Parses `NAME[:PARAMETER=VALUE]...` as a `T`; help and completions list the names.
 #[derive(Clone)]
-pub struct Choice<T> {
+pub struct NamedChoiceParser<T> {
     read: fn(&str) -> Result<T, String>,
     names: fn() -> Vec<PossibleValue>,
 }
 
-impl<T: FromStr<Err: Display>> Choice<T> {
-    fn of(names: fn() -> Vec<PossibleValue>) -> Self {
-        Choice { read: |text| text.parse().map_err(|error: T::Err| error.to_string()), names }
+impl<T: FromStr<Err: Display>> NamedChoiceParser<T> {
+    fn with_names(names: fn() -> Vec<PossibleValue>) -> Self {
+        NamedChoiceParser { read: |text| text.parse().map_err(|error: T::Err| error.to_string()), names }
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> TypedValueParser for Choice<T> {
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for NamedChoiceParser<T> {
     type Value = T;
 
     fn parse_ref(
@@ -41,8 +41,10 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Choice<T> {
 }
 
 /// An estimation method with its parameters.
-pub fn method() -> Choice<MethodSettings> {
-    Choice::of(|| METHODS.iter().map(|info| PossibleValue::new(info.name).help(method_help(info))).collect())
+pub fn method_parser() -> NamedChoiceParser<MethodSettings> {
+    NamedChoiceParser::with_names(|| {
+        METHODS.iter().map(|info| PossibleValue::new(info.name).help(method_help(info))).collect()
+    })
 }
 
 fn method_help(info: &MethodInfo) -> String {
@@ -54,15 +56,17 @@ fn method_help(info: &MethodInfo) -> String {
 }
 
 /// A queue discipline with its parameters; help lists the names only.
-pub fn discipline() -> Choice<DisciplineChoice> {
-    Choice::of(|| {
+pub fn discipline_parser() -> NamedChoiceParser<DisciplineChoice> {
+    NamedChoiceParser::with_names(|| {
         DisciplineChoice::discipline_names().map(|(name, summary)| PossibleValue::new(name).help(summary)).collect()
     })
 }
 
 /// An experiment of the catalogue, or a scenario file.
-pub fn experiment() -> Choice<String> {
-    Choice::of(|| EXPERIMENTS.iter().map(|(name, title)| PossibleValue::new(name.as_str()).help(title)).collect())
+pub fn experiment() -> NamedChoiceParser<String> {
+    NamedChoiceParser::with_names(|| {
+        EXPERIMENTS.iter().map(|(name, title)| PossibleValue::new(name.as_str()).help(title)).collect()
+    })
 }
 
 /// Names and titles.
@@ -72,11 +76,13 @@ static EXPERIMENTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
 });
 
 /// A kind of path of the atlas.
-pub fn path_kind() -> Choice<PathKind> {
-    Choice::of(|| PathKind::ALL.into_iter().map(|kind| PossibleValue::new(kind.name())).collect())
+pub fn path_kind() -> NamedChoiceParser<PathKind> {
+    NamedChoiceParser::with_names(|| PathKind::ALL.into_iter().map(|kind| PossibleValue::new(kind.name())).collect())
 }
 
 /// What divides packets among several paths.
-pub fn plane() -> Choice<Plane> {
-    Choice::of(|| Plane::plane_names().map(|(name, summary)| PossibleValue::new(name).help(summary)).collect())
+pub fn plane_parser() -> NamedChoiceParser<Plane> {
+    NamedChoiceParser::with_names(|| {
+        Plane::plane_names().map(|(name, summary)| PossibleValue::new(name).help(summary)).collect()
+    })
 }

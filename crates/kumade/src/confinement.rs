@@ -16,7 +16,7 @@ pub(crate) type Capability = (u32, &'static str);
 
 impl Confinement {
     /// To be confined, unless the user wants the program to keep its privileges.
-    pub(crate) fn unless(keeps_privileges: bool) -> Option<Self> {
+    pub(crate) fn unless_kept(keeps_privileges: bool) -> Option<Self> {
         (!keeps_privileges).then(Self::default)
     }
 
@@ -25,35 +25,35 @@ impl Confinement {
     pub(crate) fn network_capabilities(&mut self, ports: impl IntoIterator<Item = u16>) {
         let mut kept = vec![(NET_ADMIN, "CAP_NET_ADMIN"), (NET_RAW, "CAP_NET_RAW")];
         kept.extend(port_capability(ports));
-        self.capabilities(&kept);
+        self.drop_capabilities(&kept);
     }
 
     /// All capabilities but these, of this thread and of those that it starts from now on.
-    pub(crate) fn capabilities(&mut self, kept: &[Capability]) {
+    pub(crate) fn drop_capabilities(&mut self, kept: &[Capability]) {
         let (numbers, names): (Vec<_>, Vec<_>) = kept.iter().copied().unzip();
         let words = if names.is_empty() { "no capabilities".to_owned() } else { format!("only {}", names.join(", ")) };
-        self.note(privileges::drop_capabilities_except(&numbers).map(|()| words));
+        self.record(privileges::drop_capabilities_except(&numbers).map(|()| words));
     }
 
     /// Files and connections, of this thread and of those that it starts from now on.
     pub(crate) fn files_and_connections(&mut self) {
-        self.note(sandbox::deny_files_and_connections().map(|confined| match confined {
+        self.record(sandbox::deny_files_and_connections().map(|confined| match confined {
             true => "no files or outgoing connections (Landlock)".to_owned(),
             false => "no Landlock in this kernel".to_owned(),
         }));
     }
 
     /// System calls that are not needed, of all threads.
-    pub(crate) fn calls(&mut self) {
-        self.note(sandbox::deny_unneeded_calls().map(|()| "no unneeded system calls (seccomp)".to_owned()));
+    pub(crate) fn restrict_calls(&mut self) {
+        self.record(sandbox::deny_unneeded_calls().map(|()| "no unneeded system calls (seccomp)".to_owned()));
     }
 
     /// Says what was given up.
-    pub(crate) fn tell(self) {
+    pub(crate) fn report(self) {
         note!("confined: {}", self.given_up.join("; "));
     }
 
-    fn note(&mut self, outcome: Result<String, SetupError>) {
+    fn record(&mut self, outcome: Result<String, SetupError>) {
         match outcome {
             Ok(words) => self.given_up.push(words),
             Err(error) => note!("warning: {error}; --keep-privileges does without"),

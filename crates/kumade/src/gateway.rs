@@ -6,7 +6,7 @@ mod run;
 mod status;
 
 use crate::output::{StandardOutput, note};
-use crate::usage::usage;
+use crate::usage::usage_error;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use kumade_gateway::config::{PathOption, Plane, SimpleBonded, SimpleConfig};
@@ -99,7 +99,7 @@ pub fn run(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
         (None, None) => GatewayConfig::from_options(&args.simple(), &interface::names()?),
     };
     match (config, &args.command) {
-        (Err(error), _) => Ok(usage(&error)),
+        (Err(error), _) => Ok(usage_error(&error)),
         (Ok(config), Some(_)) => check(&config),
         (Ok(config), None) => run::run(&config, args.keep_privileges),
     }

@@ -31,19 +31,19 @@ enum KeyCommand {
     /// Make a private key, of 64 hexadecimal digits
     Private {
         #[command(flatten)]
-        output: Output,
+        output: KeyOutput,
     },
     /// Read a private key from standard input and print its public key
     Public,
     /// Make a key that both sides have: a second one for gateways, or the one of `kumade serve --key`
     Preshared {
         #[command(flatten)]
-        output: Output,
+        output: KeyOutput,
     },
 }
 
 #[derive(Debug, Args)]
-struct Output {
+struct KeyOutput {
     /// File that is made for the key, which only its owner may read [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -59,16 +59,16 @@ const MAX_INPUT_BYTES: u64 = 4096;
 pub fn run(args: &KeyArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         KeyCommand::New { file } => {
-            let key = PrivateKey::from_bytes(random()?);
+            let key = PrivateKey::from_bytes(random_bytes()?);
             write_secret(Some(file), &key.to_hex())?;
             writeln!(StandardOutput, "{}", key.public_key())?;
         }
         KeyCommand::Private { output } => {
-            let key = PrivateKey::from_bytes(random()?);
+            let key = PrivateKey::from_bytes(random_bytes()?);
             write_secret(output.output.as_deref(), &key.to_hex())?;
         }
         KeyCommand::Preshared { output } => {
-            let key = PresharedKey::from_bytes(random()?);
+            let key = PresharedKey::from_bytes(random_bytes()?);
             write_secret(output.output.as_deref(), &key.to_hex())?;
         }
         KeyCommand::Public => {
@@ -82,7 +82,7 @@ pub fn run(args: &KeyArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn random() -> anyhow::Result<[u8; 32]> {
+fn random_bytes() -> anyhow::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).context("the system gives no random bytes")?;
     Ok(bytes)

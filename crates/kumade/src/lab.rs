@@ -25,9 +25,9 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Exit status of an invalid request.
-const USAGE: u8 = 2;
+const USAGE_STATUS: u8 = 2;
 /// Exit status of a failure.
-const FAILED: i32 = 1;
+const FAILURE_STATUS: i32 = 1;
 
 /// Run experiments on accuracy, fairness, several paths and NAT sessions, most of them published ones, on an emulated network
 /// on this machine
@@ -94,7 +94,7 @@ struct RunArgs {
     transport: Vec<Transport>,
     /// Accuracy: methods, each with parameters that differ from their defaults, such as
     /// primed,linear-scan:interval=1ms
-    #[arg(long, value_name = "LIST", value_parser = choice::method(), value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_parser = choice::method_parser(), value_delimiter = ',')]
     method: Vec<MethodSettings>,
     /// Accuracy: directions to measure: up, down
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -104,7 +104,7 @@ struct RunArgs {
     runs: Option<u32>,
     /// Fairness, contention: queue disciplines to compare, each with the parameters that differ from its defaults (see `kumade link
     /// start --help`), such as codel,fair-share:target=5ms:window=300ms
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::discipline())]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::discipline_parser())]
     discipline: Vec<DisciplineChoice>,
     /// Fairness: delays added to the round trip, such as 1ms,128ms
     #[arg(long, value_name = "LIST", value_parser = parse::span, value_delimiter = ',')]
@@ -114,7 +114,7 @@ struct RunArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     row: Vec<u32>,
     /// Several paths: planes to compare in all cases
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::plane())]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::plane_parser())]
     plane: Vec<Plane>,
     /// Fairness, contention, several paths: time over which goodput is measured
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
@@ -168,26 +168,26 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
         Ok(experiments) => experiments,
         Err(error) => {
             note!("kumade: {error}");
-            return Ok(ExitCode::from(USAGE));
+            return Ok(ExitCode::from(USAGE_STATUS));
         }
     };
     if experiments.iter().any(|experiment| !experiment.is_virtual()) {
         kumade_net::namespace::enter_user_namespace_if_needed()?;
     }
     // The first signal stops the experiment after the current run, with a report; the second ends the program at once.
-    let stop = kumade_daemon::signals::termination_flag_or_exit(FAILED).context("cannot listen for Ctrl-C")?;
+    let stop = kumade_daemon::signals::termination_flag_or_exit(FAILURE_STATUS).context("cannot listen for Ctrl-C")?;
     for experiment in &experiments {
         kumade_lab::prepare(&args.directory(experiment))?;
     }
     for (index, experiment) in experiments.iter().enumerate() {
         let (report, measured) = match experiment {
             Experiment::Accuracy(experiment) => measure(experiment, &stop)?,
-            Experiment::Fairness(experiment) => compete(experiment, &stop)?,
-            Experiment::Contention(experiment) => contend(experiment, &stop)?,
-            Experiment::Multipath(experiment) => transfer(experiment, &stop)?,
-            Experiment::NatSessions(experiment) => agree(experiment, &stop)?,
-            Experiment::PathAtlas(experiment) => survey(experiment, &stop)?,
-            Experiment::FastLinks(experiment) => carry(experiment, &stop)?,
+            Experiment::Fairness(experiment) => run_fairness(experiment, &stop)?,
+            Experiment::Contention(experiment) => run_contention(experiment, &stop)?,
+            Experiment::Multipath(experiment) => run_multipath(experiment, &stop)?,
+            Experiment::NatSessions(experiment) => run_nat_session(experiment, &stop)?,
+            Experiment::PathAtlas(experiment) => run_atlas(experiment, &stop)?,
+            Experiment::FastLinks(experiment) => run_fast_links(experiment, &stop)?,
         };
         // An empty report must not replace an earlier one.
         if measured > 0 {
@@ -213,7 +213,7 @@ fn show(report: &dyn ReportDocument, args: &RunArgs, experiment: &Experiment) ->
 }
 
 /// A report, and the number of its runs.
-type Reported = (Box<dyn ReportDocument>, usize);
+type ReportWithRuns = (Box<dyn ReportDocument>, usize);
 
 fn progress_bar(experiment: &str) -> anyhow::Result<ProgressBar> {
     let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}")?);
@@ -221,7 +221,7 @@ fn progress_bar(experiment: &str) -> anyhow::Result<ProgressBar> {
     Ok(bar)
 }
 
-fn compete(experiment: &FairnessExperiment, stop: &AtomicBool) -> anyhow::Result<Reported> {
+fn run_fairness(experiment: &FairnessExperiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
     let runs = experiment.points().len();
     note!("{}: {}", experiment.name, fairness::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
@@ -245,7 +245,7 @@ fn compete(experiment: &FairnessExperiment, stop: &AtomicBool) -> anyhow::Result
     Ok((Box::new(FairnessReport::new(experiment, started, rows)), measured))
 }
 
-fn contend(experiment: &Contention, stop: &AtomicBool) -> anyhow::Result<Reported> {
+fn run_contention(experiment: &Contention, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
     note!("{}: {}", experiment.name, contention::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(experiment.run_count() as u64);
@@ -273,7 +273,7 @@ fn contend(experiment: &Contention, stop: &AtomicBool) -> anyhow::Result<Reporte
     Ok((Box::new(ContentionReport::new(experiment, started, outcome)), measured))
 }
 
-fn transfer(experiment: &Multipath, stop: &AtomicBool) -> anyhow::Result<Reported> {
+fn run_multipath(experiment: &Multipath, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
     note!("{}: {}", experiment.name, multipath::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(experiment.points().len() as u64);
@@ -294,7 +294,7 @@ fn transfer(experiment: &Multipath, stop: &AtomicBool) -> anyhow::Result<Reporte
     Ok((Box::new(MultipathReport::new(experiment, started, rows)), measured))
 }
 
-fn agree(experiment: &NatSessions, stop: &AtomicBool) -> anyhow::Result<Reported> {
+fn run_nat_session(experiment: &NatSessions, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
     note!("{}: {}", experiment.name, nat_session::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(experiment.points().len() as u64);
@@ -312,7 +312,7 @@ fn agree(experiment: &NatSessions, stop: &AtomicBool) -> anyhow::Result<Reported
     Ok((Box::new(NatSessionReport::new(experiment, started, rows)), measured))
 }
 
-fn survey(experiment: &PathAtlas, stop: &AtomicBool) -> anyhow::Result<Reported> {
+fn run_atlas(experiment: &PathAtlas, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
     note!("{}: {}", experiment.name, atlas::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(experiment.points().len() as u64);
@@ -344,7 +344,7 @@ fn survey(experiment: &PathAtlas, stop: &AtomicBool) -> anyhow::Result<Reported>
     Ok((Box::new(PathAtlasReport::new(experiment, started, outcome)), measured))
 }
 
-fn carry(experiment: &FastLinks, stop: &AtomicBool) -> anyhow::Result<Reported> {
+fn run_fast_links(experiment: &FastLinks, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
     note!("{}: {}", experiment.name, fast_links::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(experiment.measurement_count() as u64);
@@ -368,7 +368,7 @@ fn carry(experiment: &FastLinks, stop: &AtomicBool) -> anyhow::Result<Reported> 
     Ok((Box::new(FastLinksReport::new(experiment, started, rows)), measured))
 }
 
-fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<Reported> {
+fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
     let bar = progress_bar(&experiment.name)?;
     let started = kumade_lab::now_utc();
     let first = experiment.scenarios.first().unwrap_or(&experiment.stated);

@@ -97,7 +97,7 @@ fn log(default: LevelFilter) {
             note!("kumade: can't read KUMADE_LOG: {error}: try debug, or probe=debug,info");
             Targets::new().with_default(default)
         });
-    let messages = tracing_subscriber::fmt::layer().with_writer(|| output::Unfailing).with_target(false);
+    let messages = tracing_subscriber::fmt::layer().with_writer(|| output::UnfailingStderr).with_target(false);
     tracing_subscriber::registry().with(filter).with(messages).init();
 }
 

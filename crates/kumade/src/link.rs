@@ -9,7 +9,7 @@ mod view;
 use crate::confinement::Confinement;
 use crate::live::screen::Screen;
 use crate::output::{StandardOutput, note};
-use crate::usage::usage;
+use crate::usage::usage_error;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use kumade_daemon::{Exporter, metrics_address, signals};
@@ -21,7 +21,7 @@ use kumade_emulator::settings::{Settings, SettingsChange};
 use kumade_emulator::{EmulatorError, PortSpec};
 use kumade_units::{Span, parse};
 use options::SettingOptions;
-use registry::{DEFAULT_NAME, explained, link_name, links};
+use registry::{DEFAULT_NAME, link_name, link_registry, with_hint};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use view::{Output, View};
+use view::{LinkOutput, LinkView};
 
 /// Maximum time until a signal or a removed interface is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -117,28 +117,28 @@ pub fn run(args: LinkArgs) -> anyhow::Result<ExitCode> {
 
 fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     if args.every < Span::from_millis(10) {
-        return Ok(usage(&"--every must be at least 10ms"));
+        return Ok(usage_error(&"--every must be at least 10ms"));
     }
     let settings = match args.settings.change().and_then(|change| Settings::new(&change)) {
         Ok(settings) => settings,
-        Err(error) => return Ok(usage(&error)),
+        Err(error) => return Ok(usage_error(&error)),
     };
     let mut schedule = match read_schedule(args, &settings)? {
         Ok(schedule) => schedule,
-        Err(reason) => return Ok(usage(&reason)),
+        Err(reason) => return Ok(usage_error(&reason)),
     };
     let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
-    let claim = links().lock_name(&args.name).map_err(explained)?;
+    let claim = link_registry().lock_name(&args.name).map_err(with_hint)?;
     let ports = [&args.first, &args.second].map(|name| port(name, args.tun));
     // Asked before the confinement, which denies that.
     let has_screen = Screen::is_available();
-    let mut confinement = Confinement::unless(args.keep_privileges);
+    let mut confinement = Confinement::unless_kept(args.keep_privileges);
     if let Some(confinement) = &mut confinement {
         confinement.network_capabilities(args.prometheus.map(|address| address.port()));
     }
     let session = match LinkSession::start(&args.name, ports, settings) {
         Ok(session) => Arc::new(session),
-        Err(error @ EmulatorError::SameInterface(_)) => return Ok(usage(&error)),
+        Err(error @ EmulatorError::SameInterface(_)) => return Ok(usage_error(&error)),
         Err(error) => return Err(error.into()),
     };
     let answering = Arc::clone(&session);
@@ -152,12 +152,12 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
         note!("metrics: http://{}/metrics", exporter.address());
     }
     if let Some(mut confinement) = confinement {
-        confinement.calls();
-        confinement.tell();
+        confinement.restrict_calls();
+        confinement.report();
     }
     let name = if args.name == DEFAULT_NAME { String::new() } else { format!(" --name {}", args.name) };
     note!("{} and {} are bridged; `kumade link set{name}` changes the link, Ctrl-C stops it", args.first, args.second);
-    let mut view = View::new(args.output(), has_screen)?;
+    let mut view = LinkView::new(args.output(), has_screen)?;
     let watched = watch(&session, &mut schedule, args.every, &stop, &mut view);
     drop((control, exporter));
     let ended = session.stop();
@@ -173,14 +173,14 @@ fn watch(
     schedule: &mut Schedule,
     every: Span,
     stop: &AtomicBool,
-    view: &mut View,
+    view: &mut LinkView,
 ) -> anyhow::Result<()> {
     let began = Instant::now();
     let mut next_view = every;
     while session.is_running() && !stop.load(Ordering::Relaxed) {
         let elapsed = Span::from(began.elapsed());
         while let Some(change) = schedule.take_due(elapsed) {
-            follow(session, &change, view);
+            apply_change(session, &change, view);
         }
         if elapsed >= next_view {
             view.interval(session.take_interval(), || session.total())?;
@@ -197,7 +197,7 @@ fn watch(
 }
 
 /// Applies a change of the schedule, which may conflict with settings that were changed by `kumade link set`.
-fn follow(session: &LinkSession, change: &SettingsChange, view: &mut View) {
+fn apply_change(session: &LinkSession, change: &SettingsChange, view: &mut LinkView) {
     if let Err(error) = session.change(change) {
         view.warn(format!("skipped a change of the schedule: {error}"));
     }
@@ -206,17 +206,17 @@ fn follow(session: &LinkSession, change: &SettingsChange, view: &mut View) {
 fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
     let change = match args.settings.change() {
         Ok(change) if change.is_empty() => {
-            return Ok(usage(&"no setting given: use for example --rate 5mbit; --help lists all settings"));
+            return Ok(usage_error(&"no setting given: use for example --rate 5mbit; --help lists all settings"));
         }
         Ok(change) => change,
-        Err(error) => return Ok(usage(&error)),
+        Err(error) => return Ok(usage_error(&error)),
     };
-    match links().send_request(&args.name, &Request::Set { change }).map_err(explained)? {
+    match link_registry().send_request(&args.name, &Request::Set { change }).map_err(with_hint)? {
         Reply::Done { settings: [up, down] } => {
             writeln!(StandardOutput, "up: {up}\ndown: {down}")?;
             Ok(ExitCode::SUCCESS)
         }
-        Reply::Refused { reason } => Ok(usage(&reason)),
+        Reply::Refused { reason } => Ok(usage_error(&reason)),
         Reply::Shown { .. } => anyhow::bail!("unexpected answer of the running link: use the same version of kumade"),
     }
 }
@@ -234,11 +234,11 @@ fn port(name: &str, tun: bool) -> PortSpec {
 }
 
 impl StartArgs {
-    fn output(&self) -> Output {
+    fn output(&self) -> LinkOutput {
         match (self.json, self.json_stream) {
-            (true, _) => Output::Document,
-            (_, true) => Output::Stream,
-            _ => Output::Text,
+            (true, _) => LinkOutput::Document,
+            (_, true) => LinkOutput::Stream,
+            _ => LinkOutput::Text,
         }
     }
 }

@@ -13,14 +13,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The time between two questions to a program, which renews its answer as often.
-const INTERVAL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Draws what `ask` returns until q, Ctrl-C or a signal. A program that no longer answers is asked again, and what it said last
 /// stays with the reason.
 ///
 /// # Errors
 /// If it does not answer at the beginning, or the terminal cannot be used.
-pub fn follow<T: Snapshot>(
+pub fn run_live_view<T: Snapshot>(
     ask: impl Fn() -> anyhow::Result<T>,
     draw: impl Fn(&mut Frame<'_>, &History<T>),
 ) -> anyhow::Result<()> {
@@ -29,16 +29,16 @@ pub fn follow<T: Snapshot>(
     let mut screen = Screen::open()?;
     loop {
         let asked = Instant::now();
-        while asked.elapsed() < INTERVAL {
+        while asked.elapsed() < POLL_INTERVAL {
             screen.draw(|frame| draw(frame, &history))?;
-            let input = screen.wait(asked + INTERVAL, &stop)?;
+            let input = screen.wait(asked + POLL_INTERVAL, &stop)?;
             if stop.load(Ordering::Relaxed) || matches!(input, Some(Input::Quit | Input::Interrupt)) {
                 return Ok(());
             }
         }
         match ask() {
             Ok(status) => history.push(status),
-            Err(error) => history.fail(format!("{error:#}")),
+            Err(error) => history.set_problem(format!("{error:#}")),
         }
     }
 }

@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// What one command is told by example.
-struct Page {
+struct ManualPage {
     /// The command's words behind `kumade`.
     command: &'static str,
     /// Command lines, each with what it does.
@@ -12,11 +12,11 @@ struct Page {
     exit: &'static str,
 }
 
-const EXIT: &str = "0 success; 1 failure; 2 invalid usage";
+const EXIT_STATUSES: &str = "0 success; 1 failure; 2 invalid usage";
 const EXIT_SERVICE: &str = "0 ended by Ctrl-C or SIGTERM; 1 failure; 2 invalid usage";
 
-const PAGES: &[Page] = &[
-    Page {
+const PAGES: &[ManualPage] = &[
+    ManualPage {
         command: "serve",
         examples: &[
             ("kumade serve", "answer measurements on port 7272, TCP and UDP"),
@@ -25,7 +25,7 @@ const PAGES: &[Page] = &[
         ],
         exit: EXIT_SERVICE,
     },
-    Page {
+    ManualPage {
         command: "measure",
         examples: &[
             ("kumade measure far.example.net", "both directions; over TCP if a firewall drops UDP"),
@@ -37,22 +37,26 @@ const PAGES: &[Page] = &[
         ],
         exit: "0 at least one direction has a value or a bound; 1 none has, or failure; 2 invalid usage",
     },
-    Page { command: "lab list", examples: &[("kumade lab list", "all experiments, and what they repeat")], exit: EXIT },
-    Page {
+    ManualPage {
+        command: "lab list",
+        examples: &[("kumade lab list", "all experiments, and what they repeat")],
+        exit: EXIT_STATUSES,
+    },
+    ManualPage {
         command: "lab run",
         examples: &[
             ("kumade lab run rake-firewall", "a path whose firewall passes only TCP"),
             ("kumade lab run rake-accuracy --rate 5mbit --cross 0mbit,2mbit,4mbit", "with another path"),
             ("kumade lab run method-comparison --virtual", "in virtual time, reproducibly"),
         ],
-        exit: EXIT,
+        exit: EXIT_STATUSES,
     },
-    Page {
+    ManualPage {
         command: "lab compare",
         examples: &[("kumade lab compare one/report.json other/report.json", "two reports of one experiment")],
-        exit: EXIT,
+        exit: EXIT_STATUSES,
     },
-    Page {
+    ManualPage {
         command: "link start",
         examples: &[
             ("kumade link start eth1 eth2 --rate 20mbit --delay 25ms --loss 0.1%", "an emulated link"),
@@ -61,33 +65,33 @@ const PAGES: &[Page] = &[
         ],
         exit: EXIT_SERVICE,
     },
-    Page {
+    ManualPage {
         command: "link set",
         examples: &[("kumade link set --rate 5mbit --down 'loss 1%'", "change a link while it runs")],
-        exit: EXIT,
+        exit: EXIT_STATUSES,
     },
-    Page {
+    ManualPage {
         command: "link show",
         examples: &[
             ("kumade link show", "rates, drops, queueing delay and flows since the start"),
             ("kumade link show --live", "each second on the whole terminal; in a pipe a line for each interval"),
         ],
-        exit: EXIT,
+        exit: EXIT_STATUSES,
     },
-    Page {
+    ManualPage {
         command: "gateway check",
         examples: &[("kumade gateway check gateway.toml", "what a configuration file comes to")],
         exit: "0 the gateway can start so; 1 the host does not forward packets, or failure; 2 the file is invalid",
     },
-    Page {
+    ManualPage {
         command: "gateway status",
         examples: &[
             ("kumade gateway status", "a table"),
             ("kumade gateway status --live", "on the whole terminal, once a second"),
         ],
-        exit: EXIT,
+        exit: EXIT_STATUSES,
     },
-    Page {
+    ManualPage {
         command: "tunnel listen",
         examples: &[
             ("kumade tunnel listen 443 --key host.key --address 10.77.0.1/24 --peer KEY=10.77.0.2", "carry IP packets"),
@@ -98,7 +102,7 @@ const PAGES: &[Page] = &[
         ],
         exit: EXIT_SERVICE,
     },
-    Page {
+    ManualPage {
         command: "tunnel connect",
         examples: &[
             ("kumade tunnel connect host.example:443 --key my.key --address 10.77.0.2/24 --peer KEY", "IP packets"),
@@ -106,42 +110,46 @@ const PAGES: &[Page] = &[
         ],
         exit: EXIT_SERVICE,
     },
-    Page { command: "tunnel status", examples: &[("kumade tunnel status", "what a running tunnel does")], exit: EXIT },
-    Page {
+    ManualPage {
+        command: "tunnel status",
+        examples: &[("kumade tunnel status", "what a running tunnel does")],
+        exit: EXIT_STATUSES,
+    },
+    ManualPage {
         command: "key new",
         examples: &[("kumade key new gateway.key", "a private key; prints the public key to tell the other end")],
-        exit: EXIT,
+        exit: EXIT_STATUSES,
     },
-    Page {
+    ManualPage {
         command: "key private",
         examples: &[("kumade key private --output gateway.key", "a private key")],
-        exit: EXIT,
+        exit: EXIT_STATUSES,
     },
-    Page {
+    ManualPage {
         command: "key public",
         examples: &[("kumade key public < gateway.key", "the public key of a private one")],
-        exit: EXIT,
+        exit: EXIT_STATUSES,
     },
-    Page {
+    ManualPage {
         command: "key preshared",
         examples: &[("kumade key preshared --output shared.key", "for --key of serve and measure")],
-        exit: EXIT,
+        exit: EXIT_STATUSES,
     },
-    Page {
+    ManualPage {
         command: "completions",
         examples: &[(
             "kumade completions bash > /etc/bash_completion.d/kumade",
             "for zsh: > /usr/local/share/zsh/site-functions/_kumade",
         )],
-        exit: EXIT,
+        exit: EXIT_STATUSES,
     },
-    Page {
+    ManualPage {
         command: "man",
         examples: &[
             ("kumade man | man -l -", "read the first page"),
             ("kumade man --output /usr/local/share/man/man1", "install all pages, one for each command"),
         ],
-        exit: EXIT,
+        exit: EXIT_STATUSES,
     },
 ];
 
@@ -149,18 +157,18 @@ const PAGES: &[Page] = &[
 pub fn with_pages(command: Command) -> Command {
     PAGES.iter().fold(command, |command, page| {
         let words: Vec<&str> = page.command.split(' ').collect();
-        amend(command, &words, &page.text())
+        amend_command(command, &words, &page.text())
     })
 }
 
-fn amend(command: Command, words: &[&str], text: &str) -> Command {
+fn amend_command(command: Command, words: &[&str], text: &str) -> Command {
     match words {
         [] => command.after_long_help(text.to_owned()),
-        [first, rest @ ..] => command.mut_subcommand(*first, |sub| amend(sub, rest, text)),
+        [first, rest @ ..] => command.mut_subcommand(*first, |sub| amend_command(sub, rest, text)),
     }
 }
 
-impl Page {
+impl ManualPage {
     fn text(&self) -> String {
         let examples = self.examples.iter().map(|(line, what)| format!("  {line}\n      {what}\n"));
         format!("Examples:\n{}\nExit status: {}", examples.collect::<String>(), self.exit)

@@ -5,13 +5,13 @@ mod csv;
 mod hints;
 mod progress;
 mod prometheus;
+mod result_sentence;
 mod show;
 mod summary;
-mod verdict;
 mod watch;
 
 use crate::terminal::{self, ColorWhen, Styles};
-use crate::usage::usage;
+use crate::usage::usage_error;
 use crate::{choice, key};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -21,13 +21,13 @@ use kumade_estimate::{MethodSettings, RequestedBudget};
 use kumade_measurement::{Directions, MeasurementPlan, TransportChoice};
 use kumade_probe_train::Transport;
 use kumade_units::{Span, parse};
-use show::{Output, Shown};
+use show::{MeasureOutput, OutputSettings};
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
-use summary::View;
+use summary::SummaryView;
 
 /// Measure available bandwidth, capacity, one-way delay and loss to a host that runs `kumade serve`
 ///
@@ -61,7 +61,7 @@ pub struct MeasureArgs {
     transport: TransportArg,
     /// Estimation method for the available bandwidth, with parameters that differ from their defaults, such as
     /// linear-scan:interval=1ms:packets=60
-    #[arg(long, value_name = "METHOD[:PARAMETER=VALUE]...", value_parser = choice::method(), default_value_t = MethodSettings::default())]
+    #[arg(long, value_name = "METHOD[:PARAMETER=VALUE]...", value_parser = choice::method_parser(), default_value_t = MethodSettings::default())]
     method: MethodSettings,
     /// TCP connections to open for the transport `rake`
     #[arg(long, value_name = "N", default_value_t = MeasurementPlan::DEFAULT_CONNECTIONS, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -152,16 +152,20 @@ enum TransportArg {
 /// Measures and prints.
 pub fn run(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
     if let Err(reason) = args.check_budgets() {
-        return Ok(usage(&reason));
+        return Ok(usage_error(&reason));
     }
     let output = match (args.json, args.json_stream, args.csv) {
-        (true, ..) => Output::Document,
-        (_, true, _) => Output::Stream,
-        (.., true) => Output::Csv,
-        _ => Output::Text(View { styles: Styles::new(args.color), width: terminal::width(), verbose: args.verbose }),
+        (true, ..) => MeasureOutput::Document,
+        (_, true, _) => MeasureOutput::Stream,
+        (.., true) => MeasureOutput::Csv,
+        _ => MeasureOutput::Text(SummaryView {
+            styles: Styles::new(args.color),
+            width: terminal::terminal_width(),
+            verbose: args.verbose,
+        }),
     };
     let target = args.stamp.as_ref().or(args.target.as_ref()).map_or_else(String::new, Target::to_string);
-    let shown = Shown { output, target, prometheus: args.prometheus.clone(), watch: args.watch };
+    let shown = OutputSettings { output, target, prometheus: args.prometheus.clone(), watch: args.watch };
     if let Some(reflector) = &args.stamp {
         let config = args.stamp_config(reflector)?;
         return show::run(&shown, &|_| measure_stamp(&config));
@@ -243,9 +247,9 @@ impl MeasureArgs {
 
 /// How long to fill the path.
 fn load_time(text: &str) -> Result<Span, String> {
-    const LIMITS: [Span; 2] = [Span::from_secs(2), Span::from_secs(25)];
+    const WATCH_INTERVAL_LIMITS: [Span; 2] = [Span::from_secs(2), Span::from_secs(25)];
     let time = parse::span(text).map_err(|error| error.to_string())?;
-    let [least, most] = LIMITS;
+    let [least, most] = WATCH_INTERVAL_LIMITS;
     if (least..=most).contains(&time) { Ok(time) } else { Err(format!("{time} is not between {least} and {most}")) }
 }
 

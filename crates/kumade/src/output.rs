@@ -15,9 +15,9 @@ macro_rules! note {
 pub(crate) use note;
 
 /// Standard error, for those who would panic if it failed.
-pub(crate) struct Unfailing;
+pub(crate) struct UnfailingStderr;
 
-impl Write for Unfailing {
+impl Write for UnfailingStderr {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         io::stderr().write_all(bytes).ok();
         Ok(bytes.len())

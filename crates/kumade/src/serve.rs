@@ -66,12 +66,12 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let reflector = stamp.map(|port| bind_reflector(port, &config)).transpose()?;
     config.max_pending = config.max_pending.min(raise_descriptor_limit() / 2);
     let stop = kumade_daemon::signals::termination_flag().context("cannot listen for Ctrl-C")?;
-    let server = Server::bind(config).map_err(|error| described(&error, LISTEN))?;
+    let server = Server::bind(config).map_err(|error| with_hint(&error, LISTEN_OPTION))?;
     let address = server.local_addr();
     let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };
     note!("listening on {address} (TCP and UDP); measure with: kumade measure HOST{port}");
     if !keeps_privileges {
-        confine(address.port());
+        confine_server(address.port());
     }
     std::thread::scope(|scope| {
         let start = |reflector: Reflector| {
@@ -92,20 +92,20 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Each client has a socket on the server's port, which may be a privileged one; more is not needed.
-fn confine(port: u16) {
+fn confine_server(port: u16) {
     let mut confinement = Confinement::default();
-    confinement.capabilities(port_capability([port]).as_slice());
+    confinement.drop_capabilities(port_capability([port]).as_slice());
     confinement.files_and_connections();
-    confinement.calls();
-    confinement.tell();
+    confinement.restrict_calls();
+    confinement.report();
 }
 
 /// The options that set the addresses, for error messages.
-const LISTEN: &str = "--listen";
-const STAMP: &str = "--stamp PORT";
+const LISTEN_OPTION: &str = "--listen";
+const STAMP_OPTION: &str = "--stamp PORT";
 
 /// The error with what to try, which names the option that sets the address.
-fn described(error: &ServeError, option: &str) -> anyhow::Error {
+fn with_hint(error: &ServeError, option: &str) -> anyhow::Error {
     let hint = match error {
         ServeError::Listen { cause, .. } => match cause.kind() {
             io::ErrorKind::AddrInUse => format!("; another program uses that port: choose another port with {option}"),
@@ -126,7 +126,7 @@ fn bind_reflector(port: u16, server: &ServerConfig) -> anyhow::Result<Reflector>
     let ip = server.listen.map_or(Ipv6Addr::UNSPECIFIED.into(), |address| address.ip());
     let listen = Some((ip, port).into());
     let config = ReflectorConfig { listen, key: server.key.clone(), ..ReflectorConfig::default() };
-    let reflector = Reflector::bind(&config).map_err(|error| described(&error, STAMP))?;
+    let reflector = Reflector::bind(&config).map_err(|error| with_hint(&error, STAMP_OPTION))?;
     let address = reflector.local_addr();
     let port = if address.port() == STAMP_PORT { String::new() } else { format!(":{}", address.port()) };
     note!("reflecting STAMP on {address} (UDP); measure with: kumade measure --stamp HOST{port}");

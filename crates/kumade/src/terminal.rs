@@ -57,16 +57,16 @@ impl Styles {
 }
 
 /// A text of many lines as it fits standard output, if that is a terminal.
-pub fn fitted(text: &str) -> String {
-    text::fitted(text, line_width())
+pub fn fit_to_terminal(text: &str) -> String {
+    text::fit_lines(text, line_width())
 }
 
 /// The columns that a line may have where a reader of lines, such as `grep`, wants each whole.
 pub fn line_width() -> usize {
-    if io::stdout().is_terminal() { width() } else { usize::MAX }
+    if io::stdout().is_terminal() { terminal_width() } else { usize::MAX }
 }
 
 /// The width of standard output in columns.
-pub fn width() -> usize {
+pub fn terminal_width() -> usize {
     Term::stdout().size_checked().map_or(DEFAULT_WIDTH, |(_, columns)| usize::from(columns).max(20))
 }

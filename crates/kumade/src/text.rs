@@ -1,17 +1,17 @@
 //! Text in lines of limited width, in which a number is never parted from its unit.
 
 /// Units, and what else belongs to the number before it.
-const UNITS: &[&str] = &[
+const NON_BREAKING_UNITS: &[&str] = &[
     "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "B", "kB", "MB", "bytes", "ns", "µs", "ms", "s", "min", "%", "ppm",
     "packets",
 ];
 /// What belongs to the number behind it.
-const SIGNS: &[&str] = &["≥", "≤", "±", "→", "…"];
+const NON_BREAKING_SIGNS: &[&str] = &["≥", "≤", "±", "→", "…"];
 
 /// The text in lines of at most so many columns, unless a single word is longer.
-pub fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap_text(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for unit in units(text) {
+    for unit in split_words(text) {
         match lines.last_mut() {
             Some(line) if columns(line) + 1 + columns(&unit) <= width => {
                 line.push(' ');
@@ -24,23 +24,23 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// The text, in which each line of more columns goes on in the next one, two further to the right.
-pub fn fitted(text: &str, width: usize) -> String {
+pub fn fit_lines(text: &str, width: usize) -> String {
     let fit = |line: &str| {
         if columns(line) <= width {
             return line.to_owned();
         }
         let bare = line.trim_start();
         let indent = &line[..line.len() - bare.len()];
-        let parts = wrap(bare, width.saturating_sub(indent.len() + 2));
+        let parts = wrap_text(bare, width.saturating_sub(indent.len() + 2));
         format!("{indent}{}", parts.join(&format!("\n{indent}  ")))
     };
     text.lines().map(fit).collect::<Vec<_>>().join("\n")
 }
 
 /// As [`wrap`], with `first` before the first line, and the others indented as far.
-pub fn hanging(first: &str, text: &str, width: usize) -> Vec<String> {
+pub fn wrap_hanging(first: &str, text: &str, width: usize) -> Vec<String> {
     let indent = columns(first);
-    let lines = wrap(text, width.saturating_sub(indent)).into_iter().enumerate();
+    let lines = wrap_text(text, width.saturating_sub(indent)).into_iter().enumerate();
     lines.map(|(i, line)| if i == 0 { format!("{first}{line}") } else { " ".repeat(indent) + &line }).collect()
 }
 
@@ -50,14 +50,15 @@ pub fn columns(text: &str) -> usize {
 }
 
 /// Words, each number with its sign and unit.
-fn units(text: &str) -> Vec<String> {
+fn split_words(text: &str) -> Vec<String> {
     let mut units: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         let bare = word.trim_end_matches([',', '.', ';', ':', ')']);
         let joins = |before: &String| {
             let last = before.rsplit(' ').next().unwrap_or_default();
             let is_number = last.trim_start_matches(['(', '±', '+', '-']).starts_with(|c: char| c.is_ascii_digit());
-            (UNITS.contains(&bare) && is_number && !last.ends_with(',')) || SIGNS.contains(&last)
+            (NON_BREAKING_UNITS.contains(&bare) && is_number && !last.ends_with(','))
+                || NON_BREAKING_SIGNS.contains(&last)
         };
         match units.last_mut() {
             Some(before) if joins(before) => {
@@ -72,18 +73,18 @@ fn units(text: &str) -> Vec<String> {
 
 /// Lines of labels and cells below headings, aligned, in at most so many columns: cells that are too wide for that go on in
 /// the next line.
-pub struct Grid {
+pub struct TextGrid {
     /// The first row has the headings.
     rows: Vec<(String, Vec<String>)>,
 }
 
 /// Columns between two cells.
-const SPACE: usize = 2;
+const CELL_SPACING: usize = 2;
 
-impl Grid {
+impl TextGrid {
     /// With these headings.
     pub fn new(headings: &[&str]) -> Self {
-        Grid { rows: vec![(String::new(), headings.iter().map(|&heading| heading.to_owned()).collect())] }
+        TextGrid { rows: vec![(String::new(), headings.iter().map(|&heading| heading.to_owned()).collect())] }
     }
 
     /// Adds a row.
@@ -95,9 +96,9 @@ impl Grid {
     pub fn lines(&self, width: usize, paint: impl Fn(usize, usize, String) -> String) -> Vec<String> {
         let count = self.rows.iter().map(|(_, cells)| cells.len()).max().unwrap_or_default();
         let label = self.rows.iter().map(|(label, _)| columns(label)).max().unwrap_or_default();
-        let room = width.saturating_sub(label + count * SPACE) / count.max(1);
+        let room = width.saturating_sub(label + count * CELL_SPACING) / count.max(1);
         let wrapped = |(_, cells): &(String, Vec<String>)| -> Vec<Vec<String>> {
-            cells.iter().map(|cell| wrap(cell, room)).collect()
+            cells.iter().map(|cell| wrap_text(cell, room)).collect()
         };
         let rows: Vec<Vec<Vec<String>>> = self.rows.iter().map(wrapped).collect();
         let widest = |column: usize| {
@@ -109,10 +110,10 @@ impl Grid {
         for (row, ((name, _), cells)) in self.rows.iter().zip(&rows).enumerate() {
             for i in 0..cells.iter().map(Vec::len).max().unwrap_or(1) {
                 let name = if i == 0 { name.as_str() } else { "" };
-                let mut line = paint(row, 0, pad(name, label));
+                let mut line = paint(row, 0, pad_text(name, label));
                 for (column, (cell, &width)) in cells.iter().zip(&widths).enumerate() {
-                    line.push_str(&" ".repeat(SPACE));
-                    line.push_str(&paint(row, column + 1, pad(cell.get(i).map_or("", String::as_str), width)));
+                    line.push_str(&" ".repeat(CELL_SPACING));
+                    line.push_str(&paint(row, column + 1, pad_text(cell.get(i).map_or("", String::as_str), width)));
                 }
                 lines.push(line.trim_end().to_owned());
             }
@@ -121,15 +122,15 @@ impl Grid {
     }
 }
 
-fn pad(text: &str, width: usize) -> String {
+fn pad_text(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(columns(text))))
 }
 
 /// Values as bars of eight heights, the highest value as the highest bar; those that are missing as a space.
 pub fn sparkline(values: impl Iterator<Item = Option<f64>> + Clone) -> String {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    const SPARKLINE_BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = values.clone().flatten().fold(0.0, f64::max);
-    let bar = |value: f64| BARS[if most > 0.0 { (value / most * 7.0).round() as usize } else { 0 }.min(7)];
+    let bar = |value: f64| SPARKLINE_BARS[if most > 0.0 { (value / most * 7.0).round() as usize } else { 0 }.min(7)];
     values.map(|value| value.map_or(' ', bar)).collect()
 }
 
@@ -144,7 +145,7 @@ mod tests {
         let text =
             "minimum 15.1 ms ±1 ms, above minimum: median 100 µs (95 %: 94.1 Mbit/s … 94.5 Mbit/s), ≥ 2.8 Gbit/s";
         for width in 18..120 {
-            let lines = wrap(text, width);
+            let lines = wrap_text(text, width);
             assert!(lines.iter().all(|line| columns(line) <= width), "{width}: {lines:?}");
             for number in ["15.1 ms", "±1 ms,", "100 µs", "(95 %:", "94.1 Mbit/s", "94.5 Mbit/s),", "≥ 2.8 Gbit/s"]
             {
@@ -157,15 +158,15 @@ mod tests {
     fn long_lines_go_on_indented() {
         let text = "up\n  offered 67 bit/s, delivered 1.5 Mbit/s, backlog 0 bytes";
         let lines = "up\n  offered 67 bit/s,\n    delivered 1.5 Mbit/s,\n    backlog 0 bytes";
-        assert_eq!(fitted(text, 30), lines);
-        assert_eq!(fitted(text, usize::MAX), text);
+        assert_eq!(fit_lines(text, 30), lines);
+        assert_eq!(fit_lines(text, usize::MAX), text);
         // `kumade link show` broke the line behind the 0.
-        assert!(fitted(text, 54).ends_with("backlog\n    0 bytes"), "{}", fitted(text, 54));
+        assert!(fit_lines(text, 54).ends_with("backlog\n    0 bytes"), "{}", fit_lines(text, 54));
     }
 
     #[test]
     fn cells_are_aligned_and_go_on_below() {
-        let mut grid = Grid::new(&["up", "down"]);
+        let mut grid = TextGrid::new(&["up", "down"]);
         grid.row("available", vec!["18.2 Mbit/s ±2 %".into(), "94.1 Mbit/s".into()]);
         let lines = |width| grid.lines(width, |_, _, text| text);
         assert_eq!(lines(60), ["           up                down", "available  18.2 Mbit/s ±2 %  94.1 Mbit/s"]);
@@ -183,7 +184,7 @@ mod tests {
         #[test]
         fn wrapping_keeps_every_word(words in prop::collection::vec("[a-z0-9%≥±]{1,9}", 0..40), width in 1_usize..90) {
             let text = words.join(" ");
-            prop_assert_eq!(wrap(&text, width).join(" "), text);
+            prop_assert_eq!(wrap_text(&text, width).join(" "), text);
         }
     }
 }

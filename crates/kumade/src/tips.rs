@@ -8,7 +8,7 @@ const NO_CONNECTION: &str =
 const LESS_TRAFFIC: &str = "it finds the rate by itself, and '--budget-bytes 20mb' limits what is sent";
 
 /// Options, and what to type instead.
-const HABITS: &[(&[&str], &str)] = &[
+const KNOWN_OPTIONS: &[(&[&str], &str)] = &[
     (&["-c", "--client"], "the server needs no option: 'kumade measure HOST'"),
     (&["-s", "--server"], "to answer measurements: 'kumade serve'"),
     (&["-u", "--udp"], "it uses UDP where that passes, and '--transport udp' nothing else"),
@@ -48,7 +48,7 @@ pub fn with_tips(mut error: clap::Error, arguments: &[String]) -> clap::Error {
     };
     let typed =
         |options: &[&str]| options.iter().any(|option| refused == *option || arguments.iter().any(|a| a == option));
-    let mut tips = HABITS.iter().filter(|(options, _)| typed(options)).map(|(_, tip)| *tip).collect::<Vec<_>>();
+    let mut tips = KNOWN_OPTIONS.iter().filter(|(options, _)| typed(options)).map(|(_, tip)| *tip).collect::<Vec<_>>();
     tips.dedup();
     if !tips.is_empty() {
         error.remove(ContextKind::SuggestedArg);
@@ -94,7 +94,7 @@ mod tests {
             for argument in command.find_subcommand(name).unwrap().get_arguments() {
                 let short = argument.get_short().map(|short| format!("-{short}")).unwrap_or_default();
                 let long = argument.get_long().map(|long| format!("--{long}")).unwrap_or_default();
-                let known = HABITS
+                let known = KNOWN_OPTIONS
                     .iter()
                     .flat_map(|(options, _)| *options)
                     .any(|option| [&short, &long].contains(&&(*option).to_owned()));

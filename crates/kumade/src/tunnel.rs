@@ -5,7 +5,7 @@ mod run;
 mod status;
 
 use crate::key;
-use crate::usage::usage;
+use crate::usage::usage_error;
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
@@ -130,10 +130,10 @@ struct Tuning {
     #[arg(long, value_name = "TIME", value_parser = parse::span, default_value = "1s", hide_short_help = true)]
     max_rto: Span,
     /// Send buffer of each TCP connection, such as 256kb [default: as the system adapts it]
-    #[arg(long, value_name = "BYTES", value_parser = buffer, hide_short_help = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_buffer, hide_short_help = true)]
     send_buffer: Option<u32>,
     /// Bytes not sent yet above which a TCP connection is given no more [default: what it delivers in 2 ms]
-    #[arg(long, value_name = "BYTES", value_parser = buffer, hide_short_help = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_buffer, hide_short_help = true)]
     unsent: Option<u32>,
     /// Let short segments wait until others are acknowledged (Nagle's algorithm)
     #[arg(long, hide_short_help = true)]
@@ -158,7 +158,7 @@ impl Tuning {
 }
 
 /// A number of bytes, such as 256kb.
-fn buffer(text: &str) -> Result<u32, String> {
+fn parse_buffer(text: &str) -> Result<u32, String> {
     let bytes = parse::bytes(text).map_err(|error| error.to_string())?;
     let in_range = u32::try_from(bytes).ok().filter(|bytes| (4096..=1 << 30).contains(bytes));
     in_range.ok_or_else(|| format!("{text}: give 4 kB to 1 GB"))
@@ -192,7 +192,7 @@ pub fn run(args: TunnelArgs) -> anyhow::Result<ExitCode> {
     let (config, visibility) = config(command)?;
     match config.validate() {
         Ok(()) => run::run(config, &visibility),
-        Err(error) => Ok(usage(&error)),
+        Err(error) => Ok(usage_error(&error)),
     }
 }
 

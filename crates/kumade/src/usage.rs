@@ -6,7 +6,7 @@ use std::process::ExitCode;
 const USAGE: u8 = 2;
 
 /// Says what is wrong with a request; returns the exit status.
-pub fn usage(reason: &dyn Display) -> ExitCode {
+pub fn usage_error(reason: &dyn Display) -> ExitCode {
     note!("kumade: {reason}");
     ExitCode::from(USAGE)
 }

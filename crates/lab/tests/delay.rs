@@ -35,7 +35,7 @@ impl Path {
         let link =
             LinkConfig { rate: Some(Rate::from_mbit(50)), queue_bytes: 250_000, delay: OUT, ..LinkConfig::default() };
         let down = LinkConfig { delay: BACK, ..link.clone() };
-        let network = Network::build(NetworkSpec { down, ..NetworkSpec::pair(link) }).unwrap();
+        let network = Network::build(NetworkSpec { down, ..NetworkSpec::host_pair(link) }).unwrap();
         let clock = HostClock::Simulated { offset: AHEAD, skew: SKEW, since: clock::realtime(), maximum_error };
         let far = &network.host("b").unwrap().namespace;
         let stop = Arc::new(AtomicBool::new(false));

@@ -32,7 +32,7 @@ impl Path {
     fn new() -> Self {
         let delay = Span::from_millis(5);
         let link = LinkConfig { rate: Some(RATE), queue_bytes: 250_000, delay, seed: 1, ..LinkConfig::default() };
-        let network = Network::build(NetworkSpec::pair(link)).unwrap();
+        let network = Network::build(NetworkSpec::host_pair(link)).unwrap();
         let far = &network.host("b").unwrap().namespace;
         let server = far.run(|| Server::bind(ServerConfig::default())).unwrap().unwrap();
         let stop = Arc::new(AtomicBool::new(false));

@@ -19,7 +19,7 @@ fn a_dropped_network_takes_everything_with_it() {
         let rate = Some(Rate::from_mbit(10));
         let link = LinkConfig { rate, queue_bytes: 100_000, delay, seed: 1, ..LinkConfig::default() };
         let before = belongings();
-        let network = Network::build(NetworkSpec::pair(link)).unwrap();
+        let network = Network::build(NetworkSpec::host_pair(link)).unwrap();
         let host = network.host("a").unwrap();
         let address = (host.v4, 0);
         let socket = host.namespace.run(|| UdpSocket::bind(address)).unwrap().unwrap();

@@ -29,7 +29,7 @@ fn scripts(name: &str, scripts: &[(&str, &Host, &str)]) -> PathBuf {
 fn on_a_network(test: &str, body: impl FnOnce(&Host, &Host)) {
     in_namespaces(test, || {
         let link = LinkConfig { delay: Span::from_millis(1), ..LinkConfig::default() };
-        let network = Network::build(NetworkSpec::pair(link)).unwrap();
+        let network = Network::build(NetworkSpec::host_pair(link)).unwrap();
         body(network.host("a").unwrap(), network.host("b").unwrap());
     });
 }

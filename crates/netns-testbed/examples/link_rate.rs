@@ -18,7 +18,7 @@ fn main() -> Result<(), NetworkError> {
         let rate = Rate::from_mbit(mbit);
         let queue_bytes = rate.bytes_in(Span::from_millis(10));
         let link = LinkConfig { rate: Some(rate), queue_bytes, delay: Span::from_micros(500), ..LinkConfig::default() };
-        let network = Network::build(NetworkSpec::pair(link))?;
+        let network = Network::build(NetworkSpec::host_pair(link))?;
         let traffic = Traffic::tcp(network.host("a")?, network.host("b")?, "cubic", None)?;
         thread::sleep(SETTLING);
         let (before, began) = (network.drops(Direction::Up)?, clock::realtime());

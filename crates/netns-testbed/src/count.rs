@@ -13,14 +13,14 @@ pub(crate) struct ByteCount {
 
 impl ByteCount {
     /// Bytes came at `time`, which no earlier entry is later than.
-    pub(crate) fn note(&mut self, time: Time, bytes: u64) {
+    pub(crate) fn add_bytes(&mut self, time: Time, bytes: u64) {
         self.total += bytes;
         self.log.push_back((time, self.total));
     }
 
     /// From `from` up to but not including `to`.
-    pub(crate) fn between(&self, from: Time, to: Time) -> u64 {
-        self.before(to).saturating_sub(self.before(from))
+    pub(crate) fn bytes_between(&self, from: Time, to: Time) -> u64 {
+        self.bytes_before(to).saturating_sub(self.bytes_before(from))
     }
 
     /// Forgets older entries, so that memory stays bounded.
@@ -30,7 +30,7 @@ impl ByteCount {
         }
     }
 
-    fn before(&self, time: Time) -> u64 {
+    fn bytes_before(&self, time: Time) -> u64 {
         let index = self.log.partition_point(|(at, _)| *at < time);
         index.checked_sub(1).map_or(self.forgotten, |last| self.log[last].1)
     }
@@ -45,13 +45,13 @@ mod tests {
         let at = Time::from_nanos;
         let mut count = ByteCount::default();
         for (time, bytes) in [(10, 1), (20, 2), (20, 4), (30, 8)] {
-            count.note(at(time), bytes);
+            count.add_bytes(at(time), bytes);
         }
         let asked = [(0, 100), (10, 20), (20, 30), (20, 31), (31, 100), (30, 10)];
-        assert_eq!(asked.map(|(from, to)| count.between(at(from), at(to))), [15, 1, 6, 14, 0, 0]);
+        assert_eq!(asked.map(|(from, to)| count.bytes_between(at(from), at(to))), [15, 1, 6, 14, 0, 0]);
         count.forget_before(at(20));
-        assert_eq!(asked[2..].iter().map(|&(from, to)| count.between(at(from), at(to))).sum::<u64>(), 20);
+        assert_eq!(asked[2..].iter().map(|&(from, to)| count.bytes_between(at(from), at(to))).sum::<u64>(), 20);
         count.forget_before(at(40));
-        assert_eq!(count.between(at(40), at(50)), 0);
+        assert_eq!(count.bytes_between(at(40), at(50)), 0);
     }
 }

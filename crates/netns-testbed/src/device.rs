@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Of every emulated device, in bytes.
-pub(crate) const MTU: u16 = 1500;
+pub(crate) const DEVICE_MTU: u16 = 1500;
 /// No more packets than this that were captured are left in a device's own queue, which must have room for others.
 const MAX_UNREAD_PACKETS: usize = 2000;
 
@@ -21,7 +21,7 @@ pub(crate) struct Device {
 impl Device {
     /// Makes the device in the namespace of the calling thread. With an address it is that family's default route.
     pub(crate) fn new(name: &str, v4: Option<Ipv4Addr>, v6: Option<Ipv6Addr>) -> Result<Self, SetupError> {
-        let tun = Tun::new(name, MTU, v4, v6)?;
+        let tun = Tun::new(name, DEVICE_MTU, v4, v6)?;
         Ok(Device { tun, capture: Capture::outgoing(name)?, unread: 0 })
     }
 
@@ -52,7 +52,7 @@ impl Device {
     }
 
     /// Packets that were never captured, because they came too fast.
-    pub(crate) fn missed(&mut self) -> u64 {
+    pub(crate) fn missed_packets(&mut self) -> u64 {
         self.capture.dropped_packets()
     }
 

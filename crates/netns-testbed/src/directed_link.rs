@@ -8,15 +8,15 @@ use kumade_units::{Span, Time};
 use std::collections::VecDeque;
 
 /// Packets are taken as ordered once they are this old: longer than a packet takes from its stamp to the ring.
-pub(crate) const HOLDBACK: Span = Span::from_micros(50);
+pub(crate) const ORDERING_DELAY: Span = Span::from_micros(50);
 /// How far back truth and lateness can be asked for: longer than any method takes for a direction.
 pub const RECORD_LENGTH: Span = Span::from_secs(90);
 /// An idle network computes its cross traffic this often, so that it never has much to catch up with.
-pub(crate) const TICK: Span = Span::from_millis(20);
+pub(crate) const IDLE_TICK: Span = Span::from_millis(20);
 /// With less time than this to the next event, work that can wait is put off.
-pub(crate) const LEISURE: Span = Span::from_micros(100);
+pub(crate) const MIN_IDLE_TIME: Span = Span::from_micros(100);
 /// A run in which the emulated link was late by more than this shows the machine's behaviour, not the link's.
-pub const STALL: Span = Span::from_micros(300);
+pub const MAX_UNDISTURBED_LATENESS: Span = Span::from_micros(300);
 
 /// One direction: packets to be ordered, the links, and a record of both.
 #[derive(Debug)]
@@ -24,21 +24,21 @@ pub(crate) struct DirectedLink {
     bottleneck: Link<Buffer>,
     downstream_hop: Option<Link<Buffer>>,
     /// Read, but possibly not in order yet: by stamp.
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingPacket>,
     /// How long a packet may wait in `pending` before the thread must wake for it.
     patience: Span,
     /// From other hosts than the measuring one.
     cross_packets: ByteCount,
-    punctuality: Punctuality,
+    punctuality: PunctualityLog,
     /// How long packets spent in the queue and in service.
-    waits: Waits,
+    waits: WaitHistogram,
     pub(crate) unroutable: u64,
     pub(crate) refused: u64,
 }
 
 /// A packet on its way from its sender to the link.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub(crate) struct PendingPacket {
     pub(crate) stamp: Time,
     pub(crate) packet: Buffer,
     pub(crate) label: Label,
@@ -53,7 +53,7 @@ pub(crate) struct Pending {
 pub struct Lateness {
     /// Packets that were due.
     pub packets: u64,
-    /// Those more than [`STALL`] late: a train that contains one of them is not to be trusted.
+    /// Those more than [`MAX_UNDISTURBED_LATENESS`] late: a train that contains one of them is not to be trusted.
     pub late: u64,
     /// Half of them were at most this late.
     pub median: Span,
@@ -92,8 +92,8 @@ impl DirectedLink {
             pending: VecDeque::new(),
             patience,
             cross_packets: ByteCount::default(),
-            punctuality: Punctuality::default(),
-            waits: Waits::default(),
+            punctuality: PunctualityLog::default(),
+            waits: WaitHistogram::default(),
             unroutable: 0,
             refused: 0,
         })
@@ -112,26 +112,26 @@ impl DirectedLink {
     }
 
     /// A packet was read at `now`.
-    pub(crate) fn read(&mut self, arrived: Pending, now: Time) {
+    pub(crate) fn read(&mut self, arrived: PendingPacket, now: Time) {
         self.punctuality.read(arrived.stamp, now);
         self.push(arrived);
     }
 
     /// A packet is on its way to the link.
-    pub(crate) fn push(&mut self, arrived: Pending) {
+    pub(crate) fn push(&mut self, arrived: PendingPacket) {
         let place = self.pending.partition_point(|earlier| earlier.stamp <= arrived.stamp);
         self.pending.insert(place, arrived);
     }
 
     /// The next packet sent by `horizon`: nothing sent before it is still to come.
-    pub(crate) fn pop_settled(&mut self, horizon: Time) -> Option<Pending> {
+    pub(crate) fn pop_settled(&mut self, horizon: Time) -> Option<PendingPacket> {
         if self.pending.front()?.stamp <= horizon { self.pending.pop_front() } else { None }
     }
 
-    pub(crate) fn offer(&mut self, arrived: Pending) {
-        let Pending { stamp, packet, label, is_cross, .. } = arrived;
+    pub(crate) fn offer(&mut self, arrived: PendingPacket) {
+        let PendingPacket { stamp, packet, label, is_cross, .. } = arrived;
         if is_cross {
-            self.cross_packets.note(stamp, u64::from(label.size));
+            self.cross_packets.add_bytes(stamp, u64::from(label.size));
         }
         // Its drops are in its ledger.
         let _ = self.bottleneck.offer_labelled(packet, label, stamp);
@@ -157,7 +157,7 @@ impl DirectedLink {
         let leave = match &self.downstream_hop {
             None => out,
             // Packets that leave the bottleneck have time until they are settled.
-            Some(hop) => out.map(|out| out + HOLDBACK).into_iter().chain(hop.next_event()).min(),
+            Some(hop) => out.map(|out| out + ORDERING_DELAY).into_iter().chain(hop.next_event()).min(),
         };
         leave.into_iter().chain(settle).min()
     }
@@ -179,23 +179,23 @@ impl DirectedLink {
         if delivery.marked {
             ecn::mark(&mut delivery.packet);
         }
-        self.waits.note(delivery.due - delivery.arrival - self.bottleneck.config().delay);
+        self.waits.record(delivery.due - delivery.arrival - self.bottleneck.config().delay);
         Some(delivery)
     }
 
     /// How long packets waited since the last call.
-    pub(crate) fn take_waits(&mut self) -> Waits {
+    pub(crate) fn take_waits(&mut self) -> WaitHistogram {
         std::mem::take(&mut self.waits)
     }
 
-    pub(crate) fn written(&mut self, due: Time, lateness: Span) {
+    pub(crate) fn record_write(&mut self, due: Time, lateness: Span) {
         self.bottleneck.ledger_mut().record_delivery(lateness);
-        self.punctuality.written(due, lateness);
+        self.punctuality.record_write(due, lateness);
     }
 
     pub(crate) fn cross_bytes_between(&self, from: Time, to: Time) -> Option<u64> {
         let computed = self.bottleneck.ledger().cross_bytes_between(from, to)?;
-        Some(computed + self.cross_packets.between(from, to))
+        Some(computed + self.cross_packets.bytes_between(from, to))
     }
 
     /// None where that is not on record, or there is no downstream hop.
@@ -204,7 +204,7 @@ impl DirectedLink {
     }
 
     pub(crate) fn lateness(&self, from: Time, to: Time) -> Lateness {
-        self.punctuality.between(from, to)
+        self.punctuality.lateness_between(from, to)
     }
 
     /// Forgets older entries, so that memory stays bounded.
@@ -219,17 +219,19 @@ impl DirectedLink {
 
 /// How long packets waited: to a percent, in bounded memory.
 #[derive(Debug)]
-pub struct Waits(Histogram<u64>);
+pub struct WaitHistogram(Histogram<u64>);
 
-impl Default for Waits {
+impl Default for WaitHistogram {
     fn default() -> Self {
         // A minute at the most; two significant figures are always possible.
-        Waits(Histogram::new_with_max(60_000_000_000, 2).unwrap_or_else(|_| unreachable!("two figures of a minute")))
+        WaitHistogram(
+            Histogram::new_with_max(60_000_000_000, 2).unwrap_or_else(|_| unreachable!("two figures of a minute")),
+        )
     }
 }
 
-impl Waits {
-    fn note(&mut self, wait: Span) {
+impl WaitHistogram {
+    fn record(&mut self, wait: Span) {
         self.0.saturating_record(wait.as_nanos().max(0) as u64);
     }
 
@@ -246,34 +248,34 @@ impl Waits {
 
 /// When packets were written and read, and how late that was.
 #[derive(Debug, Default)]
-pub(crate) struct Punctuality {
+pub(crate) struct PunctualityLog {
     /// Due time, and by how much the write missed it.
-    writes: Log,
+    writes: LatenessLog,
     /// Stamp, and how much later the packet was read.
-    reads: Log,
+    reads: LatenessLog,
 }
 
-impl Punctuality {
+impl PunctualityLog {
     pub(crate) fn read(&mut self, stamp: Time, now: Time) {
         self.reads.0.push_back((stamp, now - stamp));
     }
 
-    pub(crate) fn written(&mut self, due: Time, lateness: Span) {
+    pub(crate) fn record_write(&mut self, due: Time, lateness: Span) {
         self.writes.0.push_back((due, lateness));
     }
 
-    pub(crate) fn between(&self, from: Time, to: Time) -> Lateness {
-        let mut writes: Vec<_> = self.writes.within(from, to).collect();
+    pub(crate) fn lateness_between(&self, from: Time, to: Time) -> Lateness {
+        let mut writes: Vec<_> = self.writes.lateness_within(from, to).collect();
         writes.sort_unstable();
         let quantile = |q: usize| writes.get(writes.len() * q / 100).copied().unwrap_or_default();
         Lateness {
             packets: writes.len() as u64,
-            late: writes.iter().filter(|late| **late > STALL).count() as u64,
+            late: writes.iter().filter(|late| **late > MAX_UNDISTURBED_LATENESS).count() as u64,
             median: quantile(50),
             p95: quantile(95),
             p99: quantile(99),
             max: writes.last().copied().unwrap_or_default(),
-            slowest_read: self.reads.within(from, to).max().unwrap_or_default(),
+            slowest_read: self.reads.lateness_within(from, to).max().unwrap_or_default(),
         }
     }
 
@@ -285,10 +287,10 @@ impl Punctuality {
 
 /// Instants, nearly in order, each with how late something was.
 #[derive(Debug, Default)]
-struct Log(VecDeque<(Time, Span)>);
+struct LatenessLog(VecDeque<(Time, Span)>);
 
-impl Log {
-    fn within(&self, from: Time, to: Time) -> impl Iterator<Item = Span> {
+impl LatenessLog {
+    fn lateness_within(&self, from: Time, to: Time) -> impl Iterator<Item = Span> {
         self.0.iter().filter(move |(time, _)| (from..to).contains(time)).map(|(_, late)| *late)
     }
 
@@ -305,8 +307,8 @@ mod tests {
 
     #[test]
     fn waits_are_right_to_a_percent_and_start_anew_when_taken() {
-        let mut waits = Waits::default();
-        (1..=1000).for_each(|micros| waits.note(Span::from_micros(micros)));
+        let mut waits = WaitHistogram::default();
+        (1..=1000).for_each(|micros| waits.record(Span::from_micros(micros)));
         assert!((waits.quantile(0.95).as_secs_f64() / 950e-6 - 1.0).abs() < 0.01);
         assert_eq!((waits.packets(), std::mem::take(&mut waits).packets(), waits.packets()), (1000, 1000, 0));
     }

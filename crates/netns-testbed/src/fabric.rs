@@ -1,4 +1,4 @@
-use crate::Htb;
+use crate::HtbNetwork;
 use crate::{Host, Lateness, Network, NetworkError};
 use kumade_link::CrossConfig;
 use kumade_middlebox::MiddleboxConfig;
@@ -6,7 +6,7 @@ use kumade_units::Direction;
 use kumade_units::{Rate, Time};
 
 /// A network with one bottleneck on which experiments are made: the lab's own, or the kernel's HTB as a reference.
-pub trait Fabric {
+pub trait NetworkFabric {
     /// The host of that name: `a` measures against `b`.
     ///
     /// # Errors
@@ -20,7 +20,7 @@ pub trait Fabric {
     /// Where a source makes no sense, or this network has none but real packets.
     fn set_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError>;
 
-    /// As [`Fabric::set_cross`], on the hop behind the bottleneck.
+    /// As [`NetworkFabric::set_cross`], on the hop behind the bottleneck.
     ///
     /// # Errors
     /// Where a source makes no sense, or there is no such hop.
@@ -36,13 +36,13 @@ pub trait Fabric {
     ///
     /// # Errors
     /// With what was found in place of what was set.
-    fn verify(&mut self, direction: Direction) -> Result<(), NetworkError>;
+    fn verify_bottleneck(&mut self, direction: Direction) -> Result<(), NetworkError>;
 
     /// The bandwidth that was available from `from` to `to` ([`kumade_net::clock::realtime`]).
     ///
     /// # Errors
     /// Where that is not on record.
-    fn truth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError>;
+    fn true_available(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError>;
 
     /// How late the emulation was meanwhile; all zero where the kernel does it.
     ///
@@ -51,7 +51,7 @@ pub trait Fabric {
     fn lateness(&self, direction: Direction, from: Time, to: Time) -> Result<Lateness, NetworkError>;
 }
 
-impl Fabric for Network {
+impl NetworkFabric for Network {
     fn host(&self, name: &str) -> Result<&Host, NetworkError> {
         self.host(name)
     }
@@ -68,11 +68,11 @@ impl Fabric for Network {
         Network::set_middlebox(self, config)
     }
 
-    fn verify(&mut self, direction: Direction) -> Result<(), NetworkError> {
+    fn verify_bottleneck(&mut self, direction: Direction) -> Result<(), NetworkError> {
         Network::verify(self, direction).map(drop)
     }
 
-    fn truth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
+    fn true_available(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
         self.truth(direction, from, to)
     }
 
@@ -81,7 +81,7 @@ impl Fabric for Network {
     }
 }
 
-impl Fabric for Htb {
+impl NetworkFabric for HtbNetwork {
     fn host(&self, name: &str) -> Result<&Host, NetworkError> {
         self.host(name)
     }
@@ -104,11 +104,11 @@ impl Fabric for Htb {
         self.set_middlebox(config)
     }
 
-    fn verify(&mut self, direction: Direction) -> Result<(), NetworkError> {
+    fn verify_bottleneck(&mut self, direction: Direction) -> Result<(), NetworkError> {
         self.verify(direction).map(drop)
     }
 
-    fn truth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
+    fn true_available(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
         self.truth(direction, from, to)
     }
 

@@ -19,7 +19,7 @@ pub trait FastFabric {
     ///
     /// # Errors
     /// The system refuses a socket, a thread or the rate.
-    fn cross(&self, rate: Rate) -> Result<Self::Cross, NetworkError>;
+    fn start_cross_traffic(&self, rate: Rate) -> Result<Self::Cross, NetworkError>;
 
     /// Ends this cross traffic, and gives its rate since it began, in IP packets.
     ///
@@ -32,7 +32,7 @@ pub trait FastFabric {
     ///
     /// # Errors
     /// The system refuses a socket, a thread or its counters.
-    fn carried(&self) -> Result<Rate, NetworkError>;
+    fn carried_rate(&self) -> Result<Rate, NetworkError>;
 
     /// How late the emulation was from `from` to `to` ([`kumade_net::clock::realtime`]); all zero where the kernel does it.
     ///
@@ -45,24 +45,24 @@ pub trait FastFabric {
 }
 
 /// What is offered in order to see what passes, as a part of the rate.
-pub(crate) const OVERLOAD: f64 = 1.1;
+pub(crate) const OVERLOAD_RATIO: f64 = 1.1;
 /// From when cross traffic begins until it is as set.
-pub(crate) const SETTLING: Span = Span::from_millis(50);
+pub(crate) const CROSS_TRAFFIC_WARM_UP: Span = Span::from_millis(50);
 /// For so long it is counted, so many times: the median counts, since other programs may keep the sender or the link from a processor meanwhile,
 /// and what was kept passes later.
-const COUNTING: Span = Span::from_millis(100);
-const COUNTS: usize = 3;
+const COUNT_DURATION: Span = Span::from_millis(100);
+const COUNT_REPEATS: usize = 3;
 
 /// The rate at which a count of bytes grows, which comes with the instant of counting.
-pub(crate) fn counting(count: impl Fn() -> Result<(u64, Time), NetworkError>) -> Result<Rate, NetworkError> {
-    thread::sleep(SETTLING.to_duration());
-    let (mut rates, mut before) = ([Rate::ZERO; COUNTS], count()?);
+pub(crate) fn count_rate(count: impl Fn() -> Result<(u64, Time), NetworkError>) -> Result<Rate, NetworkError> {
+    thread::sleep(CROSS_TRAFFIC_WARM_UP.to_duration());
+    let (mut rates, mut before) = ([Rate::ZERO; COUNT_REPEATS], count()?);
     for rate in &mut rates {
-        thread::sleep(COUNTING.to_duration());
+        thread::sleep(COUNT_DURATION.to_duration());
         let after = count()?;
         *rate = Rate::from_bytes_over(after.0 - before.0, after.1 - before.1);
         before = after;
     }
     rates.sort_unstable();
-    Ok(rates[COUNTS / 2])
+    Ok(rates[COUNT_REPEATS / 2])
 }

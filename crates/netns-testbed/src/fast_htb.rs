@@ -1,9 +1,9 @@
 use crate::directed_link::Lateness;
-use crate::fast_fabric::{FastFabric, OVERLOAD, SETTLING, counting};
+use crate::fast_fabric::{CROSS_TRAFFIC_WARM_UP, FastFabric, OVERLOAD_RATIO, count_rate};
 use crate::kernel_link::{HEADER_BYTES, change_fast, fast_commands};
 use crate::network::{Host, NetworkError};
-use crate::routed_hosts::{Lines, address, attach, call, forward};
-use crate::traffic::{Bursts, received_packets, sent_packets};
+use crate::routed_hosts::{LineSettings, address, attach_host, enable_forwarding, run_command};
+use crate::traffic::{UdpBursts, received_packets, sent_packets};
 use kumade_net::clock;
 use kumade_net::namespace::Namespace;
 use kumade_units::{Rate, Span, Time};
@@ -33,14 +33,14 @@ pub struct FastHtb {
 /// Cross traffic, until dropped.
 #[derive(Debug)]
 pub struct FastCross {
-    bursts: Bursts,
+    bursts: UdpBursts,
     began: (u64, Time),
 }
 
 /// Where cross traffic goes: `b` drops what is for others.
-const NOBODY: Ipv4Addr = Ipv4Addr::new(10, 78, 9, 9);
+const DISCARD_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 78, 9, 9);
 /// More than the buffers of the sockets before it hold, in bytes.
-const CROSS_QUEUE: u64 = 64_000_000;
+const CROSS_QUEUE_BYTES: u64 = 64_000_000;
 /// Cross traffic makes up for so long: while hosts send trains, its shaper is served late.
 const CROSS_LATE: Span = Span::from_millis(2);
 impl FastHtb {
@@ -50,16 +50,19 @@ impl FastHtb {
     /// The system refuses a namespace or device; [`NetworkError::NoShaper`] where this machine lacks iproute2 or HTB.
     pub fn build(rate: Rate, queue_bytes: u64, mtu: u16) -> Result<Self, NetworkError> {
         let router = Namespace::new()?;
-        router.run(forward)??;
-        let lines = Lines { mtu, offloads: true };
+        router.run(enable_forwarding)??;
+        let lines = LineSettings { mtu, offloads: true };
         let mut hosts = Vec::new();
         for (line, name) in [(1, "a"), (2, "b"), (3, "c")] {
-            hosts.push(attach(line, name, &router, lines)?);
+            hosts.push(attach_host(line, name, &router, lines)?);
         }
-        call(&router, &["ip", "route", "add", &NOBODY.to_string(), "via", &address(2, 2).v4.to_string()])?;
+        run_command(
+            &router,
+            &["ip", "route", "add", &DISCARD_ADDRESS.to_string(), "via", &address(2, 2).v4.to_string()],
+        )?;
         let shapers = [
             (&router, fast_commands("b", rate, queue_bytes, mtu)),
-            (&hosts[2].namespace, fast_commands(Host::DEVICE, rate, CROSS_QUEUE, mtu)),
+            (&hosts[2].namespace, fast_commands(Host::DEVICE, rate, CROSS_QUEUE_BYTES, mtu)),
         ];
         for (namespace, commands) in &shapers {
             for command in commands {
@@ -82,11 +85,11 @@ impl FastFabric for FastHtb {
         self.hosts.iter().find(|host| host.name == name).ok_or_else(|| NetworkError::NoHost(name.into()))
     }
 
-    fn cross(&self, rate: Rate) -> Result<FastCross, NetworkError> {
+    fn start_cross_traffic(&self, rate: Rate) -> Result<FastCross, NetworkError> {
         let sender = self.host("c")?;
         shape(&sender.namespace, &change_fast(Host::DEVICE, rate, self.mtu, CROSS_LATE))?;
-        let bursts = Bursts::send(sender, NOBODY, self.mtu.into())?;
-        thread::sleep(SETTLING.to_duration());
+        let bursts = UdpBursts::send(sender, DISCARD_ADDRESS, self.mtu.into())?;
+        thread::sleep(CROSS_TRAFFIC_WARM_UP.to_duration());
         Ok(FastCross { bursts, began: self.cross_packets()? })
     }
 
@@ -95,10 +98,10 @@ impl FastFabric for FastHtb {
         Ok(Rate::from_bytes_over((after - before) * u64::from(cross.bursts.burst_bytes()), ended - began))
     }
 
-    fn carried(&self) -> Result<Rate, NetworkError> {
-        let cross = self.cross(Rate::from_f64(self.rate.as_f64() * OVERLOAD))?;
+    fn carried_rate(&self) -> Result<Rate, NetworkError> {
+        let cross = self.start_cross_traffic(Rate::from_f64(self.rate.as_f64() * OVERLOAD_RATIO))?;
         let (receiver, burst_bytes) = (self.host("b")?, u64::from(cross.bursts.burst_bytes()));
-        counting(|| Ok((received_packets(receiver, Host::DEVICE)? * burst_bytes, clock::monotonic())))
+        count_rate(|| Ok((received_packets(receiver, Host::DEVICE)? * burst_bytes, clock::monotonic())))
     }
 
     fn lateness(&self, _: Time, _: Time) -> Result<Lateness, NetworkError> {
@@ -114,5 +117,5 @@ impl FastFabric for FastHtb {
 }
 
 fn shape(inside: &Namespace, command: &str) -> Result<(), NetworkError> {
-    call(inside, &command.split_whitespace().collect::<Vec<_>>()).map_err(NetworkError::NoShaper)
+    run_command(inside, &command.split_whitespace().collect::<Vec<_>>()).map_err(NetworkError::NoShaper)
 }

@@ -1,7 +1,7 @@
-use crate::directed_link::{HOLDBACK, Lateness, Punctuality, RECORD_LENGTH, TICK};
-use crate::fast_fabric::{FastFabric, OVERLOAD, SETTLING, counting};
+use crate::directed_link::{IDLE_TICK, Lateness, ORDERING_DELAY, PunctualityLog, RECORD_LENGTH};
+use crate::fast_fabric::{CROSS_TRAFFIC_WARM_UP, FastFabric, OVERLOAD_RATIO, count_rate};
 use crate::network::{Host, HostSpec, NetworkError};
-use crate::traffic::Bursts;
+use crate::traffic::UdpBursts;
 use kumade_link::{
     CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, PeriodLengths, Recording, Valid,
 };
@@ -45,11 +45,11 @@ pub struct FastNetwork {
 /// Of cross traffic, what segmentation offload sends at once, in bytes.
 const CROSS_BURST_BYTES: u64 = 65_536;
 /// Cross traffic reaches the bottleneck by a line that is so many times as fast.
-const CROSS_LINE: f64 = 10.0;
+const CROSS_LINE_RATIO: f64 = 10.0;
 /// What the bottleneck serves in this time is one packet of the kernel, as far as it was sent so.
 const COLLECTING: Span = Span::from_micros(10);
 /// Of each way. It leaves time to read packets.
-const DELAY: Span = Span::from_micros(500);
+const ONE_WAY_DELAY: Span = Span::from_micros(500);
 
 impl FastNetwork {
     /// Builds it with devices of this MTU in bytes. As long as it lives, the calling thread and those that it starts keep off one CPU, which
@@ -58,9 +58,9 @@ impl FastNetwork {
     /// # Errors
     /// The system refuses a namespace, a device or a thread.
     pub fn build(rate: Rate, queue_bytes: u64, mtu: u16) -> Result<Self, NetworkError> {
-        let [a, b] = [HostSpec::numbered("a", 1), HostSpec::numbered("b", 2)];
+        let [a, b] = [HostSpec::with_number("a", 1), HostSpec::with_number("b", 2)];
         let ((a, near), (b, far)) = (build_host(&a, mtu)?, build_host(&b, mtu)?);
-        let down = LinkConfig { delay: DELAY, queue_bytes: u64::from(u32::MAX), ..LinkConfig::default() };
+        let down = LinkConfig { delay: ONE_WAY_DELAY, queue_bytes: u64::from(u32::MAX), ..LinkConfig::default() };
         let up = LinkConfig { rate: Some(rate), queue_bytes, ..down.clone() };
         let links = [up.validate()?, down.validate()?];
         let reservation = CpuReservation::reserve_last();
@@ -74,7 +74,7 @@ impl FastNetwork {
     }
 
     /// Has the packet thread do this.
-    fn ask<T: Send + 'static>(
+    fn run_on_packet_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut FastShard) -> T + Send + 'static,
     ) -> Result<T, NetworkError> {
@@ -82,8 +82,10 @@ impl FastNetwork {
     }
 
     /// What has passed the bottleneck, in bytes, and when that was.
-    fn forwarded(&self) -> Result<(u64, Time), NetworkError> {
-        self.ask(|shard| (shard.links[0].ledger().packet_counters().forwarded.bytes, clock::monotonic()))
+    fn forwarded_bytes(&self) -> Result<(u64, Time), NetworkError> {
+        self.run_on_packet_thread(|shard| {
+            (shard.links[0].ledger().packet_counters().forwarded.bytes, clock::monotonic())
+        })
     }
 }
 
@@ -95,18 +97,18 @@ impl FastFabric for FastNetwork {
         self.hosts.iter().find(|host| host.name == name).ok_or_else(|| NetworkError::NoHost(name.into()))
     }
 
-    fn cross(&self, rate: Rate) -> Result<Time, NetworkError> {
+    fn start_cross_traffic(&self, rate: Rate) -> Result<Time, NetworkError> {
         let start = clock::realtime();
-        let source = CrossTraffic::new(bursts(rate, self.rate, start))?;
-        self.ask(move |shard| shard.links[0].add_cross_traffic(source))?;
-        thread::sleep(SETTLING.to_duration());
+        let source = CrossTraffic::new(burst_traffic(rate, self.rate, start))?;
+        self.run_on_packet_thread(move |shard| shard.links[0].add_cross_traffic(source))?;
+        thread::sleep(CROSS_TRAFFIC_WARM_UP.to_duration());
         Ok(start)
     }
 
     fn end_cross(&self, from: Time) -> Result<Rate, NetworkError> {
         let to = clock::realtime();
-        thread::sleep(TICK.to_duration());
-        let bytes = self.ask(move |shard| {
+        thread::sleep(IDLE_TICK.to_duration());
+        let bytes = self.run_on_packet_thread(move |shard| {
             shard.advance(clock::realtime());
             let bytes = shard.links[0].ledger().cross_bytes_between(from, to);
             shard.links[0].stop_cross_traffic();
@@ -115,14 +117,14 @@ impl FastFabric for FastNetwork {
         bytes.map(|bytes| Rate::from_bytes_over(bytes, to - from)).ok_or(NetworkError::NoRecord(to - from))
     }
 
-    fn carried(&self) -> Result<Rate, NetworkError> {
-        let rate = Rate::from_f64(self.rate.as_f64() * OVERLOAD);
-        let _bursts = Bursts::paced(&self.hosts[0], self.hosts[1].v4, self.mtu.into(), rate)?;
-        counting(|| self.forwarded())
+    fn carried_rate(&self) -> Result<Rate, NetworkError> {
+        let rate = Rate::from_f64(self.rate.as_f64() * OVERLOAD_RATIO);
+        let _bursts = UdpBursts::start_paced(&self.hosts[0], self.hosts[1].v4, self.mtu.into(), rate)?;
+        count_rate(|| self.forwarded_bytes())
     }
 
     fn lateness(&self, from: Time, to: Time) -> Result<Lateness, NetworkError> {
-        self.ask(move |shard| shard.punctuality.between(from, to))
+        self.run_on_packet_thread(move |shard| shard.punctuality.lateness_between(from, to))
     }
 
     fn available(&self, cross: Rate, _: u32) -> Rate {
@@ -131,8 +133,8 @@ impl FastFabric for FastNetwork {
 }
 
 /// At equal intervals, as a shaper paces what segmentation offload sends.
-fn bursts(rate: Rate, bottleneck: Rate, start: Time) -> CrossConfig {
-    let line = Rate::from_f64(bottleneck.as_f64() * CROSS_LINE);
+fn burst_traffic(rate: Rate, bottleneck: Rate, start: Time) -> CrossConfig {
+    let line = Rate::from_f64(bottleneck.as_f64() * CROSS_LINE_RATIO);
     let (on, period) = (line.time_for(CROSS_BURST_BYTES), rate.time_for(CROSS_BURST_BYTES));
     let kind = CrossKind::OnOff { rate: line, size: 1500, on, off: period - on, periods: PeriodLengths::Fixed };
     CrossConfig { kind, start, phase: 0.0, seed: start.as_nanos().unsigned_abs() }
@@ -152,12 +154,12 @@ fn build_host(spec: &HostSpec, mtu: u16) -> Result<(Host, TunQueue), NetworkErro
 
 /// A packet, or one that stands for segments with so many bytes of payload each.
 #[derive(Debug, Clone)]
-struct Large {
+struct BufferedPacket {
     bytes: Buffer,
     segment_bytes: Option<NonZeroU16>,
 }
 
-impl Large {
+impl BufferedPacket {
     /// The bytes of all its segments, with the headers of each.
     fn size(&self) -> u32 {
         let len = self.bytes.len();
@@ -181,9 +183,9 @@ impl Large {
 struct FastShard {
     devices: [TunQueue; 2],
     /// From the first host to the second, and back.
-    links: [Link<Large>; 2],
+    links: [Link<BufferedPacket>; 2],
     /// Of what passes the bottleneck.
-    punctuality: Punctuality,
+    punctuality: PunctualityLog,
     /// Of a large packet, in bytes; or a single one.
     max_bytes: usize,
     flows: FlowHasher,
@@ -192,9 +194,9 @@ struct FastShard {
 }
 
 /// Reads in a turn: what is sent at once, and is read as one packet, may be 64 of them.
-const MAX_READS: usize = 16;
+const MAX_READS_PER_TURN: usize = 16;
 /// Packets that are written in a turn, at most.
-const BATCH: usize = 64;
+const MAX_WRITES_PER_TURN: usize = 64;
 
 impl FastShard {
     fn new(devices: [TunQueue; 2], links: [Valid<LinkConfig>; 2], max_bytes: usize) -> Self {
@@ -204,7 +206,7 @@ impl FastShard {
             link.ledger_mut().record(Recording::Cross);
         }
         let (flows, pool) = (FlowHasher::new(), BufferPool::default());
-        let punctuality = Punctuality::default();
+        let punctuality = PunctualityLog::default();
         FastShard { devices, links, punctuality, max_bytes, flows, pool, last_tick: now }
     }
 
@@ -212,7 +214,7 @@ impl FastShard {
     fn collect(&mut self, direction: usize) {
         let FastShard { devices, links, punctuality, max_bytes, flows, pool, .. } = self;
         let link = &mut links[direction];
-        for _ in 0..MAX_READS {
+        for _ in 0..MAX_READS_PER_TURN {
             let mut packets = match devices[direction].read(0) {
                 Ok(packets) => packets,
                 // It cannot be segmented, and is lost.
@@ -230,7 +232,7 @@ impl FastShard {
                 let classification = Classification::from_packet(&bytes);
                 // The stack's multicasts to its neighbours concern nobody here.
                 if classification.selector.is_some_and(|selector| !selector.destination.is_multicast()) {
-                    let packet = Large { bytes, segment_bytes };
+                    let packet = BufferedPacket { bytes, segment_bytes };
                     let label = Label { size: packet.size(), ..flows.label(&classification) };
                     // Its drops are in its ledger.
                     let _ = link.offer_labelled(packet, label, stamp);
@@ -242,7 +244,7 @@ impl FastShard {
     /// Brings both links to where all that was sent is known.
     fn advance(&mut self, now: Time) {
         for link in &mut self.links {
-            link.advance(now - HOLDBACK);
+            link.advance(now - ORDERING_DELAY);
         }
     }
 
@@ -250,18 +252,18 @@ impl FastShard {
     fn deliver(&mut self, direction: usize) {
         let FastShard { devices, links, punctuality, .. } = self;
         let device = &mut devices[1 - direction];
-        for _ in 0..BATCH {
+        for _ in 0..MAX_WRITES_PER_TURN {
             let now = clock::realtime();
             let Some(Delivery { mut packet, due, .. }) = links[direction].pop_due(now) else { return };
             if direction == 0 {
-                punctuality.written(due, now - due);
+                punctuality.record_write(due, now - due);
             }
             packet.write_to(device);
         }
     }
 
-    fn tick(&mut self, now: Time) {
-        if now - self.last_tick >= TICK {
+    fn advance_links(&mut self, now: Time) {
+        if now - self.last_tick >= IDLE_TICK {
             self.last_tick = now;
             self.links.iter_mut().for_each(|link| link.ledger_mut().drop_entries_before(now - RECORD_LENGTH));
             self.punctuality.forget_before(now - RECORD_LENGTH);
@@ -288,8 +290,8 @@ impl Shard for FastShard {
             self.deliver(direction);
         }
         let now = clock::realtime();
-        self.tick(now);
-        let next = self.links.iter().filter_map(Link::next_event).fold(self.last_tick + TICK, Time::min);
+        self.advance_links(now);
+        let next = self.links.iter().filter_map(Link::next_event).fold(self.last_tick + IDLE_TICK, Time::min);
         // In this order, an interruption between the two readings makes the next turn early and not late.
         let now = clock::monotonic();
         Ok(now + (next - clock::realtime()))

@@ -9,10 +9,12 @@
 //! Every line is a veth pair without offloads. A shaper counts what the size table makes of each packet: 14 bytes less than
 //! the Ethernet frame, hence IP bytes. What `c` and `d` send counts as cross traffic. There is no added delay.
 
-use crate::kernel_link::{burst_bytes, commands, policed_burst};
-use crate::network::{Host, NetworkError, Verified, verify_between};
-use crate::routed_hosts::{Lines, address, attach, call, configure, connect, forward};
-use crate::traffic::Meter;
+use crate::kernel_link::{burst_bytes, policed_burst, tc_commands};
+use crate::network::{Host, NetworkError, VerifiedLink, verify_between};
+use crate::routed_hosts::{
+    LineSettings, address, attach_host, configure_line, connect, enable_forwarding, run_command,
+};
+use crate::traffic::DepartureMeter;
 use kumade_link::queue::QueueConfig;
 use kumade_link::{LinkConfig, TokenBucket};
 use kumade_middlebox::{FilterRule, MiddleboxConfig, PacketMatch, RefusalKind};
@@ -23,28 +25,28 @@ use kumade_units::{Rate, Time};
 
 /// Four hosts around two routers, between which HTB shapes both directions. Dropping it ends everything in it.
 #[derive(Debug)]
-pub struct Htb {
+pub struct HtbNetwork {
     hosts: Vec<Host>,
     /// Left and right; dropping either would take its lines away.
     routers: [Namespace; 2],
     link: LinkConfig,
     /// Count what leaves `c`, and `d`.
-    cross: [Meter; 2],
+    cross: [DepartureMeter; 2],
     refusal: Option<&'static str>,
 }
 
 /// The interface of either router to the other one.
-const MIDDLE: &str = "middle";
-const LINES: Lines = Lines { mtu: 1500, offloads: false };
+const ROUTER_INTERFACE: &str = "middle";
+const LINE_SETTINGS: LineSettings = LineSettings { mtu: 1500, offloads: false };
 
-impl Htb {
+impl HtbNetwork {
     /// Builds it: `a` and `c` left, `b` and `d` right; up from left to right.
     ///
     /// # Errors
     /// Where `ip`, `tc` or the kernel's HTB are missing, or the system refuses a namespace or device.
     pub fn build(rate: Rate, queue_bytes: u64) -> Result<Self, NetworkError> {
         let link = LinkConfig { rate: Some(rate), queue_bytes, ..LinkConfig::default() };
-        Self::between(link, None, true)
+        Self::build_between(link, None, true)
     }
 
     /// Builds it with what the kernel has of this link and its queue on the way up: rate, tail drop or RED, token bucket,
@@ -54,35 +56,35 @@ impl Htb {
     /// As [`build`](Self::build); [`NetworkError::NoShaper`] where this machine lacks a program or a part of the kernel that the link
     /// takes, and [`NetworkError::Spec`] where no kernel has such a link.
     pub fn build_up(up: LinkConfig, queue: Option<&QueueConfig>) -> Result<Self, NetworkError> {
-        Self::between(up, queue, false)
+        Self::build_between(up, queue, false)
     }
 
-    fn between(link: LinkConfig, queue: Option<&QueueConfig>, both_ways: bool) -> Result<Self, NetworkError> {
-        let shaping = commands(MIDDLE, &link, queue).map_err(NetworkError::Spec)?;
+    fn build_between(link: LinkConfig, queue: Option<&QueueConfig>, both_ways: bool) -> Result<Self, NetworkError> {
+        let shaping = tc_commands(ROUTER_INTERFACE, &link, queue).map_err(NetworkError::Spec)?;
         let (left, right) = (Namespace::new()?, Namespace::new()?);
         for router in [&left, &right] {
-            router.run(forward)??;
+            router.run(enable_forwarding)??;
         }
-        connect((&left, MIDDLE), (&right, MIDDLE), LINES)?;
-        configure(&left, MIDDLE, address(0, 1), Some(address(0, 2)))?;
-        configure(&right, MIDDLE, address(0, 2), Some(address(0, 1)))?;
+        connect((&left, ROUTER_INTERFACE), (&right, ROUTER_INTERFACE), LINE_SETTINGS)?;
+        configure_line(&left, ROUTER_INTERFACE, address(0, 1), Some(address(0, 2)))?;
+        configure_line(&right, ROUTER_INTERFACE, address(0, 2), Some(address(0, 1)))?;
         let mut hosts = Vec::new();
         for (number, name, router) in [(1, "a", &left), (2, "b", &right), (3, "c", &left), (4, "d", &right)] {
-            hosts.push(attach(number, name, router, LINES)?);
+            hosts.push(attach_host(number, name, router, LINE_SETTINGS)?);
         }
         for router in [&left, &right].into_iter().take(if both_ways { 2 } else { 1 }) {
             for command in &shaping {
-                call(router, &command.split_whitespace().collect::<Vec<_>>()).map_err(NetworkError::NoShaper)?;
+                run_command(router, &command.split_whitespace().collect::<Vec<_>>()).map_err(NetworkError::NoShaper)?;
             }
         }
-        let cross = [Meter::start(&hosts[2])?, Meter::start(&hosts[3])?];
+        let cross = [DepartureMeter::start(&hosts[2])?, DepartureMeter::start(&hosts[3])?];
         let routers = [left, right];
-        Ok(Htb { hosts, routers, link, cross, refusal: None })
+        Ok(HtbNetwork { hosts, routers, link, cross, refusal: None })
     }
 
     /// Why no kernel has this link with this queue, if none has.
-    pub fn obstacle(up: &LinkConfig, queue: Option<&QueueConfig>) -> Option<String> {
-        commands(MIDDLE, up, queue).err()
+    pub fn unavailable_reason(up: &LinkConfig, queue: Option<&QueueConfig>) -> Option<String> {
+        tc_commands(ROUTER_INTERFACE, up, queue).err()
     }
 
     /// The bucket of a policer on the way up: nftables adds to its burst what passes in a second.
@@ -107,10 +109,10 @@ impl Htb {
         for family in ["-4", "-6"] {
             let rule = |verb, kind| ["ip", family, "rule", verb, "priority", "10", "iif", "a", "ipproto", "udp", kind];
             if let Some(kind) = self.refusal {
-                call(&self.routers[0], &rule("del", kind))?;
+                run_command(&self.routers[0], &rule("del", kind))?;
             }
             if let Some(kind) = refusal {
-                call(&self.routers[0], &rule("add", kind))?;
+                run_command(&self.routers[0], &rule("add", kind))?;
             }
         }
         self.refusal = refusal;
@@ -121,7 +123,7 @@ impl Htb {
     ///
     /// # Errors
     /// [`NetworkError::NotAsSet`] with what was found.
-    pub fn verify(&mut self, direction: Direction) -> Result<Verified, NetworkError> {
+    pub fn verify(&mut self, direction: Direction) -> Result<VerifiedLink, NetworkError> {
         let refusal = self.refusal;
         self.set_middlebox(None)?;
         let (a, b) = (self.host("a")?, self.host("b")?);

@@ -5,7 +5,7 @@ use kumade_link::{LinkConfig, Loss, Medium, TokenBucket};
 use kumade_units::{Rate, Span};
 
 /// HTB's bucket, which is what passes at once after a pause. 800 bytes at 100 Mbit/s come closest to a link.
-const BURST: Span = Span::from_micros(64);
+const BUCKET_TIME: Span = Span::from_micros(64);
 const MIN_BURST_BYTES: u64 = 800;
 /// Of a full packet in its Ethernet frame, and the Ethernet header, which size tables leave out.
 const FRAME_BYTES: u64 = 1514;
@@ -15,7 +15,7 @@ pub(crate) const HEADER_BYTES: u64 = 14;
 ///
 /// # Errors
 /// What of the link the kernel cannot do, or not as the link does. The delay is left out: there is none.
-pub(crate) fn commands(device: &str, link: &LinkConfig, queue: Option<&QueueConfig>) -> Result<Vec<String>, String> {
+pub(crate) fn tc_commands(device: &str, link: &LinkConfig, queue: Option<&QueueConfig>) -> Result<Vec<String>, String> {
     let rate = link.rate.ok_or("a link without a rate needs no shaper")?;
     let is_plain = link.loss == Loss::None
         && link.reordering.probability == 0.0
@@ -26,17 +26,17 @@ pub(crate) fn commands(device: &str, link: &LinkConfig, queue: Option<&QueueConf
     }
     let root = format!("tc qdisc add dev {device} root handle 1: stab overhead -{HEADER_BYTES}");
     let mut commands = match &link.medium {
-        None => hierarchical(device, &root, rate, &leaf(link, queue, rate)?),
+        None => htb_commands(device, &root, rate, &leaf_discipline(link, queue, rate)?),
         Some(Medium::TokenBucket(bucket)) if queue.is_none() => vec![token_bucket(&root, link, rate, *bucket)],
         Some(_) => return Err("of all media, the kernel has the token bucket with tail drop".into()),
     };
-    commands.extend(link.policer.map(|policer| police(device, policer)).into_iter().flatten());
+    commands.extend(link.policer.map(|policer| policer_commands(device, policer)).into_iter().flatten());
     Ok(commands)
 }
 
 /// What passes HTB at once after a pause.
 pub(crate) fn burst_bytes(rate: Rate) -> u64 {
-    rate.bytes_in(BURST).max(MIN_BURST_BYTES)
+    rate.bytes_in(BUCKET_TIME).max(MIN_BURST_BYTES)
 }
 
 /// The bucket that nftables makes of a burst: what passes in a second counts as well.
@@ -48,30 +48,30 @@ pub(crate) fn policed_burst(policer: TokenBucket) -> u64 {
 /// then counts the header of each segment, but a size table would not: so the rate allows for Ethernet headers.
 pub(crate) fn fast_commands(device: &str, rate: Rate, queue_bytes: u64, mtu: u16) -> Vec<String> {
     let root = format!("tc qdisc add dev {device} root handle 1:");
-    hierarchical(device, &root, framed(rate, mtu), &format!("bfifo limit {queue_bytes}"))
+    htb_commands(device, &root, frame_rate(rate, mtu), &format!("bfifo limit {queue_bytes}"))
 }
 
 /// The command that changes that rate, as above, and how much passes at once after the time `late`: a kernel that serves the
 /// shaper later than that loses what should have passed meanwhile.
 pub(crate) fn change_fast(device: &str, rate: Rate, mtu: u16, late: Span) -> String {
-    let rate = framed(rate, mtu);
-    class("change", device, rate, rate.bytes_in(late))
+    let rate = frame_rate(rate, mtu);
+    htb_class("change", device, rate, rate.bytes_in(late))
 }
 
 /// The rate in Ethernet frames.
-fn framed(rate: Rate, mtu: u16) -> Rate {
+fn frame_rate(rate: Rate, mtu: u16) -> Rate {
     Rate::from_f64(rate.as_f64() * (f64::from(mtu) + HEADER_BYTES as f64) / f64::from(mtu))
 }
 
-fn hierarchical(device: &str, root: &str, rate: Rate, leaf: &str) -> Vec<String> {
+fn htb_commands(device: &str, root: &str, rate: Rate, leaf: &str) -> Vec<String> {
     vec![
         format!("{root} htb default 1"),
-        class("add", device, rate, burst_bytes(rate)),
+        htb_class("add", device, rate, burst_bytes(rate)),
         format!("tc qdisc add dev {device} parent 1:1 {leaf}"),
     ]
 }
 
-fn class(verb: &str, device: &str, rate: Rate, burst: u64) -> String {
+fn htb_class(verb: &str, device: &str, rate: Rate, burst: u64) -> String {
     let rate = rate.bits_per_second();
     format!(
         "tc class {verb} dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} \
@@ -79,18 +79,18 @@ fn class(verb: &str, device: &str, rate: Rate, burst: u64) -> String {
     )
 }
 
-fn leaf(link: &LinkConfig, queue: Option<&QueueConfig>, rate: Rate) -> Result<String, String> {
+fn leaf_discipline(link: &LinkConfig, queue: Option<&QueueConfig>, rate: Rate) -> Result<String, String> {
     let Some(queue) = queue else { return Ok(format!("bfifo limit {}", link.queue_bytes)) };
     match (&queue.discipline, queue.limit) {
         (Discipline::TailDrop(_), QueueLimit::Bytes(bytes)) => Ok(format!("bfifo limit {bytes}")),
         (Discipline::TailDrop(_), QueueLimit::Packets(packets)) => Ok(format!("pfifo limit {packets}")),
-        (Discipline::Red(config), QueueLimit::Bytes(bytes)) => Ok(red(config, bytes, rate)),
+        (Discipline::Red(config), QueueLimit::Bytes(bytes)) => Ok(red_arguments(config, bytes, rate)),
         _ => Err("of the disciplines, this reference has tail drop and RED".into()),
     }
 }
 
 /// The average is taken as `tc` advises.
-fn red(config: &RedConfig, limit: u64, rate: Rate) -> String {
+fn red_arguments(config: &RedConfig, limit: u64, rate: Rate) -> String {
     const PACKET_BYTES: u64 = 1000;
     let RedConfig { min, max, max_probability, .. } = *config;
     let burst = (2 * min + max) / (3 * PACKET_BYTES) + 1;
@@ -108,7 +108,7 @@ fn token_bucket(root: &str, link: &LinkConfig, line: Rate, bucket: TokenBucket) 
 }
 
 /// Before the queue, where packets are without their Ethernet headers.
-fn police(device: &str, policer: TokenBucket) -> Vec<String> {
+fn policer_commands(device: &str, policer: TokenBucket) -> Vec<String> {
     let rate = policer.rate.bits_per_second() / 8;
     let burst = policer.burst_bytes;
     vec![
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_link_becomes_a_class_of_its_rate_with_its_queue() {
-        let commands = commands("e0", &link(), None).unwrap();
+        let commands = tc_commands("e0", &link(), None).unwrap();
         assert!(commands[1].contains("rate 100000000bit ceil 100000000bit burst 800 "), "{commands:?}");
         assert!(commands[2].ends_with("parent 1:1 bfifo limit 150000"), "{commands:?}");
     }
@@ -148,9 +148,9 @@ mod tests {
     fn a_shaper_and_a_policer_have_the_links_own_figures() {
         let bucket = TokenBucket { rate: Rate::from_mbit(20), burst_bytes: 100_000 };
         let shaped = LinkConfig { medium: Some(Medium::TokenBucket(bucket)), ..link() };
-        let [shaper] = &commands("e0", &shaped, None).unwrap()[..] else { panic!() };
+        let [shaper] = &tc_commands("e0", &shaped, None).unwrap()[..] else { panic!() };
         assert!(shaper.contains("tbf rate 20000000bit burst 100000 peakrate 100000000bit "), "{shaper}");
-        let policed = commands("e0", &LinkConfig { policer: Some(bucket), ..link() }, None).unwrap();
+        let policed = tc_commands("e0", &LinkConfig { policer: Some(bucket), ..link() }, None).unwrap();
         let last = policed.last().unwrap();
         assert!(last.ends_with("limit rate over 2500000 bytes/second burst 100000 bytes drop"), "{last}");
         assert_eq!(policed_burst(bucket), 2_600_000);
@@ -159,14 +159,14 @@ mod tests {
     #[test]
     fn what_the_kernel_lacks_is_refused() {
         let lossy = LinkConfig { loss: Loss::Independent(0.01), ..link() };
-        assert!(commands("e0", &lossy, None).unwrap_err().contains("neither lose"));
+        assert!(tc_commands("e0", &lossy, None).unwrap_err().contains("neither lose"));
         let queue = |name: &str| QueueConfig {
             limit: QueueLimit::Bytes(400_000),
             discipline: DisciplineSettings::new(name).unwrap().discipline(link().rate),
         };
-        let error = commands("e0", &link(), Some(&queue("fair-share"))).unwrap_err();
+        let error = tc_commands("e0", &link(), Some(&queue("fair-share"))).unwrap_err();
         assert!(error.contains("tail drop and RED"), "{error}");
-        let red = commands("e0", &link(), Some(&queue("red"))).unwrap();
+        let red = tc_commands("e0", &link(), Some(&queue("red"))).unwrap();
         assert!(red[2].contains("parent 1:1 red limit 400000 min "), "{red:?}");
     }
 }

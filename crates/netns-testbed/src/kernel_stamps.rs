@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 /// # Panics
 /// Where the kernel has no such stamps.
 pub fn keep_receive_stamps_on() {
-    static KEEPER: OnceLock<UdpSocket> = OnceLock::new();
-    KEEPER.get_or_init(|| {
+    static STAMP_KEEPER: OnceLock<UdpSocket> = OnceLock::new();
+    STAMP_KEEPER.get_or_init(|| {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
         socket.connect(socket.local_addr().expect("its address")).expect("a connection to itself");
         stamp::enable_receive(&socket).expect("receive stamps");

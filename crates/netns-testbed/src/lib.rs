@@ -5,15 +5,15 @@
 //! | --- | --- |
 //! | a bottleneck that this process emulates between any number of hosts | [`Network`] of a [`NetworkSpec`] |
 //! | the same by the kernel's shapers, as an outside reference | [`Htb`] |
-//! | either, by what they have in common | [`Fabric`] |
+//! | either, by what they have in common | [`NetworkFabric`] |
 //! | a bottleneck of gigabits per second, emulated or by the kernel's HTB | [`FastNetwork`], [`FastHtb`], which are [`FastFabric`]s |
 //! | two sites, each with a host behind a gateway, joined by several paths | [`Sites`] |
 //! | two hosts, and a third one in the middle for what is to be tested | [`VethHosts`] |
 //! | a proxy that ends TCP connections on the way | [`TcpProxy`] |
 //! | two bottlenecks with such a proxy between them | [`ProxiedNetwork`] |
-//! | traffic between hosts, and a count of it | [`Traffic`], [`Meter`] |
+//! | traffic between hosts, and a count of it | [`Traffic`], [`DepartureMeter`] |
 //! | what arrives at a host, packet by packet | [`Arrivals`], with [`NumberedPackets`] |
-//! | how long a packet takes to a host and back, beside other traffic | [`Echo`] |
+//! | how long a packet takes to a host and back, beside other traffic | [`UdpEcho`] |
 //! | a time server with a wrong clock | [`ReferenceClock`] |
 //!
 //! [`in_namespaces`] runs a test where it may build a network, as root or in a user namespace. Everything ends when its
@@ -41,22 +41,22 @@ mod tcp_proxy;
 mod traffic;
 mod veth_hosts;
 
-pub use directed_link::{Lateness, RECORD_LENGTH, STALL, Waits};
-pub use fabric::Fabric;
+pub use directed_link::{Lateness, MAX_UNDISTURBED_LATENESS, RECORD_LENGTH, WaitHistogram};
+pub use fabric::NetworkFabric;
 pub use fast_fabric::FastFabric;
 pub use fast_htb::{FastCross, FastHtb};
 pub use fast_network::FastNetwork;
-pub use htb::Htb;
+pub use htb::HtbNetwork;
 pub use iproute2::ip;
 pub use kernel_stamps::keep_receive_stamps_on;
 pub use namespaces::{TEST_DEADLINE, eventually, in_namespaces};
-pub use network::{AccessSpec, Host, HostSpec, Network, NetworkError, NetworkSpec, Verified};
+pub use network::{AccessSpec, Host, HostSpec, Network, NetworkError, NetworkSpec, VerifiedLink};
 pub use proxied_network::ProxiedNetwork;
 pub use reference_clock::ReferenceClock;
 pub use sites::{PathLinks, Sites};
 pub use tcp_proxy::{ProxyFaults, TcpProxy};
 pub use traffic::{
-    Arrivals, Blocks, Content, Echo, Echoed, Meter, NumberedPackets, Received, TcpEnds, Traffic, received_packets,
-    retransmitted_segments,
+    ArrivalRecorder, BlockWrites, DepartureMeter, EchoedPackets, NumberedPackets, PacketContent, RecordedPacket,
+    TcpEnds, Traffic, UdpEcho, received_packets, retransmitted_segments,
 };
 pub use veth_hosts::VethHosts;

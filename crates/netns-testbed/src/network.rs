@@ -23,13 +23,13 @@ mod verify;
 
 pub use error::NetworkError;
 pub use host::Host;
-pub use shard::Drops;
+pub use shard::PacketDrops;
 pub use spec::{AccessSpec, HostSpec, NetworkSpec};
-pub use verify::Verified;
+pub use verify::VerifiedLink;
 pub(crate) use verify::verify_between;
 
 use crate::device::Device;
-use crate::directed_link::{HOLDBACK, Lateness, Waits};
+use crate::directed_link::{Lateness, ORDERING_DELAY, WaitHistogram};
 use kumade_link::{CrossConfig, CrossTraffic, Link, LinkConfig};
 use kumade_middlebox::{Middlebox, MiddleboxConfig};
 use kumade_net::clock;
@@ -99,7 +99,7 @@ impl Network {
     /// A source's settings are impossible.
     pub fn set_cross(&self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
         let sources = starting_now(sources)?;
-        self.ask(move |shard| replace_cross(shard.link(direction).bottleneck_mut(), sources))
+        self.run_on_packet_thread(move |shard| replace_cross(shard.link(direction).bottleneck_mut(), sources))
     }
 
     /// As [`Network::set_cross`], on that direction's downstream hop.
@@ -109,7 +109,7 @@ impl Network {
     pub fn set_downstream_cross(&self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
         let sources = starting_now(sources)?;
         let is_none = sources.is_empty();
-        let found = self.ask(move |shard| {
+        let found = self.run_on_packet_thread(move |shard| {
             shard.link(direction).downstream_hop_mut().map(|hop| replace_cross(hop, sources)).is_some()
         })?;
         let missing = || Err(NetworkError::Spec("cross traffic on a downstream hop needs such a hop".into()));
@@ -123,7 +123,7 @@ impl Network {
     /// A rule is impossible.
     pub fn set_middlebox(&self, config: Option<MiddleboxConfig>) -> Result<(), NetworkError> {
         let middlebox = config.map(|config| Middlebox::new(config, MIDDLEBOX_SEED)).transpose()?;
-        self.ask(move |shard| shard.middlebox = middlebox)
+        self.run_on_packet_thread(move |shard| shard.middlebox = middlebox)
     }
 
     /// The bandwidth that was available from `from` to `to` ([`clock::realtime`]): the minimum over the links of each one's
@@ -139,7 +139,8 @@ impl Network {
         let available = Rate::from_f64(rate.as_f64() - cross.as_f64());
         let Some(hop) = self.spec.links(direction).nth(1) else { return Ok(available) };
         let rate = hop.sustained_rate().ok_or_else(no_rate)?;
-        let bytes = self.ask(move |shard| shard.link(direction).downstream_cross_bytes_between(from, to))?;
+        let bytes =
+            self.run_on_packet_thread(move |shard| shard.link(direction).downstream_cross_bytes_between(from, to))?;
         let cross = Rate::from_bytes_over(bytes.ok_or(NetworkError::NoRecord(to - from))?, to - from);
         Ok(available.min(Rate::from_f64(rate.as_f64() - cross.as_f64())))
     }
@@ -149,9 +150,9 @@ impl Network {
     /// # Errors
     /// That time is no longer (or not yet) on record.
     pub fn cross_rate(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
-        let settled = to + HOLDBACK + Span::from_millis(1) - clock::realtime();
+        let settled = to + ORDERING_DELAY + Span::from_millis(1) - clock::realtime();
         thread::sleep(settled.min(Span::from_secs(1)).to_duration());
-        let bytes = self.ask(move |shard| shard.link(direction).cross_bytes_between(from, to))?;
+        let bytes = self.run_on_packet_thread(move |shard| shard.link(direction).cross_bytes_between(from, to))?;
         bytes.map(|bytes| Rate::from_bytes_over(bytes, to - from)).ok_or(NetworkError::NoRecord(to - from))
     }
 
@@ -160,23 +161,23 @@ impl Network {
     /// # Errors
     /// The packet thread has ended.
     pub fn lateness(&self, direction: Direction, from: Time, to: Time) -> Result<Lateness, NetworkError> {
-        self.ask(move |shard| shard.link(direction).lateness(from, to))
+        self.run_on_packet_thread(move |shard| shard.link(direction).lateness(from, to))
     }
 
     /// Packets forwarded and dropped so far.
     ///
     /// # Errors
     /// The packet thread has ended.
-    pub fn drops(&self, direction: Direction) -> Result<Drops, NetworkError> {
-        self.ask(move |shard| shard.drops(direction))
+    pub fn drops(&self, direction: Direction) -> Result<PacketDrops, NetworkError> {
+        self.run_on_packet_thread(move |shard| shard.drops(direction))
     }
 
     /// How long packets waited at the bottleneck since the last call, or since the beginning.
     ///
     /// # Errors
     /// The packet thread has ended.
-    pub fn take_waits(&self, direction: Direction) -> Result<Waits, NetworkError> {
-        self.ask(move |shard| shard.link(direction).take_waits())
+    pub fn take_waits(&self, direction: Direction) -> Result<WaitHistogram, NetworkError> {
+        self.run_on_packet_thread(move |shard| shard.link(direction).take_waits())
     }
 
     /// The settings of one direction's bottleneck.
@@ -193,10 +194,10 @@ impl Network {
     ///
     /// # Errors
     /// [`NetworkError::NotAsSet`] with what was found; or probe packets cannot be sent.
-    pub fn verify(&self, direction: Direction) -> Result<Verified, NetworkError> {
+    pub fn verify(&self, direction: Direction) -> Result<VerifiedLink, NetworkError> {
         self.set_cross(direction, &[])?;
         self.set_downstream_cross(direction, &[])?;
-        let middlebox = self.ask(|shard| shard.middlebox.take())?;
+        let middlebox = self.run_on_packet_thread(|shard| shard.middlebox.take())?;
         let (left, right) = (&self.hosts[0], &self.hosts[self.spec.left.len()]);
         let (sender, receiver) = match direction {
             Direction::Up => (left, right),
@@ -204,12 +205,12 @@ impl Network {
         };
         let links: Vec<_> = self.spec.links(direction).collect();
         let outcome = verify_between(sender, receiver, &links, direction, Span::ZERO);
-        self.ask(|shard| shard.middlebox = middlebox)?;
+        self.run_on_packet_thread(|shard| shard.middlebox = middlebox)?;
         outcome
     }
 
     /// Has the packet thread do this, once it has processed all packets so far.
-    fn ask<T: Send + 'static>(
+    fn run_on_packet_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut NetworkShard) -> T + Send + 'static,
     ) -> Result<T, NetworkError> {

@@ -1,4 +1,4 @@
-use crate::{Fabric, Host, Lateness, Network, NetworkError, NetworkSpec, ProxyFaults, TcpProxy};
+use crate::{Host, Lateness, Network, NetworkError, NetworkFabric, NetworkSpec, ProxyFaults, TcpProxy};
 use kumade_link::CrossConfig;
 use kumade_middlebox::MiddleboxConfig;
 use kumade_net::SetupError;
@@ -14,7 +14,7 @@ use std::thread;
 /// a ── near bottleneck ──▶ proxy ── far bottleneck ──▶ b
 /// ```
 ///
-/// As a [`Fabric`], its downstream hop is the far bottleneck.
+/// As a [`NetworkFabric`], its downstream hop is the far bottleneck.
 #[derive(Debug)]
 pub struct ProxiedNetwork {
     // Ended first, while its hosts are there.
@@ -23,8 +23,8 @@ pub struct ProxiedNetwork {
     far: Network,
 }
 
-const NEAR: &str = "a";
-const FAR: &str = "b";
+const NEAR_HOST: &str = "a";
+const FAR_HOST: &str = "b";
 
 impl ProxiedNetwork {
     /// Builds both networks, which have to be [pairs](NetworkSpec::pair), with a proxy for this TCP port.
@@ -39,17 +39,17 @@ impl ProxiedNetwork {
         let near = Network::build(near)?;
         let refused = |error: io::Error| SetupError::new("start a TCP proxy", error);
         let address = |host: &Host| SocketAddr::from((host.v4, port));
-        let (listening, server) = (near.host(FAR)?, address(far.host(FAR)?));
+        let (listening, server) = (near.host(FAR_HOST)?, address(far.host(FAR_HOST)?));
         let listener = listening.namespace.run(|| TcpListener::bind(address(listening)))?.map_err(refused)?;
-        let start = || TcpProxy::start(listener, server, ProxyFaults::NONE);
-        let proxy = far.host(NEAR)?.namespace.run(start)?.map_err(refused)?;
+        let start = || TcpProxy::start(listener, server, ProxyFaults::NO_FAULTS);
+        let proxy = far.host(NEAR_HOST)?.namespace.run(start)?.map_err(refused)?;
         Ok(ProxiedNetwork { _proxy: proxy, near, far })
     }
 }
 
-impl Fabric for ProxiedNetwork {
+impl NetworkFabric for ProxiedNetwork {
     fn host(&self, name: &str) -> Result<&Host, NetworkError> {
-        if name == NEAR { self.near.host(name) } else { self.far.host(name) }
+        if name == NEAR_HOST { self.near.host(name) } else { self.far.host(name) }
     }
 
     fn set_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
@@ -64,12 +64,12 @@ impl Fabric for ProxiedNetwork {
         self.near.set_middlebox(config)
     }
 
-    fn verify(&mut self, direction: Direction) -> Result<(), NetworkError> {
+    fn verify_bottleneck(&mut self, direction: Direction) -> Result<(), NetworkError> {
         self.near.verify(direction)?;
         self.far.verify(direction).map(drop)
     }
 
-    fn truth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
+    fn true_available(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
         Ok(self.near.truth(direction, from, to)?.min(self.far.truth(direction, from, to)?))
     }
 

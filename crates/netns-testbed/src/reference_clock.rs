@@ -18,7 +18,7 @@ pub struct ReferenceClock {
 }
 
 /// How often the thread looks whether it should end.
-const PAUSE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl ReferenceClock {
     /// Starts it with a clock this far ahead.
@@ -27,7 +27,7 @@ impl ReferenceClock {
     /// The system refuses a socket or a thread.
     pub fn start(ahead: Span) -> io::Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
-        socket.set_read_timeout(Some(PAUSE))?;
+        socket.set_read_timeout(Some(POLL_INTERVAL))?;
         let (address, stop) = (socket.local_addr()?, Arc::<AtomicBool>::default());
         let stopped = Arc::clone(&stop);
         let work = move || {
@@ -58,16 +58,16 @@ impl Drop for ReferenceClock {
 
 /// RFC 5905, figure 8: the originate stamp is the request's transmit stamp.
 fn answer_one(socket: &UdpSocket, ahead: Span) -> io::Result<()> {
-    const ORIGINATE: usize = 24;
-    const RECEIVE: usize = 32;
-    const TRANSMIT: usize = 40;
+    const ORIGINATE_OFFSET: usize = 24;
+    const RECEIVE_OFFSET: usize = 32;
+    const TRANSMIT_OFFSET: usize = 40;
     let mut packet = [0; 48];
     let (_, from) = socket.recv_from(&mut packet)?;
     let now = || ClockFormat::Ntp.encode(clock::realtime() + ahead);
-    packet.copy_within(TRANSMIT.., ORIGINATE);
-    packet[RECEIVE..TRANSMIT].copy_from_slice(&now());
+    packet.copy_within(TRANSMIT_OFFSET.., ORIGINATE_OFFSET);
+    packet[RECEIVE_OFFSET..TRANSMIT_OFFSET].copy_from_slice(&now());
     // Version 4, mode 4: server; stratum 1.
     (packet[0], packet[1]) = ((4 << 3) | 4, 1);
-    packet[TRANSMIT..].copy_from_slice(&now());
+    packet[TRANSMIT_OFFSET..].copy_from_slice(&now());
     socket.send_to(&packet, from).map(drop)
 }

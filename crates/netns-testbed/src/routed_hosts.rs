@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// What the lines between hosts and routers, which are veth pairs, have in common.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Lines {
+pub(crate) struct LineSettings {
     /// In bytes of the longest IP packet.
     pub(crate) mtu: u16,
     /// Whether what a socket sends at once, up to 64 kB, passes the lines and routers as one packet of the kernel.
@@ -23,7 +23,7 @@ pub(crate) fn address(line: u8, end: u8) -> HostSpec {
 }
 
 /// Lets the calling thread's namespace forward packets.
-pub(crate) fn forward() -> Result<(), SetupError> {
+pub(crate) fn enable_forwarding() -> Result<(), SetupError> {
     for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
         let path = format!("/proc/sys/net/{name}");
         fs::write(&path, "1").map_err(|error| SetupError::new(format!("set {path}"), error))?;
@@ -32,17 +32,21 @@ pub(crate) fn forward() -> Result<(), SetupError> {
 }
 
 /// A host behind its router, whose interface to it has the host's name.
-pub(crate) fn attach(line: u8, name: &str, router: &Namespace, lines: Lines) -> Result<Host, NetworkError> {
+pub(crate) fn attach_host(line: u8, name: &str, router: &Namespace, lines: LineSettings) -> Result<Host, NetworkError> {
     let namespace = Namespace::new()?;
     let own = address(line, 2);
     connect((&namespace, Host::DEVICE), (router, name), lines)?;
-    configure(&namespace, Host::DEVICE, own.clone(), Some(address(line, 1)))?;
-    configure(router, name, address(line, 1), None)?;
+    configure_line(&namespace, Host::DEVICE, own.clone(), Some(address(line, 1)))?;
+    configure_line(router, name, address(line, 1), None)?;
     Ok(Host { name: name.into(), v4: own.v4, v6: own.v6, namespace })
 }
 
 /// A cable between two namespaces.
-pub(crate) fn connect(one: (&Namespace, &str), other: (&Namespace, &str), lines: Lines) -> Result<(), NetworkError> {
+pub(crate) fn connect(
+    one: (&Namespace, &str),
+    other: (&Namespace, &str),
+    lines: LineSettings,
+) -> Result<(), NetworkError> {
     add_veth(one, other)?;
     let prepare = |name: &str| {
         interface::set_mtu(name, lines.mtu)?;
@@ -58,24 +62,24 @@ pub(crate) fn connect(one: (&Namespace, &str), other: (&Namespace, &str), lines:
 }
 
 /// Gives the end of a line its addresses, and default routes by way of its router.
-pub(crate) fn configure(
+pub(crate) fn configure_line(
     inside: &Namespace,
     device: &str,
     own: HostSpec,
     gateway: Option<HostSpec>,
 ) -> Result<(), NetworkError> {
     let v6 = |spec: &HostSpec| spec.v6.map(|v6| v6.to_string()).unwrap_or_default();
-    call(inside, &["ip", "addr", "add", &format!("{}/24", own.v4), "dev", device])?;
-    call(inside, &["ip", "-6", "addr", "add", &format!("{}/64", v6(&own)), "dev", device, "nodad"])?;
+    run_command(inside, &["ip", "addr", "add", &format!("{}/24", own.v4), "dev", device])?;
+    run_command(inside, &["ip", "-6", "addr", "add", &format!("{}/64", v6(&own)), "dev", device, "nodad"])?;
     if let Some(gateway) = gateway {
-        call(inside, &["ip", "route", "add", "default", "via", &gateway.v4.to_string()])?;
-        call(inside, &["ip", "-6", "route", "add", "default", "via", &v6(&gateway)])?;
+        run_command(inside, &["ip", "route", "add", "default", "via", &gateway.v4.to_string()])?;
+        run_command(inside, &["ip", "-6", "route", "add", "default", "via", &v6(&gateway)])?;
     }
     Ok(())
 }
 
 /// Runs a command of iproute2 or nftables.
-pub(crate) fn call(inside: &Namespace, words: &[&str]) -> Result<(), SetupError> {
+pub(crate) fn run_command(inside: &Namespace, words: &[&str]) -> Result<(), SetupError> {
     let hint = match words[0] {
         "nft" => "a policer needs nftables, and nf_tables in the kernel; the lab's own bottleneck does not",
         _ => {

@@ -41,11 +41,11 @@ pub struct Sites {
     pub b: Host,
     paths: usize,
     /// None where the paths are veth pairs.
-    emulation: Option<Emulation>,
+    emulation: Option<PathEmulation>,
 }
 
 #[derive(Debug)]
-struct Emulation {
+struct PathEmulation {
     thread: PacketThread<SitesShard>,
     /// The packet thread's own CPU: no program at the sites is to keep it waiting.
     _cpu: CpuReservation,
@@ -53,7 +53,7 @@ struct Emulation {
 
 impl Sites {
     /// The interface between host and gateway, at both of them.
-    pub const LAN: &'static str = layout::LAN;
+    pub const LAN: &'static str = layout::LAN_INTERFACE;
 
     /// Joins the sites by emulated paths, and sets the packets moving. Hosts and gateways exchange packets as long as the
     /// paths' MTU, as over real cables. As long as this lives, the calling thread and those that it starts keep off one CPU,
@@ -61,7 +61,7 @@ impl Sites {
     ///
     /// # Errors
     /// A link is impossible, or the system refuses a namespace, a device or a thread; iproute2 is missing.
-    pub fn emulated(paths: Vec<PathLinks>) -> Result<Self, NetworkError> {
+    pub fn with_emulated_paths(paths: Vec<PathLinks>) -> Result<Self, NetworkError> {
         let sites = Sites::with_hosts(paths.len(), true)?;
         let mut ends = Vec::new();
         for (place, links) in paths.into_iter().enumerate() {
@@ -77,16 +77,16 @@ impl Sites {
             Ok::<_, NetworkError>(SitesShard::new(paths.collect::<Result<_, _>>()?))
         })?;
         sites.address_paths()?;
-        Ok(Sites { emulation: Some(Emulation { thread, _cpu: reservation }), ..sites })
+        Ok(Sites { emulation: Some(PathEmulation { thread, _cpu: reservation }), ..sites })
     }
 
     /// Joins the sites by so many veth pairs, with the kernel's offloads on.
     ///
     /// # Errors
     /// The system refuses a namespace or a device, or iproute2 is missing.
-    pub fn cabled(paths: usize) -> Result<Self, NetworkError> {
+    pub fn with_veth_paths(paths: usize) -> Result<Self, NetworkError> {
         let sites = Sites::with_hosts(paths, false)?;
-        (0..paths).try_for_each(|place| layout::cable(&sites.left, &sites.right, &Sites::path(place), false))?;
+        (0..paths).try_for_each(|place| layout::create_veth(&sites.left, &sites.right, &Sites::path(place), false))?;
         sites.address_paths()?;
         Ok(sites)
     }
@@ -99,13 +99,13 @@ impl Sites {
         let (a, b) = (host("a", 1)?, host("b", 2)?);
         let sites = Sites { a, left: Namespace::new()?, right: Namespace::new()?, b, paths, emulation: None };
         for (host, gateway, site) in [(&sites.a, &sites.left, 1), (&sites.b, &sites.right, 2)] {
-            layout::site(&host.namespace, gateway, site, paths, packets_as_on_the_wire)?;
+            layout::build_site(&host.namespace, gateway, site, paths, packets_as_on_the_wire)?;
         }
         Ok(sites)
     }
 
     fn address_paths(&self) -> Result<(), NetworkError> {
-        layout::paths(&self.left, &self.right, self.paths)?;
+        layout::configure_paths(&self.left, &self.right, self.paths)?;
         Ok(())
     }
 
@@ -137,8 +137,8 @@ impl Sites {
     ///
     /// # Errors
     /// The packet thread has ended, or the paths are cables.
-    pub fn cut(&self, place: usize, is_cut: bool) -> Result<(), NetworkError> {
-        self.ask(move |shard| shard.cut(place, is_cut))
+    pub fn set_cut(&self, place: usize, is_cut: bool) -> Result<(), NetworkError> {
+        self.run_on_packet_thread(move |shard| shard.set_cut(place, is_cut))
     }
 
     /// How late the packets that were due from `from` to `to` were written, on the path and in the direction where that was
@@ -147,32 +147,32 @@ impl Sites {
     /// # Errors
     /// As for [`Sites::cut`].
     pub fn lateness(&self, from: Time, to: Time) -> Result<Lateness, NetworkError> {
-        self.ask(move |shard| shard.lateness(from, to))
+        self.run_on_packet_thread(move |shard| shard.lateness(from, to))
     }
 
     /// What the links have done, by path: up and down.
     ///
     /// # Errors
     /// As for [`Sites::cut`].
-    pub fn counters(&self) -> Result<Vec<[Counters; 2]>, NetworkError> {
-        self.ask(|shard| shard.counters())
+    pub fn link_counters(&self) -> Result<Vec<[Counters; 2]>, NetworkError> {
+        self.run_on_packet_thread(|shard| shard.counters())
     }
 
     /// Packets that were never seen, because the packet thread was too slow.
     ///
     /// # Errors
     /// As for [`Sites::cut`].
-    pub fn missed(&self) -> Result<u64, NetworkError> {
-        self.ask(SitesShard::missed)
+    pub fn missed_packets(&self) -> Result<u64, NetworkError> {
+        self.run_on_packet_thread(SitesShard::missed_packets)
     }
 
-    fn ask<T: Send + 'static>(
+    fn run_on_packet_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut SitesShard) -> T + Send + 'static,
     ) -> Result<T, NetworkError> {
         let no_emulation =
             || NetworkError::Setup(SetupError::new("ask about emulated paths", io::ErrorKind::Unsupported));
-        let Emulation { thread, .. } = self.emulation.as_ref().ok_or_else(no_emulation)?;
+        let PathEmulation { thread, .. } = self.emulation.as_ref().ok_or_else(no_emulation)?;
         let current = move |shard: &mut SitesShard| {
             shard.catch_up();
             work(shard)

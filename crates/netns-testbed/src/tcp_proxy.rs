@@ -21,7 +21,7 @@ pub struct ProxyFaults {
 
 impl ProxyFaults {
     /// It passes everything.
-    pub const NONE: ProxyFaults = ProxyFaults { connections: usize::MAX, reset_after: u64::MAX, resets: 0 };
+    pub const NO_FAULTS: ProxyFaults = ProxyFaults { connections: usize::MAX, reset_after: u64::MAX, resets: 0 };
 }
 
 /// A proxy that ends the TCP connections of clients, and passes on what it reads when it reads it, over one connection to a server for
@@ -30,12 +30,12 @@ impl ProxyFaults {
 pub struct TcpProxy {
     address: SocketAddr,
     listener: TcpListener,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ProxyState {
     server: SocketAddr,
     faults: ProxyFaults,
     accepted: AtomicUsize,
@@ -59,7 +59,7 @@ impl TcpProxy {
     /// # Errors
     /// The system refuses a descriptor or a thread.
     pub fn start(listener: TcpListener, server: SocketAddr, faults: ProxyFaults) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProxyState {
             server,
             faults,
             accepted: AtomicUsize::new(0),
@@ -81,7 +81,7 @@ impl TcpProxy {
     }
 
     /// From now on nothing passes, and nobody is told: the network is cut.
-    pub fn cut(&self) {
+    pub fn stop_forwarding(&self) {
         self.shared.cut.store(true, Ordering::SeqCst);
     }
 }
@@ -99,20 +99,20 @@ impl Drop for TcpProxy {
     }
 }
 
-impl Shared {
+impl ProxyState {
     fn accept_all<'scope>(&'scope self, listener: &TcpListener, scope: &'scope Scope<'scope, '_>) {
         while let Ok((client, _)) = listener.accept() {
             let number = self.accepted.fetch_add(1, Ordering::SeqCst);
             if number < self.faults.connections {
                 // Connecting takes a round trip, in which others are accepted.
-                scope.spawn(move || drop(self.pass(number, &client, scope)));
+                scope.spawn(move || drop(self.forward_bytes(number, &client, scope)));
             } else {
                 reset(&client);
             }
         }
     }
 
-    fn pass<'scope>(
+    fn forward_bytes<'scope>(
         &'scope self,
         number: usize,
         client: &TcpStream,
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn bytes_pass_both_ways_until_it_is_dropped() {
-        let proxy = proxy(2, ProxyFaults::NONE);
+        let proxy = proxy(2, ProxyFaults::NO_FAULTS);
         let mut clients = [0, 1].map(|_| TcpStream::connect(proxy.address()).unwrap());
         for (client, text) in clients.iter_mut().zip([b"first ", b"second"]) {
             client.write_all(text).unwrap();
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn connections_beyond_the_cap_are_reset() {
-        let proxy = proxy(1, ProxyFaults { connections: 1, ..ProxyFaults::NONE });
+        let proxy = proxy(1, ProxyFaults { connections: 1, ..ProxyFaults::NO_FAULTS });
         let mut first = TcpStream::connect(proxy.address()).unwrap();
         first.write_all(b"x").unwrap();
         first.read_exact(&mut [0]).unwrap();

@@ -12,13 +12,13 @@ mod tcp;
 mod threads;
 mod udp;
 
-pub use arrivals::{Arrivals, Content, Received};
-pub use blocks::Blocks;
-pub(crate) use bursts::Bursts;
+pub use arrivals::{ArrivalRecorder, PacketContent, RecordedPacket};
+pub use blocks::BlockWrites;
+pub(crate) use bursts::UdpBursts;
 pub(crate) use counters::sent_packets;
 pub use counters::{received_packets, retransmitted_segments};
-pub use echo::{Echo, Echoed};
-pub use meter::Meter;
+pub use echo::{EchoedPackets, UdpEcho};
+pub use meter::DepartureMeter;
 pub use numbered::NumberedPackets;
 pub use tcp::TcpEnds;
 
@@ -34,7 +34,7 @@ use std::time::Duration;
 use threads::Threads;
 
 /// How often a thread that waits looks whether it should end.
-const PATIENCE: Duration = Duration::from_millis(50);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Packets from one host to another, until dropped.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Traffic {
     }
 
     /// Counts what arrives at `sink`, in the namespace `at`; [`sent_by`](Self::sent_by) does the rest.
-    fn arriving(sink: impl Sink + Send + 'static, at: &Namespace) -> Result<Self, SetupError> {
+    fn count_arrivals(sink: impl TrafficSink + Send + 'static, at: &Namespace) -> Result<Self, SetupError> {
         let (received, mut threads) = (Arc::<Progress>::default(), Threads::default());
         let counter = Arc::clone(&received);
         threads.start(at, "cross-sink", move |stop| count(&sink, &counter, stop))?;
@@ -69,7 +69,7 @@ impl Traffic {
     }
 
     /// Runs `source`, which sends, in the namespace `from`.
-    fn sent_by(
+    fn run_source(
         mut self,
         from: &Namespace,
         source: impl FnOnce(&AtomicBool) + Send + 'static,
@@ -80,15 +80,15 @@ impl Traffic {
 }
 
 /// Where bytes end.
-trait Sink {
+trait TrafficSink {
     /// Bytes of the next read, to be counted.
-    fn take(&self, buffer: &mut [u8]) -> std::io::Result<usize>;
+    fn read_bytes(&self, buffer: &mut [u8]) -> std::io::Result<usize>;
 }
 
-fn count(sink: &impl Sink, received: &Progress, stop: &AtomicBool) {
+fn count(sink: &impl TrafficSink, received: &Progress, stop: &AtomicBool) {
     let mut buffer = vec![0; 1 << 16];
     while !stop.load(Ordering::Relaxed) {
-        match sink.take(&mut buffer) {
+        match sink.read_bytes(&mut buffer) {
             Ok(0) => return,
             Ok(bytes) => received.note(bytes as u64),
             Err(error) if is_patience(&error) => {}

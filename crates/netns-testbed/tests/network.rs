@@ -4,7 +4,8 @@ use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, TokenBucket}
 use kumade_middlebox::{FilterRule, MiddleboxConfig, NatConfig, PacketMatch, RefusalKind};
 use kumade_net::clock;
 use kumade_netns_testbed::{
-    Fabric, Host, HostSpec, Network, NetworkError, NetworkSpec, ProxiedNetwork, TEST_DEADLINE, Verified, in_namespaces,
+    Host, HostSpec, Network, NetworkError, NetworkFabric, NetworkSpec, ProxiedNetwork, TEST_DEADLINE, VerifiedLink,
+    in_namespaces,
 };
 use kumade_units::Direction;
 use kumade_units::{Rate, Span, Time};
@@ -58,7 +59,7 @@ fn transfer(network: &Network, bytes: usize) -> Span {
 
 /// What a direction was found to be; none where the machine was too busy for the probe packets to keep time, which is
 /// said. That right settings are told from wrong ones is tested on given arrival times, beside [`Network::verify`].
-fn verified(network: &Network, direction: Direction) -> Option<Verified> {
+fn verified(network: &Network, direction: Direction) -> Option<VerifiedLink> {
     match network.verify(direction) {
         Ok(found) => Some(found),
         Err(NetworkError::NotAsSet { direction: of, found, .. }) => {
@@ -72,7 +73,7 @@ fn verified(network: &Network, direction: Direction) -> Option<Verified> {
 #[test]
 fn datagrams_pass_in_both_families_and_take_the_delay() {
     in_namespaces("datagrams_pass_in_both_families_and_take_the_delay", || {
-        let network = Network::build(NetworkSpec::pair(config(100))).unwrap();
+        let network = Network::build(NetworkSpec::host_pair(config(100))).unwrap();
         let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
         for (near, far) in [(a.v4.into(), b.v4.into()), (a.v6.unwrap().into(), b.v6.unwrap().into())] {
             let round_trip = echo(&udp(a, near), &udp(b, far));
@@ -85,7 +86,7 @@ fn datagrams_pass_in_both_families_and_take_the_delay() {
 #[test]
 fn kernel_tcp_passes_no_faster_than_the_link() {
     in_namespaces("kernel_tcp_passes_no_faster_than_the_link", || {
-        let network = Network::build(NetworkSpec::pair(config(50))).unwrap();
+        let network = Network::build(NetworkSpec::host_pair(config(50))).unwrap();
         let took = transfer(&network, 1_000_000);
         // A megabyte of payload and its headers at 50 Mbit/s; slow start and a busy machine add to it.
         assert!(took >= Span::from_millis(160), "{took}");
@@ -99,7 +100,7 @@ fn kernel_tcp_passes_no_faster_than_the_link() {
 fn what_was_built_is_verified() {
     in_namespaces("what_was_built_is_verified", || {
         let lossy = LinkConfig { loss: Loss::Independent(0.2), ..config(10) };
-        let spec = NetworkSpec { up: config(100), ..NetworkSpec::pair(lossy) };
+        let spec = NetworkSpec { up: config(100), ..NetworkSpec::host_pair(lossy) };
         let network = Network::build(spec).unwrap();
         assert!(verified(&network, Direction::Up).is_none_or(|up| up.loss == 0.0));
         assert!(verified(&network, Direction::Down).is_none_or(|down| down.loss > 0.05));
@@ -109,8 +110,8 @@ fn what_was_built_is_verified() {
 #[test]
 fn the_truth_is_the_rate_less_computed_cross_traffic_and_other_hosts_packets() {
     in_namespaces("the_truth_is_the_rate_less_computed_cross_traffic_and_other_hosts_packets", || {
-        let mut spec = NetworkSpec::pair(config(100));
-        spec.left.push(HostSpec::numbered("c", 3));
+        let mut spec = NetworkSpec::host_pair(config(100));
+        spec.left.push(HostSpec::with_number("c", 3));
         let network = Network::build(spec).unwrap();
         let kind = CrossKind::Constant { rate: Rate::from_mbit(40), size: 1500 };
         let source = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 1 };
@@ -144,7 +145,8 @@ fn a_later_hop_and_a_token_bucket_are_as_set() {
     in_namespaces("a_later_hop_and_a_token_bucket_are_as_set", || {
         let medium = Some(Medium::TokenBucket(TokenBucket { rate: Rate::from_mbit(10), burst_bytes: 10_000 }));
         let shaped = LinkConfig { medium, ..config(1000) };
-        let spec = NetworkSpec { up_downstream_hop: Some(config(200)), down: shaped, ..NetworkSpec::pair(config(100)) };
+        let spec =
+            NetworkSpec { up_downstream_hop: Some(config(200)), down: shaped, ..NetworkSpec::host_pair(config(100)) };
         let network = Network::build(spec).unwrap();
         verified(&network, Direction::Up);
         let down = verified(&network, Direction::Down).and_then(|down| down.rate);
@@ -171,7 +173,7 @@ fn descriptions_that_no_network_can_have_are_refused() {
         let error = Network::build(spec).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     };
-    let good = NetworkSpec::pair(config(10));
+    let good = NetworkSpec::host_pair(config(10));
     refused(NetworkSpec { right: vec![], ..good.clone() }, "each side needs a host");
     refused(NetworkSpec { right: good.left.clone(), ..good.clone() }, "a and a share");
     let hasty = LinkConfig { delay: Span::from_micros(100), ..config(10) };
@@ -181,7 +183,7 @@ fn descriptions_that_no_network_can_have_are_refused() {
 #[test]
 fn a_middlebox_refuses_udp_and_lets_tcp_pass_until_it_is_taken_away() {
     in_namespaces("a_middlebox_refuses_udp_and_lets_tcp_pass_until_it_is_taken_away", || {
-        let network = Network::build(NetworkSpec::pair(config(100))).unwrap();
+        let network = Network::build(NetworkSpec::host_pair(config(100))).unwrap();
         let matching = PacketMatch { protocol: Some(17), destination_port: None };
         let rules = vec![FilterRule::Refuse { matching, refusal: RefusalKind::Reject }];
         network.set_middlebox(Some(MiddleboxConfig { rules, ..Default::default() })).unwrap();
@@ -203,7 +205,7 @@ fn a_middlebox_refuses_udp_and_lets_tcp_pass_until_it_is_taken_away() {
 #[test]
 fn a_translator_shows_the_far_host_another_address() {
     in_namespaces("a_translator_shows_the_far_host_another_address", || {
-        let network = Network::build(NetworkSpec::pair(config(100))).unwrap();
+        let network = Network::build(NetworkSpec::host_pair(config(100))).unwrap();
         let external = "203.0.113.7".parse().unwrap();
         let nat = Some(NatConfig::new(external));
         network.set_middlebox(Some(MiddleboxConfig { nat, ..Default::default() })).unwrap();
@@ -222,7 +224,7 @@ fn a_translator_shows_the_far_host_another_address() {
 fn through_a_proxy_tcp_passes_both_bottlenecks_and_udp_does_not() {
     in_namespaces("through_a_proxy_tcp_passes_both_bottlenecks_and_udp_does_not", || {
         const PORT: u16 = 4000;
-        let [near, far] = [config(50), config(20)].map(NetworkSpec::pair);
+        let [near, far] = [config(50), config(20)].map(NetworkSpec::host_pair);
         let network = ProxiedNetwork::build(near, far, PORT).unwrap();
         let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
         let server = SocketAddr::from((b.v4, PORT));
@@ -248,7 +250,7 @@ fn through_a_proxy_tcp_passes_both_bottlenecks_and_udp_does_not() {
         socket.connect(server).unwrap();
         socket.send(b"there").unwrap();
         assert!(socket.recv(&mut answer).is_err());
-        let truth = network.truth(Direction::Up, started, clock::realtime()).unwrap();
+        let truth = network.true_available(Direction::Up, started, clock::realtime()).unwrap();
         assert_eq!(truth, Rate::from_mbit(20));
     });
 }

@@ -5,8 +5,8 @@ use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, SizeMix, TokenBuck
 use kumade_middlebox::{FilterRule, MiddleboxConfig, PacketMatch, RefusalKind};
 use kumade_net::clock;
 use kumade_netns_testbed::{
-    Fabric, FastFabric, FastHtb, FastNetwork, Host, HostSpec, Htb, Meter, Network, NetworkError, NetworkSpec,
-    TEST_DEADLINE, Traffic, eventually, in_namespaces, received_packets,
+    DepartureMeter, FastFabric, FastHtb, FastNetwork, Host, HostSpec, HtbNetwork, Network, NetworkError, NetworkFabric,
+    NetworkSpec, TEST_DEADLINE, Traffic, eventually, in_namespaces, received_packets,
 };
 use kumade_units::Direction;
 use kumade_units::{Rate, Span, Time};
@@ -17,9 +17,9 @@ use std::time::Duration;
 fn network() -> Network {
     let (rate, delay) = (Some(Rate::from_mbit(50)), Span::from_millis(1));
     let link = LinkConfig { rate, queue_bytes: 100_000, delay, seed: 1, ..LinkConfig::default() };
-    let mut spec = NetworkSpec::pair(link);
-    spec.left.push(HostSpec::numbered("c", 3));
-    spec.right.push(HostSpec::numbered("d", 4));
+    let mut spec = NetworkSpec::host_pair(link);
+    spec.left.push(HostSpec::with_number("c", 3));
+    spec.right.push(HostSpec::with_number("d", 4));
     Network::build(spec).unwrap()
 }
 
@@ -48,7 +48,7 @@ fn udp_traffic_arrives_and_counts_as_cross_traffic() {
     in_namespaces("udp_traffic_arrives_and_counts_as_cross_traffic", || {
         let network = network();
         let (c, d) = (network.host("c").unwrap(), network.host("d").unwrap());
-        let meter = Meter::start(c).unwrap();
+        let meter = DepartureMeter::start(c).unwrap();
         let start = clock::realtime();
         let traffic = Traffic::udp(c, d, &poisson(10)).unwrap();
         assert!(eventually(|| traffic.received_bytes() > 200_000));
@@ -68,7 +68,7 @@ fn greedy_tcp_takes_what_there_is_and_counts_as_cross_traffic_with_its_headers()
         let network = network();
         let (c, d) = (network.host("c").unwrap(), network.host("d").unwrap());
         for congestion_control in ["cubic", "reno"] {
-            let meter = Meter::start(c).unwrap();
+            let meter = DepartureMeter::start(c).unwrap();
             let start = clock::realtime();
             let traffic = Traffic::tcp(c, d, congestion_control, None).unwrap();
             assert!(eventually(|| traffic.received_bytes() > 500_000), "{congestion_control}");
@@ -99,13 +99,13 @@ fn tcp_never_sends_faster_than_it_may() {
 #[test]
 fn the_kernels_token_bucket_is_as_set_or_says_what_is_missing() {
     in_namespaces("the_kernels_token_bucket_is_as_set_or_says_what_is_missing", || {
-        let mut htb: Box<dyn Fabric> = match Htb::build(Rate::from_mbit(100), 150_000) {
+        let mut htb: Box<dyn NetworkFabric> = match HtbNetwork::build(Rate::from_mbit(100), 150_000) {
             Ok(htb) => Box::new(htb),
             Err(error) => return assert!(error.to_string().contains("the lab's own bottleneck does not"), "{error}"),
         };
         for direction in [Direction::Up, Direction::Down] {
             // A busy machine may let no packet keep time; then this is said.
-            let refused = htb.verify(direction).err();
+            let refused = htb.verify_bottleneck(direction).err();
             assert!(refused.is_none_or(|error| matches!(error, NetworkError::NotAsSet { .. })), "{direction:?}");
         }
         let constant = CrossKind::Constant { rate: Rate::from_mbit(30), size: 1500 };
@@ -115,10 +115,10 @@ fn the_kernels_token_bucket_is_as_set_or_says_what_is_missing() {
         let traffic = Traffic::udp(htb.host("c").unwrap(), htb.host("d").unwrap(), &pattern(constant)).unwrap();
         assert!(eventually(|| traffic.received_bytes() > 200_000));
         let end = clock::realtime();
-        let truth = htb.truth(Direction::Up, start, end).unwrap();
+        let truth = htb.true_available(Direction::Up, start, end).unwrap();
         // A sender that was not let run sends less, and never more than what was due since it began.
         assert!(truth < Rate::from_mbit(100) && truth > Rate::from_mbit(65), "{truth}");
-        assert_eq!(htb.truth(Direction::Down, start, end).unwrap(), Rate::from_mbit(100));
+        assert_eq!(htb.true_available(Direction::Down, start, end).unwrap(), Rate::from_mbit(100));
     });
 }
 
@@ -134,9 +134,9 @@ fn a_fast_link_of_the_kernel_carries_no_more_than_its_rate_less_the_cross_traffi
                     return assert!(error.to_string().contains("the lab's own bottleneck does not"), "{error}");
                 }
             };
-            let carried = htb.carried().unwrap();
+            let carried = htb.carried_rate().unwrap();
             assert!(carried > Rate::ZERO && carried < Rate::from_mbit(1030), "{carried}");
-            let cross = htb.cross(Rate::from_mbit(300)).unwrap();
+            let cross = htb.start_cross_traffic(Rate::from_mbit(300)).unwrap();
             thread::sleep(Duration::from_millis(200));
             let sent = htb.end_cross(cross).unwrap();
             // A kernel that was not let run sends less.
@@ -156,12 +156,12 @@ fn an_emulated_fast_link_carries_no_more_than_its_rate_and_less_beside_cross_tra
         let network = FastNetwork::build(rate, 1_250_000, 1500).unwrap();
         // What a thread that was not let run leaves in the queue passes later, in addition.
         let carries_at_most = |mbit| {
-            let carried = network.carried().unwrap();
+            let carried = network.carried_rate().unwrap();
             println!("{carried}");
             carried > Rate::ZERO && carried < Rate::from_mbit(mbit)
         };
         assert!(eventually(|| carries_at_most(1030)));
-        let cross = network.cross(Rate::from_mbit(300)).unwrap();
+        let cross = network.start_cross_traffic(Rate::from_mbit(300)).unwrap();
         // In a full queue, each is dropped in proportion to what it sends: 1.1 Gbit/s and 300 Mbit/s.
         assert!(eventually(|| carries_at_most(950)));
         let sent = network.end_cross(cross).unwrap();
@@ -172,7 +172,7 @@ fn an_emulated_fast_link_carries_no_more_than_its_rate_and_less_beside_cross_tra
 
 /// Sends 20 Mbit/s over a link of 100 Mbit/s with this bucket on it, and holds what arrives to the bucket; or says what is missing.
 fn is_held_to(bucket: TokenBucket, allowed: u64, link: LinkConfig) {
-    let htb = match Htb::build_up(link, None) {
+    let htb = match HtbNetwork::build_up(link, None) {
         Ok(htb) => htb,
         Err(NetworkError::NoShaper(error)) => {
             return assert!(error.to_string().contains("the lab's own bottleneck does not"), "{error}");
@@ -198,7 +198,7 @@ fn the_kernels_shaper_and_policer_hold_to_their_buckets() {
         let line = LinkConfig { rate: Some(Rate::from_mbit(100)), queue_bytes: 200_000, ..LinkConfig::default() };
         let shaped = LinkConfig { medium: Some(Medium::TokenBucket(bucket)), ..line.clone() };
         is_held_to(bucket, bucket.burst_bytes, shaped);
-        is_held_to(bucket, Htb::policed_burst(bucket), LinkConfig { policer: Some(bucket), ..line });
+        is_held_to(bucket, HtbNetwork::policed_burst(bucket), LinkConfig { policer: Some(bucket), ..line });
     });
 }
 
@@ -210,12 +210,12 @@ fn what_this_kernel_lacks_is_told_from_what_none_has() {
             limit: QueueLimit::Bytes(150_000),
             discipline: DisciplineSettings::new(name).unwrap().discipline(line.rate),
         };
-        match Htb::build_up(line.clone(), Some(&queue("red"))) {
+        match HtbNetwork::build_up(line.clone(), Some(&queue("red"))) {
             Ok(_) => {}
             Err(NetworkError::NoShaper(error)) => assert!(error.to_string().contains("sch_red"), "{error}"),
             Err(error) => panic!("{error}"),
         }
-        let error = Htb::build_up(line.clone(), Some(&queue("afd"))).unwrap_err();
+        let error = HtbNetwork::build_up(line.clone(), Some(&queue("afd"))).unwrap_err();
         assert!(matches!(&error, NetworkError::Spec(text) if text.contains("tail drop and RED")), "{error}");
     });
 }
@@ -223,7 +223,7 @@ fn what_this_kernel_lacks_is_told_from_what_none_has() {
 #[test]
 fn the_router_before_the_token_bucket_refuses_udp_of_the_measuring_host_alone() {
     in_namespaces("the_router_before_the_token_bucket_refuses_udp_of_the_measuring_host_alone", || {
-        let Ok(mut htb) = Htb::build(Rate::from_mbit(100), 150_000) else { return };
+        let Ok(mut htb) = HtbNetwork::build(Rate::from_mbit(100), 150_000) else { return };
         let refusing = |protocol| {
             let matching = PacketMatch { protocol: Some(protocol), destination_port: None };
             MiddleboxConfig {
@@ -232,7 +232,7 @@ fn the_router_before_the_token_bucket_refuses_udp_of_the_measuring_host_alone() 
             }
         };
         htb.set_middlebox(Some(refusing(17))).unwrap();
-        let socket = |htb: &Htb, name: &str| {
+        let socket = |htb: &HtbNetwork, name: &str| {
             let host = htb.host(name).unwrap();
             let address = (host.v4, 0);
             let socket = host.namespace.run(|| UdpSocket::bind(address)).unwrap().unwrap();

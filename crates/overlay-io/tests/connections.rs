@@ -81,7 +81,7 @@ fn transfer(sites: &Sites, bytes: usize) {
 #[test]
 fn packets_travel_over_several_connections_and_nothing_stays_behind() {
     in_namespaces("packets_travel_over_several_connections_and_nothing_stays_behind", || {
-        let sites = Sites::cabled(1).unwrap();
+        let sites = Sites::with_veth_paths(1).unwrap();
         let right = start(&sites.right, config(2, 0));
         let left = start(&sites.left, config(1, 6));
         assert!(eventually(|| paths_up(&left) == 6 && paths_up(&right) == 6));
@@ -99,7 +99,7 @@ fn packets_travel_over_several_connections_and_nothing_stays_behind() {
 #[test]
 fn one_connection_carries_packets_too() {
     in_namespaces("one_connection_carries_packets_too", || {
-        let sites = Sites::cabled(1).unwrap();
+        let sites = Sites::with_veth_paths(1).unwrap();
         let right = start(&sites.right, config(2, 0));
         let left = start(&sites.left, config(1, 1));
         assert!(eventually(|| paths_up(&left) == 1 && paths_up(&right) == 1));
@@ -110,7 +110,7 @@ fn one_connection_carries_packets_too() {
 #[test]
 fn an_end_that_restarts_is_found_again() {
     in_namespaces("an_end_that_restarts_is_found_again", || {
-        let sites = Sites::cabled(1).unwrap();
+        let sites = Sites::with_veth_paths(1).unwrap();
         let left = start(&sites.left, config(1, 3));
         let right = start(&sites.right, config(2, 0));
         assert!(eventually(|| paths_up(&left) == 3 && paths_up(&right) == 3));
@@ -129,7 +129,7 @@ fn an_end_that_restarts_is_found_again() {
 #[test]
 fn nothing_leaves_in_the_clear() {
     in_namespaces("nothing_leaves_in_the_clear", || {
-        let sites = Sites::cabled(1).unwrap();
+        let sites = Sites::with_veth_paths(1).unwrap();
         let [right, left] = [(&sites.right, 2), (&sites.left, 1)].map(|(inside, end)| start(inside, config(end, 4)));
         assert!(eventually(|| paths_up(&left) == 4 && paths_up(&right) == 4));
         let mut capture = sites.left.run(|| Capture::outgoing(&Sites::path(0)).unwrap()).unwrap();
@@ -160,7 +160,7 @@ fn nothing_leaves_in_the_clear() {
 #[test]
 fn a_stranger_is_told_nothing() {
     in_namespaces("a_stranger_is_told_nothing", || {
-        let sites = Sites::cabled(1).unwrap();
+        let sites = Sites::with_veth_paths(1).unwrap();
         let right = start(&sites.right, config(2, 0));
         let address = SocketAddr::new(Sites::gateway(0, 2).into(), PORT);
         let requests: [&[u8]; 4] = [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", &[0, 148, 1, 0], &[0; 200], b""];
@@ -198,7 +198,7 @@ fn is_left(stream: &TcpStream) -> bool {
 #[test]
 fn strangers_of_one_network_push_out_no_connection_of_another() {
     in_namespaces("strangers_of_one_network_push_out_no_connection_of_another", || {
-        let sites = Sites::cabled(1).unwrap();
+        let sites = Sites::with_veth_paths(1).unwrap();
         let path = Sites::path(0);
         ip(&sites.left, &["address", "add", "192.0.2.1/24", "dev", &path]).unwrap();
         ip(&sites.right, &["route", "add", "192.0.2.0/24", "dev", &path]).unwrap();

@@ -36,7 +36,7 @@ enum Uses {
 /// Two hosts, 20 Mbit/s and 10 ms of round trip.
 fn network() -> Network {
     let (rate, delay) = (Some(Rate::from_mbit(20)), Span::from_millis(5));
-    Network::build(NetworkSpec::pair(LinkConfig {
+    Network::build(NetworkSpec::host_pair(LinkConfig {
         rate,
         queue_bytes: 100_000,
         delay,

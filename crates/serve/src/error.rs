@@ -10,7 +10,7 @@ pub enum ServeError {
     Listen {
         /// The address and port.
         address: SocketAddr,
-        /// `TCP`, `UDP`, or `STAMP`.
+        /// `TCP`, `UDP`, or `STAMP_OPTION`.
         protocol: &'static str,
         /// The system's error.
         #[source]

@@ -28,7 +28,7 @@ fn up(proxy: &TcpProxy) -> MeasureConfig {
 #[test]
 fn where_udp_does_not_pass_the_rake_does_the_work_and_says_so() {
     let server = Running::start(ServerConfig::default());
-    let proxy = start(server.address, ProxyFaults::NONE);
+    let proxy = start(server.address, ProxyFaults::NO_FAULTS);
     let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
     assert_eq!(report.transport, Transport::Rake);
     assert!(report.warnings[0].contains("UDP does not pass"), "{:?}", report.warnings);
@@ -40,7 +40,7 @@ fn where_udp_does_not_pass_the_rake_does_the_work_and_says_so() {
 #[test]
 fn a_relay_with_other_headers_on_its_far_side_leaves_the_ends_in_step_and_is_named() {
     let server = Running::start(ServerConfig::default());
-    let proxy = start_on("[::1]:0", server.address, ProxyFaults::NONE);
+    let proxy = start_on("[::1]:0", server.address, ProxyFaults::NO_FAULTS);
     let config = common::measuring(proxy.address());
     let report = measure(&config, &mut |_| {}).unwrap();
     let proxy_header = "72 bytes here and 52 at the far end";
@@ -56,7 +56,7 @@ fn a_relay_with_other_headers_on_its_far_side_leaves_the_ends_in_step_and_is_nam
 #[test]
 fn udp_that_is_dropped_in_silence_is_soon_given_up() {
     let server = Running::start(ServerConfig::default());
-    let proxy = start(server.address, ProxyFaults::NONE);
+    let proxy = start(server.address, ProxyFaults::NO_FAULTS);
     let swallows = UdpSocket::bind(proxy.address()).unwrap();
     let mut opened = None;
     let began = Instant::now();
@@ -75,7 +75,7 @@ fn udp_that_is_dropped_in_silence_is_soon_given_up() {
 #[test]
 fn a_cap_on_connections_leaves_several_packets_on_each_of_the_rest() {
     let server = Running::start(ServerConfig::default());
-    let proxy = start(server.address, ProxyFaults { connections: 1 + 60, ..ProxyFaults::NONE });
+    let proxy = start(server.address, ProxyFaults { connections: 1 + 60, ..ProxyFaults::NO_FAULTS });
     let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
     assert_eq!(report.transport, Transport::Rake);
     assert!((14..=60).contains(&report.connections), "{}", report.connections);
@@ -85,7 +85,7 @@ fn a_cap_on_connections_leaves_several_packets_on_each_of_the_rest() {
 #[test]
 fn too_few_connections_are_an_error() {
     let server = Running::start(ServerConfig::default());
-    let proxy = start(server.address, ProxyFaults { connections: 1 + 5, ..ProxyFaults::NONE });
+    let proxy = start(server.address, ProxyFaults { connections: 1 + 5, ..ProxyFaults::NO_FAULTS });
     let began = Instant::now();
     let error = measure(&up(&proxy), &mut |_| {}).unwrap_err();
     assert!(matches!(error, Error::TooFewConnections { opened: ..=5, requested: 120, .. }), "{error}");
@@ -95,7 +95,7 @@ fn too_few_connections_are_an_error() {
 #[test]
 fn connections_that_are_reset_in_the_middle_of_a_train_are_replaced() {
     let server = Running::start(ServerConfig::default());
-    let proxy = start(server.address, ProxyFaults { reset_after: 100_000, resets: 2, ..ProxyFaults::NONE });
+    let proxy = start(server.address, ProxyFaults { reset_after: 100_000, resets: 2, ..ProxyFaults::NO_FAULTS });
     let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
     let broke = report.warnings.iter().filter(|w| w.contains("connections broke")).count();
     assert_eq!(broke, 1, "{:?}", report.warnings);
@@ -105,7 +105,7 @@ fn connections_that_are_reset_in_the_middle_of_a_train_are_replaced() {
 #[test]
 fn connections_that_are_reset_again_and_again_give_no_number() {
     let server = Running::start(ServerConfig::default());
-    let proxy = start(server.address, ProxyFaults { reset_after: 15_000, resets: u64::MAX, ..ProxyFaults::NONE });
+    let proxy = start(server.address, ProxyFaults { reset_after: 15_000, resets: u64::MAX, ..ProxyFaults::NO_FAULTS });
     let began = Instant::now();
     match measure(&up(&proxy), &mut |_| {}) {
         Err(error) => {
@@ -125,7 +125,7 @@ fn connections_that_are_reset_again_and_again_give_no_number() {
 fn a_cut_network_is_noticed() {
     for directions in [Directions::Up, Directions::Down] {
         let server = Running::start(ServerConfig::default());
-        let proxy = start(server.address, ProxyFaults::NONE);
+        let proxy = start(server.address, ProxyFaults::NO_FAULTS);
         let config = common::measuring(proxy.address()).with_plan(|plan| {
             plan.directions = directions;
             plan.transport = TransportChoice::Fixed(Transport::Rake);
@@ -134,7 +134,7 @@ fn a_cut_network_is_noticed() {
         let mut cut = None;
         let error = measure(&config, &mut |event| {
             if let (Event::Train { .. }, None) = (event, cut) {
-                proxy.cut();
+                proxy.stop_forwarding();
                 cut = Some(Instant::now());
             }
         })

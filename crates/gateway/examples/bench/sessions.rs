@@ -33,7 +33,7 @@ struct Gateway<'a> {
 }
 
 pub fn measure() -> Outcome<()> {
-    let sites = Sites::cabled(2)?;
+    let sites = Sites::with_veth_paths(2)?;
     let directory = std::env::temp_dir().join(format!("kumade-bench-{}", std::process::id()));
     let result = with_gateways(&sites, &directory);
     let _ = fs::remove_dir_all(directory);

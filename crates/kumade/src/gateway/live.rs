@@ -1,7 +1,9 @@
 //! What is seen of a gateway's history.
 
 use crate::live::history::{History, Snapshot};
-use crate::live::panel::{self, bad, doubtful, good, is_narrow, line, paragraph, spacing, take};
+use crate::live::panel::{
+    self, column_spacing, draw_line, draw_paragraph, fault_style, good_style, is_narrow, take_lines, warning_style,
+};
 use kumade_gateway::status::{
     GatewayStatus, NatSessionStatus, PathState, RemoteSiteStatus, SessionPhase, Traffic, Tunnel, TunnelPath,
     format_age, format_percent,
@@ -20,9 +22,9 @@ impl Snapshot for GatewayStatus {
 }
 
 /// A value of paths, shown as a number and below it as it was of late.
-struct Column {
+struct LiveColumn {
     head: &'static str,
-    value: fn(&GatewayStatus, Place) -> Option<f64>,
+    value: fn(&GatewayStatus, LivePath) -> Option<f64>,
     text: fn(f64) -> String,
     /// The full height, unless a value is higher.
     min_scale: f64,
@@ -30,7 +32,7 @@ struct Column {
 
 /// A path, alone or of a remote site.
 #[derive(Clone, Copy)]
-struct Place {
+struct LivePath {
     remote: Option<usize>,
     path: usize,
 }
@@ -38,25 +40,26 @@ struct Place {
 const NAME_WIDTH: u16 = 22;
 const NARROW_NAME_WIDTH: u16 = 20;
 const ROW_HEIGHT: u16 = 2;
-const SENT: Column = Column {
+const SENT_COLUMN: LiveColumn = LiveColumn {
     head: "sent",
     value: |status, place| sent(status, place)?.bits_per_second,
     text: |rate| Rate::from_f64(rate).to_string(),
     min_scale: 1.0,
 };
-const ROUND_TRIP: Column = Column {
+const ROUND_TRIP_COLUMN: LiveColumn = LiveColumn {
     head: "RTT",
     value: |status, place| tunnel_path(status, place)?.round_trip_seconds,
     text: |seconds| kumade_units::Span::from_secs_f64(seconds).to_string(),
     min_scale: 0.001,
 };
-const LOSS: Column = Column {
+const LOSS_COLUMN: LiveColumn = LiveColumn {
     head: "loss",
     value: |status, place| Some(tunnel_path(status, place)?.loss_ratio),
     text: |ratio| format_percent(Some(ratio)),
     min_scale: 0.01,
 };
-const SHARE: Column = Column { head: "share", value: share, text: |ratio| format_percent(Some(ratio)), min_scale: 1.0 };
+const SHARE_COLUMN: LiveColumn =
+    LiveColumn { head: "share", value: share, text: |ratio| format_percent(Some(ratio)), min_scale: 1.0 };
 
 /// Draws the latest status, with sparklines of the earlier ones: the newest value is at their right end. What does not fit is
 /// left out below.
@@ -65,15 +68,15 @@ pub fn draw(frame: &mut Frame<'_>, history: &History<GatewayStatus>) {
     frame.render_widget(Line::from("q ends it").dim(), footer);
     let status = history.latest();
     let age = format_age(status.duration_seconds);
-    line(frame, &mut area, Line::from(format!("{}, running for {age}", status.name)).bold());
+    draw_line(frame, &mut area, Line::from(format!("{}, running for {age}", status.name)).bold());
     if let Some(problem) = history.problem() {
-        paragraph(frame, &mut area, "The gateway does not answer; below is its last status.", bad());
-        paragraph(frame, &mut area, problem, bad());
+        draw_paragraph(frame, &mut area, "The gateway does not answer; below is its last status.", fault_style());
+        draw_paragraph(frame, &mut area, problem, fault_style());
     }
     if status.remotes.iter().all(|remote| remote.tunnel.is_none()) {
-        line(frame, &mut area, Line::default());
-        let places = (0..status.paths.len()).map(|path| Place { remote: None, path });
-        draw_paths(frame, &mut area, history, &[SENT, SHARE], places);
+        draw_line(frame, &mut area, Line::default());
+        let places = (0..status.paths.len()).map(|path| LivePath { remote: None, path });
+        draw_paths(frame, &mut area, history, &[SENT_COLUMN, SHARE_COLUMN], places);
     }
     for (place, RemoteSiteStatus { name, tunnel, .. }) in status.remotes.iter().enumerate() {
         if let Some(tunnel) = tunnel {
@@ -90,35 +93,35 @@ fn draw_tunnel(
     (place, name): (usize, &str),
     tunnel: &Tunnel,
 ) {
-    line(frame, area, Line::default());
-    let (state, style) = if tunnel.connected { ("connected", good()) } else { ("not connected", bad()) };
+    draw_line(frame, area, Line::default());
+    let (state, style) = if tunnel.connected { ("connected", good_style()) } else { ("not connected", fault_style()) };
     let since = format!(" for {}, key changes: {}", format_age(tunnel.state_seconds), tunnel.key_changes);
     let heading = [Span::from(format!("{name}: ")), Span::styled(state, style), Span::from(since)];
-    line(frame, area, Line::from_iter(heading));
-    let places = (0..tunnel.paths.len()).map(|path| Place { remote: Some(place), path });
-    draw_paths(frame, area, history, &[SENT, ROUND_TRIP, LOSS, SHARE], places);
+    draw_line(frame, area, Line::from_iter(heading));
+    let places = (0..tunnel.paths.len()).map(|path| LivePath { remote: Some(place), path });
+    draw_paths(frame, area, history, &[SENT_COLUMN, ROUND_TRIP_COLUMN, LOSS_COLUMN, SHARE_COLUMN], places);
     let Tunnel { queued_packets, dropped_packets, resequencing, .. } = tunnel;
     let queue = format!("{queued_packets} packets wait to be sent, the queue has dropped {dropped_packets}");
-    paragraph(frame, area, &queue, Style::new());
-    resequencing.to_string().lines().for_each(|text| paragraph(frame, area, text, Style::new()));
+    draw_paragraph(frame, area, &queue, Style::new());
+    resequencing.to_string().lines().for_each(|text| draw_paragraph(frame, area, text, Style::new()));
 }
 
 /// The weights of paths, and below them sessions and what was refused.
 fn draw_rest(frame: &mut Frame<'_>, area: &mut Rect, status: &GatewayStatus) {
-    line(frame, area, Line::default());
+    draw_line(frame, area, Line::default());
     for RemoteSiteStatus { name, paths, sessions, .. } in &status.remotes {
         let weights = paths.iter().filter_map(|path| Some(format!("{} {}", path.name, path.weight?)));
         let weights: Vec<_> = weights.collect();
         if !weights.is_empty() {
-            paragraph(frame, area, &format!("{name}: packets are divided {}", weights.join(" : ")), Style::new());
+            draw_paragraph(frame, area, &format!("{name}: packets are divided {}", weights.join(" : ")), Style::new());
         }
         if let Some(sessions) = sessions {
             let text = format!("{name}: {sessions}");
-            text.lines().for_each(|text| paragraph(frame, area, text, Style::new()));
+            text.lines().for_each(|text| draw_paragraph(frame, area, text, Style::new()));
         }
     }
     if let Some(refused) = &status.refused {
-        paragraph(frame, area, &format!("refused: {refused}"), Style::new());
+        draw_paragraph(frame, area, &format!("refused: {refused}"), Style::new());
     }
     if status.session_count > 0 {
         draw_sessions(frame, area, status);
@@ -126,7 +129,7 @@ fn draw_rest(frame: &mut Frame<'_>, area: &mut Rect, status: &GatewayStatus) {
 }
 
 fn draw_sessions(frame: &mut Frame<'_>, area: &mut Rect, status: &GatewayStatus) {
-    line(frame, area, Line::from(format!("sessions: {}", status.session_count)));
+    draw_line(frame, area, Line::from(format!("sessions: {}", status.session_count)));
     let heads = ["flow", "role", "phase", "timer", "idle", "packets"].map(str::to_owned);
     let sessions = status.sessions.iter().take(area.height.into());
     let rows = sessions.map(|session| {
@@ -146,8 +149,8 @@ fn draw_sessions(frame: &mut Frame<'_>, area: &mut Rect, status: &GatewayStatus)
 fn phase_style(phase: SessionPhase) -> Style {
     match phase {
         SessionPhase::Active => Style::new(),
-        SessionPhase::Waiting | SessionPhase::Asking | SessionPhase::Ending => doubtful(),
-        SessionPhase::Refused | SessionPhase::Unanswered => bad(),
+        SessionPhase::Waiting | SessionPhase::Asking | SessionPhase::Ending => warning_style(),
+        SessionPhase::Refused | SessionPhase::Unanswered => fault_style(),
     }
 }
 
@@ -155,34 +158,34 @@ fn draw_paths(
     frame: &mut Frame<'_>,
     area: &mut Rect,
     history: &History<GatewayStatus>,
-    columns: &[Column],
-    places: impl Iterator<Item = Place> + Clone,
+    columns: &[LiveColumn],
+    places: impl Iterator<Item = LivePath> + Clone,
 ) {
-    let heads = cells(take(area, 1), columns);
+    let heads = column_cells(take_lines(area, 1), columns);
     let names = ["path"].into_iter().chain(columns.iter().map(|column| column.head));
     heads.iter().zip(names).for_each(|(cell, name)| frame.render_widget(Line::from(name).dim(), *cell));
     for place in places.clone() {
-        let row = take(area, ROW_HEIGHT);
-        let cells = cells(row, columns);
+        let row = take_lines(area, ROW_HEIGHT);
+        let cells = column_cells(row, columns);
         draw_name(frame, cells[0], history.latest(), place);
         for (cell, column) in cells[1..].iter().zip(columns) {
             // One scale for all paths, so that they can be compared.
-            let all = places.clone().flat_map(|place| values(history, column, place, cell.width)).flatten();
+            let all = places.clone().flat_map(|place| column_values(history, column, place, cell.width)).flatten();
             let scale = all.fold(column.min_scale, f64::max);
             draw_value(frame, *cell, history, column, place, scale);
         }
     }
 }
 
-fn draw_name(frame: &mut Frame<'_>, mut cell: Rect, status: &GatewayStatus, place: Place) {
+fn draw_name(frame: &mut Frame<'_>, mut cell: Rect, status: &GatewayStatus, place: LivePath) {
     let Some(path) = status.paths.get(place.path) else { return };
     let (state, style, seconds) = match tunnel_path(status, place) {
-        Some(TunnelPath { state, state_seconds, .. }) => (state.to_string(), style(*state), *state_seconds),
-        None if path.up => (PathState::Up.to_string(), good(), path.state_seconds),
-        None => (PathState::Down.to_string(), bad(), path.state_seconds),
+        Some(TunnelPath { state, state_seconds, .. }) => (state.to_string(), state_style(*state), *state_seconds),
+        None if path.up => (PathState::Up.to_string(), good_style(), path.state_seconds),
+        None => (PathState::Down.to_string(), fault_style(), path.state_seconds),
     };
-    line(frame, &mut cell, Line::from(path.name.as_str()));
-    line(
+    draw_line(frame, &mut cell, Line::from(path.name.as_str()));
+    draw_line(
         frame,
         &mut cell,
         Line::from_iter([Span::styled(state, style), Span::from(format!(" {}", format_age(seconds)))]),
@@ -193,56 +196,56 @@ fn draw_value(
     frame: &mut Frame<'_>,
     cell: Rect,
     history: &History<GatewayStatus>,
-    column: &Column,
-    place: Place,
+    column: &LiveColumn,
+    place: LivePath,
     scale: f64,
 ) {
     let text = (column.value)(history.latest(), place).map(column.text);
-    panel::value(frame, cell, text, values(history, column, place, cell.width), scale);
+    panel::draw_value(frame, cell, text, column_values(history, column, place, cell.width), scale);
 }
 
 /// Those for which there is room, the newest first.
-fn values(
+fn column_values(
     history: &History<GatewayStatus>,
-    column: &Column,
-    place: Place,
+    column: &LiveColumn,
+    place: LivePath,
     width: u16,
 ) -> impl Iterator<Item = Option<f64>> {
     history.newest_first().take(width.into()).map(move |status| (column.value)(status, place))
 }
 
 /// One for the name and one for each column.
-fn cells(row: Rect, columns: &[Column]) -> Vec<Rect> {
+fn column_cells(row: Rect, columns: &[LiveColumn]) -> Vec<Rect> {
     // A rate takes the most room.
     let (name, first) = if is_narrow(row) { (NARROW_NAME_WIDTH, 3) } else { (NAME_WIDTH, 2) };
     let fills = (0..columns.len()).map(|column| Constraint::Fill(if column == 0 { first } else { 2 }));
     let widths = [Constraint::Length(name)].into_iter().chain(fills);
-    Layout::horizontal(widths).spacing(spacing(row)).split(row).to_vec()
+    Layout::horizontal(widths).spacing(column_spacing(row)).split(row).to_vec()
 }
 
-fn sent(status: &GatewayStatus, place: Place) -> Option<&Traffic> {
+fn sent(status: &GatewayStatus, place: LivePath) -> Option<&Traffic> {
     match place.remote {
         Some(_) => tunnel_path(status, place).map(|path| &path.sent),
         None => status.paths.get(place.path).map(|path| &path.sent),
     }
 }
 
-fn share(status: &GatewayStatus, place: Place) -> Option<f64> {
+fn share(status: &GatewayStatus, place: LivePath) -> Option<f64> {
     match place.remote {
         Some(_) => tunnel_path(status, place)?.share_ratio,
         None => status.paths.get(place.path)?.share_ratio,
     }
 }
 
-fn tunnel_path(status: &GatewayStatus, place: Place) -> Option<&TunnelPath> {
+fn tunnel_path(status: &GatewayStatus, place: LivePath) -> Option<&TunnelPath> {
     status.remotes.get(place.remote?)?.tunnel.as_ref()?.paths.get(place.path)
 }
 
-fn style(state: PathState) -> Style {
+fn state_style(state: PathState) -> Style {
     match state {
-        PathState::Up => good(),
-        PathState::Probing => doubtful(),
-        PathState::Down => bad(),
+        PathState::Up => good_style(),
+        PathState::Probing => warning_style(),
+        PathState::Down => fault_style(),
     }
 }
 

@@ -8,12 +8,12 @@ use kumade_gateway::control::GatewayProtocol;
 pub const DEFAULT_NAME: &str = "gateway";
 
 /// Those of this user.
-pub fn gateways() -> Registry<GatewayProtocol> {
+pub fn gateway_registry() -> Registry<GatewayProtocol> {
     Registry::new(RuntimeDir::standard("kumade"))
 }
 
 /// Adds what helps.
-pub fn explained(error: ControlError) -> anyhow::Error {
+pub fn with_hint(error: ControlError) -> anyhow::Error {
     match &error {
         ControlError::Taken { .. } => anyhow!("{error}, with --name or `name` in [gateway]"),
         ControlError::NotRunning { running, .. } if running.is_empty() => {

@@ -1,6 +1,6 @@
 //! A gateway that runs until a signal comes.
 
-use super::registry::{explained, gateways};
+use super::registry::{gateway_registry, with_hint};
 use crate::confinement::Confinement;
 use crate::key;
 use crate::output::note;
@@ -34,12 +34,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// If its name is taken, its keys cannot be read, or the system refuses something.
 pub fn run(config: &GatewayConfig, keeps_privileges: bool) -> anyhow::Result<ExitCode> {
     let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
-    let claim = gateways().lock_name(&config.name).map_err(explained)?;
-    let mut confinement = Confinement::unless(keeps_privileges);
+    let claim = gateway_registry().lock_name(&config.name).map_err(with_hint)?;
+    let mut confinement = Confinement::unless_kept(keeps_privileges);
     if let Some(confinement) = &mut confinement {
-        confinement.network_capabilities(ports(config));
+        confinement.network_capabilities(bound_ports(config));
     }
-    let begun = Begun { claim, stop: &stop, confinement };
+    let begun = StartedServices { claim, stop: &stop, confinement };
     match &config.plane {
         Plane::Direct => run_direct(config, begun)?,
         Plane::Bonded(bonded) => run_bonded(config, bonded, begun)?,
@@ -48,14 +48,14 @@ pub fn run(config: &GatewayConfig, keeps_privileges: bool) -> anyhow::Result<Exi
 }
 
 /// What every gateway has before it starts.
-struct Begun<'s> {
+struct StartedServices<'s> {
     claim: ClaimedName<GatewayProtocol>,
     stop: &'s AtomicBool,
     confinement: Option<Confinement>,
 }
 
 /// Those that are bound.
-fn ports(config: &GatewayConfig) -> Vec<u16> {
+fn bound_ports(config: &GatewayConfig) -> Vec<u16> {
     let bonded = match &config.plane {
         Plane::Bonded(bonded) => Some(bonded.port),
         Plane::Direct => None,
@@ -69,12 +69,15 @@ fn ports(config: &GatewayConfig) -> Vec<u16> {
 /// Of all threads, once they have been started.
 fn confine_calls(confinement: Option<Confinement>) {
     if let Some(mut confinement) = confinement {
-        confinement.calls();
-        confinement.tell();
+        confinement.restrict_calls();
+        confinement.report();
     }
 }
 
-fn run_direct(config: &GatewayConfig, Begun { claim, stop, confinement }: Begun) -> anyhow::Result<()> {
+fn run_direct(
+    config: &GatewayConfig,
+    StartedServices { claim, stop, confinement }: StartedServices,
+) -> anyhow::Result<()> {
     let keys = config.sessions.as_ref().map(session_keys).transpose()?;
     let mut plane = DirectPlane::start(config, RuntimeDir::standard("kumade"))?;
     let sessions = match (&config.sessions, keys) {
@@ -82,16 +85,16 @@ fn run_direct(config: &GatewayConfig, Begun { claim, stop, confinement }: Begun)
         _ => None,
     };
     let mut reachable = vec![false; config.remotes.len()];
-    let (_server, mut measurer) = measurements(config)?;
+    let (_server, mut measurer) = start_measurement_server(config)?;
     let mut recorder = new_recorder(config);
     recorder.renew(|status, now| plane.fill_status(status, now))?;
     note!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
-    let _answering = answer(config, claim, &recorder.latest())?;
+    let _answering = start_status_services(config, claim, &recorder.latest())?;
     confine_calls(confinement);
     // Sessions that have ended say why when they are stopped.
     while !stop.load(Ordering::Relaxed) && sessions.as_ref().is_none_or(SessionPlane::is_running) {
         plane.update_interfaces()?;
-        sessions.iter().for_each(|sessions| follow_sessions(sessions, &mut reachable));
+        sessions.iter().for_each(|sessions| report_session_peers(sessions, &mut reachable));
         if let Some(measurer) = &mut measurer {
             measurer.guide_direct(&mut plane)?;
         }
@@ -112,7 +115,7 @@ fn run_direct(config: &GatewayConfig, Begun { claim, stop, confinement }: Begun)
 }
 
 /// Says which remote gateways answer, where that has changed.
-fn follow_sessions(sessions: &SessionPlane, reachable: &mut [bool]) {
+fn report_session_peers(sessions: &SessionPlane, reachable: &mut [bool]) {
     for ((remote, now), before) in sessions.reachable_peers().into_iter().flatten().zip(reachable) {
         if *before != now {
             *before = now;
@@ -121,13 +124,13 @@ fn follow_sessions(sessions: &SessionPlane, reachable: &mut [bool]) {
     }
 }
 
-fn run_bonded(config: &GatewayConfig, bonded: &BondedSettings, begun: Begun) -> anyhow::Result<()> {
-    let Begun { claim, stop, confinement } = begun;
+fn run_bonded(config: &GatewayConfig, bonded: &BondedSettings, begun: StartedServices) -> anyhow::Result<()> {
+    let StartedServices { claim, stop, confinement } = begun;
     let plane = BondedPlane::start(bonded_config(config, bonded)?)?;
-    let (_server, mut measurer) = measurements(config)?;
+    let (_server, mut measurer) = start_measurement_server(config)?;
     let mut recorder = new_recorder(config);
     note!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
-    let _answering = answer(config, claim, &recorder.latest())?;
+    let _answering = start_status_services(config, claim, &recorder.latest())?;
     confine_calls(confinement);
     let mut connected = vec![false; config.remotes.len()];
     let mut threads = vec![None; config.remotes.len()];
@@ -149,7 +152,7 @@ fn run_bonded(config: &GatewayConfig, bonded: &BondedSettings, begun: Begun) -> 
         for ((remote, known), told) in config.remotes.iter().zip(&known.remotes).zip(&mut threads) {
             let is_settled = known.is_connected && clock::monotonic() - known.state_since > THREADS_SETTLE;
             if bonded.threads > 1 && is_settled && known.reaching_shards > 0 && *told != Some(known.reaching_shards) {
-                tell_threads(
+                report_threads(
                     &remote.name,
                     known.reaching_shards,
                     bonded.threads,
@@ -174,7 +177,7 @@ fn run_bonded(config: &GatewayConfig, bonded: &BondedSettings, begun: Begun) -> 
 }
 
 /// Says how many of all threads carry packets to a remote gateway.
-fn tell_threads(remote: &str, threads: u32, all: usize, was_told: bool) {
+fn report_threads(remote: &str, threads: u32, all: usize, was_told: bool) {
     if (threads as usize) < all {
         let hint = "has it as many, and does the firewall pass their ports?";
         note!("{remote}: {threads} of {all} threads carry packets, since the others are not answered: {hint}");
@@ -184,7 +187,7 @@ fn tell_threads(remote: &str, threads: u32, all: usize, was_told: bool) {
 }
 
 /// Lets others ask for the status, and Prometheus fetch it, until the result is dropped.
-fn answer(
+fn start_status_services(
     config: &GatewayConfig,
     claim: ClaimedName<GatewayProtocol>,
     status: &LatestStatus<GatewayStatus>,
@@ -204,7 +207,9 @@ fn answer(
 }
 
 /// What answers the measurements of other gateways, and what measures.
-fn measurements(config: &GatewayConfig) -> anyhow::Result<(Option<MeasurementServer>, Option<PathMeasurer>)> {
+fn start_measurement_server(
+    config: &GatewayConfig,
+) -> anyhow::Result<(Option<MeasurementServer>, Option<PathMeasurer>)> {
     let settings = &config.measurement;
     let key = measurement_key(config)?;
     let server = settings.answer.then(|| MeasurementServer::start(settings.port, key.clone())).transpose()?;

@@ -1,11 +1,11 @@
 //! `kumade gateway status`: what a running gateway does.
 
 use super::live::draw;
-use super::registry::{DEFAULT_NAME, explained, gateways};
+use super::registry::{DEFAULT_NAME, gateway_registry, with_hint};
 use crate::live;
 use crate::output::StandardOutput;
 use crate::terminal;
-use crate::usage::usage;
+use crate::usage::usage_error;
 use anyhow::Context;
 use clap::Args;
 use kumade_gateway::GatewayConfig;
@@ -40,21 +40,21 @@ pub struct StatusArgs {
 /// If no gateway can be asked, or its answer is not understood. An invalid file or no terminal gives exit status 2.
 pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     if args.live && !io::stdout().is_terminal() {
-        return Ok(usage(&"--live needs a terminal, and standard output is none: use --json, or neither"));
+        return Ok(usage_error(&"--live needs a terminal, and standard output is none: use --json, or neither"));
     }
     let name = match &args.config {
         Some(file) => match name_in(file)? {
             Ok(name) => name,
-            Err(error) => return Ok(usage(&error)),
+            Err(error) => return Ok(usage_error(&error)),
         },
         None => args.name.clone().unwrap_or_else(default_name),
     };
     if args.live {
-        live::follow(|| ask(&name), draw)?;
+        live::run_live_view(|| request_status(&name), draw)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let status = ask(&name)?;
-    let text = if args.json { serde_json::to_string(&status)? } else { terminal::fitted(&status.to_string()) };
+    let status = request_status(&name)?;
+    let text = if args.json { serde_json::to_string(&status)? } else { terminal::fit_to_terminal(&status.to_string()) };
     writeln!(StandardOutput, "{text}")?;
     Ok(ExitCode::SUCCESS)
 }
@@ -68,11 +68,11 @@ fn name_in(file: &Path) -> anyhow::Result<Result<String, kumade_gateway::ConfigE
 
 /// That of the one gateway that runs.
 fn default_name() -> String {
-    let mut running = gateways().running_names();
+    let mut running = gateway_registry().running_names();
     if running.len() == 1 { running.remove(0) } else { DEFAULT_NAME.to_owned() }
 }
 
-fn ask(name: &str) -> anyhow::Result<GatewayStatus> {
-    let Reply::Status { status } = gateways().send_request(name, &Request::Status).map_err(explained)?;
+fn request_status(name: &str) -> anyhow::Result<GatewayStatus> {
+    let Reply::Status { status } = gateway_registry().send_request(name, &Request::Status).map_err(with_hint)?;
     Ok(*status)
 }

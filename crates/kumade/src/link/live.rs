@@ -1,8 +1,10 @@
 //! What is seen of a link's history.
 
 use crate::live::history::{History, Snapshot};
-use crate::live::panel::{self, bad, doubtful, good, is_narrow, line, paragraph, spacing, take};
-use crate::text::wrap;
+use crate::live::panel::{
+    self, column_spacing, draw_line, draw_paragraph, fault_style, good_style, is_narrow, take_lines, warning_style,
+};
+use crate::text::wrap_text;
 use ::kumade_overlay_status::{format_age, format_percent};
 use kumade_emulator::report::{DirectionReport, Document, Flow, MAX_LATENESS};
 use kumade_units::Rate;
@@ -13,14 +15,14 @@ use ratatui::text::{Line, Span};
 
 /// What a link says of itself.
 #[derive(Debug)]
-pub struct Seen {
+pub struct LinkSnapshot {
     /// The last interval of its statistics.
     pub recent: Document,
     /// All since its start.
     pub total: Document,
 }
 
-impl Snapshot for Seen {
+impl Snapshot for LinkSnapshot {
     fn age_seconds(&self) -> f64 {
         self.total.duration_seconds
     }
@@ -31,7 +33,7 @@ impl Snapshot for Seen {
 }
 
 /// A value of a direction, shown as a number and below it as it was of late.
-struct Column {
+struct LiveColumn {
     head: &'static str,
     /// In a narrow terminal.
     short_head: &'static str,
@@ -41,36 +43,36 @@ struct Column {
     min_scale: f64,
 }
 
-const COLUMNS: [Column; 5] = [
-    Column {
+const COLUMNS: [LiveColumn; 5] = [
+    LiveColumn {
         head: "delivered",
         short_head: "delivered",
         value: |direction| Some(direction.delivered.bits_per_second),
         text: rate_text,
         min_scale: 1.0,
     },
-    Column {
+    LiveColumn {
         head: "dropped packets",
         short_head: "dropped",
         value: |direction| Some(direction.dropped.total_packets() as f64),
         text: |packets| packets.to_string(),
         min_scale: 1.0,
     },
-    Column {
+    LiveColumn {
         head: "queueing p50",
         short_head: "queue p50",
         value: |direction| Some(direction.queueing_delay?.p50_seconds),
         text: span_text,
         min_scale: 0.001,
     },
-    Column {
+    LiveColumn {
         head: "queueing p99",
         short_head: "queue p99",
         value: |direction| Some(direction.queueing_delay?.p99_seconds),
         text: span_text,
         min_scale: 0.001,
     },
-    Column {
+    LiveColumn {
         head: "backlog bytes",
         short_head: "backlog B",
         value: |direction| Some(direction.queued_bytes as f64),
@@ -87,54 +89,60 @@ const NAME_WIDTH: u16 = 48;
 const RATE_WIDTH: u16 = 12;
 const SHARE_WIDTH: u16 = 7;
 
-type Get = fn(&Document) -> &DirectionReport;
+type DirectionGetter = fn(&Document) -> &DirectionReport;
 
 /// Draws the last interval, with sparklines of the earlier ones: the newest value is at their right end. `warning` and `hint`
 /// are lines for above and below.
-pub fn draw(frame: &mut Frame<'_>, history: &History<Seen>, warning: Option<&str>, hint: &str) {
-    let Seen { recent, total } = history.latest();
-    let ending = conclusion(recent, total, frame.area().width.into());
+pub fn draw(frame: &mut Frame<'_>, history: &History<LinkSnapshot>, warning: Option<&str>, hint: &str) {
+    let LinkSnapshot { recent, total } = history.latest();
+    let ending = lateness_lines(recent, total, frame.area().width.into());
     let height = Constraint::Length(ending.len() as u16 + 1);
     let [mut area, mut bottom] = Layout::vertical([Constraint::Fill(1), height]).areas(frame.area());
     let (name, interval) = (&recent.name, kumade_units::Span::from_secs_f64(recent.duration_seconds));
     let heading = format!("{name}, running for {}; below are the last {interval}", format_age(total.duration_seconds));
-    paragraph(frame, &mut area, &heading, Style::new().bold());
+    draw_paragraph(frame, &mut area, &heading, Style::new().bold());
     for problem in [warning, history.problem()].into_iter().flatten() {
-        paragraph(frame, &mut area, problem, bad());
+        draw_paragraph(frame, &mut area, problem, fault_style());
     }
     let flows = (area.height / 2).saturating_sub(DIRECTION_HEIGHT).min(MAX_FLOWS);
-    let directions: [Get; 2] = [|document| &document.up, |document| &document.down];
+    let directions: [DirectionGetter; 2] = [|document| &document.up, |document| &document.down];
     for get in directions {
         draw_direction(frame, &mut area, history, get, flows);
     }
-    ending.into_iter().for_each(|text| line(frame, &mut bottom, text));
-    line(frame, &mut bottom, Line::from(hint).dim());
+    ending.into_iter().for_each(|text| draw_line(frame, &mut bottom, text));
+    draw_line(frame, &mut bottom, Line::from(hint).dim());
 }
 
-fn draw_direction(frame: &mut Frame<'_>, area: &mut Rect, history: &History<Seen>, get: Get, flows: u16) {
+fn draw_direction(
+    frame: &mut Frame<'_>,
+    area: &mut Rect,
+    history: &History<LinkSnapshot>,
+    get: DirectionGetter,
+    flows: u16,
+) {
     let direction = get(&history.latest().recent);
-    line(frame, area, Line::default());
+    draw_line(frame, area, Line::default());
     let name = Span::from(format!("{} > {}: ", direction.from, direction.to)).bold();
-    line(frame, area, Line::from_iter([name, Span::from(direction.settings.as_str())]));
-    let (mut heads, values) = (take(area, 1), take(area, 2));
+    draw_line(frame, area, Line::from_iter([name, Span::from(direction.settings.as_str())]));
+    let (mut heads, values) = (take_lines(area, 1), take_lines(area, 2));
     let width = [Constraint::Fill(1); COLUMNS.len()];
-    let split = |row: Rect| Layout::horizontal(width).spacing(spacing(row)).split(row);
-    for ((head, cell), column) in split(take(&mut heads, 1)).iter().zip(split(values).iter()).zip(&COLUMNS) {
+    let split = |row: Rect| Layout::horizontal(width).spacing(column_spacing(row)).split(row);
+    for ((head, cell), column) in split(take_lines(&mut heads, 1)).iter().zip(split(values).iter()).zip(&COLUMNS) {
         let text = if is_narrow(frame.area()) { column.short_head } else { column.head };
         frame.render_widget(Line::from(text).dim(), *head);
         let newest_first = || history.newest_first().map(|seen| (column.value)(get(&seen.recent)));
         let scale = newest_first().take(cell.width.into()).flatten().fold(column.min_scale, f64::max);
         let text = (column.value)(direction).map(column.text);
-        panel::value(frame, *cell, text, newest_first(), scale);
+        panel::draw_value(frame, *cell, text, newest_first(), scale);
     }
     let fairness = match direction.fairness_index_ratio {
         Some(index) => format!("fairness index {index:.3}, active flows: {}", direction.active_flows),
         None => "no active flow".to_owned(),
     };
-    line(frame, area, Line::from(fairness));
-    let mut list = take(area, flows);
+    draw_line(frame, area, Line::from(fairness));
+    let mut list = take_lines(area, flows);
     for flow in direction.flows.iter().take(flows.into()) {
-        draw_flow(frame, take(&mut list, 1), flow, direction);
+        draw_flow(frame, take_lines(&mut list, 1), flow, direction);
     }
 }
 
@@ -146,7 +154,7 @@ fn draw_flow(frame: &mut Frame<'_>, row: Rect, flow: &Flow, direction: &Directio
         Constraint::Length(SHARE_WIDTH),
         Constraint::Fill(1),
     ];
-    let [name, rate, share, bar] = Layout::horizontal(widths).spacing(spacing(row)).areas(row);
+    let [name, rate, share, bar] = Layout::horizontal(widths).spacing(column_spacing(row)).areas(row);
     let delivered = &flow.traffic.delivered;
     let ratio = delivered.bytes as f64 / direction.delivered.bytes.max(1) as f64;
     frame.render_widget(Line::from(flow.name.as_deref().unwrap_or("without addresses")), name);
@@ -157,21 +165,21 @@ fn draw_flow(frame: &mut Frame<'_>, row: Rect, flow: &Flow, direction: &Directio
 }
 
 /// How late this machine itself was, and what was dropped since the start, in lines of so many columns.
-fn conclusion(recent: &Document, total: &Document, width: usize) -> Vec<Line<'static>> {
+fn lateness_lines(recent: &Document, total: &Document, width: usize) -> Vec<Line<'static>> {
     let late = |direction: &DirectionReport| {
         direction.lateness.map_or_else(|| "–".to_owned(), |times| span_text(times.p99_seconds))
     };
     let names = [&recent.up, &recent.down].map(|direction| format!("to {}: {}", direction.to, late(direction)));
     let lateness = format!("own lateness p99 (bound {MAX_LATENESS}): {}", names.join(", "));
-    let style = if recent.verdict.on_time { good() } else { doubtful() };
-    let texts = [(lateness, Style::new()), (recent.verdict.message.clone(), style), (drops(total), Style::new())];
+    let style = if recent.verdict.on_time { good_style() } else { warning_style() };
+    let texts = [(lateness, Style::new()), (recent.verdict.message.clone(), style), (drops_text(total), Style::new())];
     let lines =
-        |(text, style): (String, Style)| wrap(&text, width).into_iter().map(move |part| Line::styled(part, style));
+        |(text, style): (String, Style)| wrap_text(&text, width).into_iter().map(move |part| Line::styled(part, style));
     texts.into_iter().flat_map(lines).collect()
 }
 
 /// Those since the start.
-fn drops(total: &Document) -> String {
+fn drops_text(total: &Document) -> String {
     let names =
         [&total.up, &total.down].map(|direction| format!("to {}: {}", direction.to, direction.dropped.total_packets()));
     format!("dropped packets since the start: {}", names.join(", "))

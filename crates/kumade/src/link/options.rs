@@ -11,8 +11,8 @@ pub struct SettingOptions {
     down: Vec<String>,
 }
 
-const UP: &str = "up";
-const DOWN: &str = "down";
+const UP_GROUP: &str = "up";
+const DOWN_GROUP: &str = "down";
 
 impl SettingOptions {
     /// The change of settings.
@@ -43,7 +43,7 @@ impl FromArgMatches for SettingOptions {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
         let all = |name| matches.get_many::<String>(name).into_iter().flatten().cloned();
         self.both = SETTING_KEYS.iter().flat_map(|key| all(key.name).map(move |value| (key, value))).collect();
-        (self.up, self.down) = (all(UP).collect(), all(DOWN).collect());
+        (self.up, self.down) = (all(UP_GROUP).collect(), all(DOWN_GROUP).collect());
         Ok(())
     }
 }
@@ -51,13 +51,21 @@ impl FromArgMatches for SettingOptions {
 impl Args for SettingOptions {
     fn augment_args(command: Command) -> Command {
         let directions = [
-            (UP, "Settings for the direction from the first interface to the second, such as 'rate 10mbit loss 1%'"),
-            (DOWN, "Settings for the direction from the second interface to the first"),
+            (
+                UP_GROUP,
+                "Settings for the direction from the first interface to the second, such as 'rate 10mbit loss 1%'",
+            ),
+            (DOWN_GROUP, "Settings for the direction from the second interface to the first"),
         ];
         let directions = directions.map(|(name, help)| {
-            Arg::new(name).long(name).value_name("SETTINGS").help(help).action(ArgAction::Append).help_heading(LINK)
+            Arg::new(name)
+                .long(name)
+                .value_name("SETTINGS")
+                .help(help)
+                .action(ArgAction::Append)
+                .help_heading(LINK_HEADING)
         });
-        command.args(SETTING_KEYS.iter().map(option)).args(directions)
+        command.args(SETTING_KEYS.iter().map(setting_option)).args(directions)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -65,33 +73,33 @@ impl Args for SettingOptions {
     }
 }
 
-const LINK: &str = "Link settings";
+const LINK_HEADING: &str = "Link settings";
 
-fn option(key: &'static SettingKey) -> Arg {
+fn setting_option(key: &'static SettingKey) -> Arg {
     let heading = match key.group {
-        SettingGroup::Link => LINK,
+        SettingGroup::Link => LINK_HEADING,
         SettingGroup::Queue => "Queue settings",
         SettingGroup::Rules => "Firewall rules before the link (options accumulate)",
     };
     let action = if key.group == SettingGroup::Rules { ArgAction::Append } else { ArgAction::Set };
     let option = Arg::new(key.name).long(key.name);
-    let option = if key.choices.is_empty() { option } else { option.value_parser(choices(key)) };
+    let option = if key.choices.is_empty() { option } else { option.value_parser(setting_choices(key)) };
     // A negative value is rejected with a reason, instead of being parsed as another option.
     option
         .value_name(key.value)
         .help(&key.help)
         .action(action)
         .help_heading(heading)
-        .conflicts_with_all(replacing(key.name))
+        .conflicts_with_all(replaced_settings(key.name))
         .allow_hyphen_values(true)
 }
 
-fn choices(key: &'static SettingKey) -> PossibleValuesParser {
+fn setting_choices(key: &'static SettingKey) -> PossibleValuesParser {
     PossibleValuesParser::new(key.choices.iter().map(|(name, help)| PossibleValue::new(name).help(help)))
 }
 
 /// Settings that replace this one. In text the later one wins; options have no order.
-fn replacing(name: &str) -> &'static [&'static str] {
+fn replaced_settings(name: &str) -> &'static [&'static str] {
     match name {
         "rate" => &["trace", "wireless"],
         "trace" => &["wireless"],

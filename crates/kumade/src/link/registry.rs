@@ -8,12 +8,12 @@ use kumade_emulator::control::LinkProtocol;
 pub const DEFAULT_NAME: &str = "link";
 
 /// The running links of this user.
-pub fn links() -> Registry<LinkProtocol> {
+pub fn link_registry() -> Registry<LinkProtocol> {
     Registry::new(RuntimeDir::standard("kumade"))
 }
 
 /// Adds the options that help.
-pub fn explained(error: ControlError) -> anyhow::Error {
+pub fn with_hint(error: ControlError) -> anyhow::Error {
     match &error {
         ControlError::Taken { .. } => anyhow!("{error} with --name"),
         ControlError::NotRunning { running, .. } if running.is_empty() => {

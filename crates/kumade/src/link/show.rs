@@ -1,7 +1,7 @@
 //! `kumade link show`: what a running link does.
 
-use super::live::{Seen, draw};
-use super::registry::{DEFAULT_NAME, explained, link_name, links};
+use super::live::{LinkSnapshot, draw};
+use super::registry::{DEFAULT_NAME, link_name, link_registry, with_hint};
 use crate::live;
 use crate::live::history::History;
 use crate::live::screen::Screen;
@@ -44,13 +44,17 @@ pub struct ShowArgs {
 /// If no link can be asked, its answer is not understood, or the output can't be written.
 pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     if args.live && Screen::is_available() {
-        let draw = |frame: &mut Frame<'_>, history: &History<Seen>| draw(frame, history, None, "q ends it");
-        live::follow(|| seen(&args.name), draw)?;
+        let draw = |frame: &mut Frame<'_>, history: &History<LinkSnapshot>| draw(frame, history, None, "q ends it");
+        live::run_live_view(|| request_snapshot(&args.name), draw)?;
     } else if args.live {
         show_lines(&args.name)?;
     } else {
-        let document = ask(&args.name, &Request::Show)?;
-        let text = if args.json { serde_json::to_string(&document)? } else { terminal::fitted(&document.to_string()) };
+        let document = request_document(&args.name, &Request::Show)?;
+        let text = if args.json {
+            serde_json::to_string(&document)?
+        } else {
+            terminal::fit_to_terminal(&document.to_string())
+        };
         writeln!(StandardOutput, "{text}")?;
     }
     Ok(ExitCode::SUCCESS)
@@ -61,7 +65,7 @@ fn show_lines(name: &str) -> anyhow::Result<()> {
     let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
     let mut last = None;
     while !stop.load(Ordering::Relaxed) {
-        let recent = ask(name, &Request::Recent)?;
+        let recent = request_document(name, &Request::Recent)?;
         if recent.covers == ReportSpan::Interval && last.as_ref() != Some(&recent.time) {
             writeln!(StandardOutput, "{}", recent.summary_line())?;
             StandardOutput.flush()?;
@@ -72,12 +76,15 @@ fn show_lines(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn seen(name: &str) -> anyhow::Result<Seen> {
-    Ok(Seen { recent: ask(name, &Request::Recent)?, total: ask(name, &Request::Show)? })
+fn request_snapshot(name: &str) -> anyhow::Result<LinkSnapshot> {
+    Ok(LinkSnapshot {
+        recent: request_document(name, &Request::Recent)?,
+        total: request_document(name, &Request::Show)?,
+    })
 }
 
-fn ask(name: &str, request: &Request) -> anyhow::Result<Document> {
-    match links().send_request(name, request).map_err(explained)? {
+fn request_document(name: &str, request: &Request) -> anyhow::Result<Document> {
+    match link_registry().send_request(name, request).map_err(with_hint)? {
         Reply::Shown { document } => {
             serde_json::from_value(document).context("the running link belongs to another version of kumade")
         }

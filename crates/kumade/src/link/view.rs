@@ -1,6 +1,6 @@
 //! The output of a running link.
 
-use super::live::{Seen, draw};
+use super::live::{LinkSnapshot, draw};
 use crate::live::history::History;
 use crate::live::screen::{Input, Screen};
 use crate::output::StandardOutput;
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 /// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Output {
+pub enum LinkOutput {
     /// On a terminal a live view; elsewhere a line for each interval; totals at the end.
     Text,
     /// One JSON document at the end.
@@ -23,7 +23,7 @@ pub enum Output {
 }
 
 /// The output of a running link.
-pub enum View {
+pub enum LinkView {
     /// The whole terminal.
     Live(Box<LiveView>),
     /// A line for each interval.
@@ -39,27 +39,30 @@ pub enum View {
 /// The terminal, and what it shows.
 pub struct LiveView {
     screen: Screen,
-    history: Option<History<Seen>>,
+    history: Option<History<LinkSnapshot>>,
     /// The last that was said beside the statistics.
     warning: Option<String>,
     /// Whether the terminal shows something else, or has another size.
     is_stale: bool,
 }
 
-impl View {
+impl LinkView {
     /// An output without content yet; `has_screen` says whether [`Screen::is_available`].
     ///
     /// # Errors
     /// If the terminal can't be used.
-    pub fn new(output: Output, has_screen: bool) -> anyhow::Result<Self> {
+    pub fn new(output: LinkOutput, has_screen: bool) -> anyhow::Result<Self> {
         Ok(match output {
-            Output::Text if has_screen => {
-                View::Live(Box::new(LiveView { screen: Screen::open()?, history: None, warning: None, is_stale: true }))
-            }
-            Output::Text if io::stdout().is_terminal() => View::Quiet,
-            Output::Text => View::Lines,
-            Output::Document => View::Document,
-            Output::Stream => View::Stream,
+            LinkOutput::Text if has_screen => LinkView::Live(Box::new(LiveView {
+                screen: Screen::open()?,
+                history: None,
+                warning: None,
+                is_stale: true,
+            })),
+            LinkOutput::Text if io::stdout().is_terminal() => LinkView::Quiet,
+            LinkOutput::Text => LinkView::Lines,
+            LinkOutput::Document => LinkView::Document,
+            LinkOutput::Stream => LinkView::Stream,
         })
     }
 
@@ -69,21 +72,21 @@ impl View {
     /// If standard output can't be written.
     pub fn interval(&mut self, recent: Document, total: impl FnOnce() -> Document) -> io::Result<()> {
         match self {
-            View::Live(live) => live.push(Seen { recent, total: total() }),
-            View::Lines => {
+            LinkView::Live(live) => live.push(LinkSnapshot { recent, total: total() }),
+            LinkView::Lines => {
                 let mut out = StandardOutput;
                 writeln!(out, "{}", recent.summary_line())?;
                 out.flush()?;
             }
-            View::Quiet | View::Document => {}
-            View::Stream => print_line(&recent)?,
+            LinkView::Quiet | LinkView::Document => {}
+            LinkView::Stream => print_line(&recent)?,
         }
         Ok(())
     }
 
     /// Waits until that time, or until a signal; whether the user wants the link to end.
     pub fn wait(&mut self, until: Instant, stop: &AtomicBool) -> bool {
-        let View::Live(live) = self else {
+        let LinkView::Live(live) = self else {
             thread::sleep(until.saturating_duration_since(Instant::now()));
             return false;
         };
@@ -91,7 +94,7 @@ impl View {
             Ok(is_ended) => is_ended,
             // The link goes on.
             Err(error) => {
-                *self = View::Quiet;
+                *self = LinkView::Quiet;
                 tracing::warn!("no more is shown: {error:#}");
                 false
             }
@@ -101,7 +104,7 @@ impl View {
     /// Says something beside the statistics.
     pub fn warn(&mut self, text: String) {
         match self {
-            View::Live(live) => {
+            LinkView::Live(live) => {
                 live.warning = Some(text);
                 live.is_stale = true;
             }
@@ -115,20 +118,20 @@ impl View {
     /// If standard output can't be written.
     pub fn end(self, total: &Document) -> io::Result<()> {
         match self {
-            View::Live(live) => {
+            LinkView::Live(live) => {
                 let LiveView { screen, warning, .. } = *live;
                 drop(screen);
                 warning.iter().for_each(|text| tracing::warn!("{text}"));
                 writeln!(StandardOutput, "{total}")
             }
-            View::Lines | View::Quiet => writeln!(StandardOutput, "{total}"),
-            View::Document | View::Stream => print_line(total),
+            LinkView::Lines | LinkView::Quiet => writeln!(StandardOutput, "{total}"),
+            LinkView::Document | LinkView::Stream => print_line(total),
         }
     }
 }
 
 impl LiveView {
-    fn push(&mut self, seen: Seen) {
+    fn push(&mut self, seen: LinkSnapshot) {
         self.is_stale = true;
         match &mut self.history {
             Some(history) => history.push(seen),

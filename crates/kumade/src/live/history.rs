@@ -21,7 +21,7 @@ pub struct History<T> {
 }
 
 /// Older ones than a wide terminal has columns are forgotten.
-const MAX_EARLIER: usize = 500;
+const MAX_EARLIER_SNAPSHOTS: usize = 500;
 
 impl<T: Snapshot> History<T> {
     /// With the first snapshot.
@@ -40,13 +40,13 @@ impl<T: Snapshot> History<T> {
         if was_started_again {
             // Perhaps with other settings.
             self.earlier.clear();
-        } else if self.earlier.len() > MAX_EARLIER {
+        } else if self.earlier.len() > MAX_EARLIER_SNAPSHOTS {
             self.earlier.pop_front();
         }
     }
 
     /// There is no newer snapshot.
-    pub fn fail(&mut self, problem: String) {
+    pub fn set_problem(&mut self, problem: String) {
         self.problem = Some(problem);
     }
 

@@ -6,13 +6,13 @@ use kumade_probe_train::{Estimate, Transport};
 use kumade_units::{Direction, Rate, Span};
 
 /// Those that were measured.
-pub fn directions(report: &Report) -> Vec<(Direction, &DirectionReport)> {
+pub fn measured_directions(report: &Report) -> Vec<(Direction, &DirectionReport)> {
     let measured = [(Direction::Up, &report.up), (Direction::Down, &report.down)];
     measured.into_iter().filter_map(|(direction, found)| Some((direction, found.as_ref()?))).collect()
 }
 
 /// The available bandwidth, or its bound.
-pub fn available(found: &DirectionReport) -> String {
+pub fn available_cell(found: &DirectionReport) -> String {
     match (found.at_least_bits_per_second, found.at_most_bits_per_second, found.available_bits_per_second) {
         (Some(rate), ..) => format!("≥ {rate}"),
         (_, Some(rate), _) => format!("≤ {rate}"),
@@ -27,7 +27,7 @@ pub fn fair_share(found: &DirectionReport) -> String {
 }
 
 /// The capacity, or its lower bound.
-pub fn capacity(found: &DirectionReport) -> String {
+pub fn capacity_cell(found: &DirectionReport) -> String {
     match &found.capacity {
         Some(capacity) => match (capacity.bottleneck_bits_per_second, capacity.at_least_bits_per_second) {
             (Some(estimate), _) => rate(estimate),
@@ -39,7 +39,7 @@ pub fn capacity(found: &DirectionReport) -> String {
 }
 
 /// The policer or shaper.
-pub fn shaping(direction: Direction, found: &DirectionReport) -> String {
+pub fn shaping_cell(direction: Direction, found: &DirectionReport) -> String {
     let Some(capacity) = &found.capacity else { return "–".to_owned() };
     if let Some(policer) = &capacity.policer {
         let rate = policer.rate_bits_per_second.map_or_else(String::new, |rate| format!(" at {}", rate.value));
@@ -81,7 +81,7 @@ pub fn loaded_round_trip(delay: &DelayReport, direction: Direction) -> Option<&D
 }
 
 /// By how much a filled path delays, and its grade: `C (+122 ms)`.
-pub fn bufferbloat(found: &DirectionReport) -> String {
+pub fn bufferbloat_cell(found: &DirectionReport) -> String {
     let Some(load) = &found.load else { return "–".to_owned() };
     match (load.describe_grade(), load.added_delay_seconds) {
         (Some(grade), Some(added)) if added.value < 1e-3 => format!("{grade} (+ < 1 ms)"),
@@ -91,22 +91,22 @@ pub fn bufferbloat(found: &DirectionReport) -> String {
 }
 
 /// What TCP connections carried that filled the path.
-pub fn goodput(found: &DirectionReport) -> String {
+pub fn goodput_cell(found: &DirectionReport) -> String {
     let goodput = found.load.as_ref().and_then(|load| load.goodput_bits_per_second);
     goodput.map_or_else(|| "–".to_owned(), |rate| rate.to_string())
 }
 
 /// Of idle and loading packets together.
-pub fn loss(delay: &DelayReport, direction: Direction, transport: Transport) -> String {
+pub fn loss_cell(delay: &DelayReport, direction: Direction, transport: Transport) -> String {
     let counts = match direction {
         Direction::Up => [&delay.up_packets, &delay.up_loaded_packets],
         Direction::Down => [&delay.down_packets, &delay.down_loaded_packets],
     };
-    if transport == Transport::Udp { lost(counts.into_iter().flatten()) } else { "hidden by TCP".to_owned() }
+    if transport == Transport::Udp { lost_cell(counts.into_iter().flatten()) } else { "hidden by TCP".to_owned() }
 }
 
 /// How many of the packets of these counts were lost.
-pub fn lost<'p>(packets: impl IntoIterator<Item = &'p PacketReport>) -> String {
+pub fn lost_cell<'p>(packets: impl IntoIterator<Item = &'p PacketReport>) -> String {
     let (sent, lost) = packets.into_iter().fold((0, 0), |(sent, lost), p| (sent + p.sent, lost + p.lost));
     match (sent, lost) {
         (0, _) => "–".to_owned(),
@@ -117,7 +117,7 @@ pub fn lost<'p>(packets: impl IntoIterator<Item = &'p PacketReport>) -> String {
 
 /// The one-way delay, if the clocks tell it.
 pub fn one_way(delay: &DelayReport, direction: Direction) -> Option<String> {
-    one_way_figures(delay, direction).map(|figures| bounded(figures.median_seconds))
+    one_way_figures(delay, direction).map(|figures| delay_with_bound(figures.median_seconds))
 }
 
 /// One-way delays, if the clocks tell more of them than half the round trip does.
@@ -130,7 +130,7 @@ pub fn one_way_figures(delay: &DelayReport, direction: Direction) -> Option<&Del
 }
 
 /// A delay with its bound.
-pub fn bounded(delay: Estimate<f64>) -> String {
+pub fn delay_with_bound(delay: Estimate<f64>) -> String {
     let [value, low, high] = [delay.value, delay.low, delay.high].map(Span::from_secs_f64);
     if low == high { value.to_string() } else { format!("{value} ±{}", (value - low).max(high - value)) }
 }

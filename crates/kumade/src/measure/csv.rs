@@ -1,6 +1,6 @@
 //! A report as lines of CSV, one for each direction.
 
-use super::cells::{directions, loaded_round_trip};
+use super::cells::{loaded_round_trip, measured_directions};
 use kumade_measurement::Report;
 use kumade_measurement::report::{Burst, DelayReport, DirectionReport, PacketReport};
 use kumade_units::{Direction, Rate};
@@ -9,16 +9,16 @@ use std::io::Write;
 pub use ::csv::Error;
 
 /// What a line is about.
-struct Line<'r> {
+struct CsvLine<'r> {
     target: &'r str,
     report: &'r Report,
     direction: Option<(Direction, &'r DirectionReport)>,
 }
 
-type Column = (&'static str, fn(&Line<'_>) -> Option<String>);
+type CsvColumn = (&'static str, fn(&CsvLine<'_>) -> Option<String>);
 
 /// The columns, whose names are those of the document.
-const COLUMNS: &[Column] = &[
+const COLUMNS: &[CsvColumn] = &[
     ("started", |line| Some(line.report.started.clone())),
     ("target", |line| Some(line.target.to_owned())),
     ("direction", |line| line.direction.map(|(direction, _)| direction.to_string())),
@@ -63,10 +63,10 @@ pub fn write(out: &mut impl Write, target: &str, report: &Report, heads: bool) -
     if heads {
         writer.write_record(COLUMNS.iter().map(|(name, _)| name))?;
     }
-    let measured = directions(report).into_iter().map(Some);
-    let lines: Vec<_> = if directions(report).is_empty() { vec![None] } else { measured.collect() };
+    let measured = measured_directions(report).into_iter().map(Some);
+    let lines: Vec<_> = if measured_directions(report).is_empty() { vec![None] } else { measured.collect() };
     for direction in lines {
-        let line = Line { target, report, direction };
+        let line = CsvLine { target, report, direction };
         writer.write_record(COLUMNS.iter().map(|(_, of)| of(&line).unwrap_or_default()))?;
     }
     writer.flush().map_err(Error::from)
@@ -88,7 +88,7 @@ pub fn packets(delay: &DelayReport, direction: Option<Direction>) -> Vec<&Packet
     counts.into_iter().flatten().collect()
 }
 
-impl<'r> Line<'r> {
+impl<'r> CsvLine<'r> {
     fn found(&self) -> Option<&'r DirectionReport> {
         self.direction.map(|(_, found)| found)
     }

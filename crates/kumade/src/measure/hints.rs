@@ -5,7 +5,7 @@ use kumade_measurement::report::ErrorReport;
 
 /// The error with what to try.
 pub fn describe(error: &Error) -> String {
-    match error.hint().and_then(words) {
+    match error.hint().and_then(hint_text) {
         Some(words) => format!("{error}; {words}"),
         None => error.to_string(),
     }
@@ -13,11 +13,11 @@ pub fn describe(error: &Error) -> String {
 
 /// The error for documents.
 pub fn report(error: &Error) -> ErrorReport {
-    let hint = error.hint().and_then(words).map(str::to_owned);
+    let hint = error.hint().and_then(hint_text).map(str::to_owned);
     ErrorReport { kind: error.kind().to_owned(), message: error.to_string(), hint }
 }
 
-fn words(hint: Hint) -> Option<&'static str> {
+fn hint_text(hint: Hint) -> Option<&'static str> {
     Some(match hint {
         Hint::CheckName => "check the host name",
         Hint::AllowOtherFamily => "omit -4 or -6, or choose another --source",

@@ -17,7 +17,7 @@ pub struct Progress {
 }
 
 /// The last so many estimates are shown.
-const MAX_BARS: usize = 24;
+const MAX_ESTIMATE_BARS: usize = 24;
 
 impl Progress {
     /// Shown or hidden.
@@ -74,7 +74,7 @@ impl Progress {
     }
 
     fn bars(&self) -> String {
-        let first = self.estimates.len().saturating_sub(MAX_BARS);
+        let first = self.estimates.len().saturating_sub(MAX_ESTIMATE_BARS);
         sparkline(self.estimates[first..].iter().copied())
     }
 }

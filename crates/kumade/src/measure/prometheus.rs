@@ -1,6 +1,6 @@
 //! A report as metrics in Prometheus' text format, for the textfile collector of the node exporter.
 
-use super::cells::{directions, loaded_round_trip};
+use super::cells::{loaded_round_trip, measured_directions};
 use super::csv::{loss_ratio, packets};
 use kumade_measurement::Report;
 use kumade_measurement::report::{Burst, DirectionReport};
@@ -68,13 +68,14 @@ const METRICS: &[Metric] = &[
 ];
 
 /// The metrics. Labels have the target as the user names it, and no address or port that changes.
-pub fn metrics(target: &str, report: &Report) -> String {
+pub fn encode_metrics(target: &str, report: &Report) -> String {
     let target = label(target);
     let mut out = String::new();
     for Metric { name, help, of } in METRICS {
-        let values = directions(report).into_iter().filter_map(|(direction, found)| Some((direction, of(found)?)));
+        let values =
+            measured_directions(report).into_iter().filter_map(|(direction, found)| Some((direction, of(found)?)));
         let values = values.map(|(direction, value)| (format!("target=\"{target}\",direction=\"{direction}\""), value));
-        family(&mut out, name, help, values.collect());
+        encode_family(&mut out, name, help, values.collect());
     }
     if let Some(delay) = &report.delay {
         let of = |direction| loss_ratio(packets(delay, direction));
@@ -82,19 +83,24 @@ pub fn metrics(target: &str, report: &Report) -> String {
         let losses = losses.into_iter().chain([("round-trip".to_owned(), of(None))]);
         let values =
             losses.filter_map(|(name, loss)| Some((format!("target=\"{target}\",direction=\"{name}\""), loss?)));
-        family(&mut out, "loss_ratio", "Ratio of lost packets", values.collect());
+        encode_family(&mut out, "loss_ratio", "Ratio of lost packets", values.collect());
         let [up, down] = Direction::BOTH.map(|direction| loaded_round_trip(delay, direction));
         let trips = [("idle", delay.round_trip.as_ref()), ("up", up), ("down", down)];
         let values = trips.into_iter().filter_map(|(loaded, figures)| {
             Some((format!("target=\"{target}\",loaded=\"{loaded}\""), figures?.median_seconds.value))
         });
-        family(&mut out, "round_trip_seconds", "Median round-trip time, idle and under probe load", values.collect());
+        encode_family(
+            &mut out,
+            "round_trip_seconds",
+            "Median round-trip time, idle and under probe load",
+            values.collect(),
+        );
     }
     let success = f64::from(u8::from(report.has_result()));
     let of_target = |value| vec![(format!("target=\"{target}\""), value)];
-    family(&mut out, "success", "1 if the measurement has a result", of_target(success));
+    encode_family(&mut out, "success", "1 if the measurement has a result", of_target(success));
     let started = report.started.parse::<jiff::Timestamp>().map_or(0.0, |time| time.as_millisecond() as f64 / 1e3);
-    family(&mut out, "started_timestamp_seconds", "Start of the measurement, Unix time", of_target(started));
+    encode_family(&mut out, "started_timestamp_seconds", "Start of the measurement, Unix time", of_target(started));
     out
 }
 
@@ -102,7 +108,7 @@ fn rate(rate: Option<Rate>) -> Option<f64> {
     rate.map(|rate| rate.as_f64())
 }
 
-fn family(out: &mut String, name: &str, help: &str, values: Vec<(String, f64)>) {
+fn encode_family(out: &mut String, name: &str, help: &str, values: Vec<(String, f64)>) {
     if values.is_empty() {
         return;
     }
@@ -127,7 +133,7 @@ mod tests {
     fn a_failure_is_a_metric_too() {
         let error = ErrorReport { kind: "connect".into(), message: "cannot".into(), hint: None };
         let report = Report::failed("far \"one\"".into(), "2026-11-23T01:00:00.500Z".into(), error);
-        let text = metrics("far \"one\"", &report);
+        let text = encode_metrics("far \"one\"", &report);
         let expected = "kumade_measure_success{target=\"far \\\"one\\\"\"} 0\n";
         assert!(text.contains(expected), "{text}");
         assert!(

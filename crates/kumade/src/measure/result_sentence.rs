@@ -1,20 +1,20 @@
 //! A report in one sentence.
 
-use super::cells::{available, directions};
+use super::cells::{available_cell, measured_directions};
 use kumade_measurement::Report;
 use kumade_measurement::report::DirectionReport;
 use kumade_probe_train::Transport;
 use kumade_units::Direction;
 
 /// `Available: 18.2 Mbit/s of 20 Mbit/s up, 94.1 Mbit/s down, over UDP.`
-pub fn sentence(report: &Report) -> String {
-    let directions = directions(report);
+pub fn result_sentence(report: &Report) -> String {
+    let directions = measured_directions(report);
     let found: Vec<String> = directions
         .iter()
         .filter(|(_, found)| found.has_result())
-        .map(|(direction, found)| clause(*direction, found))
+        .map(|(direction, found)| direction_clause(*direction, found))
         .collect();
-    let transport = directions.first().map_or("", |(_, found)| transport(found.transport));
+    let transport = directions.first().map_or("", |(_, found)| transport_text(found.transport));
     if found.is_empty() {
         return format!("The available bandwidth could not be determined over {transport}.");
     }
@@ -24,14 +24,16 @@ pub fn sentence(report: &Report) -> String {
         [false, true] => " The server's own interface shapes the path down.",
         [false, false] => "",
     };
-    let bufferbloat = bufferbloat(report).map_or_else(String::new, |grade| format!(" Bufferbloat: grade {grade}."));
+    let bufferbloat =
+        bufferbloat_grade(report).map_or_else(String::new, |grade| format!(" Bufferbloat: grade {grade}."));
     format!("Available: {}, over {transport}.{shaped}{bufferbloat}", found.join(", "))
 }
 
 /// The worse of both directions: `C`, or `A up, C to D down` where either is not one grade alone.
-fn bufferbloat(report: &Report) -> Option<String> {
-    let loads =
-        || directions(report).into_iter().filter_map(|(direction, found)| Some((direction, found.load.as_ref()?)));
+fn bufferbloat_grade(report: &Report) -> Option<String> {
+    let loads = || {
+        measured_directions(report).into_iter().filter_map(|(direction, found)| Some((direction, found.load.as_ref()?)))
+    };
     let sure = loads().map(|(_, load)| load.worst_grade.filter(|worst| load.best_grade == Some(*worst)));
     if let Some(worst) = sure.max_by_key(|grade| grade.map_or((1, None), |grade| (0, Some(grade))))? {
         return Some(worst.to_string());
@@ -42,16 +44,16 @@ fn bufferbloat(report: &Report) -> Option<String> {
 }
 
 fn is_shaped_by_sender(report: &Report, direction: Direction) -> bool {
-    let found = directions(report).into_iter().find(|(of, _)| *of == direction);
+    let found = measured_directions(report).into_iter().find(|(of, _)| *of == direction);
     let shaper = found.and_then(|(_, found)| found.capacity.as_ref()?.shaper);
     shaper.is_some_and(|shaper| shaper.at_sender)
 }
 
-fn clause(direction: Direction, found: &DirectionReport) -> String {
+fn direction_clause(direction: Direction, found: &DirectionReport) -> String {
     let bounded = found.at_least_bits_per_second.is_some() || found.at_most_bits_per_second.is_some();
     if bounded {
-        let why = limit(direction, found).map_or_else(String::new, |why| format!(" ({why})"));
-        return format!("{}{why} {direction}", available(found));
+        let why = bound_reason(direction, found).map_or_else(String::new, |why| format!(" ({why})"));
+        return format!("{}{why} {direction}", available_cell(found));
     }
     let Some(estimate) = found.available_bits_per_second else { return String::new() };
     let capacity = found.capacity.as_ref().and_then(|capacity| capacity.bottleneck_bits_per_second);
@@ -62,7 +64,7 @@ fn clause(direction: Direction, found: &DirectionReport) -> String {
 }
 
 /// Why there is no more than a bound.
-fn limit(direction: Direction, found: &DirectionReport) -> Option<&'static str> {
+fn bound_reason(direction: Direction, found: &DirectionReport) -> Option<&'static str> {
     let lower = found.at_least_bits_per_second.is_some();
     Some(match (found.limited_by.as_deref()?, direction) {
         ("sender", Direction::Up) => "this host cannot send faster",
@@ -79,7 +81,7 @@ fn limit(direction: Direction, found: &DirectionReport) -> Option<&'static str> 
     })
 }
 
-fn transport(transport: Transport) -> &'static str {
+fn transport_text(transport: Transport) -> &'static str {
     match transport {
         Transport::Udp => "UDP",
         Transport::Rake => "many TCP connections",

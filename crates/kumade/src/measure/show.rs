@@ -4,8 +4,8 @@ use super::csv;
 use super::hints;
 use super::progress::Progress;
 use super::prometheus;
-use super::summary::{self, View};
-use super::watch::History;
+use super::summary::{self, SummaryView};
+use super::watch::WatchHistory;
 use crate::output::StandardOutput;
 use crate::terminal;
 use anyhow::{Context, anyhow};
@@ -21,9 +21,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Output format.
-pub enum Output {
+pub enum MeasureOutput {
     /// A summary; progress on standard error if it is a terminal.
-    Text(View),
+    Text(SummaryView),
     /// One JSON document.
     Document,
     /// A line of JSON for each event; the last one has the document or the error.
@@ -33,9 +33,9 @@ pub enum Output {
 }
 
 /// What becomes of results.
-pub struct Shown {
+pub struct OutputSettings {
     /// On standard output.
-    pub output: Output,
+    pub output: MeasureOutput,
     /// The peer as the user names it.
     pub target: String,
     /// Besides, metrics for Prometheus go to this file.
@@ -45,24 +45,24 @@ pub struct Shown {
 }
 
 /// A measurement that reports events to a callback and returns the result.
-pub type Measuring<'m> = dyn Fn(&mut dyn FnMut(&Event)) -> Result<Report, kumade_client::Error> + 'm;
+pub type RunMeasurement<'m> = dyn Fn(&mut dyn FnMut(&Event)) -> Result<Report, kumade_client::Error> + 'm;
 
 /// Measures, and prints events and results.
 ///
 /// # Errors
 /// If a single measurement fails, or the output can't be written.
-pub fn run(shown: &Shown, measuring: &Measuring<'_>) -> anyhow::Result<ExitCode> {
-    let Some(interval) = shown.watch else { return once(shown, measuring, true) };
-    let mut history = History::new(terminal::line_width());
+pub fn run(shown: &OutputSettings, measuring: &RunMeasurement<'_>) -> anyhow::Result<ExitCode> {
+    let Some(interval) = shown.watch else { return measure_once(shown, measuring, true) };
+    let mut history = WatchHistory::new(terminal::line_width());
     for first in std::iter::once(true).chain(std::iter::repeat(false)) {
         let began = Instant::now();
         match &shown.output {
-            Output::Text(view) => {
-                let report = measured(shown, measuring)?.0;
-                writeln!(StandardOutput, "{}", history.line(report, view))?;
+            MeasureOutput::Text(view) => {
+                let report = measure_and_print(shown, measuring)?.0;
+                writeln!(StandardOutput, "{}", history.next_line(report, view))?;
             }
             // The document has the error.
-            _ => match once(shown, measuring, first) {
+            _ => match measure_once(shown, measuring, first) {
                 Err(error) if error.is::<io::Error>() || error.is::<csv::Error>() => return Err(error),
                 _ => {}
             },
@@ -73,16 +73,16 @@ pub fn run(shown: &Shown, measuring: &Measuring<'_>) -> anyhow::Result<ExitCode>
 }
 
 /// `first`: whether nothing has been printed before.
-fn once(shown: &Shown, measuring: &Measuring<'_>, first: bool) -> anyhow::Result<ExitCode> {
-    let (report, failure) = measured(shown, measuring)?;
+fn measure_once(shown: &OutputSettings, measuring: &RunMeasurement<'_>, first: bool) -> anyhow::Result<ExitCode> {
+    let (report, failure) = measure_and_print(shown, measuring)?;
     let mut out = StandardOutput;
     match &shown.output {
-        Output::Text(view) if failure.is_none() => {
-            summary::lines(&report, view).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        MeasureOutput::Text(view) if failure.is_none() => {
+            summary::summary_lines(&report, view).iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
-        Output::Document => writeln!(out, "{}", serde_json::to_string(&report)?)?,
-        Output::Csv => csv::write(&mut out, &shown.target, &report, first)?,
-        Output::Text(_) | Output::Stream => {}
+        MeasureOutput::Document => writeln!(out, "{}", serde_json::to_string(&report)?)?,
+        MeasureOutput::Csv => csv::write(&mut out, &shown.target, &report, first)?,
+        MeasureOutput::Text(_) | MeasureOutput::Stream => {}
     }
     match failure {
         Some(failure) => Err(anyhow!(failure)),
@@ -91,12 +91,15 @@ fn once(shown: &Shown, measuring: &Measuring<'_>, first: bool) -> anyhow::Result
 }
 
 /// The report, which also says if the measurement failed; and its failure in words.
-fn measured(shown: &Shown, measuring: &Measuring<'_>) -> anyhow::Result<(Report, Option<String>)> {
+fn measure_and_print(
+    shown: &OutputSettings,
+    measuring: &RunMeasurement<'_>,
+) -> anyhow::Result<(Report, Option<String>)> {
     let started = format!("{:.3}", Timestamp::now());
-    let mut progress = Progress::new(matches!(shown.output, Output::Text(_)));
+    let mut progress = Progress::new(matches!(shown.output, MeasureOutput::Text(_)));
     let mut written = Ok(());
     let result = measuring(&mut |event| match shown.output {
-        Output::Stream => {
+        MeasureOutput::Stream => {
             if let Err(error) = print_line(&StreamLine::from_event(event)) {
                 written = Err(error);
             }
@@ -105,7 +108,7 @@ fn measured(shown: &Shown, measuring: &Measuring<'_>) -> anyhow::Result<(Report,
     });
     progress.end();
     written?;
-    if matches!(shown.output, Output::Stream) {
+    if matches!(shown.output, MeasureOutput::Stream) {
         print_line(&match &result {
             Ok(report) => StreamLine::end(report),
             Err(error) => StreamLine::failure(hints::report(error)),
@@ -119,7 +122,7 @@ fn measured(shown: &Shown, measuring: &Measuring<'_>) -> anyhow::Result<(Report,
         }
     };
     if let Some(file) = &shown.prometheus {
-        write_metrics(file, &prometheus::metrics(&shown.target, &report))?;
+        write_metrics(file, &prometheus::encode_metrics(&shown.target, &report))?;
     }
     Ok((report, failure))
 }

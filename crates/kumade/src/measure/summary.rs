@@ -1,18 +1,18 @@
 //! A report for people: a line for each quantity, with both directions side by side, the verdict, and what limits it.
 
 use super::cells::{
-    available, bounded, bufferbloat, capacity, directions, fair_share, goodput, loss, lost, one_way, one_way_figures,
-    round_trip, shaping,
+    available_cell, bufferbloat_cell, capacity_cell, delay_with_bound, fair_share, goodput_cell, loss_cell, lost_cell,
+    measured_directions, one_way, one_way_figures, round_trip, shaping_cell,
 };
-use super::verdict;
+use super::result_sentence;
 use crate::terminal::Styles;
-use crate::text::{Grid, hanging, wrap};
+use crate::text::{TextGrid, wrap_hanging, wrap_text};
 use kumade_measurement::Report;
 use kumade_measurement::report::{DelayFigures, DelayReport, DirectionReport, PacketReport};
 use kumade_units::Direction;
 
 /// How it is shown.
-pub struct View {
+pub struct SummaryView {
     /// Colours.
     pub styles: Styles,
     /// Maximum columns of a line.
@@ -22,71 +22,73 @@ pub struct View {
 }
 
 /// The report's lines.
-pub fn lines(report: &Report, view: &View) -> Vec<String> {
-    let (mut lines, verdict) = match directions(report).is_empty() {
+pub fn summary_lines(report: &Report, view: &SummaryView) -> Vec<String> {
+    let (mut lines, verdict) = match measured_directions(report).is_empty() {
         true => (report.delay.iter().flat_map(|delay| delay_lines(delay, view)).collect(), None),
-        false => (bandwidth_lines(report, view), Some(verdict::sentence(report))),
+        false => (bandwidth_lines(report, view), Some(result_sentence::result_sentence(report))),
     };
     if let Some(verdict) = verdict {
         lines.push(String::new());
-        lines.extend(wrap(&verdict, view.width).into_iter().map(|line| view.styles.verdict.apply_to(line).to_string()));
+        lines.extend(
+            wrap_text(&verdict, view.width).into_iter().map(|line| view.styles.verdict.apply_to(line).to_string()),
+        );
     }
-    lines.extend(notes(report, view));
+    lines.extend(note_lines(report, view));
     if view.verbose {
         lines.push(String::new());
-        lines.extend(details(report, view));
+        lines.extend(detail_lines(report, view));
     }
     lines
 }
 
-fn bandwidth_lines(report: &Report, view: &View) -> Vec<String> {
-    let directions = directions(report);
+fn bandwidth_lines(report: &Report, view: &SummaryView) -> Vec<String> {
+    let directions = measured_directions(report);
     let headings: Vec<String> = directions.iter().map(|(direction, _)| direction.to_string()).collect();
-    let mut grid = Grid::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut grid = TextGrid::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
     let mut row = |label: &str, cell: &dyn Fn(Direction, &DirectionReport) -> String| {
         grid.row(label, directions.iter().map(|(direction, found)| cell(*direction, found)).collect());
     };
-    row("available", &|_, found| available(found));
+    row("available", &|_, found| available_cell(found));
     if directions.iter().any(|(_, found)| found.fair_share_bits_per_second.is_some()) {
         row("one flow's share", &|_, found| fair_share(found));
     }
     if directions.iter().any(|(_, found)| found.capacity.is_some()) {
-        row("capacity", &|_, found| capacity(found));
-        row("shaping", &shaping);
+        row("capacity", &|_, found| capacity_cell(found));
+        row("shaping", &shaping_cell);
     }
     if let Some(delay) = &report.delay {
         row("RTT → loaded", &|direction, _| round_trip(delay, direction));
-        row("loss", &|direction, found| loss(delay, direction, found.transport));
+        row("loss", &|direction, found| loss_cell(delay, direction, found.transport));
         if let [Some(up), Some(down)] = Direction::BOTH.map(|direction| one_way(delay, direction)) {
             row("one-way", &|direction, _| if direction == Direction::Up { up.clone() } else { down.clone() });
         }
     }
     if directions.iter().any(|(_, found)| found.load.is_some()) {
-        row("TCP goodput", &|_, found| goodput(found));
-        row("bufferbloat", &|_, found| bufferbloat(found));
+        row("TCP goodput", &|_, found| goodput_cell(found));
+        row("bufferbloat", &|_, found| bufferbloat_cell(found));
     }
-    paint(&grid, view)
+    paint_grid(&grid, view)
 }
 
 /// Of a report of delays alone.
-fn delay_lines(delay: &DelayReport, view: &View) -> Vec<String> {
-    let mut grid = Grid::new(&["round trip", "up", "down"]);
+fn delay_lines(delay: &DelayReport, view: &SummaryView) -> Vec<String> {
+    let mut grid = TextGrid::new(&["round trip", "up", "down"]);
     let one_way = Direction::BOTH.map(|direction| one_way_figures(delay, direction));
     let columns = [delay.round_trip.as_ref(), one_way[0], one_way[1]];
     let dash = || "–".to_owned();
     let mut row = |label: &str, cell: &dyn Fn(&DelayFigures) -> String| {
         grid.row(label, columns.iter().map(|figures| figures.map_or_else(dash, cell)).collect());
     };
-    row("minimum", &|figures| bounded(figures.minimum_seconds));
-    row("median", &|figures| bounded(figures.median_seconds));
-    row("p99", &|figures| bounded(figures.percentile_99_seconds));
+    row("minimum", &|figures| delay_with_bound(figures.minimum_seconds));
+    row("median", &|figures| delay_with_bound(figures.median_seconds));
+    row("p99", &|figures| delay_with_bound(figures.percentile_99_seconds));
     let packets = [&delay.round_trip_packets, &delay.up_packets, &delay.down_packets];
-    let counts = |packets: &Option<PacketReport>| packets.as_ref().map_or_else(dash, |packets| lost([packets]));
+    let counts = |packets: &Option<PacketReport>| packets.as_ref().map_or_else(dash, |packets| lost_cell([packets]));
     grid.row("loss", packets.map(counts).to_vec());
-    paint(&grid, view)
+    paint_grid(&grid, view)
 }
 
-fn paint(grid: &Grid, view: &View) -> Vec<String> {
+fn paint_grid(grid: &TextGrid, view: &SummaryView) -> Vec<String> {
     let Styles { label, value, bad, .. } = &view.styles;
     grid.lines(view.width, |row, column, text| {
         let style = match (row, column, text.trim()) {
@@ -100,8 +102,8 @@ fn paint(grid: &Grid, view: &View) -> Vec<String> {
 }
 
 /// Why values are missing, and what limits those that are not.
-fn notes(report: &Report, view: &View) -> Vec<String> {
-    let directions = directions(report);
+fn note_lines(report: &Report, view: &SummaryView) -> Vec<String> {
+    let directions = measured_directions(report);
     let mut notes: Vec<(&'static str, String)> = Vec::new();
     for (direction, found) in directions.iter().filter(|(_, found)| !found.has_result()) {
         notes.push(("no value ", format!("{direction}: {}", found.reason.as_deref().unwrap_or("unknown"))));
@@ -126,15 +128,15 @@ fn notes(report: &Report, view: &View) -> Vec<String> {
     }
     let style = |first: &str| if first == "warning: " { &view.styles.warning } else { &view.styles.bad };
     let painted = notes.iter().flat_map(|(first, text)| {
-        hanging(first, text, view.width).into_iter().map(|line| style(first).apply_to(line).to_string())
+        wrap_hanging(first, text, view.width).into_iter().map(|line| style(first).apply_to(line).to_string())
     });
     painted.collect()
 }
 
 /// Everything else that is known.
-fn details(report: &Report, view: &View) -> Vec<String> {
+fn detail_lines(report: &Report, view: &SummaryView) -> Vec<String> {
     let mut texts = Vec::new();
-    for (direction, found) in directions(report) {
+    for (direction, found) in measured_directions(report) {
         texts.push(format!("{direction}: {found}"));
         texts.extend(found.capacity.iter().map(|capacity| format!("{direction}: {capacity}")));
         texts.extend(found.load.iter().map(|load| format!("{direction}: {load}")));
@@ -147,14 +149,14 @@ fn details(report: &Report, view: &View) -> Vec<String> {
     let wrapped = texts.iter().flat_map(|text| {
         let (first, rest) = text.split_once(": ").unwrap_or(("", text));
         let first = if first.is_empty() { String::new() } else { format!("{first}: ") };
-        hanging_by(&first, rest, view.width)
+        wrap_indented(&first, rest, view.width)
     });
     wrapped.map(|line| view.styles.label.apply_to(line).to_string()).collect()
 }
 
 /// The lines after the first indented by two columns.
-fn hanging_by(first: &str, text: &str, width: usize) -> Vec<String> {
-    let lines = wrap(&format!("{first}{text}"), width.saturating_sub(2));
+fn wrap_indented(first: &str, text: &str, width: usize) -> Vec<String> {
+    let lines = wrap_text(&format!("{first}{text}"), width.saturating_sub(2));
     lines.into_iter().enumerate().map(|(i, line)| if i == 0 { line } else { format!("  {line}") }).collect()
 }
 
@@ -183,8 +185,8 @@ mod tests {
             error: None,
             delay: None,
         };
-        let view = View { styles: Styles::new(ColorWhen::Never), width: 80, verbose: false };
-        let text = lines(&report, &view).join("\n");
+        let view = SummaryView { styles: Styles::new(ColorWhen::Never), width: 80, verbose: false };
+        let text = summary_lines(&report, &view).join("\n");
         assert!(text.contains("one flow's share") && text.contains("25 Mbit/s ±4.0 %"), "{text}");
         let mut table = Vec::new();
         csv::write(&mut table, "host", &report, true).unwrap();

@@ -5,12 +5,12 @@ use kumade_daemon::{ControlError, Registry, RuntimeDir};
 use kumade_tunnel::control::TunnelProtocol;
 
 /// Those of this user.
-pub fn tunnels() -> Registry<TunnelProtocol> {
+pub fn tunnel_registry() -> Registry<TunnelProtocol> {
     Registry::new(RuntimeDir::standard("kumade"))
 }
 
 /// Adds what helps.
-pub fn explained(error: ControlError) -> anyhow::Error {
+pub fn with_hint(error: ControlError) -> anyhow::Error {
     match &error {
         ControlError::Taken { .. } => anyhow!("{error}, with --name"),
         ControlError::NotRunning { running, .. } if running.is_empty() => {

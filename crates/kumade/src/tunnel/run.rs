@@ -1,6 +1,6 @@
 //! One end of a tunnel that runs until a signal comes.
 
-use super::registry::{explained, tunnels};
+use super::registry::{tunnel_registry, with_hint};
 use crate::confinement::Confinement;
 use crate::descriptors::raise_descriptor_limit;
 use crate::output::note;
@@ -40,7 +40,7 @@ pub struct Visibility {
 
 /// What was said last of a peer.
 #[derive(Debug, Clone, Default)]
-struct Seen {
+struct ReportedPeerState {
     is_connected: bool,
     carrier: Option<OuterTransport>,
 }
@@ -57,25 +57,25 @@ const MAX_NUMBER: u32 = 1000;
 pub fn run(config: TunnelConfig, visibility: &Visibility) -> anyhow::Result<ExitCode> {
     let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
     let (end, names) = (config.end, config.peers.iter().map(|peer| name(&peer.key)).collect::<Vec<_>>());
-    let what = what(&config);
-    let (own_name, claim) = claim(visibility, &config)?;
+    let what = describe_transport(&config);
+    let (own_name, claim) = lock_name(visibility, &config)?;
     let mut recorder = Status::recorder(&config, &own_name);
     raise_descriptor_limit();
-    let mut confinement = Confinement::unless(visibility.keep_privileges);
+    let mut confinement = Confinement::unless_kept(visibility.keep_privileges);
     if let Some(confinement) = &mut confinement {
-        confinement.network_capabilities(ports(&config, visibility));
+        confinement.network_capabilities(bound_ports(&config, visibility));
     }
     let tunnel = Tunnel::start(config, RuntimeDir::standard("kumade"))?;
-    let _answering = answer(visibility, claim, &recorder.latest())?;
+    let _answering = start_status_services(visibility, claim, &recorder.latest())?;
     match end {
         TunnelEnd::Listen(address) => note!("{what}: waiting at {address}; Ctrl-C ends it"),
         TunnelEnd::Connect(address) => note!("{what}: connecting to {address}; Ctrl-C ends it"),
     }
     if let Some(mut confinement) = confinement {
-        confinement.calls();
-        confinement.tell();
+        confinement.restrict_calls();
+        confinement.report();
     }
-    let mut seen = vec![Seen::default(); names.len()];
+    let mut seen = vec![ReportedPeerState::default(); names.len()];
     let mut last = (None, None);
     while !stop.load(Ordering::Relaxed) && tunnel.is_running() {
         // One that has ended says why when it is stopped.
@@ -99,7 +99,7 @@ pub fn run(config: TunnelConfig, visibility: &Visibility) -> anyhow::Result<Exit
 }
 
 /// Those that are bound.
-fn ports(config: &TunnelConfig, visibility: &Visibility) -> Vec<u16> {
+fn bound_ports(config: &TunnelConfig, visibility: &Visibility) -> Vec<u16> {
     let own = match config.end {
         TunnelEnd::Listen(address) => Some(address),
         TunnelEnd::Connect(_) => None,
@@ -113,19 +113,19 @@ fn name_of_an_end(text: &str) -> Result<String, NameLockError> {
 }
 
 /// The name that was asked for, or a free one. Without one that was asked for, a tunnel runs even where it cannot be asked.
-fn claim(
+fn lock_name(
     visibility: &Visibility,
     config: &TunnelConfig,
 ) -> anyhow::Result<(String, Option<ClaimedName<TunnelProtocol>>)> {
     if let Some(name) = &visibility.name {
-        let claim = tunnels().lock_name(name).map_err(explained)?;
+        let claim = tunnel_registry().lock_name(name).map_err(with_hint)?;
         return Ok((name.clone(), Some(claim)));
     }
     let device = Some(config.device.as_str()).filter(|device| config.has_device() && check_name(device).is_ok());
     let first = device.unwrap_or("tunnel").to_owned();
     for number in 1..=MAX_NUMBER {
         let name = if number == 1 { first.clone() } else { format!("{first}-{number}") };
-        match tunnels().lock_name(&name) {
+        match tunnel_registry().lock_name(&name) {
             Ok(claim) => return Ok((name, Some(claim))),
             Err(ControlError::Taken { .. }) => {}
             Err(error) => {
@@ -138,7 +138,7 @@ fn claim(
 }
 
 /// Lets others ask for the status, and Prometheus fetch it, until the result is dropped.
-fn answer(
+fn start_status_services(
     visibility: &Visibility,
     claim: Option<ClaimedName<TunnelProtocol>>,
     status: &LatestStatus<Status>,
@@ -160,7 +160,7 @@ fn answer(
 }
 
 /// What is carried, in few words.
-fn what(config: &TunnelConfig) -> String {
+fn describe_transport(config: &TunnelConfig) -> String {
     let forwards = config.relayed_connections.forwards.iter().map(ToString::to_string);
     let device = config.has_device().then(|| config.device.clone());
     let what: Vec<_> = device.into_iter().chain(forwards).collect();
@@ -192,7 +192,7 @@ fn say_report(report: &RelayReport) {
     }
 }
 
-fn say_changes(names: &[String], status: &BondedStatus, seen: &mut [Seen]) {
+fn say_changes(names: &[String], status: &BondedStatus, seen: &mut [ReportedPeerState]) {
     for ((name, now), seen) in names.iter().zip(&status.remotes).zip(seen) {
         if seen.is_connected != now.is_connected {
             seen.is_connected = now.is_connected;

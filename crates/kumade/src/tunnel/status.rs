@@ -1,6 +1,6 @@
 //! `kumade tunnel status`: what a running end of a tunnel does.
 
-use super::registry::{explained, tunnels};
+use super::registry::{tunnel_registry, with_hint};
 use crate::output::StandardOutput;
 use crate::terminal;
 use clap::Args;
@@ -30,14 +30,14 @@ const DEFAULT_NAME: &str = "kumade0";
 /// If no tunnel can be asked, or its answer is not understood.
 pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let name = args.name.clone().unwrap_or_else(default_name);
-    let Reply::Status { status } = tunnels().send_request(&name, &Request::Status).map_err(explained)?;
-    let text = if args.json { serde_json::to_string(&status)? } else { terminal::fitted(&status.to_string()) };
+    let Reply::Status { status } = tunnel_registry().send_request(&name, &Request::Status).map_err(with_hint)?;
+    let text = if args.json { serde_json::to_string(&status)? } else { terminal::fit_to_terminal(&status.to_string()) };
     writeln!(StandardOutput, "{text}")?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// That of the one that runs.
 fn default_name() -> String {
-    let mut running = tunnels().running_names();
+    let mut running = tunnel_registry().running_names();
     if running.len() == 1 { running.remove(0) } else { DEFAULT_NAME.to_owned() }
 }

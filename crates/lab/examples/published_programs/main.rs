@@ -15,7 +15,7 @@ use kumade_estimate::MethodSettings;
 use kumade_link::{CrossConfig, CrossKind};
 use kumade_measurement::TransportChoice;
 use kumade_net::clock;
-use kumade_netns_testbed::{Htb, Traffic};
+use kumade_netns_testbed::{HtbNetwork, Traffic};
 use kumade_probe_train::Transport;
 use kumade_serve::{Server, ServerConfig};
 use kumade_units::{Direction, Rate, Span, Time, parse};
@@ -50,7 +50,7 @@ fn run() -> anyhow::Result<()> {
     let runs: u32 = word("runs", "5").parse().context("runs is a number")?;
     ensure!(cross < rate, "cross traffic of {cross} leaves nothing of {rate}");
     kumade_net::namespace::enter_user_namespace_if_needed()?;
-    let network = Htb::build(rate, rate.bytes_in(QUEUE))?;
+    let network = HtbNetwork::build(rate, rate.bytes_in(QUEUE))?;
     let kind = CrossKind::Jittered { rate: cross, size: 1500, jitter: 0.05 };
     let pattern = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 1 };
     let _traffic = Traffic::udp(network.host("c")?, network.host("d")?, &pattern)?;
@@ -80,7 +80,7 @@ fn compare(
     program: &Program,
     directory: Option<&Path>,
     runs: u32,
-    network: &Htb,
+    network: &HtbNetwork,
     serving: &Serving,
 ) -> anyhow::Result<()> {
     let missing = directory.map(|directory| program.missing(directory));
@@ -122,7 +122,7 @@ struct Serving {
 }
 
 impl Serving {
-    fn start(network: &Htb) -> anyhow::Result<Self> {
+    fn start(network: &HtbNetwork) -> anyhow::Result<Self> {
         let host = network.host("b")?;
         let listen = Some(SocketAddr::from((IpAddr::V4(host.v4), kumade_serve::DEFAULT_PORT)));
         let server = host.namespace.run(|| Server::bind(ServerConfig { listen, ..ServerConfig::default() }))??;
@@ -137,7 +137,7 @@ impl Serving {
     }
 
     /// By a method of this project over UDP, as `kumade measure` does without its own capacity phase.
-    fn measure(&self, method: &'static str, network: &Htb) -> anyhow::Result<()> {
+    fn measure(&self, method: &'static str, network: &HtbNetwork) -> anyhow::Result<()> {
         let settings: MethodSettings = method.parse().map_err(|error| anyhow!("{method}: {error}"))?;
         let plan = MeasurementPlan {
             directions: Directions::Up,

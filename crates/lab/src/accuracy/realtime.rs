@@ -10,8 +10,8 @@ use crate::running_server::RunningServer;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
 use kumade_middlebox::{FilterRule, MiddleboxConfig};
 use kumade_net::clock;
-use kumade_netns_testbed::Fabric;
-use kumade_netns_testbed::Htb;
+use kumade_netns_testbed::HtbNetwork;
+use kumade_netns_testbed::NetworkFabric;
 use kumade_netns_testbed::Traffic;
 use kumade_netns_testbed::{Host, HostSpec, Network, NetworkError, NetworkSpec};
 use kumade_units::Direction;
@@ -29,7 +29,7 @@ const CONGESTION_CONTROL: &str = "cubic";
 /// Measures on a network of real hosts in real time, with the same client and server as `kumade measure` and `kumade
 /// serve`.
 pub struct RealTime {
-    fabric: Box<dyn Fabric>,
+    fabric: Box<dyn NetworkFabric>,
     /// Cross traffic of real packets.
     traffic: Option<Traffic>,
     /// The path that the network was built as.
@@ -45,7 +45,7 @@ impl RealTime {
     pub fn build(scenario: &AccuracyScenario) -> Result<Self, RunError> {
         let mut fabric = build(scenario).map_err(run_error("build the network"))?;
         for &direction in &scenario.directions {
-            fabric.verify(direction).map_err(run_error("check the network"))?;
+            fabric.verify_bottleneck(direction).map_err(run_error("check the network"))?;
         }
         let serving = RunningServer::start(fabric.host(RECEIVING_HOST).map_err(run_error("find the far host"))?)?;
         let path = (scenario.bottleneck.clone(), scenario.downstream_hop);
@@ -111,7 +111,8 @@ impl Testbed for RealTime {
         let ended = clock::realtime();
         let (from, to) = observed.observation_window().unwrap_or((began, ended));
         let mut row = Row::new(scenario, point);
-        let truth = self.fabric.truth(point.direction, from, to).map_err(run_error("read the link's ledger"))?;
+        let truth =
+            self.fabric.true_available(point.direction, from, to).map_err(run_error("read the link's ledger"))?;
         // Capacity and delay are measured before the trains that the truth is about.
         let from = if scenario.full { began } else { from };
         let lateness =
@@ -142,17 +143,17 @@ fn run_error<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunEr
     move |cause| RunError { doing, cause: cause.into() }
 }
 
-fn build(scenario: &AccuracyScenario) -> Result<Box<dyn Fabric>, NetworkError> {
+fn build(scenario: &AccuracyScenario) -> Result<Box<dyn NetworkFabric>, NetworkError> {
     let Bottleneck { kind, rate, queue, .. } = scenario.bottleneck;
     if kind == BottleneckKind::Htb {
-        return Ok(Box::new(Htb::build(rate, queue)?));
+        return Ok(Box::new(HtbNetwork::build(rate, queue)?));
     }
     let (up, down) = (plan::link_config(scenario, Direction::Up), plan::link_config(scenario, Direction::Down));
     let (up_downstream_hop, down_downstream_hop) =
         (plan::downstream_link(scenario, Direction::Up), plan::downstream_link(scenario, Direction::Down));
-    let mut network = NetworkSpec { up_downstream_hop, down, down_downstream_hop, ..NetworkSpec::pair(up) };
-    network.left.push(HostSpec::numbered(LEFT_CROSS, 3));
-    network.right.push(HostSpec::numbered(RIGHT_CROSS, 4));
+    let mut network = NetworkSpec { up_downstream_hop, down, down_downstream_hop, ..NetworkSpec::host_pair(up) };
+    network.left.push(HostSpec::with_number(LEFT_CROSS, 3));
+    network.right.push(HostSpec::with_number(RIGHT_CROSS, 4));
     Ok(Box::new(Network::build(network)?))
 }
 

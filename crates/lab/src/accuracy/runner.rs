@@ -3,7 +3,7 @@ use crate::accuracy::row::Row;
 use crate::accuracy::scenario::{AccuracyPoint, AccuracyScenario};
 use crate::error::RunError;
 use crate::repeat::{RepeatedRun, RunOutcome, until_undisturbed};
-use kumade_netns_testbed::STALL;
+use kumade_netns_testbed::MAX_UNDISTURBED_LATENESS;
 use kumade_units::Span;
 
 /// A disturbed run is repeated so many times at most; the last one stays, marked as disturbed.
@@ -85,7 +85,7 @@ fn measure(
 ) -> Result<Row, RunError> {
     let run = || {
         let MeasurementAttempt { row, lateness } = testbed.measure(scenario, point)?;
-        Ok(RunOutcome { row, lateness, disturbed: lateness > STALL })
+        Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_UNDISTURBED_LATENESS })
     };
     let repeating = |lateness| observer(AccuracyProgress::Repeating { lateness });
     let RepeatedRun { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;

@@ -2,7 +2,7 @@
 
 use crate::accuracy::BottleneckKind;
 use kumade_link::{Medium, TokenBucket};
-use kumade_netns_testbed::Htb;
+use kumade_netns_testbed::HtbNetwork;
 use kumade_sim::PathHop;
 use kumade_sim::atlas::DrawnPath;
 use kumade_units::{Rate, Span};
@@ -62,10 +62,10 @@ fn kernel_obstacle(path: &DrawnPath) -> Option<String> {
     if path.cross > MAX_REAL_CROSS {
         return Some(format!("more than {MAX_REAL_CROSS} of real packets is too much for programs of one machine"));
     }
-    if link.policer.is_some_and(|policer| Htb::policed_burst(policer) > MAX_POLICED_BURST_BYTES) {
+    if link.policer.is_some_and(|policer| HtbNetwork::policed_burst(policer) > MAX_POLICED_BURST_BYTES) {
         return Some("the kernel's policer adds what passes in a second to its burst, which is too much here".into());
     }
-    Htb::obstacle(link, queue.as_ref())
+    HtbNetwork::unavailable_reason(link, queue.as_ref())
 }
 
 /// The path as it is when it is built so: the kernel's links have no delay, and its policers larger bursts.
@@ -73,7 +73,8 @@ pub(super) fn as_built(mut path: DrawnPath, bottleneck: BottleneckKind) -> Drawn
     if let (BottleneckKind::Htb, [hop]) = (bottleneck, &mut path.hops[..]) {
         hop.link.delay = Span::ZERO;
         if let Some(policer) = hop.link.policer {
-            path.bucket = path.bucket.map(|bucket| TokenBucket { burst_bytes: Htb::policed_burst(policer), ..bucket });
+            path.bucket =
+                path.bucket.map(|bucket| TokenBucket { burst_bytes: HtbNetwork::policed_burst(policer), ..bucket });
         }
     }
     path

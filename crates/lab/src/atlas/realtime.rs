@@ -12,7 +12,7 @@ use kumade_link::LinkConfig;
 use kumade_measurement::report::DirectionReport;
 use kumade_measurement::{Cost, TransportChoice};
 use kumade_net::clock;
-use kumade_netns_testbed::{Fabric, Htb, Network, NetworkError, NetworkSpec, ProxiedNetwork, Traffic};
+use kumade_netns_testbed::{HtbNetwork, Network, NetworkError, NetworkFabric, NetworkSpec, ProxiedNetwork, Traffic};
 use kumade_probe_train::Transport;
 use kumade_sim::PathHop;
 use kumade_sim::atlas::{AtlasMeasurement, DrawnPath, PathResult, PathTruth};
@@ -72,7 +72,7 @@ pub(super) fn measure(
     let result = result.map_err(run_error("enter the near host"))?;
     let ended = clock::realtime();
     let (from, to) = observed.observation_window().unwrap_or((began, ended));
-    let available = network.truth(Direction::Up, from, to).map_err(run_error("read the link's ledger"))?;
+    let available = network.true_available(Direction::Up, from, to).map_err(run_error("read the link's ledger"))?;
     // Capacity and delay are measured before the trains that the truth is about. Of the thousands of packets of a whole measurement a few
     // are late on any host, which has to do with that; more of them are another path.
     let lateness = network.lateness(Direction::Up, began, to).map_err(run_error("read the link's ledger"))?.p99;
@@ -86,18 +86,18 @@ pub(super) fn measure(
 }
 
 /// The network, and the traffic of real packets on it.
-fn build(path: &DrawnPath, bottleneck: BottleneckKind) -> Result<(Box<dyn Fabric>, Vec<Traffic>), NetworkError> {
+fn build(path: &DrawnPath, bottleneck: BottleneckKind) -> Result<(Box<dyn NetworkFabric>, Vec<Traffic>), NetworkError> {
     let mut hops = path.hops.iter();
     let first = hops.next().ok_or_else(|| NetworkError::Spec("the path has no link".into()))?;
     let behind = hops.next();
     if bottleneck == BottleneckKind::Htb {
-        let network = Htb::build_up(first.link.clone(), first.queue.as_ref())?;
+        let network = HtbNetwork::build_up(first.link.clone(), first.queue.as_ref())?;
         let (from, to) = (network.host(NEAR_CROSS)?, network.host(FAR_CROSS)?);
         let traffic: Result<_, _> = first.cross.iter().map(|pattern| Traffic::udp(from, to, pattern)).collect();
         let traffic = traffic?;
         return Ok((Box::new(network), traffic));
     }
-    let mut network: Box<dyn Fabric> = match (behind, &path.links_back()[..]) {
+    let mut network: Box<dyn NetworkFabric> = match (behind, &path.links_back()[..]) {
         (Some(behind), [far_back, near_back]) => {
             let [near, far] = [(first, near_back), (behind, far_back)].map(|(hop, back)| network_spec(hop, back));
             Box::new(ProxiedNetwork::build(near, far, kumade_serve::DEFAULT_PORT)?)
@@ -114,7 +114,7 @@ fn build(path: &DrawnPath, bottleneck: BottleneckKind) -> Result<(Box<dyn Fabric
 }
 
 fn network_spec(hop: &PathHop, back: &LinkConfig) -> NetworkSpec {
-    NetworkSpec { up_queue: hop.queue.clone(), down: back.clone(), ..NetworkSpec::pair(hop.link.clone()) }
+    NetworkSpec { up_queue: hop.queue.clone(), down: back.clone(), ..NetworkSpec::host_pair(hop.link.clone()) }
 }
 
 /// The report of a measurement that ended without one.

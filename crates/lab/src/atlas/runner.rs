@@ -8,7 +8,7 @@ use crate::parallel::on_all_processors;
 use crate::repeat::{MAX_REPEATS, RepeatedRun, RunOutcome, until_undisturbed};
 use anyhow::anyhow;
 use kumade_estimate::MethodSettings;
-use kumade_netns_testbed::STALL;
+use kumade_netns_testbed::MAX_UNDISTURBED_LATENESS;
 use kumade_sim::atlas::PathResult;
 use kumade_units::Span;
 
@@ -126,7 +126,7 @@ fn undisturbed(
     let (path, transport) = (experiment.path(point), probe_transport(point)?);
     let run = || {
         let realtime::AtlasAttempt { row, verdict, lateness } = realtime::measure(experiment, &path, point, transport)?;
-        Ok(RunOutcome { row: (row, verdict), lateness, disturbed: lateness > STALL })
+        Ok(RunOutcome { row: (row, verdict), lateness, disturbed: lateness > MAX_UNDISTURBED_LATENESS })
     };
     let repeating = |lateness| observer(AtlasProgress::Repeating { lateness });
     let RepeatedRun { row: (row, verdict), repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;

@@ -8,7 +8,7 @@ use crate::fairness::{
     BottleneckLink, CounterSnapshot, FlowShare, KernelControllers, RECEIVER_HOST, build, connections, sender,
 };
 use kumade_netns_testbed::{
-    Arrivals, Content, Host, Network, NetworkError, NumberedPackets, Traffic, retransmitted_segments,
+    ArrivalRecorder, Host, Network, NetworkError, NumberedPackets, PacketContent, Traffic, retransmitted_segments,
 };
 use kumade_units::{Direction, Rate, Span, Time};
 use std::thread;
@@ -131,7 +131,7 @@ impl ContentionCounters {
 /// Sparse packets under way, here at equal intervals.
 struct ProbeStream {
     packets: NumberedPackets,
-    arrivals: Arrivals,
+    arrivals: ArrivalRecorder,
     interval: Span,
     /// What a packet takes on an idle path.
     delay: Span,
@@ -140,7 +140,7 @@ struct ProbeStream {
 impl ProbeStream {
     fn start(experiment: &Contention, probes: Probes, network: &Network) -> anyhow::Result<Self> {
         let (from, to) = (network.host(PROBER_HOST)?, network.host(RECEIVER_HOST)?);
-        let arrivals = Arrivals::start(to, Host::DEVICE)?;
+        let arrivals = ArrivalRecorder::start(to, Host::DEVICE)?;
         let time = experiment.warm_up + experiment.duration + PROBE_MARGIN;
         let count = (time.as_nanos() / probes.interval.as_nanos()) as u64;
         let payload = probes.packet.saturating_sub(HEADER_BYTES) as usize;
@@ -155,9 +155,9 @@ impl ProbeStream {
     fn delays(&self, before: &CounterSnapshot, after: &CounterSnapshot) -> ProbeDelays {
         let end = after.time - LONGEST_DELAY;
         let within = |sent: Time| before.time <= sent && sent < end;
-        let (received, _) = self.arrivals.take();
+        let (received, _) = self.arrivals.take_packets();
         let added = received.iter().filter_map(|packet| match packet.content {
-            Content::Numbered { port, sent, .. } if port == self.packets.port() && within(sent) => {
+            PacketContent::Numbered { port, sent, .. } if port == self.packets.port() && within(sent) => {
                 Some((packet.stamp - sent - self.delay).max(Span::ZERO).as_secs_f64())
             }
             _ => None,

@@ -11,7 +11,7 @@ use kumade_link::LinkConfig;
 use kumade_link::queue::QueueConfig;
 use kumade_net::congestion::LoadedController;
 use kumade_net::{SetupError, clock};
-use kumade_netns_testbed::{AccessSpec, HostSpec, Network, NetworkError, NetworkSpec, Traffic, Waits};
+use kumade_netns_testbed::{AccessSpec, HostSpec, Network, NetworkError, NetworkSpec, Traffic, WaitHistogram};
 use kumade_sim::tcp::congestion::Control;
 use kumade_units::{Direction, Rate, Span, Time};
 use std::thread;
@@ -171,15 +171,15 @@ pub(crate) fn build(
     let host = |(index, group): (usize, &ConnectionGroup)| {
         let access = |hop| AccessSpec { link: path::hop_link(hop), background: path::background_traffic(hop) };
         let access = own_hop(group).iter().chain(&group.hops).map(access).collect();
-        HostSpec { access, ..HostSpec::numbered(&sender(index), index as u8 + 2) }
+        HostSpec { access, ..HostSpec::with_number(&sender(index), index as u8 + 2) }
     };
-    let other = |(index, name): (usize, &&str)| HostSpec::numbered(name, (groups.len() + index) as u8 + 2);
+    let other = |(index, name): (usize, &&str)| HostSpec::with_number(name, (groups.len() + index) as u8 + 2);
     let hosts = groups.iter().enumerate().map(host).chain(others.iter().enumerate().map(other));
     let network = Network::build(NetworkSpec {
         left: hosts.collect(),
-        right: vec![HostSpec::numbered(RECEIVER_HOST, 1)],
+        right: vec![HostSpec::with_number(RECEIVER_HOST, 1)],
         up_queue: Some(queue.clone()),
-        ..NetworkSpec::pair(link)
+        ..NetworkSpec::host_pair(link)
     })?;
     let spec = network.spec();
     for host in spec.left.iter().chain(&spec.right) {
@@ -199,7 +199,7 @@ fn own_hop(group: &ConnectionGroup) -> Option<AccessHop> {
     Some(AccessHop { rate: rate.or(Some(UNLIMITED_RATE)), wireless: false, delay, queue, background: None })
 }
 
-fn wait_quantiles(waits: &Waits) -> Option<DelayQuantiles> {
+fn wait_quantiles(waits: &WaitHistogram) -> Option<DelayQuantiles> {
     let at = |part| waits.quantile(part).as_secs_f64();
     (waits.packets() > 0).then(|| DelayQuantiles {
         median_seconds: at(0.5),

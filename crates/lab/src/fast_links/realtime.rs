@@ -57,7 +57,7 @@ impl<F: FastFabric> FastLinkTestbed<F> {
     /// # Errors
     /// The system refuses something.
     pub(super) fn new(network: F, mtu: u16) -> Result<Self, RunError> {
-        let carried = network.carried().map_err(run_error("count what the network carries"))?;
+        let carried = network.carried_rate().map_err(run_error("count what the network carries"))?;
         let serving = RunningServer::start(network.host(FAR_HOST).map_err(run_error("find the far host"))?)?;
         Ok(FastLinkTestbed { serving, network, mtu, carried })
     }
@@ -67,7 +67,7 @@ impl<F: FastFabric> FastLinkTestbed<F> {
     /// # Errors
     /// The system refuses something.
     pub(super) fn measure(&self, point: &FastLinkPoint) -> Result<RunOutcome<FastLinkRow>, RunError> {
-        let cross = (point.cross > Rate::ZERO).then(|| self.network.cross(point.cross)).transpose();
+        let cross = (point.cross > Rate::ZERO).then(|| self.network.start_cross_traffic(point.cross)).transpose();
         let cross = cross.map_err(run_error("send the cross traffic"))?;
         let plan = MeasurementPlan {
             directions: Directions::Up,

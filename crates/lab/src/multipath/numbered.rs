@@ -7,7 +7,7 @@ use super::scenario::{Multipath, MultipathPoint, Workload};
 use super::sites::carried_packets;
 use anyhow::Context;
 use kumade_net::clock;
-use kumade_netns_testbed::{Arrivals, Content, NumberedPackets, Received, Sites};
+use kumade_netns_testbed::{ArrivalRecorder, NumberedPackets, PacketContent, RecordedPacket, Sites};
 use kumade_units::{Rate, Span};
 use std::collections::BTreeSet;
 use std::thread;
@@ -40,7 +40,7 @@ pub(super) fn run(
     let Workload::Numbered { packets, payload, .. } = experiment.workload else {
         anyhow::bail!("another kind of traffic than numbered packets")
     };
-    let arrivals = Arrivals::start(&sites.b, Sites::LAN)?;
+    let arrivals = ArrivalRecorder::start(&sites.b, Sites::LAN)?;
     let (before, interval) = (carried_packets(sites)?, experiment.packet_interval(point));
     let start = clock::realtime();
     let to_b = (&sites.b, sites.b.v4);
@@ -50,8 +50,8 @@ pub(super) fn run(
         thread::sleep(ROUND_DURATION);
     }
     thread::sleep(DRAIN_TIME.to_duration());
-    let sent = sender.sent();
-    let (received, missed) = arrivals.take();
+    let sent = sender.sent_packets();
+    let (received, missed) = arrivals.take_packets();
     let numbers: Vec<_> = received.iter().filter_map(|packet| packet_number(packet, sender.port())).collect();
     let mut order = OrderMeter::default();
     numbers.iter().for_each(|number| order.record_arrival(*number, 1));
@@ -73,15 +73,15 @@ pub(super) fn run(
     Ok((observed, missed))
 }
 
-fn packet_number(packet: &Received, to: u16) -> Option<u64> {
+fn packet_number(packet: &RecordedPacket, to: u16) -> Option<u64> {
     match packet.content {
-        Content::Numbered { port, number, .. } if port == to => Some(number),
+        PacketContent::Numbered { port, number, .. } if port == to => Some(number),
         _ => None,
     }
 }
 
 /// From the first arrival to the last.
-fn time_of_arrivals(received: &[Received]) -> Span {
+fn time_of_arrivals(received: &[RecordedPacket]) -> Span {
     let ends = received.first().zip(received.last());
     ends.map_or(Span::ZERO, |(first, last)| last.stamp - first.stamp)
 }

@@ -28,8 +28,10 @@ impl MultipathTestbed for RealTime {
 fn build(experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result<Sites> {
     let case = point.case;
     let sites = match experiment.workload {
-        Workload::Flood { .. } => Sites::cabled(case.paths.len())?,
-        Workload::Transfer | Workload::Blocks | Workload::Numbered { .. } => Sites::emulated(path_links(point))?,
+        Workload::Flood { .. } => Sites::with_veth_paths(case.paths.len())?,
+        Workload::Transfer | Workload::Blocks | Workload::Numbered { .. } => {
+            Sites::with_emulated_paths(path_links(point))?
+        }
     };
     // So large that the window, where one is set, is what limits.
     let buffer = case.window.map_or(hosts::WINDOW_BYTES, |window| window * 4);
@@ -65,5 +67,5 @@ fn observe(
         Workload::Numbered { .. } => numbered::run(sites, experiment, point, overhead)?,
         Workload::Flood { .. } => return Ok((flood::run(sites, experiment, overhead)?, 0)),
     };
-    Ok((observed, unseen + sites.missed()?))
+    Ok((observed, unseen + sites.missed_packets()?))
 }

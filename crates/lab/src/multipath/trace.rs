@@ -1,5 +1,5 @@
 use super::order::SequenceUnwrapper;
-use kumade_netns_testbed::{Content, Received};
+use kumade_netns_testbed::{PacketContent, RecordedPacket};
 use kumade_units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,11 +39,11 @@ const MAX_SEGMENTS: usize = 3000;
 
 /// The segments of a layer, of those that were captured. All repeats are among them, and as many others as it takes to draw
 /// the rest.
-pub(super) fn trace_segments(layer: TcpLayer, captured: &[Received], start: Time) -> Vec<TraceSegment> {
+pub(super) fn trace_segments(layer: TcpLayer, captured: &[RecordedPacket], start: Time) -> Vec<TraceSegment> {
     let mut connections: BTreeMap<u16, FollowedConnection> = BTreeMap::new();
     let mut all = Vec::new();
     for packet in captured.iter().filter(|packet| packet.stamp >= start) {
-        let Content::Segment { port, sequence, payload } = packet.content else { continue };
+        let PacketContent::Segment { port, sequence, payload } = packet.content else { continue };
         let number = connections.len() as u32;
         let followed =
             connections.entry(port).or_insert_with(|| FollowedConnection { number, ..FollowedConnection::default() });
@@ -81,9 +81,9 @@ mod tests {
     use super::*;
     use kumade_units::Span;
 
-    fn segment(millis: i64, port: u16, sequence: u32) -> Received {
+    fn segment(millis: i64, port: u16, sequence: u32) -> RecordedPacket {
         let stamp = Time::ZERO + Span::from_millis(millis);
-        Received { stamp, bytes: 1052, content: Content::Segment { port, sequence, payload: 1000 } }
+        RecordedPacket { stamp, bytes: 1052, content: PacketContent::Segment { port, sequence, payload: 1000 } }
     }
 
     #[test]

@@ -12,7 +12,8 @@ use crate::delays::{DelayQuantiles, EchoDelays};
 use anyhow::Context;
 use kumade_net::clock;
 use kumade_netns_testbed::{
-    Arrivals, Content, Echo, Echoed, NumberedPackets, Received, Sites, TcpEnds, Traffic, retransmitted_segments,
+    ArrivalRecorder, EchoedPackets, NumberedPackets, PacketContent, RecordedPacket, Sites, TcpEnds, Traffic, UdpEcho,
+    retransmitted_segments,
 };
 use kumade_units::{Span, Time};
 use std::thread;
@@ -24,7 +25,7 @@ pub(super) fn run(
     point: &MultipathPoint<'_>,
     overhead: u32,
 ) -> anyhow::Result<(MultipathObservation, u64)> {
-    let arrivals = Arrivals::start(&sites.b, Sites::LAN)?;
+    let arrivals = ArrivalRecorder::start(&sites.b, Sites::LAN)?;
     let connection = connect(sites, point).context("open the connection")?;
     let to_b = (&sites.b, sites.b.v4);
     let sparse = point.case.sparse.then(|| {
@@ -33,17 +34,17 @@ pub(super) fn run(
     });
     let sparse = sparse.transpose()?;
     let payload = (PACKET_BYTES - HEADER_BYTES) as usize;
-    let echo = point.case.echo.then(|| Echo::start(&sites.a, to_b, payload, ECHO_INTERVAL).context("send the echo"));
+    let echo = point.case.echo.then(|| UdpEcho::start(&sites.a, to_b, payload, ECHO_INTERVAL).context("send the echo"));
     let echo = echo.transpose()?;
     let leaving = point.case.trace.then(|| LeavingSegments::start(sites, point)).transpose()?;
     thread::sleep(experiment.warm_up.to_duration());
-    arrivals.take();
+    arrivals.take_packets();
     connection.take_longest_gap();
     let before = CounterSnapshot::take(sites, &connection)?;
     let restored = wait(sites, experiment, point)?;
     let after = CounterSnapshot::take(sites, &connection)?;
     let longest_gap = connection.take_longest_gap();
-    let (packets, missed) = arrivals.take();
+    let (packets, missed) = arrivals.take_packets();
     let order = segment_order(&packets).filter(|_| point.contender.plane != Plane::Mptcp);
     let (full_payload, full_packet) = full_segment(&packets);
     let observed = MultipathObservation {
@@ -84,11 +85,11 @@ fn wait(sites: &Sites, experiment: &Multipath, point: &MultipathPoint<'_>) -> an
     let (mut rest, mut restored) = (experiment.duration, None);
     if let Some(cut) = point.case.cut {
         thread::sleep(cut.after.to_duration());
-        sites.cut(cut.path - 1, true)?;
+        sites.set_cut(cut.path - 1, true)?;
         rest -= cut.after;
         if let Some(lasts) = cut.lasts {
             thread::sleep(lasts.to_duration());
-            sites.cut(cut.path - 1, false)?;
+            sites.set_cut(cut.path - 1, false)?;
             restored = Some(clock::realtime());
             rest -= lasts;
         }
@@ -99,20 +100,20 @@ fn wait(sites: &Sites, experiment: &Multipath, point: &MultipathPoint<'_>) -> an
 
 /// The segments that leave the sending host, and its gateway where others carry them.
 struct LeavingSegments {
-    upper: Arrivals,
-    lower: Option<Arrivals>,
+    upper: ArrivalRecorder,
+    lower: Option<ArrivalRecorder>,
 }
 
 impl LeavingSegments {
     fn start(sites: &Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Self> {
-        let lower = || Arrivals::leaving(&sites.left, &Sites::path(0));
-        let upper = Arrivals::leaving(&sites.a.namespace, Sites::LAN)?;
+        let lower = || ArrivalRecorder::record_leaving(&sites.left, &Sites::path(0));
+        let upper = ArrivalRecorder::record_leaving(&sites.a.namespace, Sites::LAN)?;
         Ok(LeavingSegments { upper, lower: point.contender.plane.lower_control().map(|_| lower()).transpose()? })
     }
 
     fn trace(&self, start: Time) -> Vec<TraceSegment> {
-        let mut trace = trace_segments(TcpLayer::Upper, &self.upper.take().0, start);
-        let lower = self.lower.iter().flat_map(|lower| trace_segments(TcpLayer::Lower, &lower.take().0, start));
+        let mut trace = trace_segments(TcpLayer::Upper, &self.upper.take_packets().0, start);
+        let lower = self.lower.iter().flat_map(|lower| trace_segments(TcpLayer::Lower, &lower.take_packets().0, start));
         trace.extend(lower);
         trace
     }
@@ -136,10 +137,10 @@ impl CounterSnapshot {
 }
 
 /// The order in which segments of the one connection arrived.
-fn segment_order(packets: &[Received]) -> Option<Reordering> {
+fn segment_order(packets: &[RecordedPacket]) -> Option<Reordering> {
     let (mut meter, mut unwrapped) = (OrderMeter::default(), SequenceUnwrapper::default());
     for packet in packets {
-        if let Content::Segment { sequence, payload, .. } = packet.content {
+        if let PacketContent::Segment { sequence, payload, .. } = packet.content {
             meter.record_arrival(unwrapped.unwrap_sequence(sequence), payload.into());
         }
     }
@@ -147,34 +148,34 @@ fn segment_order(packets: &[Received]) -> Option<Reordering> {
 }
 
 /// Payload and length of the packet with most payload.
-fn full_segment(packets: &[Received]) -> (u64, u64) {
-    let segment = |packet: &Received| match packet.content {
-        Content::Segment { payload, .. } => Some((u64::from(payload), u64::from(packet.bytes))),
-        Content::Numbered { .. } => None,
+fn full_segment(packets: &[RecordedPacket]) -> (u64, u64) {
+    let segment = |packet: &RecordedPacket| match packet.content {
+        PacketContent::Segment { payload, .. } => Some((u64::from(payload), u64::from(packet.bytes))),
+        PacketContent::Numbered { .. } => None,
     };
     packets.iter().filter_map(segment).max().unwrap_or_default()
 }
 
 /// One-way delays of numbered packets to that port.
-fn one_way_delays(packets: &[Received], to: u16) -> Option<DelayQuantiles> {
-    let delay = |packet: &Received| match packet.content {
-        Content::Numbered { port, sent, .. } if port == to => Some((packet.stamp - sent).as_secs_f64()),
+fn one_way_delays(packets: &[RecordedPacket], to: u16) -> Option<DelayQuantiles> {
+    let delay = |packet: &RecordedPacket| match packet.content {
+        PacketContent::Numbered { port, sent, .. } if port == to => Some((packet.stamp - sent).as_secs_f64()),
         _ => None,
     };
     DelayQuantiles::from_seconds(packets.iter().filter_map(delay).collect())
 }
 
 /// Of the packets of an echo that were sent in the measured time.
-fn round_trips(echo: &Echo, from: Time, to: Time) -> Option<EchoDelays> {
-    let Echoed { round_trips, unanswered } = echo.between(from, to);
+fn round_trips(echo: &UdpEcho, from: Time, to: Time) -> Option<EchoDelays> {
+    let EchoedPackets { round_trips, unanswered } = echo.echoed_between(from, to);
     let all = round_trips.len() as u64 + unanswered;
     let round_trips = DelayQuantiles::from_seconds(round_trips.into_iter().map(Span::as_secs_f64).collect())?;
     Some(EchoDelays { round_trips, unanswered_ratio: unanswered as f64 / all as f64 })
 }
 
 /// From when the path was back, to the arrival of data that has passed it since.
-fn recovery_time(packets: &[Received], restored: Time, delay: Span) -> Option<Span> {
-    let is_data = |packet: &&Received| matches!(packet.content, Content::Segment { .. });
+fn recovery_time(packets: &[RecordedPacket], restored: Time, delay: Span) -> Option<Span> {
+    let is_data = |packet: &&RecordedPacket| matches!(packet.content, PacketContent::Segment { .. });
     packets
         .iter()
         .filter(is_data)

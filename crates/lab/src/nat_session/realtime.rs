@@ -33,7 +33,7 @@ fn build(experiment: &NatSessions, point: &NatPoint<'_>) -> anyhow::Result<Sites
     let paths = experiment.paths.iter().enumerate();
     let links: Vec<PathLinks> =
         paths.map(|(place, path)| path.new_links(u64::from(point.run) * 100 + place as u64)).collect();
-    let sites = Sites::emulated(links)?;
+    let sites = Sites::with_emulated_paths(links)?;
     // What gateways see of several hosts is their addresses; one namespace has them all. The first is there.
     for place in 1..point.case.hosts {
         let address = format!("{}/24", host_address(place)).parse()?;
@@ -64,7 +64,7 @@ fn observe(
         lateness_p99_seconds: Some(lateness.as_secs_f64()),
         ..NatSessionRow::new(experiment, point, &observer, &traffic, events.killed)
     };
-    Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_LATENESS || sites.missed()? > 0 })
+    Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_LATENESS || sites.missed_packets()? > 0 })
 }
 
 /// What happens to the gateways and their messages, as far as it has.

@@ -6,21 +6,21 @@ use kumade_units::{ConfigError, Time};
 
 /// The access links of one host, in both directions.
 #[derive(Debug)]
-pub(super) struct Access {
-    pub(super) out: Chain,
-    pub(super) back: Chain,
+pub(super) struct AccessLinks {
+    pub(super) out: LinkChain,
+    pub(super) back: LinkChain,
 }
 
 /// Links one behind the other.
 #[derive(Debug, Default)]
-pub(super) struct Chain {
+pub(super) struct LinkChain {
     links: Vec<Link<Buffer>>,
 }
 
-impl Access {
+impl AccessLinks {
     /// None where the host is at the bottleneck itself.
     pub(super) fn new(specs: &[AccessSpec], now: Time) -> Result<Option<Self>, ConfigError> {
-        let mut access = Access { out: Chain::default(), back: Chain::default() };
+        let mut access = AccessLinks { out: LinkChain::default(), back: LinkChain::default() };
         for spec in specs {
             let mut out = Link::new(spec.link.clone().validate()?);
             out.advance(now);
@@ -34,7 +34,7 @@ impl Access {
     }
 }
 
-impl Chain {
+impl LinkChain {
     /// A packet reaches the first link.
     pub(super) fn offer(&mut self, packet: Buffer, label: Label, arrival: Time) {
         if let Some(first) = self.links.first_mut() {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn each_link_serves_and_delays_and_may_drop() {
-        let mut access = Access::new(&[hop(100, 1), hop(1, 2)], Time::ZERO).unwrap().unwrap();
+        let mut access = AccessLinks::new(&[hop(100, 1), hop(1, 2)], Time::ZERO).unwrap().unwrap();
         let start = Time::ZERO + Span::from_millis(1);
         // The second link takes 12 ms for a packet, and two may wait before it.
         let pool = BufferPool::default();
@@ -97,11 +97,11 @@ mod tests {
 
     #[test]
     fn the_way_back_is_the_way_out_reversed() {
-        let access = Access::new(&[hop(100, 1), hop(1, 2)], Time::ZERO).unwrap().unwrap();
-        let delays = |chain: &Chain| chain.links.iter().map(|link| link.config().delay).collect::<Vec<_>>();
+        let access = AccessLinks::new(&[hop(100, 1), hop(1, 2)], Time::ZERO).unwrap().unwrap();
+        let delays = |chain: &LinkChain| chain.links.iter().map(|link| link.config().delay).collect::<Vec<_>>();
         let mut back = delays(&access.back);
         back.reverse();
         assert_eq!(delays(&access.out), back);
-        assert!(Access::new(&[], Time::ZERO).unwrap().is_none());
+        assert!(AccessLinks::new(&[], Time::ZERO).unwrap().is_none());
     }
 }

@@ -1,8 +1,8 @@
-use super::access::Access;
+use super::access::AccessLinks;
 use super::error::NetworkError;
 use super::spec::{AccessSpec, NetworkSpec};
 use crate::device::Device;
-use crate::directed_link::{DirectedLink, HOLDBACK, LEISURE, Pending, RECORD_LENGTH, TICK};
+use crate::directed_link::{DirectedLink, IDLE_TICK, MIN_IDLE_TIME, ORDERING_DELAY, PendingPacket, RECORD_LENGTH};
 use kumade_link::{Counters, Delivery, Label};
 use kumade_middlebox::{self, Middlebox, PacketAction};
 use kumade_net::clock;
@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Packets written at most in a turn.
-const BATCH: usize = 64;
+const MAX_WRITES_PER_TURN: usize = 64;
 
 /// The near end of a host's device, and the host's addresses and access links.
 pub(super) struct Attachment {
@@ -24,7 +24,7 @@ pub(super) struct Attachment {
 
 /// Packets of one direction, by what became of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Drops {
+pub struct PacketDrops {
     /// By the link, and its other counts: packets of hosts.
     pub packets: Counters,
     /// By the link: computed cross traffic.
@@ -38,24 +38,24 @@ pub struct Drops {
 }
 
 /// Where a host is attached.
-struct Port {
+struct HostPort {
     device: Device,
     addresses: Vec<IpAddr>,
-    access: Option<Access>,
+    access: Option<AccessLinks>,
 }
 
-impl Port {
+impl HostPort {
     fn new(attachment: Attachment) -> Result<Self, NetworkError> {
         let Attachment { device, addresses, access } = attachment;
-        let access = Access::new(&access, clock::realtime())?;
-        Ok(Port { device, addresses, access })
+        let access = AccessLinks::new(&access, clock::realtime())?;
+        Ok(HostPort { device, addresses, access })
     }
 }
 
 /// All hosts' devices, and both directions of the links between them.
 pub(super) struct NetworkShard {
-    left: Vec<Port>,
-    right: Vec<Port>,
+    left: Vec<HostPort>,
+    right: Vec<HostPort>,
     up: DirectedLink,
     down: DirectedLink,
     pub(super) middlebox: Option<Middlebox>,
@@ -67,7 +67,7 @@ pub(super) struct NetworkShard {
 impl NetworkShard {
     pub(super) fn new(attachments: Vec<Attachment>, spec: &NetworkSpec) -> Result<Self, NetworkError> {
         let now = clock::realtime();
-        let ports = attachments.into_iter().map(Port::new);
+        let ports = attachments.into_iter().map(HostPort::new);
         let mut left: Vec<_> = ports.collect::<Result<_, _>>()?;
         let right = left.split_off(spec.left.len());
         let (queue, hops) =
@@ -85,15 +85,15 @@ impl NetworkShard {
         }
     }
 
-    pub(super) fn drops(&mut self, direction: Direction) -> Drops {
+    pub(super) fn drops(&mut self, direction: Direction) -> PacketDrops {
         let senders = match direction {
             Direction::Up => &mut self.left,
             Direction::Down => &mut self.right,
         };
-        let missed = senders.iter_mut().map(|port| port.device.missed()).sum();
+        let missed = senders.iter_mut().map(|port| port.device.missed_packets()).sum();
         let link = self.link(direction);
         let ledger = link.bottleneck().ledger();
-        Drops {
+        PacketDrops {
             packets: *ledger.packet_counters(),
             cross: *ledger.cross_counters(),
             refused: link.refused,
@@ -105,7 +105,7 @@ impl NetworkShard {
     /// Brings both directions up to the present, as far as it can be known.
     pub(super) fn catch_up(&mut self) {
         self.collect();
-        self.settle(clock::realtime() - HOLDBACK);
+        self.advance_links(clock::realtime() - ORDERING_DELAY);
     }
 
     /// Takes the packets that the hosts have sent.
@@ -124,7 +124,7 @@ impl NetworkShard {
                     match &mut port.access {
                         Some(access) => access.out.offer(packet, label, stamp),
                         None => {
-                            let arrived = Pending { stamp, packet, label, is_cross, is_judged: is_cross };
+                            let arrived = PendingPacket { stamp, packet, label, is_cross, is_judged: is_cross };
                             link.read(arrived, clock::realtime());
                         }
                     }
@@ -134,12 +134,12 @@ impl NetworkShard {
     }
 
     /// Brings both directions' links to `horizon`, up to which all that was sent is known.
-    fn settle(&mut self, horizon: Time) {
+    fn advance_links(&mut self, horizon: Time) {
         for (index, port) in self.left.iter_mut().enumerate() {
             let Some(access) = &mut port.access else { continue };
             let is_cross = index > 0;
             access.out.advance(horizon, |Delivery { packet, label, due: stamp, .. }| {
-                self.up.push(Pending { stamp, packet, label, is_cross, is_judged: is_cross });
+                self.up.push(PendingPacket { stamp, packet, label, is_cross, is_judged: is_cross });
             });
         }
         while let Some(arrived) = self.up.pop_settled(horizon) {
@@ -154,7 +154,7 @@ impl NetworkShard {
 
     /// The middlebox is in front of the measuring host, on the left: its packets pass it before the link up, and after the
     /// link down.
-    fn enter_up(&mut self, mut arrived: Pending) {
+    fn enter_up(&mut self, mut arrived: PendingPacket) {
         let action = match &mut self.middlebox {
             Some(middlebox) if !arrived.is_judged => {
                 let action =
@@ -177,7 +177,7 @@ impl NetworkShard {
                 hand_over(&self.left, &pair.to_source);
                 let packet = self.pool.copy_from(&pair.to_destination);
                 let label = label(&self.flows, &packet);
-                self.up.offer(Pending { packet, label, ..arrived });
+                self.up.offer(PendingPacket { packet, label, ..arrived });
             }
         }
         self.forward_released(stamp);
@@ -190,7 +190,7 @@ impl NetworkShard {
             match released.direction {
                 kumade_middlebox::Direction::Outbound => {
                     let label = label(&self.flows, &packet);
-                    self.up.offer(Pending { stamp, packet, label, is_cross: false, is_judged: true });
+                    self.up.offer(PendingPacket { stamp, packet, label, is_cross: false, is_judged: true });
                 }
                 kumade_middlebox::Direction::Inbound => self.enter_host(packet, stamp),
             }
@@ -201,9 +201,9 @@ impl NetworkShard {
     fn enter_host(&mut self, packet: Buffer, due: Time) {
         let classification = Classification::from_packet(&packet);
         let destination = classification.selector.map(|selector| selector.destination);
-        let is_receiver = |port: &&mut Port| destination.is_some_and(|address| port.addresses.contains(&address));
+        let is_receiver = |port: &&mut HostPort| destination.is_some_and(|address| port.addresses.contains(&address));
         match self.left.iter_mut().find(is_receiver) {
-            Some(Port { access: Some(access), .. }) => {
+            Some(HostPort { access: Some(access), .. }) => {
                 access.back.offer(packet, self.flows.label(&classification), due)
             }
             Some(port) => port.device.write(&packet),
@@ -214,18 +214,18 @@ impl NetworkShard {
     /// Writes packets that are due to their receivers, the earliest first.
     fn deliver(&mut self) {
         let now = clock::realtime();
-        for Port { device, access, .. } in &mut self.left {
+        for HostPort { device, access, .. } in &mut self.left {
             if let Some(access) = access {
                 access.back.advance(now, |delivery| device.write(&delivery.packet));
             }
         }
-        for _ in 0..BATCH {
+        for _ in 0..MAX_WRITES_PER_TURN {
             let now = clock::realtime();
             let due = |link: &DirectedLink| link.next_due().unwrap_or(Time::MAX);
             let is_up = due(&self.up) <= due(&self.down);
             let link = if is_up { &mut self.up } else { &mut self.down };
             let Some(delivery) = link.pop_due(now) else { return };
-            link.written(delivery.due, now - delivery.due);
+            link.record_write(delivery.due, now - delivery.due);
             if is_up {
                 self.up.unroutable += u64::from(!hand_over(&self.right, &delivery.packet));
             } else {
@@ -236,7 +236,7 @@ impl NetworkShard {
 
     fn leave_down(&mut self, mut packet: Buffer, due: Time, now: Time) {
         let action = match &mut self.middlebox {
-            Some(middlebox) if owner(&self.left[1..], &packet).is_none() => {
+            Some(middlebox) if port_of_packet(&self.left[1..], &packet).is_none() => {
                 middlebox.process_packet(kumade_middlebox::Direction::Inbound, &mut packet, now)
             }
             _ => PacketAction::Forward,
@@ -245,7 +245,7 @@ impl NetworkShard {
             u64::from(!matches!(action, PacketAction::Forward | PacketAction::Hairpin | PacketAction::Hold));
         let reply = |packet: Buffer| {
             let label = label(&self.flows, &packet);
-            Pending { stamp: now, packet, label, is_cross: false, is_judged: true }
+            PendingPacket { stamp: now, packet, label, is_cross: false, is_judged: true }
         };
         match action {
             PacketAction::Forward | PacketAction::Hairpin => self.enter_host(packet, due),
@@ -260,17 +260,18 @@ impl NetworkShard {
     }
 
     fn next_event(&self) -> Time {
-        let tick = self.last_tick + TICK;
+        let tick = self.last_tick + IDLE_TICK;
         let links = [self.up.next_event(), self.down.next_event()].into_iter().flatten();
         let accesses = self.left.iter().filter_map(|port| port.access.as_ref());
         // What leaves an access link has time until it is settled, and what comes back is due.
-        let next = |access: &Access| [access.out.next_event().map(|out| out + HOLDBACK), access.back.next_event()];
+        let next =
+            |access: &AccessLinks| [access.out.next_event().map(|out| out + ORDERING_DELAY), access.back.next_event()];
         links.chain(accesses.flat_map(next).flatten()).fold(tick, Time::min)
     }
 
-    fn tick(&mut self) {
+    fn compute_idle(&mut self) {
         let now = clock::realtime();
-        if now - self.last_tick >= TICK {
+        if now - self.last_tick >= IDLE_TICK {
             self.last_tick = now;
             self.up.forget_before(now - RECORD_LENGTH);
             self.down.forget_before(now - RECORD_LENGTH);
@@ -297,10 +298,10 @@ impl Shard for NetworkShard {
     fn process(&mut self, _: WakeReason) -> Result<Time, NetworkError> {
         self.catch_up();
         self.deliver();
-        self.tick();
+        self.compute_idle();
         let next = self.next_event();
         let is_filling = self.left.iter().chain(&self.right).any(|port| port.device.is_filling());
-        if next - clock::realtime() > LEISURE || is_filling {
+        if next - clock::realtime() > MIN_IDLE_TIME || is_filling {
             self.drain();
         }
         // In this order, an interruption between the two readings makes the next turn early and not late.
@@ -319,13 +320,13 @@ fn label(flows: &FlowHasher, packet: &[u8]) -> Label {
 }
 
 /// Writes a packet to the host that it is for; false where no host here has that address.
-fn hand_over(ports: &[Port], packet: &[u8]) -> bool {
-    let Some(port) = owner(ports, packet) else { return false };
+fn hand_over(ports: &[HostPort], packet: &[u8]) -> bool {
+    let Some(port) = port_of_packet(ports, packet) else { return false };
     port.device.write(packet);
     true
 }
 
-fn owner<'a>(ports: &'a [Port], packet: &[u8]) -> Option<&'a Port> {
+fn port_of_packet<'a>(ports: &'a [HostPort], packet: &[u8]) -> Option<&'a HostPort> {
     let address = destination(packet)?;
     ports.iter().find(|port| port.addresses.contains(&address))
 }

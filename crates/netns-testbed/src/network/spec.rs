@@ -52,10 +52,10 @@ impl NetworkSpec {
     pub const MIN_DELAY: Span = Span::from_micros(200);
 
     /// One host on each side, `a` and `b`, with the same link both ways.
-    pub fn pair(link: LinkConfig) -> Self {
+    pub fn host_pair(link: LinkConfig) -> Self {
         NetworkSpec {
-            left: vec![HostSpec::numbered("a", 1)],
-            right: vec![HostSpec::numbered("b", 2)],
+            left: vec![HostSpec::with_number("a", 1)],
+            right: vec![HostSpec::with_number("b", 2)],
             up: link.clone(),
             up_queue: None,
             up_downstream_hop: None,
@@ -103,7 +103,7 @@ impl NetworkSpec {
 
 impl HostSpec {
     /// A host with the addresses 10.77.0.`number` and fd77::`number`.
-    pub fn numbered(name: &str, number: u8) -> Self {
+    pub fn with_number(name: &str, number: u8) -> Self {
         let v6 = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, number.into());
         HostSpec { name: name.into(), v4: Ipv4Addr::new(10, 77, 0, number), v6: Some(v6), access: Vec::new() }
     }

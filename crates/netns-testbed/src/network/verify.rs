@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// The measured properties of a direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Verified {
+pub struct VerifiedLink {
     /// From the spacing of a burst's packets; none where no rate is configured.
     pub rate: Option<Rate>,
     /// The minimum of a packet's delay less queueing and transmission.
@@ -23,8 +23,8 @@ pub struct Verified {
 }
 
 /// A check that the machine disturbs is repeated, after longer and longer pauses.
-const ATTEMPTS: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(50);
+const MAX_ATTEMPTS: u32 = 10;
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 const PACKET_BYTES: usize = 1500;
 /// IPv4 and UDP.
 const HEADER_BYTES: usize = 28;
@@ -37,21 +37,21 @@ pub(crate) fn verify_between(
     links: &[&LinkConfig],
     direction: Direction,
     slack: Span,
-) -> Result<Verified, NetworkError> {
+) -> Result<VerifiedLink, NetworkError> {
     let attempt = || {
-        let probes = probe(sender, receiver, links)?;
-        judge(&probes, links, slack).map_err(|found| NetworkError::NotAsSet {
+        let probes = send_probes(sender, receiver, links)?;
+        compare_with_fifo(&probes, links, slack).map_err(|found| NetworkError::NotAsSet {
             direction,
             found,
             set: links.iter().map(|link| describe(link)).collect::<Vec<_>>().join("; behind it "),
         })
     };
     let mut outcome = attempt();
-    for earlier in 1..ATTEMPTS {
+    for earlier in 1..MAX_ATTEMPTS {
         if outcome.is_ok() {
             break;
         }
-        thread::sleep(PAUSE * earlier);
+        thread::sleep(RETRY_PAUSE * earlier);
         outcome = attempt();
     }
     outcome
@@ -59,13 +59,13 @@ pub(crate) fn verify_between(
 
 /// A probe packet: when it left, and when it arrived if it did.
 #[derive(Debug, Clone, Copy)]
-struct Probe {
+struct ProbePacket {
     sent: Time,
     received: Option<Time>,
 }
 
 /// A burst back to back, which shows the rate; where loss is set, many packets more, far enough apart not to queue.
-fn probe(sender: &Host, receiver: &Host, links: &[&LinkConfig]) -> Result<Vec<Probe>, NetworkError> {
+fn send_probes(sender: &Host, receiver: &Host, links: &[&LinkConfig]) -> Result<Vec<ProbePacket>, NetworkError> {
     let failed = |error| SetupError::new("send probe packets through the test network", error);
     let bind = |host: &Host| {
         let address = SocketAddr::from((host.v4, 0));
@@ -78,7 +78,7 @@ fn probe(sender: &Host, receiver: &Host, links: &[&LinkConfig]) -> Result<Vec<Pr
     let burst = burst_packets(links[0]);
     let packet = [0; PACKET_BYTES - HEADER_BYTES];
     let gap = (time_for(links[0], PACKET_BYTES as u64) * 2).max(Span::from_micros(200));
-    for number in 0..burst + if loss(links) > 0.0 { LOSS_PACKETS } else { 0 } {
+    for number in 0..burst + if total_loss_ratio(links) > 0.0 { LOSS_PACKETS } else { 0 } {
         if number >= burst {
             thread::sleep(gap.to_duration());
         }
@@ -91,9 +91,9 @@ fn probe(sender: &Host, receiver: &Host, links: &[&LinkConfig]) -> Result<Vec<Pr
     let flight = links.iter().fold(transmission, |sum, link| sum + link.delay + link.jitter);
     thread::sleep((flight + Span::from_millis(20)).to_duration());
     let port = to.local_addr().map_err(failed)?.port();
-    let sent = numbered(&mut departures, port);
-    let received = numbered(&mut arrivals, port);
-    Ok(sent.into_iter().map(|(number, sent)| Probe { sent, received: received.get(&number).copied() }).collect())
+    let sent = captured_probes(&mut departures, port);
+    let received = captured_probes(&mut arrivals, port);
+    Ok(sent.into_iter().map(|(number, sent)| ProbePacket { sent, received: received.get(&number).copied() }).collect())
 }
 
 const LOSS_PACKETS: u32 = 500;
@@ -103,7 +103,7 @@ fn time_for(link: &LinkConfig, bytes: u64) -> Span {
 }
 
 /// The loss ratio of all links together.
-fn loss(links: &[&LinkConfig]) -> f64 {
+fn total_loss_ratio(links: &[&LinkConfig]) -> f64 {
     1.0 - links.iter().map(|link| 1.0 - link.loss.mean_ratio()).product::<f64>()
 }
 
@@ -116,7 +116,7 @@ fn burst_packets(link: &LinkConfig) -> u32 {
 }
 
 /// Stamps by the probe's number. Everything else that passes, such as other programs' packets, is left out.
-fn numbered(capture: &mut Capture, port: u16) -> BTreeMap<u32, Time> {
+fn captured_probes(capture: &mut Capture, port: u16) -> BTreeMap<u32, Time> {
     let mut stamps = BTreeMap::new();
     while let Some((stamp, number)) = capture.next(|stamp, packet| (stamp, probe_number(packet, port))) {
         if let Some(number) = number {
@@ -136,12 +136,12 @@ fn probe_number(packet: &[u8], port: u16) -> Option<u32> {
 
 /// Compares with what FIFO links of these settings do to packets that leave when these left. An error says what is
 /// wrong.
-fn judge(probes: &[Probe], links: &[&LinkConfig], slack: Span) -> Result<Verified, String> {
+fn compare_with_fifo(probes: &[ProbePacket], links: &[&LinkConfig], slack: Span) -> Result<VerifiedLink, String> {
     let link = links[0];
     let tolerance = links.iter().fold(TOLERANCE + slack, |sum, link| sum + link.jitter);
     let lost = probes.iter().filter(|probe| probe.received.is_none()).count() as f64;
     let count = probes.len().max(1) as f64;
-    let expected_loss = loss(links);
+    let expected_loss = total_loss_ratio(links);
     let deviation = (expected_loss * (1.0 - expected_loss) / count).sqrt();
     let loss = lost / count;
     if (loss - expected_loss).abs() > 5.0 * deviation {
@@ -149,7 +149,7 @@ fn judge(probes: &[Probe], links: &[&LinkConfig], slack: Span) -> Result<Verifie
     }
     let first = &probes[..probes.len().min(burst_packets(link) as usize)];
     let sent = first.iter().map(|probe| probe.sent).collect();
-    let expected = links.iter().fold(sent, |times, link| leave(link, times));
+    let expected = links.iter().fold(sent, |times, link| departure_times(link, times));
     // Of each packet that arrived: when it should have, and when it did.
     let burst: Vec<_> = expected.into_iter().zip(first).filter_map(|(at, probe)| Some((at, probe.received?))).collect();
     let set = links.iter().fold(Span::ZERO, |sum, link| sum + link.delay);
@@ -167,13 +167,13 @@ fn judge(probes: &[Probe], links: &[&LinkConfig], slack: Span) -> Result<Verifie
         Some(rate) if (spacing - expected).as_nanos().abs() > (tolerance + expected / 50).as_nanos() => {
             Err(format!("the rate is {rate}"))
         }
-        _ => Ok(Verified { rate, delay, loss }),
+        _ => Ok(VerifiedLink { rate, delay, loss }),
     }
 }
 
 /// When probe packets leave a link that they reach at these times. A bucket is reckoned by when it would be full: a
 /// packet passes as soon as no more is missing than the bucket's size less the packet's.
-fn leave(link: &LinkConfig, arrivals: Vec<Time>) -> Vec<Time> {
+fn departure_times(link: &LinkConfig, arrivals: Vec<Time>) -> Vec<Time> {
     let size = PACKET_BYTES as u64;
     let per_packet = link.rate.map_or(Span::ZERO, |rate| rate.time_for(size));
     let bucket = token_bucket(link).map(|TokenBucket { rate, burst_bytes }| {
@@ -211,14 +211,14 @@ mod tests {
     }
 
     /// A burst sent at once over a link that spaces by `spacing` and delays by `delay`.
-    fn burst(spacing_us: i64, delay_us: i64) -> Vec<Probe> {
+    fn burst(spacing_us: i64, delay_us: i64) -> Vec<ProbePacket> {
         let arrival = |number: i64| Time::ZERO + Span::from_micros(delay_us + spacing_us * (number + 1));
-        (0..64).map(|number| Probe { sent: Time::ZERO, received: Some(arrival(number)) }).collect()
+        (0..64).map(|number| ProbePacket { sent: Time::ZERO, received: Some(arrival(number)) }).collect()
     }
 
     #[test]
     fn a_link_as_set_passes() {
-        let verified = judge(&burst(120, 5_000), &[&config()], Span::ZERO).unwrap();
+        let verified = compare_with_fifo(&burst(120, 5_000), &[&config()], Span::ZERO).unwrap();
         assert_eq!(verified.rate, Some(Rate::from_mbit(100)));
         assert_eq!((verified.delay, verified.loss), (Span::from_millis(5), 0.0));
     }
@@ -232,13 +232,17 @@ mod tests {
             (burst(120, 5_300), "the delay is 5.3 ms"),
             (lossy, "1 of 64 probe packets were lost"),
         ] {
-            let found = judge(&probes, &[&config()], Span::ZERO).unwrap_err();
+            let found = compare_with_fifo(&probes, &[&config()], Span::ZERO).unwrap_err();
             assert!(found.contains(part), "{found}");
         }
         assert!(
-            judge(&burst(120, 5_000), &[&LinkConfig { loss: Loss::Independent(0.3), ..config() }], Span::ZERO)
-                .unwrap_err()
-                .contains("0 of 64")
+            compare_with_fifo(
+                &burst(120, 5_000),
+                &[&LinkConfig { loss: Loss::Independent(0.3), ..config() }],
+                Span::ZERO
+            )
+            .unwrap_err()
+            .contains("0 of 64")
         );
     }
 
@@ -256,12 +260,12 @@ mod tests {
             link.advance(Time::ZERO + Span::from_secs(9));
             times = std::iter::from_fn(|| link.pop_due(Time::MAX)).map(|delivery| delivery.due).collect();
         }
-        let probe = |(sent, received): (&Time, &Time)| Probe { sent: *sent, received: Some(*received) };
+        let probe = |(sent, received): (&Time, &Time)| ProbePacket { sent: *sent, received: Some(*received) };
         let probes: Vec<_> = sent.iter().zip(&times).map(probe).collect();
-        let verified = judge(&probes, &[&shaped, &later], Span::ZERO).unwrap();
+        let verified = compare_with_fifo(&probes, &[&shaped, &later], Span::ZERO).unwrap();
         assert_eq!(verified.delay, Span::from_millis(6));
         assert!((verified.rate.unwrap().as_f64() / 10e6 - 1.0).abs() < 1e-6, "{verified:?}");
-        let found = judge(&probes, &[&shaped], Span::ZERO).unwrap_err();
+        let found = compare_with_fifo(&probes, &[&shaped], Span::ZERO).unwrap_err();
         assert!(found.contains("the delay is 6"), "{found}");
     }
 }

@@ -11,7 +11,7 @@ use std::io;
 use std::net::Ipv4Addr;
 
 /// The interface between host and gateway, at both of them.
-pub(super) const LAN: &str = "lan";
+pub(super) const LAN_INTERFACE: &str = "lan";
 /// The first of the routing tables in which the left gateway has a route for each path.
 const FIRST_TABLE: usize = 101;
 
@@ -31,19 +31,19 @@ pub(super) fn address_on(place: usize, site: u8) -> Ipv4Addr {
 }
 
 /// Joins a host to its gateway. The host has an address for what the gateway divides, and one for each path.
-pub(super) fn site(
+pub(super) fn build_site(
     host: &Namespace,
     gateway: &Namespace,
     site: u8,
     paths: usize,
     packets_as_on_the_wire: bool,
 ) -> Result<(), SetupError> {
-    gateway.run(forward)??;
-    cable(host, gateway, LAN, packets_as_on_the_wire)?;
+    gateway.run(enable_forwarding)??;
+    create_veth(host, gateway, LAN_INTERFACE, packets_as_on_the_wire)?;
     for (inside, end) in [(host, 2), (gateway, 1)] {
         for third in 0..=paths as u8 {
-            let address = network(Ipv4Addr::new(10, site, third, end));
-            inside.run(|| interface::add_address(LAN, address))??;
+            let address = network_of_address(Ipv4Addr::new(10, site, third, end));
+            inside.run(|| interface::add_address(LAN_INTERFACE, address))??;
         }
     }
     ip(host, &["route", "add", "default", "via", &Ipv4Addr::new(10, site, 0, 1).to_string()]).map(drop)
@@ -56,20 +56,21 @@ pub(super) fn path_device(place: usize) -> Result<Device, SetupError> {
 
 /// Gives the gateways their addresses on the paths, and routes: everything by the first path, and what has a host's address
 /// on a path by that one.
-pub(super) fn paths(left: &Namespace, right: &Namespace, paths: usize) -> Result<(), SetupError> {
+pub(super) fn configure_paths(left: &Namespace, right: &Namespace, paths: usize) -> Result<(), SetupError> {
     for place in 0..paths {
         let device = path_name(place);
         for (gateway, end) in [(left, 1), (right, 2)] {
-            gateway.run(|| interface::add_address(&device, network(gateway_address(place, end))))??;
+            gateway.run(|| interface::add_address(&device, network_of_address(gateway_address(place, end))))??;
         }
         let far = gateway_address(place, 2).to_string();
-        let (own, table) = (network(address_on(place, 1)).trunc().to_string(), (FIRST_TABLE + place).to_string());
+        let (own, table) =
+            (network_of_address(address_on(place, 1)).trunc().to_string(), (FIRST_TABLE + place).to_string());
         ip(left, &["route", "add", "default", "via", &far, "dev", &device, "table", &table])?;
-        ip(left, &["rule", "add", "iif", LAN, "from", &own, "table", &table])?;
+        ip(left, &["rule", "add", "iif", LAN_INTERFACE, "from", &own, "table", &table])?;
         ip(right, &["route", "add", &own, "via", &gateway_address(place, 1).to_string(), "dev", &device])?;
     }
     for (gateway, far_site, end) in [(left, 2, 2), (right, 1, 1)] {
-        let far = network(Ipv4Addr::new(10, far_site, 0, 0)).to_string();
+        let far = network_of_address(Ipv4Addr::new(10, far_site, 0, 0)).to_string();
         ip(gateway, &["route", "add", &far, "via", &gateway_address(0, end).to_string()])?;
     }
     Ok(())
@@ -77,7 +78,7 @@ pub(super) fn paths(left: &Namespace, right: &Namespace, paths: usize) -> Result
 
 /// A veth pair with the same name at both ends, switched on. With `packets_as_on_the_wire` its ends neither segment nor
 /// merge, so that what passes it are packets of the MTU's length and not batches.
-pub(super) fn cable(
+pub(super) fn create_veth(
     one: &Namespace,
     other: &Namespace,
     name: &str,
@@ -112,13 +113,13 @@ pub(super) fn enable_mptcp(a: &Namespace, b: &Namespace, paths: usize) -> Result
     }
     for place in 1..paths {
         let address = address_on(place, 1).to_string();
-        ip(a, &["mptcp", "endpoint", "add", &address, "dev", LAN, "subflow"])?;
+        ip(a, &["mptcp", "endpoint", "add", &address, "dev", LAN_INTERFACE, "subflow"])?;
     }
     Ok(())
 }
 
 /// A gateway forwards, and lets in what comes by another path than answers would take.
-fn forward() -> Result<(), SetupError> {
+fn enable_forwarding() -> Result<(), SetupError> {
     for (name, value) in [("ip_forward", "1"), ("conf/all/rp_filter", "0"), ("conf/default/rp_filter", "0")] {
         let path = format!("/proc/sys/net/ipv4/{name}");
         fs::write(&path, value).map_err(|error| {
@@ -129,6 +130,6 @@ fn forward() -> Result<(), SetupError> {
 }
 
 /// The network of an address, of 256.
-fn network(address: Ipv4Addr) -> IpNet {
+fn network_of_address(address: Ipv4Addr) -> IpNet {
     IpNet::new_assert(address.into(), 24)
 }

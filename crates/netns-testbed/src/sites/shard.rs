@@ -1,6 +1,8 @@
 use super::links::PathLinks;
 use crate::device::Device;
-use crate::directed_link::{DirectedLink, HOLDBACK, LEISURE, Lateness, Pending, RECORD_LENGTH, TICK};
+use crate::directed_link::{
+    DirectedLink, IDLE_TICK, Lateness, MIN_IDLE_TIME, ORDERING_DELAY, PendingPacket, RECORD_LENGTH,
+};
 use crate::network::NetworkError;
 use kumade_link::Counters;
 use kumade_net::clock;
@@ -10,7 +12,7 @@ use kumade_units::{Span, Time};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Packets written at most in a turn.
-const BATCH: usize = 64;
+const MAX_WRITES_PER_TURN: usize = 64;
 
 /// One path: its device at either gateway, and the link that begins there.
 pub(super) struct PathShard {
@@ -44,13 +46,13 @@ impl PathShard {
                     continue;
                 }
                 let label = flows.label(&classification);
-                link.read(Pending { stamp, packet, label, is_cross: false, is_judged: true }, clock::realtime());
+                link.read(PendingPacket { stamp, packet, label, is_cross: false, is_judged: true }, clock::realtime());
             }
         }
     }
 
     /// Brings both links to `horizon`, up to which all that was sent is known.
-    fn settle(&mut self, horizon: Time) {
+    fn advance_links(&mut self, horizon: Time) {
         for link in &mut self.links {
             while let Some(arrived) = link.pop_settled(horizon) {
                 if !self.is_cut {
@@ -67,7 +69,7 @@ impl PathShard {
         let direction = usize::from(down < up);
         let now = clock::realtime();
         let Some(delivery) = self.links[direction].pop_due(now) else { return false };
-        self.links[direction].written(delivery.due, now - delivery.due);
+        self.links[direction].record_write(delivery.due, now - delivery.due);
         if !self.is_cut {
             self.ends[1 - direction].write(&delivery.packet);
         }
@@ -89,11 +91,11 @@ impl SitesShard {
     pub(super) fn catch_up(&mut self) {
         for path in &mut self.paths {
             path.collect(&self.flows, &self.pool);
-            path.settle(clock::realtime() - HOLDBACK);
+            path.advance_links(clock::realtime() - ORDERING_DELAY);
         }
     }
 
-    pub(super) fn cut(&mut self, place: usize, is_cut: bool) {
+    pub(super) fn set_cut(&mut self, place: usize, is_cut: bool) {
         if let Some(path) = self.paths.get_mut(place) {
             path.is_cut = is_cut;
         }
@@ -109,13 +111,13 @@ impl SitesShard {
         self.paths.iter().map(of).collect()
     }
 
-    pub(super) fn missed(&mut self) -> u64 {
-        self.paths.iter_mut().flat_map(|path| &mut path.ends).map(Device::missed).sum()
+    pub(super) fn missed_packets(&mut self) -> u64 {
+        self.paths.iter_mut().flat_map(|path| &mut path.ends).map(Device::missed_packets).sum()
     }
 
     /// Writes packets that are due, the earliest first.
     fn deliver(&mut self) {
-        for _ in 0..BATCH {
+        for _ in 0..MAX_WRITES_PER_TURN {
             let next = self.paths.iter_mut().min_by_key(|path| path.next_due());
             if !next.is_some_and(PathShard::deliver_one) {
                 return;
@@ -125,19 +127,19 @@ impl SitesShard {
 
     fn next_event(&self) -> Time {
         let events = self.paths.iter().flat_map(|path| &path.links).filter_map(DirectedLink::next_event);
-        events.fold(self.last_tick + TICK, Time::min)
+        events.fold(self.last_tick + IDLE_TICK, Time::min)
     }
 
-    fn tick(&mut self) {
+    fn compute_idle(&mut self) {
         let now = clock::realtime();
-        if now - self.last_tick >= TICK {
+        if now - self.last_tick >= IDLE_TICK {
             self.last_tick = now;
             let links = self.paths.iter_mut().flat_map(|path| &mut path.links);
             links.for_each(|link| link.forget_before(now - RECORD_LENGTH));
         }
     }
 
-    fn ends(&self) -> impl Iterator<Item = &Device> {
+    fn devices(&self) -> impl Iterator<Item = &Device> {
         self.paths.iter().flat_map(|path| &path.ends)
     }
 }
@@ -149,15 +151,15 @@ impl Shard for SitesShard {
     const MIN_SPIN: Span = Self::MAX_SPIN;
 
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
-        self.ends().map(AsFd::as_fd).collect()
+        self.devices().map(AsFd::as_fd).collect()
     }
 
     fn process(&mut self, _: WakeReason) -> Result<Time, NetworkError> {
         self.catch_up();
         self.deliver();
-        self.tick();
+        self.compute_idle();
         let next = self.next_event();
-        if next - clock::realtime() > LEISURE || self.ends().any(Device::is_filling) {
+        if next - clock::realtime() > MIN_IDLE_TIME || self.devices().any(Device::is_filling) {
             self.paths.iter_mut().flat_map(|path| &mut path.ends).for_each(Device::drain);
         }
         // In this order, an interruption between the two readings makes the next turn early and not late.
@@ -166,6 +168,6 @@ impl Shard for SitesShard {
     }
 
     fn has_work(&self) -> bool {
-        self.ends().any(Device::is_ready)
+        self.devices().any(Device::is_ready)
     }
 }

@@ -12,30 +12,30 @@ use std::thread;
 use std::time::Duration;
 
 /// How often the ring is emptied; it holds 4096 packets.
-const ROUND: Duration = Duration::from_millis(5);
+const RING_POLL_INTERVAL: Duration = Duration::from_millis(5);
 const UDP_HEADER_BYTES: usize = 8;
 
 /// A record of the packets that arrive at a host, or leave it, with data in them, one by one, by the kernel's stamps.
 #[derive(Debug)]
-pub struct Arrivals {
-    record: Arc<Mutex<Record>>,
+pub struct ArrivalRecorder {
+    record: Arc<Mutex<ArrivalRecord>>,
     _threads: Threads,
 }
 
 /// A packet that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Received {
+pub struct RecordedPacket {
     /// When: [`kumade_net::clock::realtime`].
     pub stamp: Time,
     /// The length of the IP packet in bytes.
     pub bytes: u32,
     /// What it carries.
-    pub content: Content,
+    pub content: PacketContent,
 }
 
 /// What a packet carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
+pub enum PacketContent {
     /// Bytes of a TCP connection.
     Segment {
         /// The sender's port.
@@ -57,12 +57,12 @@ pub enum Content {
 }
 
 #[derive(Debug)]
-struct Record {
+struct ArrivalRecord {
     capture: Capture,
-    packets: Vec<Received>,
+    packets: Vec<RecordedPacket>,
 }
 
-impl Arrivals {
+impl ArrivalRecorder {
     /// Begins to record what arrives at the host by that interface.
     ///
     /// # Errors
@@ -76,32 +76,32 @@ impl Arrivals {
     ///
     /// # Errors
     /// As for [`Arrivals::start`].
-    pub fn leaving(inside: &Namespace, interface: &str) -> Result<Self, NetworkError> {
+    pub fn record_leaving(inside: &Namespace, interface: &str) -> Result<Self, NetworkError> {
         let capture = inside.run(|| Capture::outgoing(interface))??;
         Self::record(capture, inside)
     }
 
     fn record(capture: Capture, inside: &Namespace) -> Result<Self, NetworkError> {
-        let record = Arc::new(Mutex::new(Record { capture, packets: Vec::new() }));
+        let record = Arc::new(Mutex::new(ArrivalRecord { capture, packets: Vec::new() }));
         let (own, mut threads) = (Arc::clone(&record), Threads::default());
         threads.start(inside, "arrivals", move |stop| {
             while !stop.load(Ordering::Relaxed) {
                 own.lock().unwrap_or_else(PoisonError::into_inner).collect();
-                thread::sleep(ROUND);
+                thread::sleep(RING_POLL_INTERVAL);
             }
         })?;
-        Ok(Arrivals { record, _threads: threads })
+        Ok(ArrivalRecorder { record, _threads: threads })
     }
 
     /// What has arrived, or left, since the last call, in order, and how many packets since the start could not be recorded.
-    pub fn take(&self) -> (Vec<Received>, u64) {
+    pub fn take_packets(&self) -> (Vec<RecordedPacket>, u64) {
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         record.collect();
         (mem::take(&mut record.packets), record.capture.dropped_packets())
     }
 }
 
-impl Record {
+impl ArrivalRecord {
     fn collect(&mut self) {
         while let Some(received) = self.capture.next(read) {
             self.packets.extend(received);
@@ -110,18 +110,18 @@ impl Record {
 }
 
 /// None where there is no data in it that is counted here.
-fn read(stamp: Time, packet: &[u8]) -> Option<Received> {
+fn read(stamp: Time, packet: &[u8]) -> Option<RecordedPacket> {
     let headers = Headers::parse(packet).ok()?;
     let content = match headers.transport? {
         Transport::Tcp(tcp) if tcp.payload_len > 0 => {
             let port = headers.port(PacketEnd::Source)?;
-            Content::Segment { port, sequence: tcp.sequence, payload: tcp.payload_len as u32 }
+            PacketContent::Segment { port, sequence: tcp.sequence, payload: tcp.payload_len as u32 }
         }
         Transport::Udp(_) => {
             let (number, sent) = numbered::read(packet.get(headers.transport_offset + UDP_HEADER_BYTES..)?)?;
-            Content::Numbered { port: headers.port(PacketEnd::Destination)?, number, sent }
+            PacketContent::Numbered { port: headers.port(PacketEnd::Destination)?, number, sent }
         }
         _ => return None,
     };
-    Some(Received { stamp, bytes: headers.total_len as u32, content })
+    Some(RecordedPacket { stamp, bytes: headers.total_len as u32, content })
 }

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// In which blocks the sender of a connection writes.
 #[derive(Debug)]
-pub struct Blocks {
+pub struct BlockWrites {
     bytes: Arc<AtomicUsize>,
     stream: TcpStream,
 }
 
-impl Blocks {
+impl BlockWrites {
     pub(super) fn new(bytes: Arc<AtomicUsize>, stream: TcpStream) -> Self {
-        Blocks { bytes, stream }
+        BlockWrites { bytes, stream }
     }
 
     /// From now on each write is of so many bytes (1 at least), and with `no_delay` short segments do not wait for

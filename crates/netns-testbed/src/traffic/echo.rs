@@ -1,5 +1,5 @@
 use super::threads::Threads;
-use super::{PATIENCE, is_patience};
+use super::{STOP_POLL_INTERVAL, is_patience};
 use crate::network::{Host, NetworkError};
 use kumade_net::pacing::Pacer;
 use kumade_net::{SetupError, clock};
@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// UDP packets at equal intervals to a host that sends each back, and how long each was away, until this is dropped.
 #[derive(Debug)]
-pub struct Echo {
-    record: Arc<Mutex<Record>>,
+pub struct UdpEcho {
+    record: Arc<Mutex<EchoRecord>>,
     _threads: Threads,
 }
 
-/// What has become of the packets of an [`Echo`] that were sent in a time.
+/// What has become of the packets of an [`UdpEcho`] that were sent in a time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Echoed {
+pub struct EchoedPackets {
     /// From the sending of each one that came back, to its return, in the order of sending.
     pub round_trips: Vec<Span>,
     /// How many did not come back so far.
@@ -27,7 +27,7 @@ pub struct Echoed {
 }
 
 #[derive(Debug, Default)]
-struct Record {
+struct EchoRecord {
     /// When each was sent.
     sent: BTreeMap<u64, Time>,
     /// Those that came back.
@@ -35,10 +35,10 @@ struct Record {
 }
 
 /// A sender that is further behind its plan than this goes on from there, in place of a burst.
-const LOST: Span = Span::from_millis(20);
+const MAX_SENDER_LAG: Span = Span::from_millis(20);
 const NUMBER_BYTES: usize = 8;
 
-impl Echo {
+impl UdpEcho {
     /// Begins to send packets with so many bytes of payload (8 at least) from `from` to an address of `to`.
     ///
     /// # Errors
@@ -55,9 +55,9 @@ impl Echo {
         let near = from.namespace.run(|| UdpSocket::bind(own))?.map_err(failed)?;
         near.connect(far.local_addr().map_err(failed)?).map_err(failed)?;
         for socket in [&near, &far] {
-            socket.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+            socket.set_read_timeout(Some(STOP_POLL_INTERVAL)).map_err(failed)?;
         }
-        let (record, mut threads) = (Arc::<Mutex<Record>>::default(), Threads::default());
+        let (record, mut threads) = (Arc::<Mutex<EchoRecord>>::default(), Threads::default());
         threads.start(&to.namespace, "echo", move |stop| send_back(&far, stop))?;
         let (receiver, own) = (near.try_clone().map_err(failed)?, Arc::clone(&record));
         threads.start(&from.namespace, "echo-sink", move |stop| receive(&receiver, &own, stop))?;
@@ -65,25 +65,25 @@ impl Echo {
         threads.start(&from.namespace, "echo-source", move |stop| {
             send(&near, payload.max(NUMBER_BYTES), interval, &own, stop);
         })?;
-        Ok(Echo { record, _threads: threads })
+        Ok(UdpEcho { record, _threads: threads })
     }
 
     /// What has become of those that were sent from `from` on, and before `to`: [`kumade_net::clock::monotonic`].
-    pub fn between(&self, from: Time, to: Time) -> Echoed {
+    pub fn echoed_between(&self, from: Time, to: Time) -> EchoedPackets {
         let record = lock(&self.record);
         let within = |time: Time| from <= time && time < to;
         let answered = record.answered.values().filter(|(sent, _)| within(*sent)).map(|(_, took)| *took);
         let unanswered = record.sent.values().filter(|sent| within(**sent)).count() as u64;
-        Echoed { round_trips: answered.collect(), unanswered }
+        EchoedPackets { round_trips: answered.collect(), unanswered }
     }
 
     /// Forgets all that were sent so far.
-    pub fn forget(&self) {
+    pub fn clear(&self) {
         mem::take(&mut *lock(&self.record));
     }
 }
 
-fn lock(record: &Mutex<Record>) -> std::sync::MutexGuard<'_, Record> {
+fn lock(record: &Mutex<EchoRecord>) -> std::sync::MutexGuard<'_, EchoRecord> {
     record.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -99,7 +99,7 @@ fn send_back(socket: &UdpSocket, stop: &AtomicBool) {
     }
 }
 
-fn receive(socket: &UdpSocket, record: &Mutex<Record>, stop: &AtomicBool) {
+fn receive(socket: &UdpSocket, record: &Mutex<EchoRecord>, stop: &AtomicBool) {
     let mut buffer = [0; 2048];
     while !stop.load(Ordering::Relaxed) {
         match socket.recv(&mut buffer) {
@@ -119,7 +119,7 @@ fn receive(socket: &UdpSocket, record: &Mutex<Record>, stop: &AtomicBool) {
     }
 }
 
-fn send(socket: &UdpSocket, payload: usize, interval: Span, record: &Mutex<Record>, stop: &AtomicBool) {
+fn send(socket: &UdpSocket, payload: usize, interval: Span, record: &Mutex<EchoRecord>, stop: &AtomicBool) {
     let mut packet = vec![0; payload];
     let pacer = Pacer::starting_in(Span::from_millis(1));
     let mut due = Span::ZERO;
@@ -127,7 +127,7 @@ fn send(socket: &UdpSocket, payload: usize, interval: Span, record: &Mutex<Recor
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        due = due.max(-(pacer.remaining(Span::ZERO) + LOST));
+        due = due.max(-(pacer.remaining(Span::ZERO) + MAX_SENDER_LAG));
         pacer.wait_until(due);
         due += interval;
         packet[..NUMBER_BYTES].copy_from_slice(&number.to_be_bytes());

@@ -11,41 +11,41 @@ use std::thread;
 use std::time::Duration;
 
 /// How often the ring is emptied; it holds 4096 packets.
-const ROUND: Duration = Duration::from_millis(10);
+const RING_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Longer than a packet takes from its stamp to the ring.
-const HOLDBACK: Span = Span::from_millis(1);
+const MAX_CAPTURE_DELAY: Span = Span::from_millis(1);
 
 /// Counts the IPv4 packets that leave a host, by the kernel's stamps of their leaving.
 #[derive(Debug)]
-pub struct Meter {
-    record: Arc<Mutex<Record>>,
+pub struct DepartureMeter {
+    record: Arc<Mutex<MeterRecord>>,
     _threads: Threads,
 }
 
 #[derive(Debug)]
-struct Record {
+struct MeterRecord {
     capture: Capture,
     since: Time,
     bytes: ByteCount,
 }
 
-impl Meter {
+impl DepartureMeter {
     /// Begins to count.
     ///
     /// # Errors
     /// Where the system refuses to show the host's packets.
     pub fn start(host: &Host) -> Result<Self, NetworkError> {
         let capture = host.namespace.run(|| Capture::outgoing(Host::DEVICE))??;
-        let record = Record { capture, since: clock::realtime(), bytes: ByteCount::default() };
+        let record = MeterRecord { capture, since: clock::realtime(), bytes: ByteCount::default() };
         let record = Arc::new(Mutex::new(record));
         let (own, mut threads) = (Arc::clone(&record), Threads::default());
         threads.start(&host.namespace, "meter", move |stop| {
             while !stop.load(Ordering::Relaxed) {
                 own.lock().unwrap_or_else(PoisonError::into_inner).collect();
-                thread::sleep(ROUND);
+                thread::sleep(RING_POLL_INTERVAL);
             }
         })?;
-        Ok(Meter { record, _threads: threads })
+        Ok(DepartureMeter { record, _threads: threads })
     }
 
     /// Bytes of the IP packets that left from `from` to `to` ([`clock::realtime`]).
@@ -53,7 +53,7 @@ impl Meter {
     /// # Errors
     /// Where that is not (or no longer) on record.
     pub fn bytes_between(&self, from: Time, to: Time) -> Result<u64, NetworkError> {
-        let settled = to + HOLDBACK - clock::realtime();
+        let settled = to + MAX_CAPTURE_DELAY - clock::realtime();
         thread::sleep(settled.min(Span::from_secs(1)).to_duration());
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         record.collect();
@@ -61,16 +61,16 @@ impl Meter {
         if !known.contains(&from) || !known.contains(&to) || record.capture.dropped_packets() > 0 {
             return Err(NetworkError::NoRecord(to - from));
         }
-        Ok(record.bytes.between(from, to))
+        Ok(record.bytes.bytes_between(from, to))
     }
 }
 
-impl Record {
+impl MeterRecord {
     fn collect(&mut self) {
         while let Some((stamp, bytes)) =
             self.capture.next(|stamp, packet| (stamp, packet.len() as u64 * u64::from(is_ipv4(packet))))
         {
-            self.bytes.note(stamp, bytes);
+            self.bytes.add_bytes(stamp, bytes);
         }
         self.bytes.forget_before(clock::realtime() - RECORD_LENGTH);
     }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Number and sending time.
-const MIN_PAYLOAD: usize = 16;
+const MIN_PAYLOAD_BYTES: usize = 16;
 /// A sender that is further behind its plan than this goes on from there, in place of a burst.
-const LOST: Span = Span::from_millis(20);
+const MAX_SENDER_LAG: Span = Span::from_millis(20);
 
 /// UDP packets of one length, each with its number and the time of its sending, at equal intervals until they are all sent
 /// or this is dropped.
@@ -45,13 +45,13 @@ impl NumberedPackets {
         let (sent, mut threads) = (Arc::<AtomicU64>::default(), Threads::default());
         let counter = Arc::clone(&sent);
         threads.start(&from.namespace, "numbered", move |stop| {
-            transmit(&socket, payload.max(MIN_PAYLOAD), interval, count, (&counter, stop));
+            send_numbered(&socket, payload.max(MIN_PAYLOAD_BYTES), interval, count, (&counter, stop));
         })?;
         Ok(NumberedPackets { sent, port: there.port(), _sink: sink, threads })
     }
 
     /// How many have been sent so far.
-    pub fn sent(&self) -> u64 {
+    pub fn sent_packets(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
@@ -66,7 +66,13 @@ impl NumberedPackets {
     }
 }
 
-fn transmit(socket: &UdpSocket, payload: usize, interval: Span, count: u64, (sent, stop): (&AtomicU64, &AtomicBool)) {
+fn send_numbered(
+    socket: &UdpSocket,
+    payload: usize,
+    interval: Span,
+    count: u64,
+    (sent, stop): (&AtomicU64, &AtomicBool),
+) {
     let mut packet = vec![0; payload];
     let pacer = Pacer::starting_in(Span::from_millis(1));
     let mut due = Span::ZERO;
@@ -75,12 +81,12 @@ fn transmit(socket: &UdpSocket, payload: usize, interval: Span, count: u64, (sen
             return;
         }
         if interval > Span::ZERO {
-            due = due.max(-(pacer.remaining(Span::ZERO) + LOST));
+            due = due.max(-(pacer.remaining(Span::ZERO) + MAX_SENDER_LAG));
             pacer.wait_until(due);
             due += interval;
         }
         packet[..8].copy_from_slice(&number.to_be_bytes());
-        packet[8..MIN_PAYLOAD].copy_from_slice(&clock::realtime().as_nanos().to_be_bytes());
+        packet[8..MIN_PAYLOAD_BYTES].copy_from_slice(&clock::realtime().as_nanos().to_be_bytes());
         // An error, such as a full buffer, is a packet that was not sent.
         if socket.send(&packet).is_ok() {
             sent.fetch_add(1, Ordering::Relaxed);

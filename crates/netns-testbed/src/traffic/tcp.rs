@@ -1,5 +1,5 @@
-use super::blocks::Blocks;
-use super::{PATIENCE, Sink, Traffic, is_patience};
+use super::blocks::BlockWrites;
+use super::{STOP_POLL_INTERVAL, Traffic, TrafficSink, is_patience};
 use crate::network::{Host, NetworkError};
 use kumade_net::SetupError;
 use kumade_units::Rate;
@@ -34,18 +34,18 @@ impl Traffic {
     /// The longest write.
     pub const MAX_BLOCK: usize = 1 << 16;
 
-    /// Connects and begins to write in blocks of 64 kB, as fast as the connection takes them; [`Blocks::write`] changes that.
+    /// Connects and begins to write in blocks of 64 kB, as fast as the connection takes them; [`BlockWrites::write`] changes that.
     ///
     /// # Errors
     /// As for [`Traffic::tcp`]; or what is to pass the connection on does not.
-    pub fn blocks(ends: &TcpEnds<'_>) -> Result<(Self, Blocks), NetworkError> {
+    pub fn blocks(ends: &TcpEnds<'_>) -> Result<(Self, BlockWrites), NetworkError> {
         let failed = |error| ends.failed(error);
         let (stream, sink) = ends.open(Protocol::TCP, ends.from.v4, ends.to.v4).map_err(failed)?;
         kumade_net::tcp::limit_unsent(&stream, MAX_UNSENT).map_err(failed)?;
         let bytes = Arc::new(AtomicUsize::new(Self::MAX_BLOCK));
-        let blocks = Blocks::new(Arc::clone(&bytes), stream.try_clone().map_err(failed)?);
-        let traffic = Traffic::arriving(sink, &ends.to.namespace)?;
-        let traffic = traffic.sent_by(&ends.from.namespace, move |stop| pour(&stream, &bytes, stop))?;
+        let blocks = BlockWrites::new(Arc::clone(&bytes), stream.try_clone().map_err(failed)?);
+        let traffic = Traffic::count_arrivals(sink, &ends.to.namespace)?;
+        let traffic = traffic.run_source(&ends.from.namespace, move |stop| pour(&stream, &bytes, stop))?;
         Ok((traffic, blocks))
     }
 
@@ -84,7 +84,7 @@ impl Traffic {
             kumade_net::tcp::set_max_pacing_rate(&stream, rate).map_err(failed)?;
         }
         // Further subflows of Multipath TCP are only accepted as long as the listener is open.
-        Traffic::arriving(sink, &to.namespace)?.sent_by(&from.namespace, move |stop| {
+        Traffic::count_arrivals(sink, &to.namespace)?.run_source(&from.namespace, move |stop| {
             let _listener = listener;
             pour(&stream, &AtomicUsize::new(Traffic::MAX_BLOCK), stop);
         })
@@ -117,13 +117,13 @@ impl TcpEnds<'_> {
         let stream = self.from.namespace.run(connect).map_err(io::Error::other)??;
         let peer = if self.through.is_some() { None } else { Some(stream.local_addr()?) };
         let sink = accept(&listener, peer)?;
-        sink.set_read_timeout(Some(PATIENCE))?;
+        sink.set_read_timeout(Some(STOP_POLL_INTERVAL))?;
         Ok((stream, (sink, listener)))
     }
 }
 
-impl Sink for TcpStream {
-    fn take(&self, buffer: &mut [u8]) -> io::Result<usize> {
+impl TrafficSink for TcpStream {
+    fn read_bytes(&self, buffer: &mut [u8]) -> io::Result<usize> {
         (&mut &*self).read(buffer)
     }
 }
@@ -142,7 +142,7 @@ fn listen(at: (Ipv4Addr, u16), protocol: Protocol) -> io::Result<TcpListener> {
 fn connect(from: Ipv4Addr, to: SocketAddr, protocol: Protocol, congestion_control: &str) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol))?;
     socket.set_tcp_congestion(congestion_control.as_bytes())?;
-    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(STOP_POLL_INTERVAL))?;
     socket.bind(&SocketAddr::from((from, 0)).into())?;
     socket.connect_timeout(&to.into(), Duration::from_secs(5))?;
     Ok(socket.into())

@@ -1,4 +1,4 @@
-use super::{PATIENCE, Sink, Traffic};
+use super::{STOP_POLL_INTERVAL, Traffic, TrafficSink};
 use crate::network::{Host, NetworkError};
 use kumade_link::{CrossConfig, CrossTraffic};
 use kumade_net::SetupError;
@@ -24,18 +24,18 @@ impl Traffic {
         let source = CrossTraffic::new(CrossConfig { start: Time::ZERO, ..pattern.clone() })?;
         let address = (to.v4, 0);
         let sink = to.namespace.run(|| UdpSocket::bind(address))?.map_err(failed)?;
-        sink.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        sink.set_read_timeout(Some(STOP_POLL_INTERVAL)).map_err(failed)?;
         let address = (from.v4, 0);
         let socket = from.namespace.run(|| UdpSocket::bind(address))?.map_err(failed)?;
         socket.connect(sink.local_addr().map_err(failed)?).map_err(failed)?;
-        let traffic = Traffic::arriving(sink, &to.namespace)?;
+        let traffic = Traffic::count_arrivals(sink, &to.namespace)?;
         let sent = Arc::clone(&traffic.sent);
-        traffic.sent_by(&from.namespace, move |stop| send(&socket, source, &sent, stop))
+        traffic.run_source(&from.namespace, move |stop| send(&socket, source, &sent, stop))
     }
 }
 
-impl Sink for UdpSocket {
-    fn take(&self, buffer: &mut [u8]) -> std::io::Result<usize> {
+impl TrafficSink for UdpSocket {
+    fn read_bytes(&self, buffer: &mut [u8]) -> std::io::Result<usize> {
         self.recv(buffer).map(|payload| payload + HEADER_BYTES as usize)
     }
 }
@@ -46,7 +46,7 @@ fn send(socket: &UdpSocket, source: CrossTraffic, sent: &AtomicU64, stop: &Atomi
     for packet in source {
         let offset = packet.time - Time::ZERO;
         while pacer.remaining(offset) > Span::from_millis(100) && !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(PATIENCE);
+            std::thread::sleep(STOP_POLL_INTERVAL);
         }
         if stop.load(Ordering::Relaxed) {
             return;

@@ -47,7 +47,7 @@ fn paths_are_rows_with_their_values_of_late() {
 #[test]
 fn a_gateway_that_is_gone_is_told_above_its_last_status() {
     let mut history = ten_seconds(direct());
-    history.fail("no gateway called `site-a` runs here".into());
+    history.set_problem("no gateway called `site-a` runs here".into());
     let text = drawn(&history, 80, 15);
     assert!(text.contains("does not answer; below is its last status"), "{text}");
     assert!(text.contains("provider-2"), "{text}");

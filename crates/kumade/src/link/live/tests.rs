@@ -35,15 +35,17 @@ fn document(covers: ReportSpan, number: u64) -> Document {
     document
 }
 
-fn ten_seconds() -> History<Seen> {
-    let seen =
-        |number| Seen { recent: document(ReportSpan::Interval, number), total: document(ReportSpan::Total, number) };
+fn ten_seconds() -> History<LinkSnapshot> {
+    let seen = |number| LinkSnapshot {
+        recent: document(ReportSpan::Interval, number),
+        total: document(ReportSpan::Total, number),
+    };
     let mut history = History::new(seen(1));
     (2..=10).for_each(|number| history.push(seen(number)));
     history
 }
 
-fn drawn(history: &History<Seen>, warning: Option<&str>, width: u16, height: u16) -> String {
+fn drawn(history: &History<LinkSnapshot>, warning: Option<&str>, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, history, warning, "q ends it")).unwrap();
     terminal.backend().to_string()
@@ -59,7 +61,7 @@ fn directions_have_rates_drops_delays_and_flows() {
 #[test]
 fn what_goes_wrong_stands_above() {
     let mut history = ten_seconds();
-    history.fail("no link called `link` runs here".into());
+    history.set_problem("no link called `link` runs here".into());
     let text = drawn(&history, Some("skipped a change of the schedule"), 80, 24);
     assert!(
         text.contains("skipped a change") && text.contains("no link called") && text.contains("10.0.0.1:5000"),
@@ -71,7 +73,7 @@ fn what_goes_wrong_stands_above() {
 fn an_interval_that_was_seen_is_not_seen_again() {
     let mut history = ten_seconds();
     let seen = history.newest_first().count();
-    history.push(Seen { recent: document(ReportSpan::Interval, 10), total: document(ReportSpan::Total, 11) });
+    history.push(LinkSnapshot { recent: document(ReportSpan::Interval, 10), total: document(ReportSpan::Total, 11) });
     assert_eq!(history.newest_first().count(), seen);
 }
 

@@ -4,7 +4,7 @@ use super::case;
 use super::document::Report;
 use super::format::{RateUnit, format_percent, format_small_percent, format_with_limit};
 use crate::accuracy::full::{AccuracyLimits, CapacitySummary, DelaySummary, ShaperSummary};
-use kumade_netns_testbed::STALL;
+use kumade_netns_testbed::MAX_UNDISTURBED_LATENESS;
 use kumade_units::Span;
 use std::collections::BTreeMap;
 
@@ -130,7 +130,7 @@ pub(super) fn run_notes(report: &Report) -> Vec<String> {
         let warnings = row.warnings.iter().map(|warning| format!("{who}: {warning}"));
         let disturbed = row.disturbed.then(|| {
             format!(
-                "{who}: host scheduling delay of more than {STALL} in every repetition; the figures are not the path's"
+                "{who}: host scheduling delay of more than {MAX_UNDISTURBED_LATENESS} in every repetition; the figures are not the path's"
             )
         });
         for note in no_estimate.chain(no_capacity).chain(warnings).chain(disturbed) {
