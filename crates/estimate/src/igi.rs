@@ -152,7 +152,7 @@ impl Igi {
 
 impl Method for Igi {
     fn next(&mut self, now: Time) -> Step {
-        self.account.begin(now);
+        self.account.begin_measurement(now);
         if self.values.len() >= MAX_SEARCHES {
             return Step::Done(self.outcome());
         }

@@ -205,7 +205,7 @@ impl PathChirp {
 
 impl Method for PathChirp {
     fn next(&mut self, now: Time) -> Step {
-        self.account.begin(now);
+        self.account.begin_measurement(now);
         if self.found.len() >= self.config.chirps as usize {
             return Step::Done(self.outcome());
         }

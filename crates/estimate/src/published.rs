@@ -113,7 +113,7 @@ pub(crate) struct ProbeAccount {
 
 impl ProbeAccount {
     /// To be called first in each `next`: a train that was never recorded is a lost one.
-    pub(crate) fn begin(&mut self, now: Time) {
+    pub(crate) fn begin_measurement(&mut self, now: Time) {
         self.started.get_or_insert(now);
         if self.on_its_way.take().is_some() {
             self.reject(Rejection::PacketsMissing);

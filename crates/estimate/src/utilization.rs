@@ -108,7 +108,7 @@ impl UtilizationProbe {
     /// What to do now. The result is none where the packets do not tell.
     pub fn next(&mut self, _now: Time) -> Step<Option<Utilization>> {
         if self.packets_left == 0 || !self.config.is_possible() {
-            return Step::Done(self.found());
+            return Step::Done(self.utilization());
         }
         let packets = self.packets_left.min(MAX_TRAIN_PACKETS);
         self.packets_left -= packets;
@@ -134,7 +134,7 @@ impl UtilizationProbe {
         Span::from_secs_f64(self.interval.as_secs_f64() * part.min(10.0))
     }
 
-    fn found(&self) -> Option<Utilization> {
+    fn utilization(&self) -> Option<Utilization> {
         if self.samples.len() < MIN_PACKETS {
             return None;
         }

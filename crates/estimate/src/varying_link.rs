@@ -99,14 +99,14 @@ impl LongTrains {
     /// What to do now. The result is what was available on average; none where too few trains tell.
     pub fn next(&mut self, now: Time) -> Step<Option<VaryingLink>> {
         let started = *self.started.get_or_insert(now);
-        let known = self.known();
+        let known = self.facts();
         let (train, fast_packets) = self.plan.plan_train(&known, &self.config);
         let wait = self.pause();
         let is_within = self.bytes + train.bytes() <= plan::byte_budget(&known, &self.config)
             && now - started + wait + train.duration() <= self.config.budget_time
             && train.check(self.config.max_packet).is_ok();
         if !is_within || self.is_done() {
-            return Step::Done(self.found());
+            return Step::Done(self.varying_link());
         }
         self.fast_packets = fast_packets;
         self.last = Some((train.duration().as_secs_f64(), 0.0));
@@ -166,7 +166,7 @@ impl LongTrains {
         Span::from_secs_f64(pause.min(MAX_PAUSE_SECONDS))
     }
 
-    fn known(&self) -> VaryingLinkFacts {
+    fn facts(&self) -> VaryingLinkFacts {
         let rates: Vec<f64> = self.readings.iter().map(|(_, reading)| reading.whole.rate()).collect();
         let turns: Vec<f64> = self.readings.iter().map(|(_, reading)| reading.turn).collect();
         let fit = self.fit();
@@ -196,7 +196,7 @@ impl LongTrains {
         self.readings.iter().enumerate().map(|(place, (_, reading))| (seconds(place), *reading)).collect()
     }
 
-    fn found(&self) -> Option<VaryingLink> {
+    fn varying_link(&self) -> Option<VaryingLink> {
         let (count, parts) = (self.readings.len(), self.parts().count());
         let is_enough = count >= MIN_READINGS && parts >= MIN_PARTS && parts as f64 >= MIN_PARTS_PART * count as f64;
         let is_fair = f64::from(self.unread) <= MAX_UNREAD_PART * (f64::from(self.unread) + count as f64);

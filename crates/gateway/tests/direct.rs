@@ -294,7 +294,7 @@ fn single_flows_are_divided_translated_and_counted_while_others_pass_by() {
             send(2);
             assert_eq!(counter.packets(), [2, 0, 0]);
             let flow = FlowKey { protocol: 17, source: (source, 5000).into(), destination: (destination, 6000).into() };
-            assert!(sender.flow_lists().seen(0).unwrap().contains(&flow));
+            assert!(sender.flow_lists().undivided_flows(0).unwrap().contains(&flow));
 
             let translated = aliases.map(|source| Addresses { source, destination });
             let divided = DividedRule { flow, aliases: (0..).zip(translated).collect() };
@@ -311,9 +311,9 @@ fn single_flows_are_divided_translated_and_counted_while_others_pass_by() {
             sites.send(&sites.a, &source.to_string(), &sites.b, &destination.to_string(), 5);
             assert_eq!(counter.packets(), [2 + 5, 32, 6]);
 
-            sender.flow_lists().leave(0, &divided).unwrap();
+            sender.flow_lists().end_flow(0, &divided).unwrap();
             receiver.flow_lists().forget(&restored).unwrap();
-            assert!(sender.flow_lists().leave(0, &divided).is_err());
+            assert!(sender.flow_lists().end_flow(0, &divided).is_err());
             assert_eq!(
                 (sender.flow_lists().divided(0).unwrap().len(), receiver.flow_lists().restored().unwrap().len()),
                 (0, 0)
@@ -385,7 +385,7 @@ fn errors_of_routers_tell_hosts_of_the_packets_of_single_flows() {
                 ip(&sites.a, &[family, "route", "get", to]).unwrap().contains("mtu 1300")
             };
             assert!(eventually(knows), "{to}");
-            plane.flow_lists().leave(0, &rule).unwrap();
+            plane.flow_lists().end_flow(0, &rule).unwrap();
         }
         sites.left.run(|| drop(plane)).unwrap();
     });

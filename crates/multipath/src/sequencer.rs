@@ -132,7 +132,7 @@ mod tests {
         PathId::new(number).unwrap()
     }
 
-    fn told(assignment: &Assignment, over: u8) -> Vec<(u8, u64)> {
+    fn predecessor_counters(assignment: &Assignment, over: u8) -> Vec<(u8, u64)> {
         assignment.predecessors(path(over)).map(|one| (one.path().number(), one.counter_near(0))).collect()
     }
 
@@ -140,13 +140,13 @@ mod tests {
     fn each_bucket_counts_by_itself_and_tells_its_last_datagram_on_every_other_path() {
         let mut sequencer = Sequencer::new();
         let first = sequencer.assign(5, [(path(0), 10)]);
-        assert_eq!((first.number, told(&first, 0)), (0, vec![]));
+        assert_eq!((first.number, predecessor_counters(&first, 0)), (0, vec![]));
         let second = sequencer.assign(5, [(path(1), 3)]);
-        assert_eq!((second.number, told(&second, 1)), (1, vec![(0, 10)]));
+        assert_eq!((second.number, predecessor_counters(&second, 1)), (1, vec![(0, 10)]));
         let other = sequencer.assign(6, [(path(0), 11)]);
-        assert_eq!((other.number, told(&other, 0)), (0, vec![]));
+        assert_eq!((other.number, predecessor_counters(&other, 0)), (0, vec![]));
         let third = sequencer.assign(5, [(path(0), 12)]);
-        assert_eq!((third.number, told(&third, 0)), (2, vec![(1, 3)]), "not its own path's");
+        assert_eq!((third.number, predecessor_counters(&third, 0)), (2, vec![(1, 3)]), "not its own path's");
         assert_eq!((sequencer.assign_unordered(5), sequencer.assign_unordered(5)), (0, 1));
     }
 
@@ -155,7 +155,7 @@ mod tests {
         let mut sequencer = Sequencer::new();
         sequencer.assign(0, [(path(0), 0), (path(1), 0)]);
         let second = sequencer.assign(0, [(path(0), 1), (path(1), 1)]);
-        assert_eq!((told(&second, 0), told(&second, 1)), (vec![(1, 0)], vec![(0, 0)]));
+        assert_eq!((predecessor_counters(&second, 0), predecessor_counters(&second, 1)), (vec![(1, 0)], vec![(0, 0)]));
     }
 
     #[test]
@@ -163,13 +163,13 @@ mod tests {
         let mut sequencer = Sequencer::new();
         sequencer.assign(0, [(path(0), 7), (path(1), 9)]);
         sequencer.counter_reported(path(0), 6);
-        assert_eq!(told(&sequencer.assign(0, [(path(2), 0)]), 2), [(0, 7), (1, 9)]);
+        assert_eq!(predecessor_counters(&sequencer.assign(0, [(path(2), 0)]), 2), [(0, 7), (1, 9)]);
         sequencer.counter_reported(path(0), 7);
-        assert_eq!(told(&sequencer.assign(0, [(path(2), 1)]), 2), [(1, 9)]);
+        assert_eq!(predecessor_counters(&sequencer.assign(0, [(path(2), 1)]), 2), [(1, 9)]);
         sequencer.path_down(path(1));
-        assert_eq!(told(&sequencer.assign(0, [(path(2), 2)]), 2), [(0, 0); 0]);
+        assert_eq!(predecessor_counters(&sequencer.assign(0, [(path(2), 2)]), 2), [(0, 0); 0]);
         sequencer.assign(0, [(path(1), 10)]);
-        assert_eq!(told(&sequencer.assign(0, [(path(2), 3)]), 2), [(1, 10)], "the path is back");
+        assert_eq!(predecessor_counters(&sequencer.assign(0, [(path(2), 3)]), 2), [(1, 10)], "the path is back");
     }
 
     #[test]
@@ -177,6 +177,6 @@ mod tests {
         let mut sequencer = Sequencer::new();
         sequencer.assign(0, [(path(0), 7)]);
         sequencer.assign(1, [(path(0), 7 + (1 << 27))]);
-        assert_eq!(told(&sequencer.assign(0, [(path(1), 0)]), 1), [(0, 0); 0]);
+        assert_eq!(predecessor_counters(&sequencer.assign(0, [(path(1), 0)]), 1), [(0, 0); 0]);
     }
 }

@@ -90,7 +90,7 @@ fn count(sink: &impl TrafficSink, received: &Progress, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         match sink.read_bytes(&mut buffer) {
             Ok(0) => return,
-            Ok(bytes) => received.note(bytes as u64),
+            Ok(bytes) => received.add_bytes(bytes as u64),
             Err(error) if is_patience(&error) => {}
             Err(error) => return tracing::warn!("cross traffic no longer arrives: {error}"),
         }

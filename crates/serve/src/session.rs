@@ -100,7 +100,7 @@ impl<'s> Session<'s> {
         let result = self.handle_message(first).and_then(|()| self.handle_messages());
         if let Err(SessionEnd::Refused(why)) = &result {
             // A client that does not read must not hold up the others.
-            self.registration.leave();
+            self.registration.remove_client();
             // The client may be gone already.
             let _ = self.control.send(&ServerMessage::Refused(why.clone()));
         }
@@ -202,7 +202,7 @@ impl<'s> Session<'s> {
             }
             ClientMessage::Leave => {
                 self.state = SessionState::idle();
-                self.registration.leave();
+                self.registration.remove_client();
             }
             work => self.handle_turn_message(work)?,
         }

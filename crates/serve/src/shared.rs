@@ -242,15 +242,15 @@ impl ClientRegistration {
     }
 
     /// Gives up the turn or the place in the queue.
-    pub(super) fn leave(&self) {
-        self.shared.lock().leave(self.id, self.token);
+    pub(super) fn remove_client(&self) {
+        self.shared.lock().remove_client(self.id, self.token);
     }
 }
 
 impl Drop for ClientRegistration {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        state.leave(self.id, self.token);
+        state.remove_client(self.id, self.token);
         state.clients.remove(&self.token);
         state.ids_by_network.remove(self.network, &self.id);
     }
@@ -258,12 +258,12 @@ impl Drop for ClientRegistration {
 
 impl ClientRegistry {
     /// Gives up the turn or the place in the queue, and wakes the client whose turn it is then.
-    fn leave(&mut self, id: u64, token: Token) {
+    fn remove_client(&mut self, id: u64, token: Token) {
         if let Some(client) = self.clients.get_mut(&token) {
             client.turn = None;
         }
         let before = self.turns.holder();
-        self.turns.leave(id, clock::monotonic());
+        self.turns.leave_queue(id, clock::monotonic());
         let next = self.turns.holder().filter(|_| self.turns.holder() != before);
         self.clients.values().filter(|client| Some(client.id) == next).for_each(|client| wake_session(&client.waker));
     }

@@ -106,7 +106,7 @@ fn source_prefix(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    fn at(millis: i64) -> Time {
+    fn time_at_millis(millis: i64) -> Time {
         Time::from_nanos(millis * 1_000_000)
     }
 
@@ -120,7 +120,7 @@ mod tests {
         let test = TestPacketId { session: 0, sequence: 1 };
         let count = |from: &str, sources: &mut SourceLimits| {
             let from = SocketAddr::new(from.parse().unwrap(), 5);
-            (0..10_000).filter(|i| sources.admit_packet(from, 1500, test, at(*i)).is_some()).count()
+            (0..10_000).filter(|i| sources.admit_packet(from, 1500, test, time_at_millis(*i)).is_some()).count()
         };
         for source in ["192.0.2.1", "192.0.2.2"] {
             let bits = 8 * 1500 * count(source, &mut sources);
@@ -133,12 +133,12 @@ mod tests {
         let mut sources = SourceLimits::default();
         let answered = (0..10_000u16).filter(|&i| {
             let from = SocketAddr::new("2001:db8::1".parse().unwrap(), 1 + i % 100);
-            admit(&mut sources, from, 0, 1, at(i64::from(i) / 10)).is_some()
+            admit(&mut sources, from, 0, 1, time_at_millis(i64::from(i) / 10)).is_some()
         });
         let answered = answered.count();
         assert!((2_000..2_600).contains(&answered), "{answered} of 10000 in one second");
         let other: SocketAddr = "192.0.2.1:5".parse().unwrap();
-        assert!(admit(&mut sources, other, 0, 1, at(1000)).is_some(), "other sources are not affected");
+        assert!(admit(&mut sources, other, 0, 1, time_at_millis(1000)).is_some(), "other sources are not affected");
     }
 
     #[test]
@@ -146,14 +146,14 @@ mod tests {
         let mut sources = SourceLimits::default();
         let from: SocketAddr = "192.0.2.1:5".parse().unwrap();
         assert_eq!(
-            (0..3).map(|i| admit(&mut sources, from, 7, i * 2, at(0))).collect::<Vec<_>>(),
+            (0..3).map(|i| admit(&mut sources, from, 7, i * 2, time_at_millis(0))).collect::<Vec<_>>(),
             [Some(0), Some(1), Some(2)]
         );
-        assert_eq!(admit(&mut sources, from, 8, 5, at(0)), Some(0), "another session");
-        assert_eq!(admit(&mut sources, from, 7, 0, at(900)), Some(3), "a copy of the first probe");
-        assert_eq!(admit(&mut sources, from, 7, 0, at(2000)), Some(0), "begun anew");
+        assert_eq!(admit(&mut sources, from, 8, 5, time_at_millis(0)), Some(0), "another session");
+        assert_eq!(admit(&mut sources, from, 7, 0, time_at_millis(900)), Some(3), "a copy of the first probe");
+        assert_eq!(admit(&mut sources, from, 7, 0, time_at_millis(2000)), Some(0), "begun anew");
         for i in 0..3 * MAX_SESSIONS as u32 {
-            admit(&mut sources, (std::net::Ipv4Addr::from(i), 5).into(), 0, 1, at(2001));
+            admit(&mut sources, (std::net::Ipv4Addr::from(i), 5).into(), 0, 1, time_at_millis(2001));
         }
         assert!(sources.next_reply_times.len() == RATE_LIMITER_COUNT && sources.sessions.len() <= MAX_SESSIONS);
     }
@@ -178,9 +178,9 @@ mod tests {
     fn one_source_cannot_keep_others_out_by_filling_the_memory_with_sessions() {
         let mut sources = SourceLimits::default();
         for port in 0..20_000u16 {
-            admit(&mut sources, (std::net::Ipv4Addr::LOCALHOST, port).into(), 0, 7, at(i64::from(port)));
+            admit(&mut sources, (std::net::Ipv4Addr::LOCALHOST, port).into(), 0, 7, time_at_millis(i64::from(port)));
         }
         let other: SocketAddr = "192.0.2.1:5".parse().unwrap();
-        assert_eq!(admit(&mut sources, other, 0, 7, at(20_000)), Some(7), "answered, and not counted");
+        assert_eq!(admit(&mut sources, other, 0, 7, time_at_millis(20_000)), Some(7), "answered, and not counted");
     }
 }

@@ -112,7 +112,7 @@ impl TurnQueue {
     }
 
     /// Gives up the turn, whereupon the next begins, or the place in the queue.
-    pub(super) fn leave(&mut self, id: u64, now: Time) {
+    pub(super) fn leave_queue(&mut self, id: u64, now: Time) {
         if let Some(holder) = self.holder.take_if(|holder| holder.id == id) {
             self.charge_network(holder.network, now - holder.began, now);
             self.begin_next(now);
@@ -219,7 +219,7 @@ mod tests {
 
     const LIMIT: Span = Span::from_secs(180);
 
-    fn at(seconds: i64) -> Time {
+    fn time_at_seconds(seconds: i64) -> Time {
         Time::ZERO + Span::from_secs(seconds)
     }
 
@@ -229,7 +229,7 @@ mod tests {
 
     fn queue(entries: &[(u64, u8)]) -> TurnQueue {
         let mut queue = TurnQueue::new(LIMIT);
-        entries.iter().for_each(|&(id, of)| queue.enter_queue(id, network(of), at(0)));
+        entries.iter().for_each(|&(id, of)| queue.enter_queue(id, network(of), time_at_seconds(0)));
         queue
     }
 
@@ -240,22 +240,22 @@ mod tests {
     #[test]
     fn turns_of_one_network_go_in_the_order_of_entering() {
         let mut queue = queue(&[(7, 0), (3, 0), (5, 0), (3, 0)]);
-        assert_eq!(places(&queue, &[7, 3, 5], at(0)), [Some(0), Some(1), Some(2)]);
-        queue.leave(3, at(1));
-        queue.leave(3, at(1));
-        assert_eq!(places(&queue, &[7, 3, 5], at(1)), [Some(0), None, Some(1)]);
-        queue.leave(7, at(2));
-        assert_eq!(places(&queue, &[7, 3, 5], at(2)), [None, None, Some(0)]);
+        assert_eq!(places(&queue, &[7, 3, 5], time_at_seconds(0)), [Some(0), Some(1), Some(2)]);
+        queue.leave_queue(3, time_at_seconds(1));
+        queue.leave_queue(3, time_at_seconds(1));
+        assert_eq!(places(&queue, &[7, 3, 5], time_at_seconds(1)), [Some(0), None, Some(1)]);
+        queue.leave_queue(7, time_at_seconds(2));
+        assert_eq!(places(&queue, &[7, 3, 5], time_at_seconds(2)), [None, None, Some(0)]);
     }
 
     #[test]
     fn networks_take_turns_whatever_the_number_of_their_clients() {
         let mut queue = queue(&[(1, 0), (2, 0), (3, 0), (4, 1), (5, 1), (6, 2)]);
-        assert_eq!(places(&queue, &[1, 6, 4, 2, 5, 3], at(0)), [0, 1, 2, 3, 4, 5].map(Some));
+        assert_eq!(places(&queue, &[1, 6, 4, 2, 5, 3], time_at_seconds(0)), [0, 1, 2, 3, 4, 5].map(Some));
         let order: Vec<_> = (0..6)
             .filter_map(|turn| {
                 let holder = queue.holder()?;
-                queue.leave(holder, at(20 * (turn + 1)));
+                queue.leave_queue(holder, time_at_seconds(20 * (turn + 1)));
                 Some(holder)
             })
             .collect();
@@ -265,26 +265,26 @@ mod tests {
     #[test]
     fn a_turn_ends_by_its_limit_or_after_idleness_or_sooner_while_others_wait() {
         let mut queue = queue(&[(1, 0)]);
-        assert_eq!(queue.turn_end(), Some((at(5), TurnEnd::Idle)));
-        queue.set_working(1, true, at(4));
-        assert_eq!(queue.turn_end(), Some((at(180), TurnEnd::Limit(LIMIT))), "a train is on its way");
-        queue.set_working(1, false, at(20));
-        assert_eq!(queue.turn_end(), Some((at(25), TurnEnd::Idle)));
-        queue.set_working(1, true, at(25));
+        assert_eq!(queue.turn_end(), Some((time_at_seconds(5), TurnEnd::Idle)));
+        queue.set_working(1, true, time_at_seconds(4));
+        assert_eq!(queue.turn_end(), Some((time_at_seconds(180), TurnEnd::Limit(LIMIT))), "a train is on its way");
+        queue.set_working(1, false, time_at_seconds(20));
+        assert_eq!(queue.turn_end(), Some((time_at_seconds(25), TurnEnd::Idle)));
+        queue.set_working(1, true, time_at_seconds(25));
         let shared = |queue: &TurnQueue| queue.turn_end().unwrap();
-        queue.enter_queue(2, network(1), at(100));
-        assert_eq!(shared(&queue), (at(130), TurnEnd::Contended(Span::from_secs(30))));
-        queue.enter_queue(3, network(2), at(101));
-        queue.enter_queue(4, network(2), at(101));
-        assert_eq!(shared(&queue), (at(115), TurnEnd::Contended(Span::from_secs(15))), "by network");
+        queue.enter_queue(2, network(1), time_at_seconds(100));
+        assert_eq!(shared(&queue), (time_at_seconds(130), TurnEnd::Contended(Span::from_secs(30))));
+        queue.enter_queue(3, network(2), time_at_seconds(101));
+        queue.enter_queue(4, network(2), time_at_seconds(101));
+        assert_eq!(shared(&queue), (time_at_seconds(115), TurnEnd::Contended(Span::from_secs(15))), "by network");
         for id in 5..50 {
-            queue.enter_queue(id, network(id as u8), at(102));
+            queue.enter_queue(id, network(id as u8), time_at_seconds(102));
         }
-        assert_eq!(shared(&queue), (at(110), TurnEnd::Contended(MIN_TURN)), "but no less than that");
-        queue.leave(1, at(110));
+        assert_eq!(shared(&queue), (time_at_seconds(110), TurnEnd::Contended(MIN_TURN)), "but no less than that");
+        queue.leave_queue(1, time_at_seconds(110));
         assert_eq!(queue.holder(), Some(2));
-        queue.set_working(2, true, at(111));
-        assert_eq!(shared(&queue).0, at(120));
+        queue.set_working(2, true, time_at_seconds(111));
+        assert_eq!(shared(&queue).0, time_at_seconds(120));
     }
 
     #[test]
@@ -292,12 +292,12 @@ mod tests {
         let mut queue = TurnQueue::new(LIMIT);
         for id in 0..5000u64 {
             let network = Network::containing(Ipv4Addr::from_bits((id as u32) << 8).into());
-            queue.enter_queue(id, network, at(0));
-            queue.leave(id, at(0));
+            queue.enter_queue(id, network, time_at_seconds(0));
+            queue.leave_queue(id, time_at_seconds(0));
         }
         assert_eq!(queue.charged_until.len(), MAX_NETWORKS);
-        queue.enter_queue(9000, network(1), at(1000));
-        queue.leave(9000, at(1001));
+        queue.enter_queue(9000, network(1), time_at_seconds(1000));
+        queue.leave_queue(9000, time_at_seconds(1001));
         assert_eq!(queue.charged_until.len(), 1);
     }
 
@@ -305,7 +305,7 @@ mod tests {
     fn attack(networks: u8, clients: u64) -> TurnQueue {
         let mut queue = TurnQueue::new(LIMIT);
         for id in 0..clients {
-            queue.enter_queue(id, network((id % u64::from(networks)) as u8), at(0));
+            queue.enter_queue(id, network((id % u64::from(networks)) as u8), time_at_seconds(0));
         }
         queue
     }
@@ -316,7 +316,7 @@ mod tests {
             let Some(holder) = queue.holder().filter(|&holder| holder != until) else { break };
             queue.set_working(holder, true, now);
             now = queue.turn_end().unwrap().0;
-            queue.leave(holder, now);
+            queue.leave_queue(holder, now);
             queue.enter_queue(holder, network((holder % u64::from(networks)) as u8), now);
         }
         now
@@ -334,7 +334,7 @@ mod tests {
             networks in 3..=32u8, per_network in 2..=8u64, before in 0..100usize, waits in 0..10_000i64,
         ) {
             let mut queue = attack(networks, u64::from(networks) * per_network);
-            let now = run(&mut queue, at(0), before, networks, QUIET) + Span::from_millis(waits);
+            let now = run(&mut queue, time_at_seconds(0), before, networks, QUIET) + Span::from_millis(waits);
             queue.enter_queue(QUIET, network(200), now);
             prop_assert_eq!(queue.position(QUIET, now), Some(1));
             let began = run(&mut queue, now, 1000, networks, QUIET);
@@ -346,7 +346,7 @@ mod tests {
         #[test]
         fn every_client_has_its_turn(networks in 1..=8u8, clients in 1..=40u64) {
             let mut queue = attack(networks, clients);
-            let mut now = at(0);
+            let mut now = time_at_seconds(0);
             let mut had = BTreeSet::new();
             for _ in 0..4 * clients * u64::from(networks) {
                 had.extend(queue.holder());
@@ -361,14 +361,14 @@ mod tests {
         fn places_are_a_queue(steps in prop::collection::vec((0..4u8, 0..12u64, 0..3000i64), 1..200)) {
             let mut queue = TurnQueue::new(LIMIT);
             let mut queued = BTreeSet::new();
-            let mut now = at(0);
+            let mut now = time_at_seconds(0);
             let mut began = now;
             for (what, id, millis) in steps {
                 now += Span::from_millis(millis);
                 let holder = queue.holder();
                 match what {
                     0 | 1 => { queue.enter_queue(id, network((id % 5) as u8), now); queued.insert(id); }
-                    2 => { queue.leave(id, now); queued.remove(&id); }
+                    2 => { queue.leave_queue(id, now); queued.remove(&id); }
                     _ => queue.set_working(id, millis % 2 == 0, now),
                 }
                 if holder != queue.holder() {

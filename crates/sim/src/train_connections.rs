@@ -237,7 +237,7 @@ mod tests {
 
     const DELAY: Span = Span::from_millis(5);
 
-    fn at(micros: i64) -> Time {
+    fn time_at_micros(micros: i64) -> Time {
         Time::ZERO + Span::from_micros(micros)
     }
 
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn what_is_not_lost_passes_as_over_udp() {
         let mut links = link(100, None);
-        let train = packets(60, 20, at(0), 200);
+        let train = packets(60, 20, time_at_micros(0), 200);
         let carried = TrainConnections::new(20, DELAY).deliver(&train, Time::MAX, &mut LinksInSeries(&mut links));
         let expected = DELAY + Rate::from_mbit(100).time_for(1500);
         assert!(delays(&train, &carried).into_iter().all(|delay| delay == Some(expected)), "{carried:?}");
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn a_lost_packet_comes_when_its_timeout_has_passed_or_a_later_one() {
         let mut links = link(8, None);
-        let train = packets(40, 40, at(0), 0);
+        let train = packets(40, 40, time_at_micros(0), 0);
         let carried = TrainConnections::new(40, DELAY).deliver(&train, Time::MAX, &mut LinksInSeries(&mut links));
         let delays: Vec<i64> =
             delays(&train, &carried).into_iter().map(|delay| delay.unwrap().as_nanos() / 1_000_000).collect();
@@ -298,9 +298,13 @@ mod tests {
         let mut links = link(1000, None);
         let mut connections = TrainConnections::new(40, DELAY);
         // A queue of 48 ms.
-        connections.deliver(&packets(400, 40, at(0), 0), at(1_000), &mut LinksInSeries(&mut links));
+        connections.deliver(
+            &packets(400, 40, time_at_micros(0), 0),
+            time_at_micros(1_000),
+            &mut LinksInSeries(&mut links),
+        );
         let mut connections = connections.reopened(40);
-        let train = packets(40, 40, at(2_000), 0);
+        let train = packets(40, 40, time_at_micros(2_000), 0);
         let carried = connections.deliver(&train, Time::MAX, &mut LinksInSeries(&mut links));
         assert!(delays(&train, &carried).into_iter().all(|delay| delay > Some(Span::from_millis(50))), "{carried:?}");
     }
@@ -309,15 +313,15 @@ mod tests {
     fn what_is_sent_again_takes_tokens_and_a_connection_that_waits_sends_late() {
         let mut links = link(1000, Some(20));
         let mut connections = TrainConnections::new(30, DELAY);
-        let train = packets(120, 30, at(0), 120);
-        let carried = connections.deliver(&train, at(60_000), &mut LinksInSeries(&mut links));
+        let train = packets(120, 30, time_at_micros(0), 120);
+        let carried = connections.deliver(&train, time_at_micros(60_000), &mut LinksInSeries(&mut links));
         let arrived = carried.iter().filter(|carried| carried.received.is_some()).count();
         // The bucket, and what 10 Mbit/s bring in 60 ms.
         assert!((40..=70).contains(&arrived), "{arrived} of 120");
         // Connections of which a timer has ended have a window of one packet: others wait.
-        let next = packets(60, 30, at(225_000), 120);
-        connections.run_until(at(225_000), &mut LinksInSeries(&mut links));
-        let carried = connections.deliver(&next, at(340_000), &mut LinksInSeries(&mut links));
+        let next = packets(60, 30, time_at_micros(225_000), 120);
+        connections.run_until(time_at_micros(225_000), &mut LinksInSeries(&mut links));
+        let carried = connections.deliver(&next, time_at_micros(340_000), &mut LinksInSeries(&mut links));
         let late = next.iter().zip(&carried).filter(|(packet, carried)| carried.sent != Some(packet.at)).count();
         assert!(late > 10, "{late} of 60");
     }

@@ -240,40 +240,50 @@ impl ReceivedPackets {
 mod tests {
     use super::*;
 
-    const fn at(micros: i64) -> Time {
+    const fn time_at_micros(micros: i64) -> Time {
         Time::from_nanos(1_000_000_000_000 + micros * 1_000)
     }
 
     #[test]
     fn the_first_stamp_counts_and_an_impossible_one_does_not() {
         let mut sent_packets = SentPackets::new(2);
-        let place = sent_packets.record_packet(0, 100, at(0));
-        sent_packets.set_kernel_stamp(place, at(-2_000));
+        let place = sent_packets.record_packet(0, 100, time_at_micros(0));
+        sent_packets.set_kernel_stamp(place, time_at_micros(-2_000));
         assert_eq!(sent_packets.awaited_count(), 1);
-        sent_packets.set_kernel_stamp(place, at(3));
-        sent_packets.set_kernel_stamp(place, at(200_000));
-        sent_packets.set_kernel_stamp(17, at(3));
+        sent_packets.set_kernel_stamp(place, time_at_micros(3));
+        sent_packets.set_kernel_stamp(place, time_at_micros(200_000));
+        sent_packets.set_kernel_stamp(17, time_at_micros(3));
         let sending = sent_packets.finish();
         assert_eq!(sending.stamp_source, StampSource::Kernel);
-        assert_eq!(sending.departures, [Departure { index: 0, size: 100, sent: Some(at(3)) }]);
-        assert_eq!(sending.submitted, [Some(at(0))]);
+        assert_eq!(sending.departures, [Departure { index: 0, size: 100, sent: Some(time_at_micros(3)) }]);
+        assert_eq!(sending.submitted, [Some(time_at_micros(0))]);
     }
 
     #[test]
     fn packets_that_were_sent_as_one_have_its_stamp() {
         let mut sent_packets = SentPackets::new(5);
-        sent_packets.record_packet(0, 100, at(0));
-        sent_packets.record_burst(1..4, 100, at(10));
-        sent_packets.record_packet(4, 100, at(20));
+        sent_packets.record_packet(0, 100, time_at_micros(0));
+        sent_packets.record_burst(1..4, 100, time_at_micros(10));
+        sent_packets.record_packet(4, 100, time_at_micros(20));
         assert_eq!(sent_packets.awaited_count(), 5);
         for (send, micros) in [(0, 1), (1, 12), (2, 21), (3, 30)] {
-            sent_packets.for_each_in_send(send, |packets, place| packets.set_kernel_stamp(place, at(micros)));
+            sent_packets
+                .for_each_in_send(send, |packets, place| packets.set_kernel_stamp(place, time_at_micros(micros)));
         }
         assert_eq!(sent_packets.awaited_count(), 0);
         let train = sent_packets.finish();
         let sent: Vec<_> = train.departures.iter().map(|d| (d.index, d.sent.unwrap())).collect();
-        assert_eq!(sent, [(0, at(1)), (1, at(12)), (2, at(12)), (3, at(12)), (4, at(21))]);
-        assert_eq!(train.submitted[1..4], [Some(at(10)); 3]);
+        assert_eq!(
+            sent,
+            [
+                (0, time_at_micros(1)),
+                (1, time_at_micros(12)),
+                (2, time_at_micros(12)),
+                (3, time_at_micros(12)),
+                (4, time_at_micros(21))
+            ]
+        );
+        assert_eq!(train.submitted[1..4], [Some(time_at_micros(10)); 3]);
     }
 
     /// Finding 1 of the review by a new user: behind a shaper on the host's own interface there was no value.
@@ -282,48 +292,52 @@ mod tests {
         let train = |held: i64| {
             let mut sent_packets = SentPackets::new(20);
             for i in 0..20 {
-                let place = sent_packets.record_packet(i, 100, at(i.into()));
+                let place = sent_packets.record_packet(i, 100, time_at_micros(i.into()));
                 let wait = if i64::from(i) < held { 600 } else { 3 };
-                sent_packets.set_kernel_stamp(place, at(i64::from(i) + wait));
+                sent_packets.set_kernel_stamp(place, time_at_micros(i64::from(i) + wait));
             }
             sent_packets
         };
         let mut held = train(10);
         assert!(held.is_queued_locally() && !train(2).is_queued_locally());
-        held.set_queue_stamp(7, at(9));
+        held.set_queue_stamp(7, time_at_micros(9));
         let train = held.finish();
         assert_eq!(train.stamp_source, StampSource::Queue);
         let sent: Vec<_> = train.departures.iter().map(|d| d.sent.unwrap()).collect();
-        assert_eq!((sent[6], sent[7], sent[19]), (at(6), at(9), at(19)));
+        assert_eq!((sent[6], sent[7], sent[19]), (time_at_micros(6), time_at_micros(9), time_at_micros(19)));
     }
 
     #[test]
     fn a_stamp_that_will_not_come_is_not_waited_for() {
         let mut sent_packets = SentPackets::new(2);
-        let (first, second) = (sent_packets.record_packet(0, 100, at(0)), sent_packets.record_packet(3, 100, at(1)));
+        let (first, second) = (
+            sent_packets.record_packet(0, 100, time_at_micros(0)),
+            sent_packets.record_packet(3, 100, time_at_micros(1)),
+        );
         assert_eq!(sent_packets.first_awaited(0), Some((first, 0)));
         sent_packets.stop_awaiting(first);
         sent_packets.stop_awaiting(first);
         assert_eq!((sent_packets.awaited_count(), sent_packets.first_awaited(0)), (1, Some((second, 3))));
-        sent_packets.set_kernel_stamp(second, at(2));
+        sent_packets.set_kernel_stamp(second, time_at_micros(2));
         assert_eq!((sent_packets.awaited_count(), sent_packets.first_awaited(0)), (0, None));
     }
 
     #[test]
     fn stamps_of_one_train_are_never_mixed() {
         let mut sent_packets = SentPackets::new(2);
-        sent_packets.record_packet(0, 100, at(0));
-        let place = sent_packets.record_packet(1, 100, at(10));
-        sent_packets.set_kernel_stamp(place, at(11));
+        sent_packets.record_packet(0, 100, time_at_micros(0));
+        let place = sent_packets.record_packet(1, 100, time_at_micros(10));
+        sent_packets.set_kernel_stamp(place, time_at_micros(11));
         let sent: Vec<_> = sent_packets.finish().departures.iter().map(|d| d.sent).collect();
-        assert_eq!(sent, [None, Some(at(11))]);
+        assert_eq!(sent, [None, Some(time_at_micros(11))]);
 
         let mut received_packets = ReceivedPackets::new(3);
-        received_packets.record_packet(0, None, at(0));
-        received_packets.record_packet(2, None, at(2));
+        received_packets.record_packet(0, None, time_at_micros(0));
+        received_packets.record_packet(2, None, time_at_micros(2));
         let receiving = received_packets.finish();
         assert_eq!(receiving.stamp_source, StampSource::User);
-        let expected = [(0, Some(at(0))), (2, Some(at(2)))].map(|(index, received)| Arrival { index, received });
+        let expected = [(0, Some(time_at_micros(0))), (2, Some(time_at_micros(2)))]
+            .map(|(index, received)| Arrival { index, received });
         assert_eq!(receiving.arrivals, expected);
     }
 
@@ -332,23 +346,25 @@ mod tests {
     fn a_packet_that_was_overtaken_before_it_was_joined_with_another_came_late() {
         let received = |absent: i64| {
             let mut received_packets = ReceivedPackets::new(6);
-            (1..5).for_each(|index| received_packets.record_packet(index, Some(at(index.into())), at(index.into())));
-            received_packets.record_packet(0, Some(at(30)), at(31));
-            received_packets.record_packet(5, Some(at(30)), at(32));
-            received_packets.restamp_coalesced(0, at(absent), at(32));
+            (1..5).for_each(|index| {
+                received_packets.record_packet(index, Some(time_at_micros(index.into())), time_at_micros(index.into()))
+            });
+            received_packets.record_packet(0, Some(time_at_micros(30)), time_at_micros(31));
+            received_packets.record_packet(5, Some(time_at_micros(30)), time_at_micros(32));
+            received_packets.restamp_coalesced(0, time_at_micros(absent), time_at_micros(32));
             received_packets.finish().arrivals[0].received
         };
-        assert_eq!([received(2), received(10)], [None, Some(at(32))]);
+        assert_eq!([received(2), received(10)], [None, Some(time_at_micros(32))]);
     }
 
     #[test]
     fn the_first_copy_counts_and_a_foreign_index_is_ignored() {
         let mut received_packets = ReceivedPackets::new(1);
-        received_packets.record_packet(1, Some(at(0)), at(1));
+        received_packets.record_packet(1, Some(time_at_micros(0)), time_at_micros(1));
         assert!(!received_packets.is_complete());
-        received_packets.record_packet(0, Some(at(2)), at(3));
-        received_packets.record_packet(0, Some(at(4)), at(5));
+        received_packets.record_packet(0, Some(time_at_micros(2)), time_at_micros(3));
+        received_packets.record_packet(0, Some(time_at_micros(4)), time_at_micros(5));
         assert!(received_packets.is_complete());
-        assert_eq!(received_packets.finish().arrivals, [Arrival { index: 0, received: Some(at(2)) }]);
+        assert_eq!(received_packets.finish().arrivals, [Arrival { index: 0, received: Some(time_at_micros(2)) }]);
     }
 }

@@ -22,7 +22,7 @@ impl QueueSettings {
         if *self == QueueSettings::default() {
             return Vec::new();
         }
-        let parameters = self.0.given().map(|(name, value)| (name, value.to_owned()));
+        let parameters = self.0.given_parameters().map(|(name, value)| (name, value.to_owned()));
         [(QUEUE_KEY, self.0.name().to_owned())].into_iter().chain(parameters).collect()
     }
 

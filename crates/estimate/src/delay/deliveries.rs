@@ -90,15 +90,15 @@ fn ratio(part: u32, whole: u32) -> f64 {
 mod tests {
     use super::*;
 
-    fn of(sent: u32, numbers: &[u32]) -> Deliveries {
+    fn count_deliveries(sent: u32, numbers: &[u32]) -> Deliveries {
         Deliveries::from_arrivals(sent, numbers.iter().map(|&number| (number, false)))
     }
 
     #[test]
     fn reordering_counts_from_the_first_packet_that_overtook() {
-        let counts = of(10, &[0, 1, 2, 6, 7, 8, 9, 3, 4, 5]);
+        let counts = count_deliveries(10, &[0, 1, 2, 6, 7, 8, 9, 3, 4, 5]);
         assert_eq!((counts.reordered, counts.reordering_extent), (3, 6));
-        let counts = of(10, &[0, 1, 2, 3, 5, 6, 4, 7, 8, 9]);
+        let counts = count_deliveries(10, &[0, 1, 2, 3, 5, 6, 4, 7, 8, 9]);
         assert_eq!((counts.reordered, counts.reordering_extent), (1, 2));
         assert!((counts.reordering_ratio() - 0.1).abs() < 1e-12);
     }
@@ -120,8 +120,8 @@ mod tests {
 
     #[test]
     fn streams_add_up() {
-        let mut both = of(10, &[0, 1, 2, 6, 7, 8, 9, 3, 4, 5]);
-        both.add_counts(of(10, &[0, 1, 2, 3, 5, 6, 4, 7]));
+        let mut both = count_deliveries(10, &[0, 1, 2, 6, 7, 8, 9, 3, 4, 5]);
+        both.add_counts(count_deliveries(10, &[0, 1, 2, 3, 5, 6, 4, 7]));
         assert_eq!((both.sent, both.arrived, both.lost), (20, 18, 2));
         assert_eq!((both.reordered, both.reordering_extent), (4, 6));
     }
@@ -133,6 +133,6 @@ mod tests {
         let expected =
             Deliveries { sent: 5, arrived: 2, late: 1, lost: 2, duplicates: 2, reordered: 1, reordering_extent: 1 };
         assert_eq!(counts, expected);
-        assert_eq!(of(0, &[1]), Deliveries::default());
+        assert_eq!(count_deliveries(0, &[1]), Deliveries::default());
     }
 }

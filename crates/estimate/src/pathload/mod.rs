@@ -189,7 +189,7 @@ impl Pathload {
 
 impl Method for Pathload {
     fn next(&mut self, now: Time) -> Step {
-        self.account.begin(now);
+        self.account.begin_measurement(now);
         let wait = self.silence.max(Span::from_millis(10));
         let Some(train) = self.plan_stream(now) else { return Step::Done(self.outcome()) };
         let step = self.account.send(now, wait, train, &self.budget);

@@ -135,7 +135,7 @@ impl PathTesterClassic {
 
 impl Method for PathTesterClassic {
     fn next(&mut self, now: Time) -> Step {
-        self.account.begin(now);
+        self.account.begin_measurement(now);
         if self.next_iunit > self.last_iunit() {
             return Step::Done(self.outcome());
         }

@@ -106,7 +106,7 @@ impl PathTester {
 
 impl Method for PathTester {
     fn next(&mut self, now: Time) -> Step {
-        self.account.begin(now);
+        self.account.begin_measurement(now);
         if self.rates.len() >= self.config.trains as usize {
             return Step::Done(self.outcome());
         }

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     /// What a policer does that leaves so much, with this part of its packets lost besides.
-    fn found(tried: f64, available: f64, cross: f64, lost: f64) -> (RateBisection, usize) {
+    fn bisect_rates(tried: f64, available: f64, cross: f64, lost: f64) -> (RateBisection, usize) {
         let rates = |sent: f64| {
             let passed = ((available + cross) / (sent + cross)).min(1.0) * (1.0 - lost);
             PartRates {
@@ -136,7 +136,7 @@ mod tests {
     fn what_passes_and_what_does_not_are_the_ends_of_an_interval() {
         for (tried, available, cross) in [(48e6, 40e6, 0.0), (48e6, 30e6, 10e6), (60e6, 40e6, 20e6), (48e6, 46e6, 2e6)]
         {
-            let (bracket, tries) = found(tried, available, cross, 0.0);
+            let (bracket, tries) = bisect_rates(tried, available, cross, 0.0);
             let value = bracket.available().unwrap_or_else(|| panic!("{available}: {bracket:?}"));
             assert_eq!(value.covers(Rate::from_f64(available)), Some(true), "{value:?}");
             assert!((value.value.as_f64() / available - 1.0).abs() < 0.05 && tries <= 5, "{value:?} of {available}");
@@ -145,6 +145,6 @@ mod tests {
 
     #[test]
     fn where_nothing_passes_whole_there_is_no_value() {
-        assert_eq!(found(48e6, 48e6, 0.0, 0.1).0.available(), None);
+        assert_eq!(bisect_rates(48e6, 48e6, 0.0, 0.1).0.available(), None);
     }
 }

@@ -49,7 +49,7 @@ impl Bucket {
         TrainRecord { packets: packets.collect() }
     }
 
-    fn of(rate: f64, bytes: f64, drops: bool) -> Self {
+    fn with_bucket(rate: f64, bytes: f64, drops: bool) -> Self {
         Bucket { rate, bits: bytes * 8.0, level: bytes * 8.0, drops, queue: 0.0, room: f64::INFINITY, now: 0.0 }
     }
 }
@@ -76,7 +76,7 @@ fn config(mbit: u64) -> PolicingConfig {
     }
 }
 
-fn found(mbit: u64, path: impl FnMut(Span, &Train) -> TrainRecord) -> PolicingResult {
+fn probe_path(mbit: u64, path: impl FnMut(Span, &Train) -> TrainRecord) -> PolicingResult {
     found_of(config(mbit), path)
 }
 
@@ -99,8 +99,8 @@ fn found_of(config: PolicingConfig, mut path: impl FnMut(Span, &Train) -> TrainR
 fn a_policer_and_a_shaper_are_told_with_their_rates_and_bursts() {
     for (drops, policing) in [(true, Policing::Drops), (false, Policing::Delays)] {
         for bytes in [30e3, 300e3] {
-            let mut path = Bucket::of(20e6, bytes, drops);
-            let PolicingResult::Limited(limiter) = found(200, |wait, train| path.send(wait, train)) else {
+            let mut path = Bucket::with_bucket(20e6, bytes, drops);
+            let PolicingResult::Limited(limiter) = probe_path(200, |wait, train| path.send(wait, train)) else {
                 panic!("a bucket of {bytes} bytes was overlooked");
             };
             assert_eq!(limiter.policing, Some(policing), "{limiter:?}");
@@ -117,7 +117,7 @@ fn a_policer_and_a_shaper_are_told_with_their_rates_and_bursts() {
 fn a_policer_nearly_as_fast_as_what_was_tried_is_told() {
     for connections in [None, Some(120)] {
         for (policed, tried) in [(40e6, 48), (40e6, 60), (20e6, 23)] {
-            let mut path = Bucket::of(policed, 20e3, true);
+            let mut path = Bucket::with_bucket(policed, 20e3, true);
             let config = PolicingConfig { connections, max_packets: 2400, ..config(tried) };
             let limiter = limiter(found_of(config, |wait, train| path.send(wait, train)));
             assert_eq!(limiter.policing, Some(Policing::Drops), "{limiter:?}");
@@ -138,7 +138,7 @@ fn limiter(found: PolicingResult) -> Limiter {
 #[test]
 fn a_bucket_of_a_second_is_used_up_in_one_train_or_in_two() {
     for max_packets in [10_000, 1200] {
-        let mut path = Bucket::of(20e6, 2.6e6, true);
+        let mut path = Bucket::with_bucket(20e6, 2.6e6, true);
         let config = PolicingConfig { max_packets, ..config(190) };
         let limiter = limiter(found_of(config, |wait, train| path.send(wait, train)));
         let available = limiter.available.unwrap_or_else(|| panic!("no value: {limiter:?}"));
@@ -151,7 +151,7 @@ fn a_bucket_of_a_second_is_used_up_in_one_train_or_in_two() {
 /// Megabytes, as access lines let pass at once; how much of it was left before is not known.
 #[test]
 fn a_large_bucket_that_other_trains_hint_at_is_used_up() {
-    let mut path = Bucket::of(100e6, 7e6, false);
+    let mut path = Bucket::with_bucket(100e6, 7e6, false);
     let config = PolicingConfig { is_bucket_hinted: true, ..config(500) };
     let limiter = limiter(found_of(config, |wait, train| path.send(wait, train)));
     assert_eq!(limiter.available.and_then(|found| found.covers(Rate::from_mbit(100))), Some(true), "{limiter:?}");
@@ -172,7 +172,7 @@ fn hide_behind_losses(connections: usize, mut record: TrainRecord) -> TrainRecor
 #[test]
 fn over_connections_a_policer_is_told_by_what_is_not_behind_losses() {
     let found_over = |rate: f64, bytes: f64, budget_bytes| {
-        let mut path = Bucket::of(rate, bytes, true);
+        let mut path = Bucket::with_bucket(rate, bytes, true);
         let config = PolicingConfig { connections: Some(120), max_packets: 1200, budget_bytes, ..config(200) };
         limiter(found_of(config, |wait, train| hide_behind_losses(120, path.send(wait, train))))
     };
@@ -194,7 +194,7 @@ fn over_connections_a_policer_is_told_by_what_is_not_behind_losses() {
 fn a_shaper_with_a_short_queue_is_told_by_trains_that_do_not_overflow_it() {
     for connections in [None, Some(120)] {
         for (rate, bytes, room) in [(20e6, 300e3, 120e3), (6e6, 100e3, 60e3), (100e6, 1e6, 500e3)] {
-            let mut path = Bucket { room: room * 8.0, ..Bucket::of(rate, bytes, false) };
+            let mut path = Bucket { room: room * 8.0, ..Bucket::with_bucket(rate, bytes, false) };
             let config = PolicingConfig { connections, max_packets: 1200, ..config(200) };
             let limiter = limiter(found_of(config, |wait, train| {
                 let record = path.send(wait, train);
@@ -209,10 +209,10 @@ fn a_shaper_with_a_short_queue_is_told_by_trains_that_do_not_overflow_it() {
 
 #[test]
 fn what_passes_lasts() {
-    let mut path = Bucket::of(220e6, 3000.0, true);
+    let mut path = Bucket::with_bucket(220e6, 3000.0, true);
     let rate = Rate::from_mbit(200);
     let lasts = PolicingResult::Lasts { bytes: 3_750_000, rate, max_growth: 0.0, waiting: None };
-    assert_eq!(found(200, |wait, train| path.send(wait, train)), lasts);
+    assert_eq!(probe_path(200, |wait, train| path.send(wait, train)), lasts);
 }
 
 /// A link of which so much is left, in bit/s, at whose queue packets wait the shorter the faster it is; cross traffic varies by `noise`
@@ -225,8 +225,8 @@ struct Tight {
 }
 
 impl Tight {
-    fn of(available: f64, link: f64, noise: f64, seed: u64) -> Self {
-        Tight { path: Bucket::of(available, 0.0, false), part: available / link, noise, random: seed }
+    fn with_bucket(available: f64, link: f64, noise: f64, seed: u64) -> Self {
+        Tight { path: Bucket::with_bucket(available, 0.0, false), part: available / link, noise, random: seed }
     }
 
     fn send(&mut self, wait: Span, train: &Train) -> TrainRecord {
@@ -246,8 +246,8 @@ impl Tight {
 #[test]
 fn where_a_queue_grows_slowly_slower_trains_tell_what_is_available() {
     for seed in 1..=20 {
-        let mut path = Tight::of(20e6, 200e6, 100e-6, seed);
-        let found = found(30, |wait, train| path.send(wait, train));
+        let mut path = Tight::with_bucket(20e6, 200e6, 100e-6, seed);
+        let found = probe_path(30, |wait, train| path.send(wait, train));
         let PolicingResult::Overloads { rate, available: Some(available) } = found else { panic!("{seed}: {found:?}") };
         assert_eq!(
             (rate, available.covers(Rate::from_mbit(20))),
@@ -261,7 +261,7 @@ fn where_a_queue_grows_slowly_slower_trains_tell_what_is_available() {
 /// Where packets catch up with others, their delays do not tell how a queue grows: on Wi-Fi, values were wrong.
 #[test]
 fn no_slower_trains_are_sent_where_packets_catch_up() {
-    let mut path = Tight::of(20e6, 200e6, 0.0, 1);
+    let mut path = Tight::with_bucket(20e6, 200e6, 0.0, 1);
     let config = PolicingConfig { is_one_by_one: false, ..config(30) };
     let overloads = PolicingResult::Overloads { rate: Rate::from_mbit(30), available: None };
     assert_eq!(found_of(config, |wait, train| path.send(wait, train)), overloads);
@@ -270,7 +270,7 @@ fn no_slower_trains_are_sent_where_packets_catch_up() {
 /// What little is left of a link may be what TCP connections give up to the trains.
 #[test]
 fn little_is_not_told_from_what_others_give_up() {
-    let mut path = Tight::of(20e6, 200e6, 0.0, 1);
+    let mut path = Tight::with_bucket(20e6, 200e6, 0.0, 1);
     let config = PolicingConfig { cross: Rate::from_mbit(70), ..config(30) };
     let overloads = PolicingResult::Overloads { rate: Rate::from_mbit(30), available: None };
     assert_eq!(found_of(config, |wait, train| path.send(wait, train)), overloads);
@@ -293,7 +293,7 @@ fn in_series(mut near: Tight, mut far: Tight) -> impl FnMut(Span, &Train) -> Tra
 #[test]
 fn the_last_one_is_a_little_slower_than_what_the_others_show() {
     for seed in 1..=20 {
-        let both = in_series(Tight::of(35e6, 482e6, 2e-5, seed), Tight::of(44e6, 180e6, 0.0, 1));
+        let both = in_series(Tight::with_bucket(35e6, 482e6, 2e-5, seed), Tight::with_bucket(44e6, 180e6, 0.0, 1));
         let PolicingResult::Overloads { available, .. } = found_of(PolicingConfig { seed, ..config(52) }, both) else {
             panic!("{seed}: no queue grew");
         };
@@ -305,25 +305,25 @@ fn the_last_one_is_a_little_slower_than_what_the_others_show() {
 /// From 25 Mbit/s on, another queue grows as well: a line through all trains had 23 with an interval of a third of a percent.
 #[test]
 fn trains_that_no_line_fits_tell_nothing() {
-    let both = in_series(Tight::of(20e6, 200e6, 0.0, 1), Tight::of(25e6, 50e6, 0.0, 1));
-    assert_eq!(limiter(found(30, both)).available, None);
+    let both = in_series(Tight::with_bucket(20e6, 200e6, 0.0, 1), Tight::with_bucket(25e6, 50e6, 0.0, 1));
+    assert_eq!(limiter(probe_path(30, both)).available, None);
 }
 
 #[test]
 fn a_queue_that_never_empties_tells_that_others_make_room() {
-    let mut path = Bucket::of(220e6, 3000.0, true);
+    let mut path = Bucket::with_bucket(220e6, 3000.0, true);
     let waiting = |wait, train: &Train| {
         let mut record = path.send(wait, train);
         record.packets.iter_mut().for_each(|p| p.received = p.received.map(|at| at + Span::from_millis(8)));
         record
     };
-    assert_eq!(found(200, waiting), PolicingResult::Overloads { rate: Rate::from_mbit(200), available: None });
+    assert_eq!(probe_path(200, waiting), PolicingResult::Overloads { rate: Rate::from_mbit(200), available: None });
 }
 
 /// Beside busy loops, the last packets of a train left all at once: what was left of an idle link was said to be a token bucket's.
 #[test]
 fn a_sender_that_makes_up_for_having_been_held_up_is_no_token_bucket() {
-    let mut path = Bucket::of(220e6, 3000.0, false);
+    let mut path = Bucket::with_bucket(220e6, 3000.0, false);
     let held_up = |wait: Span, train: &Train| {
         let mut offsets: Vec<Span> = train.packets().map(|packet| packet.offset).collect();
         let (late, last) = (offsets.len() - 16, *offsets.last().unwrap() + Span::from_millis(3));
@@ -339,12 +339,12 @@ fn a_sender_that_makes_up_for_having_been_held_up_is_no_token_bucket() {
         });
         TrainRecord { packets: packets.collect() }
     };
-    assert!(matches!(found(200, held_up), PolicingResult::Lasts { .. }));
+    assert!(matches!(probe_path(200, held_up), PolicingResult::Lasts { .. }));
 }
 
 #[test]
 fn random_loss_is_no_policer() {
-    let mut path = Bucket::of(1e9, 30e3, true);
+    let mut path = Bucket::with_bucket(1e9, 30e3, true);
     let mut number = 0u32;
     let lossy = |wait, train: &Train| {
         let mut record = path.send(wait, train);
@@ -355,7 +355,7 @@ fn random_loss_is_no_policer() {
         }
         record
     };
-    assert!(matches!(found(200, lossy), PolicingResult::Lasts { .. }));
+    assert!(matches!(probe_path(200, lossy), PolicingResult::Lasts { .. }));
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn what_nothing_comes_back_of_is_not_judged() {
             .map(|p| PacketRecord { size: p.size, sent: None, submitted: None, received: None })
             .collect(),
     };
-    assert!(matches!(found(200, lost), PolicingResult::Untried(_)));
+    assert!(matches!(probe_path(200, lost), PolicingResult::Untried(_)));
 }
 
 /// Behind a bucket of three packets, whose queue grew first and then overflowed, hardly anything seemed lost.
@@ -379,11 +379,11 @@ fn where_packets_may_be_lost_at_any_rate_it_is_told_what_passes() {
         PolicingResult::Passes { rate, arrived, .. } => arrived.as_f64() / rate.as_f64(),
         other => panic!("{other:?}"),
     };
-    let mut policer = Bucket::of(20e6, 30e3, true);
+    let mut policer = Bucket::with_bucket(20e6, 30e3, true);
     assert!((passed(&mut |wait, train| policer.send(wait, train)) - 20.0 / 30.0).abs() < 0.02);
-    let mut shaper = Bucket { room: 1.6e6, ..Bucket::of(20e6, 3e3, false) };
+    let mut shaper = Bucket { room: 1.6e6, ..Bucket::with_bucket(20e6, 3e3, false) };
     assert!(passed(&mut |wait, train| shaper.send(wait, train)) < 0.75);
-    let mut link = Bucket::of(40e6, 3e3, false);
+    let mut link = Bucket::with_bucket(40e6, 3e3, false);
     let one_of_ten = |mut record: TrainRecord| {
         record.packets.iter_mut().step_by(10).for_each(|packet| packet.received = None);
         record
@@ -396,7 +396,7 @@ fn where_packets_may_be_lost_at_any_rate_it_is_told_what_passes() {
 fn where_delays_vary_without_queues_packets_that_wait_as_long_are_no_queue() {
     let found = |idle_variation: i64| {
         let idle_variation = Span::from_millis(idle_variation);
-        let mut link = Bucket::of(40e6, 3e3, false);
+        let mut link = Bucket::with_bucket(40e6, 3e3, false);
         found_of(PolicingConfig { idle_variation, is_one_by_one: false, ..config(30) }, |wait, train| {
             let mut record = link.send(wait, train);
             for packet in &mut record.packets {

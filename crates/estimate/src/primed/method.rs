@@ -300,7 +300,7 @@ mod tests {
     }
 
     /// A bucket of so many bits in front of a line of 1 Gbit/s, as found by the capacity probe.
-    fn found(rate: f64, bucket: f64) -> Shaper {
+    fn shaper_estimate(rate: f64, bucket: f64) -> Shaper {
         let exact = |value: f64| Estimate {
             value: Rate::from_f64(value),
             low: Rate::from_f64(value * 0.998),
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn a_token_bucket_that_is_known_is_seen_through() {
         for (rate, cross, bucket) in [(10e6, 2e6, 80e3), (10e6, 0.0, 400e3), (50e6, 20e6, 1.2e6)] {
-            let shaping = Shaping::Shaped(found(rate, bucket));
+            let shaping = Shaping::Shaped(shaper_estimate(rate, bucket));
             let mut path = Bucket::new(rate, cross, bucket, 1e9);
             let outcome = measure_with(PrimedConfig::default(), shaping, |wait, train| path.send(wait, train));
             let value = outcome.available.unwrap().value.as_f64();

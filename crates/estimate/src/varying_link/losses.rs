@@ -76,7 +76,7 @@ mod tests {
     }
 
     /// Of so many pairs of these trains.
-    fn of(one: &[PacketTiming], other: &[PacketTiming], pairs: usize) -> Losses {
+    fn losses_of_pairs(one: &[PacketTiming], other: &[PacketTiming], pairs: usize) -> Losses {
         let mut losses = Losses::default();
         for train in [one, other].repeat(pairs) {
             losses.add_train(train);
@@ -94,8 +94,8 @@ mod tests {
     fn what_a_policer_drops_waited_no_longer_than_the_rest() {
         let clean = train(|index| Some(varying(index)));
         let policed = train(|index| (index < 40 || index % 2 == 0).then(|| varying(index)));
-        assert!(of(&clean, &policed, 3).are_without_queue());
-        assert!(!of(&clean, &policed, 2).are_without_queue(), "two of either may be chance");
+        assert!(losses_of_pairs(&clean, &policed, 3).are_without_queue());
+        assert!(!losses_of_pairs(&clean, &policed, 2).are_without_queue(), "two of either may be chance");
     }
 
     #[test]
@@ -103,6 +103,6 @@ mod tests {
         let growing = |index: usize| (index as f64 * 4e-4).min(20e-3) + varying(index);
         let short = train(|index| Some(growing(index / 3)));
         let overflowing = train(|index| (index < 55 || index % 2 == 0).then(|| growing(index)));
-        assert!(!of(&short, &overflowing, 3).are_without_queue());
+        assert!(!losses_of_pairs(&short, &overflowing, 3).are_without_queue());
     }
 }

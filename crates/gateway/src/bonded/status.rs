@@ -39,7 +39,7 @@ mod tests {
     use kumade_noise_session::PrivateKey;
     use kumade_units::{Rate, Span};
 
-    fn at(seconds: i64) -> Time {
+    fn time_at_seconds(seconds: i64) -> Time {
         Time::ZERO + Span::from_secs(seconds)
     }
 
@@ -47,7 +47,7 @@ mod tests {
         let status = PathStatus {
             flow_control: FlowControl::Pacing,
             state,
-            state_since: at(since),
+            state_since: time_at_seconds(since),
             rate: Rate::from_mbit(8),
             pacing_rate: Rate::from_mbit(8),
             round_trip: Some(Span::from_millis(20)),
@@ -68,7 +68,7 @@ mod tests {
         RemoteStatus {
             key: PrivateKey::from_bytes([7; 32]).public_key(),
             is_connected: true,
-            state_since: at(1),
+            state_since: time_at_seconds(1),
             handshakes: 3,
             restarts: 0,
             paths,
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_path_is_up_while_any_remote_gateway_answers_on_it_and_carries_what_all_get() {
-        let down = State::Down { hold_until: at(9) };
+        let down = State::Down { hold_until: time_at_seconds(9) };
         let remotes = vec![
             remote(vec![path(State::Up, 4, 1000), path(down, 6, 10)]),
             remote(vec![path(down, 2, 500), path(State::Probing, 8, 20)]),
@@ -100,7 +100,7 @@ mod tests {
         let name = status.remotes[0].name.clone();
         status.remotes.push(crate::status::RemoteSiteStatus { name, paths: vec![], tunnel: None, sessions: None });
         status.paths.iter_mut().for_each(|path| path.sent = Traffic::default());
-        fill_bonded_status(&known, &mut status, at(10));
+        fill_bonded_status(&known, &mut status, time_at_seconds(10));
         assert_eq!(status.remotes[0].tunnel.as_ref().unwrap().threads, None);
         let [first, second] = [&status.paths[0], &status.paths[1]];
         assert_eq!((first.up, first.state_seconds, first.sent.bytes, first.sent.packets), (true, 6.0, 1500, 20));
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!((tunnel.paths[1].state, tunnel.paths[1].round_trip_seconds), (PathState::Down, Some(0.02)));
         let refused = status.refused.unwrap();
         assert_eq!((refused.unroutable_packets, refused.output_packets), (4, 6));
-        fill_bonded_status(&BondedStatus { threads: 3, ..known }, &mut status, at(10));
+        fill_bonded_status(&BondedStatus { threads: 3, ..known }, &mut status, time_at_seconds(10));
         assert_eq!(status.remotes[0].tunnel.as_ref().unwrap().threads, Some(2));
         assert!(status.to_string().contains(", threads: 2\n"), "{status}");
     }

@@ -173,7 +173,7 @@ impl SessionNode {
             if self.config.remotes[*place].paths.len() < 2 {
                 continue;
             }
-            for flow in self.lists.seen(*place)? {
+            for flow in self.lists.undivided_flows(*place)? {
                 // Only where the flow is new are they put together.
                 let rules = std::iter::once(()).flat_map(|()| candidate_rules(&self.config, *place, flow));
                 nat.flow_seen(flow, rules, now);
@@ -244,7 +244,7 @@ impl SessionNode {
                         nat.divide_failed(id, now);
                     }
                 }
-                NatAction::StopDividing(rule) => report(self.lists.leave(*place, &rule)),
+                NatAction::StopDividing(rule) => report(self.lists.end_flow(*place, &rule)),
                 NatAction::Restore { id, rule } => {
                     let result = self.lists.restore(&rule);
                     nat.rule_restored(id, result.is_ok());

@@ -101,7 +101,7 @@ impl AddressPool {
     fn new(config: &GatewayConfig, path: usize, own: Addresses) -> Self {
         let range = |side, address| {
             let translation = address_aliases(config, side, address).find(|one| one.path == Some(path));
-            translation.map_or(Range { first: address, size: 1 }, |translation| Range::of(translation, address))
+            translation.map_or(Range { first: address, size: 1 }, |translation| Range::new(translation, address))
         };
         AddressPool {
             source: range(GatewaySide::Local, own.source),
@@ -120,7 +120,7 @@ impl AddressPool {
 }
 
 impl Range {
-    fn of(translation: &AddressTranslation, address: IpAddr) -> Self {
+    fn new(translation: &AddressTranslation, address: IpAddr) -> Self {
         let alias = translation.alias;
         if !translation.is_shared() {
             return Range { first: moved(address, alias), size: 1 };
@@ -200,7 +200,7 @@ path = "two"
         read(&swapped.replace("path = \"two\"\n", ""))
     }
 
-    fn left() -> GatewayConfig {
+    fn left_gateway() -> GatewayConfig {
         read(&LEFT.replace("[[remote]]\nname = \"third\"\nnetworks = [\"10.3.0.0/24\"]\n", ""))
     }
 
@@ -210,7 +210,7 @@ path = "two"
 
     #[test]
     fn each_candidate_has_another_of_the_shared_addresses_and_the_far_end_permits_it() {
-        let (left, right) = (left(), right());
+        let (left, right) = (left_gateway(), right());
         let flow = flow("10.1.0.2:5000", "10.2.0.9:80", protocol::TCP);
         let rules: Vec<_> = candidate_rules(&left, 0, flow).collect();
         let mut sources: Vec<_> = rules.iter().map(|rule| rule.aliases[1].1.source.to_string()).collect();

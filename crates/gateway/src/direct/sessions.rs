@@ -29,7 +29,7 @@ impl FlowLists {
     ///
     /// # Errors
     /// There is no such remote site with sessions.
-    pub fn seen(&self, remote: usize) -> Result<Vec<FlowKey>, SetupError> {
+    pub fn undivided_flows(&self, remote: usize) -> Result<Vec<FlowKey>, SetupError> {
         let remote = &self.config.remotes[remote];
         let lists: Result<Vec<_>, _> =
             remote_families(remote).map(|family| self.table.flows(&seen_name(remote, family))).collect();
@@ -54,7 +54,7 @@ impl FlowLists {
     ///
     /// # Errors
     /// It is not divided so.
-    pub fn leave(&self, remote: usize, rule: &DividedRule) -> Result<(), SetupError> {
+    pub fn end_flow(&self, remote: usize, rule: &DividedRule) -> Result<(), SetupError> {
         let mut changes = vec![FlowChange::Remove(self.division(remote, rule), rule.flow)];
         changes.extend(self.translations(rule).map(|(list, _)| FlowChange::Remove(list, rule.flow)));
         let errors = errors_name(family_of(&rule.flow));

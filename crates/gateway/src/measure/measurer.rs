@@ -131,7 +131,7 @@ impl PathMeasurer {
             return self.running.take().and_then(|running| self.end(running, sent, now));
         }
         if self.running.is_none() {
-            self.begin(sent, &carried, now);
+            self.begin_measurement(sent, &carried, now);
         }
         None
     }
@@ -149,7 +149,7 @@ impl PathMeasurer {
         self.loads[path].rate()
     }
 
-    fn begin(&mut self, sent: &[u64], carried: &[Rate], now: Time) {
+    fn begin_measurement(&mut self, sent: &[u64], carried: &[Rate], now: Time) {
         for (place, remote) in self.remotes.iter_mut().enumerate() {
             let carried: Vec<Rate> = remote.paths.iter().map(|path| carried[path.place]).collect();
             let Some(path) = remote.known.start_measurement(&carried, now) else { continue };

@@ -22,35 +22,43 @@ const COLUMNS: &[CsvColumn] = &[
     ("started", |line| Some(line.report.started.clone())),
     ("target", |line| Some(line.target.to_owned())),
     ("direction", |line| line.direction.map(|(direction, _)| direction.to_string())),
-    ("transport", |line| line.found().map(|found| found.transport.to_string())),
-    ("method", |line| line.found().map(|found| found.method.clone())),
-    ("available_bits_per_second", |line| bits(line.found()?.available_bits_per_second.map(|rate| rate.value))),
-    ("available_low_bits_per_second", |line| bits(line.found()?.available_bits_per_second.map(|rate| rate.low))),
-    ("available_high_bits_per_second", |line| bits(line.found()?.available_bits_per_second.map(|rate| rate.high))),
-    ("at_least_bits_per_second", |line| bits(line.found()?.at_least_bits_per_second)),
-    ("at_most_bits_per_second", |line| bits(line.found()?.at_most_bits_per_second)),
-    ("limited_by", |line| line.found()?.limited_by.clone()),
+    ("transport", |line| line.direction_report().map(|found| found.transport.to_string())),
+    ("method", |line| line.direction_report().map(|found| found.method.clone())),
+    ("available_bits_per_second", |line| {
+        bits(line.direction_report()?.available_bits_per_second.map(|rate| rate.value))
+    }),
+    ("available_low_bits_per_second", |line| {
+        bits(line.direction_report()?.available_bits_per_second.map(|rate| rate.low))
+    }),
+    ("available_high_bits_per_second", |line| {
+        bits(line.direction_report()?.available_bits_per_second.map(|rate| rate.high))
+    }),
+    ("at_least_bits_per_second", |line| bits(line.direction_report()?.at_least_bits_per_second)),
+    ("at_most_bits_per_second", |line| bits(line.direction_report()?.at_most_bits_per_second)),
+    ("limited_by", |line| line.direction_report()?.limited_by.clone()),
     ("capacity_bits_per_second", |line| {
-        bits(line.found()?.capacity.as_ref()?.bottleneck_bits_per_second.map(|rate| rate.value))
+        bits(line.direction_report()?.capacity.as_ref()?.bottleneck_bits_per_second.map(|rate| rate.value))
     }),
     ("shaper_rate_bits_per_second", |line| {
-        bits(line.found()?.capacity.as_ref()?.shaper.map(|shaper| shaper.committed_rate.value))
+        bits(line.direction_report()?.capacity.as_ref()?.shaper.map(|shaper| shaper.committed_rate.value))
     }),
     ("shaper_burst_bytes", |line| {
-        Some(Burst(line.found()?.capacity.as_ref()?.shaper?.burst_bytes).known_bytes()?.to_string())
+        Some(Burst(line.direction_report()?.capacity.as_ref()?.shaper?.burst_bytes).known_bytes()?.to_string())
     }),
     ("round_trip_seconds", |line| number(line.delay()?.round_trip.as_ref()?.median_seconds.value)),
     ("loaded_round_trip_seconds", |line| {
         number(loaded_round_trip(line.delay()?, line.direction?.0)?.median_seconds.value)
     }),
     ("loss_ratio", |line| number(loss_ratio(line.packets())?)),
-    ("bytes_sent", |line| Some(line.found()?.bytes_sent.to_string())),
-    ("duration_seconds", |line| number(line.found()?.duration_seconds)),
-    ("reason", |line| line.found()?.reason.clone()),
-    ("fair_share_bits_per_second", |line| bits(line.found()?.fair_share_bits_per_second.map(|rate| rate.value))),
-    ("goodput_bits_per_second", |line| bits(line.found()?.load.as_ref()?.goodput_bits_per_second)),
-    ("added_delay_seconds", |line| number(line.found()?.load.as_ref()?.added_delay_seconds?.value)),
-    ("bufferbloat_grade", |line| line.found()?.load.as_ref()?.describe_grade()),
+    ("bytes_sent", |line| Some(line.direction_report()?.bytes_sent.to_string())),
+    ("duration_seconds", |line| number(line.direction_report()?.duration_seconds)),
+    ("reason", |line| line.direction_report()?.reason.clone()),
+    ("fair_share_bits_per_second", |line| {
+        bits(line.direction_report()?.fair_share_bits_per_second.map(|rate| rate.value))
+    }),
+    ("goodput_bits_per_second", |line| bits(line.direction_report()?.load.as_ref()?.goodput_bits_per_second)),
+    ("added_delay_seconds", |line| number(line.direction_report()?.load.as_ref()?.added_delay_seconds?.value)),
+    ("bufferbloat_grade", |line| line.direction_report()?.load.as_ref()?.describe_grade()),
     ("error", |line| line.report.error.as_ref().map(|error| error.kind.clone())),
 ];
 
@@ -89,7 +97,7 @@ pub fn packets(delay: &DelayReport, direction: Option<Direction>) -> Vec<&Packet
 }
 
 impl<'r> CsvLine<'r> {
-    fn found(&self) -> Option<&'r DirectionReport> {
+    fn direction_report(&self) -> Option<&'r DirectionReport> {
         self.direction.map(|(_, found)| found)
     }
 

@@ -61,7 +61,8 @@ impl FromStr for DisciplineChoice {
         let known = parameters.map_or(text.to_owned(), |parameters| FairCoDelConfig::NAME.to_owned() + parameters);
         let settings: DisciplineSettings = known.parse().map_err(describe_error)?;
         let stated = parameters.is_some();
-        if let Some((parameter, _)) = settings.given().find(|(name, _)| stated && HeavyFlows::PARAMETERS.contains(name))
+        if let Some((parameter, _)) =
+            settings.given_parameters().find(|(name, _)| stated && HeavyFlows::PARAMETERS.contains(name))
         {
             return Err(format!("{} knows which flows are heavy; leave {parameter} out", Self::STATIC_FAIR_CODEL));
         }
@@ -86,7 +87,7 @@ impl TryFrom<String> for DisciplineChoice {
 
 impl fmt::Display for DisciplineChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let given = self.settings.given().map(|(parameter, value)| format!(":{parameter}={value}"));
+        let given = self.settings.given_parameters().map(|(parameter, value)| format!(":{parameter}={value}"));
         f.pad(&[self.name().to_owned()].into_iter().chain(given).collect::<String>())
     }
 }

@@ -80,7 +80,7 @@ impl SequenceUnwrapper {
 mod tests {
     use super::*;
 
-    fn of(numbers: &[u64]) -> Reordering {
+    fn reordering_of(numbers: &[u64]) -> Reordering {
         let mut meter = OrderMeter::default();
         numbers.iter().for_each(|number| meter.record_arrival(*number, 1));
         meter.summary()
@@ -89,10 +89,10 @@ mod tests {
     /// The examples of RFC 4737, section 4.2.5 and appendix.
     #[test]
     fn extents_are_counted_as_in_the_rfc() {
-        let order = of(&[1, 2, 3, 7, 8, 9, 10, 4, 5, 6, 11]);
+        let order = reordering_of(&[1, 2, 3, 7, 8, 9, 10, 4, 5, 6, 11]);
         assert_eq!((order.reordered_packets, order.max_extent_packets), (3, Some(6)));
         assert_eq!((order.median_extent_packets, order.packets), (Some(5), 11));
-        let in_order = of(&[1, 2, 5, 9]);
+        let in_order = reordering_of(&[1, 2, 5, 9]);
         assert_eq!((in_order.reordered_packets, in_order.max_extent_packets), (0, None));
     }
 

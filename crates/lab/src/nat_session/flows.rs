@@ -74,7 +74,7 @@ impl Flows {
     }
 
     /// When the first packet is sent, by the monotonic clock.
-    pub(super) fn begin(&self) -> Time {
+    pub(super) fn start_time(&self) -> Time {
         self.begin
     }
 

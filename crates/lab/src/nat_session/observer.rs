@@ -89,7 +89,7 @@ impl FlowSeen {
             self.sending.last_mut().into_iter().for_each(|session| session.vanish(now));
             self.sending.push(SendingSeen::new(status));
         }
-        self.sending.last_mut().into_iter().for_each(|session| session.note(status, now));
+        self.sending.last_mut().into_iter().for_each(|session| session.record_status(status, now));
     }
 
     fn note_receiving(&mut self, status: &SessionStatus, now: Time) {
@@ -117,7 +117,7 @@ impl SendingSeen {
         }
     }
 
-    fn note(&mut self, status: &SessionStatus, now: Time) {
+    fn record_status(&mut self, status: &SessionStatus, now: Time) {
         match status.phase {
             SessionPhase::Waiting => {}
             SessionPhase::Asking => self.requests = self.requests.max(status.tries),

@@ -50,9 +50,9 @@ fn observe(
 ) -> anyhow::Result<RunOutcome<NatSessionRow>> {
     let (flows, wall) = (Flows::start(sites, experiment, point)?, clock::realtime());
     let (mut observer, mut events) = (Observer::default(), GatewayEvents::default());
-    let end = flows.begin() + experiment.run_duration(point.case);
+    let end = flows.start_time() + experiment.run_duration(point.case);
     while clock::monotonic() < end {
-        events.carry_out(gateways, point, clock::monotonic() - flows.begin())?;
+        events.carry_out(gateways, point, clock::monotonic() - flows.start_time())?;
         // What is seen was so at this time or earlier.
         observer.sending(&gateways.sessions(SessionGateway::Sending)?, clock::monotonic());
         observer.receiving(&gateways.sessions(SessionGateway::Receiving)?, clock::monotonic());

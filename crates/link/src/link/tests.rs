@@ -13,12 +13,12 @@ fn link(config: LinkConfig) -> Link<usize> {
     Link::new(config.validate().unwrap())
 }
 
-fn at(nanos: i64) -> Time {
+fn time_at_nanos(nanos: i64) -> Time {
     Time::from_nanos(nanos)
 }
 
 fn drain(link: &mut Link<usize>) -> Vec<Delivery<usize>> {
-    link.advance(at(i64::MAX / 2));
+    link.advance(time_at_nanos(i64::MAX / 2));
     std::iter::from_fn(|| link.pop_due(Time::MAX)).collect()
 }
 
@@ -45,11 +45,11 @@ fn a_busy_link_forwards_at_its_rate_to_the_nanosecond() {
 #[test]
 fn what_finds_no_room_is_dropped_at_the_tail() {
     let mut link = link(wire(Some(Rate::from_mbit(12)), 3000));
-    let fates: Vec<_> = (0..5).map(|packet| link.offer(packet, 1500, at(0))).collect();
+    let fates: Vec<_> = (0..5).map(|packet| link.offer(packet, 1500, time_at_nanos(0))).collect();
     assert_eq!(fates, [Ok(()), Ok(()), Ok(()), Err(DropCause::QueueFull), Err(DropCause::QueueFull)]);
     // The first has left at 1 ms; the second enters service and leaves room for one more.
-    assert_eq!(link.offer(5, 1500, at(999_999)), Err(DropCause::QueueFull));
-    assert_eq!(link.offer(6, 1500, at(1_000_000)), Ok(()));
+    assert_eq!(link.offer(5, 1500, time_at_nanos(999_999)), Err(DropCause::QueueFull));
+    assert_eq!(link.offer(6, 1500, time_at_nanos(1_000_000)), Ok(()));
     let came: Vec<_> = drain(&mut link).into_iter().map(|delivery| delivery.packet).collect();
     assert_eq!(came, [0, 1, 2, 6]);
 }
@@ -57,13 +57,13 @@ fn what_finds_no_room_is_dropped_at_the_tail() {
 #[test]
 fn an_idle_link_needs_no_queue_and_an_unlimited_one_no_time() {
     let mut idle = link(wire(Some(Rate::from_mbit(12)), 0));
-    assert_eq!(idle.offer(0, 1500, at(0)), Ok(()));
-    assert_eq!(idle.offer(1, 1500, at(10)), Err(DropCause::QueueFull));
-    assert_eq!(idle.offer(2, 1500, at(1_000_000)), Ok(()));
+    assert_eq!(idle.offer(0, 1500, time_at_nanos(0)), Ok(()));
+    assert_eq!(idle.offer(1, 1500, time_at_nanos(10)), Err(DropCause::QueueFull));
+    assert_eq!(idle.offer(2, 1500, time_at_nanos(1_000_000)), Ok(()));
     let mut unlimited = link(wire(None, 0));
-    assert_eq!(unlimited.offer(0, 1500, at(5)), Ok(()));
-    assert_eq!(unlimited.offer(1, 1500, at(5)), Ok(()));
-    assert_eq!(unlimited.next_due(), Some(at(5)));
+    assert_eq!(unlimited.offer(0, 1500, time_at_nanos(5)), Ok(()));
+    assert_eq!(unlimited.offer(1, 1500, time_at_nanos(5)), Ok(()));
+    assert_eq!(unlimited.next_due(), Some(time_at_nanos(5)));
 }
 
 #[test]
@@ -72,24 +72,28 @@ fn parts_of_a_nanosecond_count() {
     let rate = Some(Rate::from_mbit(3000));
     let mut busy = link(wire(rate, 10));
     for (packet, arrival) in [(0, 0), (1, 2), (2, 5)] {
-        busy.offer(packet, 1, at(arrival)).unwrap();
+        busy.offer(packet, 1, time_at_nanos(arrival)).unwrap();
     }
     let dues: Vec<_> = drain(&mut busy).iter().map(|delivery| delivery.due.as_nanos()).collect();
     assert_eq!(dues, [3, 6, 8]);
     let mut without_queue = link(wire(rate, 0));
-    without_queue.offer(0, 1, at(0)).unwrap();
-    assert_eq!(without_queue.offer(1, 1, at(2)), Err(DropCause::QueueFull), "the first leaves 0.67 ns later");
-    assert_eq!(without_queue.offer(1, 1, at(3)), Ok(()));
+    without_queue.offer(0, 1, time_at_nanos(0)).unwrap();
+    assert_eq!(
+        without_queue.offer(1, 1, time_at_nanos(2)),
+        Err(DropCause::QueueFull),
+        "the first leaves 0.67 ns later"
+    );
+    assert_eq!(without_queue.offer(1, 1, time_at_nanos(3)), Ok(()));
 }
 
 #[test]
 fn a_packet_stamped_before_the_links_time_arrives_at_that_time() {
     let mut link = link(wire(None, 0));
-    link.advance(at(100));
-    link.offer(0, 40, at(30)).unwrap();
-    link.advance(at(50));
-    assert_eq!(link.now(), Some(at(100)));
-    assert_eq!(link.pop_due(at(100)).unwrap().arrival, at(100));
+    link.advance(time_at_nanos(100));
+    link.offer(0, 40, time_at_nanos(30)).unwrap();
+    link.advance(time_at_nanos(50));
+    assert_eq!(link.now(), Some(time_at_nanos(100)));
+    assert_eq!(link.pop_due(time_at_nanos(100)).unwrap().arrival, time_at_nanos(100));
 }
 
 #[test]
@@ -97,12 +101,15 @@ fn loss_takes_its_share_after_service_and_repeats_by_seed() {
     let run = |seed| {
         let config = LinkConfig { loss: Loss::Independent(0.1), seed, ..wire(Some(Rate::from_mbit(100)), u64::MAX) };
         let mut link = link(config);
-        (0..50_000).for_each(|packet| link.offer(packet, 1000, at(0)).unwrap());
+        (0..50_000).for_each(|packet| link.offer(packet, 1000, time_at_nanos(0)).unwrap());
         let came = drain(&mut link);
         let lost = link.ledger().packet_counters().lost.packets;
         assert_eq!(came.len() as u64 + lost, 50_000);
         let end = came.last().unwrap().due;
-        assert!(end > at(3_990_000_000) && end <= at(4_000_000_000), "lost packets used the rate too: {end:?}");
+        assert!(
+            end > time_at_nanos(3_990_000_000) && end <= time_at_nanos(4_000_000_000),
+            "lost packets used the rate too: {end:?}"
+        );
         (lost, came)
     };
     let (lost, came) = run(1);
@@ -116,7 +123,7 @@ fn jitter_spreads_over_its_range_and_never_reorders() {
     let (delay, jitter) = (Span::from_millis(10), Span::from_millis(4));
     let mut sparse = link(LinkConfig { delay, jitter, ..wire(None, 0) });
     for packet in 0..2000i64 {
-        sparse.offer(packet as usize, 100, at(packet * 5_000_000)).unwrap();
+        sparse.offer(packet as usize, 100, time_at_nanos(packet * 5_000_000)).unwrap();
     }
     let extra: Vec<_> = drain(&mut sparse).iter().map(|delivery| delivery.due - delivery.arrival - delay).collect();
     assert!(extra.iter().all(|extra| (Span::ZERO..=jitter).contains(extra)));
@@ -124,7 +131,7 @@ fn jitter_spreads_over_its_range_and_never_reorders() {
     assert!((mean - 0.002).abs() < 0.0001, "{mean}");
 
     let mut dense = link(LinkConfig { delay, jitter, ..wire(None, 0) });
-    (0..2000).for_each(|packet| dense.offer(packet, 100, at(packet as i64 * 1000)).unwrap());
+    (0..2000).for_each(|packet| dense.offer(packet, 100, time_at_nanos(packet as i64 * 1000)).unwrap());
     let came = drain(&mut dense);
     assert!(came.is_sorted_by_key(|delivery| (delivery.due, delivery.packet)));
 }
@@ -133,16 +140,19 @@ fn jitter_spreads_over_its_range_and_never_reorders() {
 fn cross_traffic_takes_its_part_of_the_rate() {
     // 60 of 100 Mbit/s are taken: packets offered at 80 come out at 40 and the rest is dropped.
     let mut link = link(wire(Some(Rate::from_mbit(100)), 20_000));
-    link.add_cross_traffic(cross(CrossKind::Constant { rate: Rate::from_mbit(60), size: 1500 }, at(0)));
+    link.add_cross_traffic(cross(CrossKind::Constant { rate: Rate::from_mbit(60), size: 1500 }, time_at_nanos(0)));
     link.ledger_mut().record(Recording::Cross);
     for packet in 0..100_000i64 {
-        let _ = link.offer(packet as usize, 1000, at(packet * 100_000));
+        let _ = link.offer(packet as usize, 1000, time_at_nanos(packet * 100_000));
     }
-    let end = at(10_000_000_000);
+    let end = time_at_nanos(10_000_000_000);
     link.advance(end);
-    let cross_offered = Rate::from_bytes_over(link.ledger().cross_bytes_between(at(0), end).unwrap(), end - at(0));
-    let cross_passed = Rate::from_bytes_over(link.ledger().cross_counters().forwarded.bytes, end - at(0));
-    let passed = Rate::from_bytes_over(link.ledger().packet_counters().forwarded.bytes, end - at(0));
+    let cross_offered = Rate::from_bytes_over(
+        link.ledger().cross_bytes_between(time_at_nanos(0), end).unwrap(),
+        end - time_at_nanos(0),
+    );
+    let cross_passed = Rate::from_bytes_over(link.ledger().cross_counters().forwarded.bytes, end - time_at_nanos(0));
+    let passed = Rate::from_bytes_over(link.ledger().packet_counters().forwarded.bytes, end - time_at_nanos(0));
     assert_eq!(cross_offered, Rate::from_mbit(60));
     assert!((cross_passed.as_f64() + passed.as_f64() - 100e6).abs() < 0.05e6, "{cross_passed} + {passed}");
     assert!(std::iter::from_fn(|| link.pop_due(Time::MAX)).is_sorted_by_key(|delivery| delivery.packet));
@@ -151,12 +161,13 @@ fn cross_traffic_takes_its_part_of_the_rate() {
 #[test]
 fn the_ledger_knows_what_it_recorded_and_says_what_it_did_not() {
     let mut link = link(wire(Some(Rate::from_mbit(100)), 10_000));
-    link.add_cross_traffic(cross(CrossKind::Constant { rate: Rate::from_mbit(8), size: 1000 }, at(0)));
-    link.advance(at(9_500_000));
-    assert_eq!(link.ledger().cross_bytes_between(at(0), at(9_000_000)), None, "not recorded");
+    link.add_cross_traffic(cross(CrossKind::Constant { rate: Rate::from_mbit(8), size: 1000 }, time_at_nanos(0)));
+    link.advance(time_at_nanos(9_500_000));
+    assert_eq!(link.ledger().cross_bytes_between(time_at_nanos(0), time_at_nanos(9_000_000)), None, "not recorded");
     link.ledger_mut().record(Recording::All);
-    link.advance(at(20_000_000));
-    let bytes = |from, to, link: &Link<usize>| link.ledger().cross_bytes_between(at(from), at(to));
+    link.advance(time_at_nanos(20_000_000));
+    let bytes =
+        |from, to, link: &Link<usize>| link.ledger().cross_bytes_between(time_at_nanos(from), time_at_nanos(to));
     assert_eq!(bytes(9_500_000, 10_000_000, &link), None, "one nanosecond too early");
     assert_eq!(bytes(9_500_001, 10_000_000, &link), Some(0));
     assert_eq!(bytes(9_500_001, 10_000_001, &link), Some(1000));
@@ -164,7 +175,7 @@ fn the_ledger_knows_what_it_recorded_and_says_what_it_did_not() {
     assert_eq!(bytes(10_000_000, 20_000_001, &link), Some(11_000));
     assert_eq!(bytes(10_000_000, 20_000_002, &link), None, "not happened yet");
     assert_eq!(link.ledger().entries().len(), 11);
-    link.ledger_mut().drop_entries_before(at(15_000_000));
+    link.ledger_mut().drop_entries_before(time_at_nanos(15_000_000));
     assert_eq!(bytes(14_000_000, 20_000_000, &link), None, "forgotten");
     assert_eq!(bytes(15_000_000, 20_000_000, &link), Some(5000));
     assert_eq!(link.ledger().entries().len(), 6);
@@ -222,7 +233,7 @@ proptest! {
         let mut link = link(wire(Some(Rate::from_bits_per_second(rate)), limit));
         let expected = reference(&arrivals, rate, limit);
         for (index, (arrival, size)) in arrivals.iter().enumerate() {
-            prop_assert_eq!(link.offer(index, *size, at(*arrival)).is_ok(), expected[index].is_some());
+            prop_assert_eq!(link.offer(index, *size, time_at_nanos(*arrival)).is_ok(), expected[index].is_some());
         }
         let came: Vec<_> = drain(&mut link).iter().map(|delivery| (delivery.packet, delivery.due.as_nanos())).collect();
         let expected: Vec<_> = expected.iter().enumerate().filter_map(|(i, due)| due.map(|due| (i, due))).collect();
@@ -237,20 +248,20 @@ proptest! {
         let (mut once, mut often) = (link(config.clone()), link(config));
         for link in [&mut once, &mut often] {
             let sizes = SizeMix::imix();
-            link.add_cross_traffic(cross(CrossKind::Poisson { rate: Rate::from_mbit(30), sizes }, at(0)));
+            link.add_cross_traffic(cross(CrossKind::Poisson { rate: Rate::from_mbit(30), sizes }, time_at_nanos(0)));
         }
         let mut steps = steps;
         steps.sort_unstable();
         let (mut steps, mut came) = (steps.into_iter().peekable(), Vec::new());
         for (index, (arrival, size)) in arrivals.iter().enumerate() {
             while let Some(step) = steps.next_if(|step| step <= arrival) {
-                often.advance(at(step));
-                came.extend(std::iter::from_fn(|| often.pop_due(at(step))));
+                often.advance(time_at_nanos(step));
+                came.extend(std::iter::from_fn(|| often.pop_due(time_at_nanos(step))));
             }
-            let _ = often.offer(index, *size, at(*arrival));
-            let _ = once.offer(index, *size, at(*arrival));
+            let _ = often.offer(index, *size, time_at_nanos(*arrival));
+            let _ = once.offer(index, *size, time_at_nanos(*arrival));
         }
-        let end = at(arrivals.last().unwrap().0 + 10_000_000);
+        let end = time_at_nanos(arrivals.last().unwrap().0 + 10_000_000);
         for link in [&mut once, &mut often] {
             link.advance(end);
         }
@@ -266,10 +277,10 @@ proptest! {
         let (rate, delay) = (Rate::from_mbit(40), Span::from_nanos(delay));
         let config = LinkConfig { delay, jitter: Span::from_nanos(jitter), loss: Loss::Independent(loss), ..wire(Some(rate), 8000) };
         let mut link = link(config);
-        link.add_cross_traffic(cross(CrossKind::Constant { rate: Rate::from_mbit(20), size: 700 }, at(1000)));
+        link.add_cross_traffic(cross(CrossKind::Constant { rate: Rate::from_mbit(20), size: 700 }, time_at_nanos(1000)));
         link.ledger_mut().record(Recording::All);
         for (index, (arrival, size)) in arrivals.iter().enumerate() {
-            let _ = link.offer(index, *size, at(*arrival));
+            let _ = link.offer(index, *size, time_at_nanos(*arrival));
         }
         let (packets, cross) = (*link.ledger().packet_counters(), *link.ledger().cross_counters());
         let offered = (packets.offered.packets + cross.offered.packets, packets.offered.bytes + cross.offered.bytes);
@@ -279,7 +290,7 @@ proptest! {
         prop_assert!(offered.0 >= first.0 + second.0);
         let now = link.now().unwrap();
         let own: u64 = cross_source_bytes(now);
-        prop_assert_eq!(link.ledger().cross_bytes_between(at(0), now + NANO), Some(own));
+        prop_assert_eq!(link.ledger().cross_bytes_between(time_at_nanos(0), now + NANO), Some(own));
 
         link.advance(now + Span::from_secs(1));
         let came: Vec<_> = std::iter::from_fn(|| link.pop_due(Time::MAX)).collect();
@@ -295,16 +306,16 @@ proptest! {
     ) {
         let delay = Span::from_nanos(delay);
         let mut link = link(LinkConfig { delay, jitter: Span::from_nanos(jitter), ..wire(Some(Rate::from_mbit(30)), 9000) });
-        link.add_cross_traffic(cross(CrossKind::Constant { rate: Rate::from_mbit(15), size: 1500 }, at(0)));
+        link.add_cross_traffic(cross(CrossKind::Constant { rate: Rate::from_mbit(15), size: 1500 }, time_at_nanos(0)));
         let mut arrivals = arrivals.into_iter().peekable();
         loop {
-            let next_arrival = arrivals.peek().map(|(time, _)| at(*time));
+            let next_arrival = arrivals.peek().map(|(time, _)| time_at_nanos(*time));
             let Some(now) = link.next_event().into_iter().chain(next_arrival).min() else { break };
             link.advance(now);
             while let Some(delivery) = link.pop_due(now) {
                 prop_assert_eq!(delivery.due, now);
             }
-            while let Some((_, size)) = arrivals.next_if(|(time, _)| at(*time) == now) {
+            while let Some((_, size)) = arrivals.next_if(|(time, _)| time_at_nanos(*time) == now) {
                 let _ = link.offer(0, size, now);
             }
         }
@@ -314,6 +325,6 @@ proptest! {
 }
 
 fn cross_source_bytes(now: Time) -> u64 {
-    let source = cross(CrossKind::Constant { rate: Rate::from_mbit(20), size: 700 }, at(1000));
+    let source = cross(CrossKind::Constant { rate: Rate::from_mbit(20), size: 700 }, time_at_nanos(1000));
     source.take_while(|arrival| arrival.time <= now).map(|arrival| u64::from(arrival.size)).sum()
 }

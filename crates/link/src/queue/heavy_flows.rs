@@ -114,7 +114,7 @@ impl HeavyFlows {
     }
 
     /// The known flows, which take the place of a history.
-    fn known(&mut self) -> &mut Vec<u64> {
+    fn known_flows(&mut self) -> &mut Vec<u64> {
         if let HeavyFlows::Busiest(_) = self {
             *self = HeavyFlows::Known(Vec::new());
         }
@@ -152,7 +152,7 @@ pub(super) fn parameters<C: DisciplineConfig + AsMut<HeavyFlows> + AsMut<DropPre
         )
         .replaces(&[HEAVY_FLOWS_PARAMETER]),
         Parameter::new(HEAVY_FLOWS_PARAMETER, FLOWS_FORMAT, known, |config: &mut C| {
-            AsMut::<HeavyFlows>::as_mut(config).known()
+            AsMut::<HeavyFlows>::as_mut(config).known_flows()
         })
         .replaces(&HISTORY_PARAMETERS)
         .as_optional(),

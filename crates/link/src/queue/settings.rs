@@ -78,7 +78,7 @@ impl DisciplineSettings {
     }
 
     /// The parameters that are set, as [`DisciplineSettings::set`] reads them, in the order of their names.
-    pub fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    pub fn given_parameters(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.given.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
@@ -116,7 +116,7 @@ impl FromStr for DisciplineSettings {
 impl fmt::Display for DisciplineSettings {
     /// As it is read.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let given = self.given().map(|(parameter, value)| format!(":{parameter}={value}"));
+        let given = self.given_parameters().map(|(parameter, value)| format!(":{parameter}={value}"));
         f.pad(&[self.name().to_owned()].into_iter().chain(given).collect::<String>())
     }
 }
@@ -151,7 +151,7 @@ mod tests {
     fn every_name_is_a_discipline_with_its_defaults() {
         for info in DISCIPLINES {
             let settings = DisciplineSettings::new(info.name).unwrap();
-            assert_eq!((settings.name(), settings.given().count()), (info.name, 0));
+            assert_eq!((settings.name(), settings.given_parameters().count()), (info.name, 0));
             assert_eq!(settings.to_string(), info.name);
         }
         assert_eq!(DisciplineSettings::default().discipline(None), TailDropConfig.into());

@@ -15,7 +15,7 @@ fn each_discipline_is_in_the_table_with_trials_of_all_its_parameters() {
         let trials: Vec<DisciplineSettings> = info.trials.iter().map(|text| text.parse().unwrap()).collect();
         assert!(!trials.is_empty() && trials.iter().all(|trial| trial.name() == info.name), "{info:?}");
         for parameter in info.parameters() {
-            let set = trials.iter().any(|trial| trial.given().any(|(name, _)| name == parameter.name));
+            let set = trials.iter().any(|trial| trial.given_parameters().any(|(name, _)| name == parameter.name));
             assert!(set, "no trial of {} sets {}", info.name, parameter.name);
         }
         assert_eq!(info.defaults().info().name, info.name);

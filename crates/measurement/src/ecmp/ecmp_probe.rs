@@ -160,7 +160,7 @@ mod tests {
     use kumade_units::Time;
 
     /// The links found where each connection's packet takes so long, given round and number.
-    fn found(delay: impl Fn(u32, usize) -> Span) -> Vec<EcmpLink> {
+    fn detect_links_with(delay: impl Fn(u32, usize) -> Span) -> Vec<EcmpLink> {
         let mut sounding = EcmpProbe::new(120, 1);
         for round in 0..100 {
             let train = sounding.next_train();
@@ -193,7 +193,7 @@ mod tests {
             let busy = random(1_000_000 + u64::from(round) * 1000 + number as u64);
             if busy < 0.4 { Span::from_secs_f64(busy * 0.003) } else { Span::ZERO }
         };
-        let members = found(|round, number| Span::from_micros(500 * link(number)) + waits(round, number));
+        let members = detect_links_with(|round, number| Span::from_micros(500 * link(number)) + waits(round, number));
         assert_eq!(members.len(), 3);
         for (place, member) in members.iter().enumerate() {
             assert!(member.connection_count() > 20, "{member:?}");
@@ -206,10 +206,10 @@ mod tests {
     fn one_link_is_not_taken_for_several() {
         let waits = |round: u32, number: usize| random(u64::from(round) * 1000 + number as u64);
         let busy = |round, number| Span::from_secs_f64((waits(round, number) * 0.004 - 0.002).max(0.0));
-        assert_eq!(found(busy), []);
-        assert_eq!(found(|round, number| Span::from_secs_f64(waits(round, number) * 0.005)), []);
+        assert_eq!(detect_links_with(busy), []);
+        assert_eq!(detect_links_with(|round, number| Span::from_secs_f64(waits(round, number) * 0.005)), []);
         // Small packets that queue behind each other on a slow link.
-        assert_eq!(found(|_, number| Span::from_millis(6) * number as i64), []);
-        assert_eq!(found(|_, number| Span::from_millis(if number < 10 { 0 } else { 5 })), []);
+        assert_eq!(detect_links_with(|_, number| Span::from_millis(6) * number as i64), []);
+        assert_eq!(detect_links_with(|_, number| Span::from_millis(if number < 10 { 0 } else { 5 })), []);
     }
 }

@@ -132,7 +132,7 @@ mod tests {
 
     const RATE: Rate = Rate::from_mbit(2);
 
-    fn at(millis: i64) -> Time {
+    fn time_at_millis(millis: i64) -> Time {
         Time::ZERO + Span::from_millis(millis)
     }
 
@@ -142,38 +142,38 @@ mod tests {
 
     #[test]
     fn a_large_packet_does_not_wait_because_it_takes_longer_and_jitter_is_no_queue() {
-        let mut delays = QueueDelay::new(at(0));
+        let mut delays = QueueDelay::new(time_at_millis(0));
         let offset = -Span::from_secs(1000);
-        assert_eq!(delays.record_sample(offset + ms(10), 64, RATE, true, at(0)), ms(0));
-        assert_eq!(delays.record_sample(offset + ms(16), 1500, RATE, true, at(1)), ms(0));
-        assert_eq!(delays.record_sample(offset + ms(19), 1500, RATE, false, at(2)), ms(3));
+        assert_eq!(delays.record_sample(offset + ms(10), 64, RATE, true, time_at_millis(0)), ms(0));
+        assert_eq!(delays.record_sample(offset + ms(16), 1500, RATE, true, time_at_millis(1)), ms(0));
+        assert_eq!(delays.record_sample(offset + ms(19), 1500, RATE, false, time_at_millis(2)), ms(3));
         assert_eq!((delays.queue_delay(), delays.base_delay(RATE)), (ms(0), Some(offset + ms(16))));
-        delays.record_sample(offset + ms(14), 64, RATE, false, at(3));
-        delays.record_sample(offset + ms(21), 1500, RATE, false, at(4));
+        delays.record_sample(offset + ms(14), 64, RATE, false, time_at_millis(3));
+        delays.record_sample(offset + ms(21), 1500, RATE, false, time_at_millis(4));
         assert_eq!(delays.queue_delay(), ms(3));
     }
 
     #[test]
     fn a_packet_does_not_wait_because_the_path_has_become_slower() {
-        let mut delays = QueueDelay::new(at(0));
-        delays.record_sample(ms(16), 1500, RATE, false, at(0));
+        let mut delays = QueueDelay::new(time_at_millis(0));
+        delays.record_sample(ms(16), 1500, RATE, false, time_at_millis(0));
         let slower = Rate::from_mbit(1);
-        assert_eq!(delays.record_sample(ms(22), 1500, slower, false, at(1)), ms(0));
-        assert_eq!(delays.record_sample(ms(25), 1500, slower, false, at(2)), ms(3));
-        assert_eq!(delays.record_sample(ms(18), 1500, slower, false, at(3)), ms(0));
+        assert_eq!(delays.record_sample(ms(22), 1500, slower, false, time_at_millis(1)), ms(0));
+        assert_eq!(delays.record_sample(ms(25), 1500, slower, false, time_at_millis(2)), ms(3));
+        assert_eq!(delays.record_sample(ms(18), 1500, slower, false, time_at_millis(3)), ms(0));
         assert_eq!(delays.base_delay(slower), Some(ms(18)), "others only leave less of it");
-        assert_eq!(delays.record_sample(ms(18), 1500, RATE, false, at(4)), ms(0));
+        assert_eq!(delays.record_sample(ms(18), 1500, RATE, false, time_at_millis(4)), ms(0));
     }
 
     #[test]
     fn the_base_follows_quiet_packets_only() {
-        let mut delays = QueueDelay::new(at(0));
+        let mut delays = QueueDelay::new(time_at_millis(0));
         for n in 0..200 {
-            delays.record_sample(ms(10 + n / 20), 1500, RATE, false, at(n * 100));
+            delays.record_sample(ms(10 + n / 20), 1500, RATE, false, time_at_millis(n * 100));
         }
         assert_eq!(delays.base_delay(RATE), Some(ms(10)));
         for n in 200..300 {
-            delays.record_sample(ms(20), 1500, RATE, true, at(n * 100));
+            delays.record_sample(ms(20), 1500, RATE, true, time_at_millis(n * 100));
         }
         assert_eq!((delays.base_delay(RATE), delays.queue_delay()), (Some(ms(20)), ms(0)));
     }

@@ -126,47 +126,49 @@ impl MeasurementSchedule {
 mod tests {
     use super::*;
 
-    fn at(seconds: i64) -> Time {
+    fn time_at_seconds(seconds: i64) -> Time {
         Time::ZERO + Span::from_secs(seconds)
     }
 
     /// When the next measurement begins, in whole seconds.
     fn next(schedule: &mut MeasurementSchedule, loads: &[f64], from: i64) -> (i64, usize) {
-        (from..100_000).find_map(|second| Some((second, schedule.start_measurement(loads, at(second))?))).unwrap()
+        (from..100_000)
+            .find_map(|second| Some((second, schedule.start_measurement(loads, time_at_seconds(second))?)))
+            .unwrap()
     }
 
     #[test]
     fn paths_take_turns_and_pay_for_what_they_cost() {
-        let mut schedule = MeasurementSchedule::new(ScheduleConfig::default(), 2, at(0));
+        let mut schedule = MeasurementSchedule::new(ScheduleConfig::default(), 2, time_at_seconds(0));
         assert_eq!(next(&mut schedule, &[0.0, 0.0], 0), (0, 0));
-        assert_eq!(schedule.start_measurement(&[0.0, 0.0], at(1)), None, "one at a time");
+        assert_eq!(schedule.start_measurement(&[0.0, 0.0], time_at_seconds(1)), None, "one at a time");
         // 1 MB is 1 % of 1 Mbit/s for 800 s.
-        schedule.record_finished(1_000_000, Rate::from_mbit(1), true, at(3));
+        schedule.record_finished(1_000_000, Rate::from_mbit(1), true, time_at_seconds(3));
         assert_eq!(next(&mut schedule, &[0.0, 0.0], 3), (3, 1));
-        schedule.record_finished(100_000, Rate::from_mbit(100), false, at(5));
+        schedule.record_finished(100_000, Rate::from_mbit(100), false, time_at_seconds(5));
         let (second, path) = next(&mut schedule, &[0.0, 0.0], 5);
         assert!(path == 1 && (305..=396).contains(&second), "{second}");
-        schedule.record_finished(100_000, Rate::from_mbit(100), true, at(second));
+        schedule.record_finished(100_000, Rate::from_mbit(100), true, time_at_seconds(second));
         let (again, path) = next(&mut schedule, &[0.0, 0.0], second);
         assert!(path == 1 && (30..=40).contains(&(again - second)), "{again}");
-        schedule.postpone(1, at(again));
-        schedule.record_failed(0, None, at(again));
+        schedule.postpone(1, time_at_seconds(again));
+        schedule.record_failed(0, None, time_at_seconds(again));
         let (other, path) = (803..1050)
-            .find_map(|second| Some((second, schedule.start_measurement(&[0.0, 1.0], at(second))?)))
+            .find_map(|second| Some((second, schedule.start_measurement(&[0.0, 1.0], time_at_seconds(second))?)))
             .unwrap();
         assert!(path == 0, "{other}");
     }
 
     #[test]
     fn a_busy_path_waits_and_failures_wait_longer_each_time() {
-        let mut schedule = MeasurementSchedule::new(ScheduleConfig::default(), 1, at(0));
-        schedule.start_measurement(&[0.0], at(0));
-        schedule.record_finished(0, Rate::from_mbit(1), false, at(0));
+        let mut schedule = MeasurementSchedule::new(ScheduleConfig::default(), 1, time_at_seconds(0));
+        schedule.start_measurement(&[0.0], time_at_seconds(0));
+        schedule.record_finished(0, Rate::from_mbit(1), false, time_at_seconds(0));
         let (second, _) = next(&mut schedule, &[0.5], 0);
         assert!((1200..=1300).contains(&second), "{second}");
         let mut before = second;
         for wait in [30, 60, 120, 240, 480, 960, 1920, 3600, 3600] {
-            schedule.record_failed(0, None, at(before));
+            schedule.record_failed(0, None, time_at_seconds(before));
             let (second, _) = next(&mut schedule, &[0.0], before);
             let took = second - before;
             assert!((wait..=wait * 13 / 10 + 1).contains(&took), "{took}, not {wait}");

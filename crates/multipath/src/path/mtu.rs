@@ -319,7 +319,7 @@ mod tests {
             }
         }
 
-        fn found(&self) -> u32 {
+        fn discover_mtu(&self) -> u32 {
             assert!(self.discovery.is_settled());
             self.discovery.limit_bytes().unwrap()
         }
@@ -331,7 +331,7 @@ mod tests {
         path.run(ROUND_TRIP - Span::from_nanos(1));
         assert_eq!(path.discovery.limit_bytes(), None);
         path.run(Span::from_millis(1));
-        assert_eq!((path.found(), path.probes.as_slice()), (1500, &[1500][..]));
+        assert_eq!((path.discover_mtu(), path.probes.as_slice()), (1500, &[1500][..]));
     }
 
     #[test]
@@ -340,7 +340,7 @@ mod tests {
         path.run(PATIENCE + ROUND_TRIP);
         assert_eq!(path.discovery.limit_bytes(), Some(1200), "after one probe that was not answered");
         path.run(Span::from_secs(1));
-        assert_eq!(path.found(), 1492);
+        assert_eq!(path.discover_mtu(), 1492);
         assert_eq!(path.probes, [1500, 1200, 1500, 1500, 1500, 1280, 1400, 1420, 1440, 1460, 1480, 1492]);
     }
 
@@ -352,17 +352,17 @@ mod tests {
         path.run(CONFIRMATION_TIMER + PATIENCE * 3);
         assert!(path.discovery.limit_bytes().is_some_and(|limit| limit <= 1300));
         path.run(Span::from_secs(3));
-        assert!((1293..=1300).contains(&path.found()), "{}", path.found());
+        assert!((1293..=1300).contains(&path.discover_mtu()), "{}", path.discover_mtu());
         path.mtu = 1500;
         path.run(PMTU_RAISE_TIMER);
-        assert_eq!(path.found(), 1500);
+        assert_eq!(path.discover_mtu(), 1500);
     }
 
     #[test]
     fn where_the_interface_takes_the_base_only_nothing_is_left_to_be_found() {
         let mut path = Path::new(PathMtuDiscovery::BASE_BYTES, 1500, 0.0, 0);
         path.run(PMTU_RAISE_TIMER);
-        assert_eq!((path.found(), path.probes.as_slice()), (1200, &[1200][..]));
+        assert_eq!((path.discover_mtu(), path.probes.as_slice()), (1200, &[1200][..]));
         assert_eq!(path.discovery.deadline(), None);
     }
 
@@ -375,12 +375,12 @@ mod tests {
         path.discovery.path_up(path.now);
         path.probes.clear();
         path.run(ROUND_TRIP);
-        assert_eq!((path.found(), path.probes.as_slice()), (1400, &[1400][..]));
+        assert_eq!((path.discover_mtu(), path.probes.as_slice()), (1400, &[1400][..]));
         path.discovery.path_down();
         path.mtu = 1280;
         path.discovery.path_up(path.now);
         path.run(Span::from_secs(5));
-        assert_eq!(path.found(), 1280);
+        assert_eq!(path.discover_mtu(), 1280);
     }
 
     #[test]
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(path.discovery.limit_bytes(), None);
         path.mtu = 1450;
         path.run(Span::from_secs(5));
-        assert!((1443..=1450).contains(&path.found()));
+        assert!((1443..=1450).contains(&path.discover_mtu()));
     }
 
     #[test]
@@ -402,7 +402,7 @@ mod tests {
         path.mtu = 1450;
         path.probes.clear();
         path.run(Span::from_secs(3));
-        assert!((1443..=1450).contains(&path.found()));
+        assert!((1443..=1450).contains(&path.discover_mtu()));
         assert!(!path.probes.contains(&1500));
     }
 
@@ -443,7 +443,7 @@ mod tests {
                 path.mtu = mtu;
                 path.run(PMTU_RAISE_TIMER + Span::from_secs(60));
                 let most = mtu.min(interface).min(PathMtuDiscovery::MAX_BYTES);
-                let found = path.found();
+                let found = path.discover_mtu();
                 prop_assert!(found <= most && (found + SEARCH_RESOLUTION_BYTES > most), "{} of {}", found, most);
             }
         }
@@ -464,7 +464,7 @@ mod tests {
             prop_assert!(path.discovery.limit_bytes().is_none_or(|limit| limit <= later));
             path.loss = 0.0;
             path.run(PMTU_RAISE_TIMER + Span::from_secs(60));
-            prop_assert!(path.found() <= later && path.found() + SEARCH_RESOLUTION_BYTES > later);
+            prop_assert!(path.discover_mtu() <= later && path.discover_mtu() + SEARCH_RESOLUTION_BYTES > later);
         }
     }
 }

@@ -113,7 +113,7 @@ impl PathReceiver {
 mod tests {
     use super::*;
 
-    fn at(millis: i64) -> Time {
+    fn time_at_millis(millis: i64) -> Time {
         Time::ZERO + Span::from_millis(millis)
     }
 
@@ -121,17 +121,17 @@ mod tests {
     fn a_probe_is_answered_at_once_and_data_in_groups() {
         let mut receiver = PathReceiver::new();
         assert_eq!(receiver.deadline(), None);
-        receiver.receive(0, 64, true, at(1));
-        assert_eq!(receiver.poll(at(1)).unwrap().received_packets, 1);
+        receiver.receive(0, 64, true, time_at_millis(1));
+        assert_eq!(receiver.poll(time_at_millis(1)).unwrap().received_packets, 1);
         for counter in 1..8 {
-            receiver.receive(counter, 1000, false, at(10));
-            assert_eq!(receiver.poll(at(10)), None);
+            receiver.receive(counter, 1000, false, time_at_millis(10));
+            assert_eq!(receiver.poll(time_at_millis(10)), None);
         }
-        assert_eq!(receiver.deadline(), Some(at(30)));
-        receiver.receive(8, 1000, false, at(12));
-        let report = receiver.poll(at(12)).unwrap();
+        assert_eq!(receiver.deadline(), Some(time_at_millis(30)));
+        receiver.receive(8, 1000, false, time_at_millis(12));
+        let report = receiver.poll(time_at_millis(12)).unwrap();
         assert_eq!((report.highest_counter, report.received_packets, report.received_bytes), (8, 9, 8064));
-        assert_eq!((report.arrival, report.hold_time), (at(12), Span::ZERO));
+        assert_eq!((report.arrival, report.hold_time), (time_at_millis(12), Span::ZERO));
         assert_eq!(receiver.deadline(), None);
     }
 
@@ -139,7 +139,7 @@ mod tests {
     fn a_counter_is_known_by_its_lowest_bits() {
         let mut receiver = PathReceiver::new();
         assert_eq!((receiver.extend_counter(0), receiver.extend_counter(5)), (0, 5));
-        receiver.receive((7 << 32) - 2, 100, false, at(0));
+        receiver.receive((7 << 32) - 2, 100, false, time_at_millis(0));
         assert_eq!(
             [receiver.extend_counter(1), receiver.extend_counter(u32::MAX - 9)],
             [(7 << 32) + 1, (7 << 32) - 10]
@@ -149,13 +149,13 @@ mod tests {
     #[test]
     fn reports_keep_their_distance_and_a_late_packet_counts_without_moving_the_arrival() {
         let mut receiver = PathReceiver::new();
-        (0..8).for_each(|counter| receiver.receive(counter, 100, false, at(0)));
-        assert!(receiver.poll(at(0)).is_some());
-        (9..20).for_each(|counter| receiver.receive(counter, 100, false, at(1)));
-        receiver.receive(8, 100, false, at(2));
-        assert_eq!(receiver.poll(at(2)), None);
-        let report = receiver.poll(at(5)).unwrap();
-        assert_eq!((report.highest_counter, report.received_packets, report.arrival), (19, 20, at(1)));
+        (0..8).for_each(|counter| receiver.receive(counter, 100, false, time_at_millis(0)));
+        assert!(receiver.poll(time_at_millis(0)).is_some());
+        (9..20).for_each(|counter| receiver.receive(counter, 100, false, time_at_millis(1)));
+        receiver.receive(8, 100, false, time_at_millis(2));
+        assert_eq!(receiver.poll(time_at_millis(2)), None);
+        let report = receiver.poll(time_at_millis(5)).unwrap();
+        assert_eq!((report.highest_counter, report.received_packets, report.arrival), (19, 20, time_at_millis(1)));
         assert_eq!(report.hold_time, Span::from_millis(4));
     }
 }

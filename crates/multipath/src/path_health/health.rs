@@ -226,49 +226,49 @@ impl PathHealth {
 mod tests {
     use super::*;
 
-    fn at(millis: i64) -> Time {
+    fn time_at_millis(millis: i64) -> Time {
         Time::ZERO + Span::from_millis(millis)
     }
 
     #[test]
     fn a_carrier_that_delivers_ends_an_outage_of_all_paths_and_is_asked_after_one_of_its_own() {
         for (all_failed, state) in [(true, PathState::Up), (false, PathState::Probing)] {
-            let mut health = PathHealth::new(at(0));
-            health.record_answer(Span::from_millis(20), at(20));
-            assert!(health.is_up() && !health.record_delivery(all_failed, at(30)));
-            health.mark_failed(true, at(200));
-            assert!(health.record_delivery(all_failed, at(250)));
+            let mut health = PathHealth::new(time_at_millis(0));
+            health.record_answer(Span::from_millis(20), time_at_millis(20));
+            assert!(health.is_up() && !health.record_delivery(all_failed, time_at_millis(30)));
+            health.mark_failed(true, time_at_millis(200));
+            assert!(health.record_delivery(all_failed, time_at_millis(250)));
             assert_eq!(health.state(), state);
-            assert_eq!(health.record_answer(Span::from_millis(20), at(270)), !all_failed);
+            assert_eq!(health.record_answer(Span::from_millis(20), time_at_millis(270)), !all_failed);
             assert!(health.is_up());
         }
     }
 
     #[test]
     fn a_path_that_is_held_down_stays_so_whatever_its_carrier_delivers() {
-        let mut health = PathHealth::new(at(0));
-        health.record_answer(Span::from_millis(20), at(20));
-        health.mark_failed(true, at(200));
-        health.mark_failed(true, at(300));
-        assert!(!health.record_delivery(true, at(400)));
+        let mut health = PathHealth::new(time_at_millis(0));
+        health.record_answer(Span::from_millis(20), time_at_millis(20));
+        health.mark_failed(true, time_at_millis(200));
+        health.mark_failed(true, time_at_millis(300));
+        assert!(!health.record_delivery(true, time_at_millis(400)));
     }
 
     #[test]
     fn a_carrier_that_follows_another_is_asked_first() {
-        let mut health = PathHealth::new(at(0));
-        health.record_answer(Span::from_millis(20), at(20));
-        health.disable(at(200));
-        assert!(!health.record_delivery(true, at(250)));
+        let mut health = PathHealth::new(time_at_millis(0));
+        health.record_answer(Span::from_millis(20), time_at_millis(20));
+        health.disable(time_at_millis(200));
+        assert!(!health.record_delivery(true, time_at_millis(250)));
     }
 
     #[test]
     fn a_path_that_has_just_failed_is_probed_closely_and_later_five_times_a_second() {
-        let (mut health, log) = (PathHealth::new(at(0)), SentLog::new());
-        health.mark_failed(true, at(1000));
+        let (mut health, log) = (PathHealth::new(time_at_millis(0)), SentLog::new());
+        health.mark_failed(true, time_at_millis(1000));
         let mut probes = Vec::new();
-        while let Some(probe) = health.probe_at(&log).filter(|probe| *probe < at(2500)) {
+        while let Some(probe) = health.probe_at(&log).filter(|probe| *probe < time_at_millis(2500)) {
             health.record_sent(probe);
-            probes.push((probe - at(1000)).as_nanos() / 1_000_000);
+            probes.push((probe - time_at_millis(1000)).as_nanos() / 1_000_000);
         }
         let at_first: Vec<_> = probes.iter().copied().filter(|probe| (0..200).contains(probe)).collect();
         assert_eq!(at_first.len(), 6, "{probes:?}");

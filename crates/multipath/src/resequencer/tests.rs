@@ -19,7 +19,7 @@ fn path(number: u8) -> PathId {
     PathId::new(number).unwrap()
 }
 
-fn at(millis: i64) -> Time {
+fn time_at_millis(millis: i64) -> Time {
     Time::ZERO + Span::from_millis(millis)
 }
 
@@ -83,7 +83,7 @@ fn what_arrives_in_order_passes_at_once() {
     let mut ends = ends();
     let sent = ends.send_over(&[0, 1, 0, 1]);
     for (payload, datagram) in (0..).zip(&sent) {
-        assert_eq!(ends.arrive(datagram, at(1)), [payload]);
+        assert_eq!(ends.arrive(datagram, time_at_millis(1)), [payload]);
     }
     assert_eq!((ends.resequencer.deadline(), ends.resequencer.waiting_totals()), (None, (0, 0)));
     let expected = ResequencerStatistics { in_order: 4, ..ResequencerStatistics::default() };
@@ -94,10 +94,10 @@ fn what_arrives_in_order_passes_at_once() {
 fn the_faster_paths_packets_wait_for_the_slower_paths() {
     let mut ends = ends();
     let sent = ends.send_over(&[0, 1, 0, 1, 0]);
-    assert_eq!(ends.arrive_all([&sent[0], &sent[2], &sent[4]], at(0)), [0]);
+    assert_eq!(ends.arrive_all([&sent[0], &sent[2], &sent[4]], time_at_millis(0)), [0]);
     assert_eq!(ends.resequencer.waiting_totals(), (2, 2000));
-    assert_eq!(ends.arrive(&sent[1], at(25)), [1, 2]);
-    assert_eq!(ends.arrive(&sent[3], at(26)), [3, 4]);
+    assert_eq!(ends.arrive(&sent[1], time_at_millis(25)), [1, 2]);
+    assert_eq!(ends.arrive(&sent[3], time_at_millis(26)), [3, 4]);
     let statistics = ends.resequencer.statistics();
     assert_eq!((statistics.in_order, statistics.lost, statistics.max_depth), (5, 0, 2));
     let waits = statistics.waits;
@@ -108,10 +108,10 @@ fn the_faster_paths_packets_wait_for_the_slower_paths() {
 fn a_gap_is_over_when_its_path_has_passed_it_and_waits_for_no_other_path() {
     let mut ends = ends();
     let sent = ends.send_over(&[2, 0, 1, 0, 1]);
-    assert_eq!(ends.arrive(&sent[0], at(0)), [0]);
+    assert_eq!(ends.arrive(&sent[0], time_at_millis(0)), [0]);
     // 1 is lost on path 0. Path 2 is idle and has nothing to say.
-    assert_eq!(ends.arrive_all([&sent[2], &sent[4]], at(1)), NOTHING);
-    assert_eq!(ends.arrive(&sent[3], at(2)), [2, 3, 4]);
+    assert_eq!(ends.arrive_all([&sent[2], &sent[4]], time_at_millis(1)), NOTHING);
+    assert_eq!(ends.arrive(&sent[3], time_at_millis(2)), [2, 3, 4]);
     let statistics = ends.resequencer.statistics();
     assert_eq!((statistics.lost, statistics.expired), (1, 0));
 }
@@ -121,14 +121,14 @@ fn a_packet_of_another_bucket_or_a_probe_shows_a_loss_too() {
     for probe in [false, true] {
         let mut ends = ends();
         let sent = ends.send_over(&[0, 1]);
-        assert_eq!(ends.arrive(&sent[1], at(1)), NOTHING);
+        assert_eq!(ends.arrive(&sent[1], time_at_millis(1)), NOTHING);
         if probe {
             let counter = ends.counter(0);
-            ends.resequencer.datagram_passed(path(0), counter, at(2), &mut ends.out);
+            ends.resequencer.datagram_passed(path(0), counter, time_at_millis(2), &mut ends.out);
             assert_eq!(ends.out, [1]);
         } else {
             let other = ends.send(9, &[0], 7);
-            assert_eq!(ends.arrive(&other[0], at(2)), [7, 1]);
+            assert_eq!(ends.arrive(&other[0], time_at_millis(2)), [7, 1]);
         }
     }
 }
@@ -139,7 +139,7 @@ fn what_other_buckets_have_on_a_path_holds_nothing_up() {
     let sent = ends.send(0, &[0], 0);
     let other = ends.send(1, &[1], 1);
     let next = ends.send(0, &[0], 2);
-    assert_eq!(ends.arrive_all([&sent[0], &next[0], &other[0]], at(0)), [0, 2, 1]);
+    assert_eq!(ends.arrive_all([&sent[0], &next[0], &other[0]], time_at_millis(0)), [0, 2, 1]);
 }
 
 #[test]
@@ -147,13 +147,13 @@ fn a_burst_of_losses_of_any_length_ends_as_soon_as_its_paths_have_passed_it() {
     let mut ends = ends();
     let paths: Vec<u8> = (0..3).cycle().take(1000).collect();
     let sent = ends.send_over(&paths);
-    assert_eq!(ends.arrive_all(&sent[..2], at(0)), [0, 1]);
-    assert_eq!(ends.arrive(&sent[997], at(1)), NOTHING);
-    assert_eq!(ends.arrive(&sent[999], at(1)), NOTHING);
+    assert_eq!(ends.arrive_all(&sent[..2], time_at_millis(0)), [0, 1]);
+    assert_eq!(ends.arrive(&sent[997], time_at_millis(1)), NOTHING);
+    assert_eq!(ends.arrive(&sent[999], time_at_millis(1)), NOTHING);
     // 2 … 996, 998: path 2 is still missing; it may have had 998, but then 997 need not wait.
     assert_eq!(ends.resequencer.waiting_totals().0, 2);
-    assert_eq!(ends.arrive(&sent[995], at(2)), [995, 997]);
-    assert_eq!(ends.arrive(&sent[998], at(2)), [998, 999]);
+    assert_eq!(ends.arrive(&sent[995], time_at_millis(2)), [995, 997]);
+    assert_eq!(ends.arrive(&sent[998], time_at_millis(2)), [998, 999]);
     assert_eq!(ends.resequencer.statistics().lost, 994);
 }
 
@@ -164,15 +164,15 @@ fn what_nothing_follows_on_its_path_is_given_up_after_the_difference_of_the_dela
     ends.resequencer.set_delay(path(0), Some(delay(20, 70)));
     ends.resequencer.set_delay(path(1), Some(delay(40, 90)));
     let sent = ends.send_over(&[0, 1, 1, 1]);
-    assert_eq!(ends.arrive(&sent[1], at(100)), NOTHING);
-    assert_eq!(ends.resequencer.deadline(), Some(at(135)));
-    assert_eq!(ends.arrive(&sent[3], at(101)), NOTHING);
-    assert_eq!(ends.expire(at(134)), NOTHING);
+    assert_eq!(ends.arrive(&sent[1], time_at_millis(100)), NOTHING);
+    assert_eq!(ends.resequencer.deadline(), Some(time_at_millis(135)));
+    assert_eq!(ends.arrive(&sent[3], time_at_millis(101)), NOTHING);
+    assert_eq!(ends.expire(time_at_millis(134)), NOTHING);
     // 2 is lost as well, but its path has passed it; what path 0 had before is not waited for again.
-    assert_eq!(ends.expire(at(135)), [1, 3]);
+    assert_eq!(ends.expire(time_at_millis(135)), [1, 3]);
     assert_eq!((ends.resequencer.deadline(), ends.resequencer.statistics().expired), (None, 1));
-    assert_eq!(ends.arrive(&sent[0], at(140)), [0], "late is better than never");
-    assert_eq!(ends.arrive(&sent[0], at(141)), NOTHING);
+    assert_eq!(ends.arrive(&sent[0], time_at_millis(140)), [0], "late is better than never");
+    assert_eq!(ends.arrive(&sent[0], time_at_millis(141)), NOTHING);
     let ResequencerStatistics { lost, late, duplicates, .. } = *ends.resequencer.statistics();
     assert_eq!((lost, late, duplicates), (2, 1, 1));
 }
@@ -184,11 +184,11 @@ fn what_was_sent_once_is_delivered_however_late_and_an_old_copy_is_not() {
     let mut ends = ends();
     let (once, copies) = (ends.send(0, &[0], 1).remove(0), ends.send(0, &[0, 1], 2));
     let others: Vec<_> = (0..window::WINDOW_NUMBERS + 10).map(|_| ends.send(0, &[2], 3).remove(0)).collect();
-    ends.arrive(&copies[1], at(0));
-    ends.resequencer.flush(at(0), &mut ends.out);
-    ends.arrive_all(&others, at(1));
-    assert_eq!(ends.arrive(&once, at(2)), [1]);
-    assert_eq!(ends.arrive(&copies[0], at(3)), NOTHING);
+    ends.arrive(&copies[1], time_at_millis(0));
+    ends.resequencer.flush(time_at_millis(0), &mut ends.out);
+    ends.arrive_all(&others, time_at_millis(1));
+    assert_eq!(ends.arrive(&once, time_at_millis(2)), [1]);
+    assert_eq!(ends.arrive(&copies[0], time_at_millis(3)), NOTHING);
     let ResequencerStatistics { late, duplicates, .. } = *ends.resequencer.statistics();
     assert_eq!((late, duplicates), (1, 1));
 }
@@ -197,13 +197,13 @@ fn what_was_sent_once_is_delivered_however_late_and_an_old_copy_is_not() {
 fn the_timer_waits_on_a_slow_path_for_a_fast_one_by_the_margin_only_and_the_longest_where_delays_are_unknown() {
     let mut ends = ends();
     let sent = ends.send_over(&[0, 1]);
-    ends.arrive(&sent[1], at(0));
-    assert_eq!(ends.resequencer.deadline(), Some(at(250)));
+    ends.arrive(&sent[1], time_at_millis(0));
+    assert_eq!(ends.resequencer.deadline(), Some(time_at_millis(250)));
     ends.resequencer.set_delay(path(0), Some(delay(5, 5)));
     ends.resequencer.set_delay(path(1), Some(delay(80, 80)));
     let other = ends.send(0, &[1], 2);
-    ends.arrive(&other[0], at(1));
-    assert_eq!(ends.resequencer.deadline(), Some(at(10)));
+    ends.arrive(&other[0], time_at_millis(1));
+    assert_eq!(ends.resequencer.deadline(), Some(time_at_millis(10)));
 }
 
 #[test]
@@ -212,10 +212,14 @@ fn the_timer_does_not_expire_while_the_path_that_is_waited_for_delivers_other_pa
     PathId::all().for_each(|path| ends.resequencer.set_delay(path, Some(delay(10, 10))));
     let others: Vec<_> = (0..30).map(|payload| ends.send(1, &[0], payload).remove(0)).collect();
     let sent = ends.send_over(&[0, 1]);
-    assert_eq!(ends.arrive(&sent[1], at(0)), NOTHING);
+    assert_eq!(ends.arrive(&sent[1], time_at_millis(0)), NOTHING);
     for (datagram, millis) in others.iter().zip((0..).step_by(9)) {
-        assert!(ends.arrive(datagram, at(millis)).len() <= 1);
-        assert_eq!(ends.expire(at(millis + 9)), if millis + 9 < 250 { vec![] } else { vec![1] }, "at {millis}");
+        assert!(ends.arrive(datagram, time_at_millis(millis)).len() <= 1);
+        assert_eq!(
+            ends.expire(time_at_millis(millis + 9)),
+            if millis + 9 < 250 { vec![] } else { vec![1] },
+            "at {millis}"
+        );
         if millis + 9 >= 250 {
             return;
         }
@@ -227,13 +231,13 @@ fn the_timer_does_not_expire_while_the_path_that_is_waited_for_delivers_other_pa
 fn a_path_that_goes_down_lets_all_go_that_waits_for_it_until_it_delivers_again() {
     let mut ends = ends();
     let sent = ends.send_over(&[0, 1, 0, 1, 0, 0, 1]);
-    assert_eq!(ends.arrive_all([&sent[0], &sent[2]], at(0)), [0]);
-    ends.resequencer.path_down(path(1), at(1), &mut ends.out);
+    assert_eq!(ends.arrive_all([&sent[0], &sent[2]], time_at_millis(0)), [0]);
+    ends.resequencer.path_down(path(1), time_at_millis(1), &mut ends.out);
     assert_eq!(std::mem::take(&mut ends.out), [2]);
-    assert_eq!(ends.arrive(&sent[4], at(2)), [4], "3 went over it as well");
-    assert_eq!(ends.arrive(&sent[3], at(3)), [3], "it is back; late");
-    assert_eq!(ends.arrive(&sent[6], at(4)), NOTHING, "now 5 is waited for");
-    assert_eq!(ends.arrive(&sent[5], at(5)), [5, 6]);
+    assert_eq!(ends.arrive(&sent[4], time_at_millis(2)), [4], "3 went over it as well");
+    assert_eq!(ends.arrive(&sent[3], time_at_millis(3)), [3], "it is back; late");
+    assert_eq!(ends.arrive(&sent[6], time_at_millis(4)), NOTHING, "now 5 is waited for");
+    assert_eq!(ends.arrive(&sent[5], time_at_millis(5)), [5, 6]);
     let ResequencerStatistics { lost, late, .. } = *ends.resequencer.statistics();
     assert_eq!((lost, late), (2, 1));
 }
@@ -243,9 +247,9 @@ fn copies_are_delivered_once_in_order_and_a_loss_of_all_of_them_is_found() {
     let mut ends = ends();
     let sent: Vec<_> = (0..4).flat_map(|payload| ends.send(0, &[0, 1], payload)).collect();
     let (fast, slow): (Vec<_>, Vec<_>) = sent.iter().partition(|(arrival, _)| arrival.path == path(0));
-    assert_eq!(ends.arrive_all([fast[0], fast[1], fast[3]], at(0)), [0, 1], "the slow path may have 2");
-    assert_eq!(ends.arrive_all([slow[0], slow[1]], at(1)), NOTHING);
-    assert_eq!(ends.arrive(slow[3], at(1)), [3], "both lost 2");
+    assert_eq!(ends.arrive_all([fast[0], fast[1], fast[3]], time_at_millis(0)), [0, 1], "the slow path may have 2");
+    assert_eq!(ends.arrive_all([slow[0], slow[1]], time_at_millis(1)), NOTHING);
+    assert_eq!(ends.arrive(slow[3], time_at_millis(1)), [3], "both lost 2");
     let ResequencerStatistics { lost, duplicates, in_order, .. } = *ends.resequencer.statistics();
     assert_eq!((lost, duplicates, in_order), (1, 3, 3));
 }
@@ -254,14 +258,14 @@ fn copies_are_delivered_once_in_order_and_a_loss_of_all_of_them_is_found() {
 fn packets_that_need_no_order_pass_at_once_and_only_once() {
     let mut ends = ends();
     let sent = ends.send_over(&[0, 1]);
-    assert_eq!(ends.arrive(&sent[1], at(0)), NOTHING);
+    assert_eq!(ends.arrive(&sent[1], time_at_millis(0)), NOTHING);
     let number = ends.sequencer.assign_unordered(0);
     let header = DataHeader { number: number + 3, is_unordered: true, is_redundant: true, ..DataHeader::default() };
     for (over, expected) in [(1, vec![50]), (2, vec![]), (3, vec![])] {
         let arrival = ArrivedData { path: path(over), counter: 9, header, predecessors: vec![], bytes: 100 };
-        assert_eq!(ends.arrive(&(arrival, 50), at(1)), expected);
+        assert_eq!(ends.arrive(&(arrival, 50), time_at_millis(1)), expected);
     }
-    assert_eq!(ends.arrive(&sent[0], at(2)), [0, 1], "the others' order is its own matter");
+    assert_eq!(ends.arrive(&sent[0], time_at_millis(2)), [0, 1], "the others' order is its own matter");
 }
 
 #[test]
@@ -273,17 +277,17 @@ fn numbers_wrap() {
     for number in [u32::MAX / 3, u32::MAX / 3 * 2, near_the_end] {
         let counter = ends.counter(0);
         let arrival = ArrivedData { path: path(0), counter, header: header(number), predecessors: vec![], bytes: 1 };
-        assert_eq!(ends.arrive(&(arrival, number), at(0)), [number]);
+        assert_eq!(ends.arrive(&(arrival, number), time_at_millis(0)), [number]);
     }
     let predecessor = vec![Predecessor::new(path(1), 0)];
     for (step, waits) in [(2, predecessor), (3, vec![]), (4, vec![])] {
         let (number, counter) = (near_the_end.wrapping_add(step), ends.counter(0));
         let arrival = ArrivedData { path: path(0), counter, header: header(number), predecessors: waits, bytes: 1 };
-        assert_eq!(ends.arrive(&(arrival, number), at(0)), NOTHING);
+        assert_eq!(ends.arrive(&(arrival, number), time_at_millis(0)), NOTHING);
     }
     let number = near_the_end.wrapping_add(1);
     let arrival = ArrivedData { path: path(1), counter: 0, header: header(number), predecessors: vec![], bytes: 1 };
-    assert_eq!(ends.arrive(&(arrival, number), at(0)), [u32::MAX - 1, u32::MAX, 0, 1]);
+    assert_eq!(ends.arrive(&(arrival, number), time_at_millis(0)), [u32::MAX - 1, u32::MAX, 0, 1]);
 }
 
 #[test]
@@ -295,12 +299,12 @@ fn when_memory_is_short_the_oldest_gap_goes() {
         let mut ends = Ends::new(config);
         let first = [0, 1, 1].map(|over| ends.send(0, &[over], 1).remove(0));
         let second = [0, 1, 1].map(|over| ends.send(1, &[over], 2).remove(0));
-        assert_eq!(ends.arrive_all(&first[1..], at(0)), NOTHING);
-        assert_eq!(ends.arrive(&second[1], at(1)), NOTHING);
-        assert_eq!(ends.arrive(&second[2], at(2)), [1, 1]);
+        assert_eq!(ends.arrive_all(&first[1..], time_at_millis(0)), NOTHING);
+        assert_eq!(ends.arrive(&second[1], time_at_millis(1)), NOTHING);
+        assert_eq!(ends.arrive(&second[2], time_at_millis(2)), [1, 1]);
         assert_eq!(ends.resequencer.statistics().evicted, 1);
-        assert_eq!(ends.arrive(&first[0], at(3)), [1], "late");
-        assert_eq!(ends.arrive(&second[0], at(3)), [2, 2, 2]);
+        assert_eq!(ends.arrive(&first[0], time_at_millis(3)), [1], "late");
+        assert_eq!(ends.arrive(&second[0], time_at_millis(3)), [2, 2, 2]);
     }
 }
 
@@ -310,22 +314,22 @@ fn a_path_that_reorders_by_little_is_tolerated() {
         let mut ends = ends();
         ends.resequencer.set_reordering_extent(path(0), extent);
         let sent = ends.send_over(&[0, 0]);
-        let got = [ends.arrive(&sent[1], at(0)), ends.arrive(&sent[0], at(0))];
+        let got = [ends.arrive(&sent[1], time_at_millis(0)), ends.arrive(&sent[0], time_at_millis(0))];
         assert_eq!(got, expected, "extent {extent}");
     }
     let mut ends = ends();
     ends.resequencer.set_reordering_extent(path(0), 2);
     let sent = ends.send_over(&[0, 0, 0, 0]);
-    assert_eq!(ends.arrive_all(&sent[1..3], at(0)), NOTHING);
-    assert_eq!(ends.arrive(&sent[3], at(0)), [1, 2, 3], "a lower counter is lost when enough have arrived");
+    assert_eq!(ends.arrive_all(&sent[1..3], time_at_millis(0)), NOTHING);
+    assert_eq!(ends.arrive(&sent[3], time_at_millis(0)), [1, 2, 3], "a lower counter is lost when enough have arrived");
 }
 
 #[test]
 fn a_flush_delivers_all_that_waits_in_order() {
     let mut ends = ends();
     let sent = ends.send_over(&[0, 1, 0, 1, 0, 1]);
-    assert_eq!(ends.arrive_all([&sent[1], &sent[5]], at(0)), NOTHING);
-    ends.resequencer.flush(at(1), &mut ends.out);
+    assert_eq!(ends.arrive_all([&sent[1], &sent[5]], time_at_millis(0)), NOTHING);
+    ends.resequencer.flush(time_at_millis(1), &mut ends.out);
     assert_eq!(ends.out, [1, 5]);
     assert_eq!((ends.resequencer.deadline(), ends.resequencer.waiting_totals()), (None, (0, 0)));
 }

@@ -8,7 +8,7 @@ use netlink_bindings::nftables::{Chained, Nfgenmsg, SetFlags, TableFlags, Verdic
 
 /// Encodes a transaction that makes the table; with the sequence number of its last message that is acknowledged.
 pub(super) fn encode_creation(table: &Table) -> (Vec<u8>, u32) {
-    let mut batch = Transaction::begin(&table.name);
+    let mut batch = Transaction::begin_transaction(&table.name);
     batch.add_table();
     for counter in &table.counters {
         batch.add_counter(counter);
@@ -30,7 +30,7 @@ pub(super) fn encode_creation(table: &Table) -> (Vec<u8>, u32) {
 
 /// Encodes a transaction that gives a chain other rules.
 pub(super) fn encode_replacement(table: &str, chain: &Chain) -> (Vec<u8>, u32) {
-    let mut batch = Transaction::begin(table);
+    let mut batch = Transaction::begin_transaction(table);
     batch.flush_chain(&chain.name);
     for rule in &chain.rules {
         batch.add_rule(&chain.name, rule);
@@ -49,7 +49,7 @@ pub enum FlowChange {
 
 /// Encodes a transaction that changes lists of flows.
 pub(super) fn encode_flow_changes(table: &str, changes: &[FlowChange]) -> (Vec<u8>, u32) {
-    let mut batch = Transaction::begin(table);
+    let mut batch = Transaction::begin_transaction(table);
     for change in changes {
         batch.change_flow(change);
     }
@@ -58,7 +58,7 @@ pub(super) fn encode_flow_changes(table: &str, changes: &[FlowChange]) -> (Vec<u
 
 /// Encodes a transaction that deletes the table.
 pub(super) fn encode_deletion(table: &str) -> (Vec<u8>, u32) {
-    let mut batch = Transaction::begin(table);
+    let mut batch = Transaction::begin_transaction(table);
     batch.request(|request, name| {
         request.op_deltable_do(&inet_header()).encode().push_name_bytes(name);
     });
@@ -80,7 +80,7 @@ type Request<'a> = netlink_bindings::nftables::Request<'a>;
 const MARK_BYTES: u32 = 4;
 
 impl<'a> Transaction<'a> {
-    fn begin(table: &'a str) -> Self {
+    fn begin_transaction(table: &'a str) -> Self {
         let mut batch = Transaction { messages: Chained::new(0), table, message_count: 0, map_count: 0 };
         batch.request(|request, _| {
             request.op_batch_begin_do(&batch_header());

@@ -25,7 +25,7 @@ impl Default for Progress {
 
 impl Progress {
     /// Bytes have arrived now.
-    pub(super) fn note(&self, bytes: u64) {
+    pub(super) fn add_bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let now = clock::monotonic();
         let mut gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,9 +54,9 @@ mod tests {
     #[test]
     fn the_longest_gap_is_told_once_and_the_present_one_counts() {
         let (progress, pause) = (Progress::default(), Span::from_millis(20));
-        progress.note(1);
+        progress.add_bytes(1);
         sleep(pause.to_duration());
-        progress.note(2);
+        progress.add_bytes(2);
         assert!(progress.take_longest_gap() >= pause);
         assert_eq!(progress.bytes(), 3);
         sleep(pause.to_duration());

@@ -12,7 +12,7 @@ fn v6(next: u8, rest: &[u8]) -> Vec<u8> {
     packet
 }
 
-fn found(packet: &[u8]) -> (u8, FlowDetail) {
+fn protocol_and_detail(packet: &[u8]) -> (u8, FlowDetail) {
     let selector = FlowSelector::from_packet(packet).unwrap();
     (selector.protocol, selector.detail)
 }
@@ -22,15 +22,18 @@ fn extension_headers_are_followed_to_the_ports() {
     let ports = [0x9c, 0x40, 0x14, 0x51, 0, 8, 0, 0];
     let hop_by_hop = [HOP_BY_HOP, 0, 1, 4, 0, 0, 0, 0];
     let chain = [&[DESTINATION_OPTIONS][..], &hop_by_hop[1..], &[protocol::UDP, 0, 1, 4, 0, 0, 0, 0], &ports].concat();
-    assert_eq!(found(&v6(HOP_BY_HOP, &chain)), (protocol::UDP, FlowDetail::Ports(40_000, 5201)));
+    assert_eq!(protocol_and_detail(&v6(HOP_BY_HOP, &chain)), (protocol::UDP, FlowDetail::Ports(40_000, 5201)));
     // A fragment header that says "whole" hides nothing.
     let atomic = [&[protocol::UDP, 0, 0, 0, 1, 2, 3, 4][..], &ports].concat();
-    assert_eq!(found(&v6(FRAGMENT, &atomic)), (protocol::UDP, FlowDetail::Ports(40_000, 5201)));
+    assert_eq!(protocol_and_detail(&v6(FRAGMENT, &atomic)), (protocol::UDP, FlowDetail::Ports(40_000, 5201)));
     // An endless chain is given up.
     let endless = hop_by_hop.repeat(50);
-    assert_eq!(found(&v6(HOP_BY_HOP, &endless)), (HOP_BY_HOP, FlowDetail::None));
+    assert_eq!(protocol_and_detail(&v6(HOP_BY_HOP, &endless)), (HOP_BY_HOP, FlowDetail::None));
     // One that leads out of the packet, too.
-    assert_eq!(found(&v6(HOP_BY_HOP, &[protocol::UDP, 200, 0, 0, 0, 0, 0, 0])), (protocol::UDP, FlowDetail::None));
+    assert_eq!(
+        protocol_and_detail(&v6(HOP_BY_HOP, &[protocol::UDP, 200, 0, 0, 0, 0, 0, 0])),
+        (protocol::UDP, FlowDetail::None)
+    );
 }
 
 #[test]
@@ -38,9 +41,9 @@ fn options_of_ipv4_are_passed_over_and_a_header_that_is_too_short_tells_no_ports
     let mut packet = Sample::new(samples::V4, SampleKind::Udp, &[]).packet();
     packet.splice(20..20, [1; 4]);
     packet[0] = 0x46;
-    assert_eq!(found(&packet), (protocol::UDP, FlowDetail::Ports(40_000, 5201)));
+    assert_eq!(protocol_and_detail(&packet), (protocol::UDP, FlowDetail::Ports(40_000, 5201)));
     packet[0] = 0x44;
-    assert_eq!(found(&packet), (protocol::UDP, FlowDetail::None));
+    assert_eq!(protocol_and_detail(&packet), (protocol::UDP, FlowDetail::None));
 }
 
 #[test]
@@ -71,32 +74,38 @@ fn all_fragments_of_a_datagram_are_one_flow() {
     assert_eq!((FlowSelector::from_packet(&packet).unwrap(), first.detail), (first, FlowDetail::None));
     // "Don't fragment" is no fragment.
     packet[6..8].copy_from_slice(&[0x40, 0]);
-    assert_eq!(found(&packet), (protocol::UDP, FlowDetail::Ports(40_000, 5201)));
+    assert_eq!(protocol_and_detail(&packet), (protocol::UDP, FlowDetail::Ports(40_000, 5201)));
 }
 
 #[test]
 fn protocols_without_ports_have_what_stands_for_them() {
     let mut packet = Sample::new(samples::V4, SampleKind::Echo, &[]).packet();
-    assert_eq!(found(&packet), (protocol::ICMP, FlowDetail::Echo(1)));
+    assert_eq!(protocol_and_detail(&packet), (protocol::ICMP, FlowDetail::Echo(1)));
     // "Unreachable" is no echo.
     packet[20] = 3;
-    assert_eq!(found(&packet), (protocol::ICMP, FlowDetail::None));
+    assert_eq!(protocol_and_detail(&packet), (protocol::ICMP, FlowDetail::None));
     let mut packet = Sample::new(samples::V6, SampleKind::Echo, &[]).packet();
     for (kind, detail) in
         [(128, FlowDetail::Echo(1)), (129, FlowDetail::Echo(1)), (1, FlowDetail::None), (130, FlowDetail::None)]
     {
         packet[40] = kind;
-        assert_eq!(found(&packet), (protocol::ICMPV6, detail));
+        assert_eq!(protocol_and_detail(&packet), (protocol::ICMPV6, detail));
     }
-    assert_eq!(found(&v6(ESP, &[1, 2, 3, 4, 0, 0, 0, 9])), (ESP, FlowDetail::SecurityAssociation(0x0102_0304)));
+    assert_eq!(
+        protocol_and_detail(&v6(ESP, &[1, 2, 3, 4, 0, 0, 0, 9])),
+        (ESP, FlowDetail::SecurityAssociation(0x0102_0304))
+    );
     // What is authenticated only can be read.
     let authenticated = [&[protocol::UDP, 4, 0, 0][..], &[0; 20], &[0x9c, 0x40, 0x14, 0x51]].concat();
-    assert_eq!(found(&v6(AUTHENTICATION, &authenticated)), (protocol::UDP, FlowDetail::Ports(40_000, 5201)));
+    assert_eq!(
+        protocol_and_detail(&v6(AUTHENTICATION, &authenticated)),
+        (protocol::UDP, FlowDetail::Ports(40_000, 5201))
+    );
     let mut packet = Sample::new(samples::V4, SampleKind::Udp, &[]).packet();
     packet.splice(20..20, authenticated[..24].iter().copied());
     packet[9] = AUTHENTICATION;
-    assert_eq!(found(&packet), (protocol::UDP, FlowDetail::Ports(40_000, 5201)));
-    assert_eq!(found(&v6(89, &[])), (89, FlowDetail::None));
+    assert_eq!(protocol_and_detail(&packet), (protocol::UDP, FlowDetail::Ports(40_000, 5201)));
+    assert_eq!(protocol_and_detail(&v6(89, &[])), (89, FlowDetail::None));
 }
 
 proptest! {

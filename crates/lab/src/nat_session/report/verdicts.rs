@@ -8,12 +8,13 @@ use kumade_units::Span;
 
 /// What each case shows, beside what the paper's Fig. 3 says.
 pub(super) fn conclusions(report: &NatSessionReport) -> Vec<String> {
-    let of =
-        |case| [begin(case), wait(case), end(case), survival_conclusion(case), packets(case)].into_iter().flatten();
+    let of = |case| {
+        [begin_conclusion(case), wait(case), end(case), survival_conclusion(case), packets(case)].into_iter().flatten()
+    };
     report.summary.cases.iter().flat_map(of).collect()
 }
 
-fn begin(case: &CaseSummary) -> Option<String> {
+fn begin_conclusion(case: &CaseSummary) -> Option<String> {
     let CaseSummary { case: label, opened, sessions, max_requests, .. } = case;
     let Some(Spread { median, max, .. }) = case.opened_seconds else {
         return Some(format!("{label}: no flow is divided"));

@@ -46,14 +46,14 @@ impl World {
         let (end, before) = (self.now + span, self.sent.clone());
         while let Some((wake, shard)) = self.wakes.iter().copied().zip(0..).min().filter(|(wake, _)| *wake <= end) {
             self.now = wake;
-            self.turn(shard);
+            self.run_turn(shard);
             self.wakes[shard] = wake + self.senders[shard].every;
         }
         self.now = end;
         self.sent.iter().zip(before).map(|(sent, before)| (sent - before) as f64).collect()
     }
 
-    fn turn(&mut self, shard: usize) {
+    fn run_turn(&mut self, shard: usize) {
         let (part, sender, now) = (&self.parts[shard], self.senders[shard], self.now);
         let waiting = &mut self.waiting[shard];
         let new = sender.demand.map(|demand| demand * sender.every.as_secs_f64());
