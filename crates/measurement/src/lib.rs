@@ -16,27 +16,20 @@
 //! [`report`] has the result, the document `kumade.measure/1`.
 #![forbid(unsafe_code)]
 
-mod aggregation;
 mod clocks;
 mod delay;
 mod ecmp;
 mod event;
-mod flow_queueing;
-mod flow_queueing_test;
-mod host_limit;
-mod jitter;
+mod interpretation;
 mod load;
 mod measurement;
 mod plan;
-mod policing;
 mod proxy_detection;
 mod receive_timeout;
 pub mod report;
 mod series;
 mod step;
 mod transport;
-mod utilization;
-mod varying_link;
 
 pub use clocks::Clocks;
 pub use delay::report_one_way;

@@ -1,4 +1,4 @@
-use crate::aggregation::AggregationDetector;
+use crate::interpretation::aggregation::AggregationDetector;
 use kumade_probe_train::{PacketRecord, TrainRecord};
 use kumade_units::{Direction, Rate, Span, Time};
 

@@ -5,15 +5,15 @@ use super::phase::{
     AvailablePhase, CapacityResult, FlowQueueingPhase, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase,
     UtilizationPhase, VaryingLinkPhase,
 };
-use crate::aggregation::AggregationCycle;
 use crate::ecmp::EcmpLinks;
-use crate::flow_queueing_test::{FlowQueueingTrain, ServiceOrder, ServiceOrderResult};
-use crate::jitter;
-use crate::policing;
+use crate::interpretation::aggregation::AggregationCycle;
+use crate::interpretation::flow_queueing_test::{FlowQueueingTrain, ServiceOrder, ServiceOrderResult};
+use crate::interpretation::jitter;
+use crate::interpretation::policing;
+use crate::interpretation::utilization;
+use crate::interpretation::varying_link;
 use crate::series::Cost;
 use crate::step::{Purpose, Step};
-use crate::utilization;
-use crate::varying_link;
 use kumade_estimate::{
     Capacity, LongTrains, Outcome, PolicingProbe, PolicingResult, RequestedBudget, UtilizationConfig, UtilizationProbe,
 };

@@ -1,14 +1,14 @@
 //! What the trains of a direction come to: the method's outcome in the light of everything else, and the report.
 
 use super::phase::{AvailablePhase, InterpretedOutcome};
-use crate::aggregation;
 use crate::delay::DelaySamples;
-use crate::flow_queueing::{self, FlowQueueingEvidence};
-use crate::flow_queueing_test::ServiceOrder;
-use crate::host_limit;
-use crate::jitter;
+use crate::interpretation::aggregation;
+use crate::interpretation::flow_queueing::{self, FlowQueueingEvidence};
+use crate::interpretation::flow_queueing_test::ServiceOrder;
+use crate::interpretation::host_limit;
+use crate::interpretation::jitter;
+use crate::interpretation::policing;
 use crate::plan::{Coalescing, MeasurementPlan, Session};
-use crate::policing;
 use crate::report::DirectionReport;
 use crate::series::TrainSeries;
 use crate::transport::TransportInUse;

@@ -1,8 +1,8 @@
 //! What is being measured, and what has been found by then.
 
-use crate::aggregation::AggregationCycle;
 use crate::ecmp::EcmpProbe;
-use crate::flow_queueing_test::{FlowQueueingTrain, ServiceOrder, ServiceOrderResult};
+use crate::interpretation::aggregation::AggregationCycle;
+use crate::interpretation::flow_queueing_test::{FlowQueueingTrain, ServiceOrder, ServiceOrderResult};
 use crate::report::CapacityReport;
 use crate::series::{Cost, TrainSeries};
 use kumade_estimate::{

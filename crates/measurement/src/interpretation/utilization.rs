@@ -6,7 +6,7 @@
 //! queue; and they give the value where flows have queues of their own, of which trains see nothing, or where queues are so short that trains
 //! lose packets at any rate, while there is room for a small one. A policer has no part in what they see, so that a longer train must pass then.
 
-use crate::flow_queueing;
+use crate::interpretation::flow_queueing;
 use kumade_estimate::{Bound, BoundKind, Capacity, Cause, Outcome, PolicingResult, Utilization, UtilizationConfig};
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span};

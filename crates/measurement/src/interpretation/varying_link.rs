@@ -1,10 +1,10 @@
 //! What a link leaves whose packets arrive in batches, so that short trains do not tell: when long trains are sent, and what follows
 //! for the result.
 
-use crate::aggregation::AggregationCycle;
-use crate::flow_queueing_test::ServiceOrder;
+use crate::interpretation::aggregation::AggregationCycle;
+use crate::interpretation::flow_queueing_test::ServiceOrder;
+use crate::interpretation::policing::PolicingLimits;
 use crate::plan::MeasurementPlan;
-use crate::policing::PolicingLimits;
 use kumade_estimate::{Limiter, LongTrains, Outcome, PolicingResult, RequestedBudget, VaryingLink, VaryingLinkConfig};
 use kumade_units::{Rate, Span};
 

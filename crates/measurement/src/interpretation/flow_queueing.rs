@@ -4,8 +4,8 @@
 //! however fast it sends: back-to-back trains arrive no faster than the estimate of what is available, though the first
 //! packets of each pass at the rate of the link. In one queue for all, back-to-back trains arrive at nearly that rate.
 
-use crate::flow_queueing_test::ServiceOrder;
-use crate::jitter::PACKET_BYTES;
+use crate::interpretation::flow_queueing_test::ServiceOrder;
+use crate::interpretation::jitter::PACKET_BYTES;
 use kumade_estimate::{Bound, BoundKind, Capacity, Cause, Outcome, PolicingResult, Reason};
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span};
