@@ -27,7 +27,7 @@ pub(crate) enum QueueAction {
 }
 
 /// The wait for a turn. **Contract.** Do what [`next`](QueueWatch::next) says; report each message by
-/// [`heard`](QueueWatch::heard).
+/// [`record_message`](QueueWatch::record_message).
 #[derive(Debug)]
 pub(crate) struct QueueWatch {
     deadline: Time,

@@ -47,7 +47,7 @@ impl NameLock {
     /// Claims a resource among the users of this directory.
     ///
     /// # Errors
-    /// [`NameLockError::TakenPacket`] where it has an owner; or no lock file can be made for it.
+    /// [`NameLockError::Taken`] where it has an owner; or no lock file can be made for it.
     pub fn new(directory: &RuntimeDir, resource: &str) -> Result<Self, NameLockError> {
         check_length(resource, MAX_RESOURCE_BYTES)?;
         let directory = directory.create()?;

@@ -20,7 +20,7 @@ impl NamespaceLock {
     /// Claims `resource`, such as `interface-2`.
     ///
     /// # Errors
-    /// [`NameLockError::TakenPacket`] where it has an owner; or the system refuses the name.
+    /// [`NameLockError::Taken`] where it has an owner; or the system refuses the name.
     pub fn new(resource: &str) -> Result<Self, NameLockError> {
         let failed = |cause| NameLockError::Io { path: PathBuf::from(format!("@{}", abstract_name(resource))), cause };
         let address = SocketAddr::from_abstract_name(abstract_name(resource)).map_err(failed)?;

@@ -16,7 +16,7 @@ pub fn termination_flag() -> io::Result<Arc<AtomicBool>> {
     register_handlers(None)
 }
 
-/// As [`termination`]; a second signal ends the process at once, with this exit status.
+/// As [`termination_flag`]; a second signal ends the process at once, with this exit status.
 ///
 /// # Errors
 /// The system refuses a handler.

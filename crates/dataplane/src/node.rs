@@ -97,7 +97,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         Node::first_shard(1, config, random, buffers, now)
     }
 
-    /// The first shard of a node that has so many, from 1 to [`MAX_SHARDS`]; the others are made of its [seeds](Node::seed).
+    /// The first shard of a node that has so many, from 1 to [`MAX_SHARDS`]; the others are made of its [seeds](Node::shard_seed).
     ///
     /// # Errors
     /// As [`Node::new`].

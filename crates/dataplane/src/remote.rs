@@ -163,7 +163,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.bond.enqueue(packet, label, class, now);
     }
 
-    /// See [`Bond::max_large_packet`].
+    /// See [`Bond::max_large_packet_bytes`].
     pub(crate) fn max_large_packet(&self) -> Option<usize> {
         self.bond.max_large_packet_bytes()
     }

@@ -39,7 +39,7 @@ pub(crate) enum HandshakeTrigger {
     KeepaliveReceived,
 }
 
-/// What another shard of a node begins with: [`Node::of_seed`](crate::Node::of_seed).
+/// What another shard of a node begins with: [`Node::from_seed`](crate::Node::from_seed).
 #[derive(Debug, Clone)]
 pub struct ShardSeed {
     pub(crate) shard: usize,

@@ -1,10 +1,10 @@
 //! Emulates a link between two interfaces, or two TUN devices, in real time.
 //!
-//! An [`Engine`] takes the packets of either side with the kernel's stamps, lets the pure [`link`] of the direction decide
+//! An [`Engine`] takes the packets of either side with the kernel's stamps, lets the pure [`kumade_link`] of the direction decide
 //! on each, and sends those that are due to the other side. It runs on [`kumade_packet_loop`]'s packet loop. Departures are computed
 //! from the stamps, not from when the thread ran: nothing is early, and the [`statistics`] say how late packets were.
 //!
-//! A [`session::Session`] is an engine with a name and [`settings`], which [`control`] changes, a [`schedule`] too, and
+//! A [`find_session::LinkSession`] is an engine with a name and [`settings`], which [`control`] changes, a [`schedule`] too, and
 //! [`report`] and [`prometheus`] show.
 #![forbid(unsafe_code)]
 

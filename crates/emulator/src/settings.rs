@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The same words stand on the command line, in `kumade link set` and in schedule files; [`SETTING_KEYS`] lists them. A
-//! [`Change`] is some of them for one direction or both. What it does not name stays as it was. It makes new [`Settings`]
+//! [`SettingsChange`] is some of them for one direction or both. What it does not name stays as it was. It makes new [`Settings`]
 //! of others, valid as a whole, with the [`DirectionConfig`]s that the engine takes.
 
 mod change;
@@ -69,7 +69,7 @@ impl Settings {
         &self.configs
     }
 
-    /// The settings of each direction that differ from the default, as [`Change::parse`] reads them, or `no impairments`.
+    /// The settings of each direction that differ from the default, as [`SettingsChange::parse`] reads them, or `no impairments`.
     pub fn to_texts(&self) -> [String; 2] {
         self.directions.each_ref().map(DirectionSettings::to_string)
     }

@@ -2,7 +2,7 @@
 //!
 //! A [`Recorder`] is told of each packet of one direction; it allocates nothing after it was made, and remembers a
 //! bounded number of flows, those that send most. What it has seen is a [`DirectionStatistics`]: totals from the start
-//! on. [`DirectionStatistics::since`] makes of two of them what happened in between.
+//! on. [`DirectionStatistics::delta_since`] makes of two of them what happened in between.
 
 mod fairness;
 mod flows;
@@ -134,7 +134,7 @@ impl Recorder {
         Recorder::default()
     }
 
-    /// A packet of `size` IP bytes reached the link. `true` says that its flow is new here; [`Recorder::describe`] it,
+    /// A packet of `size` IP bytes reached the link. `true` says that its flow is new here; [`Recorder::set_flow_key`] it,
     /// where it has a description.
     pub fn record_offered(&mut self, flow: u64, size: u32) -> bool {
         count_packet(&mut self.counts.offered, size);

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// The default is the paper's: 0.1 ms, 32 B, 12 B, 120 packets, which scan 2.6 … 116 Mbit/s (PathRakeTCP, 5.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinearScanConfig {
-    /// Between packets; where none is set, the paper's, or as [fitted](MethodConfig::fit) to a rate.
+    /// Between packets; where none is set, the paper's, or as [adapted](MethodConfig::adapt_to_rate) to a rate.
     pub interval: Option<Span>,
     /// The first packet's bytes.
     pub first_size: u32,

@@ -11,7 +11,7 @@
 //!
 //! The kernel merges packets of one flow as they arrive, and what is merged takes one path: 64 kB at once would fill a slow
 //! path's queue for long. Where paths' rates are known, interfaces of local hosts merge no more than the slowest of them sends
-//! in 2 ms. (See [`kumade_net::batch`] for what cannot be bounded.)
+//! in 2 ms. (See [`kumade_net::gro`] for what cannot be bounded.)
 //!
 //! Of a remote site with sessions, only single flows are divided, which are entered into lists while packets pass
 //! ([`FlowLists`]); others take the system's routes, and are noted. A [`SessionPlane`] reads these notes, agrees with the remote

@@ -1,7 +1,7 @@
 //! What is seen of a gateway from outside: the document `kumade.gateway/1`, on which other programs may rely, and the same
 //! for people. Its JSON Schema is `schemas/kumade.gateway.1.json`.
 //!
-//! Counts are totals since the start. Rates and shares are about the last interval: [`Status::since`] makes them of two
+//! Counts are totals since the start. Rates and shares are about the last interval: [`GatewayStatus::with_rates_since`] makes them of two
 //! documents.
 
 mod interval;

@@ -37,7 +37,7 @@ pub fn fit_lines(text: &str, width: usize) -> String {
     text.lines().map(fit).collect::<Vec<_>>().join("\n")
 }
 
-/// As [`wrap`], with `first` before the first line, and the others indented as far.
+/// As [`wrap_text`], with `first` before the first line, and the others indented as far.
 pub fn wrap_hanging(first: &str, text: &str, width: usize) -> Vec<String> {
     let indent = columns(first);
     let lines = wrap_text(text, width.saturating_sub(indent)).into_iter().enumerate();

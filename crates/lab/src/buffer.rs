@@ -11,7 +11,7 @@ pub enum BufferSize {
     Bytes(u64),
     /// A number of packets.
     Packets(u64),
-    /// What the link carries in so many round-trip times, and no less than [`Buffer::MIN_PACKETS`].
+    /// What the link carries in so many round-trip times, and no less than [`BufferSize::MIN_PACKETS`].
     RoundTrips(f64),
 }
 

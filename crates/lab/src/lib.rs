@@ -3,7 +3,7 @@
 //! [`load`] reads an [`Experiment`], built in or from a scenario file. One on [`accuracy`] is run on a
 //! [`Testbed`](accuracy::Testbed), one on several paths on a [`MultipathTestbed`](multipath::MultipathTestbed), one on
 //! [`fairness`] by [`fairness::run`], one on contention by [`contention::run`], one on NAT sessions by [`nat_session::run`], one on paths of many kinds by [`atlas::run`], one on
-//! fast links by [`fast_links::run`]; the rows become a [`Document`].
+//! fast links by [`fast_links::run`]; the rows become a [`ReportDocument`].
 //!
 //! The modules:
 //!

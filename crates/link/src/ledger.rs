@@ -27,9 +27,9 @@ pub enum Recording {
     Off,
     /// Arrivals of cross traffic, for [`Ledger::cross_bytes_between`]: 16 bytes each.
     Cross,
-    /// Also an [`Entry`] for each packet that is dropped.
+    /// Also an [`LedgerEntry`] for each packet that is dropped.
     Drops,
-    /// Also an [`Entry`] for each other packet.
+    /// Also an [`LedgerEntry`] for each other packet.
     All,
 }
 

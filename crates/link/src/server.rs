@@ -93,7 +93,7 @@ impl LinkServer {
         }
     }
 
-    /// Serves packets together that [`Server::has_room`] let join. Returns their departure.
+    /// Serves packets together that [`LinkServer::has_room`] let join. Returns their departure.
     pub(crate) fn serve_together(&mut self, packets: u32, bytes: u64) -> Time {
         let ServiceModel::Wireless(channel) = &mut self.service else { return self.ready };
         channel.update_scheme(self.ready);

@@ -99,7 +99,7 @@ impl DelaySamples {
         idle.map(|sample| (sample.sent, sample.received - sample.sent)).collect()
     }
 
-    /// The [`variation`] of their delays. None if there were too few.
+    /// The [`delay_variation`] of their delays. None if there were too few.
     pub(crate) fn idle_variation(&self, direction: Direction) -> Option<Span> {
         let mut delays: Vec<Span> = self.idle_delays(direction).into_iter().map(|(_, delay)| delay).collect();
         delays.sort_unstable();

@@ -245,7 +245,7 @@ impl TransportInUse {
         }
     }
 
-    /// Evaluates a [test](TransportNeed::TestPacketId): a size passes if at least one packet passes in each direction.
+    /// Evaluates a [test](TransportNeed::Test): a size passes if at least one packet passes in each direction.
     fn packet_size_tested(&mut self, carried: &DeliveredTrain) {
         let TransportState::Testing(sizes, directions) = &mut self.state else { return };
         let passes = carried.record.packets.iter().any(|packet| packet.received.is_some());

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 /// A fragment that was held and can now be forwarded, translated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleasedFragment {
-    /// The side to which it goes: [`Direction::ReceivingState`] to the inside, also of a hairpinned datagram.
+    /// The side to which it goes: [`Direction::Inbound`] to the inside, also of a hairpinned datagram.
     pub direction: Direction,
     /// The fragment, from its IP header on.
     pub packet: Vec<u8>,

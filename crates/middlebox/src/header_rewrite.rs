@@ -1,7 +1,7 @@
 use crate::table::EntryId;
 use kumade_packet::{Headers, QuotedPacket, RewriteError, rewrite, rewrite_offloaded, rewrite_quote};
 
-/// How a packet passes a translator: what it says before and after. Nothing is changed until [`Passage::apply`].
+/// How a packet passes a translator: what it says before and after. Nothing is changed until [`HeaderRewrite::apply_to`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeaderRewrite {
     pub(crate) original: Headers,

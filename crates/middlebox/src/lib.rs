@@ -1,8 +1,8 @@
 //! A middlebox: a firewall, a limiter of connections and a translator of addresses, between an inside and an outside.
 //!
-//! [`Middlebox::pass`] decides about one packet after the other. What it does is in its [`MiddleboxConfig`]:
+//! [`Middlebox::process_packet`] decides about one packet after the other. What it does is in its [`MiddleboxConfig`]:
 //!
-//! - **Rules** ([`Rule`]) refuse packets by protocol and port, limit connections and SYNs, and reset connections.
+//! - **Rules** ([`FirewallRule`]) refuse packets by protocol and port, limit connections and SYNs, and reset connections.
 //! - **NAT44** ([`NatConfig`]) shows the inside's IPv4 hosts to the outside under one address, as RFC 4787 (UDP),
 //!   RFC 5382 (TCP) and RFC 5508 (ICMP) demand. A *mapping* gives an inside address and port one external port, whatever
 //!   it communicates with; a *session* is what it exchanges with one remote endpoint, and keeps the mapping until it has
@@ -53,7 +53,7 @@
 //!
 //! Any bytes may come from either side; they cost bounded memory and time.
 //!
-//! - [`Limits`] bound the sessions of one inside host and of all. Tables hash with a secret seed. Expiry costs O(1) per
+//! - [`NatLimits`] bound the sessions of one inside host and of all. Tables hash with a secret seed. Expiry costs O(1) per
 //!   session.
 //! - When a host has its share, its new sessions are refused. When the table of sessions or the ports of a protocol are
 //!   exhausted, a new session takes the place of the one that has been idle for longest among those that nobody has

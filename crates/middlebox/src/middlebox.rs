@@ -61,21 +61,21 @@ impl Middlebox {
         self.process(direction, packet, now)
     }
 
-    /// As [`Middlebox::pass`], for a packet whose sender has left the transport checksum, and perhaps segmentation, to
+    /// As [`Middlebox::process_packet`], for a packet whose sender has left the transport checksum, and perhaps segmentation, to
     /// its network card (see [`kumade_packet::offload`]), and which still has to be completed afterwards.
     pub fn pass_offloaded(&mut self, direction: Direction, packet: &mut [u8], now: Time) -> PacketAction {
         self.is_offloaded = true;
         self.process(direction, packet, now)
     }
 
-    /// Takes a fragment that was [`Action::Held`] and whose datagram has been forwarded since.
+    /// Takes a fragment that was [`PacketAction::Hold`] and whose datagram has been forwarded since.
     pub fn next_released(&mut self) -> Option<ReleasedFragment> {
         let released = self.translator.next_released()?;
         self.counters.forwarded += 1;
         Some(released)
     }
 
-    /// Ends what has timed out. [`Middlebox::pass`] does so, too; called while there are no packets, this keeps
+    /// Ends what has timed out. [`Middlebox::process_packet`] does so, too; called while there are no packets, this keeps
     /// [`Middlebox::counters`] and [`Middlebox::sessions`] current.
     pub fn expire(&mut self, now: Time) {
         self.now = self.now.max(now);

@@ -46,7 +46,7 @@ struct NatMapping {
     sessions: u32,
 }
 
-/// A session: what an inside endpoint exchanges with `remote`, which is [`ANY`] where it does not matter.
+/// A session: what an inside endpoint exchanges with `remote`, which is [`ANY_ENDPOINT`] where it does not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct SessionKey {
     mapping: EntryId,
@@ -169,7 +169,7 @@ impl Nat44 {
     }
 
     /// Gives a packet from the outside its inside destination, and returns its session, if it has one, for
-    /// [`Nat::confirm`].
+    /// [`Nat44::confirm_session`].
     pub(crate) fn translate_inbound(&self, headers: &mut Headers) -> Result<Option<EntryId>, DropCause> {
         let protocol = translatable_protocol(headers, Direction::Inbound)?;
         let (source, destination) = (endpoint(headers, PacketEnd::Source), endpoint(headers, PacketEnd::Destination));

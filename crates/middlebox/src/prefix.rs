@@ -82,7 +82,7 @@ impl PrefixTable {
         self.translate_addresses(headers, inside, |pair, address| pair.external_address(address))
     }
 
-    /// Gives a packet the addresses that the inside sees; otherwise as [`PrefixTable::externalise`].
+    /// Gives a packet the addresses that the inside sees; otherwise as [`PrefixTable::translate_to_external`].
     pub(crate) fn translate_to_internal(&self, headers: &mut Headers, inside: PacketEnd) -> Result<bool, DropCause> {
         self.translate_addresses(headers, inside, |pair, address| pair.internal_address(address))
     }

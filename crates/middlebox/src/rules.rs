@@ -61,7 +61,7 @@ pub enum FilterRule {
     },
 }
 
-/// What [`Rule::ResetAfter`] counts.
+/// What [`FirewallRule::ResetAfter`] counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResetScope {
     /// The data packets of each connection, in both directions.

@@ -103,7 +103,7 @@ impl Translator {
         Ok(TranslationPlan::Translate(passage))
     }
 
-    /// Plans how a packet from the outside enters. [`Translator::confirm`] follows when it does.
+    /// Plans how a packet from the outside enters. [`Translator::confirm_rewrite`] follows when it does.
     pub(crate) fn plan_inbound(&self, packet: &[u8], headers: &Headers) -> Result<TranslationPlan, DropCause> {
         let mut passage = HeaderRewrite::new(packet, headers);
         if let Some(stateful) = &self.stateful

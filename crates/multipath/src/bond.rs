@@ -29,8 +29,8 @@ mod sending;
 
 /// The sending end of several paths: what waits, which path takes it when, and its number.
 ///
-/// **Loop contract.** [`Bond::offer`] each packet and [`Bond::report`] each report when it arrives. Then call
-/// [`Bond::next`] until it returns nothing, and send what it returns at once, by the path that it names and with the
+/// **Loop contract.** [`Bond::enqueue`] each packet and [`Bond::receive_report`] each report when it arrives. Then call
+/// [`Bond::next_transmission`] until it returns nothing, and send what it returns at once, by the path that it names and with the
 /// counter that it gives. Then sleep until [`Bond::deadline`] or the next arrival. [`Bond::poll_event`] tells of paths
 /// that have come or gone.
 ///
@@ -231,7 +231,7 @@ impl<P: Clone> Bond<P> {
         }
     }
 
-    /// When to call [`Bond::next`] again.
+    /// When to call [`Bond::next_transmission`] again.
     pub fn deadline(&self) -> Option<Time> {
         let states = self.paths.iter().filter_map(PathSender::deadline);
         let up = self.paths_up();
@@ -267,7 +267,7 @@ impl<P: Clone> Bond<P> {
     }
 
     /// How the carrier of a path does now, where that controls the flow
-    /// ([`FlowControl::Backpressure`](crate::FlowControl)). To be told before [`Bond::next`].
+    /// ([`FlowControl::Backpressure`](crate::FlowControl)). To be told before [`Bond::next_transmission`].
     pub fn update_transport(&mut self, path: PathId, state: StreamDelivery, now: Time) {
         let is_up = self.paths.get(path.index()).is_some_and(PathSender::is_up);
         if !is_up && self.paths_up().is_empty() {

@@ -1,6 +1,6 @@
 //! What measurements of several paths come to: when which path is measured next, and in which ratio paths get packets.
 //!
-//! Nothing here measures. A gateway asks [`MeasuredPaths::start`] which path to measure, tells what came of it, and takes
+//! Nothing here measures. A gateway asks [`MeasuredPaths::start_measurement`] which path to measure, tells what came of it, and takes
 //! the weights when they have changed.
 
 mod paths;

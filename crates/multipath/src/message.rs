@@ -8,7 +8,7 @@
 //! | --- | --- | --- |
 //! | 0 | [`Data`] | flags and number of predecessors (1), bucket (2), number (4), counter (4), predecessors (4 each), where it stands for segments their length (2), an IP packet |
 //! | 1 | [`Probe`] | counter (4), padding |
-//! | 2 | [`Report`] | highest counter (8), packets (8), octets (8), time of arrival (8), time that the report was held (4) |
+//! | 2 | [`PathReport`] | highest counter (8), packets (8), octets (8), time of arrival (8), time that the report was held (4) |
 //! | 3 | [`Message::MtuProbe`] | number (4), padding |
 //! | 4 | [`Message::MtuAnswer`] | number (4) |
 //! | 8 … 15 | [`Message::Session`] | [`NatMessage`](crate::nat_session::NatMessage) |

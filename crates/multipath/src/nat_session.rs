@@ -17,8 +17,8 @@
 //!
 //! **Loop contract.** Times never go back. After each call, carry out what [`NatPeer::next_action`] says, in its order,
 //! until it says nothing, and report at once what could not be done; sleep until [`NatPeer::next_deadline`] or the next
-//! event. Tell now and then what has passed of each flow ([`NatPeer::used`]), and then that this is all
-//! ([`NatPeer::counted`]): no session ends as idle before.
+//! event. Tell now and then what has passed of each flow ([`NatPeer::flow_used`]), and then that this is all
+//! ([`NatPeer::counters_read`]): no session ends as idle before.
 //!
 //! What holds, whatever is lost, repeated, reordered, and whichever gateway restarts:
 //!

@@ -70,7 +70,7 @@ use tournament::TournamentTree;
 /// bucket.
 ///
 /// Hand over each packet by [`Resequencer::receive`] and the counter of each other datagram by
-/// [`Resequencer::passed`]; call [`Resequencer::expire`] when [`Resequencer::deadline`] has come. All of them append
+/// [`Resequencer::datagram_passed`]; call [`Resequencer::expire`] when [`Resequencer::deadline`] has come. All of them append
 /// what is to be delivered now to `out`. Nothing is allocated per packet once the buffers have grown to the load.
 #[derive(Debug)]
 pub struct Resequencer<T> {
@@ -116,7 +116,7 @@ impl<T> Resequencer<T> {
     /// A packet has arrived.
     ///
     /// # Panics
-    /// The bucket is not below [`BUCKETS`]; that of a message that was parsed is.
+    /// The bucket is not below [`BUCKET_COUNT`]; that of a message that was parsed is.
     pub fn receive<P>(&mut self, arrival: ArrivedData<P>, payload: T, now: Time, out: &mut Vec<T>)
     where
         P: IntoIterator<Item = Predecessor>,

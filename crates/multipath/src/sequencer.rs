@@ -60,7 +60,7 @@ impl Sequencer {
     /// Packets that take part in resequencing only; see [`Sequencer::assign_unordered`].
     ///
     /// # Panics
-    /// The bucket is not below [`BUCKETS`].
+    /// The bucket is not below [`BUCKET_COUNT`].
     pub fn assign(&mut self, bucket: u16, copies: impl IntoIterator<Item = (PathId, u64)>) -> Assignment {
         let bucket = &mut self.buckets[usize::from(bucket)];
         let assignment = bucket.next_assignment(&self.paths);
@@ -77,7 +77,7 @@ impl Sequencer {
     /// other packets.
     ///
     /// # Panics
-    /// The bucket is not below [`BUCKETS`].
+    /// The bucket is not below [`BUCKET_COUNT`].
     pub fn assign_unordered(&mut self, bucket: u16) -> u32 {
         let next = &mut self.buckets[usize::from(bucket)].next_unordered;
         let number = *next;

@@ -21,7 +21,7 @@ impl Responder {
         Responder { memory: vec![0; MAX_QUESTIONS * longest].into(), max_question_bytes: longest }
     }
 
-    /// Takes what waits on a [prepared](crate::datagram::prepare) socket, as far as one system call does, up to 64, and gives
+    /// Takes what waits on a [prepared](crate::datagram::prepare_socket) socket, as far as one system call does, up to 64, and gives
     /// each to `answer`, which writes the answer in its place, or returns false for none. An answer leaves at once, or after
     /// up to seven others that are made meanwhile. Returns how many questions there were.
     ///

@@ -4,7 +4,7 @@
 //! | to build | use |
 //! | --- | --- |
 //! | a bottleneck that this process emulates between any number of hosts | [`Network`] of a [`NetworkSpec`] |
-//! | the same by the kernel's shapers, as an outside reference | [`Htb`] |
+//! | the same by the kernel's shapers, as an outside reference | [`HtbNetwork`] |
 //! | either, by what they have in common | [`NetworkFabric`] |
 //! | a bottleneck of gigabits per second, emulated or by the kernel's HTB | [`FastNetwork`], [`FastHtb`], which are [`FastFabric`]s |
 //! | two sites, each with a host behind a gateway, joined by several paths | [`Sites`] |
@@ -12,7 +12,7 @@
 //! | a proxy that ends TCP connections on the way | [`TcpProxy`] |
 //! | two bottlenecks with such a proxy between them | [`ProxiedNetwork`] |
 //! | traffic between hosts, and a count of it | [`Traffic`], [`DepartureMeter`] |
-//! | what arrives at a host, packet by packet | [`Arrivals`], with [`NumberedPackets`] |
+//! | what arrives at a host, packet by packet | [`ArrivalRecorder`], with [`NumberedPackets`] |
 //! | how long a packet takes to a host and back, beside other traffic | [`UdpEcho`] |
 //! | a time server with a wrong clock | [`ReferenceClock`] |
 //!

@@ -27,7 +27,7 @@ const NEAR_HOST: &str = "a";
 const FAR_HOST: &str = "b";
 
 impl ProxiedNetwork {
-    /// Builds both networks, which have to be [pairs](NetworkSpec::pair), with a proxy for this TCP port.
+    /// Builds both networks, which have to be [pairs](NetworkSpec::host_pair), with a proxy for this TCP port.
     ///
     /// # Errors
     /// A specification is impossible, or the system refuses a namespace, a device, a descriptor or a thread.

@@ -145,7 +145,7 @@ impl Sites {
     /// worst.
     ///
     /// # Errors
-    /// As for [`Sites::cut`].
+    /// As for [`Sites::set_cut`].
     pub fn lateness(&self, from: Time, to: Time) -> Result<Lateness, NetworkError> {
         self.run_on_packet_thread(move |shard| shard.lateness(from, to))
     }
@@ -153,7 +153,7 @@ impl Sites {
     /// What the links have done, by path: up and down.
     ///
     /// # Errors
-    /// As for [`Sites::cut`].
+    /// As for [`Sites::set_cut`].
     pub fn link_counters(&self) -> Result<Vec<[Counters; 2]>, NetworkError> {
         self.run_on_packet_thread(|shard| shard.counters())
     }
@@ -161,7 +161,7 @@ impl Sites {
     /// Packets that were never seen, because the packet thread was too slow.
     ///
     /// # Errors
-    /// As for [`Sites::cut`].
+    /// As for [`Sites::set_cut`].
     pub fn missed_packets(&self) -> Result<u64, NetworkError> {
         self.run_on_packet_thread(SitesShard::missed_packets)
     }

@@ -61,7 +61,7 @@ impl Channel {
     }
 
     /// Seals a record in place, as the next one of the stream. The text stands in `record` with [`PREFIX_BYTES`] bytes before it
-    /// and [`TAG`] bytes behind it; these are overwritten, and the whole of `record` is to be sent.
+    /// and [`TAG_BYTES`] bytes behind it; these are overwritten, and the whole of `record` is to be sent.
     ///
     /// # Errors
     /// `record` has no room for these, or is longer than a record may be; it is unchanged then.

@@ -168,7 +168,7 @@ impl Endpoint {
         }
     }
 
-    /// Takes in a handshake message or cookie reply ([`Kind`]) that came by `from`.
+    /// Takes in a handshake message or cookie reply ([`DatagramKind`]) that came by `from`.
     ///
     /// # Errors
     /// Why it was dropped: for counters, not to be answered.

@@ -100,7 +100,7 @@
 //! - Initiations are repeated after 1 s, 2 s, 4 s … 16 s and a random fraction, by one route after the other, until 90 s
 //!   after the last wish to send.
 //! - Both messages of a handshake carry a random number of the process that sends them, its instance
-//!   ([`Event::Established`]): a peer with another one has restarted, and begins its own numbering of packets again.
+//!   ([`EndpointEvent::Established`]): a peer with another one has restarted, and begins its own numbering of packets again.
 //! - When nothing has come for 15 s although data was sent, the peer may have restarted: a new session is made.
 //! - Ephemeral keys are made of the randomness that the caller gives. Recorded traffic stays secret when a static key is
 //!   lost later (Noise §7.7).

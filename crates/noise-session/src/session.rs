@@ -198,8 +198,8 @@ impl Session {
 }
 
 impl Sealer {
-    /// Seals a datagram in place, as the next one on `path`. The plaintext stands in `datagram` with [`HEADER`] bytes
-    /// before it and [`TAG`] bytes behind it; these are overwritten, and the whole of `datagram` is to be sent.
+    /// Seals a datagram in place, as the next one on `path`. The plaintext stands in `datagram` with [`HEADER_BYTES`] bytes
+    /// before it and [`TAG_BYTES`] bytes behind it; these are overwritten, and the whole of `datagram` is to be sent.
     /// An empty plaintext is a keepalive.
     ///
     /// # Errors

@@ -57,7 +57,7 @@ pub enum OuterTransportConfig {
     /// TCP connections, each a path of its own, of which one end opens all.
     Tcp(ConnectionConfig),
     /// Whichever passes and performs ([`kumade_multipath::TransportSelector`]): UDP on the first path, connections on the others. An end
-    /// that listens takes either on every path. The path choice is to be [`PathPolicy::Available`].
+    /// that listens takes either on every path. The path choice is to be [`PathPolicy::LeastSent`].
     UdpOrTcp(DatagramConfig, ConnectionConfig),
 }
 

@@ -5,7 +5,7 @@
 //! packets, and drives a [`kumade_dataplane::Node`]. A path is carried either by a UDP socket, and paced here, or by a TCP
 //! connection, which takes what it has room for; each sealed datagram is then a record of the stream ([`kumade_noise_session::stream`]).
 //! One end of connections listens for those of all its remotes, the other opens them and opens those again that end. Where either
-//! may carry ([`OuterTransportConfig::Either`]), one path is by UDP and the others are connections, of which two stay open while
+//! may carry ([`OuterTransportConfig::UdpOrTcp`]), one path is by UDP and the others are connections, of which two stay open while
 //! datagrams carry; [`kumade_multipath::TransportSelector`] says which of them take packets. An end that listens takes whatever comes.
 //!
 //! # Threads

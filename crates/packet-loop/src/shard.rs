@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 /// Why a turn begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakeReason {
-    /// The instant has come that the last turn returned, or a packet is [ready](Shard::is_ready). Also the first turn.
+    /// The instant has come that the last turn returned, or a packet is [ready](SimulatedShard::has_work). Also the first turn.
     Due,
     /// A file descriptor is readable or reports an error, or another thread has made a request.
     Readable,
@@ -24,7 +24,7 @@ pub trait Shard: 'static {
     /// a shard that can wait for a few packets more, leaves the processor to others until then.
     const MAX_SPIN: Span = Span::from_micros(60);
 
-    /// How long before an instant the thread wakes up at least. As long as [`SPIN`](Self::SPIN), it meets also those
+    /// How long before an instant the thread wakes up at least. As long as [`SPIN`](Self::MAX_SPIN), it meets also those
     /// instants exactly before which it is woken unusually late, at the price of most of a processor.
     const MIN_SPIN: Span = Span::ZERO;
 

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 #[derive(Debug)]
 pub struct PacketWaker(UnixStream);
 
-/// Readable from the first ring until it is [silenced](Self::silence), and once the bell is gone.
+/// Readable from the first ring until it is [silenced](Self::clear), and once the bell is gone.
 #[derive(Debug)]
 pub struct WakeReceiver(UnixStream);
 

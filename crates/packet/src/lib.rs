@@ -8,7 +8,7 @@
 //! - [`rewrite`] gives a packet other addresses and ports in place, and [`rewrite_quote`] the packet that an ICMP error
 //!   quotes; [`checksum`] computes, verifies and updates checksums, [`ecn`] the ECN field.
 //! - [`clamp_mss`] lowers the maximum segment size that TCP announces; [`StreamSegment`] says which octets a segment carries.
-//! - [`reject`], [`prohibit`] and [`reset_both`] build the replies of a firewall, [`too_big`] that of a tunnel. Only they
+//! - [`reject`], [`prohibit`] and [`reset_both`] build the replies of a firewall, [`packet_too_big`] that of a tunnel. Only they
 //!   allocate.
 //! - [`offload`] completes what a sender left to its network card.
 //!

@@ -107,7 +107,7 @@ impl LargePacket {
         })
     }
 
-    /// `struct virtio_net_hdr` of it, whose checksum [`Self::leave_checksum`] has prepared; `packet` are its headers at least.
+    /// `struct virtio_net_hdr` of it, whose checksum [`Self::set_partial_checksum`] has prepared; `packet` are its headers at least.
     pub fn virtio_header(&self, packet: &[u8]) -> [u8; Offload::HEADER_BYTES] {
         const NEEDS_CHECKSUM: u8 = 1;
         const TCP_V4: u8 = 1;

@@ -14,7 +14,7 @@
 //! [`Message`]. It asks for a target ([`Message::Open`]) and sends data without waiting for the answer. The far end looks a
 //! name up, connects if the target is [allowed](AllowedTargets), and says so or why not. Then both pass on bytes until each direction
 //! has [ended](Message::End), which the other end passes on as FIN. A stream that ends without that was cut, and the connection
-//! is reset: by a reset at the other side, by the death of a process, or by somebody on the path. [`Exchange`] holds the two
+//! is reset: by a reset at the other side, by the death of a process, or by somebody on the path. [`MessageExchange`] holds the two
 //! ends to this order.
 //!
 //! Programs connect to a local port of the near end ([`Forward`]), or to the target itself, and packet rules lead them to the near

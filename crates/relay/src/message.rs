@@ -12,7 +12,7 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 1 + MAX_DATA_BYTES;
 /// | --- | --- |
 /// | open | 1, port 2 (big-endian), the host's address or name as text |
 /// | opened | 2 |
-/// | refused | 3, [`Refusal`] 1 |
+/// | refused | 3, [`ConnectRefusal`] 1 |
 /// | data | 4, up to 16 kB |
 /// | end | 5 |
 #[derive(Debug, Clone, PartialEq, Eq)]

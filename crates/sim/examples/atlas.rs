@@ -1,6 +1,6 @@
 //! The default method on paths of the atlas that tune it: a line for each kind, and each wrong statement with its path.
 //!
-//! `cargo run -p kumade-sim --example atlas -- [KIND|all] [PATHS] [udp|rake] [NUMBER_FORMAT]`
+//! `cargo run -p kumade-sim --example atlas -- [KIND|all] [PATHS] [udp|rake] [NUMBER]`
 use kumade_estimate::MethodSettings;
 use kumade_probe_train::Transport;
 use kumade_sim::atlas::{DrawnPath, KindResults, PathKind, PathResult, Seeds};

@@ -1,10 +1,10 @@
 //! Networks in virtual time: a minute of traffic takes milliseconds, and a seed gives the same run again.
 //!
-//! A [`VirtualPath`] carries the trains of a [`Method`](kumade_estimate::Method) through [`link`]s with computed cross traffic,
+//! A [`VirtualPath`] carries the trains of a [`Method`](kumade_estimate::Method) through [`kumade_link`]s with computed cross traffic,
 //! with clocks that are offset, drift and jitter as real ones do, and knows the truth afterwards. [`measure`] is the
 //! whole loop of a measurement on such a path.
 //!
-//! A [`network::Network`] carries flows through [`link`]s: [`tcp`] connections that react to each other's drops, and
+//! A [`network::Network`] carries flows through [`kumade_link`]s: [`tcp`] connections that react to each other's drops, and
 //! plain sources. Where several paths are used at once, [`network::Gateways`] stand at their ends.
 //!
 //! [`atlas`] draws paths of many kinds at random, with known truth, to judge measurements by.

@@ -392,7 +392,7 @@ impl VirtualPath {
         self.hops.iter().enumerate().map(available).enumerate().map(as_sent).collect()
     }
 
-    /// Runs all hops on to the present, so that [`truth`](Self::truth) covers it.
+    /// Runs all hops on to the present, so that [`truth`](Self::true_available) covers it.
     pub fn run_until_quiet(&mut self) {
         self.run_connections();
         for hop in &mut self.hops {

@@ -1,7 +1,7 @@
 //! Two sites joined by several paths, and flows from hosts of one to hosts of the other.
 //!
-//! [`Sites`] runs the real code of both gateways ([`multipath`]) over [`link`]s under a virtual clock: what a flow gets of
-//! a single path, of packets divided in a ratio without more ([`Plane::DirectGateway`]), and of paths that are paced, chosen
+//! [`Sites`] runs the real code of both gateways ([`kumade_multipath`]) over [`kumade_link`]s under a virtual clock: what a flow gets of
+//! a single path, of packets divided in a ratio without more ([`Plane::Direct`]), and of paths that are paced, chosen
 //! among and put back in order ([`Plane::Bonded`]). Both directions of a path are alike. Configure the paths, add
 //! [flows](FlowConfig), schedule [changes](Sites::schedule), and [measure](Sites::measure) an interval:
 //!

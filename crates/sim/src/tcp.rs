@@ -1,6 +1,6 @@
-//! TCP as two calculations: a [`Sender`] and a [`Receiver`] that exchange [`Data`] and [`TcpAcknowledgement`]s.
+//! TCP as two calculations: a [`Sender`] and a [`Receiver`] that exchange [`TcpData`] and [`TcpAcknowledgement`]s.
 //!
-//! A [`Connection`] has one of each, and carries records in both directions.
+//! A [`TcpConnection`] has one of each, and carries records in both directions.
 //!
 //! Neither knows the network or a clock. They are told what arrives and when, and answer with what to send and when to
 //! be called again; the [network](crate::network) carries it. They behave as Linux does with its defaults of 2024:

@@ -9,7 +9,7 @@
 //!
 //! A [`TcpLoad`] is the opposite of a train: transfers that fill the path for some seconds.
 //!
-//! A [`Control`] connection is the sans-I/O session of `wire` over a TCP stream.
+//! A [`ControlConnection`] connection is the sans-I/O session of `wire` over a TCP stream.
 
 mod control;
 mod control_watch;

@@ -33,7 +33,7 @@ impl Probes {
         }
     }
 
-    /// Size in bytes of the largest IP packet that this host can send unfragmented; at most [`Train::MAX_PACKET`] by UDP, and
+    /// Size in bytes of the largest IP packet that this host can send unfragmented; at most [`Train::MAX_PACKET_BYTES`] by UDP, and
     /// [`Train::MAX_ETHERNET_PACKET_BYTES`] by TCP. Path MTU discovery can reduce it. Larger packets of a plan are omitted by UDP, and segmented by TCP.
     pub fn max_packet(&self) -> u32 {
         match self {
@@ -57,7 +57,7 @@ impl Probes {
     /// [`Error::Plan`] and [`Error::TooManyPerConnection`] before anything is sent: the peer must not receive such a train
     /// either, or the byte counts of both ends' TCP connections diverge. [`Error::Io`] if UDP is rejected (the probes remain
     /// usable), [`Error::NoConnection`] if no TCP connection is left, [`Error::Aborted`] if the control connection is
-    /// closed, [`Error::ClockSet`] once all is sent.
+    /// closed, [`Error::ClockStepped`] once all is sent.
     pub fn send(&mut self, number: u32, train: &Train) -> Result<SentTrain, Error> {
         reject_clock_steps(|| match self {
             Probes::Udp(probes) => probes.send(number, train),

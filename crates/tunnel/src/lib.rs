@@ -3,13 +3,13 @@
 //!
 //! # Carriers
 //!
-//! | [`Carrier`] | packets travel | for |
+//! | [`TransportMode`] | packets travel | for |
 //! | --- | --- | --- |
-//! | [`Auto`](Carrier::Auto) | as datagrams or on many TCP connections, whichever passes and performs | all paths |
-//! | [`Udp`](Carrier::Udp) | as datagrams | paths that pass UDP |
-//! | [`Tcp`](Carrier::Tcp) | on one TCP connection | middleboxes that allow one only |
-//! | [`Rake`](Carrier::Rake) | on many TCP connections, each on one that has room | all others that pass nothing but TCP |
-//! | [`Relay`](Carrier::Relay) | as with `Rake`, but TCP connections as streams of their own | most connections begin at one end |
+//! | [`Auto`](TransportMode::Auto) | as datagrams or on many TCP connections, whichever passes and performs | all paths |
+//! | [`Udp`](TransportMode::Udp) | as datagrams | paths that pass UDP |
+//! | [`Tcp`](TransportMode::Tcp) | on one TCP connection | middleboxes that allow one only |
+//! | [`Rake`](TransportMode::Rake) | on many TCP connections, each on one that has room | all others that pass nothing but TCP |
+//! | [`Relay`](TransportMode::Relay) | as with `Rake`, but TCP connections as streams of their own | most connections begin at one end |
 //!
 //! On one connection, a lost segment holds up all that follows it until it has been repeated, and the connections inside take
 //! that for congestion. On many, it holds up what shares its connection; what the far end receives out of order is
@@ -17,7 +17,7 @@
 //!
 //! # Connections without packets
 //!
-//! [`Relayed`] TCP connections are ended at both ends and carried as streams of their own ([`relay`]), over the same port of the
+//! [Relayed](RelayedConfig) TCP connections are ended at both ends and carried as streams of their own ([`kumade_relay`]), over the same port of the
 //! listening end. They need neither a device nor privileges.
 //!
 //! # What is seen of it

@@ -14,7 +14,7 @@ pub struct PeerConfig {
     pub networks: Vec<IpNet>,
 }
 
-/// Text that is no [`Peer`].
+/// Text that is no [`PeerConfig`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PeerConfigError {
     /// The key is none.

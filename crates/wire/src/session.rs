@@ -82,7 +82,7 @@ enum Phase {
 
 impl ClientSession {
     /// Begins as a client; with a key, the session will be encrypted. Begin with [`Version::NEWEST`], and again on another
-    /// connection with what [`SessionError::older_server`] tells.
+    /// connection with what [`SessionError::older_server_version`] tells.
     pub fn client(key: Option<&PresharedKey>, version: Version) -> Self {
         let mut outgoing = Preamble::Control { encrypted: key.is_some() }.encode(version).to_vec();
         let phase = match key.map(|k| cipher::initiate(k, &cipher::prologue(version))) {
@@ -98,7 +98,7 @@ impl ClientSession {
 }
 
 impl ServerSession {
-    /// Goes on as a server behind the preamble of a control connection that [`judge`] has welcomed, in the client's version.
+    /// Goes on as a server behind the preamble of a control connection that [`decide_admission`] has welcomed, in the client's version.
     pub fn server(key: Option<&PresharedKey>, version: Version) -> Self {
         let phase = match key.map(|k| cipher::respond(k, &cipher::prologue(version))) {
             None => Phase::Plain,

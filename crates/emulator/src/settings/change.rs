@@ -46,7 +46,7 @@ impl SettingsChange {
         Ok(change)
     }
 
-    /// As [`Change::parse`], for `scope` until the words say otherwise, added to what there is.
+    /// As [`SettingsChange::parse`], for `scope` until the words say otherwise, added to what there is.
     ///
     /// # Errors
     /// As there.

@@ -32,7 +32,7 @@ pub(super) fn parse_policer(text: &str) -> Result<Option<TokenBucket>, String> {
     }
 }
 
-/// As [`policer`] reads it.
+/// As [`parse_policer`] reads it.
 pub(super) fn show_policer(policer: Option<TokenBucket>) -> String {
     policer.map_or_else(
         || "none".to_owned(),

@@ -140,12 +140,12 @@ pub(super) fn has_rate_range(look: TrainSection, arrived: f64) -> bool {
     FASTEST_PART * look.rate / arrived >= MIN_RATE_RANGE_RATIO * MIN_SECTION_RATE_RATIO
 }
 
-/// A section at this rate behind a [`burst`], of which it is to be told whether all passes.
+/// A section at this rate behind a [`burst_section`], of which it is to be told whether all passes.
 pub(super) fn single_section(rate: f64, config: &PolicingConfig) -> TrainSection {
     step_section(TrainSection { packets: 0, rate, spacing: PacketSpacing::Jittered }, config)
 }
 
-/// The sections of several later trains, of which each is behind a [`burst`] in a train of its own.
+/// The sections of several later trains, of which each is behind a [`burst_section`] in a train of its own.
 pub(super) fn sections_apart(
     look: TrainSection,
     used_up: u32,

@@ -34,7 +34,7 @@ const MIN_WAIT_PACKETS: f64 = 2.0;
 const MIN_PART_PACKETS: usize = 20;
 /// Where more are lost than this part, the queue overflowed.
 const MAX_LOST_PART: f64 = 0.03;
-/// See [`Queue::spent_part`] and [`Queue::drain_factor`].
+/// See [`ShaperQueue::spent_part`] and [`ShaperQueue::drain_factor`].
 const MAX_SPENT_PART: f64 = 8.0;
 const MIN_DRAIN_FACTOR: f64 = 1.5;
 const MAX_DRAIN_FACTOR: f64 = 8.0;

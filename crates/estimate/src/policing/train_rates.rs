@@ -231,7 +231,7 @@ pub(super) fn find_rate_drop(train: &[PacketTiming]) -> Option<RateDrop> {
     Some(RateDrop { index, rates, after: train[index].sent - train[0].sent })
 }
 
-/// The same of a train over so many connections in turn, by the packets that are [seen](rates_over): where connections have lost some, what is
+/// The same of a train over so many connections in turn, by the packets that are [seen](part_rates_over_connections): where connections have lost some, what is
 /// behind them seems to be lost, too. It falls where these begin to be lost in numbers, though the fall that explains most may come later: more
 /// are lost when connections send again what was lost before.
 pub(super) fn find_rate_drop_over_connections(connections: u32, train: &[PacketTiming]) -> Option<RateDrop> {

@@ -22,7 +22,7 @@ impl Default for PrimedConfig {
 }
 
 /// What it costs at most unless the user says otherwise. On paths so slow that the time does not suffice for
-/// [`MIN_TRAINS`](super::knowledge::MIN_TRAINS) trains, or that single packets of cross traffic show in the value, it goes on for up to six times as long.
+/// [`MIN_VALUE_TRAINS`](super::path_model::MIN_VALUE_TRAINS) trains, or that single packets of cross traffic show in the value, it goes on for up to six times as long.
 pub(super) const BUDGET: Budget = Budget { bytes: 1_670_000, time: Span::from_secs(2) };
 
 /// What a measurement is to keep to, and what it has found.

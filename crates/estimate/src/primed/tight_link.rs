@@ -30,7 +30,7 @@ pub(super) struct TightLinkSearch {
     /// The lowest rate at which the queue was seen to grow although it seemed available, in bit/s.
     ceiling: Option<f64>,
     is_verified: bool,
-    /// See [`Search::is_full`].
+    /// See [`TightLinkSearch::has_too_many_streams`].
     is_full: bool,
     low: Option<f64>,
     /// What was found below the ceiling.
@@ -39,7 +39,7 @@ pub(super) struct TightLinkSearch {
 
 impl TightLinkSearch {
     /// Takes in a train of one rate; `verifies` tells whether it was to verify a value. For `scatter`, see
-    /// [`verification::verdict`].
+    /// [`verification::evaluate_verifications`](super::verification::evaluate_verifications).
     pub(super) fn add_train(&mut self, train: PrimedTrain, verifies: bool, (scatter, narrow): (f64, f64)) {
         if verifies {
             self.verifications.extend(Verification::from_train(&train));

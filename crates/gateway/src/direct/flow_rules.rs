@@ -1,7 +1,7 @@
 //! The part of the rules that is about single flows: for remote sites of which only flows are divided that were set up.
 //!
 //! Each IP version has lists of its own: `flows4-SITE` of the flows that are divided, `seen4-SITE` of those that pass and are
-//! not, `out4-PATH_GAUGES` of the addresses that flows have on a path, `errors4` of those that packets are given back which ICMP errors
+//! not, `out4-PATH` of the addresses that flows have on a path, `errors4` of those that packets are given back which ICMP errors
 //! are about, and `in4` of those that arriving flows are.
 
 use crate::config::{GatewayConfig, GatewayPath, RemoteSite, network_family};

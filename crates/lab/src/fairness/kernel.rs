@@ -63,7 +63,7 @@ impl KernelControllers {
         Ok(KernelControllers { loaded })
     }
 
-    /// Opens all connections of these groups, at times spread over [`START`] in an order that depends on the run.
+    /// Opens all connections of these groups, at times spread over [`START_WINDOW`] in an order that depends on the run.
     ///
     /// # Errors
     /// Where the system refuses something.

@@ -85,7 +85,7 @@ pub(crate) fn draw_chart<'a, 'b>(
     chart_labelled(area, x, y, [axis(x_axis), axis(y_axis)])
 }
 
-/// As [`chart`], with axes that are labelled as they say.
+/// As [`draw_chart`], with axes that are labelled as they say.
 pub(crate) fn chart_labelled<'a, 'b>(
     area: &Area<'b>,
     x: std::ops::Range<f64>,

@@ -29,7 +29,7 @@ impl FlowCounts {
         *slot = CountSlot { flow, count: slot.count + 1 };
     }
 
-    /// Takes back one [`FlowCounts::add`].
+    /// Takes back one [`FlowCounts::add_packet`].
     pub(super) fn remove(&mut self, flow: u64) {
         let index = self.find(flow);
         let slot = &mut self.slots[index];

@@ -35,7 +35,7 @@ pub struct DisciplineInfo {
     pub summary: &'static str,
     /// Settings for tests; see [`DisciplineConfig::TEST_SETTINGS`].
     pub trials: &'static [&'static str],
-    /// How much can be queued unless a user says so; see [`DisciplineConfig::LIMIT`].
+    /// How much can be queued unless a user says so; see [`DisciplineConfig::DEFAULT_LIMIT`].
     pub limit: QueueLimit,
     parameters: fn() -> Vec<&'static ParameterInfo>,
     default: fn() -> Discipline,

@@ -39,7 +39,7 @@ pub struct FlowHistory {
 
 /// With what probability a packet is really dropped that the discipline beneath would drop.
 ///
-/// In the same sweep (see [`History`]), the probability for other flows mattered most: 0.1, 0.05, 0.02 and 0 gave an index of 0.992,
+/// In the same sweep (see [`FlowHistory`]), the probability for other flows mattered most: 0.1, 0.05, 0.02 and 0 gave an index of 0.992,
 /// 0.997, 0.998 and 0.998 at 1 ms, and of 0.979, 0.983, 0.993 and 0.997 at 64 ms (CoDel: 0.984 and 0.968). At 0, however,
 /// nobody is dropped from while the chosen flow is silent: at 128 ms the queue grows from 2.7 ms to 8.4 ms. So 0.02 is
 /// the default for one flow at a time. Flows that are known beforehand are dropped from all the time, and starve at that

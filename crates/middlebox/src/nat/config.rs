@@ -25,7 +25,7 @@ pub struct NatConfig {
     pub allow_short_timeouts: bool,
     /// Bounds of the tables.
     pub limits: NatLimits,
-    /// How untranslatable packets are refused. With [`Refusal::Reject`], packets that find no resources are answered
+    /// How untranslatable packets are refused. With [`RefusalKind::Reject`], packets that find no resources are answered
     /// with ICMP "administratively prohibited" (RFC 5508 REQ-8), and packets from the outside without a mapping as by a
     /// firewall, except for SYNs, which are dropped silently (RFC 5382 REQ-4).
     pub refusal: RefusalKind,

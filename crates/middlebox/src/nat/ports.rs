@@ -19,7 +19,7 @@ impl<T: Copy> PortPool<T> {
         PortPool { first_port: first, owners: vec![None; free.len()], free, seed, draws: 0 }
     }
 
-    /// A free port, which remains free until [`PortPool::assign`]; `None` where there is none.
+    /// A free port, which remains free until [`PortPool::assign_port`]; `None` where there is none.
     pub(crate) fn draw(&mut self) -> Option<u16> {
         let count = self.free.len() as u64;
         if count == 0 {

@@ -3,7 +3,7 @@ use crate::scheduler::policy::PathPolicy;
 use kumade_link::queue::{CoDelConfig, FqCoDelConfig, QueueConfig, QueueLimit, TailDropConfig};
 use kumade_units::Span;
 
-/// The settings of a [`Bond`].
+/// The settings of a [`Bond`](crate::Bond).
 #[derive(Debug, Clone, PartialEq)]
 pub struct BondConfig {
     /// By which path packets go.

@@ -9,7 +9,7 @@ use kumade_units::{Rate, Span, Time};
 ///
 /// **Rule.** As long as packets wait in the path's own queue, the rate at which they arrive is its capacity (or what
 /// cross traffic leaves of it); the pace follows that, with a correction that keeps the wait near a small target
-/// ([`PathCongestionControl::target`]). While nothing waits and the path has always had something to send, the pace rises in steps
+/// ([`PathCongestionControl::target_queue_delay`]). While nothing waits and the path has always had something to send, the pace rises in steps
 /// that double, each of which must have come back before the next, and only where a queue would show by now if the path
 /// carried no more than is believed. While nothing is known of the path, it rises 2.5-fold each time, which keeps ahead of a
 /// sender in slow start. A queue that is longer than intended is drained at once: nothing is sent until it is empty, which

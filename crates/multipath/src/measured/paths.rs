@@ -21,7 +21,7 @@ pub struct PathMeasurement {
 /// The paths to one remote site, by what measurements tell of them.
 ///
 /// **Rule.** A path's rate is what is available and what is carried, made steady by [`SteadyRate`]. Packets are divided in
-/// the ratio of the rates ([`ratio_of_rates`]) among paths whose delays are alike, as nothing puts the packets of a flow in
+/// the ratio of the rates ([`rates_to_ratio`]) among paths whose delays are alike, as nothing puts the packets of a flow in
 /// order again: TCP takes a packet for lost that comes later than others by more than a quarter of the round trip (RFC 8985
 /// §6.2). So paths are used together whose delays differ by no more than half the least one-way delay of them, or 5 ms; of
 /// all such sets, the one that carries most. A path in use stays until its delay differs by half as much again. Paths of
@@ -29,8 +29,8 @@ pub struct PathMeasurement {
 ///
 /// There are no weights until each path has been measured once.
 ///
-/// **Loop contract.** Ask [`start`](Self::start) about once a second; measure the path that it names, and tell the result by
-/// [`measured`](Self::measured) or [`failed`](Self::failed), whether the weights are others because of it.
+/// **Loop contract.** Ask [`start`](Self::start_measurement) about once a second; measure the path that it names, and tell the result by
+/// [`measured`](Self::record_measurement) or [`failed`](Self::record_failure), whether the weights are others because of it.
 #[derive(Debug, Clone)]
 pub struct MeasuredPaths {
     paths: Vec<MeasuredPath>,

@@ -33,7 +33,7 @@ pub struct Data<'a> {
 /// What stands before the packet of a [`Data`] message, without the predecessors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DataHeader {
-    /// The bucket, below [`BUCKETS`].
+    /// The bucket, below [`BUCKET_COUNT`].
     pub bucket: u16,
     /// The packet's number in the bucket; packets that need no order have numbers of their own.
     pub number: u32,

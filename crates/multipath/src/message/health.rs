@@ -6,7 +6,7 @@ use kumade_units::{Span, Time};
 
 /// The first octet's kind of a [`Probe`].
 pub(super) const PROBE_KIND: u8 = 1;
-/// The first octet's kind of a [`Report`].
+/// The first octet's kind of a [`PathReport`].
 pub(super) const REPORT_KIND: u8 = 2;
 /// The first octet's kind of a [`MtuQuery`].
 pub(super) const MTU_PROBE_KIND: u8 = 3;

@@ -22,7 +22,7 @@ pub enum NatAction {
     },
     /// Leave a flow undivided from now on that is divided.
     StopDividing(DividedRule),
-    /// Give an arriving flow its addresses back from now on, and tell by [`restored`](super::NatPeer::restored) whether
+    /// Give an arriving flow its addresses back from now on, and tell by [`rule_restored`](super::NatPeer::rule_restored) whether
     /// that is done.
     Restore {
         /// The session's number.

@@ -14,12 +14,12 @@ use thiserror::Error;
 /// | kind | content | octets |
 /// | --- | --- | --- |
 /// | 8 | [`Request`](NatContent::Request), the paper's `NAT` | session (4), IP version (1), protocol (1), ports (2, 2), addresses (4 or 16 each), number of pairs (1), pairs of addresses |
-/// | 9 | [`AcceptedStream`](NatContent::AcceptedStream), `+OK` | session (4) |
+/// | 9 | [`AcceptedStream`](NatContent::Accepted), `+OK` | session (4) |
 /// | 10 | [`Refused`](NatContent::Refused) | session (4), reason (1) |
 /// | 11 | [`End`](NatContent::End), `FIN` | session (4) |
 /// | 12 | [`Ended`](NatContent::Ended) | session (4) |
 /// | 13 | [`Check`](NatContent::Check) | sessions (4 each) |
-/// | 14 | [`Known`](NatContent::Known) | sessions (4 each) |
+/// | 14 | [`Known`](NatContent::CheckResult) | sessions (4 each) |
 /// | 15 | [`Bye`](NatContent::Bye) | |
 ///
 /// There is one spelling of each message.

@@ -22,7 +22,7 @@ pub(crate) struct ConnectionsSample {
 ///
 /// **Rule.** Connections that share a slow path have windows of a few packets each: too few to find a loss by what arrives
 /// after it, and together more than the path's queue holds. So where the path is full, as its queue shows, and each has less than
-/// [`MIN_WINDOW`] of what the path and its queue are to hold, fewer are used, until each has that or up to [`WINDOW`]. Where it is not full although they take no more, losses hold
+/// [`MIN_WINDOW_BYTES`] of what the path and its queue are to hold, fewer are used, until each has that or up to [`TARGET_WINDOW_BYTES`]. Where it is not full although they take no more, losses hold
 /// them back, whatever their number: then two more are used each time. All are used until a full path is seen.
 ///
 /// **Loop contract.** Tell it what is seen a few times a second ([`ConnectionCountControl::update`]).

@@ -26,10 +26,10 @@ pub struct TcpSenderState {
 
 /// A TCP connection as the carrier of a path: how much it is to hold, and what it takes now.
 ///
-/// **Loop contract.** Say what the connection has taken ([`StreamWriter::written`]). Where [`StreamWriter::is_due`], tell how
-/// it does ([`StreamWriter::look`]), give the [`StreamDelivery`] to the bond, and have the connection take no more than
-/// [`StreamWriter::unsent_limit`] says (`TCP_NOTSENT_LOWAT`). When it can be written again, it is due at once
-/// ([`StreamWriter::writable`]).
+/// **Loop contract.** Say what the connection has taken ([`StreamWriter::record_written`]). Where [`StreamWriter::is_due`], tell how
+/// it does ([`StreamWriter::sample_stream`]), give the [`StreamDelivery`] to the bond, and have the connection take no more than
+/// [`StreamWriter::max_unsent_bytes`] says (`TCP_NOTSENT_LOWAT`). When it can be written again, it is due at once
+/// ([`StreamWriter::set_writable`]).
 #[derive(Debug)]
 pub struct StreamWriter {
     written_bytes: u64,

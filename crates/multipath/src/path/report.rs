@@ -49,7 +49,7 @@ impl PathReceiver {
     }
 
     /// A packet with this counter of the path and so many bytes has arrived. One that asks for it
-    /// ([`Transmission::answer`](crate::Transmission::answer)) is answered at once. No packet is to be counted twice:
+    /// ([`Transmission::requests_report`](crate::Transmission::requests_report)) is answered at once. No packet is to be counted twice:
     /// duplicates and replays are told apart before.
     pub fn receive(&mut self, counter: u64, bytes: u32, answer: bool, now: Time) {
         if self.highest_counter.is_none_or(|highest| counter > highest) {

@@ -33,7 +33,7 @@ pub struct WaitStatistics {
     pub total_wait: Span,
     /// The longest wait.
     pub max_wait: Span,
-    /// How many waited for so long, by [`bucket`].
+    /// How many waited for so long, by [`bucket_index`].
     histogram: WaitHistogram,
 }
 

@@ -2,7 +2,7 @@
 #[derive(Debug, Clone)]
 pub(super) struct SequenceWindow {
     next: u64,
-    /// Of each number below `next`, at its place modulo [`WINDOW`], whether it has come.
+    /// Of each number below `next`, at its place modulo [`WINDOW_NUMBERS`], whether it has come.
     received_bits: [u64; WINDOW_WORDS],
 }
 

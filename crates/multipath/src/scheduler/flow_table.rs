@@ -46,11 +46,11 @@ const EPOCH_DURATION: Span = Span::from_millis(200);
 
 /// A flow that goes on has sent so many packets of late.
 const MIN_STEADY_PACKETS: f64 = 3.0;
-/// The time constant of [`FlowState::recent`].
+/// The time constant of [`FlowState::recent_bytes`].
 const RECENT_PERIOD: Span = Span::from_millis(100);
 
 impl FlowState {
-    /// What [`Self::recent`] is with a packet that comes now.
+    /// What [`Self::recent_bytes`] is with a packet that comes now.
     pub fn recent_bytes_with(&self, size: u32, now: Time) -> f64 {
         let age = (now - self.last_seen).as_secs_f64() / RECENT_PERIOD.as_secs_f64();
         self.recent_bytes * (-age).exp() + f64::from(size)

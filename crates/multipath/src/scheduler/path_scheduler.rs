@@ -120,7 +120,7 @@ impl PathScheduler {
         self.selected
     }
 
-    /// Whether a flow is a long one, by the bytes that it has sent and that are not forgotten ([`PathScheduler::forgotten`]).
+    /// Whether a flow is a long one, by the bytes that it has sent and that are not forgotten ([`PathScheduler::forgotten_bytes`]).
     pub fn is_long_flow(&self, bytes: f64) -> bool {
         bytes > self.min_long_flow_bytes
     }

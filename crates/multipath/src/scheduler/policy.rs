@@ -34,7 +34,7 @@ pub enum PathPolicy {
     Pinned,
 }
 
-/// What a [`PathPolicy::PathRatio`] counts.
+/// What a [`PathPolicy::Ratio`] counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ShareUnit {
     /// Packets, as Hanai et al. do.
@@ -94,7 +94,7 @@ impl PathPolicy {
     }
 }
 
-/// The turns of a [`PathPolicy::PathRatio`]: each path's are spread evenly among those of the others, so that paths that are
+/// The turns of a [`PathPolicy::Ratio`]: each path's are spread evenly among those of the others, so that paths that are
 /// paced send at the same time (smooth weighted round-robin).
 #[derive(Debug, Clone)]
 pub(crate) struct WeightedRoundRobin {

@@ -36,7 +36,7 @@ pub enum Hook {
     Prerouting(i32),
     /// As it leaves, once it is routed.
     Postrouting(i32),
-    /// As the first packet of a connection arrives: where the connection may be [redirected](Statement::ConnectionRedirect).
+    /// As the first packet of a connection arrives: where the connection may be [redirected](Statement::Redirect).
     PreroutingNat(i32),
     /// The same as it is sent by this host.
     OutputNat(i32),
@@ -89,14 +89,14 @@ pub enum Statement {
     SetQuotedDestination(IpNet),
     /// Its flow is in the list, a [`FlowListKind::Set`] of that IP version.
     FlowInList(Family, String),
-    /// Its flow is in the list, a [`FlowListKind::AddressTranslation`] of that IP version: gives it those addresses, and mends the
+    /// Its flow is in the list, a [`FlowListKind::Translation`] of that IP version: gives it those addresses, and mends the
     /// checksums.
     TranslateFlow(Family, String),
-    /// It is an ICMP error about a packet whose flow is in the list, a [`FlowListKind::AddressTranslation`] of that IP version: gives
+    /// It is an ICMP error about a packet whose flow is in the list, a [`FlowListKind::Translation`] of that IP version: gives
     /// that packet those addresses, sends the error to its source, and mends the checksums. A condition on the ICMP type
     /// stands before it.
     RestoreErrorFlow(Family, String),
-    /// Enters its flow into the list, a [`FlowListKind::Seen`] of that IP version.
+    /// Enters its flow into the list, a [`FlowListKind::Dynamic`] of that IP version.
     AddFlow(Family, String),
     /// Leads the connection to this port of this host: to the interface's address where it arrives, to the loopback address
     /// where it is sent. A condition on the protocol stands before it. The connection's socket knows where it was to go

@@ -35,7 +35,7 @@ impl Sender {
         Ok(Sender { socket })
     }
 
-    /// Sends frames, each given as its link header and what follows, [`BATCH`] with each system call. A frame that the
+    /// Sends frames, each given as its link header and what follows, [`MAX_BATCH_FRAMES`] with each system call. A frame that the
     /// kernel refuses is reported to `refused` by its index, and the others are sent.
     pub fn send<'a>(&self, frames: impl IntoIterator<Item = [&'a [u8]; 2]>, mut refused: impl FnMut(usize, io::Error)) {
         let mut frames = frames.into_iter().peekable();

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 
 /// Where a connection was to go that a packet rule has
-/// [redirected](crate::nftables::Statement::ConnectionRedirect) to this host. The socket is of its IP version.
+/// [redirected](crate::nftables::Statement::Redirect) to this host. The socket is of its IP version.
 ///
 /// # Errors
 /// It was not redirected, or connection tracking passes over it.

@@ -13,7 +13,7 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 
 /// One queue of a TUN device with segmentation offload: the host hands over TCP and UDP in packets of up to 64 kB, with
 /// unfinished checksums, and takes them so. What comes out of and goes into a queue are nevertheless single IP packets no
-/// longer than the device's MTU, with finished checksums: [`Packets`] segments what was read, and
+/// longer than the device's MTU, with finished checksums: [`TunPackets`] segments what was read, and
 /// [`write_batch`](Self::write_batch) merges again.
 ///
 /// Several queues are for several threads, one each. The kernel keeps a flow on one queue, that to which packets of the
@@ -62,7 +62,7 @@ impl TunQueue {
         TunQueue { device, buffer: Vec::new(), coalescer, handovers: None }
     }
 
-    /// Has each packet that is read tell when the host handed it over ([`Packets::handed_over`]); in the device's namespace, where it has
+    /// Has each packet that is read tell when the host handed it over ([`TunPackets::handover_time`]); in the device's namespace, where it has
     /// one queue.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl TunQueue {
         Ok(TunPackets { form, handover_time: handed_over })
     }
 
-    /// Whether a packet waits, or is about to, where the queue is [stamped](Self::stamped). Reads one word of memory.
+    /// Whether a packet waits, or is about to, where the queue is [stamped](Self::with_handover_times). Reads one word of memory.
     pub fn is_ready(&self) -> bool {
         self.handovers.as_ref().is_some_and(HandoverTimes::is_ready)
     }
@@ -123,7 +123,7 @@ impl TunQueue {
     }
 
     /// Hands the host a packet that stands for segments with so many bytes of payload each, as another host's
-    /// [`Packets::write_next_large`] gave it. Where the kernel does not take it, its segments are written.
+    /// [`TunPackets::write_next_large`] gave it. Where the kernel does not take it, its segments are written.
     ///
     /// # Errors
     /// It is neither TCP nor UDP, or incomplete, or the kernel takes no segment: the device is down.
@@ -196,7 +196,7 @@ impl<'a> PacketForm<'a> {
 }
 
 impl TunPackets<'_> {
-    /// When the host handed them over (CLOCK_REALTIME), as one; none where that is not known, or not [asked for](TunQueue::stamped).
+    /// When the host handed them over (CLOCK_REALTIME), as one; none where that is not known, or not [asked for](TunQueue::with_handover_times).
     pub fn handover_time(&self) -> Option<Time> {
         self.handover_time
     }

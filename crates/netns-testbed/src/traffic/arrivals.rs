@@ -75,7 +75,7 @@ impl ArrivalRecorder {
     /// Begins to record what leaves a host or a gateway by that interface.
     ///
     /// # Errors
-    /// As for [`Arrivals::start`].
+    /// As for [`ArrivalRecorder::start`].
     pub fn record_leaving(inside: &Namespace, interface: &str) -> Result<Self, NetworkError> {
         let capture = inside.run(|| Capture::outgoing(interface))??;
         Self::record(capture, inside)

@@ -39,7 +39,7 @@ pub enum EstimateFault {
     UpperBound,
 }
 
-/// From this part of the truth on, an interval that misses it is a [`Fault`].
+/// From this part of the truth on, an interval that misses it is a [`EstimateFault`].
 const MAX_MISS_PART: f64 = 0.05;
 
 impl PathTruth {

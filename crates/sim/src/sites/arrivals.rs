@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 pub(super) struct ArrivalOrder {
     /// The number after the highest so far.
     next: u64,
-    /// Of the numbers before `next`, whether they have come: a bit for each of the last [`WINDOW`].
+    /// Of the numbers before `next`, whether they have come: a bit for each of the last [`WINDOW_PACKETS`].
     come: Vec<u64>,
     /// Packets so far, copies not counted.
     pub(super) packets: u64,

@@ -43,7 +43,7 @@ pub enum Plane {
         /// How many of the second site's.
         shares_back: Vec<u32>,
     },
-    /// Packets are numbered, wait at the gateway until a path has room, and are put back in order: [`multipath`].
+    /// Packets are numbered, wait at the gateway until a path has room, and are put back in order: [`kumade_multipath`].
     Bonded {
         /// By which path packets go, in both directions.
         choice: PathPolicy,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 ///
 /// Records are handed on in their order, each when all of its bytes and of those before it have arrived. Short segments leave at
 /// once (no Nagle algorithm), and take an acknowledgement that waits with them. After each call, call
-/// [`Connection::poll_send`] until it returns nothing; call [`Connection::on_time`] at [`Connection::next_time`].
+/// [`TcpConnection::poll_send`] until it returns nothing; call [`TcpConnection::on_time`] at [`TcpConnection::next_time`].
 #[derive(Debug)]
 pub struct TcpConnection<R> {
     sender: Sender,
@@ -138,7 +138,7 @@ impl<R: Clone> TcpConnection<R> {
         })
     }
 
-    /// When to call [`Connection::on_time`].
+    /// When to call [`TcpConnection::on_time`].
     pub fn next_time(&self) -> Option<Time> {
         self.sender.next_time().into_iter().chain(self.receiver.next_time()).min()
     }

@@ -9,7 +9,7 @@ pub(super) struct SentSegment {
     pub(super) sent: Time,
     /// How many were sent before that: their order, where many are sent at one instant.
     pub(super) order: u64,
-    /// When the flight's first was sent ([`Delivery::first_sent`](super::delivery::Delivery)) as of its sending.
+    /// When the flight's first was sent ([`Delivery::first_sent`](super::delivery::DeliveryRateSampler)) as of its sending.
     pub(super) first_sent: Time,
     /// What had been delivered when it was sent, …
     pub(super) delivered: u64,

@@ -59,7 +59,7 @@ impl FairnessReport {
         }
     }
 
-    /// Reads a document that [`Document::to_json`](crate::Document::to_json) made.
+    /// Reads a document that [`Document::to_json`](crate::ReportDocument::to_json) made.
     ///
     /// # Errors
     /// Where it is not one of this kind and version.

@@ -3,7 +3,7 @@ use super::window::CongestionWindow;
 use kumade_units::Time;
 use std::fmt;
 
-/// A controller that keeps a [`Window`], and cuts it by a loss or a timeout: how it does is its own.
+/// A controller that keeps a [`CongestionWindow`], and cuts it by a loss or a timeout: how it does is its own.
 pub(super) trait WindowController: fmt::Debug {
     /// The window.
     fn window_state(&self) -> &CongestionWindow;
