@@ -4,7 +4,7 @@
 //! on each, and sends those that are due to the other side. It runs on [`kumade_packet_loop`]'s packet loop. Departures are computed
 //! from the stamps, not from when the thread ran: nothing is early, and the [`statistics`] say how late packets were.
 //!
-//! A [`find_session::LinkSession`] is an engine with a name and [`settings`], which [`control`] changes, a [`schedule`] too, and
+//! A [`session::LinkSession`] is an engine with a name and [`settings`], which [`control`] changes, a [`schedule`] too, and
 //! [`report`] and [`prometheus`] show.
 #![forbid(unsafe_code)]
 

@@ -6,10 +6,10 @@
 //! sockets, `sim` over virtual paths.
 //!
 //! **Loop contract.** Call [`Measurement::next`]. On [`Step::Open`], open that transport and report the result with
-//! [`opened`](MeasurementConfig::transport_opened) or [`not_opened`](MeasurementConfig::transport_failed). On [`Step::Send`], wait, send the train,
-//! receive it at the other end and pass the record to [`carried`](MeasurementConfig::train_delivered). On [`Step::Load`], which only a plan
-//! with [`load`](MeasurementPlan::load) leads to, fill the path and pass what came of it to [`loaded`](MeasurementConfig::load_completed) or
-//! [`not_loaded`](MeasurementConfig::load_failed). [`Step::Progress`] is an event
+//! [`opened`](Measurement::transport_opened) or [`not_opened`](Measurement::transport_failed). On [`Step::Send`], wait, send the train,
+//! receive it at the other end and pass the record to [`carried`](Measurement::train_delivered). On [`Step::Load`], which only a plan
+//! with [`load`](MeasurementPlan::load) leads to, fill the path and pass what came of it to [`loaded`](Measurement::load_completed) or
+//! [`not_loaded`](Measurement::load_failed). [`Step::Progress`] is an event
 //! for the user. Then call `next` again, until it returns [`Step::Done`] or [`Step::Failed`]. The state machine reads no
 //! clock: `now` comes from the caller, and time stamps are in the records.
 //!

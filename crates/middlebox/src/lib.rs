@@ -2,7 +2,7 @@
 //!
 //! [`Middlebox::process_packet`] decides about one packet after the other. What it does is in its [`MiddleboxConfig`]:
 //!
-//! - **Rules** ([`FirewallRule`]) refuse packets by protocol and port, limit connections and SYNs, and reset connections.
+//! - **Rules** ([`FilterRule`]) refuse packets by protocol and port, limit connections and SYNs, and reset connections.
 //! - **NAT44** ([`NatConfig`]) shows the inside's IPv4 hosts to the outside under one address, as RFC 4787 (UDP),
 //!   RFC 5382 (TCP) and RFC 5508 (ICMP) demand. A *mapping* gives an inside address and port one external port, whatever
 //!   it communicates with; a *session* is what it exchanges with one remote endpoint, and keeps the mapping until it has

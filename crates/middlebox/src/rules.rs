@@ -61,7 +61,7 @@ pub enum FilterRule {
     },
 }
 
-/// What [`FirewallRule::ResetAfter`] counts.
+/// What [`FilterRule::ResetAfter`] counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResetScope {
     /// The data packets of each connection, in both directions.

@@ -200,7 +200,7 @@ impl PeerHandshakes {
         }
     }
 
-    /// When [`advance`](Self::advance_key) has something to do.
+    /// When [`advance_attempt`](Self::advance_attempt) has something to do.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let attempt = self.attempt.as_ref().map(|attempt| attempt.next_initiation_at);
         let silence = self.traffic.unanswered_since.map(|since| since + RESPONSE_TIMEOUT);

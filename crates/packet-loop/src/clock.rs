@@ -39,7 +39,7 @@ impl StampClock {
         if time <= past { time } else { time.min(self.now()) }
     }
 
-    /// The same instant by [`kumade_net::clock::monotonic`], as a [turn](crate::SimulatedShard::process) returns it.
+    /// The same instant by [`kumade_net::clock::monotonic`], as a [turn](crate::Shard::process) returns it.
     pub fn to_monotonic(&self, time: Time) -> Time {
         time - self.offset_at_start
     }

@@ -10,11 +10,11 @@
 //! Each round of the thread
 //!
 //! 1. answers the requests of other threads ([`PacketThread::run_on_thread`]), between two packets;
-//! 2. calls [`SimulatedShard::process`], which takes a bounded number of packets, decides, hands on whatever is due, and returns the
+//! 2. calls [`Shard::process`], which takes a bounded number of packets, decides, hands on whatever is due, and returns the
 //!    instant at which it has to run again;
-//! 3. waits for that instant, for a packet ([`SimulatedShard::has_work`]), for one of the shard's file descriptors to become
-//!    readable (but those that [can wait](SimulatedShard::deferrable_sources)), or for a request, whichever comes first. It sleeps until shortly before the instant, 60 µs at
-//!    most ([`SimulatedShard::MAX_SPIN`]), and spins through the rest, so that most deadlines are met to a microsecond without real-time
+//! 3. waits for that instant, for a packet ([`Shard::has_work`]), for one of the shard's file descriptors to become
+//!    readable (but those that [can wait](Shard::deferrable_sources)), or for a request, whichever comes first. It sleeps until shortly before the instant, 60 µs at
+//!    most ([`Shard::MAX_SPIN`]), and spins through the rest, so that most deadlines are met to a microsecond without real-time
 //!    priority.
 //!
 //! A turn is therefore the whole of a shard's work, and the instant that it returns is the only promise the loop has to

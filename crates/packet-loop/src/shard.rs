@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 /// Why a turn begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakeReason {
-    /// The instant has come that the last turn returned, or a packet is [ready](SimulatedShard::has_work). Also the first turn.
+    /// The instant has come that the last turn returned, or a packet is [ready](Shard::has_work). Also the first turn.
     Due,
     /// A file descriptor is readable or reports an error, or another thread has made a request.
     Readable,

@@ -148,7 +148,7 @@ pub struct Reflection {
     pub reflected: Time,
     /// See [`Reply::received`].
     pub received: Time,
-    /// See [`ReplyPacket::error_estimate`].
+    /// See [`Reply::error_estimate`].
     pub clock: ErrorEstimate,
     /// See [`Reply::probe_ttl`].
     pub probe_ttl: u8,

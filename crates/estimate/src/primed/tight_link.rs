@@ -30,7 +30,7 @@ pub(super) struct TightLinkSearch {
     /// The lowest rate at which the queue was seen to grow although it seemed available, in bit/s.
     ceiling: Option<f64>,
     is_verified: bool,
-    /// See [`TightLinkSearch::has_too_many_streams`].
+    /// See [`TightLinkSearch::is_full`].
     is_full: bool,
     low: Option<f64>,
     /// What was found below the ceiling.

@@ -61,11 +61,11 @@ pub struct FairShare<P> {
     limit: QueueLimit,
     calendar: Calendar<P>,
     flows: FlowTable<FlowState>,
-    /// What the AQM of the flow at each place remembers, where [`FlowState::has_aqm`] says so. Apart, since few packets need it.
+    /// What the AQM of the flow at each place remembers, where [`FlowState::aqm`] says so. Apart, since few packets need it.
     delays: Vec<FlowCoDel>,
     /// What a flow that always had something waiting has been served so far, in bytes.
     clock: u64,
-    /// The greatest [`FlowState::finish_time`] and [`FlowState::position`].
+    /// The greatest [`FlowState::finish`] and [`FlowState::position`].
     end: u64,
     /// Whether the last packet was one of those that leave first.
     first_left: bool,
