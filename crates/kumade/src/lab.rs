@@ -7,15 +7,15 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use kumade_estimate::MethodSettings;
 use kumade_lab::accuracy::{
-    self, Accuracy, AccuracyProgress, BottleneckKind, CrossKind, CrossSource, RealTime, Report, Testbed, Transport,
-    VirtualTime,
+    self, AccuracyExperiment, AccuracyProgress, BottleneckKind, CrossKind, CrossSource, RealTime, Report, Testbed,
+    Transport, VirtualTime,
 };
-use kumade_lab::atlas::{self, AtlasProgress, LeftOut, PathAtlas, PathAtlasReport, PathKind};
-use kumade_lab::contention::{self, Contention, ContentionProgress, ContentionReport};
+use kumade_lab::atlas::{self, AtlasProgress, ExcludedPath, PathAtlas, PathAtlasReport, PathKind};
+use kumade_lab::contention::{self, ContentionExperiment, ContentionProgress, ContentionReport};
 use kumade_lab::fairness::{self, DisciplineChoice, FairnessExperiment, FairnessProgress, FairnessReport};
-use kumade_lab::fast_links::{self, FastLinks, FastLinksProgress, FastLinksReport};
-use kumade_lab::multipath::{self, Multipath, MultipathProgress, MultipathReport, Plane};
-use kumade_lab::nat_session::{self, NatProgress, NatSessionReport, NatSessions};
+use kumade_lab::fast_links::{self, FastLinksExperiment, FastLinksProgress, FastLinksReport};
+use kumade_lab::multipath::{self, MultipathExperiment, MultipathProgress, MultipathReport, Plane};
+use kumade_lab::nat_session::{self, NatProgress, NatSessionExperiment, NatSessionReport};
 use kumade_lab::{Experiment, Overrides, ReportDocument};
 use kumade_units::Direction;
 use kumade_units::{Rate, Span, parse};
@@ -177,7 +177,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
     // The first signal stops the experiment after the current run, with a report; the second ends the program at once.
     let stop = kumade_daemon::signals::termination_flag_or_exit(FAILURE_STATUS).context("cannot listen for Ctrl-C")?;
     for experiment in &experiments {
-        kumade_lab::prepare(&args.directory(experiment))?;
+        kumade_lab::prepare_directory(&args.directory(experiment))?;
     }
     for (index, experiment) in experiments.iter().enumerate() {
         let (report, measured) = match experiment {
@@ -193,7 +193,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
         if measured > 0 {
             show(report.as_ref(), args, experiment)?;
         }
-        let of = experiment.runs();
+        let of = experiment.run_count();
         if stop.load(Ordering::Relaxed) && (measured < of || index + 1 < experiments.len()) {
             anyhow::bail!("stopped after {measured} of {of} runs of {}", experiment.name());
         }
@@ -206,7 +206,7 @@ fn show(report: &dyn ReportDocument, args: &RunArgs, experiment: &Experiment) ->
     let text = if args.json { report.to_json()? + "\n" } else { report.to_text() };
     // Neither a full disk nor a closed output loses the results for the other.
     let printed = StandardOutput.write_all(text.as_bytes());
-    for path in report.write(&args.directory(experiment))? {
+    for path in report.write_files(&args.directory(experiment))? {
         note!("wrote {}", path.display());
     }
     Ok(printed?)
@@ -245,7 +245,7 @@ fn run_fairness(experiment: &FairnessExperiment, stop: &AtomicBool) -> anyhow::R
     Ok((Box::new(FairnessReport::new(experiment, started, rows)), measured))
 }
 
-fn run_contention(experiment: &Contention, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
+fn run_contention(experiment: &ContentionExperiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
     note!("{}: {}", experiment.name, contention::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(experiment.run_count() as u64);
@@ -269,11 +269,11 @@ fn run_contention(experiment: &Contention, stop: &AtomicBool) -> anyhow::Result<
     let outcome = contention::run(experiment, &mut show, &|| stop.load(Ordering::Relaxed))?;
     bar.finish_and_clear();
     let judged = outcome.1.len();
-    let measured = if judged > 0 { judged + experiment.searched_runs() } else { 0 };
+    let measured = if judged > 0 { judged + experiment.search_run_count() } else { 0 };
     Ok((Box::new(ContentionReport::new(experiment, started, outcome)), measured))
 }
 
-fn run_multipath(experiment: &Multipath, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
+fn run_multipath(experiment: &MultipathExperiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
     note!("{}: {}", experiment.name, multipath::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(experiment.points().len() as u64);
@@ -294,7 +294,7 @@ fn run_multipath(experiment: &Multipath, stop: &AtomicBool) -> anyhow::Result<Re
     Ok((Box::new(MultipathReport::new(experiment, started, rows)), measured))
 }
 
-fn run_nat_session(experiment: &NatSessions, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
+fn run_nat_session(experiment: &NatSessionExperiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
     note!("{}: {}", experiment.name, nat_session::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(experiment.points().len() as u64);
@@ -318,7 +318,7 @@ fn run_atlas(experiment: &PathAtlas, stop: &AtomicBool) -> anyhow::Result<Report
     bar.set_length(experiment.points().len() as u64);
     let started = kumade_lab::now_utc();
     let mut show = |progress: AtlasProgress<'_>| match progress {
-        AtlasProgress::LeftOut(LeftOut { kind, reason }, runs) => {
+        AtlasProgress::Excluded(ExcludedPath { kind, reason }, runs) => {
             bar.suspend(|| note!("{}: {kind} is left out: {reason}", experiment.name));
             bar.inc(runs as u64);
         }
@@ -344,7 +344,7 @@ fn run_atlas(experiment: &PathAtlas, stop: &AtomicBool) -> anyhow::Result<Report
     Ok((Box::new(PathAtlasReport::new(experiment, started, outcome)), measured))
 }
 
-fn run_fast_links(experiment: &FastLinks, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
+fn run_fast_links(experiment: &FastLinksExperiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
     note!("{}: {}", experiment.name, fast_links::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(experiment.measurement_count() as u64);
@@ -368,18 +368,18 @@ fn run_fast_links(experiment: &FastLinks, stop: &AtomicBool) -> anyhow::Result<R
     Ok((Box::new(FastLinksReport::new(experiment, started, rows)), measured))
 }
 
-fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
+fn measure(experiment: &AccuracyExperiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
     let bar = progress_bar(&experiment.name)?;
     let started = kumade_lab::now_utc();
-    let first = experiment.scenarios.first().unwrap_or(&experiment.stated);
+    let first = experiment.scenarios.first().unwrap_or(&experiment.base_scenario);
     let mut testbed: Box<dyn Testbed> =
-        if experiment.is_virtual() { Box::new(VirtualTime) } else { Box::new(RealTime::build(first)?) };
+        if experiment.is_virtual() { Box::new(VirtualTime) } else { Box::new(RealTime::from_scenario(first)?) };
     note!("{}: {} runs", experiment.name, experiment.run_count());
-    if experiment.tcp_left_out {
+    if experiment.excludes_tcp {
         note!("{}: skipped TCP cross traffic, which requires real time", experiment.name);
     }
     let mut show = |progress: AccuracyProgress<'_>| match progress {
-        AccuracyProgress::Measuring { of, point, .. } => {
+        AccuracyProgress::Measuring { total: of, point, .. } => {
             bar.set_length(of as u64);
             let (transport, method) = (point.transport.word(), &point.method);
             bar.set_message(format!("{}: {transport} {method}, cross {}", experiment.name, point.cross));

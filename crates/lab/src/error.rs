@@ -75,7 +75,7 @@ pub enum ReportError {
 
 impl ReportError {
     /// For `map_err`: this part could not be generated.
-    pub(crate) fn generating<E: std::fmt::Display>(part: &'static str) -> impl Fn(E) -> ReportError {
+    pub(crate) fn generate_error<E: std::fmt::Display>(part: &'static str) -> impl Fn(E) -> ReportError {
         move |reason| ReportError::Generate { part, reason: reason.to_string() }
     }
 }

@@ -40,7 +40,7 @@ impl GatewaySide {
     }
 
     /// By which the other one knows it.
-    pub(crate) fn key(self) -> PrivateKey {
+    pub(crate) fn private_key(self) -> PrivateKey {
         PrivateKey::from_bytes([self.address_number(); 32])
     }
 }

@@ -9,18 +9,18 @@ use std::fs;
 pub(crate) const WINDOW_BYTES: u64 = 32 << 20;
 
 /// Gives the host's connections buffers of at most so many bytes in either direction, and no metrics of earlier connections.
-pub(crate) fn prepare(host: &Host, buffer_bytes: u64) -> anyhow::Result<()> {
+pub(crate) fn set_tcp_buffers(host: &Host, buffer_bytes: u64) -> anyhow::Result<()> {
     let first = buffer_bytes.min(131_072);
     let settings = [
         ("tcp_rmem", format!("4096 {first} {buffer_bytes}")),
         ("tcp_wmem", format!("4096 {first} {buffer_bytes}")),
         ("tcp_no_metrics_save", "1".to_owned()),
     ];
-    set(&host.namespace, &settings)
+    write_sysctls(&host.namespace, &settings)
 }
 
 /// Sets these below `net.ipv4`.
-pub(crate) fn set(inside: &Namespace, settings: &[(&str, String)]) -> anyhow::Result<()> {
+pub(crate) fn write_sysctls(inside: &Namespace, settings: &[(&str, String)]) -> anyhow::Result<()> {
     let write = || {
         settings.iter().try_for_each(|(name, value)| {
             let path = format!("/proc/sys/net/ipv4/{name}");

@@ -6,13 +6,13 @@ use std::sync::mpsc;
 use std::thread;
 
 /// A finished run: the index of its point, and its result.
-type Outcome<R> = (usize, Result<R, RunError>);
+type IndexedResult<R> = (usize, Result<R, RunError>);
 
 /// The rows of all points, in their order; `done` hears of each as it is finished, and `stop` is asked before each run.
 ///
 /// # Errors
 /// The first one of `run`.
-pub(crate) fn on_all_processors<P: Sync, R: Send>(
+pub(crate) fn run_in_parallel<P: Sync, R: Send>(
     points: &[P],
     done: &mut dyn FnMut(&R),
     stop: &(dyn Fn() -> bool + Sync),
@@ -23,7 +23,7 @@ pub(crate) fn on_all_processors<P: Sync, R: Send>(
     let mut rows: Vec<Option<R>> = points.iter().map(|_| None).collect();
     let mut failure = None;
     thread::scope(|scope| {
-        let (send, finished) = mpsc::channel::<Outcome<R>>();
+        let (send, finished) = mpsc::channel::<IndexedResult<R>>();
         for worker in 0..workers {
             let (send, next, failed) = (send.clone(), &next, &failed);
             let started = thread::Builder::new().spawn_scoped(scope, move || {

@@ -30,7 +30,7 @@ pub(crate) struct RepeatedRun<R> {
 ///
 /// # Errors
 /// Those of `run`.
-pub(crate) fn until_undisturbed<R>(
+pub(crate) fn run_until_undisturbed<R>(
     max_repeats: u32,
     mut run: impl FnMut() -> Result<RunOutcome<R>, RunError>,
     mut repeating: impl FnMut(Span),

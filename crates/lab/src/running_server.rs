@@ -21,7 +21,7 @@ impl RunningServer {
     /// Where the system refuses a socket or a thread.
     pub(crate) fn start(host: &Host) -> Result<Self, RunError> {
         let failed = |cause| RunError { doing: "start the server", cause };
-        let server = bind(host).map_err(failed)?;
+        let server = bind_server(host).map_err(failed)?;
         let (address, stop) = (server.local_addr(), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
         let thread = host.namespace.spawn("lab-serve", move || server.run(&stopped));
@@ -45,7 +45,7 @@ impl Drop for RunningServer {
     }
 }
 
-fn bind(host: &Host) -> anyhow::Result<Server> {
+fn bind_server(host: &Host) -> anyhow::Result<Server> {
     let listen = Some(SocketAddr::from((IpAddr::V4(host.v4), kumade_serve::DEFAULT_PORT)));
     let config = ServerConfig { listen, ..ServerConfig::default() };
     Ok(host.namespace.run(|| Server::bind(config))??)

@@ -2,7 +2,9 @@
 //! virtual time and reported by the lab: a machine that is busy with other programs may leave a row without a value, or
 //! the lab without a network that keeps time. It says so then.
 
-use kumade_lab::accuracy::{self, Accuracy, BottleneckKind, RealTime, Report, Row, Testbed, Transport, VirtualTime};
+use kumade_lab::accuracy::{
+    self, AccuracyExperiment, BottleneckKind, RealTime, Report, Row, Testbed, Transport, VirtualTime,
+};
 use kumade_lab::atlas::{self, AtlasOutcome, PathKind};
 use kumade_lab::contention::{self, ContentionReport};
 use kumade_lab::fairness::{self, FairnessReport};
@@ -14,17 +16,17 @@ use kumade_units::{Rate, Span};
 /// At a tenth of the rate each packet has ten times as long, so that busy machines pass the lab's check more often.
 const RATE: Rate = Rate::from_mbit(10);
 
-fn once(name: &str, overrides: Overrides) -> Accuracy {
-    load(name, &Overrides { runs: Some(1), ..overrides }).unwrap().accuracy().unwrap()
+fn once(name: &str, overrides: Overrides) -> AccuracyExperiment {
+    load(name, &Overrides { runs: Some(1), ..overrides }).unwrap().into_accuracy().unwrap()
 }
 
-fn run(experiment: &Accuracy, testbed: &mut impl Testbed) -> Vec<Row> {
+fn run(experiment: &AccuracyExperiment, testbed: &mut impl Testbed) -> Vec<Row> {
     accuracy::run(experiment, testbed, &mut |_| (), &|| false).unwrap()
 }
 
 /// None where the lab refuses to measure, since its network is not as it was set to be.
-fn run_in_real_time(experiment: &Accuracy) -> Option<Vec<Row>> {
-    let built = RealTime::build(&experiment.scenarios[0]).inspect_err(assert_network_differs).ok();
+fn run_in_real_time(experiment: &AccuracyExperiment) -> Option<Vec<Row>> {
+    let built = RealTime::from_scenario(&experiment.scenarios[0]).inspect_err(assert_network_differs).ok();
     built.map(|mut testbed| run(experiment, &mut testbed))
 }
 
@@ -40,7 +42,7 @@ fn of<'a>(rows: &'a [Row], transport: &str) -> &'a Row {
     rows.iter().find(|row| row.transport.word() == transport).unwrap()
 }
 
-fn assert_firewall(experiment: &Accuracy, rows: &[Row]) {
+fn assert_firewall(experiment: &AccuracyExperiment, rows: &[Row]) {
     let udp = of(rows, "udp");
     assert_eq!(udp.available_bits_per_second, None);
     assert!(udp.reason.as_ref().unwrap().contains("cannot measure over udp"), "{:?}", udp.reason);
@@ -58,7 +60,7 @@ fn one_path_of_each(kinds: &[PathKind], transport: Transport, bottleneck: Bottle
     let (runs, transports) = (Some(1), vec![transport]);
     let overrides =
         Overrides { runs, transports, bottleneck: Some(bottleneck), kinds: kinds.to_vec(), ..Overrides::default() };
-    let experiment = load("path-atlas", &overrides).unwrap().path_atlas().unwrap();
+    let experiment = load("path-atlas", &overrides).unwrap().into_path_atlas().unwrap();
     atlas::run(&experiment, &mut |_| (), &|| false).unwrap()
 }
 
@@ -67,12 +69,12 @@ fn a_path_of_the_atlas_that_cannot_be_measured_does_not_end_the_others() {
     in_namespaces("a_path_of_the_atlas_that_cannot_be_measured_does_not_end_the_others", || {
         let (runs, bottleneck) = (Some(1), Some(BottleneckKind::Emulated));
         let overrides = Overrides { runs, bottleneck, kinds: vec![PathKind::Fifo], ..Overrides::default() };
-        let mut experiment = load("path-atlas", &overrides).unwrap().path_atlas().unwrap();
+        let mut experiment = load("path-atlas", &overrides).unwrap().into_path_atlas().unwrap();
         // A scenario file may not say so: the atlas has no paths for it.
         experiment.transports = vec![Transport::Udp, Transport::Single, Transport::Rake];
         let outcome = atlas::run(&experiment, &mut |_| (), &|| false).unwrap();
         assert_eq!(outcome.rows.iter().map(|(row, _)| &*row.transport).collect::<Vec<_>>(), ["udp", "rake"]);
-        let [left_out] = &outcome.left_out[..] else { panic!("{:?}", outcome.left_out) };
+        let [left_out] = &outcome.excluded[..] else { panic!("{:?}", outcome.excluded) };
         assert!(left_out.kind.starts_with("fifo over single, seed "), "{left_out:?}");
         assert!(left_out.reason.contains("choose udp or rake"), "{left_out:?}");
         experiment.transports = vec![Transport::Single];
@@ -92,7 +94,7 @@ fn paths_of_the_atlas_are_measured_in_real_time_or_left_out_with_the_reason() {
                 .rows
                 .iter()
                 .map(|(row, _)| row.kind.clone())
-                .chain(outcome.left_out.iter().map(|left_out| left_out.kind.clone()))
+                .chain(outcome.excluded.iter().map(|left_out| left_out.kind.clone()))
                 .collect::<Vec<_>>()
         };
         assert_eq!(of(&emulated), ["fifo", "tight-link", "wifi"]);
@@ -102,7 +104,7 @@ fn paths_of_the_atlas_are_measured_in_real_time_or_left_out_with_the_reason() {
             assert!(row.available_bits_per_second.is_some() || row.reason.is_some(), "{row:?}");
             assert!(row.truth_bits_per_second <= row.sustained_bits_per_second, "{row:?}");
         }
-        for left_out in &kernels.left_out {
+        for left_out in &kernels.excluded {
             assert!(left_out.reason.contains("the lab's own bottleneck does not"), "{left_out:?}");
         }
     });
@@ -112,7 +114,7 @@ fn fast_links_of(bottleneck: BottleneckKind) -> Result<fast_links::FastLinksOutc
     let (runs, transports) = (Some(1), vec![Transport::Udp]);
     let (rate, bottleneck) = (Some(Rate::from_mbit(1000)), Some(bottleneck));
     let overrides = Overrides { runs, transports, rate, bottleneck, ..Overrides::default() };
-    let experiment = load("fast-links", &overrides).unwrap().fast_links().unwrap();
+    let experiment = load("fast-links", &overrides).unwrap().into_fast_links().unwrap();
     fast_links::run(&experiment, &mut |_| (), &|| false)
 }
 
@@ -144,7 +146,7 @@ fn a_path_of_the_atlas_through_a_proxy_is_measured_in_real_time() {
         assert!(!reason.contains("cannot") && row.bytes_sent > 100_000, "{row:?}");
         assert!(row.truth_bits_per_second <= row.sustained_bits_per_second, "{row:?}");
         assert!(row.available_bits_per_second.is_some() || !reason.is_empty(), "{row:?}");
-        assert_eq!(outcome.left_out, []);
+        assert_eq!(outcome.excluded, []);
     });
 }
 
@@ -174,7 +176,7 @@ fn on_one_connection_the_window_holds_packets_back_for_a_round_trip() {
         let single = of(&rows, "single");
         assert_eq!(single.available_bits_per_second, None, "{single:?}");
         // "TCP の応答(ACK)が返ってくるまで、次の推定パケットを送信できない" (PathRakeTCP, 3).
-        let round_trip = experiment.stated.bottleneck.delay.as_secs_f64() * 2.0;
+        let round_trip = experiment.base_scenario.bottleneck.delay.as_secs_f64() * 2.0;
         let held_back = |row: &Row| {
             let late = row.timeline.iter().filter_map(|p| p.sent_seconds.map(|sent| sent - p.planned_seconds));
             late.fold(0.0, f64::max)
@@ -214,7 +216,7 @@ fn connections_of_the_kernels_tcp_compete_at_the_bottleneck() {
     in_namespaces("connections_of_the_kernels_tcp_compete_at_the_bottleneck", || {
         let no_table = |_: &str| unreachable!("it names none");
         let read = Experiment::from_toml(FILE, "a test", &no_table, &Overrides::default());
-        let experiment = read.unwrap().fairness().unwrap();
+        let experiment = read.unwrap().into_fairness().unwrap();
         let run = fairness::run(&experiment, &mut |_| (), &|| false);
         let Ok(rows) = run.inspect_err(assert_network_differs) else { return };
         let [row] = &rows[..] else { panic!("{} rows", rows.len()) };
@@ -239,7 +241,7 @@ fn pulses_and_sparse_packets_compete_with_the_kernels_tcp() {
             duration: Some(Span::from_secs(2)),
             ..Overrides::default()
         };
-        let experiment = load("fair-attack", &overrides).unwrap().contention().unwrap();
+        let experiment = load("fair-attack", &overrides).unwrap().into_contention().unwrap();
         assert!(!experiment.virtual_time);
         let outcome = contention::run(&experiment, &mut |_| (), &|| false).unwrap();
         let [row] = &outcome.1[..] else { panic!("{} rows", outcome.1.len()) };

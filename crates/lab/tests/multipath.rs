@@ -1,16 +1,16 @@
 //! One flow over two paths between real gateways, each contender once. What figures come out is for the lab to report: a
 //! machine that is busy with other programs may deliver little.
 
-use kumade_lab::multipath::{self, Multipath, MultipathReport, MultipathRow, RealTime};
+use kumade_lab::multipath::{self, MultipathExperiment, MultipathReport, MultipathRow, RealTime};
 use kumade_lab::{Experiment, Overrides, ReportDocument};
 use kumade_netns_testbed::in_namespaces;
 
-fn experiment(text: &str) -> Multipath {
+fn experiment(text: &str) -> MultipathExperiment {
     let no_table = |_: &str| unreachable!("it names none");
-    Experiment::from_toml(text, "a test", &no_table, &Overrides::default()).unwrap().multipath().unwrap()
+    Experiment::from_toml(text, "a test", &no_table, &Overrides::default()).unwrap().into_multipath().unwrap()
 }
 
-fn run(experiment: &Multipath) -> Vec<MultipathRow> {
+fn run(experiment: &MultipathExperiment) -> Vec<MultipathRow> {
     multipath::run(experiment, &mut RealTime, &mut |_| (), &|| false).unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! Sessions between real gateways, in each way in which they may begin and end. When that is is for the lab to report: a machine
 //! that is busy with other programs may be late with all of it.
 
-use kumade_lab::nat_session::{self, NatSessionReport, NatSessionRow, NatSessions, SessionEnd};
+use kumade_lab::nat_session::{self, NatSessionExperiment, NatSessionReport, NatSessionRow, SessionEnd};
 use kumade_lab::{Experiment, Overrides, ReportDocument};
 use kumade_netns_testbed::in_namespaces;
 
@@ -14,10 +14,10 @@ const HEAD: &str = r#"
     paths = [{ rate = "8mbit", delay = "1ms" }, { rate = "8mbit", delay = "5ms" }]
 "#;
 
-fn experiment(cases: &str) -> NatSessions {
+fn experiment(cases: &str) -> NatSessionExperiment {
     let no_table = |_: &str| unreachable!("it names none");
     let text = format!("{HEAD}{cases}");
-    Experiment::from_toml(&text, "a test", &no_table, &Overrides::default()).unwrap().nat_session().unwrap()
+    Experiment::from_toml(&text, "a test", &no_table, &Overrides::default()).unwrap().into_nat_session().unwrap()
 }
 
 /// What holds on any machine: everything is accounted for, in the order in which the paper has it.

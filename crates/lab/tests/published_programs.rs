@@ -7,7 +7,7 @@ mod programs;
 use kumade_link::LinkConfig;
 use kumade_netns_testbed::{Host, Network, NetworkSpec, TEST_DEADLINE, in_namespaces};
 use kumade_units::Span;
-use programs::{Found, PROGRAMS, Program};
+use programs::{PROGRAMS, Program, ProgramEstimate};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -45,10 +45,10 @@ fn what_each_program_says_is_read_and_its_servers_end() {
     on_a_network("what_each_program_says_is_read_and_its_servers_end", |near, far| {
         let run = |name: &str, files: &[(&str, &Host, &str)]| {
             let (program, directory) = (named(name), scripts(name, files));
-            assert_eq!(program.missing(&directory), None);
+            assert_eq!(program.missing_file(&directory), None);
             program.run(&directory, near, far, TEST_DEADLINE).unwrap()
         };
-        let found = |method, low, high| Found { method, low, high };
+        let found = |method, low, high| ProgramEstimate { method, low, high };
         let line = "echo 'Receiving Fleet 0, Rate 20.00Mbps'; echo 'Available bandwidth range : 33.21 - 35.43 (Mbps)'";
         let rcv = format!("[ \"$*\" = '-s {}' ] || exit 1; {line}", near.v4);
         let pathload = run("pathload", &[("pathload_snd", near, SERVE), ("pathload_rcv", far, &rcv)]);
@@ -95,7 +95,7 @@ fn a_program_that_is_missing_fails_or_hangs_is_told_of() {
             assert!(format!("{error:#}").contains(part), "{error:#}");
         }
         let directory = scripts("missing", &[("pathload_snd", near, SERVE)]);
-        assert!(named("pathload").missing(&directory).unwrap().ends_with("pathload_rcv"));
+        assert!(named("pathload").missing_file(&directory).unwrap().ends_with("pathload_rcv"));
     });
 }
 

@@ -1,14 +1,14 @@
 //! Tunnels over TCP in the lab, for real but small. What figures come out is for the lab to report: a machine that is busy
 //! with other programs may deliver little.
 
-use kumade_lab::multipath::{self, Multipath, MultipathReport, MultipathRow, RealTime, TcpLayer};
+use kumade_lab::multipath::{self, MultipathExperiment, MultipathReport, MultipathRow, RealTime, TcpLayer};
 use kumade_lab::{Experiment, Overrides, ReportDocument};
 use kumade_netns_testbed::in_namespaces;
 
-fn run(text: &str) -> (Multipath, Vec<MultipathRow>) {
+fn run(text: &str) -> (MultipathExperiment, Vec<MultipathRow>) {
     let no_table = |_: &str| unreachable!("it names none");
     let experiment = Experiment::from_toml(text, "a test", &no_table, &Overrides::default());
-    let experiment = experiment.unwrap().multipath().unwrap();
+    let experiment = experiment.unwrap().into_multipath().unwrap();
     let rows = multipath::run(&experiment, &mut RealTime, &mut |_| (), &|| false).unwrap();
     (experiment, rows)
 }
@@ -116,6 +116,6 @@ fn both_layers_are_traced() {
         }
         let report = MultipathReport::new(&experiment, kumade_lab::now_utc(), rows);
         assert!(report.to_html().unwrap().contains("sequence number"));
-        assert_eq!(report.more_files().unwrap()[0].0, "trace.csv");
+        assert_eq!(report.extra_files().unwrap()[0].0, "trace.csv");
     });
 }

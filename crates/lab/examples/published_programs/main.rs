@@ -19,7 +19,7 @@ use kumade_netns_testbed::{HtbNetwork, Traffic};
 use kumade_probe_train::Transport;
 use kumade_serve::{Server, ServerConfig};
 use kumade_units::{Direction, Rate, Span, Time, parse};
-use programs::{Found, PROGRAMS, Program};
+use programs::{PROGRAMS, Program, ProgramEstimate};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -29,9 +29,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Pathload gives up after a minute; pathChirp measures for half of one.
-const LIMIT: Duration = Duration::from_secs(120);
+const MAX_RUN_TIME: Duration = Duration::from_secs(120);
 /// The queue of the bottleneck.
-const QUEUE: Span = Span::from_millis(100);
+const QUEUE_DELAY: Span = Span::from_millis(100);
 
 fn main() -> ExitCode {
     match run() {
@@ -44,27 +44,27 @@ fn main() -> ExitCode {
 }
 
 fn run() -> anyhow::Result<()> {
-    let given = given()?;
+    let given = parse_arguments()?;
     let word = |name: &str, default: &str| given.get(name).map_or(default, String::as_str).to_owned();
     let (rate, cross) = (parse::rate(&word("rate", "100mbit"))?, parse::rate(&word("cross", "30mbit"))?);
     let runs: u32 = word("runs", "5").parse().context("runs is a number")?;
     ensure!(cross < rate, "cross traffic of {cross} leaves nothing of {rate}");
     kumade_net::namespace::enter_user_namespace_if_needed()?;
-    let network = HtbNetwork::build(rate, rate.bytes_in(QUEUE))?;
+    let network = HtbNetwork::build(rate, rate.bytes_in(QUEUE_DELAY))?;
     let kind = CrossKind::Jittered { rate: cross, size: 1500, jitter: 0.05 };
     let pattern = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 1 };
     let _traffic = Traffic::udp(network.host("c")?, network.host("d")?, &pattern)?;
-    let serving = Serving::start(&network)?;
+    let serving = RunningServer::start(&network)?;
     println!("HTB of {rate}, cross traffic of {cross}; Mbit/s: available, and what was");
     for program in &PROGRAMS {
-        compare(program, given.get(program.name).map(Path::new), runs, &network, &serving)?;
+        compare_program(program, given.get(program.name).map(Path::new), runs, &network, &serving)?;
     }
     serving.stop();
     Ok(())
 }
 
 /// Pairs of a name and what is given for it.
-fn given() -> anyhow::Result<BTreeMap<String, String>> {
+fn parse_arguments() -> anyhow::Result<BTreeMap<String, String>> {
     let pair = |text: String| {
         let known = PROGRAMS.iter().map(|program| program.name).chain(["rate", "cross", "runs"]);
         let pair = text.split_once('=').filter(|(name, _)| known.clone().any(|known| known == *name));
@@ -76,14 +76,14 @@ fn given() -> anyhow::Result<BTreeMap<String, String>> {
 }
 
 /// One program and this project's methods, in turns.
-fn compare(
+fn compare_program(
     program: &Program,
     directory: Option<&Path>,
     runs: u32,
     network: &HtbNetwork,
-    serving: &Serving,
+    serving: &RunningServer,
 ) -> anyhow::Result<()> {
-    let missing = directory.map(|directory| program.missing(directory));
+    let missing = directory.map(|directory| program.missing_file(directory));
     match &missing {
         None => println!("{0}: not run; give {0}=DIR, built from {1}", program.name, program.source),
         Some(Some(file)) => {
@@ -94,12 +94,12 @@ fn compare(
     for _ in 0..runs {
         if let (Some(directory), Some(None)) = (directory, &missing) {
             let begun = clock::realtime();
-            let found = program.run(directory, network.host("a")?, network.host("b")?, LIMIT);
+            let found = program.run(directory, network.host("a")?, network.host("b")?, MAX_RUN_TIME);
             let truth = network.truth(Direction::Up, begun, clock::realtime())?.as_f64() / 1e6;
             match found {
-                Ok(found) => {
-                    found.iter().for_each(|found| print(&format!("{}'s {}", program.name, found.method), found, truth))
-                }
+                Ok(found) => found
+                    .iter()
+                    .for_each(|found| print_estimate(&format!("{}'s {}", program.name, found.method), found, truth)),
                 Err(error) => println!("{:<24} no value: {error:#}", format!("{}'s own", program.name)),
             }
         }
@@ -110,18 +110,18 @@ fn compare(
     Ok(())
 }
 
-fn print(who: &str, found: &Found, truth: f64) {
+fn print_estimate(who: &str, found: &ProgramEstimate, truth: f64) {
     println!("{who:<24} {:8.2} … {:8.2}, {truth:8.2}", found.low, found.high);
 }
 
 /// `kumade serve` at the far end.
-struct Serving {
+struct RunningServer {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<()>,
 }
 
-impl Serving {
+impl RunningServer {
     fn start(network: &HtbNetwork) -> anyhow::Result<Self> {
         let host = network.host("b")?;
         let listen = Some(SocketAddr::from((IpAddr::V4(host.v4), kumade_serve::DEFAULT_PORT)));
@@ -133,7 +133,7 @@ impl Serving {
                 eprintln!("the server has ended: {error}");
             }
         })?;
-        Ok(Serving { address, stop, thread })
+        Ok(RunningServer { address, stop, thread })
     }
 
     /// By a method of this project over UDP, as `kumade measure` does without its own capacity phase.
@@ -156,7 +156,7 @@ impl Serving {
         match (estimate, report) {
             (Some(found), _) => {
                 let [low, high] = [found.low, found.high].map(|rate: Rate| rate.as_f64() / 1e6);
-                print(&format!("kumade's {method}"), &Found { method, low, high }, truth);
+                print_estimate(&format!("kumade's {method}"), &ProgramEstimate { method, low, high }, truth);
             }
             (None, Ok(Some(up))) => println!("{:<24} {up}", format!("kumade's {method}")),
             (None, Ok(None)) => println!("{:<24} no value", format!("kumade's {method}")),

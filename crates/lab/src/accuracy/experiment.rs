@@ -1,13 +1,13 @@
-use super::full::AccuracyLimits;
+use super::full_measurement::AccuracyLimits;
+use super::keywords::BottleneckKind;
 use super::published::PublishedResult;
 use super::scenario::AccuracyScenario;
-use super::words::BottleneckKind;
 use crate::paper::Paper;
 
 /// An experiment on accuracy: estimates of one or several paths beside the truth. It comes from a scenario file, read
 /// and validated by [`load`](crate::load).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Accuracy {
+pub struct AccuracyExperiment {
     /// Its name, which is also that of the report's directory.
     pub name: String,
     /// The question in one line.
@@ -19,14 +19,14 @@ pub struct Accuracy {
     /// The errors and times that it must not exceed.
     pub limits: AccuracyLimits,
     /// The path and its traffic as the file states them first, before anything is varied.
-    pub stated: AccuracyScenario,
+    pub base_scenario: AccuracyScenario,
     /// What is measured, in the order of running.
     pub scenarios: Vec<AccuracyScenario>,
     /// Whether the file asks for cross traffic by TCP, which is left out, as there is none in virtual time.
-    pub tcp_left_out: bool,
+    pub excludes_tcp: bool,
 }
 
-impl Accuracy {
+impl AccuracyExperiment {
     /// How many runs all scenarios have.
     pub fn run_count(&self) -> usize {
         self.scenarios.iter().map(|scenario| scenario.points().len()).sum()
@@ -34,6 +34,6 @@ impl Accuracy {
 
     /// Whether it runs in virtual time, so that no network is built.
     pub fn is_virtual(&self) -> bool {
-        self.stated.bottleneck.kind == BottleneckKind::Virtual
+        self.base_scenario.bottleneck.kind == BottleneckKind::Virtual
     }
 }

@@ -1,6 +1,6 @@
 //! The rules of the firewall on an experiment's path.
 
-use super::words::{FirewallAction, Protocol, Transport};
+use super::keywords::{FirewallAction, Protocol, Transport};
 use kumade_middlebox::{FilterRule, PacketMatch, RefusalKind};
 use serde::Deserialize;
 use std::fmt;

@@ -91,7 +91,7 @@ impl FullSummary {
     /// Of these rows; none where none of them is a full measurement.
     pub(crate) fn from_rows(rows: &[&Row]) -> Option<Self> {
         let delays: Vec<_> = rows.iter().flat_map(|row| row.delay_rows()).collect();
-        let full = rows.iter().any(|row| row.measured_capacity()) || !delays.is_empty();
+        let full = rows.iter().any(|row| row.has_capacity_measurement()) || !delays.is_empty();
         full.then(|| FullSummary {
             capacity: CapacitySummary::from_rows(rows),
             shaper: ShaperSummary::from_rows(rows),
@@ -103,7 +103,7 @@ impl FullSummary {
 impl CapacitySummary {
     /// Of those among these rows that measured it.
     pub(crate) fn from_rows(rows: &[&Row]) -> Self {
-        let rows: Vec<_> = rows.iter().filter(|row| row.measured_capacity()).collect();
+        let rows: Vec<_> = rows.iter().filter(|row| row.has_capacity_measurement()).collect();
         let errors: Vec<_> = rows.iter().filter_map(|row| row.capacity_error()).collect();
         let covered =
             rows.iter().filter_map(|row| row.capacity_bits_per_second?.covers(row.bottleneck_bits_per_second));
@@ -120,7 +120,7 @@ impl CapacitySummary {
 impl ShaperSummary {
     /// Of those among these rows that measured capacity.
     pub(crate) fn from_rows(rows: &[&Row]) -> Self {
-        let rows = || rows.iter().filter(|row| row.measured_capacity());
+        let rows = || rows.iter().filter(|row| row.has_capacity_measurement());
         let (rates, bursts): (Vec<_>, Vec<_>) = rows().filter_map(|row| row.shaper_errors()).unzip();
         let runs = rows().filter(|row| row.burst_bytes.is_some()).count();
         ShaperSummary {
@@ -158,8 +158,8 @@ fn covered_share(covered: impl Iterator<Item = bool>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::samples::full_row;
-    use crate::accuracy::words::Transport;
+    use crate::accuracy::keywords::Transport;
+    use crate::accuracy::sample_reports::full_row;
     use kumade_measurement::report::ShaperReport;
     use kumade_units::Rate;
 
@@ -205,6 +205,9 @@ mod tests {
     #[test]
     fn measurements_of_the_available_bandwidth_alone_have_no_such_summary() {
         let (transport, method) = (Transport::Udp, "primed");
-        assert_eq!(FullSummary::from_rows(&[&crate::accuracy::samples::measured(transport, method, 0, 1, 0.1)]), None);
+        assert_eq!(
+            FullSummary::from_rows(&[&crate::accuracy::sample_reports::measured_row(transport, method, 0, 1, 0.1)]),
+            None
+        );
     }
 }

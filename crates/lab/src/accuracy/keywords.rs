@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An enumeration whose variants are written as the words beside them.
-macro_rules! words {
+macro_rules! keyword_enums {
     ($(
         $(#[$about:meta])*
         $kind:ident { $($(#[$variant_about:meta])* $variant:ident = $word:literal,)+ }
@@ -41,7 +41,7 @@ macro_rules! words {
     )+};
 }
 
-words! {
+keyword_enums! {
     /// What carries the trains; `auto` leaves the choice to the measurement.
     Transport {
         /// UDP where it passes, else many TCP connections.

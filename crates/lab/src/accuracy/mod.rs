@@ -6,8 +6,9 @@
 
 mod experiment;
 pub(crate) mod firewall;
-pub(crate) mod full;
-pub(crate) mod observed;
+pub(crate) mod full_measurement;
+pub(crate) mod keywords;
+pub(crate) mod observed_trains;
 pub(crate) mod path;
 mod plan;
 pub(crate) mod published;
@@ -16,15 +17,15 @@ mod report;
 mod row;
 mod runner;
 #[cfg(test)]
-mod samples;
+mod sample_reports;
 pub(crate) mod scenario;
 mod summary;
 mod virtual_time;
-pub(crate) mod words;
 
-pub use experiment::Accuracy;
+pub use experiment::AccuracyExperiment;
 pub use firewall::FirewallRule;
-pub use full::{AccuracyLimits, CapacitySummary, DelaySummary, FullSummary, ShaperSummary};
+pub use full_measurement::{AccuracyLimits, CapacitySummary, DelaySummary, FullSummary, ShaperSummary};
+pub use keywords::{BottleneckKind, CrossKind, CrossSource, FirewallAction, Protocol, Transport};
 pub use path::{Bottleneck, DownstreamHop, Shaper};
 pub use published::PublishedResult;
 pub use realtime::RealTime;
@@ -34,4 +35,3 @@ pub use runner::{AccuracyProgress, MeasurementAttempt, Testbed, run};
 pub use scenario::{AccuracyPoint, AccuracyScenario, CrossTraffic};
 pub use summary::{ByMethod, PublishedFigure, PublishedSummary, Summary};
 pub use virtual_time::VirtualTime;
-pub use words::{BottleneckKind, CrossKind, CrossSource, FirewallAction, Protocol, Transport};

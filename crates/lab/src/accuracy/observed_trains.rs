@@ -9,15 +9,15 @@ use kumade_units::Time;
 #[derive(Debug)]
 pub(crate) struct ObservedTrains {
     direction: Direction,
-    window: Option<(Time, Time)>,
+    observed_interval: Option<(Time, Time)>,
     /// None where it is not asked for.
-    first: Option<Vec<TimelinePacket>>,
+    first_train: Option<Vec<TimelinePacket>>,
 }
 
 impl ObservedTrains {
     /// Nothing seen yet of trains of this direction; `timeline` asks for the first one's packets.
     pub(crate) fn new(timeline: bool, direction: Direction) -> Self {
-        ObservedTrains { direction, window: None, first: timeline.then(Vec::new) }
+        ObservedTrains { direction, observed_interval: None, first_train: timeline.then(Vec::new) }
     }
 
     /// Takes note of a train.
@@ -32,20 +32,20 @@ impl ObservedTrains {
 
     /// From the first packet sent to the last one received; none without time stamps.
     pub(crate) fn observation_window(&self) -> Option<(Time, Time)> {
-        self.window.filter(|(from, to)| to > from)
+        self.observed_interval.filter(|(from, to)| to > from)
     }
 
     /// The packets of the first train; empty where they were not asked for.
     pub(crate) fn timeline(self) -> Vec<TimelinePacket> {
-        self.first.unwrap_or_default()
+        self.first_train.unwrap_or_default()
     }
 
     fn record_train(&mut self, train: &Train, record: &TrainRecord) {
         for time in record.packets.iter().flat_map(|packet| [packet.sent, packet.received]).flatten() {
-            let (from, to) = self.window.unwrap_or((time, time));
-            self.window = Some((from.min(time), to.max(time)));
+            let (from, to) = self.observed_interval.unwrap_or((time, time));
+            self.observed_interval = Some((from.min(time), to.max(time)));
         }
-        if let Some(first) = self.first.as_mut().filter(|packets| packets.is_empty()) {
+        if let Some(first) = self.first_train.as_mut().filter(|packets| packets.is_empty()) {
             *first = train_timeline(train, record);
         }
     }

@@ -1,6 +1,6 @@
 //! The links of an experiment's path.
 
-use super::words::{BottleneckKind, CrossKind};
+use super::keywords::{BottleneckKind, CrossKind};
 use crate::values::{optional_rate, optional_size, rate, ratio, size, span};
 use kumade_units::Direction;
 use kumade_units::{Rate, Span};

@@ -1,8 +1,8 @@
 //! What a scenario means as links, traffic and a measurement, in real and in virtual time.
 
+use crate::accuracy::keywords::{CrossKind, Transport};
 use crate::accuracy::path::{DownstreamHop, Shaper};
 use crate::accuracy::scenario::{AccuracyPoint, AccuracyScenario};
-use crate::accuracy::words::{CrossKind, Transport};
 use crate::bounds::MAX_RUNS;
 use kumade_estimate::{MethodSettings, RequestedBudget};
 use kumade_link::{CrossConfig, LinkConfig, Medium, PeriodLengths, SizeMix, TokenBucket};
@@ -62,8 +62,8 @@ pub(crate) fn measurement_plan(
         method: method_settings(scenario, point),
         connections: MeasurementPlan::DEFAULT_CONNECTIONS,
         budget: RequestedBudget::default(),
-        capacity: scenario.full,
-        idle_delay: scenario.full,
+        capacity: scenario.makes_full_measurement,
+        idle_delay: scenario.makes_full_measurement,
         load: None,
         seed,
     }
@@ -78,7 +78,7 @@ fn method_settings(scenario: &AccuracyScenario, point: &AccuracyPoint) -> Method
 /// same run of the same scenario has the same.
 pub(crate) fn cross_traffic_pattern(scenario: &AccuracyScenario, point: &AccuracyPoint) -> Option<CrossConfig> {
     let of = scenario.bottleneck.rate_in(point.direction);
-    source(scenario.cross.kind, point.cross, scenario.cross.packet_bytes, of, point.run)
+    cross_traffic_source(scenario.cross.kind, point.cross, scenario.cross.packet_bytes, of, point.run)
 }
 
 /// The pattern of the cross traffic on the downstream hop; none where there is none.
@@ -87,14 +87,20 @@ pub(crate) fn downstream_pattern(scenario: &AccuracyScenario, point: &AccuracyPo
     let bottleneck = scenario.bottleneck.rate_in(point.direction);
     // A seed of its own, so that it is independent of the bottleneck's cross traffic in every run.
     let run = point.run + MAX_RUNS;
-    source(hop.kind, hop.cross_traffic_rate(bottleneck), scenario.cross.packet_bytes, hop.rate(bottleneck), run)
+    cross_traffic_source(
+        hop.kind,
+        hop.cross_traffic_rate(bottleneck),
+        scenario.cross.packet_bytes,
+        hop.rate(bottleneck),
+        run,
+    )
 }
 
 /// Of the intervals of [`CrossKind::Jittered`].
 const INTERVAL_JITTER_FRACTION: f64 = 0.05;
 
 /// Packets of `size` at the mean `rate` on a link of the rate `of`.
-fn source(kind: CrossKind, rate: Rate, size: u32, of: Rate, run: u32) -> Option<CrossConfig> {
+fn cross_traffic_source(kind: CrossKind, rate: Rate, size: u32, of: Rate, run: u32) -> Option<CrossConfig> {
     let kind = match kind {
         CrossKind::Constant => kumade_link::CrossKind::Constant { rate, size },
         CrossKind::Jittered => kumade_link::CrossKind::Jittered { rate, size, jitter: INTERVAL_JITTER_FRACTION },

@@ -1,6 +1,6 @@
 //! What was published about an experiment that the lab repeats.
 
-use super::words::Transport;
+use super::keywords::Transport;
 use crate::values::optional_rate;
 use kumade_estimate::MethodSettings;
 use kumade_units::Rate;

@@ -1,10 +1,10 @@
-use crate::accuracy::observed::ObservedTrains;
+use crate::accuracy::keywords::{BottleneckKind, CrossSource};
+use crate::accuracy::observed_trains::ObservedTrains;
 use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::plan;
 use crate::accuracy::row::Row;
 use crate::accuracy::runner::{MeasurementAttempt, Testbed};
 use crate::accuracy::scenario::{AccuracyPoint, AccuracyScenario};
-use crate::accuracy::words::{BottleneckKind, CrossSource};
 use crate::error::RunError;
 use crate::running_server::RunningServer;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
@@ -29,12 +29,12 @@ const CONGESTION_CONTROL: &str = "cubic";
 /// Measures on a network of real hosts in real time, with the same client and server as `kumade measure` and `kumade
 /// serve`.
 pub struct RealTime {
-    fabric: Box<dyn NetworkFabric>,
+    network: Box<dyn NetworkFabric>,
     /// Cross traffic of real packets.
     traffic: Option<Traffic>,
     /// The path that the network was built as.
     path: (Bottleneck, Option<DownstreamHop>),
-    serving: RunningServer,
+    server: RunningServer,
 }
 
 impl RealTime {
@@ -42,43 +42,43 @@ impl RealTime {
     ///
     /// # Errors
     /// Where the system refuses something, or what was built is not what was asked for.
-    pub fn build(scenario: &AccuracyScenario) -> Result<Self, RunError> {
+    pub fn from_scenario(scenario: &AccuracyScenario) -> Result<Self, RunError> {
         let mut fabric = build(scenario).map_err(run_error("build the network"))?;
         for &direction in &scenario.directions {
             fabric.verify_bottleneck(direction).map_err(run_error("check the network"))?;
         }
         let serving = RunningServer::start(fabric.host(RECEIVING_HOST).map_err(run_error("find the far host"))?)?;
         let path = (scenario.bottleneck.clone(), scenario.downstream_hop);
-        Ok(RealTime { fabric, traffic: None, path, serving })
+        Ok(RealTime { network: fabric, traffic: None, path, server: serving })
     }
 
     fn set_firewall(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<(), RunError> {
         let rules = scenario.firewall_for(point.transport).map(FilterRule::from).collect();
         let middlebox = MiddleboxConfig { rules, ..Default::default() };
-        self.fabric.set_middlebox(Some(middlebox)).map_err(run_error("set up the firewall"))
+        self.network.set_middlebox(Some(middlebox)).map_err(run_error("set up the firewall"))
     }
 
-    fn set_cross(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<(), RunError> {
+    fn start_cross_traffic(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<(), RunError> {
         let wrong = run_error("set the cross traffic");
         self.traffic = None;
         for direction in [Direction::Up, Direction::Down] {
-            self.fabric.set_cross(direction, &[]).map_err(&wrong)?;
-            self.fabric.set_downstream_cross(direction, &[]).map_err(&wrong)?;
+            self.network.set_cross(direction, &[]).map_err(&wrong)?;
+            self.network.set_downstream_cross(direction, &[]).map_err(&wrong)?;
         }
         let downstream = plan::downstream_pattern(scenario, point);
-        self.fabric.set_downstream_cross(point.direction, downstream.as_slice()).map_err(&wrong)?;
+        self.network.set_downstream_cross(point.direction, downstream.as_slice()).map_err(&wrong)?;
         let mut settling = CROSS_TRAFFIC_WARM_UP;
         match (plan::cross_traffic_pattern(scenario, point), scenario.cross_source()) {
             _ if point.cross == Rate::ZERO => {}
             (Some(pattern), CrossSource::Link) => {
-                self.fabric.set_cross(point.direction, &[pattern]).map_err(&wrong)?;
+                self.network.set_cross(point.direction, &[pattern]).map_err(&wrong)?;
             }
             (Some(pattern), CrossSource::Packets) => {
-                let (from, to) = self.cross_hosts(point.direction).map_err(&wrong)?;
+                let (from, to) = self.cross_traffic_hosts(point.direction).map_err(&wrong)?;
                 self.traffic = Some(Traffic::udp(from, to, &pattern).map_err(&wrong)?);
             }
             (None, _) => {
-                let (from, to) = self.cross_hosts(point.direction).map_err(&wrong)?;
+                let (from, to) = self.cross_traffic_hosts(point.direction).map_err(&wrong)?;
                 let max = Some(point.cross).filter(|level| *level < scenario.bottleneck.rate_in(point.direction));
                 self.traffic = Some(Traffic::tcp(from, to, CONGESTION_CONTROL, max).map_err(&wrong)?);
                 settling = TCP_SETTLING;
@@ -89,8 +89,8 @@ impl RealTime {
     }
 
     /// The hosts between which cross traffic of that direction goes: from the first to the second.
-    fn cross_hosts(&self, direction: Direction) -> Result<(&Host, &Host), NetworkError> {
-        let (left, right) = (self.fabric.host(LEFT_CROSS)?, self.fabric.host(RIGHT_CROSS)?);
+    fn cross_traffic_hosts(&self, direction: Direction) -> Result<(&Host, &Host), NetworkError> {
+        let (left, right) = (self.network.host(LEFT_CROSS_TRAFFIC_HOST)?, self.network.host(RIGHT_CROSS_TRAFFIC_HOST)?);
         Ok(if direction == Direction::Up { (left, right) } else { (right, left) })
     }
 }
@@ -98,13 +98,13 @@ impl RealTime {
 impl Testbed for RealTime {
     fn measure(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<MeasurementAttempt, RunError> {
         if (&scenario.bottleneck, scenario.downstream_hop) != (&self.path.0, self.path.1) {
-            *self = RealTime::build(scenario)?;
+            *self = RealTime::from_scenario(scenario)?;
         }
         self.set_firewall(scenario, point)?;
-        self.set_cross(scenario, point)?;
-        let config = measurement(scenario, point, self.serving.address());
-        let host = self.fabric.host(SENDING_HOST).map_err(run_error("find the near host"))?;
-        let mut observed = ObservedTrains::new(scenario.timeline, point.direction);
+        self.start_cross_traffic(scenario, point)?;
+        let config = measure_config(scenario, point, self.server.address());
+        let host = self.network.host(SENDING_HOST).map_err(run_error("find the near host"))?;
+        let mut observed = ObservedTrains::new(scenario.keeps_timeline, point.direction);
         let began = clock::realtime();
         let result = host.namespace.run(|| kumade_client::measure(&config, &mut |event| observed.record_event(event)));
         let result = result.map_err(run_error("enter the near host"))?;
@@ -112,16 +112,16 @@ impl Testbed for RealTime {
         let (from, to) = observed.observation_window().unwrap_or((began, ended));
         let mut row = Row::new(scenario, point);
         let truth =
-            self.fabric.true_available(point.direction, from, to).map_err(run_error("read the link's ledger"))?;
+            self.network.true_available(point.direction, from, to).map_err(run_error("read the link's ledger"))?;
         // Capacity and delay are measured before the trains that the truth is about.
-        let from = if scenario.full { began } else { from };
+        let from = if scenario.makes_full_measurement { began } else { from };
         let lateness =
-            self.fabric.lateness(point.direction, from, to).map_err(run_error("read the link's ledger"))?.max;
+            self.network.lateness(point.direction, from, to).map_err(run_error("read the link's ledger"))?.max;
         row.truth_bits_per_second = truth.bits_per_second();
         let emulated = scenario.bottleneck.kind == BottleneckKind::Emulated;
         row.max_lateness_seconds = emulated.then(|| lateness.as_secs_f64());
         row.timeline = observed.timeline();
-        row.full_seconds = scenario.full.then(|| (ended - began).as_secs_f64());
+        row.full_seconds = scenario.makes_full_measurement.then(|| (ended - began).as_secs_f64());
         match result {
             Ok(report) => row.fill_report(scenario, point.direction, report),
             Err(error) => {
@@ -136,8 +136,8 @@ impl Testbed for RealTime {
 /// The hosts that measure, and those that send cross traffic.
 const SENDING_HOST: &str = "a";
 const RECEIVING_HOST: &str = "b";
-const LEFT_CROSS: &str = "c";
-const RIGHT_CROSS: &str = "d";
+const LEFT_CROSS_TRAFFIC_HOST: &str = "c";
+const RIGHT_CROSS_TRAFFIC_HOST: &str = "d";
 
 fn run_error<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError {
     move |cause| RunError { doing, cause: cause.into() }
@@ -152,13 +152,13 @@ fn build(scenario: &AccuracyScenario) -> Result<Box<dyn NetworkFabric>, NetworkE
     let (up_downstream_hop, down_downstream_hop) =
         (plan::downstream_link(scenario, Direction::Up), plan::downstream_link(scenario, Direction::Down));
     let mut network = NetworkSpec { up_downstream_hop, down, down_downstream_hop, ..NetworkSpec::host_pair(up) };
-    network.left.push(HostSpec::with_number(LEFT_CROSS, 3));
-    network.right.push(HostSpec::with_number(RIGHT_CROSS, 4));
+    network.left.push(HostSpec::with_number(LEFT_CROSS_TRAFFIC_HOST, 3));
+    network.right.push(HostSpec::with_number(RIGHT_CROSS_TRAFFIC_HOST, 4));
     Ok(Box::new(Network::build(network)?))
 }
 
-fn measurement(scenario: &AccuracyScenario, point: &AccuracyPoint, server: SocketAddr) -> MeasureConfig {
-    let directions = if scenario.full { Directions::Both } else { point.direction.into() };
+fn measure_config(scenario: &AccuracyScenario, point: &AccuracyPoint, server: SocketAddr) -> MeasureConfig {
+    let directions = if scenario.makes_full_measurement { Directions::Both } else { point.direction.into() };
     // A real client always measures the idle delay.
     let plan = MeasurementPlan { idle_delay: true, ..plan::measurement_plan(scenario, point, directions, 0) };
     MeasureConfig { plan, ..MeasureConfig::new(server.ip().to_string(), server.port()) }

@@ -1,6 +1,6 @@
+use crate::accuracy::keywords::{CrossKind, Transport};
 use crate::accuracy::plan;
 use crate::accuracy::scenario::{AccuracyPoint, AccuracyScenario};
-use crate::accuracy::words::{CrossKind, Transport};
 use kumade_measurement::Report;
 use kumade_measurement::report::{CapacityReport, DelayFigures, DirectionReport, ShaperReport};
 use kumade_probe_train::Estimate;
@@ -160,7 +160,7 @@ impl Row {
 
     /// Takes over what a measurement reports of the direction.
     pub(crate) fn fill_report(&mut self, scenario: &AccuracyScenario, direction: Direction, report: Report) {
-        if let Some(delay) = report.delay.filter(|_| scenario.full) {
+        if let Some(delay) = report.delay.filter(|_| scenario.makes_full_measurement) {
             self.fill_delays(scenario, [delay.up, delay.down]);
         }
         match direction {
@@ -210,7 +210,7 @@ impl Row {
     }
 
     /// |estimate − truth| as a part of the bottleneck's rate; none without an estimate.
-    pub fn error_of_rate(&self) -> Option<f64> {
+    pub fn rate_error(&self) -> Option<f64> {
         Some(self.error_bits_per_second?.abs() as f64 / self.bottleneck_bits_per_second as f64)
     }
 
@@ -232,7 +232,7 @@ impl Row {
     }
 
     /// Whether capacity was measured, whether or not with a result.
-    pub fn measured_capacity(&self) -> bool {
+    pub fn has_capacity_measurement(&self) -> bool {
         self.capacity_bits_per_second.is_some() || self.capacity_reason.is_some()
     }
 

@@ -1,8 +1,8 @@
-use crate::accuracy::experiment::Accuracy;
+use crate::accuracy::experiment::AccuracyExperiment;
 use crate::accuracy::row::Row;
 use crate::accuracy::scenario::{AccuracyPoint, AccuracyScenario};
 use crate::error::RunError;
-use crate::repeat::{RepeatedRun, RunOutcome, until_undisturbed};
+use crate::run_repetition::{RepeatedRun, RunOutcome, run_until_undisturbed};
 use kumade_netns_testbed::MAX_UNDISTURBED_LATENESS;
 use kumade_units::Span;
 
@@ -36,7 +36,7 @@ pub enum AccuracyProgress<'a> {
         /// Counted from zero.
         index: usize,
         /// How many there are.
-        of: usize,
+        total: usize,
         /// Which one it is.
         point: &'a AccuracyPoint,
     },
@@ -55,7 +55,7 @@ pub enum AccuracyProgress<'a> {
 /// # Errors
 /// Where the testbed failed.
 pub fn run(
-    experiment: &Accuracy,
+    experiment: &AccuracyExperiment,
     testbed: &mut dyn Testbed,
     observer: &mut dyn FnMut(AccuracyProgress<'_>),
     stop: &dyn Fn() -> bool,
@@ -67,7 +67,7 @@ pub fn run(
             if stop() {
                 return Ok(rows);
             }
-            observer(AccuracyProgress::Measuring { index: rows.len(), of, point: &point });
+            observer(AccuracyProgress::Measuring { index: rows.len(), total: of, point: &point });
             let row = measure(scenario, &point, testbed, observer, stop)?;
             observer(AccuracyProgress::Measured(&row));
             rows.push(row);
@@ -88,14 +88,14 @@ fn measure(
         Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_UNDISTURBED_LATENESS })
     };
     let repeating = |lateness| observer(AccuracyProgress::Repeating { lateness });
-    let RepeatedRun { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
+    let RepeatedRun { row, repeats, disturbed } = run_until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
     Ok(Row { repeats, disturbed, ..row })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::samples::experiment;
+    use crate::accuracy::sample_reports::load_accuracy_experiment;
 
     /// A testbed whose link is late by these microseconds, run by run, and then never again.
     struct Scripted {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn run_with(lateness: &[i64]) -> (Vec<Row>, usize) {
-        let experiment = experiment("rake-cwnd");
+        let experiment = load_accuracy_experiment("rake-cwnd");
         let mut testbed = Scripted { lateness: lateness.to_vec(), attempts: 0 };
         let rows = run(&experiment, &mut testbed, &mut |_| (), &|| false).unwrap();
         (rows, testbed.attempts)
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_stop_waits_for_no_repetition() {
-        let experiment = experiment("rake-cwnd");
+        let experiment = load_accuracy_experiment("rake-cwnd");
         let mut testbed = Scripted { lateness: vec![400; 100], attempts: 0 };
         let disturbed = std::cell::Cell::new(false);
         let mut watch = |progress: AccuracyProgress<'_>| {
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_stop_keeps_what_is_measured() {
-        let experiment = experiment("rake-cwnd");
+        let experiment = load_accuracy_experiment("rake-cwnd");
         let mut testbed = Scripted { lateness: vec![], attempts: 0 };
         let measured = std::cell::Cell::new(0);
         let mut count = |progress: AccuracyProgress<'_>| {

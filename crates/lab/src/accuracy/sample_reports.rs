@@ -1,10 +1,10 @@
 //! Rows and reports as tests make them.
 
-use super::Accuracy;
+use super::AccuracyExperiment;
+use super::keywords::Transport;
 use super::report::Report;
 use super::row::{DelayRow, Row, TimelinePacket};
 use super::scenario::AccuracyPoint;
-use super::words::Transport;
 use crate::scenario::{Overrides, load};
 use kumade_estimate::MethodSettings;
 use kumade_measurement::report::ShaperReport;
@@ -14,19 +14,19 @@ use kumade_units::{Direction, Rate};
 const STARTED: &str = "2026-11-20T12:00:00Z";
 
 /// The built-in experiment of that name.
-pub(crate) fn experiment(name: &str) -> Accuracy {
-    load(name, &Overrides::default()).unwrap().accuracy().unwrap()
+pub(crate) fn load_accuracy_experiment(name: &str) -> AccuracyExperiment {
+    load(name, &Overrides::default()).unwrap().into_accuracy().unwrap()
 }
 
 /// Two levels of cross traffic, three runs each, by two methods over two transports.
-pub(crate) fn accuracy() -> Report {
-    let experiment = experiment("rake-accuracy");
+pub(crate) fn accuracy_report() -> Report {
+    let experiment = load_accuracy_experiment("rake-accuracy");
     let mut rows = Vec::new();
     for (run, error) in [(1, 0.1), (2, -0.2), (3, 0.3)] {
         for cross in [0, 60] {
             for transport in [Transport::Rake, Transport::Udp] {
-                rows.push(measured(transport, "primed", cross, run, error));
-                rows.push(measured(transport, "linear-scan", cross, run, 10.0 + error));
+                rows.push(measured_row(transport, "primed", cross, run, error));
+                rows.push(measured_row(transport, "linear-scan", cross, run, 10.0 + error));
             }
         }
     }
@@ -35,19 +35,19 @@ pub(crate) fn accuracy() -> Report {
 }
 
 /// UDP fails, many TCP connections measure.
-pub(crate) fn firewall() -> Report {
-    let experiment = experiment("rake-firewall");
+pub(crate) fn firewall_report() -> Report {
+    let experiment = load_accuracy_experiment("rake-firewall");
     let rows = vec![
-        failed(Transport::Udp, "primed", 30, 1, "UDP is rejected on the way to 10.0.1.2"),
-        measured(Transport::Rake, "primed", 30, 1, -0.15),
+        failed_row(Transport::Udp, "primed", 30, 1, "UDP is rejected on the way to 10.0.1.2"),
+        measured_row(Transport::Rake, "primed", 30, 1, -0.15),
     ];
     Report::new(&experiment, STARTED.into(), rows)
 }
 
 /// Full measurements: capacity with errors of one and three percent, without a result; and a token bucket, which was
 /// detected.
-pub(crate) fn full() -> Report {
-    let experiment = experiment("tester-capacity");
+pub(crate) fn full_report() -> Report {
+    let experiment = load_accuracy_experiment("tester-capacity");
     let mut rows = vec![full_row(1, Some(1.01)), full_row(2, Some(0.97)), full_row(3, None)];
     let mut shaped = full_row(1, Some(1.0));
     let interval = |value: u64| Estimate { value, low: value * 9 / 10, high: value * 11 / 10, confidence: 0.95 };
@@ -63,10 +63,10 @@ pub(crate) fn full() -> Report {
 }
 
 /// A train that was delayed by a congestion window of ten segments, and one that was not.
-pub(crate) fn cwnd() -> Report {
-    let experiment = experiment("rake-cwnd");
-    let mut delayed = failed(Transport::Single, "linear-scan", 50, 1, "every train was disturbed");
-    let mut on_time = measured(Transport::Rake, "linear-scan", 50, 1, 9.0);
+pub(crate) fn cwnd_report() -> Report {
+    let experiment = load_accuracy_experiment("rake-cwnd");
+    let mut delayed = failed_row(Transport::Single, "linear-scan", 50, 1, "every train was disturbed");
+    let mut on_time = measured_row(Transport::Rake, "linear-scan", 50, 1, 9.0);
     for i in 0..120 {
         let planned_seconds = f64::from(i) * 1e-4;
         let late = if i < 10 { 0.0 } else { 0.08 };
@@ -83,11 +83,11 @@ pub(crate) fn cwnd() -> Report {
 }
 
 /// A measured run: cross traffic and error in Mbit/s on a bottleneck of 100 Mbit/s.
-pub(crate) fn measured(transport: Transport, method: &str, cross: u64, run: u32, error: f64) -> Row {
+pub(crate) fn measured_row(transport: Transport, method: &str, cross: u64, run: u32, error: f64) -> Row {
     let (cross_rate, method) = (Rate::from_mbit(cross), method.parse().unwrap());
     let point = AccuracyPoint { cross: cross_rate, transport, method, direction: Direction::Up, run };
-    let experiment = experiment("rake-accuracy");
-    let mut row = Row::new(&experiment.stated, &point);
+    let experiment = load_accuracy_experiment("rake-accuracy");
+    let mut row = Row::new(&experiment.base_scenario, &point);
     row.truth_bits_per_second = (100 - cross) * 1_000_000;
     let value = (row.truth_bits_per_second as f64 + error * 1e6) as u64;
     row.set_estimate(Estimate {
@@ -103,8 +103,8 @@ pub(crate) fn measured(transport: Transport, method: &str, cross: u64, run: u32,
 }
 
 /// A run without an estimate.
-pub(crate) fn failed(transport: Transport, method: &str, cross: u64, run: u32, reason: &str) -> Row {
-    let mut row = measured(transport, method, cross, run, 0.0);
+pub(crate) fn failed_row(transport: Transport, method: &str, cross: u64, run: u32, reason: &str) -> Row {
+    let mut row = measured_row(transport, method, cross, run, 0.0);
     (row.available_bits_per_second, row.error_bits_per_second) = (None, None);
     row.reason = Some(reason.to_owned());
     (row.packets_sent, row.bytes_sent, row.trains, row.trains_rejected) = (0, 0, 0, 0);
@@ -114,7 +114,7 @@ pub(crate) fn failed(transport: Transport, method: &str, cross: u64, run: u32, r
 /// A full measurement, with a capacity of this part of the bottleneck's rate, within two percent.
 /// A delay of 5 ms was measured as 5.05 ms up and 5.2 ms down.
 pub(crate) fn full_row(run: u32, capacity: Option<f64>) -> Row {
-    let mut row = measured(Transport::Udp, "primed", 50, run, 0.1);
+    let mut row = measured_row(Transport::Udp, "primed", 50, run, 0.1);
     let interval = |part: f64| {
         let value = (part * 100e6) as u64;
         Estimate { value, low: value * 98 / 100, high: value * 102 / 100, confidence: 0.95 }

@@ -1,6 +1,6 @@
 use super::firewall::FirewallRule;
+use super::keywords::{BottleneckKind, CrossKind, CrossSource, Transport};
 use super::path::{Bottleneck, DownstreamHop};
-use super::words::{BottleneckKind, CrossKind, CrossSource, Transport};
 use crate::values::rates;
 use kumade_estimate::MethodSettings;
 use kumade_units::{Direction, Rate, Span};
@@ -20,9 +20,9 @@ pub struct AccuracyScenario {
     pub runs: u32,
     /// Whether each run is a full measurement, with both directions, capacity and delay, and not of one direction's
     /// available bandwidth alone. In virtual time, only the row's own direction is measured, and the delay.
-    pub full: bool,
+    pub makes_full_measurement: bool,
     /// Whether the report shows when each packet of the first train was sent and received.
-    pub timeline: bool,
+    pub keeps_timeline: bool,
     /// The link that limits the path.
     pub bottleneck: Bottleneck,
     /// A faster link behind it.
@@ -46,7 +46,7 @@ pub struct CrossTraffic {
     #[serde(deserialize_with = "rates")]
     pub levels: Vec<Rate>,
     /// Bytes of each IP packet; TCP chooses for itself.
-    #[serde(default = "full_size")]
+    #[serde(default = "default_packet_bytes")]
     pub packet_bytes: u32,
 }
 
@@ -106,6 +106,6 @@ impl AccuracyScenario {
     }
 }
 
-const fn full_size() -> u32 {
+const fn default_packet_bytes() -> u32 {
     1500
 }

@@ -1,5 +1,5 @@
-use crate::accuracy::experiment::Accuracy;
-use crate::accuracy::full::FullSummary;
+use crate::accuracy::experiment::AccuracyExperiment;
+use crate::accuracy::full_measurement::FullSummary;
 use crate::accuracy::published::PublishedResult;
 use crate::accuracy::row::Row;
 use crate::statistics::{mean, median};
@@ -89,7 +89,7 @@ pub struct PublishedFigure {
 
 impl Summary {
     /// Sums up the rows of `experiment`.
-    pub fn from_rows(rows: &[Row], experiment: &Accuracy) -> Self {
+    pub fn from_rows(rows: &[Row], experiment: &AccuracyExperiment) -> Self {
         let each = RowGroups::group_rows(rows);
         let errors = |row: &Row| row.error_bits_per_second.map(|error| error as f64);
         let relative = |row: &Row| match row.truth_bits_per_second {
@@ -101,7 +101,7 @@ impl Summary {
             runs: each.count(|_| true),
             runs_without_estimate: each.count(|row| row.available_bits_per_second.is_none()),
             mean_absolute_error_bits_per_second: each.reduce(|row| errors(row).map(f64::abs), mean),
-            mean_absolute_error_to_capacity_ratio: each.reduce(Row::error_of_rate, mean),
+            mean_absolute_error_to_capacity_ratio: each.reduce(Row::rate_error, mean),
             median_relative_error_ratio: each.reduce(relative, median),
             bias_bits_per_second: each.reduce(errors, mean),
             interval_coverage_ratio: each.reduce(|row| row.covers_truth().map(|held| f64::from(u8::from(held))), mean),
@@ -129,7 +129,7 @@ impl Summary {
 }
 
 impl PublishedSummary {
-    fn from_experiment(experiment: &Accuracy) -> Option<Self> {
+    fn from_experiment(experiment: &AccuracyExperiment) -> Option<Self> {
         let (paper, published) = (experiment.paper.as_ref()?, &experiment.published);
         let error = |published: &PublishedResult| {
             let transport = published.transport?.word().to_owned();
@@ -162,13 +162,13 @@ impl PublishedFigure {
     }
 
     /// Whether a run is about the same path: all that is published is about the up direction.
-    pub(crate) fn is_about(&self, row: &Row) -> bool {
+    pub(crate) fn is_same_path(&self, row: &Row) -> bool {
         let same_cross = self.cross_bits_per_second.is_none_or(|cross| cross == row.cross_bits_per_second);
         row.direction == Direction::Up && same_cross
     }
 
     /// Whether a run was made by the same estimator.
-    pub(crate) fn is_by(&self, row: &Row) -> bool {
+    pub(crate) fn is_same_method(&self, row: &Row) -> bool {
         self.method.as_ref() == Some(&row.method)
     }
 }
@@ -191,17 +191,20 @@ fn max_sending_delay(row: &Row) -> Option<f64> {
 /// The rows by transport and method.
 struct RowGroups<'a> {
     rows: &'a [Row],
-    keys: BTreeSet<(&'a str, String)>,
+    transport_methods: BTreeSet<(&'a str, String)>,
 }
 
 impl<'a> RowGroups<'a> {
     fn group_rows(rows: &'a [Row]) -> Self {
-        RowGroups { rows, keys: rows.iter().map(|row| (row.transport.word(), row.method.clone())).collect() }
+        RowGroups {
+            rows,
+            transport_methods: rows.iter().map(|row| (row.transport.word(), row.method.clone())).collect(),
+        }
     }
 
     fn map_groups<T>(&self, value: impl Fn(&[&Row]) -> T) -> ByMethod<T> {
         let mut by_method = ByMethod::new();
-        for (transport, method) in &self.keys {
+        for (transport, method) in &self.transport_methods {
             let own = |row: &&Row| row.transport.word() == *transport && row.method == *method;
             let rows: Vec<_> = self.rows.iter().filter(own).collect();
             by_method.entry((*transport).to_owned()).or_default().insert(method.clone(), value(&rows));
@@ -225,22 +228,22 @@ impl<'a> RowGroups<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accuracy::keywords::Transport;
     use crate::accuracy::row::TimelinePacket;
-    use crate::accuracy::samples::{experiment, failed, measured};
-    use crate::accuracy::words::Transport;
+    use crate::accuracy::sample_reports::{failed_row, load_accuracy_experiment, measured_row};
 
     fn rows() -> Vec<Row> {
         vec![
-            measured(Transport::Rake, "primed", 0, 1, 0.2),
-            measured(Transport::Rake, "primed", 50, 1, -0.6),
-            measured(Transport::Rake, "linear-scan", 50, 1, 9.0),
-            measured(Transport::Udp, "primed", 50, 1, 0.1),
-            failed(Transport::Udp, "primed", 50, 2, "UDP is rejected"),
+            measured_row(Transport::Rake, "primed", 0, 1, 0.2),
+            measured_row(Transport::Rake, "primed", 50, 1, -0.6),
+            measured_row(Transport::Rake, "linear-scan", 50, 1, 9.0),
+            measured_row(Transport::Udp, "primed", 50, 1, 0.1),
+            failed_row(Transport::Udp, "primed", 50, 2, "UDP is rejected"),
         ]
     }
 
     fn summed(rows: &[Row]) -> Summary {
-        Summary::from_rows(rows, &experiment("rake-accuracy"))
+        Summary::from_rows(rows, &load_accuracy_experiment("rake-accuracy"))
     }
 
     fn close(value: Option<f64>, expected: f64) -> bool {
@@ -290,7 +293,7 @@ mod tests {
             sent_seconds,
             received_seconds: None,
         };
-        let mut row = measured(Transport::Single, "linear-scan", 50, 1, 0.0);
+        let mut row = measured_row(Transport::Single, "linear-scan", 50, 1, 0.0);
         row.timeline = vec![packet(0.0, Some(0.0)), packet(0.001, Some(0.081)), packet(0.002, None)];
         let summary = summed(&[row]);
         assert!(close(summary.mean_max_sending_delay_seconds["single"]["linear-scan"], 0.08));
@@ -298,7 +301,7 @@ mod tests {
 
     #[test]
     fn the_papers_figures_are_in_the_summary() {
-        let summary = Summary::from_rows(&rows(), &experiment("rake-accuracy"));
+        let summary = Summary::from_rows(&rows(), &load_accuracy_experiment("rake-accuracy"));
         assert_eq!(summary.published_error("rake"), Some(15_600_000.0));
         assert_eq!(summary.published_error("single"), None);
     }

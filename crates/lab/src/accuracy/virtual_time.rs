@@ -1,8 +1,8 @@
+use crate::accuracy::keywords::{Protocol, Transport};
 use crate::accuracy::plan;
 use crate::accuracy::row::Row;
 use crate::accuracy::runner::{MeasurementAttempt, Testbed};
 use crate::accuracy::scenario::{AccuracyPoint, AccuracyScenario};
-use crate::accuracy::words::{Protocol, Transport};
 use crate::error::RunError;
 use anyhow::anyhow;
 use kumade_measurement::{Clocks, Failure, Measurement, Session};
@@ -31,8 +31,8 @@ impl Testbed for VirtualTime {
 impl VirtualTime {
     fn run(&self, scenario: &AccuracyScenario, point: &AccuracyPoint, row: &mut Row) -> Result<(), RunError> {
         let mut paths = VirtualPaths {
-            up: path(scenario, point, Direction::Up)?,
-            down: path(scenario, point, Direction::Down)?,
+            up: virtual_path(scenario, point, Direction::Up)?,
+            down: virtual_path(scenario, point, Direction::Down)?,
             udp: !scenario.firewall_for(point.transport).any(|rule| rule.protocol == Protocol::Udp),
         };
         let session = Session {
@@ -64,9 +64,13 @@ impl VirtualTime {
 
 /// The path of that direction, with the cross traffic where it is the one that is measured. Where everything is measured,
 /// both ends read one clock, as in the lab's network; the estimator does not know that.
-fn path(scenario: &AccuracyScenario, point: &AccuracyPoint, direction: Direction) -> Result<VirtualPath, RunError> {
+fn virtual_path(
+    scenario: &AccuracyScenario,
+    point: &AccuracyPoint,
+    direction: Direction,
+) -> Result<VirtualPath, RunError> {
     let one_clock = Stamping { clock_offset: Span::ZERO, clock_skew: 0.0, ..Stamping::default() };
-    let stamping = if scenario.full { one_clock } else { Stamping::default() };
+    let stamping = if scenario.makes_full_measurement { one_clock } else { Stamping::default() };
     let pattern =
         plan::cross_traffic_pattern(scenario, point).ok_or_else(|| impossible_run("a virtual path has no TCP"))?;
     let measured = direction == point.direction;
@@ -95,12 +99,12 @@ fn impossible_run(why: &str) -> RunError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accuracy::keywords::BottleneckKind;
     use crate::accuracy::runner::run;
-    use crate::accuracy::words::BottleneckKind;
     use crate::scenario::{Overrides, load};
 
     fn rows(overrides: &Overrides) -> Vec<Row> {
-        let experiment = load("rake-accuracy", overrides).unwrap().accuracy().unwrap();
+        let experiment = load("rake-accuracy", overrides).unwrap().into_accuracy().unwrap();
         run(&experiment, &mut VirtualTime, &mut |_| (), &|| false).unwrap()
     }
 
@@ -119,7 +123,7 @@ mod tests {
     #[test]
     fn what_a_virtual_path_has_not_is_refused() {
         let overrides = Overrides { transports: vec![Transport::Single], ..Overrides::default() };
-        let experiment = load("rake-accuracy", &overrides).unwrap().accuracy().unwrap();
+        let experiment = load("rake-accuracy", &overrides).unwrap().into_accuracy().unwrap();
         let error = run(&experiment, &mut VirtualTime, &mut |_| (), &|| false).unwrap_err();
         assert!(error.to_string().contains("without --virtual"), "{error}");
     }

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 /// A kind of path, or a single one, that was not measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct LeftOut {
+#[serde(rename = "LeftOut")]
+pub struct ExcludedPath {
     /// The kind, and the transport where only that one is left out; also the seed where only one path is.
     pub kind: String,
     /// Why not.
@@ -22,8 +23,8 @@ pub struct LeftOut {
 /// What programs of one machine send and receive in time, on a link that is emulated and on the kernel's; and what of it may be
 /// cross traffic of real packets.
 const MAX_LINE_RATE: Rate = Rate::from_mbit(1000);
-const MAX_KERNEL_LINE: Rate = Rate::from_mbit(500);
-const MAX_REAL_CROSS: Rate = Rate::from_mbit(50);
+const MAX_KERNEL_LINE_RATE: Rate = Rate::from_mbit(500);
+const MAX_REAL_CROSS_RATE: Rate = Rate::from_mbit(50);
 /// Policers with larger bursts are beyond what a measurement tries.
 const MAX_POLICED_BURST_BYTES: u64 = 1_000_000;
 /// Of the hosts' devices.
@@ -32,11 +33,11 @@ const DEVICE_MTU: u32 = 1500;
 /// Why the path cannot be built so, if it cannot. In real time, a path is one link or two in series, the second of them with tail drop, or
 /// on either side of a proxy, of a constant rate, with cross traffic that does not react, and without errors of its hosts' stamps; of the
 /// kernel's parts, one link that it can do.
-pub(super) fn obstacle(path: &DrawnPath, bottleneck: BottleneckKind) -> Option<String> {
+pub(super) fn unsupported_reason(path: &DrawnPath, bottleneck: BottleneckKind) -> Option<String> {
     let max_line = match bottleneck {
         BottleneckKind::Virtual => return None,
         BottleneckKind::Emulated => MAX_LINE_RATE,
-        BottleneckKind::Htb => MAX_KERNEL_LINE,
+        BottleneckKind::Htb => MAX_KERNEL_LINE_RATE,
     };
     let varies = |hop: &PathHop| matches!(hop.link.medium, Some(Medium::Wireless(_) | Medium::Trace(_)));
     let is_too_fast = |hop: &PathHop| hop.link.rate.is_none_or(|rate| rate > max_line);
@@ -54,13 +55,15 @@ pub(super) fn obstacle(path: &DrawnPath, bottleneck: BottleneckKind) -> Option<S
         (path.hops.iter().any(is_too_fast), "its link is faster than programs of one machine"),
     ];
     let obstacle = obstacles.iter().find(|(applies, _)| *applies).map(|(_, reason)| (*reason).to_owned());
-    obstacle.or_else(|| (bottleneck == BottleneckKind::Htb).then(|| kernel_obstacle(path)).flatten())
+    obstacle.or_else(|| (bottleneck == BottleneckKind::Htb).then(|| kernel_unsupported_reason(path)).flatten())
 }
 
-fn kernel_obstacle(path: &DrawnPath) -> Option<String> {
+fn kernel_unsupported_reason(path: &DrawnPath) -> Option<String> {
     let [PathHop { link, queue, .. }] = &path.hops[..] else { return Some("the kernel's shapers are one link".into()) };
-    if path.cross > MAX_REAL_CROSS {
-        return Some(format!("more than {MAX_REAL_CROSS} of real packets is too much for programs of one machine"));
+    if path.cross > MAX_REAL_CROSS_RATE {
+        return Some(format!(
+            "more than {MAX_REAL_CROSS_RATE} of real packets is too much for programs of one machine"
+        ));
     }
     if link.policer.is_some_and(|policer| HtbNetwork::policed_burst(policer) > MAX_POLICED_BURST_BYTES) {
         return Some("the kernel's policer adds what passes in a second to its burst, which is too much here".into());
@@ -88,7 +91,10 @@ mod tests {
     /// The paths among the first hundred of a kind that can be built so.
     fn built_of(kind: PathKind, bottleneck: BottleneckKind) -> Vec<DrawnPath> {
         let paths = (0..100).map(|number| DrawnPath::new(kind, Seeds::Tuning.seed(number)));
-        paths.filter(|path| obstacle(path, bottleneck).is_none()).map(|path| as_built(path, bottleneck)).collect()
+        paths
+            .filter(|path| unsupported_reason(path, bottleneck).is_none())
+            .map(|path| as_built(path, bottleneck))
+            .collect()
     }
 
     #[test]

@@ -12,10 +12,10 @@ mod runner;
 mod scenario;
 mod summary;
 
-pub use buildable::LeftOut;
+pub use buildable::ExcludedPath;
 pub use kumade_sim::atlas::PathKind;
 pub use report::PathAtlasReport;
-pub use row::{AtlasRow, FaultWord};
+pub use row::{AtlasRow, FaultKind};
 pub use runner::{AtlasOutcome, AtlasProgress, expected_time, run};
 pub use scenario::{AtlasPoint, PathAtlas, SeedChoice};
 pub use summary::{AtlasSummary, KindSummary};

@@ -3,7 +3,7 @@
 use super::row::AtlasRow;
 use super::scenario::{AtlasPoint, PathAtlas};
 use crate::accuracy::BottleneckKind;
-use crate::accuracy::observed::ObservedTrains;
+use crate::accuracy::observed_trains::ObservedTrains;
 use crate::error::RunError;
 use crate::running_server::RunningServer;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
@@ -32,13 +32,13 @@ const CROSS_TRAFFIC_WARM_UP: Span = Span::from_millis(500);
 const NEAR_HOST: &str = "a";
 const FAR_HOST: &str = "b";
 /// … and those between which cross traffic of real packets passes.
-const NEAR_CROSS: &str = "c";
-const FAR_CROSS: &str = "d";
+const NEAR_CROSS_TRAFFIC_HOST: &str = "c";
+const FAR_CROSS_TRAFFIC_HOST: &str = "d";
 
 /// What this machine lacks for paths of this kind, if it lacks something. Builds one to find out; whatever else is refused is left
 /// to its measurement.
 pub(super) fn missing_requirement(path: &DrawnPath, bottleneck: BottleneckKind) -> Option<String> {
-    match build(path, bottleneck) {
+    match build_network(path, bottleneck) {
         Err(NetworkError::NoShaper(error)) => Some(error.to_string()),
         Ok(_) | Err(_) => None,
     }
@@ -54,7 +54,7 @@ pub(super) fn measure(
     point: &AtlasPoint,
     transport: Transport,
 ) -> Result<AtlasAttempt, RunError> {
-    let (network, _traffic) = build(path, experiment.bottleneck).map_err(run_error("build the network"))?;
+    let (network, _traffic) = build_network(path, experiment.bottleneck).map_err(run_error("build the network"))?;
     let serving = RunningServer::start(network.host(FAR_HOST).map_err(run_error("find the far host"))?)?;
     thread::sleep(CROSS_TRAFFIC_WARM_UP.to_duration());
     let plan = MeasurementPlan {
@@ -86,13 +86,16 @@ pub(super) fn measure(
 }
 
 /// The network, and the traffic of real packets on it.
-fn build(path: &DrawnPath, bottleneck: BottleneckKind) -> Result<(Box<dyn NetworkFabric>, Vec<Traffic>), NetworkError> {
+fn build_network(
+    path: &DrawnPath,
+    bottleneck: BottleneckKind,
+) -> Result<(Box<dyn NetworkFabric>, Vec<Traffic>), NetworkError> {
     let mut hops = path.hops.iter();
     let first = hops.next().ok_or_else(|| NetworkError::Spec("the path has no link".into()))?;
     let behind = hops.next();
     if bottleneck == BottleneckKind::Htb {
         let network = HtbNetwork::build_up(first.link.clone(), first.queue.as_ref())?;
-        let (from, to) = (network.host(NEAR_CROSS)?, network.host(FAR_CROSS)?);
+        let (from, to) = (network.host(NEAR_CROSS_TRAFFIC_HOST)?, network.host(FAR_CROSS_TRAFFIC_HOST)?);
         let traffic: Result<_, _> = first.cross.iter().map(|pattern| Traffic::udp(from, to, pattern)).collect();
         let traffic = traffic?;
         return Ok((Box::new(network), traffic));

@@ -1,6 +1,6 @@
 //! The report of an experiment on paths of many kinds.
 
-use super::buildable::LeftOut;
+use super::buildable::ExcludedPath;
 use super::row::AtlasRow;
 use super::runner::AtlasOutcome;
 use super::scenario::PathAtlas;
@@ -8,7 +8,7 @@ use super::summary::{AtlasSummary, KindSummary};
 use crate::accuracy::BottleneckKind;
 use crate::error::ReportError;
 use crate::report::plot::Plot;
-use crate::report::{DocumentParts, ReportContent, Table, describe_disturbances, read};
+use crate::report::{DocumentParts, ReportContent, Table, describe_disturbances, read_report};
 use kumade_probe_train::Estimate;
 use kumade_sim::atlas::PathKind;
 use schemars::JsonSchema;
@@ -37,7 +37,7 @@ pub struct PathAtlasReport {
     pub rows: Vec<AtlasRow>,
     /// Kinds of paths that could not be built in real time, or not on this machine, and transports that a kind does not pass.
     #[serde(default)]
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<ExcludedPath>,
     /// The rows summed up.
     pub summary: AtlasSummary,
 }
@@ -47,7 +47,11 @@ impl PathAtlasReport {
     pub const SCHEMA: &str = "kumade.lab.path-atlas/1";
 
     /// Sums up what came of `experiment`. `started` is UTC in RFC 3339.
-    pub fn new(experiment: &PathAtlas, started: String, AtlasOutcome { rows, left_out }: AtlasOutcome) -> Self {
+    pub fn new(
+        experiment: &PathAtlas,
+        started: String,
+        AtlasOutcome { rows, excluded: left_out }: AtlasOutcome,
+    ) -> Self {
         PathAtlasReport {
             schema: PathAtlasReport::SCHEMA.to_owned(),
             experiment: experiment.name.clone(),
@@ -66,7 +70,7 @@ impl PathAtlasReport {
     /// # Errors
     /// Where it is not one of this kind and version.
     pub fn from_json(text: &str) -> Result<Self, ReportError> {
-        read(text, PathAtlasReport::SCHEMA, |report: &PathAtlasReport| &report.schema)
+        read_report(text, PathAtlasReport::SCHEMA, |report: &PathAtlasReport| &report.schema)
     }
 }
 
@@ -78,13 +82,13 @@ impl DocumentParts for PathAtlasReport {
             started: &self.started,
             version: &self.version,
             setting: self.setting.clone(),
-            layer: "Rates count IP packets.",
+            rate_definition: "Rates count IP packets.",
             paper: None,
             tables: [kind_table(&self.summary.kinds), refusal_table(&self.summary.kinds)]
                 .into_iter()
                 .chain(impact_table(&self.summary.kinds))
                 .collect(),
-            verdicts: std::iter::once(conclusion(&self.summary.kinds))
+            conclusions: std::iter::once(conclusion(&self.summary.kinds))
                 .chain(proxy_conclusions(&self.summary.kinds))
                 .collect(),
             notes: run_notes(self),
@@ -107,7 +111,7 @@ impl DocumentParts for PathAtlasReport {
 }
 
 fn describe_setting(experiment: &PathAtlas) -> String {
-    let (runs, seeds) = (experiment.runs, experiment.seeds.word());
+    let (runs, seeds) = (experiment.runs, experiment.seeds.keyword());
     let links = match experiment.bottleneck {
         BottleneckKind::Virtual => "virtual time",
         BottleneckKind::Emulated => "real time, emulated links between real hosts",
@@ -117,7 +121,7 @@ fn describe_setting(experiment: &PathAtlas) -> String {
 }
 
 fn run_notes(report: &PathAtlasReport) -> Vec<String> {
-    let left_out = report.left_out.iter().map(|LeftOut { kind, reason }| format!("{kind} was left out: {reason}"));
+    let left_out = report.left_out.iter().map(|ExcludedPath { kind, reason }| format!("{kind} was left out: {reason}"));
     left_out.chain(describe_disturbances(report.rows.iter().map(|row| (row.repeats, row.disturbed)))).collect()
 }
 
@@ -208,46 +212,46 @@ const COLUMNS: [CsvColumn; 28] = [
     ("kind", |row| row.kind.clone()),
     ("transport", |row| row.transport.clone()),
     ("seed", |row| row.seed.to_string()),
-    ("sustained_bits_per_second", |row| rate(Some(row.sustained_bits_per_second))),
-    ("link_bits_per_second", |row| rate(row.link_bits_per_second)),
-    ("burst_bytes", |row| text(row.burst_bytes)),
-    ("cross_bits_per_second", |row| rate(Some(row.cross_bits_per_second))),
+    ("sustained_bits_per_second", |row| rate_cell(Some(row.sustained_bits_per_second))),
+    ("link_bits_per_second", |row| rate_cell(row.link_bits_per_second)),
+    ("burst_bytes", |row| optional_text(row.burst_bytes)),
+    ("cross_bits_per_second", |row| rate_cell(Some(row.cross_bits_per_second))),
     ("cross_flows", |row| row.cross_flows.to_string()),
-    ("truth_bits_per_second", |row| rate(Some(row.truth_bits_per_second))),
-    ("truth_fair_share_bits_per_second", |row| rate(row.truth_fair_share_bits_per_second)),
+    ("truth_bits_per_second", |row| rate_cell(Some(row.truth_bits_per_second))),
+    ("truth_fair_share_bits_per_second", |row| rate_cell(row.truth_fair_share_bits_per_second)),
     ("available_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.value)),
     ("available_low_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.low)),
     ("available_high_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.high)),
     ("fair_share_bits_per_second", |row| estimate_cell(row.fair_share_bits_per_second, |e| e.value)),
     ("fair_share_low_bits_per_second", |row| estimate_cell(row.fair_share_bits_per_second, |e| e.low)),
     ("fair_share_high_bits_per_second", |row| estimate_cell(row.fair_share_bits_per_second, |e| e.high)),
-    ("at_least_bits_per_second", |row| rate(row.at_least_bits_per_second)),
-    ("at_most_bits_per_second", |row| rate(row.at_most_bits_per_second)),
+    ("at_least_bits_per_second", |row| rate_cell(row.at_least_bits_per_second)),
+    ("at_most_bits_per_second", |row| rate_cell(row.at_most_bits_per_second)),
     ("policed", |row| row.policed.to_string()),
     ("committed_bits_per_second", |row| estimate_cell(row.committed_bits_per_second, |e| e.value)),
     ("committed_low_bits_per_second", |row| estimate_cell(row.committed_bits_per_second, |e| e.low)),
     ("committed_high_bits_per_second", |row| estimate_cell(row.committed_bits_per_second, |e| e.high)),
-    ("sustained_bytes", |row| text(row.sustained_bytes)),
+    ("sustained_bytes", |row| optional_text(row.sustained_bytes)),
     ("bytes_sent", |row| row.bytes_sent.to_string()),
     ("duration_seconds", |row| row.duration_seconds.to_string()),
-    ("reason", |row| text(row.reason.as_ref())),
+    ("reason", |row| optional_text(row.reason.as_ref())),
     ("repeats", |row| row.repeats.to_string()),
     ("disturbed", |row| row.disturbed.to_string()),
 ];
 
-fn text(value: Option<impl ToString>) -> String {
+fn optional_text(value: Option<impl ToString>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-fn rate(rate: Option<kumade_units::Rate>) -> String {
-    text(rate.map(kumade_units::Rate::bits_per_second))
+fn rate_cell(rate: Option<kumade_units::Rate>) -> String {
+    optional_text(rate.map(kumade_units::Rate::bits_per_second))
 }
 
 fn estimate_cell(
     estimate: Option<Estimate<kumade_units::Rate>>,
     which: fn(Estimate<kumade_units::Rate>) -> kumade_units::Rate,
 ) -> String {
-    rate(estimate.map(which))
+    rate_cell(estimate.map(which))
 }
 
 #[cfg(test)]
@@ -260,7 +264,7 @@ mod tests {
     fn few() -> PathAtlasReport {
         let bottleneck = Some(BottleneckKind::Virtual);
         let overrides = Overrides { runs: Some(3), bottleneck, ..Overrides::default() };
-        let experiment = load("path-atlas", &overrides).unwrap().path_atlas().unwrap();
+        let experiment = load("path-atlas", &overrides).unwrap().into_path_atlas().unwrap();
         let outcome = run(&experiment, &mut |_| (), &|| false).unwrap();
         PathAtlasReport::new(&experiment, "2026-11-22T12:00:00Z".into(), outcome)
     }
@@ -269,8 +273,8 @@ mod tests {
     fn what_was_left_out_is_in_the_document_and_in_the_text() {
         let bottleneck = Some(BottleneckKind::Emulated);
         let overrides = Overrides { runs: Some(1), bottleneck, ..Overrides::default() };
-        let experiment = load("path-atlas", &overrides).unwrap().path_atlas().unwrap();
-        let outcome = AtlasOutcome { rows: Vec::new(), left_out: experiment.left_out() };
+        let experiment = load("path-atlas", &overrides).unwrap().into_path_atlas().unwrap();
+        let outcome = AtlasOutcome { rows: Vec::new(), excluded: experiment.excluded_kinds() };
         let report = PathAtlasReport::new(&experiment, "2026-11-22T12:00:00Z".into(), outcome);
         let left_out: Vec<_> = report.left_out.iter().map(|left_out| left_out.kind.as_str()).collect();
         assert_eq!(

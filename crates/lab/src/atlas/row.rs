@@ -46,7 +46,7 @@ pub struct AtlasRow {
     /// Bytes of the longest train that passed at about the value.
     pub sustained_bytes: Option<u64>,
     /// The statement that is wrong with confidence; null if there is none.
-    pub fault: Option<FaultWord>,
+    pub fault: Option<FaultKind>,
     /// IP bytes sent.
     pub bytes_sent: u64,
     /// From the first train to the result.
@@ -62,7 +62,8 @@ pub struct AtlasRow {
 /// A statement that is wrong with confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum FaultWord {
+#[serde(rename = "FaultWord")]
+pub enum FaultKind {
     /// The interval misses the truth by more than 5 % of it.
     Value,
     /// More is said to be available at least than there is, by more than 5 %.
@@ -71,12 +72,12 @@ pub enum FaultWord {
     UpperBound,
 }
 
-impl From<EstimateFault> for FaultWord {
+impl From<EstimateFault> for FaultKind {
     fn from(fault: EstimateFault) -> Self {
         match fault {
-            EstimateFault::Value => FaultWord::Value,
-            EstimateFault::LowerBound => FaultWord::LowerBound,
-            EstimateFault::UpperBound => FaultWord::UpperBound,
+            EstimateFault::Value => FaultKind::Value,
+            EstimateFault::LowerBound => FaultKind::LowerBound,
+            EstimateFault::UpperBound => FaultKind::UpperBound,
         }
     }
 }
@@ -108,7 +109,7 @@ impl AtlasRow {
                 .and_then(|policer| policer.rate_bits_per_second)
                 .or(shaper.map(|shaper| shaper.committed_rate)),
             sustained_bytes: report.sustained_bytes,
-            fault: verdict.fault.map(FaultWord::from),
+            fault: verdict.fault.map(FaultKind::from),
             bytes_sent: verdict.bytes,
             duration_seconds: verdict.seconds,
             repeats: 0,

@@ -1,11 +1,11 @@
-use super::buildable::LeftOut;
+use super::buildable::ExcludedPath;
 use super::realtime;
 use super::row::AtlasRow;
 use super::scenario::{AtlasPoint, PathAtlas};
 use crate::accuracy::Transport;
 use crate::error::RunError;
-use crate::parallel::on_all_processors;
-use crate::repeat::{MAX_REPEATS, RepeatedRun, RunOutcome, until_undisturbed};
+use crate::parallel::run_in_parallel;
+use crate::run_repetition::{MAX_REPEATS, RepeatedRun, RunOutcome, run_until_undisturbed};
 use anyhow::anyhow;
 use kumade_estimate::MethodSettings;
 use kumade_netns_testbed::MAX_UNDISTURBED_LATENESS;
@@ -16,7 +16,7 @@ use kumade_units::Span;
 #[derive(Debug, Clone, PartialEq)]
 pub enum AtlasProgress<'a> {
     /// A kind, and so many runs, cannot be measured.
-    LeftOut(&'a LeftOut, usize),
+    Excluded(&'a ExcludedPath, usize),
     /// A measurement in real time begins.
     Running(&'a AtlasPoint),
     /// Host scheduling delay disturbed the run, which is repeated.
@@ -34,7 +34,7 @@ pub struct AtlasOutcome {
     /// The measurements in the order of [`PathAtlas::points`], each with its verdict.
     pub rows: Vec<(AtlasRow, PathResult)>,
     /// Kinds that were not measured.
-    pub left_out: Vec<LeftOut>,
+    pub excluded: Vec<ExcludedPath>,
 }
 
 /// Runs every point of `experiment`, in virtual time on all processors; `stop` is asked before each run, and ends the
@@ -50,13 +50,13 @@ pub fn run(
 ) -> Result<AtlasOutcome, RunError> {
     let points = experiment.points();
     if !experiment.is_virtual() {
-        return in_real_time(experiment, &points, observer, stop);
+        return run_in_real_time(experiment, &points, observer, stop);
     }
-    let left_out = experiment.left_out();
-    left_out.iter().for_each(|left_out| observer(AtlasProgress::LeftOut(left_out, 0)));
+    let left_out = experiment.excluded_kinds();
+    left_out.iter().for_each(|left_out| observer(AtlasProgress::Excluded(left_out, 0)));
     let mut done = |(row, _): &(AtlasRow, PathResult)| observer(AtlasProgress::Done(row));
-    let rows = on_all_processors(&points, &mut done, stop, &|point| in_virtual_time(experiment, point))?;
-    Ok(AtlasOutcome { rows, left_out })
+    let rows = run_in_parallel(&points, &mut done, stop, &|point| run_in_virtual_time(experiment, point))?;
+    Ok(AtlasOutcome { rows, excluded: left_out })
 }
 
 /// The number of runs and what clock they have, in words.
@@ -68,7 +68,7 @@ pub fn expected_time(experiment: &PathAtlas) -> String {
     }
 }
 
-fn in_virtual_time(experiment: &PathAtlas, point: &AtlasPoint) -> Result<(AtlasRow, PathResult), RunError> {
+fn run_in_virtual_time(experiment: &PathAtlas, point: &AtlasPoint) -> Result<(AtlasRow, PathResult), RunError> {
     let path = experiment.path(point);
     let measured = path.measure(probe_transport(point)?, &MethodSettings::default());
     let measured = measured.map_err(|error| run_error(error.into()))?;
@@ -76,33 +76,33 @@ fn in_virtual_time(experiment: &PathAtlas, point: &AtlasPoint) -> Result<(AtlasR
     Ok((AtlasRow::new(point, &path, &measured, &verdict), verdict))
 }
 
-fn in_real_time(
+fn run_in_real_time(
     experiment: &PathAtlas,
     points: &[AtlasPoint],
     observer: &mut dyn FnMut(AtlasProgress<'_>),
     stop: &dyn Fn() -> bool,
 ) -> Result<AtlasOutcome, RunError> {
-    let mut outcome = AtlasOutcome { rows: Vec::with_capacity(points.len()), left_out: experiment.left_out() };
-    outcome.left_out.iter().for_each(|left_out| observer(AtlasProgress::LeftOut(left_out, 0)));
+    let mut outcome = AtlasOutcome { rows: Vec::with_capacity(points.len()), excluded: experiment.excluded_kinds() };
+    outcome.excluded.iter().for_each(|left_out| observer(AtlasProgress::Excluded(left_out, 0)));
     for of_kind in points.chunk_by(|one, other| one.kind == other.kind).take_while(|_| !stop()) {
         if let Some(reason) = realtime::missing_requirement(&experiment.path(&of_kind[0]), experiment.bottleneck) {
-            let left_out = LeftOut { kind: of_kind[0].kind.name().to_owned(), reason };
-            observer(AtlasProgress::LeftOut(&left_out, of_kind.len()));
-            outcome.left_out.push(left_out);
+            let left_out = ExcludedPath { kind: of_kind[0].kind.name().to_owned(), reason };
+            observer(AtlasProgress::Excluded(&left_out, of_kind.len()));
+            outcome.excluded.push(left_out);
             continue;
         }
         for point in of_kind.iter().take_while(|_| !stop()) {
             observer(AtlasProgress::Running(point));
-            match undisturbed(experiment, point, observer, stop) {
+            match measure_until_undisturbed(experiment, point, observer, stop) {
                 Ok(measured) => {
                     observer(AtlasProgress::Done(&measured.0));
                     outcome.rows.push(measured);
                 }
                 Err(error) if outcome.rows.is_empty() => return Err(error),
                 Err(error) => {
-                    let left_out = path_left_out(experiment, point, &error);
-                    observer(AtlasProgress::LeftOut(&left_out, 1));
-                    outcome.left_out.push(left_out);
+                    let left_out = excluded_path(experiment, point, &error);
+                    observer(AtlasProgress::Excluded(&left_out, 1));
+                    outcome.excluded.push(left_out);
                 }
             }
         }
@@ -111,13 +111,13 @@ fn in_real_time(
 }
 
 /// One path that the system refuses: the others are measured nonetheless.
-fn path_left_out(experiment: &PathAtlas, point: &AtlasPoint, error: &RunError) -> LeftOut {
+fn excluded_path(experiment: &PathAtlas, point: &AtlasPoint, error: &RunError) -> ExcludedPath {
     let AtlasPoint { kind, transport, .. } = point;
     let seed = experiment.path(point).seed;
-    LeftOut { kind: format!("{kind} over {}, seed {seed},", transport.word()), reason: error.to_string() }
+    ExcludedPath { kind: format!("{kind} over {}, seed {seed},", transport.word()), reason: error.to_string() }
 }
 
-fn undisturbed(
+fn measure_until_undisturbed(
     experiment: &PathAtlas,
     point: &AtlasPoint,
     observer: &mut dyn FnMut(AtlasProgress<'_>),
@@ -129,7 +129,8 @@ fn undisturbed(
         Ok(RunOutcome { row: (row, verdict), lateness, disturbed: lateness > MAX_UNDISTURBED_LATENESS })
     };
     let repeating = |lateness| observer(AtlasProgress::Repeating { lateness });
-    let RepeatedRun { row: (row, verdict), repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
+    let RepeatedRun { row: (row, verdict), repeats, disturbed } =
+        run_until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
     Ok((AtlasRow { repeats, disturbed, ..row }, verdict))
 }
 

@@ -1,4 +1,4 @@
-use super::buildable::{LeftOut, as_built, obstacle};
+use super::buildable::{ExcludedPath, as_built, unsupported_reason};
 use crate::accuracy::{BottleneckKind, Transport};
 use kumade_sim::atlas::{DrawnPath, PathKind, Seeds};
 use serde::Deserialize;
@@ -41,7 +41,7 @@ pub struct AtlasPoint {
     /// The kind of the path.
     pub kind: PathKind,
     /// Its number among the paths of its kind, from 0.
-    pub number: u32,
+    pub path_number: u32,
     /// What carries the trains.
     pub transport: Transport,
 }
@@ -51,9 +51,9 @@ impl PathAtlas {
     pub fn points(&self) -> Vec<AtlasPoint> {
         let of_kind = |kind| {
             let numbers: Vec<u32> = self.path_numbers(kind).collect();
-            let transports = self.transports.iter().filter(move |transport| passes(kind, **transport));
+            let transports = self.transports.iter().filter(move |transport| transport_passes(kind, **transport));
             transports.flat_map(move |&transport| {
-                numbers.clone().into_iter().map(move |number| AtlasPoint { kind, number, transport })
+                numbers.clone().into_iter().map(move |number| AtlasPoint { kind, path_number: number, transport })
             })
         };
         self.kinds.iter().copied().flat_map(of_kind).collect()
@@ -61,7 +61,7 @@ impl PathAtlas {
 
     /// The path of a point.
     pub(super) fn path(&self, point: &AtlasPoint) -> DrawnPath {
-        as_built(self.draw_path(point.kind, point.number), self.bottleneck)
+        as_built(self.draw_path(point.kind, point.path_number), self.bottleneck)
     }
 
     /// Whether no network is built.
@@ -70,10 +70,10 @@ impl PathAtlas {
     }
 
     /// Kinds of which no path can be built so, and transports that a kind does not pass, and why.
-    pub(super) fn left_out(&self) -> Vec<LeftOut> {
+    pub(super) fn excluded_kinds(&self) -> Vec<ExcludedPath> {
         let blocked = |kind: PathKind| {
-            let blocked = self.transports.iter().filter(move |transport| !passes(kind, **transport));
-            blocked.map(move |transport| LeftOut {
+            let blocked = self.transports.iter().filter(move |transport| !transport_passes(kind, **transport));
+            blocked.map(move |transport| ExcludedPath {
                 kind: format!("{kind} over {}", transport.word()),
                 reason: "such a path passes TCP only".to_owned(),
             })
@@ -83,15 +83,16 @@ impl PathAtlas {
             return blocked.collect();
         }
         let left_out = |kind: &PathKind| {
-            let reason = obstacle(&self.draw_path(*kind, 0), self.bottleneck)?;
-            self.path_numbers(*kind).next().is_none().then(|| LeftOut { kind: kind.name().to_owned(), reason })
+            let reason = unsupported_reason(&self.draw_path(*kind, 0), self.bottleneck)?;
+            self.path_numbers(*kind).next().is_none().then(|| ExcludedPath { kind: kind.name().to_owned(), reason })
         };
         self.kinds.iter().filter_map(left_out).chain(blocked).collect()
     }
 
     /// Whether there is a path to measure.
     pub(crate) fn has_points(&self) -> bool {
-        let passes_any = |kind: &&PathKind| self.transports.iter().any(|transport| passes(**kind, *transport));
+        let passes_any =
+            |kind: &&PathKind| self.transports.iter().any(|transport| transport_passes(**kind, *transport));
         self.kinds.iter().filter(passes_any).any(|kind| self.path_numbers(*kind).next().is_some())
     }
 
@@ -99,7 +100,7 @@ impl PathAtlas {
     fn path_numbers(&self, kind: PathKind) -> impl Iterator<Item = u32> {
         let tried = if self.is_virtual() { self.runs } else { TRIED_PATHS.max(self.runs) };
         let is_possible = move |number: &u32| {
-            self.is_virtual() || obstacle(&self.draw_path(kind, *number), self.bottleneck).is_none()
+            self.is_virtual() || unsupported_reason(&self.draw_path(kind, *number), self.bottleneck).is_none()
         };
         (0..tried).filter(is_possible).take(self.runs as usize)
     }
@@ -109,7 +110,7 @@ impl PathAtlas {
     }
 }
 
-fn passes(kind: PathKind, transport: Transport) -> bool {
+fn transport_passes(kind: PathKind, transport: Transport) -> bool {
     transport != Transport::Udp || kind.passes(kumade_probe_train::Transport::Udp)
 }
 
@@ -123,7 +124,7 @@ impl SeedChoice {
     }
 
     /// As scenario files call it.
-    pub fn word(self) -> &'static str {
+    pub fn keyword(self) -> &'static str {
         match self {
             SeedChoice::Tuning => "tuning",
             SeedChoice::Judging => "judging",

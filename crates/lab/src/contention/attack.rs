@@ -14,7 +14,7 @@ pub enum Attack {
     /// UDP in a pattern.
     Pulses(PulseTraffic),
     /// UDP in a pattern that each run draws anew: random on and off periods.
-    Drawn,
+    RandomPulses,
     /// A TCP connection that is ECT(0) and never learns of marks; it reacts to losses.
     ConcealsMarks(Control),
 }
@@ -31,9 +31,9 @@ pub struct PulseTraffic {
     /// IP bytes of each packet.
     pub packet_bytes: u32,
     /// Whether the lengths of the periods are exponentially distributed; else they do not vary.
-    pub random: bool,
+    pub has_random_periods: bool,
     /// Whether the packets are ECT(0).
-    pub ect: bool,
+    pub is_ect: bool,
 }
 
 /// What drawn patterns are made of: the rate in multiples of the bottleneck's, and milliseconds.
@@ -48,7 +48,7 @@ impl Attack {
     pub(super) fn pulse_traffic(&self, bottleneck: Rate, seed: u64) -> Option<PulseTraffic> {
         match self {
             Attack::Pulses(pulses) => Some(*pulses),
-            Attack::Drawn => Some(PulseTraffic::draw(bottleneck, &mut Pcg64Mcg::seed_from_u64(seed))),
+            Attack::RandomPulses => Some(PulseTraffic::draw(bottleneck, &mut Pcg64Mcg::seed_from_u64(seed))),
             Attack::ConcealsMarks(_) => None,
         }
     }
@@ -64,8 +64,8 @@ impl PulseTraffic {
             on: Span::from_secs_f64(draw(ON_MILLIS) / 1e3),
             off: Span::from_secs_f64(draw(OFF_MILLIS) / 1e3),
             packet_bytes: FULL_PACKET_BYTES,
-            random: true,
-            ect: false,
+            has_random_periods: true,
+            is_ect: false,
         }
     }
 
@@ -78,7 +78,7 @@ impl PulseTraffic {
     /// As a source of packets, at a random place of its cycle.
     pub(super) fn cross_traffic(&self, seed: u64) -> CrossConfig {
         let phase = Pcg64Mcg::seed_from_u64(seed).random::<f64>();
-        let PulseTraffic { rate, on, off, packet_bytes: size, random, .. } = *self;
+        let PulseTraffic { rate, on, off, packet_bytes: size, has_random_periods: random, .. } = *self;
         let periods = if random { PeriodLengths::Exponential } else { PeriodLengths::Fixed };
         let kind = match off {
             Span::ZERO => CrossKind::Constant { rate, size },
@@ -93,13 +93,13 @@ impl fmt::Display for PulseTraffic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.rate)?;
         if self.off > Span::ZERO {
-            let how = if self.random { " (random)" } else { "" };
+            let how = if self.has_random_periods { " (random)" } else { "" };
             write!(f, ", {} on, {} off{how}", self.on, self.off)?;
         }
         if self.packet_bytes != FULL_PACKET_BYTES {
             write!(f, ", {} bytes", self.packet_bytes)?;
         }
-        f.write_str(if self.ect { ", ECT(0)" } else { "" })
+        f.write_str(if self.is_ect { ", ECT(0)" } else { "" })
     }
 }
 
@@ -112,8 +112,8 @@ mod tests {
         on: Span::from_millis(7),
         off: Span::from_millis(63),
         packet_bytes: 1500,
-        random: false,
-        ect: false,
+        has_random_periods: false,
+        is_ect: false,
     };
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_drawn_pattern_follows_from_its_seed() {
-        let draw = |seed| Attack::Drawn.pulse_traffic(Rate::from_mbit(100), seed).unwrap();
+        let draw = |seed| Attack::RandomPulses.pulse_traffic(Rate::from_mbit(100), seed).unwrap();
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1), draw(2));
     }
@@ -136,6 +136,6 @@ mod tests {
     #[test]
     fn a_pattern_is_written_as_people_read_it() {
         assert_eq!(PULSES.to_string(), "1 Gbit/s, 7 ms on, 63 ms off");
-        assert_eq!(PulseTraffic { off: Span::ZERO, ect: true, ..PULSES }.to_string(), "1 Gbit/s, ECT(0)");
+        assert_eq!(PulseTraffic { off: Span::ZERO, is_ect: true, ..PULSES }.to_string(), "1 Gbit/s, ECT(0)");
     }
 }

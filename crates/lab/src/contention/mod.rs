@@ -19,6 +19,6 @@ pub use attack::{Attack, PulseTraffic};
 pub use report::ContentionReport;
 pub use row::{AttackShare, ContentionRow, ProbeDelays, ShortFlowTimes};
 pub use runner::{ContentionProgress, expected_time, run};
-pub use scenario::{Contention, ContentionCase, ContentionPoint, Probes, Search, ShortFlows};
+pub use scenario::{ContentionCase, ContentionExperiment, ContentionPoint, Probes, SearchSettings, ShortFlows};
 pub use search::AttackGoal;
 pub use summary::{ContentionSummary, Spread};

@@ -1,11 +1,12 @@
 //! Runs in real time: the kernel's TCP and real UDP at an emulated bottleneck.
 
 use super::row::{ContentionObservation, ContentionRow, ProbeDelays};
-use super::scenario::{Contention, ContentionPoint, Probes};
-use crate::delays::DelayQuantiles;
+use super::scenario::{ContentionExperiment, ContentionPoint, Probes};
+use crate::delay_quantiles::DelayQuantiles;
 use crate::error::RunError;
 use crate::fairness::{
-    BottleneckLink, CounterSnapshot, FlowShare, KernelControllers, RECEIVER_HOST, build, connections, sender,
+    BottleneckLink, CounterSnapshot, FlowShare, KernelControllers, RECEIVER_HOST, build_network, connections,
+    sender_host_name,
 };
 use kumade_netns_testbed::{
     ArrivalRecorder, Host, Network, NetworkError, NumberedPackets, PacketContent, Traffic, retransmitted_segments,
@@ -19,7 +20,7 @@ pub(super) struct ContentionAttempt {
     /// 99th percentile of the delay behind schedule of delivered packets.
     pub(super) lateness: Span,
     /// Packets that were lost because the lab read them too late.
-    pub(super) missed: u64,
+    pub(super) missed_packets: u64,
 }
 
 const ATTACKER_HOST: &str = "attacker";
@@ -30,7 +31,7 @@ const SEGMENT_BYTES: u64 = 1448;
 /// IPv4 and UDP.
 const HEADER_BYTES: u64 = 28;
 /// Probes arrive within this, or are lost.
-const LONGEST_DELAY: Span = Span::from_millis(500);
+const MAX_PROBE_DELAY: Span = Span::from_millis(500);
 /// Probes go on for so long after the run.
 const PROBE_MARGIN: Span = Span::from_secs(5);
 
@@ -40,29 +41,30 @@ const PROBE_MARGIN: Span = Span::from_secs(5);
 /// Where the system refuses something.
 pub(super) fn run(
     kernel: &KernelControllers,
-    experiment: &Contention,
+    experiment: &ContentionExperiment,
     point: &ContentionPoint<'_>,
 ) -> Result<ContentionAttempt, RunError> {
-    let network = network(experiment, point).map_err(|cause| RunError { doing: "build the network", cause })?;
+    let network =
+        build_contention_network(experiment, point).map_err(|cause| RunError { doing: "build the network", cause })?;
     observe(kernel, experiment, point, &network).map_err(|cause| RunError { doing: "run the traffic", cause })
 }
 
-fn network(experiment: &Contention, point: &ContentionPoint<'_>) -> anyhow::Result<Network> {
-    let (shared, queue) = (&experiment.bottleneck, point.queue(&experiment.bottleneck)?);
+fn build_contention_network(experiment: &ContentionExperiment, point: &ContentionPoint<'_>) -> anyhow::Result<Network> {
+    let (shared, queue) = (&experiment.bottleneck, point.queue_config(&experiment.bottleneck)?);
     let bottleneck = BottleneckLink { rate: shared.rate, delay: shared.delay, queue: &queue, seed: point.seed };
-    build(bottleneck, &point.case.bulk, &[ATTACKER_HOST, PROBER_HOST])
+    build_network(bottleneck, &point.case.bulk, &[ATTACKER_HOST, PROBER_HOST])
 }
 
 fn observe(
     kernel: &KernelControllers,
-    experiment: &Contention,
+    experiment: &ContentionExperiment,
     point: &ContentionPoint<'_>,
     network: &Network,
 ) -> anyhow::Result<ContentionAttempt> {
     let (shared, case) = (&experiment.bottleneck, point.case);
     let receiver = network.host(RECEIVER_HOST)?;
     let pulses = case.attack.as_ref().and_then(|attack| attack.pulse_traffic(shared.rate, point.seed));
-    let bulk = kernel.connect(&case.bulk, point.run, network)?;
+    let bulk = kernel.open_connections(&case.bulk, point.run, network)?;
     let attack =
         pulses.map(|pulses| Traffic::udp(network.host(ATTACKER_HOST)?, receiver, &pulses.cross_traffic(point.seed)));
     let attack = attack.transpose()?;
@@ -74,10 +76,15 @@ fn observe(
     let before = ContentionCounters::read(network, point, &bulk, attack.as_ref())?;
     thread::sleep(experiment.duration.to_duration());
     let after = ContentionCounters::read(network, point, &bulk, attack.as_ref())?;
-    let lateness = network.lateness(Direction::Up, before.look.time, after.look.time)?;
-    let duration = after.look.time - before.look.time;
+    let lateness = network.lateness(Direction::Up, before.snapshot.time, after.snapshot.time)?;
+    let duration = after.snapshot.time - before.snapshot.time;
     let rate = |bytes: u64| Rate::from_bytes_over(bytes, duration).as_f64();
-    let delivered = after.look.delivered.iter().zip(&before.look.delivered).map(|(after, before)| after - before);
+    let delivered = after
+        .snapshot
+        .delivered_bytes
+        .iter()
+        .zip(&before.snapshot.delivered_bytes)
+        .map(|(after, before)| after - before);
     let share = |((group, _), payload): ((usize, _), u64)| FlowShare {
         group: group as u32,
         goodput_bits_per_second: rate(payload * PACKET_BYTES / SEGMENT_BYTES),
@@ -85,31 +92,35 @@ fn observe(
     let flows: Vec<_> = connections(&case.bulk).zip(delivered).map(share).collect();
     let carried_by_bulk: f64 = flows.iter().map(|flow| flow.goodput_bits_per_second).sum();
     let stalls = bulk.iter().map(Traffic::take_longest_gap);
-    let resent = after.retransmitted - before.retransmitted;
+    let resent = after.retransmitted_packets - before.retransmitted_packets;
     let observed = ContentionObservation {
         longest_stall_seconds: stalls.fold(Span::ZERO, Span::max).as_secs_f64(),
         attack: pulses.map(|pulses| {
-            (pulses.to_string(), rate(after.attack.0 - before.attack.0), rate(after.attack.1 - before.attack.1))
+            (
+                pulses.to_string(),
+                rate(after.attack_bytes.0 - before.attack_bytes.0),
+                rate(after.attack_bytes.1 - before.attack_bytes.1),
+            )
         }),
-        probes: probing.map(|probing| probing.delays(&before.look, &after.look)),
+        probes: probing.map(|probing| probing.probe_delays(&before.snapshot, &after.snapshot)),
         short_flows: None,
-        carried: rate(after.look.carried - before.look.carried),
-        queueing: after.look.queueing,
-        drops: after.look.drops.difference_since(before.look.drops),
+        forwarded_bits_per_second: rate(after.snapshot.forwarded_bytes - before.snapshot.forwarded_bytes),
+        queueing: after.snapshot.queueing,
+        drops: after.snapshot.drops.difference_since(before.snapshot.drops),
         bulk_retransmissions: resent,
         bulk_packets: (carried_by_bulk * duration.as_secs_f64() / 8.0) as u64 / PACKET_BYTES + resent,
         flows,
         lateness_p99: Some(lateness.p99),
     };
     let row = ContentionRow::new(point, shared.rate, observed);
-    Ok(ContentionAttempt { row, lateness: lateness.p99, missed: after.look.missed })
+    Ok(ContentionAttempt { row, lateness: lateness.p99, missed_packets: after.snapshot.missed_packets })
 }
 
 struct ContentionCounters {
-    look: CounterSnapshot,
+    snapshot: CounterSnapshot,
     /// What the attacker sent, and what of it arrived, in bytes.
-    attack: (u64, u64),
-    retransmitted: u64,
+    attack_bytes: (u64, u64),
+    retransmitted_packets: u64,
 }
 
 impl ContentionCounters {
@@ -119,11 +130,11 @@ impl ContentionCounters {
         bulk: &[Traffic],
         attack: Option<&Traffic>,
     ) -> Result<Self, NetworkError> {
-        let retransmitted = |group| retransmitted_segments(network.host(&sender(group))?);
+        let retransmitted = |group| retransmitted_segments(network.host(&sender_host_name(group))?);
         Ok(ContentionCounters {
-            look: CounterSnapshot::take(network, bulk)?,
-            attack: attack.map_or((0, 0), |attack| (attack.sent_bytes(), attack.received_bytes())),
-            retransmitted: (0..point.case.bulk.len()).map(retransmitted).sum::<Result<_, _>>()?,
+            snapshot: CounterSnapshot::take(network, bulk)?,
+            attack_bytes: attack.map_or((0, 0), |attack| (attack.sent_bytes(), attack.received_bytes())),
+            retransmitted_packets: (0..point.case.bulk.len()).map(retransmitted).sum::<Result<_, _>>()?,
         })
     }
 }
@@ -134,11 +145,11 @@ struct ProbeStream {
     arrivals: ArrivalRecorder,
     interval: Span,
     /// What a packet takes on an idle path.
-    delay: Span,
+    idle_delay: Span,
 }
 
 impl ProbeStream {
-    fn start(experiment: &Contention, probes: Probes, network: &Network) -> anyhow::Result<Self> {
+    fn start(experiment: &ContentionExperiment, probes: Probes, network: &Network) -> anyhow::Result<Self> {
         let (from, to) = (network.host(PROBER_HOST)?, network.host(RECEIVER_HOST)?);
         let arrivals = ArrivalRecorder::start(to, Host::DEVICE)?;
         let time = experiment.warm_up + experiment.duration + PROBE_MARGIN;
@@ -147,18 +158,18 @@ impl ProbeStream {
         let packets = NumberedPackets::send(from, (to, to.v4), payload, probes.interval, count)?;
         let shared = &experiment.bottleneck;
         let delay = shared.delay + shared.rate.time_for(probes.packet);
-        Ok(ProbeStream { packets, arrivals, interval: probes.interval, delay })
+        Ok(ProbeStream { packets, arrivals, interval: probes.interval, idle_delay: delay })
     }
 
     /// Of those that were sent between two looks, early enough to arrive before the second; what the host adds to their
     /// delays is counted with them.
-    fn delays(&self, before: &CounterSnapshot, after: &CounterSnapshot) -> ProbeDelays {
-        let end = after.time - LONGEST_DELAY;
+    fn probe_delays(&self, before: &CounterSnapshot, after: &CounterSnapshot) -> ProbeDelays {
+        let end = after.time - MAX_PROBE_DELAY;
         let within = |sent: Time| before.time <= sent && sent < end;
         let (received, _) = self.arrivals.take_packets();
         let added = received.iter().filter_map(|packet| match packet.content {
             PacketContent::Numbered { port, sent, .. } if port == self.packets.port() && within(sent) => {
-                Some((packet.stamp - sent - self.delay).max(Span::ZERO).as_secs_f64())
+                Some((packet.stamp - sent - self.idle_delay).max(Span::ZERO).as_secs_f64())
             }
             _ => None,
         });

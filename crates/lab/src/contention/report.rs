@@ -2,11 +2,11 @@
 
 use super::attack::{Attack, PulseTraffic};
 use super::row::ContentionRow;
-use super::scenario::{Contention, ContentionCase};
+use super::scenario::{ContentionCase, ContentionExperiment};
 use super::summary::{ContentionSummary, DELAY_FIGURES, PointSummary, SHARE_FIGURES, SummaryFigure};
 use crate::error::ReportError;
 use crate::report::plot::Plot;
-use crate::report::{DocumentParts, ReportContent, Table, describe_disturbances, read};
+use crate::report::{DocumentParts, ReportContent, Table, describe_disturbances, read_report};
 use kumade_units::Rate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ impl ContentionReport {
 
     /// Sums up the rows of `cases` of that experiment. `started` is UTC in RFC 3339.
     pub fn new(
-        experiment: &Contention,
+        experiment: &ContentionExperiment,
         started: String,
         (cases, rows): (Vec<ContentionCase>, Vec<ContentionRow>),
     ) -> Self {
@@ -58,7 +58,7 @@ impl ContentionReport {
             setting: describe_setting(experiment),
             summary: ContentionSummary::from_rows(&rows),
             rows,
-            found_cases: experiment.search.map(|_| cases.iter().filter_map(as_scenario).collect()),
+            found_cases: experiment.search.map(|_| cases.iter().filter_map(to_scenario_toml).collect()),
         }
     }
 
@@ -67,11 +67,11 @@ impl ContentionReport {
     /// # Errors
     /// Where it is not one of this kind and version.
     pub fn from_json(text: &str) -> Result<Self, ReportError> {
-        read(text, ContentionReport::SCHEMA, |report: &ContentionReport| &report.schema)
+        read_report(text, ContentionReport::SCHEMA, |report: &ContentionReport| &report.schema)
     }
 }
 
-fn describe_setting(experiment: &Contention) -> String {
+fn describe_setting(experiment: &ContentionExperiment) -> String {
     let link = &experiment.bottleneck;
     let mut text = format!("bottleneck {}, one-way delay {}", link.rate, link.delay);
     if let Some(probes) = experiment.probes {
@@ -83,14 +83,16 @@ fn describe_setting(experiment: &Contention) -> String {
     if let Some(search) = experiment.search {
         let _ = write!(text, "; {} patterns tried for each discipline and goal", search.evaluations);
     }
-    let (duration, warm_up, seeds) = (experiment.duration, experiment.warm_up, experiment.seeds.word());
+    let (duration, warm_up, seeds) = (experiment.duration, experiment.warm_up, experiment.seeds.keyword());
     let clock = if experiment.virtual_time { "virtual time" } else { "real time, the kernel's TCP" };
     format!("{text}; {clock}; runs of {duration} after {warm_up} of warm-up each, from {seeds} seeds")
 }
 
 /// As it would stand in a scenario file.
-fn as_scenario(case: &ContentionCase) -> Option<String> {
-    let Some(Attack::Pulses(PulseTraffic { rate, on, off, packet_bytes, random, ect })) = case.attack else {
+fn to_scenario_toml(case: &ContentionCase) -> Option<String> {
+    let Some(Attack::Pulses(PulseTraffic { rate, on, off, packet_bytes, has_random_periods: random, is_ect: ect })) =
+        case.attack
+    else {
         return None;
     };
     let discipline = case.disciplines.first()?;
@@ -118,17 +120,26 @@ impl DocumentParts for ContentionReport {
             started: &self.started,
             version: &self.version,
             setting: self.setting.clone(),
-            layer: "Rates count IP packets.",
+            rate_definition: "Rates count IP packets.",
             paper: None,
             tables: vec![
-                table(points, SHARE_FIGURES, "Shares, each figure as the mean over the runs and that of the worst run"),
-                table(
+                summary_table(
+                    points,
+                    SHARE_FIGURES,
+                    "Shares, each figure as the mean over the runs and that of the worst run",
+                ),
+                summary_table(
                     points,
                     DELAY_FIGURES,
                     "Delays, likewise: added to probes, of short flows, of all packets in the queue",
                 ),
             ],
-            verdicts: self.summary.discipline_names().into_iter().filter_map(|name| conclusion(points, name)).collect(),
+            conclusions: self
+                .summary
+                .discipline_names()
+                .into_iter()
+                .filter_map(|name| conclusion(points, name))
+                .collect(),
             notes: describe_disturbances(self.rows.iter().map(|row| (row.repeats, row.disturbed))),
         }
     }
@@ -148,13 +159,14 @@ impl DocumentParts for ContentionReport {
                 attack.map_or_else(String::new, |attack| attack.pattern.clone()),
                 attack.map_or_else(String::new, |attack| attack.offered_bits_per_second.to_string()),
             ];
-            let of_row = |figure: &SummaryFigure| (figure.of)(row).map_or_else(String::new, |value| value.to_string());
+            let of_row =
+                |figure: &SummaryFigure| (figure.value_of)(row).map_or_else(String::new, |value| value.to_string());
             writer.write_record(cells.into_iter().chain(figures().map(of_row)))?;
         }
         Ok(String::from_utf8(writer.into_inner()?)?)
     }
 
-    fn more_files(&self) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
+    fn extra_files(&self) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
         Ok(self.found_cases.iter().map(|cases| ("found.toml", cases.clone())).collect())
     }
 
@@ -164,12 +176,12 @@ impl DocumentParts for ContentionReport {
 }
 
 /// Those of the figures that some run has.
-fn table(points: &[PointSummary], figures: &[SummaryFigure], caption: &str) -> Table {
+fn summary_table(points: &[PointSummary], figures: &[SummaryFigure], caption: &str) -> Table {
     let known = |figure: &&SummaryFigure| points.iter().any(|point| point.figures.contains_key(figure.name));
     let figures: Vec<_> = figures.iter().filter(known).collect();
     let row = |point: &PointSummary| {
         let names = [point.case.clone(), point.discipline.clone(), point.runs.to_string()];
-        names.into_iter().chain(figures.iter().map(|figure| figure.cell(point))).collect()
+        names.into_iter().chain(figures.iter().map(|figure| figure.format_cell(point))).collect()
     };
     let headings = ["case", "discipline", "runs"].into_iter().chain(figures.iter().map(|figure| figure.heading));
     Table {
@@ -218,7 +230,7 @@ mod tests {
             bottleneck: Some(BottleneckKind::Virtual),
             ..Overrides::default()
         };
-        let experiment = load(name, &overrides).unwrap().contention().unwrap();
+        let experiment = load(name, &overrides).unwrap().into_contention().unwrap();
         let outcome = run(&experiment, &mut |_| (), &|| false).unwrap();
         assert_eq!(outcome.1.len(), experiment.points(&outcome.0).len());
         ContentionReport::new(&experiment, "2026-11-22T12:00:00Z".into(), outcome)
@@ -241,7 +253,7 @@ mod tests {
     /// The cases of an experiment in virtual time whose labels begin like this, by their numbers.
     fn cases_named(name: &str, beginning: &str) -> Vec<u32> {
         let overrides = Overrides { bottleneck: Some(BottleneckKind::Virtual), ..Overrides::default() };
-        let cases = load(name, &overrides).unwrap().contention().unwrap().cases;
+        let cases = load(name, &overrides).unwrap().into_contention().unwrap().cases;
         cases.iter().zip(1..).filter_map(|(case, number)| case.label.starts_with(beginning).then_some(number)).collect()
     }
 
@@ -279,9 +291,11 @@ mod tests {
 
     #[test]
     fn what_a_search_finds_can_stand_in_a_scenario_file() {
-        let mut experiment =
-            load("fair-search", &Overrides { runs: Some(1), ..Overrides::default() }).unwrap().contention().unwrap();
-        experiment.search = Some(crate::contention::Search { evaluations: 3 });
+        let mut experiment = load("fair-search", &Overrides { runs: Some(1), ..Overrides::default() })
+            .unwrap()
+            .into_contention()
+            .unwrap();
+        experiment.search = Some(crate::contention::SearchSettings { evaluations: 3 });
         (experiment.warm_up, experiment.duration) = (Span::ZERO, Span::from_secs(1));
         experiment.cases[0].disciplines.truncate(1);
         let outcome = run(&experiment, &mut |_| (), &|| false).unwrap();
@@ -291,7 +305,7 @@ mod tests {
         let text = head.replace("[search]\nevaluations = 200\n", "") + &report.found_cases.unwrap();
         let no_table = |_: &str| unreachable!("it names none");
         let read = crate::Experiment::from_toml(&text, "found.toml", &no_table, &Overrides::default()).unwrap();
-        let read = read.contention().unwrap();
+        let read = read.into_contention().unwrap();
         assert_eq!(
             read.cases.iter().map(|case| case.attack).collect::<Vec<_>>(),
             cases.iter().map(|c| c.attack).collect::<Vec<_>>()

@@ -1,5 +1,5 @@
 use super::scenario::ContentionPoint;
-use crate::delays::DelayQuantiles;
+use crate::delay_quantiles::DelayQuantiles;
 use crate::fairness::{DropCounts, FlowShare};
 use crate::statistics::jain_index;
 use kumade_units::{Rate, Span};
@@ -103,7 +103,7 @@ pub(super) struct ContentionObservation {
     pub(super) probes: Option<ProbeDelays>,
     pub(super) short_flows: Option<ShortFlowTimes>,
     /// IP bits per second that the bottleneck carried.
-    pub(super) carried: f64,
+    pub(super) forwarded_bits_per_second: f64,
     pub(super) queueing: Option<DelayQuantiles>,
     pub(super) drops: DropCounts,
     pub(super) bulk_retransmissions: u64,
@@ -115,7 +115,8 @@ pub(super) struct ContentionObservation {
 impl ContentionRow {
     /// Sums up `observed` at a bottleneck of that rate.
     pub(super) fn new(point: &ContentionPoint<'_>, bottleneck: Rate, observed: ContentionObservation) -> Self {
-        let (rate, share) = (point.case.rate(bottleneck).as_f64(), point.case.equal_share(bottleneck).as_f64());
+        let (rate, share) =
+            (point.case.measured_rate(bottleneck).as_f64(), point.case.equal_share(bottleneck).as_f64());
         let shares: Vec<_> = observed.flows.iter().map(|flow| flow.goodput_bits_per_second).collect();
         // Who asks for less than an equal share gets that; the others divide the rest.
         let demand = observed.attack.as_ref().map_or(0.0, |(_, offered, _)| offered.min(share));
@@ -137,7 +138,7 @@ impl ContentionRow {
             attack: observed.attack.map(attack),
             probes: observed.probes,
             short_flows: observed.short_flows,
-            utilisation_ratio: observed.carried / rate,
+            utilisation_ratio: observed.forwarded_bits_per_second / rate,
             queueing: observed.queueing,
             drops: observed.drops,
             bulk_retransmissions: observed.bulk_retransmissions,

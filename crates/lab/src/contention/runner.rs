@@ -1,11 +1,11 @@
 use super::realtime::{self, ContentionAttempt};
 use super::row::ContentionRow;
-use super::scenario::{Contention, ContentionCase, ContentionPoint};
+use super::scenario::{ContentionCase, ContentionExperiment, ContentionPoint};
 use super::{search, virtual_time};
 use crate::error::RunError;
 use crate::fairness::KernelControllers;
-use crate::parallel::on_all_processors;
-use crate::repeat::{MAX_LATENESS, MAX_REPEATS, RepeatedRun, RunOutcome, until_undisturbed};
+use crate::parallel::run_in_parallel;
+use crate::run_repetition::{MAX_LATENESS, MAX_REPEATS, RepeatedRun, RunOutcome, run_until_undisturbed};
 use kumade_units::Span;
 
 /// How far an experiment on contention has come.
@@ -31,46 +31,45 @@ pub enum ContentionProgress<'a> {
 /// # Errors
 /// A network that the simulator or the system refuses.
 pub fn run(
-    experiment: &Contention,
+    experiment: &ContentionExperiment,
     observer: &mut dyn FnMut(ContentionProgress<'_>),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<(Vec<ContentionCase>, Vec<ContentionRow>), RunError> {
     let cases = match experiment.search {
         None => experiment.cases.clone(),
         Some(search) => {
-            let searches = experiment.searches();
+            let searches = experiment.attack_searches();
             let mut done = |case: &ContentionCase| observer(ContentionProgress::Searched(search.evaluations, case));
-            on_all_processors(&searches, &mut done, stop, &|searched| {
-                search::worst_attack(experiment, search, searched)
-            })?
+            run_in_parallel(&searches, &mut done, stop, &|searched| search::worst_attack(experiment, search, searched))?
         }
     };
     let points = experiment.points(&cases);
     let rows = if experiment.virtual_time {
         let mut done = |row: &ContentionRow| observer(ContentionProgress::Done(row));
-        on_all_processors(&points, &mut done, stop, &|point| virtual_time::run(experiment, point))?
+        run_in_parallel(&points, &mut done, stop, &|point| virtual_time::run(experiment, point))?
     } else {
-        in_real_time(experiment, &points, observer, stop)?
+        run_in_real_time(experiment, &points, observer, stop)?
     };
     Ok((cases, rows))
 }
 
-fn in_real_time(
-    experiment: &Contention,
+fn run_in_real_time(
+    experiment: &ContentionExperiment,
     points: &[ContentionPoint<'_>],
     observer: &mut dyn FnMut(ContentionProgress<'_>),
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<ContentionRow>, RunError> {
-    let kernel = KernelControllers::prepare(points.iter().flat_map(|point| &point.case.bulk))?;
+    let kernel = KernelControllers::load_controls(points.iter().flat_map(|point| &point.case.bulk))?;
     let mut rows = Vec::with_capacity(points.len());
     for point in points.iter().take_while(|_| !stop()) {
         observer(ContentionProgress::Running(point));
         let run = || {
-            let ContentionAttempt { row, lateness, missed } = realtime::run(&kernel, experiment, point)?;
+            let ContentionAttempt { row, lateness, missed_packets: missed } =
+                realtime::run(&kernel, experiment, point)?;
             Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_LATENESS || missed > 0 })
         };
         let repeating = |lateness| observer(ContentionProgress::Repeating { lateness });
-        let RepeatedRun { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
+        let RepeatedRun { row, repeats, disturbed } = run_until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
         let row = ContentionRow { repeats, disturbed, ..row };
         observer(ContentionProgress::Done(&row));
         rows.push(row);
@@ -79,7 +78,7 @@ fn in_real_time(
 }
 
 /// The number of runs and how long they take, in words.
-pub fn expected_time(experiment: &Contention) -> String {
+pub fn expected_time(experiment: &ContentionExperiment) -> String {
     let each = (experiment.warm_up + experiment.duration).as_secs_f64();
     let clock = if experiment.virtual_time { "virtual time" } else { "real time, repeated where disturbed" };
     format!("{} runs of {each:.0} s each in {clock}", experiment.run_count())

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// An experiment on contention. It comes from a scenario file, read and validated by [`load`](crate::load).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Contention {
+pub struct ContentionExperiment {
     /// Its name, which is also that of the report's directory.
     pub name: String,
     /// The question in one line.
@@ -30,7 +30,7 @@ pub struct Contention {
     /// Whether it runs in virtual time with the simulator's TCP; else over the kernel's.
     pub virtual_time: bool,
     /// If attackers are searched for in place of the cases' own: how.
-    pub search: Option<Search>,
+    pub search: Option<SearchSettings>,
 }
 
 /// Bulk transfers at the bottleneck, and what disturbs them.
@@ -77,7 +77,7 @@ pub struct ShortFlows {
 /// How attackers are searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Search {
+pub struct SearchSettings {
     /// How many patterns are tried for each discipline and goal, one run each, with seeds that judge nothing.
     pub evaluations: u32,
 }
@@ -96,15 +96,15 @@ pub struct ContentionPoint<'a> {
 }
 
 /// No case has as many runs.
-const RUNS_PER_CASE: u32 = 1 << 16;
+const MAX_RUNS_PER_CASE: u32 = 1 << 16;
 
-impl Contention {
+impl ContentionExperiment {
     /// Every run, in the order of the report.
     pub fn points<'a>(&'a self, cases: &'a [ContentionCase]) -> Vec<ContentionPoint<'a>> {
         let of_case = |(index, case): (usize, &'a ContentionCase)| {
             let of_discipline = move |discipline| {
                 (1..=case.runs).map(move |run| {
-                    let seed = self.seeds.seeds().seed(index as u32 * RUNS_PER_CASE + run);
+                    let seed = self.seeds.seeds().seed(index as u32 * MAX_RUNS_PER_CASE + run);
                     ContentionPoint { case, discipline, run, seed }
                 })
             };
@@ -116,8 +116,8 @@ impl Contention {
 
 impl ContentionPoint<'_> {
     /// The queue before the bottleneck.
-    pub(super) fn queue(&self, shared: &SharedLink) -> Result<QueueConfig, ConfigError> {
-        let discipline = self.discipline.build(LinkContext { rate: shared.rate, heavy: &[] });
+    pub(super) fn queue_config(&self, shared: &SharedLink) -> Result<QueueConfig, ConfigError> {
+        let discipline = self.discipline.build(LinkContext { rate: shared.rate, heavy_flows: &[] });
         let queue = QueueConfig { limit: shared.queue.to_limit(shared.rate, shared.delay * 2), discipline };
         queue.check()?;
         Ok(queue)
@@ -126,19 +126,19 @@ impl ContentionPoint<'_> {
 
 impl ContentionCase {
     /// The number of bulk transfers.
-    pub fn connections(&self) -> u32 {
+    pub fn connection_count(&self) -> u32 {
         self.bulk.iter().map(|group| group.connections).sum()
     }
 
     /// What each sender has where the bottleneck is divided into as many equal parts as there are bulk transfers and
     /// attackers.
     pub fn equal_share(&self, bottleneck: Rate) -> Rate {
-        let senders = self.connections() + u32::from(self.attack.is_some());
-        Rate::from_f64(self.rate(bottleneck).as_f64() / f64::from(senders.max(1)))
+        let senders = self.connection_count() + u32::from(self.attack.is_some());
+        Rate::from_f64(self.measured_rate(bottleneck).as_f64() / f64::from(senders.max(1)))
     }
 
     /// The bottleneck's rate while it is measured.
-    pub fn rate(&self, bottleneck: Rate) -> Rate {
+    pub fn measured_rate(&self, bottleneck: Rate) -> Rate {
         self.rate_change.unwrap_or(bottleneck)
     }
 }

@@ -2,7 +2,7 @@
 //! best of random patterns.
 
 use super::attack::{Attack, FULL_PACKET_BYTES, PulseTraffic};
-use super::scenario::{Contention, ContentionCase, ContentionPoint, Search};
+use super::scenario::{ContentionCase, ContentionExperiment, ContentionPoint, SearchSettings};
 use super::virtual_time;
 use crate::atlas::SeedChoice;
 use crate::error::RunError;
@@ -27,16 +27,16 @@ pub(super) struct AttackSearch<'a> {
     pub(super) goal: AttackGoal,
     pub(super) discipline: &'a DisciplineChoice,
     /// What competes with the attacker.
-    pub(super) base: &'a ContentionCase,
+    pub(super) base_case: &'a ContentionCase,
 }
 
 /// The part of the patterns that are drawn without regard to those before.
-const DRAWN_PART: f64 = 0.4;
+const RANDOM_FRACTION: f64 = 0.4;
 /// By what factor a change may differ, up or down, as a logarithm: in the beginning and in the end.
 const STEP_FACTORS: (f64, f64) = (1.2, 0.1);
 /// What a host sends at most, in multiples of the bottleneck's rate; and the shortest and longest periods.
 const MAX_RATE_RATIO: f64 = 10.0;
-const PERIOD_SECONDS: (f64, f64) = (0.000_2, 2.0);
+const PERIOD_BOUNDS_SECONDS: (f64, f64) = (0.000_2, 2.0);
 
 impl AttackGoal {
     /// Both.
@@ -52,25 +52,25 @@ impl fmt::Display for AttackGoal {
     }
 }
 
-impl Contention {
+impl ContentionExperiment {
     /// How many runs there are, with those of a search.
     pub fn run_count(&self) -> usize {
         let judged = |case: &ContentionCase| case.disciplines.len() * case.runs as usize;
-        match self.searches().first() {
+        match self.attack_searches().first() {
             None => self.cases.iter().map(judged).sum(),
-            Some(first) => self.searched_runs() + self.searches().len() * first.base.runs as usize,
+            Some(first) => self.search_run_count() + self.attack_searches().len() * first.base_case.runs as usize,
         }
     }
 
     /// How many runs a search takes: one for each pattern that is tried.
-    pub fn searched_runs(&self) -> usize {
-        self.search.map_or(0, |search| self.searches().len() * search.evaluations as usize)
+    pub fn search_run_count(&self) -> usize {
+        self.search.map_or(0, |search| self.attack_searches().len() * search.evaluations as usize)
     }
 
     /// One for each discipline and goal, where attackers are searched for.
-    pub(super) fn searches(&self) -> Vec<AttackSearch<'_>> {
+    pub(super) fn attack_searches(&self) -> Vec<AttackSearch<'_>> {
         let Some(base) = self.cases.first().filter(|_| self.search.is_some()) else { return Vec::new() };
-        let of_discipline = |discipline| AttackGoal::ALL.map(|goal| AttackSearch { goal, discipline, base });
+        let of_discipline = |discipline| AttackGoal::ALL.map(|goal| AttackSearch { goal, discipline, base_case: base });
         base.disciplines.iter().flat_map(of_discipline).collect()
     }
 }
@@ -80,13 +80,13 @@ impl Contention {
 /// # Errors
 /// A run fails.
 pub(super) fn worst_attack(
-    experiment: &Contention,
-    search: Search,
+    experiment: &ContentionExperiment,
+    search: SearchSettings,
     searched: &AttackSearch<'_>,
 ) -> Result<ContentionCase, RunError> {
-    let base = searched.base;
+    let base = searched.base_case;
     let mut random = Pcg64Mcg::seed_from_u64(0);
-    let drawn = (f64::from(search.evaluations) * DRAWN_PART).ceil() as u32;
+    let drawn = (f64::from(search.evaluations) * RANDOM_FRACTION).ceil() as u32;
     let mut best: Option<(f64, PulseTraffic)> = None;
     for number in 0..search.evaluations {
         let candidate = match best {
@@ -98,10 +98,10 @@ pub(super) fn worst_attack(
                     &mut random,
                 )
             }
-            _ => start(experiment.bottleneck.rate, &mut random),
+            _ => initial_pulses(experiment.bottleneck.rate, &mut random),
         };
         let share = case_with_attack(base, searched, candidate).equal_share(experiment.bottleneck.rate);
-        let candidate = searched.goal.within_bounds(candidate, share);
+        let candidate = searched.goal.limit_mean_rate(candidate, share);
         let case = case_with_attack(base, searched, candidate);
         let seed = SeedChoice::Tuning.seeds().seed(number);
         let point = ContentionPoint { case: &case, discipline: searched.discipline, run: 1, seed };
@@ -127,9 +127,9 @@ fn case_with_attack(base: &ContentionCase, searched: &AttackSearch<'_>, pulses: 
 }
 
 /// Half of them have periods that do not vary.
-fn start(bottleneck: Rate, random: &mut Pcg64Mcg) -> PulseTraffic {
+fn initial_pulses(bottleneck: Rate, random: &mut Pcg64Mcg) -> PulseTraffic {
     let pulses = PulseTraffic::draw(bottleneck, random);
-    PulseTraffic { random: random.random(), ..pulses }
+    PulseTraffic { has_random_periods: random.random(), ..pulses }
 }
 
 impl PulseTraffic {
@@ -137,7 +137,7 @@ impl PulseTraffic {
     fn mutated(&self, step: f64, bottleneck: Rate, random: &mut Pcg64Mcg) -> Self {
         let mut factor = || random.random_range(-step..step).exp();
         let period = |span: Span, factor: f64| {
-            Span::from_secs_f64((span.as_secs_f64() * factor).clamp(PERIOD_SECONDS.0, PERIOD_SECONDS.1))
+            Span::from_secs_f64((span.as_secs_f64() * factor).clamp(PERIOD_BOUNDS_SECONDS.0, PERIOD_BOUNDS_SECONDS.1))
         };
         let rate = (self.rate.as_f64() * factor()).min(bottleneck.as_f64() * MAX_RATE_RATIO);
         let (on, off) = (period(self.on, factor()), period(self.off, factor()));
@@ -149,7 +149,7 @@ impl PulseTraffic {
 
 impl AttackGoal {
     /// With longer pauses, if it would send more than this goal allows.
-    fn within_bounds(self, pulses: PulseTraffic, share: Rate) -> PulseTraffic {
+    fn limit_mean_rate(self, pulses: PulseTraffic, share: Rate) -> PulseTraffic {
         if self == AttackGoal::Share || pulses.mean_rate() <= share {
             return pulses;
         }

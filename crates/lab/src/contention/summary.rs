@@ -43,10 +43,10 @@ pub(super) struct SummaryFigure {
     /// As tables call it, with its unit.
     pub(super) heading: &'static str,
     /// By what tables multiply it, and with how many decimals they show it.
-    pub(super) shown: (f64, usize),
-    more_is_better: bool,
+    pub(super) scale_and_decimals: (f64, usize),
+    higher_is_better: bool,
     /// Of a run, in SI units.
-    pub(super) of: fn(&ContentionRow) -> Option<f64>,
+    pub(super) value_of: fn(&ContentionRow) -> Option<f64>,
 }
 
 /// What becomes of shares.
@@ -54,44 +54,44 @@ pub(super) const SHARE_FIGURES: &[SummaryFigure] = &[
     SummaryFigure {
         name: "attack_share_ratio",
         heading: "attacker, × share",
-        shown: (1.0, 2),
-        more_is_better: false,
-        of: |row| row.attack.as_ref().map(|attack| attack.share_ratio),
+        scale_and_decimals: (1.0, 2),
+        higher_is_better: false,
+        value_of: |row| row.attack.as_ref().map(|attack| attack.share_ratio),
     },
     SummaryFigure {
         name: "bulk_share_ratio",
         heading: "bulk, % of fair",
-        shown: (100.0, 1),
-        more_is_better: true,
-        of: |row| Some(row.bulk_share_ratio),
+        scale_and_decimals: (100.0, 1),
+        higher_is_better: true,
+        value_of: |row| Some(row.bulk_share_ratio),
     },
     SummaryFigure {
         name: "jain_index",
         heading: "Jain's index",
-        shown: (1.0, 3),
-        more_is_better: true,
-        of: |row| row.jain_index,
+        scale_and_decimals: (1.0, 3),
+        higher_is_better: true,
+        value_of: |row| row.jain_index,
     },
     SummaryFigure {
         name: "utilisation_ratio",
         heading: "utilisation, %",
-        shown: (100.0, 1),
-        more_is_better: true,
-        of: |row| Some(row.utilisation_ratio),
+        scale_and_decimals: (100.0, 1),
+        higher_is_better: true,
+        value_of: |row| Some(row.utilisation_ratio),
     },
     SummaryFigure {
         name: "longest_stall_seconds",
         heading: "stall, s",
-        shown: (1.0, 2),
-        more_is_better: false,
-        of: |row| Some(row.longest_stall_seconds),
+        scale_and_decimals: (1.0, 2),
+        higher_is_better: false,
+        value_of: |row| Some(row.longest_stall_seconds),
     },
     SummaryFigure {
         name: "drop_ratio",
         heading: "drops, %",
-        shown: (100.0, 2),
-        more_is_better: false,
-        of: |row| {
+        scale_and_decimals: (100.0, 2),
+        higher_is_better: false,
+        value_of: |row| {
             let dropped = row.drops.queue_full_packets + row.drops.managed_packets;
             (row.drops.offered_packets > 0).then(|| dropped as f64 / row.drops.offered_packets as f64)
         },
@@ -99,9 +99,9 @@ pub(super) const SHARE_FIGURES: &[SummaryFigure] = &[
     SummaryFigure {
         name: "bulk_retransmission_ratio",
         heading: "bulk sent again, %",
-        shown: (100.0, 2),
-        more_is_better: false,
-        of: |row| (row.bulk_packets > 0).then(|| row.bulk_retransmissions as f64 / row.bulk_packets as f64),
+        scale_and_decimals: (100.0, 2),
+        higher_is_better: false,
+        value_of: |row| (row.bulk_packets > 0).then(|| row.bulk_retransmissions as f64 / row.bulk_packets as f64),
     },
 ];
 
@@ -110,58 +110,58 @@ pub(super) const DELAY_FIGURES: &[SummaryFigure] = &[
     SummaryFigure {
         name: "probe_added_median_seconds",
         heading: "probes p50, ms",
-        shown: (1e3, 2),
-        more_is_better: false,
-        of: |row| row.probes?.added.map(|added| added.median_seconds),
+        scale_and_decimals: (1e3, 2),
+        higher_is_better: false,
+        value_of: |row| row.probes?.added.map(|added| added.median_seconds),
     },
     SummaryFigure {
         name: "probe_added_p95_seconds",
         heading: "p95, ms",
-        shown: (1e3, 2),
-        more_is_better: false,
-        of: |row| row.probes?.added.map(|added| added.p95_seconds),
+        scale_and_decimals: (1e3, 2),
+        higher_is_better: false,
+        value_of: |row| row.probes?.added.map(|added| added.p95_seconds),
     },
     SummaryFigure {
         name: "probe_added_p99_seconds",
         heading: "p99, ms",
-        shown: (1e3, 2),
-        more_is_better: false,
-        of: |row| row.probes?.added.map(|added| added.p99_seconds),
+        scale_and_decimals: (1e3, 2),
+        higher_is_better: false,
+        value_of: |row| row.probes?.added.map(|added| added.p99_seconds),
     },
     SummaryFigure {
         name: "probe_lost_ratio",
         heading: "lost, %",
-        shown: (100.0, 2),
-        more_is_better: false,
-        of: |row| row.probes.map(|probes| probes.lost_ratio),
+        scale_and_decimals: (100.0, 2),
+        higher_is_better: false,
+        value_of: |row| row.probes.map(|probes| probes.lost_ratio),
     },
     SummaryFigure {
         name: "short_flow_mean_seconds",
         heading: "short flows, ms",
-        shown: (1e3, 1),
-        more_is_better: false,
-        of: |row| row.short_flows?.mean_seconds,
+        scale_and_decimals: (1e3, 1),
+        higher_is_better: false,
+        value_of: |row| row.short_flows?.mean_seconds,
     },
     SummaryFigure {
         name: "short_flow_p99_seconds",
         heading: "p99, ms",
-        shown: (1e3, 0),
-        more_is_better: false,
-        of: |row| row.short_flows?.times.map(|times| times.p99_seconds),
+        scale_and_decimals: (1e3, 0),
+        higher_is_better: false,
+        value_of: |row| row.short_flows?.times.map(|times| times.p99_seconds),
     },
     SummaryFigure {
         name: "queueing_median_seconds",
         heading: "queue p50, ms",
-        shown: (1e3, 1),
-        more_is_better: false,
-        of: |row| row.queueing.map(|delays| delays.median_seconds),
+        scale_and_decimals: (1e3, 1),
+        higher_is_better: false,
+        value_of: |row| row.queueing.map(|delays| delays.median_seconds),
     },
     SummaryFigure {
         name: "queueing_p99_seconds",
         heading: "p99, ms",
-        shown: (1e3, 1),
-        more_is_better: false,
-        of: |row| row.queueing.map(|delays| delays.p99_seconds),
+        scale_and_decimals: (1e3, 1),
+        higher_is_better: false,
+        value_of: |row| row.queueing.map(|delays| delays.p99_seconds),
     },
 ];
 
@@ -200,14 +200,14 @@ impl PointSummary {
 
 impl SummaryFigure {
     fn spread_over(&self, rows: &[ContentionRow]) -> Option<Spread> {
-        let values: Vec<_> = rows.iter().filter_map(self.of).collect();
+        let values: Vec<_> = rows.iter().filter_map(self.value_of).collect();
         let (min, max) = min_and_max(&values)?;
-        Some(Spread { mean: mean(&values)?, worst: if self.more_is_better { min } else { max } })
+        Some(Spread { mean: mean(&values)?, worst: if self.higher_is_better { min } else { max } })
     }
 
     /// As a cell of a table.
-    pub(super) fn cell(&self, point: &PointSummary) -> String {
-        let (factor, decimals) = self.shown;
+    pub(super) fn format_cell(&self, point: &PointSummary) -> String {
+        let (factor, decimals) = self.scale_and_decimals;
         point.figures.get(self.name).map_or("–".to_owned(), |Spread { mean, worst }| {
             format!("{:.decimals$} ({:.decimals$})", mean * factor, worst * factor)
         })

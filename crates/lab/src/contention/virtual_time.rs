@@ -2,8 +2,8 @@
 
 use super::attack::Attack;
 use super::row::{ContentionObservation, ContentionRow, ProbeDelays, ShortFlowTimes};
-use super::scenario::{Contention, ContentionPoint, Probes, ShortFlows};
-use crate::delays::DelayQuantiles;
+use super::scenario::{ContentionExperiment, ContentionPoint, Probes, ShortFlows};
+use crate::delay_quantiles::DelayQuantiles;
 use crate::error::RunError;
 use crate::fairness::{ConnectionGroup, DropCounts, FlowShare};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, RateSchedule, SizeMix};
@@ -20,20 +20,20 @@ const OPENING_TIME: Span = Span::from_secs(1);
 /// Random delay of their packets, as a fraction of a packet's time at the bottleneck, as in experiments on fairness.
 const PACKET_JITTER: (u64, u64) = (6, 5);
 /// How often it is looked whether a transfer stalls.
-const LOOK_INTERVAL: Span = Span::from_millis(10);
+const POLL_INTERVAL: Span = Span::from_millis(10);
 /// Short transfers that begin in the last part of a run are not counted: it is too short for some of them.
-const LAST_PART: Span = Span::from_secs(2);
+const UNCOUNTED_END: Span = Span::from_secs(2);
 
 /// One run in virtual time.
 ///
 /// # Errors
 /// Where the simulator refuses a setting.
-pub(super) fn run(experiment: &Contention, point: &ContentionPoint<'_>) -> Result<ContentionRow, RunError> {
+pub(super) fn run(experiment: &ContentionExperiment, point: &ContentionPoint<'_>) -> Result<ContentionRow, RunError> {
     let refused = |cause| RunError { doing: "make the virtual network", cause };
     let mut built = BuiltNetwork::new(experiment, point).map_err(refused)?;
-    let before = built.run_to(built.begin);
-    let longest_stall = built.watch_stalls(experiment.duration);
-    let after = built.run_to(built.begin + experiment.duration);
+    let before = built.run_until(built.measurement_start);
+    let longest_stall = built.longest_stall(experiment.duration);
+    let after = built.run_until(built.measurement_start + experiment.duration);
     let observed = built.observation(experiment, &before, &after, longest_stall);
     Ok(ContentionRow::new(point, experiment.bottleneck.rate, observed))
 }
@@ -42,7 +42,7 @@ struct BuiltNetwork {
     network: Network,
     bottleneck: LinkId,
     /// When measuring begins.
-    begin: Time,
+    measurement_start: Time,
     /// With the group of each.
     bulk: Vec<(u32, FlowId)>,
     /// With what it sends, in words.
@@ -58,18 +58,19 @@ struct CounterSnapshot {
     bulk: Vec<FlowStatistics>,
     attack: Option<FlowStatistics>,
     probes: Option<FlowStatistics>,
-    carried: u64,
+    forwarded_bytes: u64,
     sojourn: SojournHistogram,
     drops: DropCounts,
 }
 
 impl BuiltNetwork {
-    fn new(experiment: &Contention, point: &ContentionPoint<'_>) -> anyhow::Result<Self> {
+    fn new(experiment: &ContentionExperiment, point: &ContentionPoint<'_>) -> anyhow::Result<Self> {
         let shared = &experiment.bottleneck;
         let begin = Time::ZERO + OPENING_TIME + experiment.warm_up;
         let mut random = Pcg64Mcg::seed_from_u64(point.seed);
         let mut network = Network::new(random.random());
-        let bottleneck = network.add_link(bottleneck_link(experiment, point, begin)?, Some(point.queue(shared)?))?;
+        let bottleneck =
+            network.add_link(bottleneck_link(experiment, point, begin)?, Some(point.queue_config(shared)?))?;
         let flow = |source| FlowConfig { delay_back: shared.delay, ..FlowConfig::new(vec![bottleneck], source) };
         let mut bulk = Vec::new();
         for (index, group) in point.case.bulk.iter().enumerate() {
@@ -94,43 +95,43 @@ impl BuiltNetwork {
         let mut short_flows = Vec::new();
         for short in experiment.short_flows.iter() {
             for start in short.start_times(begin, end) {
-                short_flows.push(network.add_flow(FlowConfig { start, ..flow(short.source()) })?);
+                short_flows.push(network.add_flow(FlowConfig { start, ..flow(short.transfer_source()) })?);
             }
         }
         Ok(BuiltNetwork {
             network,
             bottleneck,
-            begin,
+            measurement_start: begin,
             bulk,
             attack,
             probes: probes.transpose()?,
-            probe_delay: shared.delay + point.case.rate(shared.rate).time_for(probe_bytes),
+            probe_delay: shared.delay + point.case.measured_rate(shared.rate).time_for(probe_bytes),
             short_flows,
         })
     }
 
-    fn run_to(&mut self, end: Time) -> CounterSnapshot {
+    fn run_until(&mut self, end: Time) -> CounterSnapshot {
         self.network.run_until(end);
         let ledger = self.network.ledger(self.bottleneck);
         CounterSnapshot {
             bulk: self.bulk.iter().map(|(_, flow)| self.network.flow(*flow)).collect(),
             attack: self.attack.as_ref().map(|(_, flow)| self.network.flow(*flow)),
             probes: self.probes.map(|flow| self.network.flow(flow)),
-            carried: ledger.packet_counters().forwarded.bytes,
+            forwarded_bytes: ledger.packet_counters().forwarded.bytes,
             sojourn: self.network.sojourn(self.bottleneck).clone(),
             drops: DropCounts::from_counters(ledger.packet_counters()),
         }
     }
 
     /// Runs for so long; returns the longest time without an arrival of any one bulk transfer.
-    fn watch_stalls(&mut self, duration: Span) -> Span {
+    fn longest_stall(&mut self, duration: Span) -> Span {
         let begin = self.network.now();
         let count = |network: &Network, flow: FlowId| network.flow(flow).delivered_packets;
         let arrived = |(_, flow): &(u32, FlowId)| (count(&self.network, *flow), begin);
         let mut last: Vec<(u64, Time)> = self.bulk.iter().map(arrived).collect();
         let (mut longest, mut now) = (Span::ZERO, begin);
         while now < begin + duration {
-            now += LOOK_INTERVAL;
+            now += POLL_INTERVAL;
             self.network.run_until(now.min(begin + duration));
             for ((_, flow), (packets, since)) in self.bulk.iter().zip(&mut last) {
                 let seen = count(&self.network, *flow);
@@ -140,12 +141,12 @@ impl BuiltNetwork {
                 }
             }
         }
-        longest - LOOK_INTERVAL
+        longest - POLL_INTERVAL
     }
 
     fn observation(
         &self,
-        experiment: &Contention,
+        experiment: &ContentionExperiment,
         before: &CounterSnapshot,
         after: &CounterSnapshot,
         longest_stall: Span,
@@ -172,8 +173,10 @@ impl BuiltNetwork {
             longest_stall_seconds: longest_stall.as_secs_f64(),
             attack,
             probes: self.probes.map(|flow| self.probe_delays(flow, before, after)),
-            short_flows: experiment.short_flows.map(|_| self.short_flow_times(self.begin + experiment.duration)),
-            carried: rate(after.carried - before.carried),
+            short_flows: experiment
+                .short_flows
+                .map(|_| self.short_flow_times(self.measurement_start + experiment.duration)),
+            forwarded_bits_per_second: rate(after.forwarded_bytes - before.forwarded_bytes),
             queueing: delays_from_sojourn(&after.sojourn.since(&before.sojourn)),
             drops: after.drops.difference_since(before.drops),
             bulk_retransmissions: sum(|flow| flow.tcp.retransmissions),
@@ -183,7 +186,7 @@ impl BuiltNetwork {
     }
 
     fn probe_delays(&self, flow: FlowId, before: &CounterSnapshot, after: &CounterSnapshot) -> ProbeDelays {
-        let delays = self.network.delays(flow).iter().filter(|(arrived, _)| *arrived >= self.begin);
+        let delays = self.network.delays(flow).iter().filter(|(arrived, _)| *arrived >= self.measurement_start);
         let added: Vec<_> =
             delays.map(|(_, delay)| (*delay - self.probe_delay).max(Span::ZERO).as_secs_f64()).collect();
         let counts = |look: &CounterSnapshot| {
@@ -201,7 +204,7 @@ impl BuiltNetwork {
     fn short_flow_times(&self, end: Time) -> ShortFlowTimes {
         let statistics = self.short_flows.iter().map(|flow| self.network.flow(*flow));
         let counted: Vec<_> =
-            statistics.filter(|flow| flow.started.is_some_and(|started| started <= end - LAST_PART)).collect();
+            statistics.filter(|flow| flow.started.is_some_and(|started| started <= end - UNCOUNTED_END)).collect();
         let times = counted.iter().filter_map(|flow| Some((flow.finished? - flow.started?).as_secs_f64()));
         let times: Vec<_> = times.collect();
         ShortFlowTimes {
@@ -213,7 +216,11 @@ impl BuiltNetwork {
     }
 }
 
-fn bottleneck_link(experiment: &Contention, point: &ContentionPoint<'_>, begin: Time) -> anyhow::Result<LinkConfig> {
+fn bottleneck_link(
+    experiment: &ContentionExperiment,
+    point: &ContentionPoint<'_>,
+    begin: Time,
+) -> anyhow::Result<LinkConfig> {
     let shared = &experiment.bottleneck;
     let medium = match point.case.rate_change {
         None => None,
@@ -245,13 +252,13 @@ fn attacker_flow(
     match (attack, attack.pulse_traffic(rate, seed)) {
         (_, Some(pulses)) => {
             let config = flow(TrafficSource::Udp(pulses.cross_traffic(seed)));
-            (pulses.to_string(), FlowConfig { ect: pulses.ect, ..config })
+            (pulses.to_string(), FlowConfig { ect: pulses.is_ect, ..config })
         }
         (Attack::ConcealsMarks(control), None) => {
             let tcp = TcpConfig { ecn: true, conceals_marks: true, ..TcpConfig::new(*control) };
             (format!("{control}, ECT(0), marks concealed"), flow(TrafficSource::Tcp(tcp)))
         }
-        (Attack::Pulses(_) | Attack::Drawn, None) => unreachable!("these are UDP"),
+        (Attack::Pulses(_) | Attack::RandomPulses, None) => unreachable!("these are UDP"),
     }
 }
 
@@ -275,7 +282,7 @@ impl ShortFlows {
     }
 
     /// Linux acknowledges each of the first packets of a connection.
-    fn source(self) -> TrafficSource {
+    fn transfer_source(self) -> TrafficSource {
         TrafficSource::Tcp(TcpConfig {
             bytes: Some(self.bytes),
             acknowledge_every: 1,

@@ -14,7 +14,7 @@ use std::str::FromStr;
 pub struct DisciplineChoice {
     settings: DisciplineSettings,
     /// Whether the lab states the heavy flows.
-    stated: bool,
+    is_static: bool,
 }
 
 /// The link in front of which a discipline is to work, as far as its defaults depend on it.
@@ -23,7 +23,7 @@ pub struct LinkContext<'a> {
     /// The link's rate.
     pub rate: Rate,
     /// The flows that the static discipline knows to be heavy.
-    pub heavy: &'a [u64],
+    pub heavy_flows: &'a [u64],
 }
 
 impl DisciplineChoice {
@@ -39,15 +39,15 @@ impl DisciplineChoice {
     /// The discipline for that link.
     pub fn build(&self, around: LinkContext<'_>) -> Discipline {
         let mut discipline = self.settings.discipline(Some(around.rate));
-        if let (true, Discipline::FairCoDel(config)) = (self.stated, &mut discipline) {
-            config.heavy = HeavyFlows::Known(around.heavy.to_vec());
+        if let (true, Discipline::FairCoDel(config)) = (self.is_static, &mut discipline) {
+            config.heavy = HeavyFlows::Known(around.heavy_flows.to_vec());
         }
         discipline
     }
 
     /// Its name without settings.
     pub fn name(&self) -> &'static str {
-        if self.stated { Self::STATIC_FAIR_CODEL } else { self.settings.name() }
+        if self.is_static { Self::STATIC_FAIR_CODEL } else { self.settings.name() }
     }
 }
 
@@ -66,7 +66,7 @@ impl FromStr for DisciplineChoice {
         {
             return Err(format!("{} knows which flows are heavy; leave {parameter} out", Self::STATIC_FAIR_CODEL));
         }
-        Ok(DisciplineChoice { settings, stated })
+        Ok(DisciplineChoice { settings, is_static: stated })
     }
 }
 
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use kumade_units::Span;
 
-    const AROUND: LinkContext<'_> = LinkContext { rate: Rate::from_mbit(100), heavy: &[7] };
+    const AROUND: LinkContext<'_> = LinkContext { rate: Rate::from_mbit(100), heavy_flows: &[7] };
 
     fn choice(text: &str) -> DisciplineChoice {
         text.parse().unwrap()

@@ -1,11 +1,11 @@
 //! Groups of connections of the kernel's TCP at one emulated bottleneck.
 
-use super::path;
+use super::access_path;
 use super::row::DropCounts;
 use super::scenario::{AccessHop, ConnectionGroup, connections};
-use crate::delays::DelayQuantiles;
+use crate::delay_quantiles::DelayQuantiles;
 use crate::error::RunError;
-use crate::hosts;
+use crate::host_settings;
 use anyhow::Context;
 use kumade_link::LinkConfig;
 use kumade_link::queue::QueueConfig;
@@ -20,7 +20,7 @@ use std::thread;
 #[derive(Debug)]
 pub(crate) struct KernelControllers {
     /// What was not built in.
-    loaded: Vec<(Control, LoadedController)>,
+    loaded_controls: Vec<(Control, LoadedController)>,
 }
 
 /// The link for which connections compete.
@@ -40,18 +40,20 @@ pub(crate) const RECEIVER_HOST: &str = "receiver";
 /// The rate of a link that is to be a delay only.
 const UNLIMITED_RATE: Rate = Rate::from_mbit(100_000);
 /// The queue of the down direction, which carries only acknowledgements.
-const BACK_QUEUE_BYTES: u64 = 1 << 20;
+const REVERSE_QUEUE_BYTES: u64 = 1 << 20;
 
 impl KernelControllers {
     /// Loads the congestion controls that these groups need.
     ///
     /// # Errors
     /// Where one cannot be loaded, with what to do instead.
-    pub(crate) fn prepare<'a>(groups: impl Iterator<Item = &'a ConnectionGroup> + Clone) -> Result<Self, RunError> {
+    pub(crate) fn load_controls<'a>(
+        groups: impl Iterator<Item = &'a ConnectionGroup> + Clone,
+    ) -> Result<Self, RunError> {
         let mut loaded = Vec::new();
         for control in [Control::Compound, Control::Bic, Control::Vegas] {
             if groups.clone().any(|group| group.control == control) {
-                let load = load(control).with_context(|| {
+                let load = load_control(control).with_context(|| {
                     format!(
                         "the simulator has {control} without the kernel's help: run this with --virtual, or only cases \
                          without {control} (--row)"
@@ -60,14 +62,14 @@ impl KernelControllers {
                 loaded.extend(load.map_err(|cause| RunError { doing: "prepare the kernel's TCP", cause })?);
             }
         }
-        Ok(KernelControllers { loaded })
+        Ok(KernelControllers { loaded_controls: loaded })
     }
 
     /// Opens all connections of these groups, at times spread over [`START_WINDOW`] in an order that depends on the run.
     ///
     /// # Errors
     /// Where the system refuses something.
-    pub(crate) fn connect(
+    pub(crate) fn open_connections(
         &self,
         groups: &[ConnectionGroup],
         run: u32,
@@ -77,7 +79,7 @@ impl KernelControllers {
         let began = clock::monotonic();
         thread::scope(|scope| {
             let open = |(place, (index, group)): (usize, (usize, &ConnectionGroup))| {
-                let (host, control) = (network.host(&sender(index)), self.name(group.control));
+                let (host, control) = (network.host(&sender_host_name(index)), self.kernel_control_name(group.control));
                 // The golden ratio's multiples lie evenly between 0 and 1.
                 let part = ((place as f64 + 1.0) * f64::from(run) * 0.618_033_988_749_895).fract();
                 let moment = began + Span::from_secs_f64(START_WINDOW.as_secs_f64() * part);
@@ -96,8 +98,9 @@ impl KernelControllers {
     }
 
     /// Its name in the kernel.
-    fn name(&self, control: Control) -> &'static str {
-        let loaded = self.loaded.iter().find(|(loaded, _)| *loaded == control).map(|(_, loaded)| loaded.name());
+    fn kernel_control_name(&self, control: Control) -> &'static str {
+        let loaded =
+            self.loaded_controls.iter().find(|(loaded, _)| *loaded == control).map(|(_, loaded)| loaded.name());
         loaded.unwrap_or(match control {
             Control::NewReno => "reno",
             Control::Bic => "bic",
@@ -110,7 +113,7 @@ impl KernelControllers {
 }
 
 /// None for those that are built into any kernel.
-fn load(control: Control) -> Result<Option<(Control, LoadedController)>, SetupError> {
+fn load_control(control: Control) -> Result<Option<(Control, LoadedController)>, SetupError> {
     let loaded = match control {
         Control::Compound => LoadedController::compound()?,
         Control::Bic => LoadedController::bic()?,
@@ -124,13 +127,13 @@ fn load(control: Control) -> Result<Option<(Control, LoadedController)>, SetupEr
 pub(crate) struct CounterSnapshot {
     pub(crate) time: Time,
     /// Of each connection.
-    pub(crate) delivered: Vec<u64>,
-    pub(crate) carried: u64,
+    pub(crate) delivered_bytes: Vec<u64>,
+    pub(crate) forwarded_bytes: u64,
     pub(crate) drops: DropCounts,
     /// Queueing delay since the last one.
     pub(crate) queueing: Option<DelayQuantiles>,
     /// Packets that were lost because the lab read them too late.
-    pub(crate) missed: u64,
+    pub(crate) missed_packets: u64,
 }
 
 impl CounterSnapshot {
@@ -143,17 +146,17 @@ impl CounterSnapshot {
         let back = network.drops(Direction::Down)?;
         Ok(CounterSnapshot {
             time: clock::realtime(),
-            delivered: connections.iter().map(Traffic::received_bytes).collect(),
-            carried: drops.packets.forwarded.bytes,
+            delivered_bytes: connections.iter().map(Traffic::received_bytes).collect(),
+            forwarded_bytes: drops.packets.forwarded.bytes,
             drops: DropCounts::from_counters(&drops.packets),
             queueing: wait_quantiles(&network.take_waits(Direction::Up)?),
-            missed: drops.missed + back.missed,
+            missed_packets: drops.missed + back.missed,
         })
     }
 }
 
 /// The host of a group's senders.
-pub(crate) fn sender(group: usize) -> String {
+pub(crate) fn sender_host_name(group: usize) -> String {
     format!("senders-{group}")
 }
 
@@ -161,17 +164,18 @@ pub(crate) fn sender(group: usize) -> String {
 ///
 /// # Errors
 /// Where the system refuses something.
-pub(crate) fn build(
+pub(crate) fn build_network(
     bottleneck: BottleneckLink<'_>,
     groups: &[ConnectionGroup],
     others: &[&str],
 ) -> anyhow::Result<Network> {
     let BottleneckLink { rate, delay, queue, seed } = bottleneck;
-    let link = LinkConfig { rate: Some(rate), delay, queue_bytes: BACK_QUEUE_BYTES, seed, ..LinkConfig::default() };
+    let link = LinkConfig { rate: Some(rate), delay, queue_bytes: REVERSE_QUEUE_BYTES, seed, ..LinkConfig::default() };
     let host = |(index, group): (usize, &ConnectionGroup)| {
-        let access = |hop| AccessSpec { link: path::hop_link(hop), background: path::background_traffic(hop) };
-        let access = own_hop(group).iter().chain(&group.hops).map(access).collect();
-        HostSpec { access, ..HostSpec::with_number(&sender(index), index as u8 + 2) }
+        let access =
+            |hop| AccessSpec { link: access_path::hop_link(hop), background: access_path::background_traffic(hop) };
+        let access = group_access_hop(group).iter().chain(&group.hops).map(access).collect();
+        HostSpec { access, ..HostSpec::with_number(&sender_host_name(index), index as u8 + 2) }
     };
     let other = |(index, name): (usize, &&str)| HostSpec::with_number(name, (groups.len() + index) as u8 + 2);
     let hosts = groups.iter().enumerate().map(host).chain(others.iter().enumerate().map(other));
@@ -183,19 +187,19 @@ pub(crate) fn build(
     })?;
     let spec = network.spec();
     for host in spec.left.iter().chain(&spec.right) {
-        hosts::prepare(network.host(&host.name)?, hosts::WINDOW_BYTES)?;
+        host_settings::set_tcp_buffers(network.host(&host.name)?, host_settings::WINDOW_BYTES)?;
     }
     Ok(network)
 }
 
 /// The delay and the rate that a group's senders have of their own: a link that they share here, with the rate of all.
-fn own_hop(group: &ConnectionGroup) -> Option<AccessHop> {
+fn group_access_hop(group: &ConnectionGroup) -> Option<AccessHop> {
     let ConnectionGroup { delay, source_rate, connections, .. } = *group;
     if delay == Span::ZERO && source_rate.is_none() {
         return None;
     }
     let rate = source_rate.map(|rate| Rate::from_bits_per_second(rate.bits_per_second() * u64::from(connections)));
-    let queue = hosts::WINDOW_BYTES;
+    let queue = host_settings::WINDOW_BYTES;
     Some(AccessHop { rate: rate.or(Some(UNLIMITED_RATE)), wireless: false, delay, queue, background: None })
 }
 

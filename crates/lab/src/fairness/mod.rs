@@ -5,9 +5,9 @@
 //! [`DisciplineChoice`] and several seeds, in virtual time or over the kernel's TCP; each run gives a [`FairnessRow`], and
 //! the rows a [`FairnessReport`].
 
+mod access_path;
 mod discipline;
-mod kernel;
-mod path;
+mod kernel_network;
 mod published;
 mod realtime;
 mod report;
@@ -17,7 +17,9 @@ mod scenario;
 mod summary;
 mod virtual_time;
 
-pub(crate) use kernel::{BottleneckLink, CounterSnapshot, KernelControllers, RECEIVER_HOST, build, sender};
+pub(crate) use kernel_network::{
+    BottleneckLink, CounterSnapshot, KernelControllers, RECEIVER_HOST, build_network, sender_host_name,
+};
 pub(crate) use scenario::connections;
 
 pub use discipline::{DisciplineChoice, LinkContext};

@@ -1,4 +1,4 @@
-use super::kernel::{self, BottleneckLink, CounterSnapshot, KernelControllers};
+use super::kernel_network::{self, BottleneckLink, CounterSnapshot, KernelControllers};
 use super::row::{FairnessObservation, FairnessRow};
 use super::scenario::{FairnessExperiment, FairnessPoint};
 use crate::error::RunError;
@@ -12,7 +12,7 @@ pub(super) struct FairnessAttempt {
     /// 99th percentile of the delay behind schedule of delivered packets.
     pub(super) lateness: Span,
     /// Packets that were lost because the lab read them too late.
-    pub(super) missed: u64,
+    pub(super) missed_packets: u64,
 }
 
 /// Builds the network of `point`, runs its connections, and removes it.
@@ -27,12 +27,12 @@ pub(super) fn run(
     let case = point.case;
     let bottleneck =
         BottleneckLink { rate: case.rate, delay: case.delay, queue: point.queue, seed: u64::from(point.run) };
-    let network = kernel::build(bottleneck, &case.groups, &[]);
+    let network = kernel_network::build_network(bottleneck, &case.groups, &[]);
     let network = network.map_err(|cause| RunError { doing: "build the network", cause })?;
     let observed = observe(kernel, experiment, point, &network);
     let (observed, missed) = observed.map_err(|cause| RunError { doing: "run the connections", cause })?;
     let lateness = observed.lateness_p99.unwrap_or_default();
-    Ok(FairnessAttempt { row: FairnessRow::new(point, &observed), lateness, missed })
+    Ok(FairnessAttempt { row: FairnessRow::new(point, &observed), lateness, missed_packets: missed })
 }
 
 fn observe(
@@ -41,20 +41,20 @@ fn observe(
     point: &FairnessPoint<'_>,
     network: &Network,
 ) -> anyhow::Result<(FairnessObservation, u64)> {
-    let connections = kernel.connect(&point.case.groups, point.run, network)?;
+    let connections = kernel.open_connections(&point.case.groups, point.run, network)?;
     thread::sleep(experiment.warm_up.to_duration());
     let before = CounterSnapshot::take(network, &connections)?;
     thread::sleep(experiment.duration.to_duration());
     let after = CounterSnapshot::take(network, &connections)?;
     let lateness = network.lateness(Direction::Up, before.time, after.time)?;
-    let delivered = after.delivered.iter().zip(&before.delivered).map(|(after, before)| after - before);
+    let delivered = after.delivered_bytes.iter().zip(&before.delivered_bytes).map(|(after, before)| after - before);
     let observed = FairnessObservation {
-        delivered: delivered.collect(),
+        delivered_bytes: delivered.collect(),
         duration: after.time - before.time,
-        carried: after.carried - before.carried,
+        forwarded_bytes: after.forwarded_bytes - before.forwarded_bytes,
         queueing: after.queueing,
         drops: after.drops.difference_since(before.drops),
         lateness_p99: Some(lateness.p99),
     };
-    Ok((observed, after.missed))
+    Ok((observed, after.missed_packets))
 }

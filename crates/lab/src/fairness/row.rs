@@ -1,5 +1,5 @@
 use super::scenario::FairnessPoint;
-use crate::delays::DelayQuantiles;
+use crate::delay_quantiles::DelayQuantiles;
 use crate::statistics::jain_index;
 use kumade_units::{Rate, Span};
 use schemars::JsonSchema;
@@ -83,11 +83,11 @@ pub(super) struct FairnessObservation {
     /// Payload bytes that each connection delivered within the measured time, in the order of [`FairnessCase::connections`].
     ///
     /// [`FairnessCase::connections`]: super::FairnessCase::connections
-    pub(super) delivered: Vec<u64>,
+    pub(super) delivered_bytes: Vec<u64>,
     /// How long that time was.
     pub(super) duration: Span,
     /// IP bytes that the bottleneck carried within it.
-    pub(super) carried: u64,
+    pub(super) forwarded_bytes: u64,
     /// Queueing delay at the bottleneck.
     pub(super) queueing: Option<DelayQuantiles>,
     /// Packets at the bottleneck.
@@ -101,7 +101,7 @@ impl FairnessRow {
     pub(super) fn new(point: &FairnessPoint<'_>, observed: &FairnessObservation) -> Self {
         let case = point.case;
         let rate = |bytes: u64| Rate::from_bytes_over(bytes, observed.duration).as_f64();
-        let flows = case.connections().zip(&observed.delivered);
+        let flows = case.numbered_connections().zip(&observed.delivered_bytes);
         let flows =
             flows.map(|((group, _), bytes)| FlowShare { group: group as u32, goodput_bits_per_second: rate(*bytes) });
         let flows: Vec<_> = flows.collect();
@@ -121,7 +121,7 @@ impl FairnessRow {
             discipline: point.discipline.to_string(),
             run: point.run,
             jain_index: jain_index(&goodputs),
-            utilisation_ratio: rate(observed.carried) / case.rate.as_f64(),
+            utilisation_ratio: rate(observed.forwarded_bytes) / case.rate.as_f64(),
             goodput_bits_per_second: goodputs.iter().sum(),
             groups: groups.collect(),
             flows,

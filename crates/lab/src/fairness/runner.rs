@@ -1,11 +1,11 @@
-use super::kernel::KernelControllers;
+use super::kernel_network::KernelControllers;
 use super::realtime::{self, FairnessAttempt};
 use super::row::FairnessRow;
 use super::scenario::{FairnessExperiment, FairnessPoint};
 use super::virtual_time;
 use crate::error::RunError;
-use crate::parallel::on_all_processors;
-use crate::repeat::{MAX_LATENESS, MAX_REPEATS, RepeatedRun, RunOutcome, until_undisturbed};
+use crate::parallel::run_in_parallel;
+use crate::run_repetition::{MAX_LATENESS, MAX_REPEATS, RepeatedRun, RunOutcome, run_until_undisturbed};
 use kumade_units::Span;
 
 /// How far an experiment on fairness has come.
@@ -36,20 +36,20 @@ pub fn run(
     let points = experiment.points();
     if experiment.virtual_time {
         let mut done = |row: &FairnessRow| observer(FairnessProgress::Done(row));
-        return on_all_processors(&points, &mut done, stop, &|point| virtual_time::run(experiment, point));
+        return run_in_parallel(&points, &mut done, stop, &|point| virtual_time::run(experiment, point));
     }
-    let kernel = KernelControllers::prepare(experiment.cases.iter().flat_map(|case| &case.groups))?;
+    let kernel = KernelControllers::load_controls(experiment.cases.iter().flat_map(|case| &case.groups))?;
     let mut rows = Vec::with_capacity(points.len());
     for point in points.iter().take_while(|_| !stop()) {
         observer(FairnessProgress::Running(point));
-        let row = in_real_time(&kernel, experiment, point, observer, stop)?;
+        let row = run_in_real_time(&kernel, experiment, point, observer, stop)?;
         observer(FairnessProgress::Done(&row));
         rows.push(row);
     }
     Ok(rows)
 }
 
-fn in_real_time(
+fn run_in_real_time(
     kernel: &KernelControllers,
     experiment: &FairnessExperiment,
     point: &FairnessPoint<'_>,
@@ -57,11 +57,11 @@ fn in_real_time(
     stop: &dyn Fn() -> bool,
 ) -> Result<FairnessRow, RunError> {
     let run = || {
-        let FairnessAttempt { row, lateness, missed } = realtime::run(kernel, experiment, point)?;
+        let FairnessAttempt { row, lateness, missed_packets: missed } = realtime::run(kernel, experiment, point)?;
         Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_LATENESS || missed > 0 })
     };
     let repeating = |lateness| observer(FairnessProgress::Repeating { lateness });
-    let RepeatedRun { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
+    let RepeatedRun { row, repeats, disturbed } = run_until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
     Ok(FairnessRow { repeats, disturbed, ..row })
 }
 
@@ -72,11 +72,11 @@ pub fn expected_time(experiment: &FairnessExperiment) -> String {
     match experiment.virtual_time {
         true => format!("{runs} runs of {each:.0} s each in virtual time"),
         false => {
-            let minutes = runs as f64 * (each + SETTING_UP.as_secs_f64()) / 60.0;
+            let minutes = runs as f64 * (each + SETUP_TIME.as_secs_f64()) / 60.0;
             format!("{runs} runs of {each:.0} s each, about {minutes:.0} minutes in total")
         }
     }
 }
 
 /// How long it takes to build a network and to close its connections.
-const SETTING_UP: Span = Span::from_millis(1500);
+const SETUP_TIME: Span = Span::from_millis(1500);

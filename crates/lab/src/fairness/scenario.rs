@@ -1,6 +1,6 @@
 use super::discipline::DisciplineChoice;
 use super::published::PublishedMix;
-use crate::buffer::BufferSize;
+use crate::buffer_size::BufferSize;
 use crate::paper::Paper;
 use crate::values::{optional_rate, parse_one, rate, size, span};
 use kumade_link::queue::{QueueConfig, QueueLimit};
@@ -187,7 +187,7 @@ impl SharedNetwork {
 
 impl FairnessCase {
     /// Congestion control and group index of each connection, in order.
-    pub fn connections(&self) -> impl Iterator<Item = (usize, &ConnectionGroup)> {
+    pub fn numbered_connections(&self) -> impl Iterator<Item = (usize, &ConnectionGroup)> {
         connections(&self.groups)
     }
 }

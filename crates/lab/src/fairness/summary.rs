@@ -78,7 +78,7 @@ pub struct DisciplineSummary {
 }
 
 /// What goodput is compared with.
-const REFERENCE: &str = "tail-drop";
+const REFERENCE_DISCIPLINE: &str = "tail-drop";
 
 impl FairnessSummary {
     /// Sums up the rows of `experiment`.
@@ -154,7 +154,7 @@ fn discipline_summaries(points: &[PointSummary]) -> BTreeMap<String, DisciplineS
     for point in points {
         own.entry(&point.discipline).or_default().push(point);
     }
-    let reference = own.get(REFERENCE).cloned().unwrap_or_default();
+    let reference = own.get(REFERENCE_DISCIPLINE).cloned().unwrap_or_default();
     let summary = |points: &Vec<&PointSummary>| {
         let indices: Vec<_> = points.iter().filter_map(|point| Some(point.jain_index?.value)).collect();
         let least: Vec<_> = points.iter().filter_map(|point| point.min_jain_index).collect();

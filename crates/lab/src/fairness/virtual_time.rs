@@ -1,8 +1,8 @@
-use super::kernel::START_WINDOW;
-use super::path;
+use super::access_path;
+use super::kernel_network::START_WINDOW;
 use super::row::{DropCounts, FairnessObservation, FairnessRow};
 use super::scenario::{ConnectionGroup, FairnessCase, FairnessExperiment, FairnessPoint};
-use crate::delays::DelayQuantiles;
+use crate::delay_quantiles::DelayQuantiles;
 use crate::error::RunError;
 use kumade_link::{CrossConfig, LinkConfig};
 use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, SojournHistogram, TcpConfig, TrafficSource};
@@ -23,17 +23,18 @@ const HEADER_BYTES: u32 = 52;
 /// # Errors
 /// Where the simulator refuses a setting.
 pub(super) fn run(experiment: &FairnessExperiment, point: &FairnessPoint<'_>) -> Result<FairnessRow, RunError> {
-    let mut built = build(experiment, point).map_err(|cause| RunError { doing: "make the virtual network", cause })?;
+    let mut built =
+        build_network(experiment, point).map_err(|cause| RunError { doing: "make the virtual network", cause })?;
     let begin = Time::ZERO + opening_time(experiment) + experiment.warm_up;
     built.network.run_until(begin);
     let before = built.take_snapshot();
     built.network.run_until(begin + experiment.duration);
     let after = built.take_snapshot();
-    let delivered = after.delivered.iter().zip(&before.delivered).map(|(after, before)| after - before);
+    let delivered = after.delivered_bytes.iter().zip(&before.delivered_bytes).map(|(after, before)| after - before);
     let observed = FairnessObservation {
-        delivered: delivered.collect(),
+        delivered_bytes: delivered.collect(),
         duration: experiment.duration,
-        carried: after.carried - before.carried,
+        forwarded_bytes: after.forwarded_bytes - before.forwarded_bytes,
         queueing: sojourn_quantiles(&after.sojourn.since(&before.sojourn)),
         drops: after.drops.difference_since(before.drops),
         lateness_p99: None,
@@ -54,8 +55,8 @@ struct BuiltNetwork {
 
 /// The counters of a network at one time.
 struct CounterSnapshot {
-    delivered: Vec<u64>,
-    carried: u64,
+    delivered_bytes: Vec<u64>,
+    forwarded_bytes: u64,
     sojourn: SojournHistogram,
     drops: DropCounts,
 }
@@ -64,24 +65,30 @@ impl BuiltNetwork {
     fn take_snapshot(&self) -> CounterSnapshot {
         let ledger = self.network.ledger(self.bottleneck);
         CounterSnapshot {
-            delivered: self.connections.iter().map(|flow| self.network.flow(*flow).goodput_bytes).collect(),
-            carried: ledger.packet_counters().forwarded.bytes,
+            delivered_bytes: self.connections.iter().map(|flow| self.network.flow(*flow).goodput_bytes).collect(),
+            forwarded_bytes: ledger.packet_counters().forwarded.bytes,
             sojourn: self.network.sojourn(self.bottleneck).clone(),
             drops: DropCounts::from_counters(ledger.packet_counters()),
         }
     }
 }
 
-fn build(experiment: &FairnessExperiment, point: &FairnessPoint<'_>) -> anyhow::Result<BuiltNetwork> {
+fn build_network(experiment: &FairnessExperiment, point: &FairnessPoint<'_>) -> anyhow::Result<BuiltNetwork> {
     let case = point.case;
     let mut network = Network::new(point.seed());
     let link = LinkConfig { rate: Some(case.rate), delay: case.delay, ..LinkConfig::default() };
     let bottleneck = network.add_link(link, Some(point.queue.clone()))?;
     let routes = case.groups.iter().map(|group| add_hops(&mut network, group)).collect::<Result<Vec<_>, _>>()?;
     let mut connections = Vec::new();
-    for (index, group) in case.connections() {
+    for (index, group) in case.numbered_connections() {
         let route = &routes[index];
-        let config = connection(experiment, case, group, [&route.out, &[bottleneck][..]].concat(), route.back.clone());
+        let config = flow_config(
+            experiment,
+            case,
+            group,
+            [&route.forward_links, &[bottleneck][..]].concat(),
+            route.reverse_links.clone(),
+        );
         connections.push(network.add_flow(config)?);
     }
     // After the connections, since their numbers are their labels.
@@ -91,7 +98,7 @@ fn build(experiment: &FairnessExperiment, point: &FairnessPoint<'_>) -> anyhow::
     Ok(BuiltNetwork { network, bottleneck, connections })
 }
 
-fn connection(
+fn flow_config(
     experiment: &FairnessExperiment,
     case: &FairnessCase,
     group: &ConnectionGroup,
@@ -118,18 +125,18 @@ fn connection(
 
 /// The hops of one group, and their cross traffic.
 struct GroupRoute {
-    out: Vec<LinkId>,
-    back: Vec<LinkId>,
+    forward_links: Vec<LinkId>,
+    reverse_links: Vec<LinkId>,
     background: Vec<(LinkId, CrossConfig)>,
 }
 
 fn add_hops(network: &mut Network, group: &ConnectionGroup) -> anyhow::Result<GroupRoute> {
-    let mut route = GroupRoute { out: Vec::new(), back: Vec::new(), background: Vec::new() };
+    let mut route = GroupRoute { forward_links: Vec::new(), reverse_links: Vec::new(), background: Vec::new() };
     for hop in &group.hops {
-        let out = network.add_link(path::hop_link(hop), None)?;
-        route.back.insert(0, network.add_link(path::hop_link(hop), None)?);
-        route.background.extend(path::background_traffic(hop).map(|cross| (out, cross)));
-        route.out.push(out);
+        let out = network.add_link(access_path::hop_link(hop), None)?;
+        route.reverse_links.insert(0, network.add_link(access_path::hop_link(hop), None)?);
+        route.background.extend(access_path::background_traffic(hop).map(|cross| (out, cross)));
+        route.forward_links.push(out);
     }
     Ok(route)
 }

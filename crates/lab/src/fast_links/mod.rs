@@ -11,5 +11,5 @@ mod summary;
 pub use report::FastLinksReport;
 pub use row::FastLinkRow;
 pub use runner::{FastLinksOutcome, FastLinksProgress, expected_time, run};
-pub use scenario::{FastLinkPath, FastLinkPoint, FastLinks};
+pub use scenario::{FastLinkPath, FastLinkPoint, FastLinksExperiment};
 pub use summary::{FastLinksSummary, PathSummary};

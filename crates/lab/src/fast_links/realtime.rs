@@ -4,7 +4,7 @@ use super::row::FastLinkRow;
 use super::scenario::{FastLinkPath, FastLinkPoint};
 use crate::accuracy::Transport;
 use crate::error::RunError;
-use crate::repeat::RunOutcome;
+use crate::run_repetition::RunOutcome;
 use crate::running_server::RunningServer;
 use anyhow::anyhow;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
@@ -23,12 +23,12 @@ const MAX_LATENESS: Span = Span::from_micros(40);
 
 /// A network with a server in it.
 pub(super) struct FastLinkTestbed<F> {
-    serving: RunningServer,
+    server: RunningServer,
     network: F,
     /// Of all devices, in bytes.
     mtu: u16,
     /// What this machine carries there.
-    carried: Rate,
+    machine_rate: Rate,
 }
 
 /// The packets of a measurement's trains.
@@ -59,7 +59,7 @@ impl<F: FastFabric> FastLinkTestbed<F> {
     pub(super) fn new(network: F, mtu: u16) -> Result<Self, RunError> {
         let carried = network.carried_rate().map_err(run_error("count what the network carries"))?;
         let serving = RunningServer::start(network.host(FAR_HOST).map_err(run_error("find the far host"))?)?;
-        Ok(FastLinkTestbed { serving, network, mtu, carried })
+        Ok(FastLinkTestbed { server: serving, network, mtu, machine_rate: carried })
     }
 
     /// Measures once. That the path cannot be measured is a result. The lateness is what 95 of 100 packets did not exceed.
@@ -75,7 +75,7 @@ impl<F: FastFabric> FastLinkTestbed<F> {
             seed: point.run.into(),
             ..MeasurementPlan::default()
         };
-        let server = self.serving.address();
+        let server = self.server.address();
         let config = MeasureConfig { plan, ..MeasureConfig::new(server.ip().to_string(), server.port()) };
         let mut trains = TrainPackets::default();
         let near = self.network.host(NEAR_HOST).map_err(run_error("find the near host"))?;
@@ -88,7 +88,7 @@ impl<F: FastFabric> FastLinkTestbed<F> {
         let truth = self.network.available(cross, trains.packet_bytes().unwrap_or(self.mtu.into()));
         let report = result.map_err(|error| error.to_string());
         let report = report.and_then(|report| report.up.ok_or_else(|| "the report lacks the direction".into()));
-        let row = FastLinkRow::new(point, self.carried, truth, report);
+        let row = FastLinkRow::new(point, self.machine_rate, truth, report);
         Ok(RunOutcome { row, lateness: late.p95, disturbed: late.p95 > MAX_LATENESS })
     }
 }

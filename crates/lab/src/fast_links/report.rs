@@ -2,12 +2,12 @@
 
 use super::row::FastLinkRow;
 use super::runner::FastLinksOutcome;
-use super::scenario::FastLinks;
-use super::summary::{FastLinksSummary, PathSummary, undisturbed};
+use super::scenario::FastLinksExperiment;
+use super::summary::{FastLinksSummary, PathSummary, undisturbed_rows};
 use crate::accuracy::BottleneckKind;
 use crate::error::ReportError;
 use crate::report::plot::Plot;
-use crate::report::{DocumentParts, ReportContent, Table, describe_disturbances, read};
+use crate::report::{DocumentParts, ReportContent, Table, describe_disturbances, read_report};
 use kumade_probe_train::Estimate;
 use kumade_units::Rate;
 use schemars::JsonSchema;
@@ -43,7 +43,7 @@ impl FastLinksReport {
     pub const SCHEMA: &str = "kumade.lab.fast-links/1";
 
     /// Sums up what came of `experiment`. `started` is UTC in RFC 3339.
-    pub fn new(experiment: &FastLinks, started: String, rows: FastLinksOutcome) -> Self {
+    pub fn new(experiment: &FastLinksExperiment, started: String, rows: FastLinksOutcome) -> Self {
         FastLinksReport {
             schema: FastLinksReport::SCHEMA.to_owned(),
             experiment: experiment.name.clone(),
@@ -67,7 +67,7 @@ impl FastLinksReport {
     /// # Errors
     /// Where it is not one of this kind and version.
     pub fn from_json(text: &str) -> Result<Self, ReportError> {
-        read(text, FastLinksReport::SCHEMA, |report: &FastLinksReport| &report.schema)
+        read_report(text, FastLinksReport::SCHEMA, |report: &FastLinksReport| &report.schema)
     }
 }
 
@@ -79,10 +79,10 @@ impl DocumentParts for FastLinksReport {
             started: &self.started,
             version: &self.version,
             setting: self.setting.clone(),
-            layer: "Rates count IP packets.",
+            rate_definition: "Rates count IP packets.",
             paper: None,
             tables: vec![path_table(&self.summary.paths), refusal_table(&self.summary.paths)],
-            verdicts: conclusions(self),
+            conclusions: conclusions(self),
             notes: run_notes(&self.rows),
         }
     }
@@ -103,7 +103,7 @@ impl DocumentParts for FastLinksReport {
 }
 
 /// Of a path, as the first cells of its line.
-fn name(path: &PathSummary) -> [String; 4] {
+fn path_cells(path: &PathSummary) -> [String; 4] {
     let PathSummary { bottleneck_bits_per_second, mtu_bytes, cross_bits_per_second, transport, .. } = path;
     [
         format_gigabits(*bottleneck_bits_per_second),
@@ -134,7 +134,7 @@ fn path_table(paths: &[PathSummary]) -> Table {
             format!("{:.1}", path.mean_bytes / 1e6),
             format!("{:.1}", path.mean_seconds),
         ];
-        name(path).into_iter().chain(figures).collect()
+        path_cells(path).into_iter().chain(figures).collect()
     };
     let columns = [
         "Gbit/s",
@@ -166,7 +166,7 @@ fn path_table(paths: &[PathSummary]) -> Table {
 fn refusal_table(paths: &[PathSummary]) -> Table {
     let of = |path: &PathSummary| {
         let cells = |(cause, count): (&String, &usize)| {
-            name(path).into_iter().chain([count.to_string(), cause.clone()]).collect::<Vec<_>>()
+            path_cells(path).into_iter().chain([count.to_string(), cause.clone()]).collect::<Vec<_>>()
         };
         path.refusals.iter().map(cells).collect::<Vec<_>>()
     };
@@ -179,13 +179,16 @@ fn refusal_table(paths: &[PathSummary]) -> Table {
 
 fn conclusions(report: &FastLinksReport) -> Vec<String> {
     let FastLinksSummary { udp_median_error_ratio, wrong, .. } = &report.summary;
-    let over_udp = || undisturbed(&report.rows).filter(|row| row.transport == "udp");
+    let over_udp = || undisturbed_rows(&report.rows).filter(|row| row.transport == "udp");
     let values = over_udp().filter(|row| row.error_ratio.is_some()).count();
     let error = udp_median_error_ratio
         .map(|error| format!("udp: {values} of {} values, median error {:.2} %", over_udp().count(), error * 100.0));
     error
         .into_iter()
-        .chain([format!("{wrong} of {} measurements were wrong with confidence", undisturbed(&report.rows).count())])
+        .chain([format!(
+            "{wrong} of {} measurements were wrong with confidence",
+            undisturbed_rows(&report.rows).count()
+        )])
         .collect()
 }
 
@@ -209,38 +212,38 @@ fn run_notes(rows: &[FastLinkRow]) -> Vec<String> {
 type CsvColumn = (&'static str, fn(&FastLinkRow) -> String);
 
 const COLUMNS: [CsvColumn; 20] = [
-    ("bottleneck_bits_per_second", |row| rate(Some(row.bottleneck_bits_per_second))),
+    ("bottleneck_bits_per_second", |row| rate_cell(Some(row.bottleneck_bits_per_second))),
     ("mtu_bytes", |row| row.mtu_bytes.to_string()),
-    ("cross_bits_per_second", |row| rate(Some(row.cross_bits_per_second))),
+    ("cross_bits_per_second", |row| rate_cell(Some(row.cross_bits_per_second))),
     ("transport", |row| row.transport.clone()),
     ("run", |row| row.run.to_string()),
-    ("carried_bits_per_second", |row| rate(Some(row.carried_bits_per_second))),
-    ("truth_bits_per_second", |row| rate(Some(row.truth_bits_per_second))),
+    ("carried_bits_per_second", |row| rate_cell(Some(row.carried_bits_per_second))),
+    ("truth_bits_per_second", |row| rate_cell(Some(row.truth_bits_per_second))),
     ("available_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.value)),
     ("available_low_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.low)),
     ("available_high_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.high)),
-    ("at_least_bits_per_second", |row| rate(row.at_least_bits_per_second)),
-    ("at_most_bits_per_second", |row| rate(row.at_most_bits_per_second)),
-    ("limited_by", |row| text(row.limited_by.as_ref())),
-    ("error_ratio", |row| text(row.error_ratio)),
-    ("covers_truth", |row| text(row.covers_truth)),
+    ("at_least_bits_per_second", |row| rate_cell(row.at_least_bits_per_second)),
+    ("at_most_bits_per_second", |row| rate_cell(row.at_most_bits_per_second)),
+    ("limited_by", |row| optional_text(row.limited_by.as_ref())),
+    ("error_ratio", |row| optional_text(row.error_ratio)),
+    ("covers_truth", |row| optional_text(row.covers_truth)),
     ("bytes_sent", |row| row.bytes_sent.to_string()),
     ("duration_seconds", |row| row.duration_seconds.to_string()),
     ("repeats", |row| row.repeats.to_string()),
     ("disturbed", |row| row.disturbed.to_string()),
-    ("reason", |row| text(row.reason.as_ref())),
+    ("reason", |row| optional_text(row.reason.as_ref())),
 ];
 
-fn text(value: Option<impl ToString>) -> String {
+fn optional_text(value: Option<impl ToString>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-fn rate(rate: Option<Rate>) -> String {
-    text(rate.map(Rate::bits_per_second))
+fn rate_cell(rate: Option<Rate>) -> String {
+    optional_text(rate.map(Rate::bits_per_second))
 }
 
 fn estimate_cell(estimate: Option<Estimate<Rate>>, which: fn(Estimate<Rate>) -> Rate) -> String {
-    rate(estimate.map(which))
+    rate_cell(estimate.map(which))
 }
 
 #[cfg(test)]
@@ -256,7 +259,7 @@ mod tests {
 
     /// Reports one after the other, each at 10 Gbit/s of which this machine carries 8: of a value, or of a lower bound.
     fn report_of(found: &[Result<u64, u64>]) -> FastLinksReport {
-        let experiment = load("fast-links", &Overrides::default()).unwrap().fast_links().unwrap();
+        let experiment = load("fast-links", &Overrides::default()).unwrap().into_fast_links().unwrap();
         let (rate, carried) = (Rate::from_mbit(10_000), Rate::from_mbit(8000));
         let path = FastLinkPath { rate, mtu: 1500 };
         let row = |(found, run): (&Result<u64, u64>, u32)| {

@@ -1,5 +1,5 @@
 use super::scenario::FastLinkPoint;
-use crate::atlas::FaultWord;
+use crate::atlas::FaultKind;
 use kumade_measurement::report::DirectionReport;
 use kumade_probe_train::Estimate;
 use kumade_sim::atlas::{EstimateError, EstimateFault};
@@ -40,7 +40,7 @@ pub struct FastLinkRow {
     /// Whether the interval contains the truth; null without a value.
     pub covers_truth: Option<bool>,
     /// The statement that is wrong with confidence; null if there is none.
-    pub fault: Option<FaultWord>,
+    pub fault: Option<FaultKind>,
     /// The measurement's warnings.
     pub warnings: Vec<String>,
     /// IP bytes sent.
@@ -109,7 +109,7 @@ impl FastLinkRow {
         let error = |found: Estimate<Rate>| (found.value.as_f64() / truth.as_f64() - 1.0).abs();
         self.error_ratio = report.available_bits_per_second.map(error);
         self.covers_truth = judgement.map(|judged| judged.covers);
-        self.fault = fault.map(FaultWord::from);
+        self.fault = fault.map(FaultKind::from);
         self.warnings = report.warnings;
         self.bytes_sent = report.bytes_sent + bytes;
         self.duration_seconds = report.duration_seconds + seconds;

@@ -1,9 +1,9 @@
 use super::realtime::{FastLinkTestbed, emulated_network, kernel_network};
 use super::row::FastLinkRow;
-use super::scenario::{FastLinkPath, FastLinkPoint, FastLinks};
+use super::scenario::{FastLinkPath, FastLinkPoint, FastLinksExperiment};
 use crate::accuracy::BottleneckKind;
 use crate::error::RunError;
-use crate::repeat::{MAX_REPEATS, until_undisturbed};
+use crate::run_repetition::{MAX_REPEATS, run_until_undisturbed};
 use kumade_netns_testbed::FastFabric;
 use kumade_units::Span;
 
@@ -31,7 +31,7 @@ pub type FastLinksOutcome = Vec<FastLinkRow>;
 /// # Errors
 /// A network cannot be built, for instance since this machine has no HTB.
 pub fn run(
-    experiment: &FastLinks,
+    experiment: &FastLinksExperiment,
     observer: &mut dyn FnMut(FastLinksProgress<'_>),
     stop: &dyn Fn() -> bool,
 ) -> Result<FastLinksOutcome, RunError> {
@@ -40,15 +40,15 @@ pub fn run(
         observer(FastLinksProgress::Building(path));
         let points = experiment.points_on(path);
         rows.extend(match experiment.bottleneck {
-            BottleneckKind::Htb => run_on(kernel_network(path, experiment.queue)?, &points, observer, stop)?,
-            _ => run_on(emulated_network(path, experiment.queue)?, &points, observer, stop)?,
+            BottleneckKind::Htb => run_on_network(kernel_network(path, experiment.queue)?, &points, observer, stop)?,
+            _ => run_on_network(emulated_network(path, experiment.queue)?, &points, observer, stop)?,
         });
     }
     Ok(rows)
 }
 
 /// Measures the points of one network.
-fn run_on<F: FastFabric>(
+fn run_on_network<F: FastFabric>(
     network: F,
     points: &[FastLinkPoint],
     observer: &mut dyn FnMut(FastLinksProgress<'_>),
@@ -60,7 +60,7 @@ fn run_on<F: FastFabric>(
     for point in points.iter().take_while(|_| !stop()) {
         observer(FastLinksProgress::Running(point));
         let repeating = |lateness| observer(FastLinksProgress::Repeating { lateness });
-        let repeated = until_undisturbed(MAX_REPEATS, || testbed.measure(point), repeating, stop)?;
+        let repeated = run_until_undisturbed(MAX_REPEATS, || testbed.measure(point), repeating, stop)?;
         let row = FastLinkRow { repeats: repeated.repeats, disturbed: repeated.disturbed, ..repeated.row };
         observer(FastLinksProgress::Done(&row));
         rows.push(row);
@@ -69,6 +69,6 @@ fn run_on<F: FastFabric>(
 }
 
 /// The number of runs and how long they take, in words.
-pub fn expected_time(experiment: &FastLinks) -> String {
+pub fn expected_time(experiment: &FastLinksExperiment) -> String {
     format!("{} measurements of about 1 s in real time, repeated where disturbed", experiment.measurement_count())
 }

@@ -3,7 +3,7 @@ use kumade_units::{Rate, Span};
 
 /// An experiment on links of gigabits per second. It comes from a scenario file, read and validated by [`load`](crate::load).
 #[derive(Debug, Clone, PartialEq)]
-pub struct FastLinks {
+pub struct FastLinksExperiment {
     /// Its name, which is also that of the report's directory.
     pub name: String,
     /// The question in one line.
@@ -46,7 +46,7 @@ pub struct FastLinkPoint {
     pub run: u32,
 }
 
-impl FastLinks {
+impl FastLinksExperiment {
     /// Every network in the order of building.
     pub fn paths(&self) -> Vec<FastLinkPath> {
         let of_mtu = |&mtu: &u16| self.rates.iter().map(move |&rate| FastLinkPath { rate, mtu });

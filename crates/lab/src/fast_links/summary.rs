@@ -59,11 +59,11 @@ impl FastLinksSummary {
     pub(super) fn from_rows(rows: &[FastLinkRow]) -> Self {
         let path = |row: &FastLinkRow| (row.bottleneck_bits_per_second, row.mtu_bytes, row.cross_bits_per_second);
         let groups = rows.chunk_by(|a, b| path(a) == path(b) && a.transport == b.transport);
-        let udp = undisturbed(rows).filter(|row| row.transport == "udp");
+        let udp = undisturbed_rows(rows).filter(|row| row.transport == "udp");
         FastLinksSummary {
             paths: groups.filter_map(PathSummary::from_path_rows).collect(),
             udp_median_error_ratio: median(&udp.filter_map(|row| row.error_ratio).collect::<Vec<_>>()),
-            wrong: undisturbed(rows).filter(|row| row.fault.is_some()).count(),
+            wrong: undisturbed_rows(rows).filter(|row| row.fault.is_some()).count(),
         }
     }
 }
@@ -71,10 +71,11 @@ impl FastLinksSummary {
 impl PathSummary {
     fn from_path_rows(rows: &[FastLinkRow]) -> Option<Self> {
         let first = rows.first()?;
-        let all = |figure: fn(&FastLinkRow) -> Option<f64>| undisturbed(rows).filter_map(figure).collect::<Vec<_>>();
-        let count = |what: fn(&FastLinkRow) -> bool| undisturbed(rows).filter(|row| what(row)).count();
+        let all =
+            |figure: fn(&FastLinkRow) -> Option<f64>| undisturbed_rows(rows).filter_map(figure).collect::<Vec<_>>();
+        let count = |what: fn(&FastLinkRow) -> bool| undisturbed_rows(rows).filter(|row| what(row)).count();
         let mut refusals = BTreeMap::new();
-        for reason in undisturbed(rows).filter_map(|row| row.reason.as_deref()) {
+        for reason in undisturbed_rows(rows).filter_map(|row| row.reason.as_deref()) {
             *refusals.entry(refusal_cause(reason)).or_default() += 1;
         }
         let bounds = all(|row| row.at_least_bits_per_second.map(Rate::as_f64));
@@ -84,7 +85,7 @@ impl PathSummary {
             cross_bits_per_second: first.cross_bits_per_second,
             transport: first.transport.clone(),
             runs: rows.len(),
-            disturbed: rows.len() - undisturbed(rows).count(),
+            disturbed: rows.len() - undisturbed_rows(rows).count(),
             values: count(|row| row.available_bits_per_second.is_some()),
             median_error_ratio: median(&all(|row| row.error_ratio)),
             coverage_ratio: mean(&all(|row| row.covers_truth.map(|covers| f64::from(u8::from(covers))))),
@@ -99,6 +100,6 @@ impl PathSummary {
 }
 
 /// Those that show the link, not this machine.
-pub(super) fn undisturbed(rows: &[FastLinkRow]) -> impl Iterator<Item = &FastLinkRow> {
+pub(super) fn undisturbed_rows(rows: &[FastLinkRow]) -> impl Iterator<Item = &FastLinkRow> {
     rows.iter().filter(|row| !row.disturbed)
 }

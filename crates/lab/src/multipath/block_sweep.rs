@@ -28,7 +28,7 @@ const PUBLISHED_PERIOD_BYTES: u32 = 4;
 
 impl BlockSweep {
     /// Every length in the order of measuring, and whether short segments leave at once.
-    pub(crate) fn plan(&self) -> Vec<(u32, bool)> {
+    pub(crate) fn block_settings(&self) -> Vec<(u32, bool)> {
         let both = self.sizes.iter().flat_map(|size| [(*size, false), (*size, true)]);
         let consecutive = self.consecutive.map(|[first, last]| first..=last).into_iter().flatten();
         let alone = consecutive.filter(|size| !self.sizes.contains(size)).map(|size| (size, false));
@@ -66,7 +66,7 @@ mod tests {
     fn each_length_comes_once_and_consecutive_ones_only_with_waiting() {
         let sweep = BlockSweep { sizes: vec![1, 501], consecutive: Some([500, 502]) };
         let plan = [(1, false), (1, true), (501, false), (501, true), (500, false), (502, false)];
-        assert_eq!(sweep.plan(), plan);
+        assert_eq!(sweep.block_settings(), plan);
     }
 
     #[test]

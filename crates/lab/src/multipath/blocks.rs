@@ -1,8 +1,8 @@
 //! One TCP connection that is written to in blocks of different lengths, in real time.
 
 use super::block_sweep::BlockRate;
-use super::observed::MultipathObservation;
-use super::scenario::{Multipath, MultipathPoint, Workload};
+use super::observation::MultipathObservation;
+use super::scenario::{MultipathExperiment, MultipathPoint, Workload};
 use anyhow::Context;
 use kumade_net::clock;
 use kumade_netns_testbed::{Sites, TcpEnds, Traffic};
@@ -16,7 +16,7 @@ pub(super) const WARM_UP: Span = Span::from_millis(100);
 /// Runs it between sites whose gateways are at work.
 pub(super) fn run(
     sites: &Sites,
-    experiment: &Multipath,
+    experiment: &MultipathExperiment,
     point: &MultipathPoint<'_>,
 ) -> anyhow::Result<(MultipathObservation, u64)> {
     let through = point.contender.plane.forwarding_address(sites.b.v4);
@@ -27,13 +27,13 @@ pub(super) fn run(
     thread::sleep(experiment.warm_up.to_duration());
     let start = clock::realtime();
     let mut observed = MultipathObservation::default();
-    for (block_bytes, no_delay) in experiment.blocks.plan() {
+    for (block_bytes, no_delay) in experiment.blocks.block_settings() {
         blocks.write(block_bytes as usize, no_delay)?;
         thread::sleep(WARM_UP.to_duration());
         let (bytes, time) = arrived_within(&connection, experiment.duration.to_duration());
         let goodput_bits_per_second = Rate::from_bytes_over(bytes, time).as_f64();
-        observed.blocks.push(BlockRate { block_bytes, no_delay, goodput_bits_per_second });
-        observed.delivered += bytes;
+        observed.block_rates.push(BlockRate { block_bytes, no_delay, goodput_bits_per_second });
+        observed.delivered_bytes += bytes;
         observed.duration += time;
     }
     observed.lateness_p99 = Some(sites.lateness(start, clock::realtime())?.p99);

@@ -62,7 +62,7 @@ pub struct ComparisonResult {
 
 impl ContenderFigure {
     /// In words: `goodput`.
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn keyword(self) -> &'static str {
         match self {
             ContenderFigure::Goodput => "goodput",
             ContenderFigure::EchoMedian => "echo p50",
@@ -96,7 +96,7 @@ impl ComparisonResult {
         let verdict = self.is_met().map_or(String::new(), |met| {
             format!("; required {}: {}", bounds.join(" and "), if met { "met" } else { "not met" })
         });
-        format!("{}: {} of {}: {value}{of}{published}{verdict}", self.case, self.figure.word(), self.contender)
+        format!("{}: {} of {}: {value}{of}{published}{verdict}", self.case, self.figure.keyword(), self.contender)
     }
 }
 

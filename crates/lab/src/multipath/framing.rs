@@ -9,7 +9,7 @@ pub(super) const TCP_HEADER_BYTES: u32 = 52;
 
 /// Bytes that a tunnel's connections add to a full packet on a path, at best: a record of the stream holds as many segments as
 /// may be merged, and is carried in such segments itself.
-pub(super) fn connection_overhead() -> u32 {
+pub(super) fn connection_overhead_bytes() -> u32 {
     let payload = PATH_MTU - TCP_HEADER_BYTES;
     let segments = MAX_LARGE_PACKET_BYTES as u32 / payload;
     let record = segments * payload

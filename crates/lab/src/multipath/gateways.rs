@@ -7,7 +7,7 @@ use super::plane::Plane;
 use super::scenario::MultipathPoint;
 use super::tuning::Tuning;
 use crate::gateway_side::{GatewaySide, MEETING_TIMEOUT, read_config};
-use crate::hosts;
+use crate::host_settings;
 use anyhow::Context;
 use kumade_daemon::{PrivateDirectory, RuntimeDir};
 use kumade_gateway::config;
@@ -30,12 +30,12 @@ pub(super) struct RunningGateways<'a> {
     _bonded: Vec<BondedPlane>,
     tunnels: Vec<Tunnel>,
     _peer: Option<PeerProcesses>,
-    overhead: u32,
+    overhead_bytes: u32,
     directory: PrivateDirectory,
 }
 
 /// Bytes of IPv4 and UDP.
-const OUTER_BYTES: u32 = 28;
+const OUTER_HEADER_BYTES: u32 = 28;
 const TUNNEL_PORT: u16 = 4430;
 
 impl<'a> RunningGateways<'a> {
@@ -48,14 +48,14 @@ impl<'a> RunningGateways<'a> {
             _bonded: Vec::new(),
             tunnels: Vec::new(),
             _peer: None,
-            overhead: 0,
+            overhead_bytes: 0,
             directory,
         };
         match point.contender.plane {
             Plane::Single | Plane::Mptcp => {}
             Plane::Direct => gateways.start_direct(&[GatewaySide::Left], point)?,
             Plane::DirectNat => gateways.start_direct(&[GatewaySide::Left, GatewaySide::Right], point)?,
-            Plane::Other(peer) => {
+            Plane::PeerProgram(peer) => {
                 let directory = gateways.directory.path().join("peer");
                 gateways._peer = Some(PeerProcesses::start(peer, sites, &directory)?);
             }
@@ -77,7 +77,7 @@ impl<'a> RunningGateways<'a> {
 
     /// Bytes that they add to a packet on a path.
     pub(super) fn overhead_bytes(&self) -> u32 {
-        self.overhead
+        self.overhead_bytes
     }
 
     fn start_direct(&mut self, sides: &[GatewaySide], point: &MultipathPoint<'_>) -> anyhow::Result<()> {
@@ -91,13 +91,16 @@ impl<'a> RunningGateways<'a> {
     }
 
     fn start_bonded(&mut self, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
-        self.overhead = OUTER_BYTES + kumade_dataplane::OVERHEAD;
+        self.overhead_bytes = OUTER_HEADER_BYTES + kumade_dataplane::OVERHEAD;
         let mut configs = Vec::new();
         for side in [GatewaySide::Left, GatewaySide::Right] {
             let config = read_config(&bonded_config(side, point), point.case.paths.len())?;
             let config::Plane::Bonded(bonded) = &config.plane else { anyhow::bail!("not a bonded configuration") };
             let (psks, directory) = (vec![PresharedKey::default()], RuntimeDir::standard("kumade"));
-            configs.push((side, kumade_gateway::bonded::plane_config(&config, bonded, side.key(), psks, directory)));
+            configs.push((
+                side,
+                kumade_gateway::bonded::plane_config(&config, bonded, side.private_key(), psks, directory),
+            ));
         }
         self.start_planes(configs)
     }
@@ -105,13 +108,13 @@ impl<'a> RunningGateways<'a> {
     fn start_tunnel(&mut self, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
         let (carrier, control) = point.contender.plane.outer_transport().context("no carrier")?;
         // With `auto`, packets have the length that suits datagrams.
-        self.overhead = match carrier {
-            TransportMode::Auto(_) => OUTER_BYTES + kumade_dataplane::OVERHEAD,
-            _ => framing::connection_overhead(),
+        self.overhead_bytes = match carrier {
+            TransportMode::Auto(_) => OUTER_HEADER_BYTES + kumade_dataplane::OVERHEAD,
+            _ => framing::connection_overhead_bytes(),
         };
         let tuning = point.contender.tuning.as_ref();
         for side in [GatewaySide::Left, GatewaySide::Right] {
-            hosts::set(
+            host_settings::write_sysctls(
                 side.gateway_namespace(self.sites),
                 &tuning.map(Tuning::namespace_settings).unwrap_or_default(),
             )?;
@@ -225,9 +228,9 @@ fn bonded_config(side: GatewaySide, point: &MultipathPoint<'_>) -> String {
     let _ = writeln!(
         text,
         "public-key = \"{}\"\naddresses = [{}]\n\n[bonded]\nkey = \"unused\"\nchoice = \"{choice}\"\nmtu = {}",
-        side.other_side().key().public_key(),
+        side.other_side().private_key().public_key(),
         addresses.join(", "),
-        PATH_MTU - OUTER_BYTES - kumade_dataplane::OVERHEAD
+        PATH_MTU - OUTER_HEADER_BYTES - kumade_dataplane::OVERHEAD
     );
     text
 }
@@ -244,9 +247,9 @@ fn tunnel_config(side: GatewaySide, carrier: TransportMode, control: &str, tunin
         device: "tunnel".into(),
         mtu: None,
         addresses: vec![format!("10.88.0.{}/24", side.address_number()).parse().expect("an address")],
-        identity: side.key(),
+        identity: side.private_key(),
         psk: PresharedKey::default(),
-        peers: vec![PeerConfig { key: far.key().public_key(), networks: vec![network(far)] }],
+        peers: vec![PeerConfig { key: far.private_key().public_key(), networks: vec![network(far)] }],
         congestion_control: Some(control.to_owned()),
         tuning,
         relayed_connections: RelayedConfig {

@@ -11,53 +11,53 @@ mod block_sweep;
 mod blocks;
 mod comparison;
 mod contender;
-mod flood;
 mod framing;
 mod gateways;
-mod numbered;
-mod observed;
-mod order;
-mod peer;
+mod numbered_packets;
+mod observation;
+mod path_counters;
 mod peer_processes;
+mod peer_program;
 mod plane;
 mod published;
 mod realtime;
+mod reordering;
 mod report;
 mod row;
 mod runner;
 mod scenario;
-mod sites;
-mod sparse;
-mod stack;
+mod sparse_flow;
 mod summary;
+mod tcp_stack;
 mod testbed;
 mod trace;
 mod transfer;
 mod tuning;
+mod udp_flood;
 mod virtual_time;
 mod virtual_tunnel;
 
 pub use block_sweep::{BlockRate, BlockSweep};
 pub use comparison::{Comparison, ComparisonResult, ContenderFigure};
 pub use contender::{Contender, PathShares};
-pub use observed::MultipathObservation;
-pub use order::Reordering;
-pub use peer::PeerProgram;
+pub use observation::MultipathObservation;
+pub use peer_program::PeerProgram;
 pub use plane::Plane;
 pub use published::PublishedGoodput;
 pub use realtime::RealTime;
+pub use reordering::Reordering;
 pub use report::MultipathReport;
 pub use row::MultipathRow;
 pub use runner::{MultipathProgress, expected_time, run};
-pub use scenario::{Multipath, MultipathCase, MultipathPoint, PathOutage, PathSettings, Workload};
-pub use stack::TcpStack;
+pub use scenario::{MultipathCase, MultipathExperiment, MultipathPoint, PathOutage, PathSettings, Workload};
 pub use summary::{MultipathSummary, PointSummary};
+pub use tcp_stack::TcpStack;
 pub use testbed::{MultipathAttempt, MultipathTestbed};
 pub use trace::{TcpLayer, TraceSegment};
 pub use tuning::{AdaptationPart, Tuning};
 pub use virtual_time::VirtualTime;
 
 /// Where an experiment is made: in real or in virtual time.
-pub fn new_testbed(experiment: &Multipath) -> Box<dyn MultipathTestbed> {
+pub fn new_testbed(experiment: &MultipathExperiment) -> Box<dyn MultipathTestbed> {
     if experiment.virtual_time { Box::new(VirtualTime) } else { Box::new(RealTime) }
 }

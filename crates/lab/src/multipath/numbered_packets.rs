@@ -1,10 +1,10 @@
 //! Numbered UDP packets at a constant rate, in real time.
 
-use super::observed::MultipathObservation;
-use super::order::OrderMeter;
+use super::observation::MultipathObservation;
+use super::path_counters::carried_packets;
+use super::reordering::ReorderingMeter;
 use super::runner::DRAIN_TIME;
-use super::scenario::{Multipath, MultipathPoint, Workload};
-use super::sites::carried_packets;
+use super::scenario::{MultipathExperiment, MultipathPoint, Workload};
 use anyhow::Context;
 use kumade_net::clock;
 use kumade_netns_testbed::{ArrivalRecorder, NumberedPackets, PacketContent, RecordedPacket, Sites};
@@ -21,11 +21,11 @@ const ROUND_DURATION: Duration = Duration::from_millis(100);
 /// A sender that is not done after so many times the time that it needs has failed.
 const MAX_DURATION_RATIO: i64 = 4;
 
-impl Multipath {
+impl MultipathExperiment {
     /// The time from one numbered packet to the next.
     pub(super) fn packet_interval(&self, point: &MultipathPoint<'_>) -> Span {
         let Workload::Numbered { payload, load, .. } = self.workload else { return Span::ZERO };
-        let rate = Rate::from_f64(point.case.sum().as_f64() * load);
+        let rate = Rate::from_f64(point.case.total_rate().as_f64() * load);
         rate.time_for(u64::from(payload + HEADER_BYTES))
     }
 }
@@ -33,7 +33,7 @@ impl Multipath {
 /// Sends them between sites whose gateways are at work.
 pub(super) fn run(
     sites: &Sites,
-    experiment: &Multipath,
+    experiment: &MultipathExperiment,
     point: &MultipathPoint<'_>,
     overhead: u32,
 ) -> anyhow::Result<(MultipathObservation, u64)> {
@@ -53,20 +53,20 @@ pub(super) fn run(
     let sent = sender.sent_packets();
     let (received, missed) = arrivals.take_packets();
     let numbers: Vec<_> = received.iter().filter_map(|packet| packet_number(packet, sender.port())).collect();
-    let mut order = OrderMeter::default();
+    let mut order = ReorderingMeter::default();
     numbers.iter().for_each(|number| order.record_arrival(*number, 1));
     let distinct = numbers.iter().collect::<BTreeSet<_>>().len() as u64;
     let shown = numbers.len().saturating_sub(SHOWN_ARRIVALS) / 2;
     let after = carried_packets(sites)?;
     let observed = MultipathObservation {
-        delivered: distinct * u64::from(payload),
-        duration: time_of_arrivals(&received),
-        full_payload: payload.into(),
-        full_packet: u64::from(payload + HEADER_BYTES + overhead),
-        order: Some(order.summary()),
+        delivered_bytes: distinct * u64::from(payload),
+        duration: arrival_duration(&received),
+        full_payload_bytes: payload.into(),
+        full_packet_bytes: u64::from(payload + HEADER_BYTES + overhead),
+        reordering: Some(order.summary()),
         arrival_order: numbers.iter().skip(shown).take(SHOWN_ARRIVALS).copied().collect(),
-        lost: Some(sent.saturating_sub(distinct)),
-        carried: after.iter().zip(&before).map(|(after, before)| after - before).collect(),
+        lost_packets: Some(sent.saturating_sub(distinct)),
+        forwarded_by_path: after.iter().zip(&before).map(|(after, before)| after - before).collect(),
         lateness_p99: Some(sites.lateness(start, clock::realtime())?.p99),
         ..MultipathObservation::default()
     };
@@ -81,7 +81,7 @@ fn packet_number(packet: &RecordedPacket, to: u16) -> Option<u64> {
 }
 
 /// From the first arrival to the last.
-fn time_of_arrivals(received: &[RecordedPacket]) -> Span {
+fn arrival_duration(received: &[RecordedPacket]) -> Span {
     let ends = received.first().zip(received.last());
     ends.map_or(Span::ZERO, |(first, last)| last.stamp - first.stamp)
 }

@@ -1,6 +1,6 @@
 //! Other programs at work between the gateways.
 
-use super::peer::{FORWARDED_PORT, LEFT_GATEWAY, PeerProgram, find_program};
+use super::peer_program::{FORWARDED_PORT, LEFT_GATEWAY, PeerProgram, find_program};
 use crate::gateway_side::{GatewaySide, MEETING_TIMEOUT};
 use anyhow::{Context, bail, ensure};
 use kumade_net::clock;

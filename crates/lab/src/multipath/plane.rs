@@ -1,4 +1,4 @@
-use super::peer::{FORWARDED_PORT, PeerProgram};
+use super::peer_program::{FORWARDED_PORT, PeerProgram};
 use kumade_tunnel::TransportMode;
 use serde::Deserialize;
 use std::fmt;
@@ -38,7 +38,7 @@ pub enum Plane {
     /// The same with BBR.
     TunnelRelayBbr,
     /// Another program's forwarding or tunnel between the gateways, over TCP.
-    Other(PeerProgram),
+    PeerProgram(PeerProgram),
     /// No gateway's doing: the hosts have an address on each path, and use Multipath TCP (RFC 8684).
     Mptcp,
 }
@@ -58,10 +58,10 @@ const PLANE_NAMES: [(Plane, &str, &str); 19] = [
     (Plane::TunnelRakeBbr, "tunnel-rake-bbr", "the same with BBR below"),
     (Plane::TunnelRelay, "tunnel-relay", "TCP connections relayed over the first path"),
     (Plane::TunnelRelayBbr, "tunnel-relay-bbr", "the same with BBR below"),
-    (Plane::Other(PeerProgram::SshForward), "ssh-forward", "OpenSSH forwards the port (-L), without kumade"),
-    (Plane::Other(PeerProgram::SshTunnel), "ssh-tunnel", "OpenSSH's tunnel device (-w), without kumade"),
-    (Plane::Other(PeerProgram::OpenVpn), "openvpn-tcp", "OpenVPN over TCP, without kumade"),
-    (Plane::Other(PeerProgram::Vtun), "vtun", "VTun over TCP without encryption, without kumade"),
+    (Plane::PeerProgram(PeerProgram::SshForward), "ssh-forward", "OpenSSH forwards the port (-L), without kumade"),
+    (Plane::PeerProgram(PeerProgram::SshTunnel), "ssh-tunnel", "OpenSSH's tunnel device (-w), without kumade"),
+    (Plane::PeerProgram(PeerProgram::OpenVpn), "openvpn-tcp", "OpenVPN over TCP, without kumade"),
+    (Plane::PeerProgram(PeerProgram::Vtun), "vtun", "VTun over TCP without encryption, without kumade"),
     (Plane::Mptcp, "mptcp", "the hosts' Multipath TCP, without kumade"),
 ];
 
@@ -83,8 +83,8 @@ impl Plane {
 
     /// Whether it has a form in virtual time: what the kernel's address translation costs, its Multipath TCP, tunnels that use
     /// datagrams and connections, and other programs are not simulated.
-    pub fn is_virtual(self) -> bool {
-        !matches!(self, Plane::DirectNat | Plane::Mptcp | Plane::TunnelAuto | Plane::Other(_))
+    pub fn has_virtual_form(self) -> bool {
+        !matches!(self, Plane::DirectNat | Plane::Mptcp | Plane::TunnelAuto | Plane::PeerProgram(_))
     }
 
     /// What carries the packets of a tunnel, and with which congestion control.
@@ -110,7 +110,7 @@ impl Plane {
 
     /// Whose program it is, if it is not kumade's nor the kernel's.
     pub fn peer_program(self) -> Option<PeerProgram> {
-        if let Plane::Other(peer) = self { Some(peer) } else { None }
+        if let Plane::PeerProgram(peer) = self { Some(peer) } else { None }
     }
 
     /// Where a host has to connect to reach the far one, where connections end on their way: the port is also the far host's.
@@ -122,7 +122,7 @@ impl Plane {
     }
 
     /// The congestion control of the connections below, if there are any.
-    pub(super) fn lower_control(self) -> Option<&'static str> {
+    pub(super) fn lower_congestion_control(self) -> Option<&'static str> {
         self.outer_transport()
             .map(|(_, control)| control)
             .or(self.peer_program().map(|_| PeerProgram::CONGESTION_CONTROL))

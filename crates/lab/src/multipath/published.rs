@@ -36,14 +36,14 @@ enum NumberOrText {
 }
 
 fn optional_ratio<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    read(deserializer, |text| parse::ratio(text).map_err(|error| error.to_string()))
+    read_number(deserializer, |text| parse::ratio(text).map_err(|error| error.to_string()))
 }
 
 fn optional_bits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    read(deserializer, |text| parse::rate(text).map(|rate| rate.as_f64()).map_err(|error| error.to_string()))
+    read_number(deserializer, |text| parse::rate(text).map(|rate| rate.as_f64()).map_err(|error| error.to_string()))
 }
 
-fn read<'de, D: Deserializer<'de>>(
+fn read_number<'de, D: Deserializer<'de>>(
     deserializer: D,
     parse: impl Fn(&str) -> Result<f64, String>,
 ) -> Result<Option<f64>, D::Error> {

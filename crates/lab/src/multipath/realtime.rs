@@ -1,11 +1,11 @@
 use super::gateways::RunningGateways;
-use super::observed::MultipathObservation;
+use super::observation::MultipathObservation;
 use super::row::MultipathRow;
-use super::scenario::{Multipath, MultipathCase, MultipathPoint, Workload};
+use super::scenario::{MultipathCase, MultipathExperiment, MultipathPoint, Workload};
 use super::testbed::{MultipathAttempt, MultipathTestbed};
-use super::{blocks, flood, numbered, transfer};
+use super::{blocks, numbered_packets, transfer, udp_flood};
 use crate::error::RunError;
-use crate::hosts;
+use crate::host_settings;
 use anyhow::Context;
 use kumade_netns_testbed::{PathLinks, Sites, ip};
 
@@ -14,18 +14,26 @@ use kumade_netns_testbed::{PathLinks, Sites, ip};
 pub struct RealTime;
 
 impl MultipathTestbed for RealTime {
-    fn run(&mut self, experiment: &Multipath, point: &MultipathPoint<'_>) -> Result<MultipathAttempt, RunError> {
+    fn run(
+        &mut self,
+        experiment: &MultipathExperiment,
+        point: &MultipathPoint<'_>,
+    ) -> Result<MultipathAttempt, RunError> {
         let sites = build(experiment, point).map_err(|cause| RunError { doing: "build the sites", cause })?;
         let gateways = RunningGateways::start(&sites, point);
         let gateways = gateways.map_err(|cause| RunError { doing: "start the gateways", cause })?;
         let observed = observe(&sites, experiment, point, gateways.overhead_bytes());
         let (observed, missed) = observed.map_err(|cause| RunError { doing: "send the traffic", cause })?;
         let lateness = observed.lateness_p99.unwrap_or_default();
-        Ok(MultipathAttempt { row: MultipathRow::new(point, experiment.workload, observed), lateness, missed })
+        Ok(MultipathAttempt {
+            row: MultipathRow::new(point, experiment.workload, observed),
+            lateness,
+            missed_packets: missed,
+        })
     }
 }
 
-fn build(experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result<Sites> {
+fn build(experiment: &MultipathExperiment, point: &MultipathPoint<'_>) -> anyhow::Result<Sites> {
     let case = point.case;
     let sites = match experiment.workload {
         Workload::Flood { .. } => Sites::with_veth_paths(case.paths.len())?,
@@ -34,9 +42,9 @@ fn build(experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result<S
         }
     };
     // So large that the window, where one is set, is what limits.
-    let buffer = case.window.map_or(hosts::WINDOW_BYTES, |window| window * 4);
-    hosts::prepare(&sites.a, hosts::WINDOW_BYTES)?;
-    hosts::prepare(&sites.b, buffer)?;
+    let buffer = case.window_bytes.map_or(host_settings::WINDOW_BYTES, |window| window * 4);
+    host_settings::set_tcp_buffers(&sites.a, host_settings::WINDOW_BYTES)?;
+    host_settings::set_tcp_buffers(&sites.b, buffer)?;
     case.stack.apply_to_sites(&sites)?;
     limit_window(&sites, case).context("limit the receive window")?;
     Ok(sites)
@@ -48,7 +56,7 @@ fn path_links(point: &MultipathPoint<'_>) -> Vec<PathLinks> {
 }
 
 fn limit_window(sites: &Sites, case: &MultipathCase) -> anyhow::Result<()> {
-    let Some(window) = case.window else { return Ok(()) };
+    let Some(window) = case.window_bytes else { return Ok(()) };
     let window = window.to_string();
     ip(&sites.b.namespace, &["route", "change", "default", "via", "10.2.0.1", "window", &window])?;
     Ok(())
@@ -57,15 +65,15 @@ fn limit_window(sites: &Sites, case: &MultipathCase) -> anyhow::Result<()> {
 /// What was observed, and how many packets the lab has missed.
 fn observe(
     sites: &Sites,
-    experiment: &Multipath,
+    experiment: &MultipathExperiment,
     point: &MultipathPoint<'_>,
     overhead: u32,
 ) -> anyhow::Result<(MultipathObservation, u64)> {
     let (observed, unseen) = match experiment.workload {
         Workload::Transfer => transfer::run(sites, experiment, point, overhead)?,
         Workload::Blocks => blocks::run(sites, experiment, point)?,
-        Workload::Numbered { .. } => numbered::run(sites, experiment, point, overhead)?,
-        Workload::Flood { .. } => return Ok((flood::run(sites, experiment, overhead)?, 0)),
+        Workload::Numbered { .. } => numbered_packets::run(sites, experiment, point, overhead)?,
+        Workload::Flood { .. } => return Ok((udp_flood::run(sites, experiment, overhead)?, 0)),
     };
     Ok((observed, unseen + sites.missed_packets()?))
 }

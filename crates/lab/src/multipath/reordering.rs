@@ -20,7 +20,7 @@ pub struct Reordering {
 
 /// Watches the order in which packets arrive.
 #[derive(Debug, Default)]
-pub(super) struct OrderMeter {
+pub(super) struct ReorderingMeter {
     next_expected: u64,
     arrived: u64,
     /// Numbers greater than all before, in the order of arrival: each with its place.
@@ -28,7 +28,7 @@ pub(super) struct OrderMeter {
     extents: Vec<u64>,
 }
 
-impl OrderMeter {
+impl ReorderingMeter {
     /// A packet arrives that holds `length` numbers from `first` on: one, or a segment's bytes.
     pub(super) fn record_arrival(&mut self, first: u64, length: u64) {
         let place = self.arrived;
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     fn reordering_of(numbers: &[u64]) -> Reordering {
-        let mut meter = OrderMeter::default();
+        let mut meter = ReorderingMeter::default();
         numbers.iter().for_each(|number| meter.record_arrival(*number, 1));
         meter.summary()
     }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn segments_that_touch_are_in_order_also_around_the_end_of_the_numbers() {
-        let (mut meter, mut unwrapped) = (OrderMeter::default(), SequenceUnwrapper::default());
+        let (mut meter, mut unwrapped) = (ReorderingMeter::default(), SequenceUnwrapper::default());
         for sequence in [u32::MAX - 999, 0_u32.wrapping_sub(0), 1000, 500] {
             meter.record_arrival(unwrapped.unwrap_sequence(sequence), 1000);
         }

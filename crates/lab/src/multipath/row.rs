@@ -1,9 +1,9 @@
 use super::block_sweep::BlockRate;
-use super::observed::MultipathObservation;
-use super::order::Reordering;
+use super::observation::MultipathObservation;
+use super::reordering::Reordering;
 use super::scenario::{MultipathPoint, Workload};
 use super::trace::TraceSegment;
-use crate::delays::{DelayQuantiles, EchoDelays};
+use crate::delay_quantiles::{DelayQuantiles, EchoDelays};
 use kumade_units::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -74,11 +74,12 @@ pub struct MultipathRow {
 impl MultipathRow {
     /// Sums up `observed`.
     pub(crate) fn new(point: &MultipathPoint<'_>, workload: Workload, observed: MultipathObservation) -> Self {
-        let goodput = Rate::from_bytes_over(observed.delivered, observed.duration).as_f64();
+        let goodput = Rate::from_bytes_over(observed.delivered_bytes, observed.duration).as_f64();
         let has_rates = !matches!(workload, Workload::Flood { .. });
-        let sum = has_rates.then(|| point.case.sum().as_f64());
-        let framing = (observed.full_packet > 0).then(|| observed.full_payload as f64 / observed.full_packet as f64);
-        let carried: u64 = observed.carried.iter().sum();
+        let sum = has_rates.then(|| point.case.total_rate().as_f64());
+        let framing = (observed.full_packet_bytes > 0)
+            .then(|| observed.full_payload_bytes as f64 / observed.full_packet_bytes as f64);
+        let carried: u64 = observed.forwarded_by_path.iter().sum();
         let part = |packets: &u64| *packets as f64 / carried.max(1) as f64;
         let shortest = point.case.min_delay().as_secs_f64();
         MultipathRow {
@@ -89,20 +90,20 @@ impl MultipathRow {
             share_of_sum_ratio: sum.map(|sum| goodput / sum),
             framing_ratio: framing,
             share_of_framing_ratio: sum.zip(framing).map(|(sum, framing)| goodput / (sum * framing)),
-            retransmitted_segments: observed.retransmitted,
-            order: observed.order,
+            retransmitted_segments: observed.retransmitted_segments,
+            order: observed.reordering,
             arrival_order: observed.arrival_order,
-            lost_packets: observed.lost,
+            lost_packets: observed.lost_packets,
             longest_gap_seconds: observed.longest_gap.map(Span::as_secs_f64),
-            sparse_added_p99_seconds: observed.sparse.map(|delays| delays.p99_seconds - shortest),
-            sparse_delay: observed.sparse,
-            echo: observed.echo,
-            recovery_seconds: observed.recovery.map(Span::as_secs_f64),
+            sparse_added_p99_seconds: observed.sparse_delays.map(|delays| delays.p99_seconds - shortest),
+            sparse_delay: observed.sparse_delays,
+            echo: observed.echo_delays,
+            recovery_seconds: observed.recovery_time.map(Span::as_secs_f64),
             congestion_control: workload.congestion_control().map(str::to_owned),
-            lower_congestion_control: point.contender.plane.lower_control().map(str::to_owned),
-            blocks: observed.blocks,
+            lower_congestion_control: point.contender.plane.lower_congestion_control().map(str::to_owned),
+            blocks: observed.block_rates,
             trace: observed.trace,
-            path_ratios: observed.carried.iter().map(part).collect(),
+            path_ratios: observed.forwarded_by_path.iter().map(part).collect(),
             repeats: 0,
             disturbed: false,
             lateness_p99_seconds: observed.lateness_p99.map(Span::as_secs_f64),

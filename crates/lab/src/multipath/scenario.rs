@@ -3,8 +3,8 @@ use super::comparison::Comparison;
 use super::contender::Contender;
 use super::plane::Plane;
 use super::published::PublishedGoodput;
-use super::stack::TcpStack;
-use crate::buffer::BufferSize;
+use super::tcp_stack::TcpStack;
+use crate::buffer_size::BufferSize;
 use crate::paper::Paper;
 use crate::values::{optional_span, rate, ratio, span};
 use kumade_link::queue::QueueLimit;
@@ -16,7 +16,7 @@ use serde::Deserialize;
 /// An experiment on several paths. Every case is run with each of its contenders, `runs` times each. It comes from a scenario
 /// file, read and validated by [`load`](crate::load).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Multipath {
+pub struct MultipathExperiment {
     /// Its name, which is also that of the report's directory.
     pub name: String,
     /// The question in one line.
@@ -87,9 +87,9 @@ pub struct MultipathCase {
     /// What is compared.
     pub contenders: Vec<Contender>,
     /// The receiving host's window in bytes; as large as it takes where there is none.
-    pub window: Option<u64>,
+    pub window_bytes: Option<u64>,
     /// A path that fails while goodput is measured.
-    pub cut: Option<PathOutage>,
+    pub outage: Option<PathOutage>,
     /// Whether a sparse flow runs beside: 50 packets of 128 bytes a second.
     pub sparse: bool,
     /// Whether an echo runs beside: 100 packets of 128 bytes a second there and back.
@@ -118,7 +118,7 @@ pub struct PathSettings {
     #[serde(deserialize_with = "ratio", default)]
     pub loss: f64,
     /// Its queue's capacity, by its own round-trip time. Tail drop.
-    #[serde(default = "one_round_trip")]
+    #[serde(default = "default_queue")]
     pub queue: BufferSize,
 }
 
@@ -133,7 +133,7 @@ pub struct PathOutage {
     pub after: Span,
     /// How long it lasts; until the run ends, if none.
     #[serde(rename = "for", deserialize_with = "optional_span", default)]
-    pub lasts: Option<Span>,
+    pub duration: Option<Span>,
 }
 
 /// One run: what one row of the report is about.
@@ -147,7 +147,7 @@ pub struct MultipathPoint<'a> {
     pub run: u32,
 }
 
-impl Multipath {
+impl MultipathExperiment {
     /// Every run in order. Runs come outermost, so that a disturbance of some minutes spoils one run of many points
     /// and not all runs of one.
     pub fn points(&self) -> Vec<MultipathPoint<'_>> {
@@ -161,7 +161,7 @@ impl Multipath {
     }
 }
 
-impl Multipath {
+impl MultipathExperiment {
     /// Contenders that cannot be run on this host, and why.
     pub(crate) fn skipped(&self) -> Vec<String> {
         let contenders = self.cases.iter().flat_map(|case| &case.contenders);
@@ -173,7 +173,7 @@ impl Multipath {
 
 impl MultipathCase {
     /// The sum of the paths' rates.
-    pub fn sum(&self) -> Rate {
+    pub fn total_rate(&self) -> Rate {
         Rate::from_bits_per_second(self.paths.iter().map(|path| path.rate.bits_per_second()).sum())
     }
 
@@ -221,6 +221,6 @@ impl PathSettings {
     }
 }
 
-const fn one_round_trip() -> BufferSize {
+const fn default_queue() -> BufferSize {
     PathSettings::DEFAULT_QUEUE
 }

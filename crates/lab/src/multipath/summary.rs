@@ -1,7 +1,7 @@
 use super::comparison::{Comparison, ComparisonResult, ContenderFigure};
 use super::published::PublishedGoodput;
 use super::row::MultipathRow;
-use super::scenario::{Multipath, MultipathCase};
+use super::scenario::{MultipathCase, MultipathExperiment};
 use crate::paper::Paper;
 use crate::statistics::{mean, median, min_and_max};
 use kumade_probe_train::Estimate;
@@ -87,7 +87,7 @@ pub struct PointSummary {
 
 impl MultipathSummary {
     /// Sums up the rows of `experiment`.
-    pub fn from_rows(rows: &[MultipathRow], experiment: &Multipath) -> Self {
+    pub fn from_rows(rows: &[MultipathRow], experiment: &MultipathExperiment) -> Self {
         let mut points = Vec::new();
         for case in &experiment.cases {
             for contender in &case.contenders {

@@ -1,4 +1,4 @@
-use crate::hosts;
+use crate::host_settings;
 use kumade_netns_testbed::Sites;
 use serde::Deserialize;
 
@@ -24,6 +24,6 @@ impl TcpStack {
         }
         let settings = OLD_STYLE_SYSCTLS.map(|(name, value)| (name, value.to_owned()));
         let namespaces = [&sites.a.namespace, &sites.left, &sites.right, &sites.b.namespace];
-        namespaces.into_iter().try_for_each(|namespace| hosts::set(namespace, &settings))
+        namespaces.into_iter().try_for_each(|namespace| host_settings::write_sysctls(namespace, &settings))
     }
 }

@@ -1,5 +1,5 @@
 use super::row::MultipathRow;
-use super::scenario::{Multipath, MultipathPoint};
+use super::scenario::{MultipathExperiment, MultipathPoint};
 use crate::error::RunError;
 use kumade_units::Span;
 
@@ -9,7 +9,11 @@ pub trait MultipathTestbed {
     ///
     /// # Errors
     /// Where the testbed itself failed, so that no further run makes sense.
-    fn run(&mut self, experiment: &Multipath, point: &MultipathPoint<'_>) -> Result<MultipathAttempt, RunError>;
+    fn run(
+        &mut self,
+        experiment: &MultipathExperiment,
+        point: &MultipathPoint<'_>,
+    ) -> Result<MultipathAttempt, RunError>;
 }
 
 /// One run, and how host scheduling delay disturbed it.
@@ -20,5 +24,5 @@ pub struct MultipathAttempt {
     /// 99th percentile of the delay behind schedule of delivered packets, on the path where it was greatest.
     pub lateness: Span,
     /// Packets that were lost because the lab read them too late.
-    pub missed: u64,
+    pub missed_packets: u64,
 }

@@ -1,4 +1,4 @@
-use super::order::SequenceUnwrapper;
+use super::reordering::SequenceUnwrapper;
 use kumade_netns_testbed::{PacketContent, RecordedPacket};
 use kumade_units::Time;
 use schemars::JsonSchema;
@@ -45,10 +45,11 @@ pub(super) fn trace_segments(layer: TcpLayer, captured: &[RecordedPacket], start
     for packet in captured.iter().filter(|packet| packet.stamp >= start) {
         let PacketContent::Segment { port, sequence, payload } = packet.content else { continue };
         let number = connections.len() as u32;
-        let followed =
-            connections.entry(port).or_insert_with(|| FollowedConnection { number, ..FollowedConnection::default() });
+        let followed = connections
+            .entry(port)
+            .or_insert_with(|| FollowedConnection { connection_number: number, ..FollowedConnection::default() });
         let (sequence_bytes, is_repeat) = followed.locate_segment(sequence, payload);
-        let (connection, seconds) = (followed.number, (packet.stamp - start).as_secs_f64());
+        let (connection, seconds) = (followed.connection_number, (packet.stamp - start).as_secs_f64());
         all.push(TraceSegment { layer, connection, seconds, sequence_bytes, payload_bytes: payload, is_repeat });
     }
     let step = all.len().div_ceil(MAX_SEGMENTS).max(1);
@@ -59,19 +60,19 @@ pub(super) fn trace_segments(layer: TcpLayer, captured: &[RecordedPacket], start
 /// A connection and how far it is.
 #[derive(Debug, Default)]
 struct FollowedConnection {
-    number: u32,
-    unwrapped: SequenceUnwrapper,
-    first: Option<u64>,
-    next: u64,
+    connection_number: u32,
+    unwrapper: SequenceUnwrapper,
+    first_sequence: Option<u64>,
+    next_sequence: u64,
 }
 
 impl FollowedConnection {
     /// Where a segment begins, and whether it repeats something.
     fn locate_segment(&mut self, sequence: u32, payload: u32) -> (u64, bool) {
-        let number = self.unwrapped.unwrap_sequence(sequence);
-        let first = *self.first.get_or_insert(number);
-        let is_repeat = number < self.next;
-        self.next = self.next.max(number + u64::from(payload));
+        let number = self.unwrapper.unwrap_sequence(sequence);
+        let first = *self.first_sequence.get_or_insert(number);
+        let is_repeat = number < self.next_sequence;
+        self.next_sequence = self.next_sequence.max(number + u64::from(payload));
         (number.saturating_sub(first), is_repeat)
     }
 }

@@ -1,14 +1,14 @@
 //! One TCP connection that always has something to send, in real time.
 
-use super::numbered::HEADER_BYTES;
-use super::observed::MultipathObservation;
-use super::order::{OrderMeter, Reordering, SequenceUnwrapper};
+use super::numbered_packets::HEADER_BYTES;
+use super::observation::MultipathObservation;
+use super::path_counters::carried_packets;
 use super::plane::Plane;
-use super::scenario::{Multipath, MultipathPoint, Workload};
-use super::sites::carried_packets;
-use super::sparse::{ECHO_INTERVAL, PACKET_BYTES, PACKET_INTERVAL};
+use super::reordering::{Reordering, ReorderingMeter, SequenceUnwrapper};
+use super::scenario::{MultipathExperiment, MultipathPoint, Workload};
+use super::sparse_flow::{ECHO_INTERVAL, PACKET_BYTES, PACKET_INTERVAL};
 use super::trace::{TcpLayer, TraceSegment, trace_segments};
-use crate::delays::{DelayQuantiles, EchoDelays};
+use crate::delay_quantiles::{DelayQuantiles, EchoDelays};
 use anyhow::Context;
 use kumade_net::clock;
 use kumade_netns_testbed::{
@@ -21,12 +21,12 @@ use std::thread;
 /// Runs it between sites whose gateways are at work. `overhead` is what these add to a packet on a path, in bytes.
 pub(super) fn run(
     sites: &Sites,
-    experiment: &Multipath,
+    experiment: &MultipathExperiment,
     point: &MultipathPoint<'_>,
     overhead: u32,
 ) -> anyhow::Result<(MultipathObservation, u64)> {
     let arrivals = ArrivalRecorder::start(&sites.b, Sites::LAN)?;
-    let connection = connect(sites, point).context("open the connection")?;
+    let connection = open_connection(sites, point).context("open the connection")?;
     let to_b = (&sites.b, sites.b.v4);
     let sparse = point.case.sparse.then(|| {
         NumberedPackets::send(&sites.a, to_b, (PACKET_BYTES - HEADER_BYTES) as usize, PACKET_INTERVAL, u64::MAX)
@@ -41,32 +41,37 @@ pub(super) fn run(
     arrivals.take_packets();
     connection.take_longest_gap();
     let before = CounterSnapshot::take(sites, &connection)?;
-    let restored = wait(sites, experiment, point)?;
+    let restored = wait_for_transfer(sites, experiment, point)?;
     let after = CounterSnapshot::take(sites, &connection)?;
     let longest_gap = connection.take_longest_gap();
     let (packets, missed) = arrivals.take_packets();
     let order = segment_order(&packets).filter(|_| point.contender.plane != Plane::Mptcp);
     let (full_payload, full_packet) = full_segment(&packets);
     let observed = MultipathObservation {
-        delivered: after.delivered - before.delivered,
-        duration: after.time - before.time,
-        full_payload,
-        full_packet: full_packet + u64::from(overhead),
-        retransmitted: Some(after.retransmitted - before.retransmitted),
-        order,
+        delivered_bytes: after.delivered_bytes - before.delivered_bytes,
+        duration: after.monotonic_time - before.monotonic_time,
+        full_payload_bytes: full_payload,
+        full_packet_bytes: full_packet + u64::from(overhead),
+        retransmitted_segments: Some(after.retransmitted_packets - before.retransmitted_packets),
+        reordering: order,
         longest_gap: Some(longest_gap),
-        recovery: restored.and_then(|restored| recovery_time(&packets, restored, point.case.min_delay())),
-        trace: leaving.map(|leaving| leaving.trace(before.stamp)).unwrap_or_default(),
-        echo: echo.and_then(|echo| round_trips(&echo, before.time, after.time)),
-        sparse: sparse.and_then(|sparse| one_way_delays(&packets, sparse.port())),
-        carried: after.carried.iter().zip(&before.carried).map(|(after, before)| after - before).collect(),
-        lateness_p99: Some(sites.lateness(before.stamp, after.stamp)?.p99),
+        recovery_time: restored.and_then(|restored| recovery_time(&packets, restored, point.case.min_delay())),
+        trace: leaving.map(|leaving| leaving.trace(before.real_time)).unwrap_or_default(),
+        echo_delays: echo.and_then(|echo| round_trips(&echo, before.monotonic_time, after.monotonic_time)),
+        sparse_delays: sparse.and_then(|sparse| one_way_delays(&packets, sparse.port())),
+        forwarded_by_path: after
+            .forwarded_packets
+            .iter()
+            .zip(&before.forwarded_packets)
+            .map(|(after, before)| after - before)
+            .collect(),
+        lateness_p99: Some(sites.lateness(before.real_time, after.real_time)?.p99),
         ..MultipathObservation::default()
     };
     Ok((observed, missed))
 }
 
-fn connect(sites: &Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Traffic> {
+fn open_connection(sites: &Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Traffic> {
     if let Some(through) = point.contender.plane.forwarding_address(sites.b.v4) {
         let (port, congestion_control) = (through.port(), Workload::CONGESTION_CONTROL);
         let ends = TcpEnds { from: &sites.a, to: &sites.b, port, through: Some(through), congestion_control };
@@ -81,13 +86,17 @@ fn connect(sites: &Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Traffic>
 }
 
 /// Lets the measured time pass; a path may be cut in it. Returns when it was restored: [`clock::realtime`].
-fn wait(sites: &Sites, experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result<Option<Time>> {
+fn wait_for_transfer(
+    sites: &Sites,
+    experiment: &MultipathExperiment,
+    point: &MultipathPoint<'_>,
+) -> anyhow::Result<Option<Time>> {
     let (mut rest, mut restored) = (experiment.duration, None);
-    if let Some(cut) = point.case.cut {
+    if let Some(cut) = point.case.outage {
         thread::sleep(cut.after.to_duration());
         sites.set_cut(cut.path - 1, true)?;
         rest -= cut.after;
-        if let Some(lasts) = cut.lasts {
+        if let Some(lasts) = cut.duration {
             thread::sleep(lasts.to_duration());
             sites.set_cut(cut.path - 1, false)?;
             restored = Some(clock::realtime());
@@ -100,20 +109,26 @@ fn wait(sites: &Sites, experiment: &Multipath, point: &MultipathPoint<'_>) -> an
 
 /// The segments that leave the sending host, and its gateway where others carry them.
 struct LeavingSegments {
-    upper: ArrivalRecorder,
-    lower: Option<ArrivalRecorder>,
+    upper_arrivals: ArrivalRecorder,
+    lower_arrivals: Option<ArrivalRecorder>,
 }
 
 impl LeavingSegments {
     fn start(sites: &Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Self> {
         let lower = || ArrivalRecorder::record_leaving(&sites.left, &Sites::path(0));
         let upper = ArrivalRecorder::record_leaving(&sites.a.namespace, Sites::LAN)?;
-        Ok(LeavingSegments { upper, lower: point.contender.plane.lower_control().map(|_| lower()).transpose()? })
+        Ok(LeavingSegments {
+            upper_arrivals: upper,
+            lower_arrivals: point.contender.plane.lower_congestion_control().map(|_| lower()).transpose()?,
+        })
     }
 
     fn trace(&self, start: Time) -> Vec<TraceSegment> {
-        let mut trace = trace_segments(TcpLayer::Upper, &self.upper.take_packets().0, start);
-        let lower = self.lower.iter().flat_map(|lower| trace_segments(TcpLayer::Lower, &lower.take_packets().0, start));
+        let mut trace = trace_segments(TcpLayer::Upper, &self.upper_arrivals.take_packets().0, start);
+        let lower = self
+            .lower_arrivals
+            .iter()
+            .flat_map(|lower| trace_segments(TcpLayer::Lower, &lower.take_packets().0, start));
         trace.extend(lower);
         trace
     }
@@ -121,24 +136,30 @@ impl LeavingSegments {
 
 /// The counters at one time.
 struct CounterSnapshot {
-    time: Time,
-    stamp: Time,
-    delivered: u64,
-    retransmitted: u64,
-    carried: Vec<u64>,
+    monotonic_time: Time,
+    real_time: Time,
+    delivered_bytes: u64,
+    retransmitted_packets: u64,
+    forwarded_packets: Vec<u64>,
 }
 
 impl CounterSnapshot {
     fn take(sites: &Sites, connection: &Traffic) -> anyhow::Result<Self> {
         let (retransmitted, carried) = (retransmitted_segments(&sites.a)?, carried_packets(sites)?);
         let (time, stamp) = (clock::monotonic(), clock::realtime());
-        Ok(CounterSnapshot { time, stamp, delivered: connection.received_bytes(), retransmitted, carried })
+        Ok(CounterSnapshot {
+            monotonic_time: time,
+            real_time: stamp,
+            delivered_bytes: connection.received_bytes(),
+            retransmitted_packets: retransmitted,
+            forwarded_packets: carried,
+        })
     }
 }
 
 /// The order in which segments of the one connection arrived.
 fn segment_order(packets: &[RecordedPacket]) -> Option<Reordering> {
-    let (mut meter, mut unwrapped) = (OrderMeter::default(), SequenceUnwrapper::default());
+    let (mut meter, mut unwrapped) = (ReorderingMeter::default(), SequenceUnwrapper::default());
     for packet in packets {
         if let PacketContent::Segment { sequence, payload, .. } = packet.content {
             meter.record_arrival(unwrapped.unwrap_sequence(sequence), payload.into());

@@ -1,8 +1,8 @@
 //! UDP packets as fast as the host sends them, in real time: how much the gateways forward.
 
-use super::numbered::HEADER_BYTES;
-use super::observed::MultipathObservation;
-use super::scenario::{Multipath, Workload};
+use super::numbered_packets::HEADER_BYTES;
+use super::observation::MultipathObservation;
+use super::scenario::{MultipathExperiment, Workload};
 use anyhow::Context;
 use kumade_net::clock;
 use kumade_netns_testbed::{NumberedPackets, Sites, received_packets};
@@ -11,7 +11,11 @@ use std::thread;
 
 /// Sends them between sites whose gateways are at work, and counts what arrives at the far host's interface: what its
 /// application makes of it is another question.
-pub(super) fn run(sites: &Sites, experiment: &Multipath, overhead: u32) -> anyhow::Result<MultipathObservation> {
+pub(super) fn run(
+    sites: &Sites,
+    experiment: &MultipathExperiment,
+    overhead: u32,
+) -> anyhow::Result<MultipathObservation> {
     let Workload::Flood { payload } = experiment.workload else {
         anyhow::bail!("another kind of traffic than a flood")
     };
@@ -24,10 +28,10 @@ pub(super) fn run(sites: &Sites, experiment: &Multipath, overhead: u32) -> anyho
     thread::sleep(experiment.duration.to_duration());
     let (end, after) = look()?;
     Ok(MultipathObservation {
-        delivered: (after - before) * u64::from(payload),
+        delivered_bytes: (after - before) * u64::from(payload),
         duration: end - start,
-        full_payload: payload.into(),
-        full_packet: u64::from(payload + HEADER_BYTES + overhead),
+        full_payload_bytes: payload.into(),
+        full_packet_bytes: u64::from(payload + HEADER_BYTES + overhead),
         ..MultipathObservation::default()
     })
 }

@@ -1,16 +1,16 @@
-use super::framing::{PATH_MTU, TCP_HEADER_BYTES, connection_overhead};
-use super::numbered::HEADER_BYTES;
-use super::observed::MultipathObservation;
-use super::order::Reordering;
+use super::framing::{PATH_MTU, TCP_HEADER_BYTES, connection_overhead_bytes};
+use super::numbered_packets::HEADER_BYTES;
+use super::observation::MultipathObservation;
 use super::plane::Plane;
+use super::reordering::Reordering;
 use super::row::MultipathRow;
 use super::runner::DRAIN_TIME;
-use super::scenario::{Multipath, MultipathPoint, PathSettings, Workload};
-use super::sparse::{ECHO_INTERVAL, PACKET_BYTES, PACKET_INTERVAL};
-use super::stack::TcpStack;
+use super::scenario::{MultipathExperiment, MultipathPoint, PathSettings, Workload};
+use super::sparse_flow::{ECHO_INTERVAL, PACKET_BYTES, PACKET_INTERVAL};
+use super::tcp_stack::TcpStack;
 use super::testbed::{MultipathAttempt, MultipathTestbed};
-use super::virtual_tunnel::{self, MEETING};
-use crate::delays::{DelayQuantiles, EchoDelays};
+use super::virtual_tunnel::{self, TUNNEL_SETUP_TIME};
+use crate::delay_quantiles::{DelayQuantiles, EchoDelays};
 use crate::error::RunError;
 use kumade_multipath::{PathPolicy, ShareUnit};
 use kumade_sim::network::TcpConfig;
@@ -27,15 +27,19 @@ pub struct VirtualTime;
 const START_STEP: Span = Span::from_micros(1700);
 
 impl MultipathTestbed for VirtualTime {
-    fn run(&mut self, experiment: &Multipath, point: &MultipathPoint<'_>) -> Result<MultipathAttempt, RunError> {
+    fn run(
+        &mut self,
+        experiment: &MultipathExperiment,
+        point: &MultipathPoint<'_>,
+    ) -> Result<MultipathAttempt, RunError> {
         let observed = observe(experiment, point);
         let observed = observed.map_err(|cause| RunError { doing: "run in virtual time", cause })?;
         let row = MultipathRow::new(point, experiment.workload, observed);
-        Ok(MultipathAttempt { row, lateness: Span::ZERO, missed: 0 })
+        Ok(MultipathAttempt { row, lateness: Span::ZERO, missed_packets: 0 })
     }
 }
 
-fn observe(experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result<MultipathObservation> {
+fn observe(experiment: &MultipathExperiment, point: &MultipathPoint<'_>) -> anyhow::Result<MultipathObservation> {
     let case = point.case;
     let config = SitesConfig {
         paths: case.paths.iter().map(path_model).collect(),
@@ -59,7 +63,7 @@ fn path_model(path: &PathSettings) -> PathModel {
 }
 
 fn simulated_plane(point: &MultipathPoint<'_>) -> anyhow::Result<kumade_sim::sites::Plane> {
-    if let Some(model) = virtual_tunnel::model(point)? {
+    if let Some(model) = virtual_tunnel::tunnel_model(point)? {
         return Ok(kumade_sim::sites::Plane::Tunnel(model));
     }
     let paths = point.case.paths.len();
@@ -67,7 +71,7 @@ fn simulated_plane(point: &MultipathPoint<'_>) -> anyhow::Result<kumade_sim::sit
     let choice = match point.contender.plane {
         Plane::Single
         | Plane::Mptcp
-        | Plane::Other(_)
+        | Plane::PeerProgram(_)
         | Plane::TunnelAuto
         | Plane::TunnelTcp
         | Plane::TunnelTcpBbr
@@ -90,28 +94,31 @@ fn simulated_plane(point: &MultipathPoint<'_>) -> anyhow::Result<kumade_sim::sit
 
 fn run_transfer(
     sites: &mut Sites,
-    experiment: &Multipath,
+    experiment: &MultipathExperiment,
     point: &MultipathPoint<'_>,
     overhead: u32,
 ) -> anyhow::Result<MultipathObservation> {
     let case = point.case;
     let (is_tunnel, is_relayed) =
         (point.contender.plane.outer_transport().is_some(), point.contender.plane.is_relayed());
-    let control =
-        if is_relayed { point.contender.plane.lower_control() } else { experiment.workload.congestion_control() };
+    let control = if is_relayed {
+        point.contender.plane.lower_congestion_control()
+    } else {
+        experiment.workload.congestion_control()
+    };
     let recovery = if is_tunnel || case.stack != TcpStack::Today {
-        virtual_tunnel::recovery(case.stack)
+        virtual_tunnel::recovery_config(case.stack)
     } else {
         RecoveryConfig::default()
     };
     let tcp = TcpConfig {
         segment_bytes: PATH_MTU - overhead - TCP_HEADER_BYTES,
         header_bytes: TCP_HEADER_BYTES,
-        receive_window: case.window,
+        receive_window: case.window_bytes,
         recovery,
         ..TcpConfig::new(control.unwrap_or(Workload::CONGESTION_CONTROL).parse::<Control>()?)
     };
-    let met = Time::ZERO + if is_tunnel { MEETING } else { Span::ZERO };
+    let met = Time::ZERO + if is_tunnel { TUNNEL_SETUP_TIME } else { Span::ZERO };
     let start = met + START_STEP * i64::from(point.run);
     let flow = sites.add_flow(FlowConfig { start, is_relayed, ..FlowConfig::tcp(tcp) })?;
     let beside = |interval| FlowConfig {
@@ -122,33 +129,35 @@ fn run_transfer(
     let echo = FlowConfig { is_echoed: true, ..beside(ECHO_INTERVAL) };
     let echo = case.echo.then(|| sites.add_flow(echo)).transpose()?;
     let from = met + experiment.warm_up;
-    if let Some(cut) = case.cut {
+    if let Some(cut) = case.outage {
         sites.schedule(from + cut.after, cut.path - 1, PathChange::Cut);
-        if let Some(lasts) = cut.lasts {
+        if let Some(lasts) = cut.duration {
             sites.schedule(from + cut.after + lasts, cut.path - 1, PathChange::Restore);
         }
     }
     let reports = sites.measure(from, from + experiment.duration);
     let report = &reports[flow];
     Ok(MultipathObservation {
-        delivered: report.goodput_bytes,
+        delivered_bytes: report.goodput_bytes,
         duration: experiment.duration,
-        full_payload: tcp.segment_bytes.into(),
-        full_packet: u64::from(tcp.packet_bytes() + if is_tunnel { connection_overhead() } else { overhead }),
-        retransmitted: Some(report.tcp.retransmissions),
-        order: Some(reordering(report)),
+        full_payload_bytes: tcp.segment_bytes.into(),
+        full_packet_bytes: u64::from(
+            tcp.packet_bytes() + if is_tunnel { connection_overhead_bytes() } else { overhead },
+        ),
+        retransmitted_segments: Some(report.tcp.retransmissions),
+        reordering: Some(reordering(report)),
         longest_gap: Some(report.longest_stall),
-        recovery: report.recovery,
-        sparse: sparse.and_then(|sparse| delay_quantiles(&reports[sparse])),
-        echo: echo.and_then(|echo| round_trips(&reports[echo])),
-        carried: report.path_bytes.clone(),
+        recovery_time: report.recovery,
+        sparse_delays: sparse.and_then(|sparse| delay_quantiles(&reports[sparse])),
+        echo_delays: echo.and_then(|echo| round_trips(&reports[echo])),
+        forwarded_by_path: report.path_bytes.clone(),
         ..MultipathObservation::default()
     })
 }
 
 fn run_numbered(
     sites: &mut Sites,
-    experiment: &Multipath,
+    experiment: &MultipathExperiment,
     point: &MultipathPoint<'_>,
     overhead: u32,
 ) -> anyhow::Result<MultipathObservation> {
@@ -161,13 +170,13 @@ fn run_numbered(
     let flow = sites.add_flow(FlowConfig { stop: Some(Time::ZERO + sending), ..udp })?;
     let report = &sites.measure(Time::ZERO, Time::ZERO + sending + DRAIN_TIME)[flow];
     Ok(MultipathObservation {
-        delivered: report.goodput_bytes,
+        delivered_bytes: report.goodput_bytes,
         duration: sending,
-        full_payload: payload.into(),
-        full_packet: u64::from(bytes + overhead),
-        order: Some(reordering(report)),
-        lost: Some(report.sent_packets.saturating_sub(report.delivered_packets)),
-        carried: report.path_bytes.clone(),
+        full_payload_bytes: payload.into(),
+        full_packet_bytes: u64::from(bytes + overhead),
+        reordering: Some(reordering(report)),
+        lost_packets: Some(report.sent_packets.saturating_sub(report.delivered_packets)),
+        forwarded_by_path: report.path_bytes.clone(),
         ..MultipathObservation::default()
     })
 }

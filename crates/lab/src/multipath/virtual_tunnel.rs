@@ -1,7 +1,7 @@
 //! What a tunnel over TCP is in virtual time.
 
 use super::scenario::MultipathPoint;
-use super::stack::TcpStack;
+use super::tcp_stack::TcpStack;
 use super::tuning::Tuning;
 use anyhow::Context;
 use kumade_sim::network::TcpConfig;
@@ -12,7 +12,7 @@ use kumade_tunnel::TransportMode;
 use kumade_units::Span;
 
 /// The connections of a point's tunnel; none where its plane has none.
-pub(super) fn model(point: &MultipathPoint<'_>) -> anyhow::Result<Option<TunnelModel>> {
+pub(super) fn tunnel_model(point: &MultipathPoint<'_>) -> anyhow::Result<Option<TunnelModel>> {
     let Some((carrier, control)) = point.contender.plane.outer_transport() else { return Ok(None) };
     let tuning = point.contender.tuning.as_ref();
     let connection = tuning.map(Tuning::connection_tuning).unwrap_or_default();
@@ -27,7 +27,7 @@ pub(super) fn model(point: &MultipathPoint<'_>) -> anyhow::Result<Option<TunnelM
             anyhow::bail!("tunnels that use datagrams, too, are not simulated")
         }
     };
-    let usual = recovery(point.case.stack);
+    let usual = recovery_config(point.case.stack);
     let least = tuning.and_then(|tuning| tuning.min_rto).or(connection.rto.min);
     let most = tuning.and_then(|tuning| tuning.max_rto).or(connection.rto.max);
     let recovery = RecoveryConfig {
@@ -46,7 +46,7 @@ pub(super) fn model(point: &MultipathPoint<'_>) -> anyhow::Result<Option<TunnelM
 }
 
 /// What hosts and gateways do about losses by themselves.
-pub(super) fn recovery(stack: TcpStack) -> RecoveryConfig {
+pub(super) fn recovery_config(stack: TcpStack) -> RecoveryConfig {
     let detection = match stack {
         TcpStack::Today => LossDetection::RackTlp,
         TcpStack::OldStyle => LossDetection::NewReno,
@@ -55,4 +55,4 @@ pub(super) fn recovery(stack: TcpStack) -> RecoveryConfig {
 }
 
 /// How long a tunnel has been up before a connection begins in it: its connections have met by then.
-pub(super) const MEETING: Span = Span::from_millis(500);
+pub(super) const TUNNEL_SETUP_TIME: Span = Span::from_millis(500);

@@ -1,6 +1,6 @@
-use super::observer::Observer;
 use super::row::{FlowRow, NatSessionRow};
-use super::scenario::{NatPoint, NatSessions};
+use super::scenario::{NatPoint, NatSessionExperiment};
+use super::session_observer::SessionObserver;
 use kumade_packet::FlowKey;
 use kumade_units::{Span, Time};
 
@@ -8,27 +8,32 @@ use kumade_units::{Span, Time};
 #[derive(Debug, Clone, Default)]
 pub(super) struct FlowTraffic {
     /// When each was sent.
-    pub(super) sent: Vec<Time>,
+    pub(super) sent_times: Vec<Time>,
     /// How many arrived from their host's address.
-    pub(super) received: u64,
+    pub(super) received_packets: u64,
     /// How many arrived from another one.
-    pub(super) altered: u64,
+    pub(super) altered_packets: u64,
     /// How much longer than its path takes the first one was under way.
-    pub(super) first_wait: Option<Span>,
+    pub(super) first_packet_wait: Option<Span>,
 }
 
 impl NatSessionRow {
     /// Of flows in the order of [`NatCase::flow_keys`](super::NatCase). `killed` is when a gateway was.
     pub(super) fn new(
-        experiment: &NatSessions,
+        experiment: &NatSessionExperiment,
         point: &NatPoint<'_>,
-        observer: &Observer,
+        observer: &SessionObserver,
         traffic: &[FlowTraffic],
         killed: Option<Time>,
     ) -> Self {
         let flows = point.case.flow_keys();
         let flow = |(key, traffic): (&FlowKey, &FlowTraffic)| {
-            let FlowTraffic { sent, received, altered, first_wait } = traffic;
+            let FlowTraffic {
+                sent_times: sent,
+                received_packets: received,
+                altered_packets: altered,
+                first_packet_wait: first_wait,
+            } = traffic;
             FlowRow {
                 flow: format!("{} > {}", key.source, key.destination),
                 sent_packets: sent.len() as u64,
@@ -37,7 +42,7 @@ impl NatSessionRow {
                 lost_packets: (sent.len() as u64).saturating_sub(received + altered),
                 first_packet_wait_seconds: first_wait.map(Span::as_secs_f64),
                 killed_seconds: killed.zip(sent.first()).map(|(killed, first)| (killed - *first).as_secs_f64()),
-                sessions: observer.rows(key, sent, experiment.idle),
+                sessions: observer.session_rows(key, sent, experiment.idle),
             }
         };
         NatSessionRow {

@@ -1,6 +1,6 @@
 //! The two gateways at work, as users run them, each in its namespace.
 
-use super::scenario::{NatSessions, SessionGateway, alias_on};
+use super::scenario::{NatSessionExperiment, SessionGateway, path_alias};
 use crate::gateway_side::{GatewaySide, MEETING_TIMEOUT, read_config};
 use anyhow::Context;
 use kumade_daemon::{PrivateDirectory, RuntimeDir};
@@ -20,30 +20,30 @@ use std::thread;
 use std::time::Duration;
 
 /// Of messages, in gateways' files too.
-const PORT: u16 = 7273;
+const MESSAGE_PORT: u16 = 7273;
 
 /// Both gateways, until dropped.
-pub(super) struct Gateways<'a> {
+pub(super) struct NatGateways<'a> {
     sites: &'a Sites,
-    experiment: &'a NatSessions,
+    experiment: &'a NatSessionExperiment,
     directory: PrivateDirectory,
-    sending: Option<Running>,
-    receiving: Option<Running>,
+    sending: Option<RunningGateway>,
+    receiving: Option<RunningGateway>,
 }
 
 /// A gateway's process.
-struct Running {
+struct RunningGateway {
     sessions: SessionPlane,
     plane: DirectPlane,
 }
 
-impl<'a> Gateways<'a> {
+impl<'a> NatGateways<'a> {
     /// Starts both; they have met when this returns.
-    pub(super) fn start(sites: &'a Sites, experiment: &'a NatSessions) -> anyhow::Result<Self> {
+    pub(super) fn start(sites: &'a Sites, experiment: &'a NatSessionExperiment) -> anyhow::Result<Self> {
         let directory = PrivateDirectory::new("kumade-lab")?;
-        let mut gateways = Gateways { sites, experiment, directory, sending: None, receiving: None };
-        gateways.start_one(SessionGateway::Sending)?;
-        gateways.start_one(SessionGateway::Receiving)?;
+        let mut gateways = NatGateways { sites, experiment, directory, sending: None, receiving: None };
+        gateways.start_gateway(SessionGateway::Sending)?;
+        gateways.start_gateway(SessionGateway::Receiving)?;
         let end = clock::monotonic() + MEETING_TIMEOUT;
         while !gateways.have_met() {
             anyhow::ensure!(clock::monotonic() < end, "the gateways have not met within {MEETING_TIMEOUT}");
@@ -53,7 +53,7 @@ impl<'a> Gateways<'a> {
     }
 
     fn have_met(&self) -> bool {
-        let answers = |running: &Option<Running>| {
+        let answers = |running: &Option<RunningGateway>| {
             let reachable = running.as_ref().and_then(|running| running.sessions.reachable_peers().ok());
             reachable.is_some_and(|remotes| remotes.iter().all(|(_, answers)| *answers))
         };
@@ -61,24 +61,25 @@ impl<'a> Gateways<'a> {
     }
 
     /// Starts one that does not run.
-    pub(super) fn start_one(&mut self, which: SessionGateway) -> anyhow::Result<()> {
+    pub(super) fn start_gateway(&mut self, which: SessionGateway) -> anyhow::Result<()> {
         let paths = self.experiment.paths.len();
         let config = read_config(&config_text(which, paths, self.experiment.idle), paths)?;
         let settings = config.sessions.as_ref().context("a configuration without sessions")?;
-        let start = || -> anyhow::Result<Running> {
+        let start = || -> anyhow::Result<RunningGateway> {
             let plane = DirectPlane::start(&config, RuntimeDir::from_path(self.directory.path()))?;
-            let sessions = SessionPlane::start(&plane, settings, side(which).key(), vec![PresharedKey::default()])?;
-            Ok(Running { sessions, plane })
+            let sessions =
+                SessionPlane::start(&plane, settings, side_of(which).private_key(), vec![PresharedKey::default()])?;
+            Ok(RunningGateway { sessions, plane })
         };
         let running = self.namespace(which).run(start)??;
-        *self.running(which) = Some(running);
+        *self.running_mut(which) = Some(running);
         Ok(())
     }
 
     /// Ends one without a word to the other.
     pub(super) fn kill(&mut self, which: SessionGateway) -> anyhow::Result<()> {
-        let silent = self.lose_messages(which)?;
-        if let Some(Running { sessions, plane }) = self.running(which).take() {
+        let silent = self.drop_messages(which)?;
+        if let Some(RunningGateway { sessions, plane }) = self.running_mut(which).take() {
             // It stops before its rules go.
             sessions.stop()?;
             drop(sessions);
@@ -92,9 +93,9 @@ impl<'a> Gateways<'a> {
     }
 
     /// Loses all messages of a gateway on their arrival at the other one, until the result is dropped.
-    pub(super) fn lose_messages(&self, from: SessionGateway) -> anyhow::Result<InstalledTable> {
+    pub(super) fn drop_messages(&self, from: SessionGateway) -> anyhow::Result<InstalledTable> {
         let (family, list) = (Family::V4, "messages");
-        let (from, to) = (side(from), side(from).other_side());
+        let (from, to) = (side_of(from), side_of(from).other_side());
         let rules = vec![Rule(vec![Statement::TranslateFlow(family, list.into())])];
         let table = Table {
             name: "lab-filter".into(),
@@ -107,7 +108,8 @@ impl<'a> Gateways<'a> {
         // TEST-NET-1, to which there is no route.
         let nowhere =
             Addresses { source: Ipv4Addr::new(192, 0, 2, 1).into(), destination: Ipv4Addr::new(192, 0, 2, 2).into() };
-        let end = |path, of: GatewaySide| SocketAddr::new(Sites::gateway(path, of.address_number()).into(), PORT);
+        let end =
+            |path, of: GatewaySide| SocketAddr::new(Sites::gateway(path, of.address_number()).into(), MESSAGE_PORT);
         let lost = |path| {
             let flow = FlowKey { protocol: protocol::UDP, source: end(path, from), destination: end(path, to) };
             FlowChange::Add(list.into(), flow, Some(nowhere))
@@ -128,7 +130,7 @@ impl<'a> Gateways<'a> {
         Ok(status.remotes.into_iter().flat_map(|remote| remote.sessions).collect())
     }
 
-    fn running(&mut self, which: SessionGateway) -> &mut Option<Running> {
+    fn running_mut(&mut self, which: SessionGateway) -> &mut Option<RunningGateway> {
         match which {
             SessionGateway::Sending => &mut self.sending,
             SessionGateway::Receiving => &mut self.receiving,
@@ -136,14 +138,14 @@ impl<'a> Gateways<'a> {
     }
 
     fn namespace(&self, which: SessionGateway) -> &'a Namespace {
-        side(which).gateway_namespace(self.sites)
+        side_of(which).gateway_namespace(self.sites)
     }
 }
 
-impl Drop for Gateways<'_> {
+impl Drop for NatGateways<'_> {
     fn drop(&mut self) {
         for which in [SessionGateway::Sending, SessionGateway::Receiving] {
-            let Some(Running { sessions, plane }) = self.running(which).take() else { continue };
+            let Some(RunningGateway { sessions, plane }) = self.running_mut(which).take() else { continue };
             drop(sessions);
             // It takes its rules away in its own namespace.
             if let Err(error) = self.namespace(which).run(|| drop(plane)) {
@@ -153,7 +155,7 @@ impl Drop for Gateways<'_> {
     }
 }
 
-fn side(which: SessionGateway) -> GatewaySide {
+fn side_of(which: SessionGateway) -> GatewaySide {
     match which {
         SessionGateway::Sending => GatewaySide::Left,
         SessionGateway::Receiving => GatewaySide::Right,
@@ -162,16 +164,16 @@ fn side(which: SessionGateway) -> GatewaySide {
 
 /// Hosts of the sending site share an address on each path but the first.
 fn config_text(which: SessionGateway, paths: usize, idle: Span) -> String {
-    let (own, far) = (side(which).address_number(), side(which).other_side().address_number());
+    let (own, far) = (side_of(which).address_number(), side_of(which).other_side().address_number());
     let addresses: Vec<_> = (0..paths).map(|path| format!("\"{}\"", Sites::gateway(path, far))).collect();
     let mut text = format!(
-        "[gateway]\nname = \"site{own}\"\n\n[sessions]\nkey = \"unused\"\nport = {PORT}\nidle = \"{}ns\"\n\n\
+        "[gateway]\nname = \"site{own}\"\n\n[sessions]\nkey = \"unused\"\nport = {MESSAGE_PORT}\nidle = \"{}ns\"\n\n\
          [[local]]\ninterface = \"{}\"\nnetworks = [\"10.{own}.0.0/24\"]\n\n\
          [[remote]]\nname = \"site{far}\"\nnetworks = [\"10.{far}.0.0/24\"]\nsessions = true\n\
          public-key = \"{}\"\naddresses = [{}]\n",
         idle.as_nanos(),
         Sites::LAN,
-        side(which).other_side().key().public_key(),
+        side_of(which).other_side().private_key().public_key(),
         addresses.join(", ")
     );
     for place in 0..paths {
@@ -179,7 +181,7 @@ fn config_text(which: SessionGateway, paths: usize, idle: Span) -> String {
         let _ = writeln!(text, "\n[[path]]\nname = \"{name}\"\ninterface = \"{name}\"\ngateways = [\"{next_hop}\"]");
         if place > 0 {
             let path = if which == SessionGateway::Sending { format!("path = \"{name}\"\n") } else { String::new() };
-            let alias = alias_on(place);
+            let alias = path_alias(place);
             let _ = write!(text, "\n[[translation]]\nnetwork = \"10.1.0.0/24\"\nalias = \"{alias}\"\n{path}");
         }
     }

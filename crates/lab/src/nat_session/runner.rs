@@ -1,9 +1,9 @@
 use super::realtime;
 use super::row::NatSessionRow;
-use super::scenario::{NatPoint, NatSessions};
+use super::scenario::{NatPoint, NatSessionExperiment};
 use super::virtual_time;
 use crate::error::RunError;
-use crate::repeat::{MAX_REPEATS, RepeatedRun, until_undisturbed};
+use crate::run_repetition::{MAX_REPEATS, RepeatedRun, run_until_undisturbed};
 use kumade_units::Span;
 
 /// How far an experiment on NAT sessions has come.
@@ -26,7 +26,7 @@ pub enum NatProgress<'a> {
 /// # Errors
 /// Where the network or the gateways themselves failed, so that no further run makes sense.
 pub fn run(
-    experiment: &NatSessions,
+    experiment: &NatSessionExperiment,
     observer: &mut dyn FnMut(NatProgress<'_>),
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<NatSessionRow>, RunError> {
@@ -39,7 +39,7 @@ pub fn run(
         } else {
             let repeating = |lateness| observer(NatProgress::Repeating { lateness });
             let run = || realtime::run(experiment, point);
-            let RepeatedRun { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
+            let RepeatedRun { row, repeats, disturbed } = run_until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
             NatSessionRow { repeats, disturbed, ..row }
         };
         observer(NatProgress::Done(&row));
@@ -49,18 +49,18 @@ pub fn run(
 }
 
 /// The number of runs and how long they will take, in words.
-pub fn expected_time(experiment: &NatSessions) -> String {
+pub fn expected_time(experiment: &NatSessionExperiment) -> String {
     let points = experiment.points();
     let seconds: f64 = points.iter().map(|point| experiment.run_duration(point.case).as_secs_f64()).sum();
     let runs = points.len();
     match experiment.virtual_time {
         true => format!("{runs} runs of {seconds:.0} s together in virtual time"),
         false => {
-            let minutes = (seconds + runs as f64 * SETTING_UP.as_secs_f64()) / 60.0;
+            let minutes = (seconds + runs as f64 * SETUP_TIME.as_secs_f64()) / 60.0;
             format!("{runs} runs, about {minutes:.0} minutes in total")
         }
     }
 }
 
 /// How long it takes to build the sites, and until the gateways have met.
-const SETTING_UP: Span = Span::from_secs(3);
+const SETUP_TIME: Span = Span::from_secs(3);

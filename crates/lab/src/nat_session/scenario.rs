@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// An experiment on NAT sessions. Every case is run `runs` times. It comes from a scenario file, read and validated by
 /// [`load`](crate::load).
 #[derive(Debug, Clone, PartialEq)]
-pub struct NatSessions {
+pub struct NatSessionExperiment {
     /// Its name, which is also that of the report's directory.
     pub name: String,
     /// The question in one line.
@@ -44,7 +44,7 @@ pub struct NatCase {
     /// For how long each flow's packets come, pause, come again and so on.
     pub activity: Vec<Span>,
     /// Messages that are lost.
-    pub lost: Option<LostMessages>,
+    pub message_loss: Option<MessageLoss>,
     /// A gateway that is killed and starts anew.
     pub restart: Option<GatewayRestart>,
 }
@@ -63,7 +63,7 @@ pub enum SessionGateway {
 /// All messages of one gateway to the other are lost for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LostMessages {
+pub struct MessageLoss {
     /// Whose messages.
     pub from: SessionGateway,
     /// From when on, counted from the first packet.
@@ -100,13 +100,13 @@ pub struct NatPoint<'a> {
 /// To this port of the receiving host all flows go.
 pub(super) const FLOW_PORT: u16 = 9;
 /// Of the first flow; each further one has the next.
-const FIRST_PORT: u16 = 20_000;
+const FIRST_SOURCE_PORT: u16 = 20_000;
 /// Payload of a packet in bytes.
 pub(super) const PAYLOAD_BYTES: usize = 500;
 /// After the time in which sessions become idle, so long is waited for messages about their ends.
-const AFTER_IDLE: Span = Span::from_secs(2);
+const DRAIN_TIME: Span = Span::from_secs(2);
 
-impl NatSessions {
+impl NatSessionExperiment {
     /// Every run in order. Runs come outermost, so that a disturbance of some minutes spoils one run of many points
     /// and not all runs of one.
     pub fn points(&self) -> Vec<NatPoint<'_>> {
@@ -137,7 +137,7 @@ impl NatSessions {
 
     /// How long a run lasts, from the first packet on.
     pub(super) fn run_duration(&self, case: &NatCase) -> Span {
-        case.activity.iter().fold(self.idle + AFTER_IDLE, |sum, span| sum + *span)
+        case.activity.iter().fold(self.idle + DRAIN_TIME, |sum, span| sum + *span)
     }
 }
 
@@ -151,7 +151,7 @@ impl NatCase {
     pub(super) fn flow_keys(&self) -> Vec<FlowKey> {
         let source = |flow: usize| {
             let address = host_address(flow / self.flows);
-            SocketAddr::new(address.into(), FIRST_PORT + flow as u16)
+            SocketAddr::new(address.into(), FIRST_SOURCE_PORT + flow as u16)
         };
         let destination = SocketAddr::new(Ipv4Addr::new(10, 2, 0, 2).into(), FLOW_PORT);
         let key = |flow| FlowKey { protocol: protocol::UDP, source: source(flow), destination };
@@ -159,7 +159,7 @@ impl NatCase {
     }
 }
 
-impl LostMessages {
+impl MessageLoss {
     /// Whether a message of that gateway is lost so long after the first packet.
     pub(super) fn drops_message(&self, from: SessionGateway, after: Span) -> bool {
         self.from == from && (self.after..self.after + self.duration).contains(&after)
@@ -172,6 +172,6 @@ pub(super) fn host_address(place: usize) -> Ipv4Addr {
 }
 
 /// The address that all sending hosts share on a path, by its place; on the first they have their own.
-pub(super) fn alias_on(path: usize) -> Ipv4Addr {
+pub(super) fn path_alias(path: usize) -> Ipv4Addr {
     Ipv4Addr::new(198, 51, 100 + path as u8, 1)
 }

@@ -8,19 +8,19 @@ use std::collections::BTreeMap;
 
 /// What has been seen of all flows. It takes what either gateway tells of its sessions, at any moment, and is pure.
 #[derive(Debug, Default)]
-pub(super) struct Observer {
-    flows: BTreeMap<FlowKey, FlowSeen>,
+pub(super) struct SessionObserver {
+    flows: BTreeMap<FlowKey, FlowSessions>,
 }
 
 #[derive(Debug, Default)]
-struct FlowSeen {
-    sending: Vec<SendingSeen>,
-    receiving: Vec<ReceivingSeen>,
+struct FlowSessions {
+    sending: Vec<SenderSession>,
+    receiving: Vec<ReceiverRule>,
 }
 
 /// A session at the sending gateway.
 #[derive(Debug)]
-struct SendingSeen {
+struct SenderSession {
     phase: SessionPhase,
     asked: Time,
     opened: Option<Time>,
@@ -33,79 +33,80 @@ struct SendingSeen {
 
 /// A rule at the receiving gateway.
 #[derive(Debug)]
-struct ReceivingSeen {
+struct ReceiverRule {
     granted: Time,
     removed: Option<Time>,
     packets: u64,
 }
 
 /// Clocks are read one after the other: a rule may seem to be there so much before it was asked for.
-const TOLERANCE: Span = Span::from_millis(50);
+const CLOCK_TOLERANCE: Span = Span::from_millis(50);
 
-impl Observer {
+impl SessionObserver {
     /// The sessions of the sending gateway at this time; none if it does not run.
-    pub(super) fn sending(&mut self, sessions: &[SessionStatus], now: Time) {
-        let present: BTreeMap<_, _> = of_role(sessions, NatRole::Sending).collect();
+    pub(super) fn record_sender_sessions(&mut self, sessions: &[SessionStatus], now: Time) {
+        let present: BTreeMap<_, _> = sessions_of_role(sessions, NatRole::Sending).collect();
         for (flow, status) in &present {
-            self.flows.entry(*flow).or_default().note_sending(status, now);
+            self.flows.entry(*flow).or_default().record_sender_session(status, now);
         }
         for (_, seen) in self.flows.iter_mut().filter(|(flow, _)| !present.contains_key(flow)) {
-            seen.sending.last_mut().into_iter().for_each(|session| session.vanish(now));
+            seen.sending.last_mut().into_iter().for_each(|session| session.mark_removed(now));
         }
     }
 
     /// The sessions of the receiving gateway at this time; none if it does not run.
-    pub(super) fn receiving(&mut self, sessions: &[SessionStatus], now: Time) {
-        let present: BTreeMap<_, _> = of_role(sessions, NatRole::Receiving).collect();
+    pub(super) fn record_receiver_rules(&mut self, sessions: &[SessionStatus], now: Time) {
+        let present: BTreeMap<_, _> = sessions_of_role(sessions, NatRole::Receiving).collect();
         for (flow, status) in &present {
-            self.flows.entry(*flow).or_default().note_receiving(status, now);
+            self.flows.entry(*flow).or_default().record_receiver_rule(status, now);
         }
         for (_, seen) in self.flows.iter_mut().filter(|(flow, _)| !present.contains_key(flow)) {
-            seen.receiving.last_mut().into_iter().for_each(|rule| rule.vanish(now));
+            seen.receiving.last_mut().into_iter().for_each(|rule| rule.mark_removed(now));
         }
     }
 
     /// The sessions of a flow whose packets were sent at these times. Times are counted from the first packet.
-    pub(super) fn rows(&self, flow: &FlowKey, sent: &[Time], idle: Span) -> Vec<SessionRow> {
+    pub(super) fn session_rows(&self, flow: &FlowKey, sent: &[Time], idle: Span) -> Vec<SessionRow> {
         let (Some(seen), Some(first)) = (self.flows.get(flow), sent.first()) else { return Vec::new() };
-        let row = |(place, session): (usize, &SendingSeen)| {
+        let row = |(place, session): (usize, &SenderSession)| {
             let next = seen.sending.get(place + 1).map(|next| next.asked);
-            let is_of = |rule: &&ReceivingSeen| {
-                rule.granted + TOLERANCE >= session.asked && next.is_none_or(|next| rule.granted + TOLERANCE < next)
+            let is_of = |rule: &&ReceiverRule| {
+                rule.granted + CLOCK_TOLERANCE >= session.asked
+                    && next.is_none_or(|next| rule.granted + CLOCK_TOLERANCE < next)
             };
-            session.row(seen.receiving.iter().find(is_of), sent, *first, idle)
+            session.session_row(seen.receiving.iter().find(is_of), sent, *first, idle)
         };
         seen.sending.iter().enumerate().map(row).collect()
     }
 }
 
-impl FlowSeen {
-    fn note_sending(&mut self, status: &SessionStatus, now: Time) {
+impl FlowSessions {
+    fn record_sender_session(&mut self, status: &SessionStatus, now: Time) {
         let is_new = match self.sending.last() {
             None => true,
             Some(last) => last.forgotten.is_some() || (last.opened.is_some() && is_before_opening(status.phase)),
         };
         if is_new {
-            self.sending.last_mut().into_iter().for_each(|session| session.vanish(now));
-            self.sending.push(SendingSeen::new(status));
+            self.sending.last_mut().into_iter().for_each(|session| session.mark_removed(now));
+            self.sending.push(SenderSession::new(status));
         }
         self.sending.last_mut().into_iter().for_each(|session| session.record_status(status, now));
     }
 
-    fn note_receiving(&mut self, status: &SessionStatus, now: Time) {
+    fn record_receiver_rule(&mut self, status: &SessionStatus, now: Time) {
         if self.receiving.last().is_none_or(|last| last.granted != status.since) {
-            self.receiving.last_mut().into_iter().for_each(|rule| rule.vanish(now));
-            self.receiving.push(ReceivingSeen { granted: status.since, removed: None, packets: 0 });
+            self.receiving.last_mut().into_iter().for_each(|rule| rule.mark_removed(now));
+            self.receiving.push(ReceiverRule { granted: status.since, removed: None, packets: 0 });
         }
         self.receiving.last_mut().into_iter().for_each(|rule| rule.packets = status.packets);
     }
 }
 
-impl SendingSeen {
+impl SenderSession {
     /// `last_used` is when it was begun, or begun again, as long as nothing was divided.
     fn new(status: &SessionStatus) -> Self {
         let asked = if is_before_opening(status.phase) { status.last_used } else { status.since };
-        SendingSeen {
+        SenderSession {
             phase: status.phase,
             asked,
             opened: None,
@@ -139,7 +140,7 @@ impl SendingSeen {
     }
 
     /// It is not there any more.
-    fn vanish(&mut self, now: Time) {
+    fn mark_removed(&mut self, now: Time) {
         if self.forgotten.is_some() {
             return;
         }
@@ -152,7 +153,7 @@ impl SendingSeen {
         }
     }
 
-    fn row(&self, rule: Option<&ReceivingSeen>, sent: &[Time], first: Time, idle: Span) -> SessionRow {
+    fn session_row(&self, rule: Option<&ReceiverRule>, sent: &[Time], first: Time, idle: Span) -> SessionRow {
         let after = |time: Time| (time - first).as_secs_f64();
         let last = sent.iter().rev().find(|time| self.left.is_none_or(|left| **time < left)).copied();
         let is_idle = self.end == SessionEnd::Idle;
@@ -174,8 +175,8 @@ impl SendingSeen {
     }
 }
 
-impl ReceivingSeen {
-    fn vanish(&mut self, now: Time) {
+impl ReceiverRule {
+    fn mark_removed(&mut self, now: Time) {
         self.removed.get_or_insert(now);
     }
 }
@@ -184,6 +185,6 @@ fn is_before_opening(phase: SessionPhase) -> bool {
     matches!(phase, SessionPhase::Waiting | SessionPhase::Asking)
 }
 
-fn of_role(sessions: &[SessionStatus], role: NatRole) -> impl Iterator<Item = (FlowKey, &SessionStatus)> {
+fn sessions_of_role(sessions: &[SessionStatus], role: NatRole) -> impl Iterator<Item = (FlowKey, &SessionStatus)> {
     sessions.iter().filter(move |session| session.role == role).map(|session| (session.flow, session))
 }

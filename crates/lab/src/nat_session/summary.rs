@@ -1,5 +1,5 @@
 use super::row::{FlowRow, NatSessionRow, SessionEnd, SessionRow};
-use super::scenario::NatSessions;
+use super::scenario::NatSessionExperiment;
 use crate::paper::Paper;
 use crate::statistics::{median, min_and_max};
 use schemars::JsonSchema;
@@ -74,7 +74,7 @@ pub struct Spread {
 }
 
 impl NatSessionSummary {
-    pub(super) fn from_rows(rows: &[NatSessionRow], experiment: &NatSessions) -> Self {
+    pub(super) fn from_rows(rows: &[NatSessionRow], experiment: &NatSessionExperiment) -> Self {
         let cases = experiment.cases.iter().filter_map(|case| {
             let own: Vec<_> = rows.iter().filter(|row| row.case == case.label).collect();
             (!own.is_empty()).then(|| CaseSummary::from_case_rows(&case.label, &own))

@@ -2,10 +2,10 @@
 //! flows, divides, translates and counts; messages and packets take as long as their path delays them. Keys are agreed on
 //! within a round trip of the first path.
 
-use super::observer::Observer;
+use super::flow_traffic::FlowTraffic;
 use super::row::NatSessionRow;
-use super::scenario::{NatPoint, NatSessions, PAYLOAD_BYTES, SessionGateway, alias_on};
-use super::traffic::FlowTraffic;
+use super::scenario::{NatPoint, NatSessionExperiment, PAYLOAD_BYTES, SessionGateway, path_alias};
+use super::session_observer::SessionObserver;
 use kumade_gateway::direct::SessionPlane;
 use kumade_multipath::nat_session::{
     DividedRule, Incarnation, NatAction, NatMessage, NatPeer, RestoredRule, SessionStatus,
@@ -19,31 +19,31 @@ use std::collections::BTreeMap;
 /// When hosts begin to send, at the earliest: gateways have met by then.
 const TRAFFIC_START: Span = Span::from_secs(2);
 /// For how long a flow that passes undivided is remembered, as gateways' rules have it.
-const NOTED_FOR: Span = Span::from_secs(2);
+const UNDIVIDED_FLOW_TIMEOUT: Span = Span::from_secs(2);
 
 /// Runs `point`; the same run always gives the same row.
-pub(super) fn run(experiment: &NatSessions, point: &NatPoint<'_>) -> NatSessionRow {
+pub(super) fn run(experiment: &NatSessionExperiment, point: &NatPoint<'_>) -> NatSessionRow {
     let mut world = NatNetwork::new(experiment, point);
-    let end = world.begin + experiment.run_duration(point.case);
-    world.run(end);
-    let killed = point.case.restart.map(|restart| world.begin + restart.after);
+    let end = world.traffic_start + experiment.run_duration(point.case);
+    world.run_until(end);
+    let killed = point.case.restart.map(|restart| world.traffic_start + restart.after);
     NatSessionRow::new(experiment, point, &world.observer, &world.traffic, killed)
 }
 
 #[derive(Debug)]
 enum SimulatedEvent {
     /// A host sends the next packet of a flow, by its place.
-    Packet(usize),
+    SendPacket(usize),
     /// A packet reaches the receiving gateway with these addresses.
-    Arrival(usize, FlowKey),
+    PacketArrival(usize, FlowKey),
     /// A message reaches that gateway by that path.
-    Message(usize, usize, NatMessage),
+    MessageArrival(usize, usize, NatMessage),
     /// A gateway looks for flows that have begun.
-    Look(usize, Incarnation),
+    PollFlows(usize, Incarnation),
     /// A gateway reads its kernel's counters.
-    Read(usize, Incarnation),
-    Kill(usize),
-    Start(usize),
+    ReadCounters(usize, Incarnation),
+    KillGateway(usize),
+    StartGateway(usize),
     /// Both have keys again.
     Connected,
 }
@@ -51,30 +51,30 @@ enum SimulatedEvent {
 /// A gateway's process, and the rules in its kernel.
 struct GatewayNode {
     peer: NatPeer,
-    life: Incarnation,
+    incarnation: Incarnation,
     /// Packets divided of each flow.
     divided: BTreeMap<FlowKey, (DividedRule, u64)>,
     /// By flow as it arrives: as its host sent it, and packets.
     restored: BTreeMap<FlowKey, (FlowKey, u64)>,
     /// Flows that pass undivided, and until when they are remembered.
-    noted: BTreeMap<FlowKey, Time>,
+    undivided_flows: BTreeMap<FlowKey, Time>,
     /// What the flows' packets are divided by.
-    turn: usize,
+    divided_packets: usize,
 }
 
 struct NatNetwork<'a> {
-    experiment: &'a NatSessions,
+    experiment: &'a NatSessionExperiment,
     point: &'a NatPoint<'a>,
     now: Time,
-    begin: Time,
+    traffic_start: Time,
     events: BTreeMap<(Time, u64), SimulatedEvent>,
-    serial: u64,
+    event_number: u64,
     /// The sending and the receiving gateway; none while it is gone.
     nodes: [Option<GatewayNode>; 2],
-    have_keys: bool,
+    has_keys: bool,
     flows: Vec<FlowKey>,
     traffic: Vec<FlowTraffic>,
-    observer: Observer,
+    observer: SessionObserver,
     random: Pcg64Mcg,
 }
 
@@ -82,7 +82,7 @@ const SENDING_GATEWAY: usize = 0;
 const RECEIVING_GATEWAY: usize = 1;
 
 impl<'a> NatNetwork<'a> {
-    fn new(experiment: &'a NatSessions, point: &'a NatPoint<'a>) -> Self {
+    fn new(experiment: &'a NatSessionExperiment, point: &'a NatPoint<'a>) -> Self {
         let (case, mut random) = (point.case, Pcg64Mcg::seed_from_u64(point.run.into()));
         // A flow begins at any moment between two looks of its gateway.
         let begin = Time::ZERO + TRAFFIC_START + SessionPlane::LOOK_INTERVAL * random.random_range(0..100) / 100;
@@ -91,36 +91,36 @@ impl<'a> NatNetwork<'a> {
             experiment,
             point,
             now: Time::ZERO,
-            begin,
+            traffic_start: begin,
             events: BTreeMap::new(),
-            serial: 0,
+            event_number: 0,
             nodes: [None, None],
-            have_keys: true,
+            has_keys: true,
             traffic: vec![FlowTraffic::default(); flows.len()],
             flows,
-            observer: Observer::default(),
+            observer: SessionObserver::default(),
             random,
         };
-        (0..2).for_each(|node| world.start(node));
+        (0..2).for_each(|node| world.start_gateway(node));
         for flow in 0..case.flow_count() {
             experiment
                 .packet_times(case, flow)
-                .for_each(|after| world.schedule(begin + after, SimulatedEvent::Packet(flow)));
+                .for_each(|after| world.schedule(begin + after, SimulatedEvent::SendPacket(flow)));
         }
         if let Some(restart) = case.restart {
             let node = gateway_index(restart.gateway);
-            world.schedule(begin + restart.after, SimulatedEvent::Kill(node));
-            world.schedule(begin + restart.after + restart.down, SimulatedEvent::Start(node));
+            world.schedule(begin + restart.after, SimulatedEvent::KillGateway(node));
+            world.schedule(begin + restart.after + restart.down, SimulatedEvent::StartGateway(node));
         }
         world
     }
 
     fn schedule(&mut self, at: Time, event: SimulatedEvent) {
-        self.serial += 1;
-        self.events.insert((at, self.serial), event);
+        self.event_number += 1;
+        self.events.insert((at, self.event_number), event);
     }
 
-    fn run(&mut self, end: Time) {
+    fn run_until(&mut self, end: Time) {
         loop {
             let deadlines = self.nodes.iter().flatten().map(|node| node.peer.next_deadline());
             let due = self.events.keys().next().map(|(at, _)| *at);
@@ -132,15 +132,15 @@ impl<'a> NatNetwork<'a> {
             match self.events.first_entry().filter(|entry| entry.key().0 <= next) {
                 Some(entry) => {
                     let event = entry.remove();
-                    self.handle(event);
+                    self.handle_event(event);
                 }
-                None => self.advance(),
+                None => self.advance_nodes(),
             }
-            self.observe();
+            self.observe_sessions();
         }
     }
 
-    fn advance(&mut self) {
+    fn advance_nodes(&mut self) {
         for place in 0..2 {
             if let Some(node) = &mut self.nodes[place] {
                 node.peer.advance(self.now);
@@ -149,56 +149,63 @@ impl<'a> NatNetwork<'a> {
         }
     }
 
-    fn handle(&mut self, event: SimulatedEvent) {
+    fn handle_event(&mut self, event: SimulatedEvent) {
         match event {
-            SimulatedEvent::Packet(flow) => self.send_packet(flow),
-            SimulatedEvent::Arrival(flow, arriving) => self.receive_packet(flow, arriving),
-            SimulatedEvent::Message(to, path, message) => self.receive_message(to, path, message),
-            SimulatedEvent::Look(place, life) => self.poll_counters(place, life),
-            SimulatedEvent::Read(place, life) => self.read(place, life),
-            SimulatedEvent::Kill(place) => {
+            SimulatedEvent::SendPacket(flow) => self.send_packet(flow),
+            SimulatedEvent::PacketArrival(flow, arriving) => self.receive_packet(flow, arriving),
+            SimulatedEvent::MessageArrival(to, path, message) => self.receive_message(to, path, message),
+            SimulatedEvent::PollFlows(place, life) => self.poll_flows(place, life),
+            SimulatedEvent::ReadCounters(place, life) => self.read_counters(place, life),
+            SimulatedEvent::KillGateway(place) => {
                 self.nodes[place] = None;
-                self.have_keys = false;
+                self.has_keys = false;
             }
-            SimulatedEvent::Start(place) => {
-                self.start(place);
+            SimulatedEvent::StartGateway(place) => {
+                self.start_gateway(place);
                 let round_trip = self.experiment.paths[0].delay * 2;
                 self.schedule(self.now + round_trip, SimulatedEvent::Connected);
             }
             SimulatedEvent::Connected => {
-                self.have_keys = true;
+                self.has_keys = true;
                 self.nodes.iter_mut().flatten().for_each(|node| node.peer.peer_connected(self.now));
             }
         }
     }
 
-    fn start(&mut self, place: usize) {
-        self.serial += 1;
-        let life = Incarnation::new(self.serial as u32).unwrap_or(Incarnation::MIN);
+    fn start_gateway(&mut self, place: usize) {
+        self.event_number += 1;
+        let life = Incarnation::new(self.event_number as u32).unwrap_or(Incarnation::MIN);
         let peer = NatPeer::new(self.experiment.nat_limits(), life, self.now);
         let (divided, restored, noted) = Default::default();
-        self.nodes[place] = Some(GatewayNode { peer, life, divided, restored, noted, turn: 0 });
-        self.schedule(self.now, SimulatedEvent::Look(place, life));
-        self.schedule(self.now, SimulatedEvent::Read(place, life));
+        self.nodes[place] = Some(GatewayNode {
+            peer,
+            incarnation: life,
+            divided,
+            restored,
+            undivided_flows: noted,
+            divided_packets: 0,
+        });
+        self.schedule(self.now, SimulatedEvent::PollFlows(place, life));
+        self.schedule(self.now, SimulatedEvent::ReadCounters(place, life));
     }
 
     /// The node, if it is still that life.
     fn live_node(&mut self, place: usize, life: Incarnation) -> Option<&mut GatewayNode> {
-        self.nodes[place].as_mut().filter(|node| node.life == life)
+        self.nodes[place].as_mut().filter(|node| node.incarnation == life)
     }
 
-    fn poll_counters(&mut self, place: usize, life: Incarnation) {
+    fn poll_flows(&mut self, place: usize, life: Incarnation) {
         let (now, paths) = (self.now, self.experiment.paths.len());
         let Some(node) = self.live_node(place, life) else { return };
-        node.noted.retain(|_, until| *until > now);
-        for flow in node.noted.keys() {
+        node.undivided_flows.retain(|_, until| *until > now);
+        for flow in node.undivided_flows.keys() {
             node.peer.flow_seen(*flow, [divided_rule(*flow, paths)], now);
         }
         self.perform_actions(place, None);
-        self.schedule(now + SessionPlane::LOOK_INTERVAL, SimulatedEvent::Look(place, life));
+        self.schedule(now + SessionPlane::LOOK_INTERVAL, SimulatedEvent::PollFlows(place, life));
     }
 
-    fn read(&mut self, place: usize, life: Incarnation) {
+    fn read_counters(&mut self, place: usize, life: Incarnation) {
         let now = self.now;
         let idle = self.experiment.idle;
         let Some(node) = self.live_node(place, life) else { return };
@@ -211,12 +218,12 @@ impl<'a> NatNetwork<'a> {
         node.peer.counters_read(now);
         let next = SessionPlane::next_read(idle, node.peer.next_idle_check(), now);
         self.perform_actions(place, None);
-        self.schedule(next, SimulatedEvent::Read(place, life));
+        self.schedule(next, SimulatedEvent::ReadCounters(place, life));
     }
 
     fn send_packet(&mut self, number: usize) {
         let flow = self.flows[number];
-        self.traffic[number].sent.push(self.now);
+        self.traffic[number].sent_times.push(self.now);
         let paths = self.experiment.paths.len();
         let (path, addresses) = match &mut self.nodes[SENDING_GATEWAY] {
             Some(node) => node.pass_packet(flow, paths, self.now),
@@ -224,7 +231,7 @@ impl<'a> NatNetwork<'a> {
         };
         if !self.is_lost_on(path) {
             let at = self.now + self.experiment.paths[path].delay;
-            self.schedule(at, SimulatedEvent::Arrival(number, flow.with_addresses(addresses)));
+            self.schedule(at, SimulatedEvent::PacketArrival(number, flow.with_addresses(addresses)));
         }
     }
 
@@ -236,13 +243,13 @@ impl<'a> NatNetwork<'a> {
         });
         let traffic = &mut self.traffic[number];
         match original == self.flows[number] {
-            true => traffic.received += 1,
-            false => traffic.altered += 1,
+            true => traffic.received_packets += 1,
+            false => traffic.altered_packets += 1,
         }
     }
 
     fn receive_message(&mut self, to: usize, path: usize, message: NatMessage) {
-        if !self.have_keys {
+        if !self.has_keys {
             return;
         }
         if let Some(node) = &mut self.nodes[to] {
@@ -261,17 +268,18 @@ impl<'a> NatNetwork<'a> {
                     let path = from.filter(|_| is_answer).unwrap_or(tries as usize % self.experiment.paths.len());
                     self.send_message(place, path, message);
                 }
-                action => node.carry_out(action),
+                action => node.apply_action(action),
             }
         }
     }
 
     fn send_message(&mut self, from: usize, path: usize, message: NatMessage) {
         let sender = if from == SENDING_GATEWAY { SessionGateway::Sending } else { SessionGateway::Receiving };
-        let is_lost = self.point.case.lost.is_some_and(|lost| lost.drops_message(sender, self.now - self.begin));
-        if self.have_keys && !is_lost && !self.is_lost_on(path) {
+        let is_lost =
+            self.point.case.message_loss.is_some_and(|lost| lost.drops_message(sender, self.now - self.traffic_start));
+        if self.has_keys && !is_lost && !self.is_lost_on(path) {
             let at = self.now + self.experiment.paths[path].delay;
-            self.schedule(at, SimulatedEvent::Message(1 - from, path, message));
+            self.schedule(at, SimulatedEvent::MessageArrival(1 - from, path, message));
         }
     }
 
@@ -279,12 +287,12 @@ impl<'a> NatNetwork<'a> {
         self.random.random_bool(self.experiment.paths[path].loss)
     }
 
-    fn observe(&mut self) {
+    fn observe_sessions(&mut self) {
         let sessions = |node: &Option<GatewayNode>| -> Vec<SessionStatus> {
             node.iter().flat_map(|node| node.peer.sessions()).collect()
         };
-        self.observer.sending(&sessions(&self.nodes[SENDING_GATEWAY]), self.now);
-        self.observer.receiving(&sessions(&self.nodes[RECEIVING_GATEWAY]), self.now);
+        self.observer.record_sender_sessions(&sessions(&self.nodes[SENDING_GATEWAY]), self.now);
+        self.observer.record_receiver_rules(&sessions(&self.nodes[RECEIVING_GATEWAY]), self.now);
     }
 }
 
@@ -292,19 +300,19 @@ impl GatewayNode {
     /// A packet of a flow passes. Returns its path, and its addresses there.
     fn pass_packet(&mut self, flow: FlowKey, paths: usize, now: Time) -> (usize, Addresses) {
         let Some((rule, packets)) = self.divided.get_mut(&flow) else {
-            self.noted.entry(flow).or_insert(now + NOTED_FOR);
+            self.undivided_flows.entry(flow).or_insert(now + UNDIVIDED_FLOW_TIMEOUT);
             return (0, flow.addresses());
         };
         *packets += 1;
-        self.turn += 1;
-        let path = (self.turn - 1) % paths;
+        self.divided_packets += 1;
+        let path = (self.divided_packets - 1) % paths;
         (path, rule.aliases[path].1)
     }
 
-    fn carry_out(&mut self, action: NatAction) {
+    fn apply_action(&mut self, action: NatAction) {
         match action {
             NatAction::Divide { rule, .. } => {
-                self.noted.remove(&rule.flow);
+                self.undivided_flows.remove(&rule.flow);
                 self.divided.insert(rule.flow, (rule, 0));
             }
             NatAction::StopDividing(rule) => drop(self.divided.remove(&rule.flow)),
@@ -333,7 +341,7 @@ fn divided_rule(flow: FlowKey, paths: usize) -> DividedRule {
     let own = flow.addresses();
     let alias = |path: usize| match path {
         0 => own,
-        _ => Addresses { source: alias_on(path).into(), ..own },
+        _ => Addresses { source: path_alias(path).into(), ..own },
     };
     DividedRule { flow, aliases: (0..paths).map(|path| (path as u8, alias(path))).collect() }
 }
@@ -341,7 +349,7 @@ fn divided_rule(flow: FlowKey, paths: usize) -> DividedRule {
 #[cfg(test)]
 mod tests {
     use super::super::row::SessionEnd;
-    use super::super::scenario::{GatewayRestart, LostMessages, NatCase};
+    use super::super::scenario::{GatewayRestart, MessageLoss, NatCase};
     use super::*;
     use crate::scenario::{Overrides, load};
     use proptest::prelude::*;
@@ -356,7 +364,7 @@ mod tests {
 
     fn case() -> impl Strategy<Value = NatCase> {
         let lost = (gateway(), millis(0..6000), millis(1..8000));
-        let lost = lost.prop_map(|(from, after, duration)| LostMessages { from, after, duration });
+        let lost = lost.prop_map(|(from, after, duration)| MessageLoss { from, after, duration });
         let restart = (gateway(), millis(0..5000), millis(1..2000));
         let restart = restart.prop_map(|(gateway, after, down)| GatewayRestart { gateway, after, down });
         let activity = prop::collection::vec(millis(20..5000), 1..4);
@@ -366,7 +374,7 @@ mod tests {
                 hosts,
                 flows,
                 activity,
-                lost,
+                message_loss: lost,
                 restart,
             },
         )
@@ -378,7 +386,7 @@ mod tests {
         /// that gives them back was killed; nothing is divided without a rule; sessions of a flow follow each other.
         #[test]
         fn hosts_notice_nothing_of_lost_messages(case in case(), run in 1..1000u32) {
-            let experiment = load("nat-session", &Overrides::default()).unwrap().nat_session().unwrap();
+            let experiment = load("nat-session", &Overrides::default()).unwrap().into_nat_session().unwrap();
             let row = super::run(&experiment, &NatPoint { case: &case, run });
             let may_be_altered = case.restart.is_some_and(|restart| restart.gateway == SessionGateway::Receiving);
             for flow in &row.flows {

@@ -1,8 +1,8 @@
 //! A plot of values by case: one mark for each case and series, side by side.
 
 use super::plot::{
-    Axis, Drawn, LegendEntry, LegendMark, Plot, Y_LABEL_COUNT, chart_labelled, draw, format_short, measured_mark,
-    published_mark,
+    Axis, LegendEntry, LegendMark, Plot, PlotResult, Y_LABEL_COUNT, draw_labelled_chart, draw_plot, format_short,
+    measured_mark, published_mark,
 };
 use kumade_probe_train::Estimate;
 use plotters::prelude::*;
@@ -22,7 +22,7 @@ pub(crate) struct PlotFrame<'a> {
     pub(crate) caption: &'a str,
     pub(crate) y_axis: &'a str,
     /// The smallest and largest value that must be in view.
-    pub(crate) range: (f64, f64),
+    pub(crate) y_range: (f64, f64),
 }
 
 /// The cases along the x axis.
@@ -40,10 +40,10 @@ pub(crate) fn without_interval(value: f64) -> Estimate<f64> {
 }
 
 /// A case without a value leaves a gap.
-pub(crate) fn over_cases(axis: &CaseAxis<'_>, frame: &PlotFrame<'_>, series: &[CaseSeries]) -> Drawn<Plot> {
+pub(crate) fn case_plot(axis: &CaseAxis<'_>, frame: &PlotFrame<'_>, series: &[CaseSeries]) -> PlotResult<Plot> {
     let values = || series.iter().flat_map(|series| series.values.iter().flatten());
-    let low = values().map(|value| value.low).fold(frame.range.0, f64::min).max(0.0);
-    let high = values().map(|value| value.high).fold(frame.range.1, f64::max);
+    let low = values().map(|value| value.low).fold(frame.y_range.0, f64::min).max(0.0);
+    let high = values().map(|value| value.high).fold(frame.y_range.1, f64::max);
     let cases = axis.labels.len();
     let label = |x: &f64| {
         let whole = (x - x.round()).abs() < 0.01 && *x > -0.01;
@@ -55,15 +55,15 @@ pub(crate) fn over_cases(axis: &CaseAxis<'_>, frame: &PlotFrame<'_>, series: &[C
         mark: if series.is_published { LegendMark::Ring } else { LegendMark::Point },
     };
     let legend: Vec<_> = series.iter().map(entry).collect();
-    let svg = draw(&legend, |area| {
+    let svg = draw_plot(&legend, |area| {
         let axes = [
-            Axis { name: axis.name, labels: cases + 1, label: &label },
-            Axis { name: frame.y_axis, labels: Y_LABEL_COUNT, label: &format_short },
+            Axis { name: axis.name, label_count: cases + 1, format_label: &label },
+            Axis { name: frame.y_axis, label_count: Y_LABEL_COUNT, format_label: &format_short },
         ];
         let width = -0.4..cases as f64 - 0.6;
         // Room for whole marks.
         let margin = (high - low) * 0.03;
-        let mut chart = chart_labelled(area, width, low - margin..high + margin, axes)?;
+        let mut chart = draw_labelled_chart(area, width, low - margin..high + margin, axes)?;
         let count = series.len() as f64;
         for (index, CaseSeries { values, colour, is_published, .. }) in series.iter().enumerate() {
             let colour = *colour;

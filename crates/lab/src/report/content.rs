@@ -10,12 +10,12 @@ pub(crate) struct ReportContent<'a> {
     /// The network and its traffic in one line.
     pub(crate) setting: String,
     /// What rates count.
-    pub(crate) layer: &'static str,
+    pub(crate) rate_definition: &'static str,
     /// The published experiment in one line.
     pub(crate) paper: Option<String>,
     pub(crate) tables: Vec<Table>,
     /// The results, one sentence each.
-    pub(crate) verdicts: Vec<String>,
+    pub(crate) conclusions: Vec<String>,
     /// What the numbers do not show: failures, warnings, disturbed runs.
     pub(crate) notes: Vec<String>,
 }

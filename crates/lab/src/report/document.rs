@@ -34,7 +34,7 @@ pub trait ReportDocument {
     ///
     /// # Errors
     /// Where serialization fails; no case is known.
-    fn more_files(&self) -> Result<Vec<(&'static str, String)>, ReportError> {
+    fn extra_files(&self) -> Result<Vec<(&'static str, String)>, ReportError> {
         Ok(Vec::new())
     }
 
@@ -43,10 +43,10 @@ pub trait ReportDocument {
     ///
     /// # Errors
     /// Names the file that could not be written.
-    fn write(&self, directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
+    fn write_files(&self, directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
         let mut files =
             vec![("report.html", self.to_html()?), ("report.json", self.to_json()?), ("report.csv", self.to_csv()?)];
-        files.extend(self.more_files()?);
+        files.extend(self.extra_files()?);
         let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
         kumade_daemon::replace_files(directory, &files).map_err(ReportError::Write)
     }
@@ -61,7 +61,7 @@ pub(crate) trait DocumentParts: Serialize {
     fn csv(&self) -> Result<String, Box<dyn Error>>;
 
     /// Further files, each with its name.
-    fn more_files(&self) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
+    fn extra_files(&self) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
         Ok(Vec::new())
     }
 
@@ -71,15 +71,15 @@ pub(crate) trait DocumentParts: Serialize {
 
 impl<P: DocumentParts> ReportDocument for P {
     fn to_json(&self) -> Result<String, ReportError> {
-        serde_json::to_string_pretty(self).map_err(ReportError::generating("the JSON document"))
+        serde_json::to_string_pretty(self).map_err(ReportError::generate_error("the JSON document"))
     }
 
     fn to_csv(&self) -> Result<String, ReportError> {
-        self.csv().map_err(ReportError::generating("the CSV file"))
+        self.csv().map_err(ReportError::generate_error("the CSV file"))
     }
 
-    fn more_files(&self) -> Result<Vec<(&'static str, String)>, ReportError> {
-        DocumentParts::more_files(self).map_err(ReportError::generating("a CSV file"))
+    fn extra_files(&self) -> Result<Vec<(&'static str, String)>, ReportError> {
+        DocumentParts::extra_files(self).map_err(ReportError::generate_error("a CSV file"))
     }
 
     fn to_text(&self) -> String {
@@ -87,8 +87,8 @@ impl<P: DocumentParts> ReportDocument for P {
     }
 
     fn to_html(&self) -> Result<String, ReportError> {
-        let plots = self.plots().map_err(ReportError::generating("a plot"))?;
-        html::render(&self.content(), &plots).map_err(ReportError::generating("the HTML page"))
+        let plots = self.plots().map_err(ReportError::generate_error("a plot"))?;
+        html::render(&self.content(), &plots).map_err(ReportError::generate_error("the HTML page"))
     }
 }
 
@@ -96,7 +96,7 @@ impl<P: DocumentParts> ReportDocument for P {
 ///
 /// # Errors
 /// Where they cannot.
-pub fn prepare(directory: &Path) -> Result<(), ReportError> {
+pub fn prepare_directory(directory: &Path) -> Result<(), ReportError> {
     kumade_daemon::check_writable(directory).map_err(ReportError::Write)
 }
 
@@ -106,7 +106,7 @@ pub fn now_utc() -> String {
 }
 
 /// Reads a document of the schema `expected`; `schema` is what a document says of itself.
-pub(crate) fn read<R: DeserializeOwned>(
+pub(crate) fn read_report<R: DeserializeOwned>(
     text: &str,
     expected: &'static str,
     schema: fn(&R) -> &str,

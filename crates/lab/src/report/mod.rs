@@ -12,8 +12,8 @@ mod table;
 mod terminal;
 
 pub(crate) use content::ReportContent;
-pub(crate) use document::{DocumentParts, read};
-pub use document::{ReportDocument, now_utc, prepare};
+pub(crate) use document::{DocumentParts, read_report};
+pub use document::{ReportDocument, now_utc, prepare_directory};
 pub(crate) use notes::describe_disturbances;
 pub(crate) use table::Table;
 pub(crate) use terminal::align_columns;

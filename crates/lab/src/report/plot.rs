@@ -17,7 +17,7 @@ pub(crate) struct Plot {
     pub(crate) svg: String,
 }
 
-pub(crate) type Drawn<T> = Result<T, Box<dyn Error>>;
+pub(crate) type PlotResult<T> = Result<T, Box<dyn Error>>;
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(crate) type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
@@ -35,11 +35,11 @@ const PLOT_SIZE_PIXELS: (u32, u32) = (502, 420);
 /// Pixels between the axes' end and what follows.
 const MARGIN_PIXELS: u32 = 12;
 /// Pixels of a legend's marks, with what is left free around them, …
-const MARK_WIDTH: u32 = 28;
+const MARK_WIDTH_PIXELS: u32 = 28;
 /// … of a letter, somewhat more than most have, …
-const LETTER_WIDTH: u32 = 7;
+const LETTER_WIDTH_PIXELS: u32 = 7;
 /// … and of a line.
-const LINE_HEIGHT: i32 = 16;
+const LINE_HEIGHT_PIXELS: i32 = 16;
 /// Longer names of a legend are broken between words.
 const MAX_LEGEND_LETTERS: usize = 30;
 
@@ -68,8 +68,8 @@ pub(crate) struct LegendEntry {
 pub(crate) struct Axis<'a> {
     pub(crate) name: &'a str,
     /// At most so many labels.
-    pub(crate) labels: usize,
-    pub(crate) label: &'a dyn Fn(&f64) -> String,
+    pub(crate) label_count: usize,
+    pub(crate) format_label: &'a dyn Fn(&f64) -> String,
 }
 
 pub(crate) fn draw_chart<'a, 'b>(
@@ -77,21 +77,21 @@ pub(crate) fn draw_chart<'a, 'b>(
     x: std::ops::Range<f64>,
     y: std::ops::Range<f64>,
     axes: &[String; 2],
-) -> Drawn<Chart<'a, 'b>> {
+) -> PlotResult<Chart<'a, 'b>> {
     // So that an axis of counts is labelled with whole numbers.
     let x_labels = (x.end.ceil() as usize + 1).clamp(3, 11);
     let [x_axis, y_axis] = [(axes[0].as_str(), x_labels), (axes[1].as_str(), Y_LABEL_COUNT)];
-    let axis = |(name, labels)| Axis { name, labels, label: &format_short };
-    chart_labelled(area, x, y, [axis(x_axis), axis(y_axis)])
+    let axis = |(name, labels)| Axis { name, label_count: labels, format_label: &format_short };
+    draw_labelled_chart(area, x, y, [axis(x_axis), axis(y_axis)])
 }
 
 /// As [`draw_chart`], with axes that are labelled as they say.
-pub(crate) fn chart_labelled<'a, 'b>(
+pub(crate) fn draw_labelled_chart<'a, 'b>(
     area: &Area<'b>,
     x: std::ops::Range<f64>,
     y: std::ops::Range<f64>,
     [x_axis, y_axis]: [Axis<'_>; 2],
-) -> Drawn<Chart<'a, 'b>> {
+) -> PlotResult<Chart<'a, 'b>> {
     let mut chart = ChartBuilder::on(area)
         .margin(MARGIN_PIXELS)
         .margin_right(area.dim_in_pixel().0 - PLOT_SIZE_PIXELS.0 + MARGIN_PIXELS)
@@ -102,10 +102,10 @@ pub(crate) fn chart_labelled<'a, 'b>(
         .configure_mesh()
         .light_line_style(TRANSPARENT)
         .bold_line_style(GREY.mix(0.25))
-        .x_labels(x_axis.labels)
-        .y_labels(y_axis.labels)
-        .x_label_formatter(x_axis.label)
-        .y_label_formatter(y_axis.label)
+        .x_labels(x_axis.label_count)
+        .y_labels(y_axis.label_count)
+        .x_label_formatter(x_axis.format_label)
+        .y_label_formatter(y_axis.format_label)
         .x_desc(x_axis.name)
         .y_desc(y_axis.name)
         .label_style(("sans-serif", 13))
@@ -121,32 +121,35 @@ pub(crate) fn format_short(value: &f64) -> String {
 }
 
 /// A plot with a legend beside its frame, where it hides nothing.
-pub(crate) fn draw(legend: &[LegendEntry], content: impl FnOnce(&Area<'_>) -> Drawn<()>) -> Drawn<String> {
+pub(crate) fn draw_plot(
+    legend: &[LegendEntry],
+    content: impl FnOnce(&Area<'_>) -> PlotResult<()>,
+) -> PlotResult<String> {
     let names: Vec<_> = legend.iter().map(|entry| break_name(&entry.name)).collect();
     let letters = names.iter().flatten().map(|line| line.chars().count() as u32).max();
-    let legend_width = letters.map_or(0, |letters| MARK_WIDTH + letters * LETTER_WIDTH);
+    let legend_width = letters.map_or(0, |letters| MARK_WIDTH_PIXELS + letters * LETTER_WIDTH_PIXELS);
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (PLOT_SIZE_PIXELS.0 + legend_width, PLOT_SIZE_PIXELS.1))
             .into_drawing_area();
         content(&area)?;
-        let mut y = MARGIN_PIXELS as i32 + LINE_HEIGHT / 2;
+        let mut y = MARGIN_PIXELS as i32 + LINE_HEIGHT_PIXELS / 2;
         for (entry, lines) in legend.iter().zip(&names) {
             draw_mark(&area, entry, y)?;
             for line in lines {
                 let style = ("sans-serif", 14).into_font().color(&BLACK).pos(Pos::new(HPos::Left, VPos::Center));
-                area.draw(&Text::new(line.as_str(), ((PLOT_SIZE_PIXELS.0 + MARK_WIDTH) as i32, y), style))?;
-                y += LINE_HEIGHT;
+                area.draw(&Text::new(line.as_str(), ((PLOT_SIZE_PIXELS.0 + MARK_WIDTH_PIXELS) as i32, y), style))?;
+                y += LINE_HEIGHT_PIXELS;
             }
-            y += LINE_HEIGHT / 8;
+            y += LINE_HEIGHT_PIXELS / 8;
         }
         area.present()?;
     }
     Ok(svg)
 }
 
-fn draw_mark(area: &Area<'_>, entry: &LegendEntry, y: i32) -> Drawn<()> {
-    let (left, right) = (PLOT_SIZE_PIXELS.0 as i32 + 4, (PLOT_SIZE_PIXELS.0 + MARK_WIDTH) as i32 - 4);
+fn draw_mark(area: &Area<'_>, entry: &LegendEntry, y: i32) -> PlotResult<()> {
+    let (left, right) = (PLOT_SIZE_PIXELS.0 as i32 + 4, (PLOT_SIZE_PIXELS.0 + MARK_WIDTH_PIXELS) as i32 - 4);
     let middle = ((left + right) / 2, y);
     let LegendEntry { colour, mark, .. } = entry;
     match mark {
@@ -201,19 +204,19 @@ mod tests {
     fn a_legend_has_room_for_its_marks_and_names() {
         let name = "sending gateway: asked for a session, which is not yet divided";
         let entry = |mark| LegendEntry { name: name.to_owned(), colour: GREY, mark };
-        let svg =
-            draw(&[entry(LegendMark::Point), entry(LegendMark::Ring), entry(LegendMark::Line)], |_| Ok(())).unwrap();
+        let svg = draw_plot(&[entry(LegendMark::Point), entry(LegendMark::Ring), entry(LegendMark::Line)], |_| Ok(()))
+            .unwrap();
         let width = attribute(&svg, "<svg", "width")[0];
         let lines = texts(&svg);
         assert_eq!(lines.len(), 3 * 3);
         assert_eq!(lines[..3].join(" "), name);
         for (left, line) in attribute(&svg, "<text", "x").into_iter().zip(lines) {
-            assert!(left + (line.len() as u32 * LETTER_WIDTH) as i32 <= width, "{line} at {left} of {width}");
+            assert!(left + (line.len() as u32 * LETTER_WIDTH_PIXELS) as i32 <= width, "{line} at {left} of {width}");
             assert!(
                 attribute(&svg, "<circle", "cx").iter().all(|mark| (PLOT_SIZE_PIXELS.0 as i32..left).contains(mark))
             );
         }
         let heights = attribute(&svg, "<text", "y");
-        assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= LINE_HEIGHT), "{heights:?}");
+        assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= LINE_HEIGHT_PIXELS), "{heights:?}");
     }
 }

@@ -10,7 +10,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// Whether that column holds words, which are aligned left, and not numbers.
-    pub(crate) fn is_words(&self, column: &usize) -> bool {
+    pub(crate) fn is_text_column(&self, column: &usize) -> bool {
         self.rows.iter().all(|row| row[*column].starts_with(|c: char| c.is_ascii_alphabetic()))
     }
 }

@@ -14,7 +14,7 @@ pub(crate) fn render(content: &ReportContent<'_>) -> String {
         text.push('\n');
         text.push_str(&align_columns(table));
     }
-    for (heading, lines) in [("Verdict", &content.verdicts), ("Notes", &content.notes)] {
+    for (heading, lines) in [("Verdict", &content.conclusions), ("Notes", &content.notes)] {
         if !lines.is_empty() {
             let _ = writeln!(text, "\n{heading}\n- {}", lines.join("\n- "));
         }
@@ -35,7 +35,7 @@ pub(crate) fn align_columns(table: &Table) -> String {
     let columns: Vec<_> = (0..table.columns.len())
         .map(|i| {
             let widest = of_column(i).map(width).max().unwrap_or(0).max(width(&table.columns[i]));
-            (widest, table.is_words(&i))
+            (widest, table.is_text_column(&i))
         })
         .collect();
     let line = |cells: &[String]| {

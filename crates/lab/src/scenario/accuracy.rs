@@ -2,13 +2,13 @@ use super::checks::check_name;
 use super::overrides::{Overrides, replace_list};
 use super::path_checks;
 use super::sweep::{AdditionalPath, Sweep, scale_bottleneck};
-use crate::accuracy::Accuracy;
+use crate::accuracy::AccuracyExperiment;
 use crate::accuracy::firewall::FirewallRule;
-use crate::accuracy::full::AccuracyLimits;
+use crate::accuracy::full_measurement::AccuracyLimits;
+use crate::accuracy::keywords::Transport;
 use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::published::PublishedResult;
 use crate::accuracy::scenario::{AccuracyScenario, CrossTraffic};
-use crate::accuracy::words::Transport;
 use crate::error::ScenarioError;
 use crate::paper::Paper;
 use kumade_estimate::MethodSettings;
@@ -23,7 +23,7 @@ pub(super) struct AccuracyFile {
     title: String,
     transports: Vec<Transport>,
     methods: Vec<MethodSettings>,
-    #[serde(default = "up_only")]
+    #[serde(default = "default_directions")]
     directions: Vec<Direction>,
     runs: u32,
     #[serde(default)]
@@ -53,28 +53,28 @@ impl AccuracyFile {
     ///
     /// # Errors
     /// Names the option that has no meaning here, or what in the result contradicts itself.
-    pub(super) fn experiment(mut self, overrides: &Overrides) -> Result<Accuracy, ScenarioError> {
+    pub(super) fn into_experiment(mut self, overrides: &Overrides) -> Result<AccuracyExperiment, ScenarioError> {
         let name = self.name.clone();
         let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
-        self.override_with(overrides).map_err(invalid)?;
+        self.apply_overrides(overrides).map_err(invalid)?;
         self.check_lists().map_err(invalid)?;
         let stated = self.stated_scenario();
         let scenarios = self.expand_scenarios(&stated);
         scenarios.iter().try_for_each(path_checks::check).map_err(invalid)?;
-        Ok(Accuracy {
-            tcp_left_out: self.sweep.leaves_tcp_out(&self.bottleneck),
+        Ok(AccuracyExperiment {
+            excludes_tcp: self.sweep.excludes_tcp(&self.bottleneck),
             name: self.name,
             title: self.title,
             paper: self.paper,
             published: self.published,
             limits: self.limits,
-            stated,
+            base_scenario: stated,
             scenarios,
         })
     }
 
-    fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
-        if let Some(option) = given.for_others_than_accuracy() {
+    fn apply_overrides(&mut self, given: &Overrides) -> Result<(), String> {
+        if let Some(option) = given.option_unsupported_by_accuracy() {
             return Err(format!("{option} does not apply to experiments on accuracy, and this is one"));
         }
         let (rate, kind) = (self.bottleneck.rate, self.cross.kind);
@@ -149,8 +149,8 @@ impl AccuracyFile {
             methods: self.methods.clone(),
             directions: self.directions.clone(),
             runs: self.runs,
-            full: self.full,
-            timeline: self.timeline,
+            makes_full_measurement: self.full,
+            keeps_timeline: self.timeline,
             bottleneck: self.bottleneck.clone(),
             downstream_hop: self.downstream_hop,
             cross: self.cross.clone(),
@@ -159,24 +159,24 @@ impl AccuracyFile {
     }
 }
 
-fn up_only() -> Vec<Direction> {
+fn default_directions() -> Vec<Direction> {
     vec![Direction::Up]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::words::{BottleneckKind, CrossKind, CrossSource};
+    use crate::accuracy::keywords::{BottleneckKind, CrossKind, CrossSource};
     use crate::scenario::{Experiment, load};
     use kumade_estimate::PathTesterClassicConfig;
 
     const ACCURACY: &str = include_str!("../../scenarios/rake-accuracy.toml");
 
-    fn overridden(name: &str, with: &Overrides) -> Result<Accuracy, ScenarioError> {
-        load(name, with).map(|experiment| experiment.accuracy().unwrap())
+    fn overridden(name: &str, with: &Overrides) -> Result<AccuracyExperiment, ScenarioError> {
+        load(name, with).map(|experiment| experiment.into_accuracy().unwrap())
     }
 
-    fn named(name: &str) -> Accuracy {
+    fn named(name: &str) -> AccuracyExperiment {
         overridden(name, &Overrides::default()).unwrap()
     }
 
@@ -201,15 +201,15 @@ mod tests {
     fn the_testers_experiments_are_the_papers_set_ups() {
         // Table 5: "Out 方向のボトルネック回線速度を 5Mbps", cross traffic of 0, 0.5, 1.5 and 3.0 Mbit/s.
         let pathload = named("tester-pathload");
-        assert_eq!(pathload.stated.bottleneck.rate, Rate::from_mbit(5));
+        assert_eq!(pathload.base_scenario.bottleneck.rate, Rate::from_mbit(5));
         let levels: Vec<_> = [0, 500, 1500, 3000].map(|kbit| Rate::from_bits_per_second(kbit * 1000)).to_vec();
         assert_eq!((&pathload.scenarios[0].cross.levels, pathload.published.len()), (&levels, 8));
         // Table 1: 100 kbit/s out, all else 100 Mbit/s; iunit 0–15 to 0–20.
         let range = named("tester-range");
-        let rates = Direction::BOTH.map(|direction| range.stated.bottleneck.rate_in(direction));
+        let rates = Direction::BOTH.map(|direction| range.base_scenario.bottleneck.rate_in(direction));
         assert_eq!(rates, [Rate::from_bits_per_second(100_000), Rate::from_mbit(100)]);
         let classic = |method: &MethodSettings| Some(method.config::<PathTesterClassicConfig>()?.last_iunit);
-        let ranges: Vec<_> = range.stated.methods.iter().filter_map(classic).collect();
+        let ranges: Vec<_> = range.base_scenario.methods.iter().filter_map(classic).collect();
         assert_eq!(ranges, [15, 16, 17, 18, 19, 20]);
         // Tables 2, 3 and 6: ADSL, 1 Mbit/s up, 24 and 12 down.
         let down: Vec<_> = named("tester-time").scenarios.iter().filter_map(|s| s.bottleneck.down_rate).collect();

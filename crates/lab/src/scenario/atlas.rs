@@ -1,4 +1,4 @@
-use super::checks::{check_name, check_runs, refuse};
+use super::checks::{check_name, check_runs, reject_if};
 use super::overrides::{Overrides, replace_list};
 use crate::accuracy::{BottleneckKind, Transport};
 use crate::atlas::{PathAtlas, SeedChoice};
@@ -25,15 +25,15 @@ impl AtlasFile {
     ///
     /// # Errors
     /// Names the option that has no meaning here, or what in the result is wrong.
-    pub(super) fn experiment(mut self, overrides: &Overrides) -> Result<PathAtlas, ScenarioError> {
+    pub(super) fn into_experiment(mut self, overrides: &Overrides) -> Result<PathAtlas, ScenarioError> {
         let name = self.name.clone();
         let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
-        self.override_with(overrides).map_err(invalid)?;
+        self.apply_overrides(overrides).map_err(invalid)?;
         check_name(&self.name).and_then(|()| check_runs(self.runs)).map_err(invalid)?;
         let kinds: Result<Vec<PathKind>, String> = self.kinds.iter().map(|kind| kind.parse()).collect();
         let mut kinds = kinds.map_err(invalid)?;
         replace_list(&mut kinds, &overrides.kinds);
-        refuse(self.runs == 0 || kinds.is_empty() || self.transports.is_empty(), || {
+        reject_if(self.runs == 0 || kinds.is_empty() || self.transports.is_empty(), || {
             "with no runs, kinds or transports there is nothing to do; ask for at least one".into()
         })
         .map_err(invalid)?;
@@ -50,7 +50,7 @@ impl AtlasFile {
             seeds: self.seeds,
             bottleneck: overrides.bottleneck.unwrap_or_default(),
         };
-        refuse(!experiment.has_points(), || match experiment.is_virtual() {
+        reject_if(!experiment.has_points(), || match experiment.is_virtual() {
             true => "no path of these kinds passes these transports; choose others".into(),
             false => "no path of these kinds passes these transports and can be built in real time; choose others, or run them with \
                       --virtual"
@@ -60,8 +60,8 @@ impl AtlasFile {
         Ok(experiment)
     }
 
-    fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
-        if let Some(option) = given.for_others_than_atlas() {
+    fn apply_overrides(&mut self, given: &Overrides) -> Result<(), String> {
+        if let Some(option) = given.option_unsupported_by_atlas() {
             return Err(format!("{option} does not apply to experiments on paths of many kinds, and this is one"));
         }
         let is_virtual = given.bottleneck == Some(BottleneckKind::Virtual);

@@ -61,8 +61,8 @@ pub fn experiments() -> Result<Vec<Experiment>, ScenarioError> {
 pub fn load(name: &str, overrides: &Overrides) -> Result<Experiment, ScenarioError> {
     let path = Path::new(name);
     if path.extension().is_some_and(|extension| extension == "toml") {
-        let beside = |table: &str| read(&path.with_file_name(table));
-        return Experiment::from_toml(&read(path)?, name, &beside, overrides);
+        let beside = |table: &str| read_scenario_file(&path.with_file_name(table));
+        return Experiment::from_toml(&read_scenario_file(path)?, name, &beside, overrides);
     }
     let built_in = BUILT_IN.iter().find(|(known, _)| *known == name);
     load_built_in(built_in.ok_or_else(|| ScenarioError::Unknown { name: name.to_owned() })?, overrides)
@@ -76,7 +76,7 @@ fn load_built_in((name, text): &(&str, &str), overrides: &Overrides) -> Result<E
     Experiment::from_toml(text, &format!("the built-in experiment {name}"), &table, overrides)
 }
 
-fn read(path: &Path) -> Result<String, ScenarioError> {
+fn read_scenario_file(path: &Path) -> Result<String, ScenarioError> {
     kumade_daemon::read_text(path)
         .map_err(|cause| ScenarioError::Unreadable { path: path.display().to_string(), cause })
 }

@@ -1,8 +1,10 @@
-use super::checks::{check_delay, check_name, check_rate, check_runs, refuse};
+use super::checks::{check_delay, check_name, check_rate, check_runs, reject_if};
 use super::overrides::{Overrides, choose_cases, replace_list};
 use crate::accuracy::BottleneckKind;
 use crate::atlas::SeedChoice;
-use crate::contention::{Attack, Contention, ContentionCase, Probes, PulseTraffic, Search, ShortFlows};
+use crate::contention::{
+    Attack, ContentionCase, ContentionExperiment, Probes, PulseTraffic, SearchSettings, ShortFlows,
+};
 use crate::error::ScenarioError;
 use crate::fairness::{ConnectionGroup, DisciplineChoice, SharedLink};
 use crate::values::{optional_rate, optional_size, optional_span, span};
@@ -32,16 +34,16 @@ pub(super) struct ContentionFile {
     bottleneck: SharedLink,
     probes: Option<Probes>,
     short_flows: Option<ShortFlows>,
-    search: Option<Search>,
+    search: Option<SearchSettings>,
     /// What runs in real time; without it, all runs are in virtual time.
-    real_time: Option<RealTimePart>,
+    real_time: Option<RealTimeSection>,
     contention: Vec<CaseSection>,
 }
 
 /// What of the file runs in real time: it takes long, and not all is possible there.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RealTimePart {
+struct RealTimeSection {
     /// Cases, counted from 1.
     cases: Vec<u32>,
     disciplines: Vec<DisciplineChoice>,
@@ -53,7 +55,7 @@ struct RealTimePart {
 struct CaseSection {
     label: String,
     bulk: Vec<ConnectionGroup>,
-    attack: Option<AttackFields>,
+    attack: Option<AttackSection>,
     #[serde(deserialize_with = "optional_rate", default)]
     rate_change: Option<Rate>,
     /// In place of those of the file.
@@ -66,7 +68,7 @@ struct CaseSection {
 /// UDP at a rate, in pulses where there are on and off periods; or drawn; or a TCP connection.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AttackFields {
+struct AttackSection {
     #[serde(deserialize_with = "optional_rate", default)]
     rate: Option<Rate>,
     #[serde(deserialize_with = "optional_span", default)]
@@ -91,17 +93,17 @@ impl ContentionFile {
     ///
     /// # Errors
     /// Names the option that has no meaning here, or what in the result is wrong.
-    pub(super) fn experiment(mut self, overrides: &Overrides) -> Result<Contention, ScenarioError> {
+    pub(super) fn into_experiment(mut self, overrides: &Overrides) -> Result<ContentionExperiment, ScenarioError> {
         let name = self.name.clone();
         let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
         let real_time = self.real_time.take().filter(|_| overrides.bottleneck != Some(BottleneckKind::Virtual));
         let virtual_time = real_time.is_none();
-        refuse(virtual_time && overrides.bottleneck.is_some_and(|kind| kind != BottleneckKind::Virtual), || {
+        reject_if(virtual_time && overrides.bottleneck.is_some_and(|kind| kind != BottleneckKind::Virtual), || {
             "it runs in virtual time only; leave --bottleneck out".into()
         })
         .map_err(invalid)?;
-        let rows = real_time.map_or(Vec::new(), |part| self.narrow_to(part));
-        self.override_with(overrides).map_err(invalid)?;
+        let rows = real_time.map_or(Vec::new(), |part| self.restrict_to_real_time(part));
+        self.apply_overrides(overrides).map_err(invalid)?;
         let rows = if overrides.rows.is_empty() { &rows } else { &overrides.rows };
         choose_cases(&mut self.contention, rows).map_err(invalid)?;
         self.check().map_err(invalid)?;
@@ -109,9 +111,9 @@ impl ContentionFile {
             self.contention.iter().try_for_each(CaseSection::check_real_time).map_err(invalid)?;
         }
         let (disciplines, runs) = (&self.disciplines, self.runs);
-        let cases = self.contention.iter().map(|case| case.build(disciplines, runs));
+        let cases = self.contention.iter().map(|case| case.to_case(disciplines, runs));
         let cases = cases.collect::<Result<Vec<_>, _>>().map_err(invalid)?;
-        Ok(Contention {
+        Ok(ContentionExperiment {
             name: self.name,
             title: self.title,
             bottleneck: self.bottleneck,
@@ -127,7 +129,7 @@ impl ContentionFile {
     }
 
     /// Takes what runs in real time in place of the rest; returns the cases.
-    fn narrow_to(&mut self, part: RealTimePart) -> Vec<u32> {
+    fn restrict_to_real_time(&mut self, part: RealTimeSection) -> Vec<u32> {
         (self.disciplines, self.runs) = (part.disciplines, part.runs);
         for case in &mut self.contention {
             case.disciplines.clear();
@@ -136,13 +138,14 @@ impl ContentionFile {
         part.cases
     }
 
-    fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
-        let others = given.for_accuracy_only().or(given.for_several_paths_only()).or(given.for_sessions_only());
-        let others = others.or(given.for_atlas_only());
+    fn apply_overrides(&mut self, given: &Overrides) -> Result<(), String> {
+        let others =
+            given.accuracy_only_option().or(given.several_paths_only_option()).or(given.sessions_only_option());
+        let others = others.or(given.atlas_only_option());
         if let Some(option) = others.or((!given.delays.is_empty()).then_some("--delay")) {
             return Err(format!("{option} does not apply to experiments on contention, and this is one"));
         }
-        refuse(given.bottleneck == Some(BottleneckKind::Htb), || {
+        reject_if(given.bottleneck == Some(BottleneckKind::Htb), || {
             "disciplines cannot be compared at the kernel's HTB; leave --bottleneck out".into()
         })?;
         self.bottleneck.rate = given.rate.unwrap_or(self.bottleneck.rate);
@@ -161,29 +164,29 @@ impl ContentionFile {
 
     fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
-        refuse(self.disciplines.is_empty() || self.contention.is_empty(), || {
+        reject_if(self.disciplines.is_empty() || self.contention.is_empty(), || {
             "with no disciplines or cases there is nothing to do; ask for at least one".into()
         })?;
-        refuse(self.duration < MIN_DURATION || self.warm_up < Span::ZERO, || {
+        reject_if(self.duration < MIN_DURATION || self.warm_up < Span::ZERO, || {
             format!("a duration of {} after {}; measure at least {MIN_DURATION}", self.duration, self.warm_up)
         })?;
         let each = self.duration + self.warm_up;
-        refuse(each > MAX_DURATION, || format!("runs of {each}; the maximum is {MAX_DURATION}"))?;
+        reject_if(each > MAX_DURATION, || format!("runs of {each}; the maximum is {MAX_DURATION}"))?;
         check_rate("a bottleneck", self.bottleneck.rate)?;
         check_delay("a bottleneck's delay", self.bottleneck.delay)?;
         let intervals = self.probes.iter().map(|probes| probes.interval);
         let mut intervals = intervals.chain(self.short_flows.iter().map(|flows| flows.interval));
-        refuse(intervals.any(|interval| interval < MIN_INTERVAL), || {
+        reject_if(intervals.any(|interval| interval < MIN_INTERVAL), || {
             format!("probes or short flows that often; choose intervals of at least {MIN_INTERVAL}")
         })?;
         let is_packet = |probes: Probes| (28..=65_535).contains(&probes.packet);
-        refuse(!self.probes.is_none_or(is_packet), || {
+        reject_if(!self.probes.is_none_or(is_packet), || {
             "probes that are no IP packets; choose 28 to 65535 bytes".into()
         })?;
-        refuse(self.short_flows.is_some_and(|flows| flows.bytes == 0), || {
+        reject_if(self.short_flows.is_some_and(|flows| flows.bytes == 0), || {
             "short flows of no bytes; leave them out".into()
         })?;
-        refuse(self.search.is_some_and(|search| !(1..=MAX_EVALUATIONS).contains(&search.evaluations)), || {
+        reject_if(self.search.is_some_and(|search| !(1..=MAX_EVALUATIONS).contains(&search.evaluations)), || {
             format!("a search of that many patterns; choose 1 to {MAX_EVALUATIONS}")
         })?;
         self.contention.iter().try_for_each(CaseSection::check)
@@ -194,10 +197,10 @@ impl CaseSection {
     fn check(&self) -> Result<(), String> {
         let label = &self.label;
         let connections: u64 = self.bulk.iter().map(|group| u64::from(group.connections)).sum();
-        refuse(!(1..=u64::from(MAX_CONNECTIONS)).contains(&connections), || {
+        reject_if(!(1..=u64::from(MAX_CONNECTIONS)).contains(&connections), || {
             format!("{label}: {connections} bulk transfers; choose 1 to {MAX_CONNECTIONS}")
         })?;
-        refuse(self.bulk.iter().any(|group| !group.hops.is_empty() || group.source_rate.is_some()), || {
+        reject_if(self.bulk.iter().any(|group| !group.hops.is_empty() || group.source_rate.is_some()), || {
             format!("{label}: hops and source rates; leave them out, bulk transfers have none here")
         })?;
         self.bulk.iter().try_for_each(|group| check_delay("a group's delay", group.delay))?;
@@ -206,17 +209,17 @@ impl CaseSection {
 
     fn check_real_time(&self) -> Result<(), String> {
         let is_simple = self.attack.as_ref().is_none_or(|attack| attack.conceals_marks.is_none() && !attack.ect);
-        refuse(!is_simple || self.rate_change.is_some(), || {
+        reject_if(!is_simple || self.rate_change.is_some(), || {
             format!("{}: this runs in virtual time only; add --virtual, or choose other cases", self.label)
         })
     }
 
     /// With what the file says for all cases.
-    fn build(&self, disciplines: &[DisciplineChoice], runs: u32) -> Result<ContentionCase, String> {
+    fn to_case(&self, disciplines: &[DisciplineChoice], runs: u32) -> Result<ContentionCase, String> {
         let runs = self.runs.unwrap_or(runs);
         check_runs(runs)?;
-        refuse(runs == 0, || format!("{}: no runs; ask for at least one", self.label))?;
-        let attack = self.attack.as_ref().map(AttackFields::build).transpose();
+        reject_if(runs == 0, || format!("{}: no runs; ask for at least one", self.label))?;
+        let attack = self.attack.as_ref().map(AttackSection::to_attack).transpose();
         Ok(ContentionCase {
             label: self.label.clone(),
             bulk: self.bulk.clone(),
@@ -228,14 +231,14 @@ impl CaseSection {
     }
 }
 
-impl AttackFields {
-    fn build(&self) -> Result<Attack, String> {
+impl AttackSection {
+    fn to_attack(&self) -> Result<Attack, String> {
         match (&self.conceals_marks, self.drawn, self.rate) {
             (Some(control), false, None) => {
                 let control: Control = control.parse().map_err(|error| format!("{error}"))?;
                 Ok(Attack::ConcealsMarks(control))
             }
-            (None, true, None) => Ok(Attack::Drawn),
+            (None, true, None) => Ok(Attack::RandomPulses),
             (None, false, Some(rate)) => self.to_pulses(rate).map(Attack::Pulses),
             _ => Err("an attack has a rate, or is drawn, or conceals the marks of a congestion control".into()),
         }
@@ -243,13 +246,20 @@ impl AttackFields {
 
     fn to_pulses(&self, rate: Rate) -> Result<PulseTraffic, String> {
         check_rate("an attack", rate)?;
-        refuse(self.on.is_some() != self.off.is_some(), || "give both of on and off, or none".into())?;
+        reject_if(self.on.is_some() != self.off.is_some(), || "give both of on and off, or none".into())?;
         let (on, off) = (self.on.unwrap_or(Span::from_secs(1)), self.off.unwrap_or_default());
-        refuse(on <= Span::ZERO || off < Span::ZERO, || format!("{on} on, {off} off; choose more than 0"))?;
+        reject_if(on <= Span::ZERO || off < Span::ZERO, || format!("{on} on, {off} off; choose more than 0"))?;
         let packet_bytes = self.packet.unwrap_or(1500);
-        refuse(!(28..=65_535).contains(&packet_bytes), || {
+        reject_if(!(28..=65_535).contains(&packet_bytes), || {
             format!("packets of {packet_bytes} bytes; choose 28 to 65535")
         })?;
-        Ok(PulseTraffic { rate, on, off, packet_bytes: packet_bytes as u32, random: self.random, ect: self.ect })
+        Ok(PulseTraffic {
+            rate,
+            on,
+            off,
+            packet_bytes: packet_bytes as u32,
+            has_random_periods: self.random,
+            is_ect: self.ect,
+        })
     }
 }

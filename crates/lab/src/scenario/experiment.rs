@@ -1,13 +1,13 @@
 use super::overrides::Overrides;
 use super::{accuracy, atlas, contention, fairness, fast_links, multipath, nat_session};
-use crate::accuracy::Accuracy;
+use crate::accuracy::AccuracyExperiment;
 use crate::atlas::PathAtlas;
-use crate::contention::Contention;
+use crate::contention::ContentionExperiment;
 use crate::error::ScenarioError;
 use crate::fairness::FairnessExperiment;
-use crate::fast_links::FastLinks;
-use crate::multipath::Multipath;
-use crate::nat_session::NatSessions;
+use crate::fast_links::FastLinksExperiment;
+use crate::multipath::MultipathExperiment;
+use crate::nat_session::NatSessionExperiment;
 use crate::paper::Paper;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
@@ -20,19 +20,19 @@ use toml::de::DeTable;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Experiment {
     /// Estimates beside the truth.
-    Accuracy(Box<Accuracy>),
+    Accuracy(Box<AccuracyExperiment>),
     /// Shares that TCP connections get.
     Fairness(Box<FairnessExperiment>),
     /// What attackers, sparse flows and short flows get beside bulk transfers.
-    Contention(Box<Contention>),
+    Contention(Box<ContentionExperiment>),
     /// What a flow gets of several paths.
-    Multipath(Box<Multipath>),
+    Multipath(Box<MultipathExperiment>),
     /// When NAT sessions begin and end.
-    NatSessions(Box<NatSessions>),
+    NatSessions(Box<NatSessionExperiment>),
     /// Estimates on paths of many kinds.
     PathAtlas(Box<PathAtlas>),
     /// Estimates on links of gigabits per second.
-    FastLinks(Box<FastLinks>),
+    FastLinks(Box<FastLinksExperiment>),
 }
 
 impl Experiment {
@@ -53,32 +53,32 @@ impl Experiment {
         };
         let document = DeTable::parse(text).map_err(malformed)?;
         if document.get_ref().contains_key("contention") {
-            let file: contention::ContentionFile = file(document).map_err(malformed)?;
-            return Ok(Experiment::Contention(Box::new(file.experiment(overrides)?)));
+            let file: contention::ContentionFile = parse_file(document).map_err(malformed)?;
+            return Ok(Experiment::Contention(Box::new(file.into_experiment(overrides)?)));
         }
         if document.get_ref().contains_key("disciplines") {
-            let file: fairness::FairnessFile = file(document).map_err(malformed)?;
-            let fairness = file.experiment(table, overrides)?;
+            let file: fairness::FairnessFile = parse_file(document).map_err(malformed)?;
+            let fairness = file.into_experiment(table, overrides)?;
             return Ok(Experiment::Fairness(Box::new(fairness)));
         }
         if document.get_ref().contains_key("planes") {
-            let file: multipath::MultipathFile = file(document).map_err(malformed)?;
-            return Ok(Experiment::Multipath(Box::new(file.experiment(overrides)?)));
+            let file: multipath::MultipathFile = parse_file(document).map_err(malformed)?;
+            return Ok(Experiment::Multipath(Box::new(file.into_experiment(overrides)?)));
         }
         if document.get_ref().contains_key("idle") {
-            let file: nat_session::NatSessionFile = file(document).map_err(malformed)?;
-            return Ok(Experiment::NatSessions(Box::new(file.experiment(overrides)?)));
+            let file: nat_session::NatSessionFile = parse_file(document).map_err(malformed)?;
+            return Ok(Experiment::NatSessions(Box::new(file.into_experiment(overrides)?)));
         }
         if document.get_ref().contains_key("kinds") {
-            let file: atlas::AtlasFile = file(document).map_err(malformed)?;
-            return Ok(Experiment::PathAtlas(Box::new(file.experiment(overrides)?)));
+            let file: atlas::AtlasFile = parse_file(document).map_err(malformed)?;
+            return Ok(Experiment::PathAtlas(Box::new(file.into_experiment(overrides)?)));
         }
         if document.get_ref().contains_key("mtus") {
-            let file: fast_links::FastLinksFile = file(document).map_err(malformed)?;
-            return Ok(Experiment::FastLinks(Box::new(file.experiment(overrides)?)));
+            let file: fast_links::FastLinksFile = parse_file(document).map_err(malformed)?;
+            return Ok(Experiment::FastLinks(Box::new(file.into_experiment(overrides)?)));
         }
-        let file: accuracy::AccuracyFile = file(document).map_err(malformed)?;
-        Ok(Experiment::Accuracy(Box::new(file.experiment(overrides)?)))
+        let file: accuracy::AccuracyFile = parse_file(document).map_err(malformed)?;
+        Ok(Experiment::Accuracy(Box::new(file.into_experiment(overrides)?)))
     }
 
     /// Its name, which is also that of the report's directory.
@@ -132,7 +132,7 @@ impl Experiment {
     }
 
     /// How many runs it has.
-    pub fn runs(&self) -> usize {
+    pub fn run_count(&self) -> usize {
         match self {
             Experiment::Accuracy(experiment) => experiment.run_count(),
             Experiment::Fairness(experiment) => experiment.points().len(),
@@ -145,7 +145,7 @@ impl Experiment {
     }
 
     /// The experiment on accuracy, if it is one.
-    pub fn accuracy(self) -> Option<Accuracy> {
+    pub fn into_accuracy(self) -> Option<AccuracyExperiment> {
         match self {
             Experiment::Accuracy(experiment) => Some(*experiment),
             _ => None,
@@ -153,7 +153,7 @@ impl Experiment {
     }
 
     /// The experiment on fairness, if it is one.
-    pub fn fairness(self) -> Option<FairnessExperiment> {
+    pub fn into_fairness(self) -> Option<FairnessExperiment> {
         match self {
             Experiment::Fairness(experiment) => Some(*experiment),
             _ => None,
@@ -161,7 +161,7 @@ impl Experiment {
     }
 
     /// The experiment on contention, if it is one.
-    pub fn contention(self) -> Option<Contention> {
+    pub fn into_contention(self) -> Option<ContentionExperiment> {
         match self {
             Experiment::Contention(experiment) => Some(*experiment),
             _ => None,
@@ -169,7 +169,7 @@ impl Experiment {
     }
 
     /// The experiment on several paths, if it is one.
-    pub fn multipath(self) -> Option<Multipath> {
+    pub fn into_multipath(self) -> Option<MultipathExperiment> {
         match self {
             Experiment::Multipath(experiment) => Some(*experiment),
             _ => None,
@@ -177,7 +177,7 @@ impl Experiment {
     }
 
     /// The experiment on paths of many kinds, if it is one.
-    pub fn path_atlas(self) -> Option<PathAtlas> {
+    pub fn into_path_atlas(self) -> Option<PathAtlas> {
         match self {
             Experiment::PathAtlas(experiment) => Some(*experiment),
             _ => None,
@@ -185,7 +185,7 @@ impl Experiment {
     }
 
     /// The experiment on fast links, if it is one.
-    pub fn fast_links(self) -> Option<FastLinks> {
+    pub fn into_fast_links(self) -> Option<FastLinksExperiment> {
         match self {
             Experiment::FastLinks(experiment) => Some(*experiment),
             _ => None,
@@ -193,7 +193,7 @@ impl Experiment {
     }
 
     /// The experiment on NAT sessions, if it is one.
-    pub fn nat_session(self) -> Option<NatSessions> {
+    pub fn into_nat_session(self) -> Option<NatSessionExperiment> {
         match self {
             Experiment::NatSessions(experiment) => Some(*experiment),
             _ => None,
@@ -201,6 +201,6 @@ impl Experiment {
     }
 }
 
-fn file<T: DeserializeOwned>(document: Spanned<DeTable<'_>>) -> Result<T, toml::de::Error> {
+fn parse_file<T: DeserializeOwned>(document: Spanned<DeTable<'_>>) -> Result<T, toml::de::Error> {
     T::deserialize(toml::Deserializer::from(document))
 }

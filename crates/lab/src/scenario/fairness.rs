@@ -1,7 +1,7 @@
-use super::checks::{check_delay, check_name, check_rate, check_runs, refuse};
+use super::checks::{check_delay, check_name, check_rate, check_runs, reject_if};
 use super::mixes;
 use super::overrides::{Overrides, replace_list};
-use crate::accuracy::words::BottleneckKind;
+use crate::accuracy::keywords::BottleneckKind;
 use crate::error::ScenarioError;
 use crate::fairness::{
     AccessHop, ConnectionGroup, DisciplineChoice, FairnessCase, FairnessExperiment, LinkContext, SharedLink,
@@ -41,7 +41,7 @@ pub(super) struct FairnessFile {
     warm_up: Span,
     #[serde(rename = "virtual", default)]
     virtual_time: bool,
-    #[serde(default = "full_segment")]
+    #[serde(default = "default_segment_bytes")]
     segment_bytes: u32,
     #[serde(default = "default_segments_per_ack")]
     segments_per_ack: u32,
@@ -64,7 +64,7 @@ impl FairnessFile {
     ///
     /// # Errors
     /// Names the option that has no meaning here, or what in the result contradicts itself.
-    pub(super) fn experiment(
+    pub(super) fn into_experiment(
         mut self,
         table: FindTable<'_>,
         overrides: &Overrides,
@@ -72,7 +72,7 @@ impl FairnessFile {
         let name = self.name.clone();
         let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
         let text = self.mixes.as_deref().map(table).transpose()?;
-        self.override_with(overrides).map_err(invalid)?;
+        self.apply_overrides(overrides).map_err(invalid)?;
         self.check_extent().map_err(invalid)?;
         let (shared, mut cases) = self.read_network(text.as_deref(), &overrides.rows).map_err(invalid)?;
         check_cases(&cases).map_err(invalid)?;
@@ -96,12 +96,13 @@ impl FairnessFile {
         })
     }
 
-    fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
-        let others = given.for_accuracy_only().or(given.for_several_paths_only()).or(given.for_sessions_only());
-        if let Some(option) = others.or(given.for_atlas_only()) {
+    fn apply_overrides(&mut self, given: &Overrides) -> Result<(), String> {
+        let others =
+            given.accuracy_only_option().or(given.several_paths_only_option()).or(given.sessions_only_option());
+        if let Some(option) = others.or(given.atlas_only_option()) {
             return Err(format!("{option} does not apply to experiments on fairness, and this is one"));
         }
-        refuse(given.bottleneck == Some(BottleneckKind::Htb), || {
+        reject_if(given.bottleneck == Some(BottleneckKind::Htb), || {
             "disciplines cannot be compared at the kernel's HTB; leave --bottleneck out".into()
         })?;
         self.virtual_time = given.bottleneck.map_or(self.virtual_time, |kind| kind == BottleneckKind::Virtual);
@@ -110,7 +111,7 @@ impl FairnessFile {
             (Some(bottleneck), Some(rate)) => bottleneck.rate = rate,
             (None, Some(_)) => return Err("its table of mixes states the rates; leave --rate out".into()),
         }
-        refuse(self.mixes.is_some() && !given.delays.is_empty(), || {
+        reject_if(self.mixes.is_some() && !given.delays.is_empty(), || {
             "its table of mixes states the delays; leave --delay out".into()
         })?;
         self.runs = given.runs.unwrap_or(self.runs);
@@ -124,15 +125,15 @@ impl FairnessFile {
     fn check_extent(&self) -> Result<(), String> {
         check_name(&self.name)?;
         check_runs(self.runs)?;
-        refuse(self.runs == 0 || self.disciplines.is_empty(), || {
+        reject_if(self.runs == 0 || self.disciplines.is_empty(), || {
             "with no runs or no disciplines there is nothing to do; ask for at least one".into()
         })?;
-        refuse(self.duration < MIN_DURATION || self.warm_up < Span::ZERO, || {
+        reject_if(self.duration < MIN_DURATION || self.warm_up < Span::ZERO, || {
             format!("a duration of {} after {}; measure at least {MIN_DURATION}", self.duration, self.warm_up)
         })?;
         let each = self.duration + self.warm_up;
-        refuse(each > MAX_DURATION, || format!("runs of {each}; the maximum is {MAX_DURATION}"))?;
-        refuse(
+        reject_if(each > MAX_DURATION, || format!("runs of {each}; the maximum is {MAX_DURATION}"))?;
+        reject_if(
             !SEGMENT_BYTES.contains(&self.segment_bytes) || !SEGMENTS_PER_ACK.contains(&self.segments_per_ack),
             || "choose segments of 100 to 9000 bytes, and 1 to 100 segments per acknowledgement".into(),
         )?;
@@ -149,10 +150,10 @@ impl FairnessFile {
     ) -> Result<(Option<SharedNetwork>, Vec<FairnessCase>), String> {
         match (&self.bottleneck, table) {
             (Some(bottleneck), None) => {
-                refuse(self.groups.is_empty() || self.delays.is_empty() || self.delays.len() > MAX_CASES, || {
+                reject_if(self.groups.is_empty() || self.delays.is_empty() || self.delays.len() > MAX_CASES, || {
                     format!("give at least one group, and 1 to {MAX_CASES} delays")
                 })?;
-                refuse(!rows.is_empty(), || "it has no table of mixes; leave --row out".into())?;
+                reject_if(!rows.is_empty(), || "it has no table of mixes; leave --row out".into())?;
                 check_delay("the bottleneck's delay", bottleneck.delay)?;
                 self.delays.iter().try_for_each(|delay| check_delay("an added delay", *delay))?;
                 let shared = SharedNetwork { bottleneck: bottleneck.clone(), groups: self.groups.clone() };
@@ -160,7 +161,7 @@ impl FairnessFile {
                 Ok((Some(shared), cases))
             }
             (None, Some(table)) => {
-                refuse(!self.groups.is_empty() || !self.delays.is_empty(), || {
+                reject_if(!self.groups.is_empty() || !self.delays.is_empty(), || {
                     "its table of mixes states groups and delays; leave them out".into()
                 })?;
                 Ok((None, read_mixes(self.mixes.as_deref().unwrap_or_default(), table, rows)?))
@@ -173,7 +174,7 @@ impl FairnessFile {
     fn check_kernel(&self) -> Result<(), String> {
         let try_virtual = "run it with --virtual";
         let is_static = |discipline: &DisciplineChoice| discipline.name() == DisciplineChoice::STATIC_FAIR_CODEL;
-        refuse(self.disciplines.iter().any(is_static), || {
+        reject_if(self.disciplines.iter().any(is_static), || {
             // In real time, ports are not known before the connections are open.
             format!("{} must know the heavy flows in advance; {try_virtual}", DisciplineChoice::STATIC_FAIR_CODEL)
         })
@@ -182,8 +183,8 @@ impl FairnessFile {
 
 /// The rows of a table of mixes that are asked for; all where none are.
 fn read_mixes(file: &str, table: &str, rows: &[u32]) -> Result<Vec<FairnessCase>, String> {
-    let mut cases = mixes::read(table).map_err(|why| format!("{file}: {why}"))?;
-    refuse(cases.is_empty() || cases.len() > MAX_CASES, || {
+    let mut cases = mixes::parse_mixes(table).map_err(|why| format!("{file}: {why}"))?;
+    reject_if(cases.is_empty() || cases.len() > MAX_CASES, || {
         format!("its table of mixes has {} rows; give 1 to {MAX_CASES}", cases.len())
     })?;
     let labels: Vec<_> = rows.iter().map(|row| format!("row {row}:")).collect();
@@ -205,7 +206,7 @@ fn check_cases(cases: &[FairnessCase]) -> Result<(), String> {
         check_delay("a bottleneck's delay", case.delay)?;
         case.groups.iter().try_for_each(check_group)?;
         let connections = case.groups.iter().map(|group| u64::from(group.connections)).sum::<u64>();
-        refuse(connections > MAX_CONNECTIONS.into(), || {
+        reject_if(connections > MAX_CONNECTIONS.into(), || {
             format!("{connections} connections at once; the maximum is {MAX_CONNECTIONS}")
         })?;
     }
@@ -213,18 +214,18 @@ fn check_cases(cases: &[FairnessCase]) -> Result<(), String> {
 }
 
 fn check_group(group: &ConnectionGroup) -> Result<(), String> {
-    refuse(group.connections == 0, || format!("a group of no {} connections; leave it out", group.control))?;
+    reject_if(group.connections == 0, || format!("a group of no {} connections; leave it out", group.control))?;
     group.source_rate.map_or(Ok(()), |rate| check_rate("a sender's link", rate))?;
     check_delay("a group's delay", group.delay)?;
     group.hops.iter().try_for_each(check_hop)
 }
 
 fn check_hop(hop: &AccessHop) -> Result<(), String> {
-    refuse(hop.rate.is_some() == hop.wireless, || "a hop either has a rate or is wireless".into())?;
+    reject_if(hop.rate.is_some() == hop.wireless, || "a hop either has a rate or is wireless".into())?;
     hop.rate.map_or(Ok(()), |rate| check_rate("a hop", rate))?;
     check_delay("a hop's delay", hop.delay)?;
-    refuse(hop.queue < MIN_HOP_QUEUE_BYTES, || format!("a hop whose queue of {} bytes holds no packet", hop.queue))?;
-    refuse(hop.background.is_some_and(|cross| hop.rate.is_none_or(|rate| cross >= rate)), || {
+    reject_if(hop.queue < MIN_HOP_QUEUE_BYTES, || format!("a hop whose queue of {} bytes holds no packet", hop.queue))?;
+    reject_if(hop.background.is_some_and(|cross| hop.rate.is_none_or(|rate| cross >= rate)), || {
         "background traffic that fills a hop, or on a wireless one; choose less, or leave it out".into()
     })
 }
@@ -234,7 +235,7 @@ fn check_hop(hop: &AccessHop) -> Result<(), String> {
 fn set_queues(case: &mut FairnessCase, disciplines: &[DisciplineChoice]) -> Result<(), String> {
     let first = case.groups.first().map_or(0, |group| group.connections);
     let heavy: Vec<_> = (0..first).map(|flow| FlowId::after_others(flow).label()).collect();
-    let around = LinkContext { rate: case.rate, heavy: &heavy };
+    let around = LinkContext { rate: case.rate, heavy_flows: &heavy };
     for discipline in disciplines {
         let queue = QueueConfig { limit: case.limit, discipline: discipline.build(around) };
         queue.check().map_err(|why| format!("{discipline} at {}: {why}", case.label))?;
@@ -244,7 +245,7 @@ fn set_queues(case: &mut FairnessCase, disciplines: &[DisciplineChoice]) -> Resu
 }
 
 /// On Ethernet, with TCP time stamps.
-const fn full_segment() -> u32 {
+const fn default_segment_bytes() -> u32 {
     1448
 }
 
@@ -265,7 +266,7 @@ mod tests {
     }
 
     fn overridden(name: &str, with: Overrides) -> Result<FairnessExperiment, ScenarioError> {
-        load(name, &with).map(|experiment| experiment.fairness().unwrap())
+        load(name, &with).map(|experiment| experiment.into_fairness().unwrap())
     }
 
     #[test]

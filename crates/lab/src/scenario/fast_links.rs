@@ -1,8 +1,8 @@
-use super::checks::{check_name, check_rate, check_runs, refuse};
+use super::checks::{check_name, check_rate, check_runs, reject_if};
 use super::overrides::{Overrides, replace_list};
 use crate::accuracy::{BottleneckKind, Transport};
 use crate::error::ScenarioError;
-use crate::fast_links::FastLinks;
+use crate::fast_links::FastLinksExperiment;
 use crate::values::{rates, span};
 use kumade_units::{Rate, Span};
 use serde::Deserialize;
@@ -35,19 +35,19 @@ impl FastLinksFile {
     ///
     /// # Errors
     /// Names the option that has no meaning here, or what in the result is wrong.
-    pub(super) fn experiment(mut self, overrides: &Overrides) -> Result<FastLinks, ScenarioError> {
+    pub(super) fn into_experiment(mut self, overrides: &Overrides) -> Result<FastLinksExperiment, ScenarioError> {
         let name = self.name.clone();
         let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
-        self.override_with(overrides).map_err(invalid)?;
+        self.apply_overrides(overrides).map_err(invalid)?;
         self.check().map_err(invalid)?;
         let loads: Result<_, _> = self.loads.iter().map(|load| parse_load(load)).collect();
         let loads = loads.map_err(invalid)?;
         let FastLinksFile { name, title, bottleneck, transports, rates, mtus, queue, runs, .. } = self;
-        Ok(FastLinks { name, title, bottleneck, transports, rates, mtus, loads, queue, runs })
+        Ok(FastLinksExperiment { name, title, bottleneck, transports, rates, mtus, loads, queue, runs })
     }
 
-    fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
-        if let Some(option) = given.for_others_than_fast_links() {
+    fn apply_overrides(&mut self, given: &Overrides) -> Result<(), String> {
+        if let Some(option) = given.option_unsupported_by_fast_links() {
             return Err(format!("{option} does not apply to experiments on fast links, and this is one"));
         }
         self.bottleneck = given.bottleneck.unwrap_or(self.bottleneck);
@@ -60,11 +60,11 @@ impl FastLinksFile {
     fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
         check_runs(self.runs)?;
-        refuse(self.bottleneck == BottleneckKind::Virtual, || {
+        reject_if(self.bottleneck == BottleneckKind::Virtual, || {
             "fast links are real time; `kumade lab run path-atlas --virtual --kind fast-link` has others".into()
         })?;
         let lists = [self.transports.len(), self.rates.len(), self.mtus.len(), self.loads.len(), self.runs as usize];
-        refuse(lists.contains(&0), || {
+        reject_if(lists.contains(&0), || {
             "with no runs, transports, rates, mtus or loads there is nothing to do; ask for at least one".into()
         })?;
         self.rates.iter().try_for_each(|rate| check_rate("a bottleneck", *rate))?;
@@ -75,7 +75,7 @@ impl FastLinksFile {
         if let Some(unfit) = self.mtus.iter().find(|mtu| !VALID_MTUS.contains(mtu)) {
             return Err(format!("an MTU of {unfit} bytes; choose {} to {}", VALID_MTUS.start(), VALID_MTUS.end()));
         }
-        refuse(!VALID_QUEUE_DELAYS.contains(&self.queue), || {
+        reject_if(!VALID_QUEUE_DELAYS.contains(&self.queue), || {
             format!("a queue of {}; choose {} to {}", self.queue, VALID_QUEUE_DELAYS.start(), VALID_QUEUE_DELAYS.end())
         })
     }
@@ -83,7 +83,7 @@ impl FastLinksFile {
 
 fn parse_load(text: &str) -> Result<f64, String> {
     let load = kumade_units::parse::ratio(text).map_err(|error| error.to_string())?;
-    refuse(load >= 1.0, || format!("cross traffic of {text} leaves nothing of the bottleneck; choose less"))?;
+    reject_if(load >= 1.0, || format!("cross traffic of {text} leaves nothing of the bottleneck; choose less"))?;
     Ok(load)
 }
 
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn every_rate_mtu_load_and_transport_is_measured() {
-        let experiment = load("fast-links", &Overrides::default()).unwrap().fast_links().unwrap();
+        let experiment = load("fast-links", &Overrides::default()).unwrap().into_fast_links().unwrap();
         let points: usize = experiment.paths().into_iter().map(|path| experiment.points_on(path).len()).sum();
         assert_eq!((points, experiment.measurement_count()), (4 * 2 * 2 * 2 * 3, 96));
         let crosses: Vec<_> = experiment.points_on(experiment.paths()[1]).iter().map(|point| point.cross).collect();
@@ -116,7 +116,7 @@ mod tests {
             bottleneck: Some(BottleneckKind::Htb),
             ..Overrides::default()
         };
-        let experiment = load("fast-links", &overrides).unwrap().fast_links().unwrap();
+        let experiment = load("fast-links", &overrides).unwrap().into_fast_links().unwrap();
         assert_eq!((experiment.measurement_count(), &experiment.rates[..]), (4, &[Rate::from_mbit(2500)][..]));
         assert_eq!(experiment.bottleneck, BottleneckKind::Htb);
     }

@@ -30,7 +30,7 @@ struct MixLine {
 ///
 /// # Errors
 /// Names the line and what is wrong with it.
-pub fn read(text: &str) -> Result<Vec<FairnessCase>, String> {
+pub fn parse_mixes(text: &str) -> Result<Vec<FairnessCase>, String> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     reader.deserialize::<MixLine>().map(|line| line.map_err(|error| error.to_string())?.to_case()).collect()
 }
@@ -73,7 +73,7 @@ fn parse_group(text: &str, rate: Rate) -> Result<(ConnectionGroup, &str), String
     let leaf: f64 = leaf.parse().map_err(|_| wrong())?;
     let group = ConnectionGroup {
         connections: count.parse().map_err(|_| wrong())?,
-        control: control_called(control)?,
+        control: control_from_name(control)?,
         delay: span_from_millis(2.0 * leaf),
         source_rate: Some(rate),
         hops: Vec::new(),
@@ -82,7 +82,7 @@ fn parse_group(text: &str, rate: Rate) -> Result<(ConnectionGroup, &str), String
 }
 
 /// As ns-3 writes them: `NewReno`.
-fn control_called(name: &str) -> Result<Control, String> {
+fn control_from_name(name: &str) -> Result<Control, String> {
     let same = |(word, _): &&(&str, Control)| word.replace('-', "").eq_ignore_ascii_case(name);
     let found = Control::ALL.iter().find(same).map(|(_, control)| *control);
     found.ok_or_else(|| format!("there is no congestion control `{name}`"))
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn the_table_of_the_sixteen_mixes_reads_as_published() {
-        let cases = read(include_str!("../../scenarios/fair-mix.csv")).unwrap();
+        let cases = parse_mixes(include_str!("../../scenarios/fair-mix.csv")).unwrap();
         assert_eq!(cases.len(), 16);
         let first = &cases[0];
         assert_eq!((first.rate, first.limit), (Rate::from_mbit(100), QueueLimit::Packets(250)));
@@ -120,7 +120,7 @@ mod tests {
         for (good, bad, said) in
             [("2xNewReno@0.2", "2 NewReno", "row 0"), ("8xNewReno@2", "8xTahoe@2", "no congestion")]
         {
-            let error = read(&text.replace(good, bad)).unwrap_err();
+            let error = parse_mixes(&text.replace(good, bad)).unwrap_err();
             assert!(error.contains(said), "{error}");
         }
     }

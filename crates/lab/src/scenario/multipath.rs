@@ -1,10 +1,10 @@
-use super::checks::{check_delay, check_name, check_rate, check_runs, refuse};
+use super::checks::{check_delay, check_name, check_rate, check_runs, reject_if};
 use super::multipath_draw::{DrawSection, DrawnPair};
 use super::overrides::{Overrides, choose_cases, replace_list};
-use crate::accuracy::words::BottleneckKind;
+use crate::accuracy::keywords::BottleneckKind;
 use crate::error::ScenarioError;
 use crate::multipath::{
-    BlockSweep, Comparison, Contender, Multipath, MultipathCase, PathOutage, PathSettings, PathShares, Plane,
+    BlockSweep, Comparison, Contender, MultipathCase, MultipathExperiment, PathOutage, PathSettings, PathShares, Plane,
     PublishedGoodput, TcpStack, Tuning, Workload,
 };
 use crate::paper::Paper;
@@ -49,7 +49,7 @@ pub(super) struct MultipathFile {
     #[serde(rename = "virtual", default)]
     virtual_time: bool,
     /// Of numbered packets: how many.
-    #[serde(default = "fifty_thousand")]
+    #[serde(default = "default_packet_count")]
     packets: u64,
     /// Of UDP packets: their payload in bytes.
     #[serde(default = "default_packet_bytes")]
@@ -112,18 +112,18 @@ impl MultipathFile {
     ///
     /// # Errors
     /// Names the option that has no meaning here, or what in the result contradicts itself.
-    pub(super) fn experiment(mut self, overrides: &Overrides) -> Result<Multipath, ScenarioError> {
+    pub(super) fn into_experiment(mut self, overrides: &Overrides) -> Result<MultipathExperiment, ScenarioError> {
         let name = self.name.clone();
         let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
-        self.draw().map_err(invalid)?;
-        self.override_with(overrides).map_err(invalid)?;
+        self.draw_cases().map_err(invalid)?;
+        self.apply_overrides(overrides).map_err(invalid)?;
         self.check_extent().map_err(invalid)?;
         self.tunings.iter().try_for_each(check_tuning).map_err(invalid)?;
         let workload = self.workload();
-        let cases: Result<Vec<_>, _> = self.cases.iter().map(|case| self.case(case)).collect();
+        let cases: Result<Vec<_>, _> = self.cases.iter().map(|case| self.to_case(case)).collect();
         let cases = cases.map_err(invalid)?;
         cases.iter().try_for_each(|case| check_case(case, self.duration)).map_err(invalid)?;
-        Ok(Multipath {
+        Ok(MultipathExperiment {
             name: self.name,
             title: self.title,
             paper: self.paper,
@@ -138,7 +138,7 @@ impl MultipathFile {
         })
     }
 
-    fn draw(&mut self) -> Result<(), String> {
+    fn draw_cases(&mut self) -> Result<(), String> {
         let Some(draw) = &self.draw else { return Ok(()) };
         draw.check()?;
         let case = |DrawnPair { label, paths, ratios }: DrawnPair| CaseSection {
@@ -151,12 +151,12 @@ impl MultipathFile {
         Ok(())
     }
 
-    fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
-        let others = given.for_accuracy_only().or(given.for_disciplines_only()).or(given.for_one_rate_only());
-        if let Some(option) = others.or(given.for_sessions_only()).or(given.for_atlas_only()) {
+    fn apply_overrides(&mut self, given: &Overrides) -> Result<(), String> {
+        let others = given.accuracy_only_option().or(given.disciplines_only_option()).or(given.one_rate_only_option());
+        if let Some(option) = others.or(given.sessions_only_option()).or(given.atlas_only_option()) {
             return Err(format!("{option} does not apply to experiments on several paths, and this is one"));
         }
-        refuse(given.bottleneck == Some(BottleneckKind::Htb), || {
+        reject_if(given.bottleneck == Some(BottleneckKind::Htb), || {
             "several paths cannot be the kernel's HTB; leave --bottleneck out".into()
         })?;
         self.virtual_time |= given.bottleneck == Some(BottleneckKind::Virtual);
@@ -173,37 +173,37 @@ impl MultipathFile {
     fn check_extent(&self) -> Result<(), String> {
         check_name(&self.name)?;
         check_runs(self.runs)?;
-        refuse(self.runs == 0 || self.cases.is_empty() || self.planes.is_empty(), || {
+        reject_if(self.runs == 0 || self.cases.is_empty() || self.planes.is_empty(), || {
             "with no runs, no cases or no planes there is nothing to do; ask for at least one".into()
         })?;
         let is_timed = self.workload != WorkloadName::Numbered;
-        refuse(is_timed && self.duration < MIN_DURATION || self.warm_up < Span::ZERO, || {
+        reject_if(is_timed && self.duration < MIN_DURATION || self.warm_up < Span::ZERO, || {
             format!("a duration of {} after {}; measure at least {MIN_DURATION}", self.duration, self.warm_up)
         })?;
         let each = self.duration + self.warm_up;
-        refuse(each > MAX_DURATION, || format!("runs of {each}; the maximum is {MAX_DURATION}"))?;
-        refuse(!PAYLOAD_BYTES.contains(&self.payload) || !NUMBERED_PACKETS.contains(&self.packets), || {
+        reject_if(each > MAX_DURATION, || format!("runs of {each}; the maximum is {MAX_DURATION}"))?;
+        reject_if(!PAYLOAD_BYTES.contains(&self.payload) || !NUMBERED_PACKETS.contains(&self.packets), || {
             "choose payloads of 16 to 1300 bytes, and 10 to 10000000 packets".into()
         })?;
-        refuse(!(self.load > 0.0 && self.load <= 2.0), || "choose a load above 0 %, and up to 200 %".into())?;
+        reject_if(!(self.load > 0.0 && self.load <= 2.0), || "choose a load above 0 %, and up to 200 %".into())?;
         self.check_blocks()?;
-        refuse(self.virtual_time && self.workload == WorkloadName::Blocks, || {
+        reject_if(self.virtual_time && self.workload == WorkloadName::Blocks, || {
             "what writes of a host cost has no meaning in virtual time; run it in real time".into()
         })?;
-        refuse(self.virtual_time && self.workload == WorkloadName::Flood, || {
+        reject_if(self.virtual_time && self.workload == WorkloadName::Flood, || {
             "how much the kernel forwards has no meaning in virtual time; run it in real time".into()
         })?;
-        refuse(self.virtual_time && self.cases.iter().any(|case| case.trace), || {
+        reject_if(self.virtual_time && self.cases.iter().any(|case| case.trace), || {
             "segments are recorded in real time only; leave --virtual out".into()
         })
     }
 
     fn check_blocks(&self) -> Result<(), String> {
-        let plan = self.blocks.plan();
-        refuse((self.workload == WorkloadName::Blocks) == plan.is_empty(), || {
+        let plan = self.blocks.block_settings();
+        reject_if((self.workload == WorkloadName::Blocks) == plan.is_empty(), || {
             "lengths of blocks belong to the workload `blocks`, which needs some".into()
         })?;
-        refuse(plan.len() > MAX_BLOCK_LENGTHS || plan.iter().any(|(bytes, _)| !BLOCK_BYTES.contains(bytes)), || {
+        reject_if(plan.len() > MAX_BLOCK_LENGTHS || plan.iter().any(|(bytes, _)| !BLOCK_BYTES.contains(bytes)), || {
             format!("choose at most {MAX_BLOCK_LENGTHS} lengths of blocks, of 1 to 65536 bytes")
         })
     }
@@ -219,8 +219,8 @@ impl MultipathFile {
     }
 
     /// Those of `planes` that exist where the experiment is run.
-    fn with_a_form(&self, planes: &[Plane]) -> Vec<Plane> {
-        planes.iter().copied().filter(|plane| !self.virtual_time || plane.is_virtual()).collect()
+    fn supported_planes(&self, planes: &[Plane]) -> Vec<Plane> {
+        planes.iter().copied().filter(|plane| !self.virtual_time || plane.has_virtual_form()).collect()
     }
 
     fn case_tunings(&self, case: &str) -> Vec<Tuning> {
@@ -228,7 +228,7 @@ impl MultipathFile {
         self.tunings.iter().filter(is_run).cloned().collect()
     }
 
-    fn case(&self, section: &CaseSection) -> Result<MultipathCase, String> {
+    fn to_case(&self, section: &CaseSection) -> Result<MultipathCase, String> {
         let planes = section.planes.as_ref().unwrap_or(&self.planes);
         let equal = vec!["1"; section.paths.len()].join(":").parse().map_or_else(|_| Vec::new(), |equal| vec![equal]);
         let ratios = match (&section.ratios, self.ratios.is_empty()) {
@@ -244,12 +244,12 @@ impl MultipathFile {
             label: section.label.clone(),
             paths: section.paths.clone(),
             contenders: Contender::all_contenders(
-                &self.with_a_form(planes),
+                &self.supported_planes(planes),
                 ratios,
                 &self.case_tunings(&section.label),
             ),
-            window: section.window,
-            cut: section.cut,
+            window_bytes: section.window,
+            outage: section.cut,
             sparse: section.sparse,
             echo: section.echo,
             trace: section.trace,
@@ -263,29 +263,29 @@ impl MultipathFile {
 fn check_case(case: &MultipathCase, duration: Span) -> Result<(), String> {
     let of = |reason: String| format!("{}: {reason}", case.label);
     let paths = case.paths.len();
-    refuse(!VALID_PATH_COUNTS.contains(&paths), || {
+    reject_if(!VALID_PATH_COUNTS.contains(&paths), || {
         of(format!("{paths} paths; choose 1 to {}", VALID_PATH_COUNTS.end()))
     })?;
     case.paths.iter().try_for_each(check_path).map_err(of)?;
-    refuse(case.contenders.is_empty(), || {
+    reject_if(case.contenders.is_empty(), || {
         of("none of its planes has a form in virtual time; leave --virtual out".into())
     })?;
     for contender in &case.contenders {
         let shares = contender.ratio.as_ref().map_or(paths, |ratio| ratio.shares().len());
-        refuse(shares != paths, || of(format!("{contender} is of {shares} paths, and there are {paths}")))?;
+        reject_if(shares != paths, || of(format!("{contender} is of {shares} paths, and there are {paths}")))?;
     }
     let twice =
         case.contenders.iter().enumerate().find(|(place, contender)| case.contenders[..*place].contains(contender));
-    refuse(twice.is_some(), || of(format!("{} is named twice", twice.map_or("", |(_, twice)| twice.plane.name()))))?;
-    refuse(case.window.is_some_and(|window| !WINDOW_BYTES.contains(&window)), || {
+    reject_if(twice.is_some(), || of(format!("{} is named twice", twice.map_or("", |(_, twice)| twice.plane.name()))))?;
+    reject_if(case.window_bytes.is_some_and(|window| !WINDOW_BYTES.contains(&window)), || {
         of("choose a window of 2000 bytes to 16 MB".into())
     })?;
-    let Some(cut) = case.cut else { return Ok(()) };
-    refuse(!(1..=paths).contains(&cut.path) || !(Span::ZERO..duration).contains(&cut.after), || {
+    let Some(cut) = case.outage else { return Ok(()) };
+    reject_if(!(1..=paths).contains(&cut.path) || !(Span::ZERO..duration).contains(&cut.after), || {
         of(format!("cutting path {} after {}; choose one of its {paths} paths, within {duration}", cut.path, cut.after))
     })?;
-    let lasts = cut.lasts.unwrap_or_default();
-    refuse(lasts < Span::ZERO || cut.after + lasts >= duration, || {
+    let lasts = cut.duration.unwrap_or_default();
+    reject_if(lasts < Span::ZERO || cut.after + lasts >= duration, || {
         of(format!("an outage of {lasts} after {}; it must end within {duration}", cut.after))
     })
 }
@@ -293,17 +293,17 @@ fn check_case(case: &MultipathCase, duration: Span) -> Result<(), String> {
 fn check_tuning(tuning: &Tuning) -> Result<(), String> {
     let of = |reason: String| format!("{}: {reason}", tuning.name);
     let other = tuning.planes.iter().find(|plane| plane.outer_transport().is_none());
-    refuse(tuning.planes.is_empty() || other.is_some(), || {
+    reject_if(tuning.planes.is_empty() || other.is_some(), || {
         of("it must name planes that are tunnels over TCP, and no others".into())
     })?;
-    refuse(tuning.min_rto.is_some_and(|least| !VALID_MIN_RTO.contains(&least)), || {
+    reject_if(tuning.min_rto.is_some_and(|least| !VALID_MIN_RTO.contains(&least)), || {
         of("choose a minimum retransmission timeout of 1 ms to 60 s".into())
     })?;
-    refuse(tuning.max_rto.is_some_and(|most| !VALID_MAX_RTO.contains(&most)), || {
+    reject_if(tuning.max_rto.is_some_and(|most| !VALID_MAX_RTO.contains(&most)), || {
         of("choose a maximum retransmission timeout of 1 s to 120 s".into())
     })?;
     let buffers = [tuning.send_buffer, tuning.unsent];
-    refuse(buffers.iter().flatten().any(|bytes| !BUFFER_BYTES.contains(bytes)), || {
+    reject_if(buffers.iter().flatten().any(|bytes| !BUFFER_BYTES.contains(bytes)), || {
         of("choose buffers of 4 kB to 1 GB".into())
     })
 }
@@ -311,10 +311,10 @@ fn check_tuning(tuning: &Tuning) -> Result<(), String> {
 pub(super) fn check_path(path: &PathSettings) -> Result<(), String> {
     check_rate("a path", path.rate)?;
     check_delay("a path's delay", path.delay)?;
-    refuse(!(0.0..=0.5).contains(&path.loss), || "choose a loss of 0 to 50 %".into())
+    reject_if(!(0.0..=0.5).contains(&path.loss), || "choose a loss of 0 to 50 %".into())
 }
 
-const fn fifty_thousand() -> u64 {
+const fn default_packet_count() -> u64 {
     50_000
 }
 
@@ -332,11 +332,11 @@ mod tests {
     use crate::scenario::{Experiment, load};
     use kumade_units::Rate;
 
-    fn overridden(name: &str, with: Overrides) -> Result<Multipath, ScenarioError> {
-        load(name, &with).map(|experiment| experiment.multipath().unwrap())
+    fn overridden(name: &str, with: Overrides) -> Result<MultipathExperiment, ScenarioError> {
+        load(name, &with).map(|experiment| experiment.into_multipath().unwrap())
     }
 
-    fn named(name: &str) -> Multipath {
+    fn named(name: &str) -> MultipathExperiment {
         overridden(name, Overrides::default()).unwrap()
     }
 
@@ -349,7 +349,7 @@ mod tests {
             let equal = |path: &PathSettings| (path.rate, path.delay, path.loss) == (mbit8, delay, 0.0);
             assert!(tcp.cases.iter().any(|case| case.paths.len() == 2 && case.paths.iter().all(equal)), "{delay}");
         }
-        let windows: Vec<_> = tcp.cases.iter().filter_map(|case| case.window).collect();
+        let windows: Vec<_> = tcp.cases.iter().filter_map(|case| case.window_bytes).collect();
         assert!(windows.iter().any(|window| windows.contains(&(window * 16))), "{windows:?}");
         // 8 against 1.5 Mbit/s without delay, ratio 16:3 (Fig. 5).
         let unequal = named("multipath-unequal");

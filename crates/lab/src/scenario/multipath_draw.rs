@@ -1,6 +1,6 @@
 //! Pairs of paths drawn at random, and the fixed ratios among which the best one for each is searched.
 
-use super::checks::refuse;
+use super::checks::reject_if;
 use crate::multipath::{PathSettings, PathShares};
 use crate::values::{rate, ratio, span};
 use kumade_units::{Rate, Span};
@@ -48,10 +48,12 @@ const SHARES_SUM: u32 = 100;
 
 impl DrawSection {
     pub(super) fn check(&self) -> Result<(), String> {
-        refuse(!(1..=MAX_PAIRS).contains(&self.pairs), || format!("draw 1 to {MAX_PAIRS} pairs of paths"))?;
+        reject_if(!(1..=MAX_PAIRS).contains(&self.pairs), || format!("draw 1 to {MAX_PAIRS} pairs of paths"))?;
         let is_empty = self.min_rate > self.max_rate || self.min_delay > self.max_delay;
         let is_zero = self.min_rate == Rate::ZERO || self.min_delay <= Span::ZERO;
-        refuse(is_empty || is_zero, || "paths are drawn between a minimum and a maximum rate and delay, above 0".into())
+        reject_if(is_empty || is_zero, || {
+            "paths are drawn between a minimum and a maximum rate and delay, above 0".into()
+        })
     }
 
     /// Rates and delays are distributed uniformly on a logarithmic scale.
@@ -61,7 +63,7 @@ impl DrawSection {
     }
 
     fn draw_pair(&self, number: u32, random: &mut Pcg64Mcg) -> DrawnPair {
-        let paths = [self.path(random), self.path(random)];
+        let paths = [self.draw_path(random), self.draw_path(random)];
         let words = paths.each_ref().map(PathSettings::in_words);
         let ratios = candidate_ratios(paths[0].rate.as_f64() / paths[1].rate.as_f64());
         DrawnPair {
@@ -71,7 +73,7 @@ impl DrawSection {
         }
     }
 
-    fn path(&self, random: &mut Pcg64Mcg) -> PathSettings {
+    fn draw_path(&self, random: &mut Pcg64Mcg) -> PathSettings {
         let between = |random: &mut Pcg64Mcg, low: f64, high: f64| low * (high / low).powf(random.random::<f64>());
         let rate = between(random, self.min_rate.as_f64(), self.max_rate.as_f64());
         let delay = between(random, self.min_delay.as_secs_f64(), self.max_delay.as_secs_f64());

@@ -1,10 +1,10 @@
-use super::checks::{check_delay, check_name, check_runs, refuse};
+use super::checks::{check_delay, check_name, check_runs, reject_if};
 use super::multipath::check_path;
 use super::overrides::{Overrides, choose_cases};
 use crate::accuracy::BottleneckKind;
 use crate::error::ScenarioError;
 use crate::multipath::PathSettings;
-use crate::nat_session::{GatewayRestart, LostMessages, NatCase, NatSessions};
+use crate::nat_session::{GatewayRestart, MessageLoss, NatCase, NatSessionExperiment};
 use crate::paper::Paper;
 use crate::values::{span, spans};
 use kumade_units::Span;
@@ -50,7 +50,7 @@ struct CaseSection {
     flows: usize,
     #[serde(deserialize_with = "spans")]
     activity: Vec<Span>,
-    lost: Option<LostMessages>,
+    lost: Option<MessageLoss>,
     restart: Option<GatewayRestart>,
 }
 
@@ -59,16 +59,16 @@ impl NatSessionFile {
     ///
     /// # Errors
     /// Names the option that has no meaning here, or what in the result contradicts itself.
-    pub(super) fn experiment(mut self, overrides: &Overrides) -> Result<NatSessions, ScenarioError> {
+    pub(super) fn into_experiment(mut self, overrides: &Overrides) -> Result<NatSessionExperiment, ScenarioError> {
         let name = self.name.clone();
         let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
-        self.override_with(overrides).map_err(invalid)?;
+        self.apply_overrides(overrides).map_err(invalid)?;
         self.check().map_err(invalid)?;
         let case = |section: CaseSection| {
             let CaseSection { label, hosts, flows, activity, lost, restart } = section;
-            NatCase { label, hosts, flows, activity, lost, restart }
+            NatCase { label, hosts, flows, activity, message_loss: lost, restart }
         };
-        Ok(NatSessions {
+        Ok(NatSessionExperiment {
             name: self.name,
             title: self.title,
             paper: self.paper,
@@ -81,11 +81,11 @@ impl NatSessionFile {
         })
     }
 
-    fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
-        if let Some(option) = given.for_others_than_sessions() {
+    fn apply_overrides(&mut self, given: &Overrides) -> Result<(), String> {
+        if let Some(option) = given.option_unsupported_by_sessions() {
             return Err(format!("{option} does not apply to experiments on NAT sessions, and this is one"));
         }
-        refuse(given.bottleneck == Some(BottleneckKind::Htb), || {
+        reject_if(given.bottleneck == Some(BottleneckKind::Htb), || {
             "several paths cannot be the kernel's HTB; leave --bottleneck out".into()
         })?;
         self.virtual_time |= given.bottleneck == Some(BottleneckKind::Virtual);
@@ -97,18 +97,18 @@ impl NatSessionFile {
     fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
         check_runs(self.runs)?;
-        refuse(self.runs == 0 || self.cases.is_empty(), || {
+        reject_if(self.runs == 0 || self.cases.is_empty(), || {
             "with no runs or no cases there is nothing to do; ask for at least one".into()
         })?;
         let paths = self.paths.len();
-        refuse(!VALID_PATH_COUNTS.contains(&paths), || {
+        reject_if(!VALID_PATH_COUNTS.contains(&paths), || {
             format!("{paths} paths; choose {} to {}", VALID_PATH_COUNTS.start(), VALID_PATH_COUNTS.end())
         })?;
         self.paths.iter().try_for_each(check_path)?;
-        refuse(!VALID_IDLE_TIMES.contains(&self.idle), || {
+        reject_if(!VALID_IDLE_TIMES.contains(&self.idle), || {
             format!("an idle time of {}; choose {} to {}", self.idle, VALID_IDLE_TIMES.start(), VALID_IDLE_TIMES.end())
         })?;
-        refuse(!VALID_INTERVALS.contains(&self.interval), || {
+        reject_if(!VALID_INTERVALS.contains(&self.interval), || {
             format!("packets every {}; choose {} to {}", self.interval, VALID_INTERVALS.start(), VALID_INTERVALS.end())
         })?;
         self.cases
@@ -118,17 +118,17 @@ impl NatSessionFile {
 
     fn check_case(&self, case: &CaseSection) -> Result<(), String> {
         let CaseSection { hosts, flows, activity, lost, restart, .. } = case;
-        refuse(!VALID_HOST_COUNTS.contains(hosts), || {
+        reject_if(!VALID_HOST_COUNTS.contains(hosts), || {
             format!("{hosts} hosts; choose {} to {}", VALID_HOST_COUNTS.start(), VALID_HOST_COUNTS.end())
         })?;
         let all = hosts.saturating_mul(*flows);
-        refuse(!(1..=MAX_FLOWS).contains(&all), || format!("{all} flows; choose 1 to {MAX_FLOWS}"))?;
+        reject_if(!(1..=MAX_FLOWS).contains(&all), || format!("{all} flows; choose 1 to {MAX_FLOWS}"))?;
         let rate = all as f64 / self.interval.as_secs_f64();
-        refuse(rate > MAX_PACKETS_PER_SECOND, || {
+        reject_if(rate > MAX_PACKETS_PER_SECOND, || {
             format!("{rate:.0} packets per second; the maximum is {MAX_PACKETS_PER_SECOND}")
         })?;
         let total = activity.iter().fold(Span::ZERO, |sum, span| sum + (*span).min(MAX_ACTIVITY));
-        refuse(
+        reject_if(
             activity.is_empty() || activity.iter().any(|span| *span < self.interval) || total > MAX_ACTIVITY,
             || {
                 format!(
@@ -150,7 +150,7 @@ impl NatSessionFile {
 }
 
 fn check_time(of: &str, time: Span, max: Span) -> Result<(), String> {
-    refuse(!(Span::ZERO..=max).contains(&time), || format!("{of}: {time}; choose 0 to {max}"))
+    reject_if(!(Span::ZERO..=max).contains(&time), || format!("{of}: {time}; choose 0 to {max}"))
 }
 
 const fn default_host_count() -> usize {
@@ -163,8 +163,8 @@ mod tests {
     use crate::nat_session::SessionGateway;
     use crate::scenario::{Experiment, load};
 
-    fn overridden(with: Overrides) -> Result<NatSessions, ScenarioError> {
-        load("nat-session", &with).map(|experiment| experiment.nat_session().unwrap())
+    fn overridden(with: Overrides) -> Result<NatSessionExperiment, ScenarioError> {
+        load("nat-session", &with).map(|experiment| experiment.into_nat_session().unwrap())
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
         assert!(experiment.cases.iter().any(|case| case.hosts > 1 && case.flows > 1));
         for gateway in [SessionGateway::Sending, SessionGateway::Receiving] {
             assert!(experiment.cases.iter().any(|case| case.restart.is_some_and(|restart| restart.gateway == gateway)));
-            assert!(experiment.cases.iter().any(|case| case.lost.is_some_and(|lost| lost.from == gateway)));
+            assert!(experiment.cases.iter().any(|case| case.message_loss.is_some_and(|lost| lost.from == gateway)));
         }
     }
 

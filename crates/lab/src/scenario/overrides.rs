@@ -1,4 +1,4 @@
-use crate::accuracy::words::{BottleneckKind, CrossKind, CrossSource, Transport};
+use crate::accuracy::keywords::{BottleneckKind, CrossKind, CrossSource, Transport};
 use crate::fairness::DisciplineChoice;
 use crate::multipath::Plane;
 use kumade_estimate::MethodSettings;
@@ -47,7 +47,7 @@ pub struct Overrides {
 
 impl Overrides {
     /// An option given that only experiments on accuracy have, as the command line calls it.
-    pub(super) fn for_accuracy_only(&self) -> Option<&'static str> {
+    pub(super) fn accuracy_only_option(&self) -> Option<&'static str> {
         let given = [
             ("--cross", !self.cross.is_empty()),
             ("--cross-kind", self.cross_kind.is_some()),
@@ -60,24 +60,26 @@ impl Overrides {
     }
 
     /// An option given that experiments on accuracy do not have.
-    pub(super) fn for_others_than_accuracy(&self) -> Option<&'static str> {
+    pub(super) fn option_unsupported_by_accuracy(&self) -> Option<&'static str> {
         let given = [
             ("--row", !self.rows.is_empty()),
             ("--duration", self.duration.is_some()),
             ("--warm-up", self.warm_up.is_some()),
         ];
-        let others = self.for_disciplines_only().or(self.for_several_paths_only()).or(self.for_sessions_only());
-        others.or(self.for_atlas_only()).or(first_given(&given))
+        let others =
+            self.disciplines_only_option().or(self.several_paths_only_option()).or(self.sessions_only_option());
+        others.or(self.atlas_only_option()).or(first_given(&given))
     }
 
     /// An option given that experiments on paths of many kinds do not have.
-    pub(super) fn for_others_than_atlas(&self) -> Option<&'static str> {
-        let others = self.for_disciplines_only().or(self.for_one_rate_only()).or(self.for_several_paths_only());
-        others.or(self.for_sessions_only()).or(self.for_chosen_measurements_only())
+    pub(super) fn option_unsupported_by_atlas(&self) -> Option<&'static str> {
+        let others =
+            self.disciplines_only_option().or(self.one_rate_only_option()).or(self.several_paths_only_option());
+        others.or(self.sessions_only_option()).or(self.chosen_measurements_only_option())
     }
 
     /// An option given that experiments do not have which make full measurements of their own paths.
-    fn for_chosen_measurements_only(&self) -> Option<&'static str> {
+    fn chosen_measurements_only_option(&self) -> Option<&'static str> {
         let given = [
             ("--cross", !self.cross.is_empty()),
             ("--cross-kind", self.cross_kind.is_some()),
@@ -92,40 +94,41 @@ impl Overrides {
     }
 
     /// An option given that experiments on fast links do not have.
-    pub(super) fn for_others_than_fast_links(&self) -> Option<&'static str> {
-        let others = self.for_disciplines_only().or(self.for_several_paths_only()).or(self.for_sessions_only());
-        others.or(self.for_atlas_only()).or(self.for_chosen_measurements_only())
+    pub(super) fn option_unsupported_by_fast_links(&self) -> Option<&'static str> {
+        let others =
+            self.disciplines_only_option().or(self.several_paths_only_option()).or(self.sessions_only_option());
+        others.or(self.atlas_only_option()).or(self.chosen_measurements_only_option())
     }
 
     /// An option given that experiments on NAT sessions do not have.
-    pub(super) fn for_others_than_sessions(&self) -> Option<&'static str> {
+    pub(super) fn option_unsupported_by_sessions(&self) -> Option<&'static str> {
         let given = [("--duration", self.duration.is_some()), ("--warm-up", self.warm_up.is_some())];
-        let others = self.for_accuracy_only().or(self.for_disciplines_only()).or(self.for_one_rate_only());
-        others.or(self.for_several_paths_only()).or(self.for_atlas_only()).or(first_given(&given))
+        let others = self.accuracy_only_option().or(self.disciplines_only_option()).or(self.one_rate_only_option());
+        others.or(self.several_paths_only_option()).or(self.atlas_only_option()).or(first_given(&given))
     }
 
     /// An option given that only experiments on NAT sessions have.
-    pub(super) fn for_sessions_only(&self) -> Option<&'static str> {
+    pub(super) fn sessions_only_option(&self) -> Option<&'static str> {
         first_given(&[("--idle", self.idle.is_some())])
     }
 
     /// An option given that only experiments on paths of many kinds have.
-    pub(super) fn for_atlas_only(&self) -> Option<&'static str> {
+    pub(super) fn atlas_only_option(&self) -> Option<&'static str> {
         first_given(&[("--kind", !self.kinds.is_empty())])
     }
 
     /// An option given that only experiments with one bottleneck and its queue have.
-    pub(super) fn for_disciplines_only(&self) -> Option<&'static str> {
+    pub(super) fn disciplines_only_option(&self) -> Option<&'static str> {
         first_given(&[("--discipline", !self.disciplines.is_empty()), ("--delay", !self.delays.is_empty())])
     }
 
     /// An option given that only experiments with one bottleneck have.
-    pub(super) fn for_one_rate_only(&self) -> Option<&'static str> {
+    pub(super) fn one_rate_only_option(&self) -> Option<&'static str> {
         first_given(&[("--rate", self.rate.is_some())])
     }
 
     /// An option given that only experiments on several paths have.
-    pub(super) fn for_several_paths_only(&self) -> Option<&'static str> {
+    pub(super) fn several_paths_only_option(&self) -> Option<&'static str> {
         first_given(&[("--plane", !self.planes.is_empty())])
     }
 }

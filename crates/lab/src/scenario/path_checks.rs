@@ -1,9 +1,9 @@
 //! Whether a scenario on accuracy describes a path that can exist, with traffic that it can carry.
 
-use super::checks::{check_delay, check_rate, check_runs, refuse};
+use super::checks::{check_delay, check_rate, check_runs, reject_if};
+use crate::accuracy::keywords::{BottleneckKind, CrossKind, CrossSource};
 use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::scenario::AccuracyScenario;
-use crate::accuracy::words::{BottleneckKind, CrossKind, CrossSource};
 use crate::bounds::MAX_RATE;
 use kumade_units::{Direction, Rate};
 use std::ops::RangeInclusive;
@@ -27,7 +27,7 @@ fn check_bottleneck(bottleneck: &Bottleneck) -> Result<(), String> {
     for rate in [Some(bottleneck.rate), bottleneck.down_rate].into_iter().flatten() {
         check_rate("a bottleneck", rate)?;
     }
-    refuse(bottleneck.kind == BottleneckKind::Htb && bottleneck.down_rate.is_some(), || {
+    reject_if(bottleneck.kind == BottleneckKind::Htb && bottleneck.down_rate.is_some(), || {
         "HTB cannot have a different rate in the down direction; use the lab's own link".into()
     })?;
     check_delay("a delay", bottleneck.delay)
@@ -40,10 +40,12 @@ fn check_token_bucket(scenario: &AccuracyScenario) -> Result<(), String> {
         (Some(burst), Some(peak)) => (burst, peak),
         _ => return Err("a token bucket has a burst and a peak_rate; give both or neither".into()),
     };
-    refuse(kind == BottleneckKind::Htb, || "HTB cannot have a burst of its own; use the lab's own link".into())?;
-    refuse(scenario.downstream_hop.is_some(), || "a token bucket with a downstream hop; leave one of them out".into())?;
+    reject_if(kind == BottleneckKind::Htb, || "HTB cannot have a burst of its own; use the lab's own link".into())?;
+    reject_if(scenario.downstream_hop.is_some(), || {
+        "a token bucket with a downstream hop; leave one of them out".into()
+    })?;
     let fastest = down_rate.map_or(rate, |down| down.max(rate));
-    refuse(burst == 0 || peak <= fastest || peak > MAX_RATE, || {
+    reject_if(burst == 0 || peak <= fastest || peak > MAX_RATE, || {
         format!("bursts of {burst} bytes at {peak}; choose at least 1 byte, and more than {fastest} up to {MAX_RATE}")
     })
 }
@@ -51,16 +53,16 @@ fn check_token_bucket(scenario: &AccuracyScenario) -> Result<(), String> {
 fn check_downstream_hop(scenario: &AccuracyScenario, hop: &DownstreamHop) -> Result<(), String> {
     let bottleneck = &scenario.bottleneck;
     let fastest = bottleneck.rate_in(Direction::Up).max(bottleneck.rate_in(Direction::Down));
-    refuse(bottleneck.kind == BottleneckKind::Htb, || {
+    reject_if(bottleneck.kind == BottleneckKind::Htb, || {
         "HTB cannot have a downstream hop; use the lab's own link".into()
     })?;
-    refuse(hop.rate_ratio.is_nan() || hop.rate_ratio <= 1.0 || hop.rate(fastest) > MAX_RATE, || {
+    reject_if(hop.rate_ratio.is_nan() || hop.rate_ratio <= 1.0 || hop.rate(fastest) > MAX_RATE, || {
         format!(
             "a downstream hop {} times as fast as the bottleneck; choose more than 1, up to {MAX_RATE}",
             hop.rate_ratio
         )
     })?;
-    refuse(hop.kind == CrossKind::Tcp || hop.load >= 1.0, || {
+    reject_if(hop.kind == CrossKind::Tcp || hop.load >= 1.0, || {
         "a downstream hop filled by its cross traffic; choose constant, jittered, poisson or on-off, and a load below 100 %"
             .into()
     })?;
@@ -70,10 +72,10 @@ fn check_downstream_hop(scenario: &AccuracyScenario, hop: &DownstreamHop) -> Res
 
 fn check_cross(scenario: &AccuracyScenario) -> Result<(), String> {
     let cross = &scenario.cross;
-    refuse(cross.source == Some(CrossSource::Link) && scenario.needs_packets(), || {
+    reject_if(cross.source == Some(CrossSource::Link) && scenario.needs_packets(), || {
         "cross traffic by TCP or before HTB cannot be computed in the link; have it sent as packets".into()
     })?;
-    refuse(!PACKET_BYTES.contains(&cross.packet_bytes), || {
+    reject_if(!PACKET_BYTES.contains(&cross.packet_bytes), || {
         format!("cross-traffic packets of {} bytes; choose 64 to 1500", cross.packet_bytes)
     })?;
     if cross.kind == CrossKind::Tcp {
@@ -81,13 +83,13 @@ fn check_cross(scenario: &AccuracyScenario) -> Result<(), String> {
     }
     let rate = scenario.directions.iter().map(|direction| scenario.bottleneck.rate_in(*direction)).min();
     let (rate, max) = (rate.unwrap_or(Rate::ZERO), cross.levels.iter().copied().max().unwrap_or(Rate::ZERO));
-    refuse(max >= rate, || format!("cross traffic of {max} leaves nothing of a bottleneck of {rate}; choose less"))?;
+    reject_if(max >= rate, || format!("cross traffic of {max} leaves nothing of a bottleneck of {rate}; choose less"))?;
     check_packet_rate(max, cross.packet_bytes)
 }
 
 fn check_packet_rate(rate: Rate, size: u32) -> Result<(), String> {
     let packets = rate.as_f64() / 8.0 / f64::from(size);
-    refuse(packets > MAX_CROSS_PACKETS_PER_SECOND, || {
+    reject_if(packets > MAX_CROSS_PACKETS_PER_SECOND, || {
         format!("cross traffic of {rate} in packets of {size} bytes is more than a million packets per second")
     })
 }

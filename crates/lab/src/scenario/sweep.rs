@@ -1,8 +1,8 @@
 //! One scenario file for several paths and kinds of cross traffic.
 
+use crate::accuracy::keywords::{BottleneckKind, CrossKind};
 use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::scenario::{AccuracyScenario, CrossTraffic};
-use crate::accuracy::words::{BottleneckKind, CrossKind};
 use crate::values::rates;
 use kumade_units::Rate;
 use serde::Deserialize;
@@ -55,7 +55,7 @@ impl Sweep {
     /// Every combination of what is varied, from that scenario.
     pub(super) fn expand(&self, scenario: &AccuracyScenario) -> Vec<AccuracyScenario> {
         let mut kinds = self.kinds.clone();
-        if self.leaves_tcp_out(&scenario.bottleneck) {
+        if self.excludes_tcp(&scenario.bottleneck) {
             kinds.retain(|kind| *kind != CrossKind::Tcp);
         }
         let mut variants = vec![scenario.clone()];
@@ -73,7 +73,7 @@ impl Sweep {
     }
 
     /// Whether cross traffic by TCP is among what is varied, and does not exist on that bottleneck.
-    pub(super) fn leaves_tcp_out(&self, bottleneck: &Bottleneck) -> bool {
+    pub(super) fn excludes_tcp(&self, bottleneck: &Bottleneck) -> bool {
         bottleneck.kind == BottleneckKind::Virtual && self.kinds.len() > 1 && self.kinds.contains(&CrossKind::Tcp)
     }
 }
@@ -111,18 +111,18 @@ fn vary_parameter<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::Accuracy;
+    use crate::accuracy::AccuracyExperiment;
     use crate::error::ScenarioError;
     use crate::scenario::{Experiment, Overrides};
 
-    fn read(text: &str, overrides: &Overrides) -> Result<Accuracy, ScenarioError> {
+    fn read(text: &str, overrides: &Overrides) -> Result<AccuracyExperiment, ScenarioError> {
         let accuracy = include_str!("../../scenarios/rake-accuracy.toml");
         let no_table = |_: &str| unreachable!("it names none");
         let text = format!("{accuracy}\n[sweep]\n{text}");
-        Experiment::from_toml(&text, "own.toml", &no_table, overrides).map(|read| read.accuracy().unwrap())
+        Experiment::from_toml(&text, "own.toml", &no_table, overrides).map(|read| read.into_accuracy().unwrap())
     }
 
-    fn swept(text: &str) -> Accuracy {
+    fn swept(text: &str) -> AccuracyExperiment {
         read(text, &Overrides::default()).unwrap()
     }
 
@@ -138,10 +138,10 @@ mod tests {
     fn a_virtual_path_has_no_tcp() {
         let text = "kinds = [\"poisson\", \"tcp\"]";
         let real = swept(text);
-        assert_eq!((real.scenarios.len(), real.tcp_left_out), (2, false));
+        assert_eq!((real.scenarios.len(), real.excludes_tcp), (2, false));
         let with = Overrides { bottleneck: Some(BottleneckKind::Virtual), ..Overrides::default() };
         let virtual_time = read(text, &with).unwrap();
-        assert_eq!((virtual_time.scenarios.len(), virtual_time.tcp_left_out), (1, true));
+        assert_eq!((virtual_time.scenarios.len(), virtual_time.excludes_tcp), (1, true));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use super::document::Report;
 use super::format::{RateUnit, format_size};
+use crate::accuracy::keywords::CrossKind;
 use crate::accuracy::row::Row;
-use crate::accuracy::words::CrossKind;
 use kumade_units::{Direction, Rate};
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 pub(super) struct ReportCase<'a> {
     path: CasePath<'a>,
     direction: Direction,
-    kind: &'a str,
+    cross_kind: &'a str,
     cross: u64,
 }
 
@@ -40,8 +40,12 @@ impl<'a> CasePath<'a> {
     /// The downstream hop or the token bucket, where there is one.
     fn extra_link(&self) -> Option<String> {
         match (self.downstream_hop, self.shaper) {
-            (Some((rate, cross, kind)), _) => Some(format!("then {} with {} {kind}", write(rate), write(cross))),
-            (_, Some((burst, peak))) => Some(format!("after {} at {}", format_size(burst), write(peak))),
+            (Some((rate, cross, kind)), _) => {
+                Some(format!("then {} with {} {kind}", format_rate_with_unit(rate), format_rate_with_unit(cross)))
+            }
+            (_, Some((burst, peak))) => {
+                Some(format!("after {} at {}", format_size(burst), format_rate_with_unit(peak)))
+            }
             _ => None,
         }
     }
@@ -53,23 +57,24 @@ impl<'a> ReportCase<'a> {
 
     pub(super) fn from_row(row: &'a Row) -> Self {
         let (direction, kind, cross) = (row.direction, row.cross_kind.word(), row.cross_bits_per_second);
-        ReportCase { path: CasePath::from_row(row), direction, kind, cross }
+        ReportCase { path: CasePath::from_row(row), direction, cross_kind: kind, cross }
     }
 
     pub(super) fn cells(&self) -> Vec<String> {
-        let kind = if self.cross == 0 { "none" } else { self.kind };
-        let bottleneck = [Some(write(self.path.bottleneck)), self.path.extra_link()].into_iter().flatten();
+        let kind = if self.cross == 0 { "none" } else { self.cross_kind };
+        let bottleneck =
+            [Some(format_rate_with_unit(self.path.bottleneck)), self.path.extra_link()].into_iter().flatten();
         let bottleneck = bottleneck.collect::<Vec<_>>().join(" ");
-        vec![bottleneck, self.direction.to_string(), kind.to_owned(), write(self.cross)]
+        vec![bottleneck, self.direction.to_string(), kind.to_owned(), format_rate_with_unit(self.cross)]
     }
 
     /// The unit that fits the bottleneck.
     pub(super) fn rate_unit(&self) -> RateUnit {
-        RateUnit::fitting(self.path.bottleneck)
+        RateUnit::for_rate(self.path.bottleneck)
     }
 }
 
-fn write(bits_per_second: u64) -> String {
+fn format_rate_with_unit(bits_per_second: u64) -> String {
     Rate::from_bits_per_second(bits_per_second).to_string()
 }
 

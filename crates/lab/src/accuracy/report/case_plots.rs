@@ -3,8 +3,8 @@
 use super::document::Report;
 use crate::accuracy::row::Row;
 use crate::report::plot::{
-    Axis, Drawn, LegendEntry, LegendMark, Plot, SERIES_COLOURS, Y_LABEL_COUNT, chart_labelled, draw, format_short,
-    measured_mark,
+    Axis, LegendEntry, LegendMark, Plot, PlotResult, SERIES_COLOURS, Y_LABEL_COUNT, draw_labelled_chart, draw_plot,
+    format_short, measured_mark,
 };
 use crate::statistics::mean;
 use kumade_units::Rate;
@@ -13,27 +13,27 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// For each transport: the error of each method over the bottleneck's rate and over the load, and the error of the capacity
 /// where it was measured.
-pub(super) fn draw_plots(report: &Report) -> Drawn<Vec<Plot>> {
+pub(super) fn draw_plots(report: &Report) -> PlotResult<Vec<Plot>> {
     let transports: BTreeSet<_> = report.rows.iter().map(|row| row.transport.word()).collect();
     let of_rate = |exponent: &f64| Rate::from_f64(10f64.powf(*exponent)).to_string();
     let rate = ErrorAxis {
         name: "bottleneck's rate",
-        of: &|row| (row.bottleneck_bits_per_second as f64).log10(),
-        label: &of_rate,
+        value_of: &|row| (row.bottleneck_bits_per_second as f64).log10(),
+        format_label: &of_rate,
     };
     let load = ErrorAxis {
         name: "cross traffic, % of the bottleneck's rate",
-        of: &|row| row.cross_bits_per_second as f64 / row.bottleneck_bits_per_second as f64 * 100.0,
-        label: &format_short,
+        value_of: &|row| row.cross_bits_per_second as f64 / row.bottleneck_bits_per_second as f64 * 100.0,
+        format_label: &format_short,
     };
     let mut plots = Vec::new();
     for transport in transports {
         let rows: Vec<_> = report.rows.iter().filter(|row| row.transport.word() == transport).collect();
-        plots.push(error_plot(transport, "estimate", Row::error_of_rate, &rate, &rows)?);
+        plots.push(error_plot(transport, "estimate", Row::rate_error, &rate, &rows)?);
         if rows.iter().any(|row| row.cross_bits_per_second > 0) {
-            plots.push(error_plot(transport, "estimate", Row::error_of_rate, &load, &rows)?);
+            plots.push(error_plot(transport, "estimate", Row::rate_error, &load, &rows)?);
         }
-        if rows.iter().any(|row| row.measured_capacity()) {
+        if rows.iter().any(|row| row.has_capacity_measurement()) {
             plots.push(error_plot(transport, "capacity", Row::capacity_error, &rate, &rows)?);
         }
     }
@@ -43,8 +43,8 @@ pub(super) fn draw_plots(report: &Report) -> Drawn<Vec<Plot>> {
 /// What errors are drawn over.
 struct ErrorAxis<'a> {
     name: &'a str,
-    of: &'a dyn Fn(&Row) -> f64,
-    label: &'a dyn Fn(&f64) -> String,
+    value_of: &'a dyn Fn(&Row) -> f64,
+    format_label: &'a dyn Fn(&f64) -> String,
 }
 
 /// The mean error of `what`, relative to the bottleneck's rate.
@@ -54,8 +54,8 @@ fn error_plot(
     error: fn(&Row) -> Option<f64>,
     axis: &ErrorAxis<'_>,
     rows: &[&Row],
-) -> Drawn<Plot> {
-    let ErrorAxis { name: axis, of: x, label } = *axis;
+) -> PlotResult<Plot> {
+    let ErrorAxis { name: axis, value_of: x, format_label: label } = *axis;
     let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     let mut grouped: Vec<(String, f64, Vec<f64>)> = Vec::new();
     for row in rows {
@@ -80,13 +80,17 @@ fn error_plot(
         mark: LegendMark::Point,
     };
     let legend: Vec<_> = coloured().map(entry).collect();
-    let svg = draw(&legend, |area| {
+    let svg = draw_plot(&legend, |area| {
         let margin = (last - first) * 0.04;
         let axes = [
-            Axis { name: axis, labels: 5, label },
-            Axis { name: "mean |error|, % of the bottleneck's rate", labels: Y_LABEL_COUNT, label: &format_short },
+            Axis { name: axis, label_count: 5, format_label: label },
+            Axis {
+                name: "mean |error|, % of the bottleneck's rate",
+                label_count: Y_LABEL_COUNT,
+                format_label: &format_short,
+            },
         ];
-        let mut chart = chart_labelled(area, first - margin..last + margin, -0.02 * top..top, axes)?;
+        let mut chart = draw_labelled_chart(area, first - margin..last + margin, -0.02 * top..top, axes)?;
         for ((_, line), colour) in coloured() {
             chart.draw_series(LineSeries::new(line.iter().copied(), colour.stroke_width(2)))?;
             chart.draw_series(line.iter().map(|&at| measured_mark(at, *colour)))?;

@@ -11,12 +11,12 @@ use kumade_estimate::MethodSettings;
 use std::collections::BTreeMap;
 
 /// The estimates of each method in each case, and their cost.
-pub(super) fn tables(report: &Report) -> Vec<Table> {
+pub(super) fn case_tables(report: &Report) -> Vec<Table> {
     let found = |rows: &[&Row]| {
         let values: Vec<_> = rows.iter().filter_map(|r| Some(r.available_bits_per_second?.value as f64)).collect();
-        let errors: Vec<_> = rows.iter().filter_map(|row| row.error_of_rate()).collect();
+        let errors: Vec<_> = rows.iter().filter_map(|row| row.rate_error()).collect();
         let capacity = rows.first().map_or(0, |row| row.bottleneck_bits_per_second);
-        let unit = RateUnit::fitting(capacity);
+        let unit = RateUnit::for_rate(capacity);
         match (median(&values), mean(&errors)) {
             (Some(value), Some(error)) => format!("{} ({:.1} %)", unit.format_rate(value), error * 100.0),
             _ => "none".to_owned(),
@@ -31,16 +31,16 @@ pub(super) fn tables(report: &Report) -> Vec<Table> {
         }
     };
     vec![
-        table(
+        case_table(
             report,
             "Median estimate in the bottleneck's unit, and mean |error| relative to the bottleneck's rate",
             found,
         ),
-        table(report, "Mean time and IP bytes of one direction", cost),
+        case_table(report, "Mean time and IP bytes of one direction", cost),
     ]
 }
 
-fn table(report: &Report, caption: &str, cell: impl Fn(&[&Row]) -> String) -> Table {
+fn case_table(report: &Report, caption: &str, cell: impl Fn(&[&Row]) -> String) -> Table {
     let combinations = report.combinations();
     let mut cases: BTreeMap<ReportCase<'_>, Vec<&Row>> = BTreeMap::new();
     for row in &report.rows {
@@ -64,7 +64,7 @@ fn table(report: &Report, caption: &str, cell: impl Fn(&[&Row]) -> String) -> Ta
 /// The published figures, beside those of the same method and of the default one here; none where there are none.
 pub(super) fn published_table(report: &Report) -> Option<Table> {
     let figures = report.summary.published.as_ref().map(|published| &published.figures).filter(|f| !f.is_empty())?;
-    let unit = RateUnit::fitting(report.bottleneck.rate_bits_per_second);
+    let unit = RateUnit::for_rate(report.bottleneck.rate_bits_per_second);
     let default = MethodSettings::default().to_string();
     let write = |available: Option<f64>, truth: f64, seconds: Option<f64>| {
         let value = available.map(|bits| format!("{} ({})", unit.format_rate(bits), unit.format_signed(bits - truth)));
@@ -73,7 +73,7 @@ pub(super) fn published_table(report: &Report) -> Option<Table> {
         if parts.is_empty() { "none".to_owned() } else { parts.join(" in ") }
     };
     let here = |figure: &PublishedFigure, is_by: &dyn Fn(&Row) -> bool| {
-        let rows: Vec<_> = report.rows.iter().filter(|row| figure.is_about(row) && is_by(row)).collect();
+        let rows: Vec<_> = report.rows.iter().filter(|row| figure.is_same_path(row) && is_by(row)).collect();
         let all = |of: &dyn Fn(&Row) -> Option<f64>| rows.iter().filter_map(|row| of(row)).collect::<Vec<_>>();
         let value = median(&all(&|row| Some(row.available_bits_per_second?.value as f64)));
         let truth = mean(&all(&|row| Some(row.truth_bits_per_second as f64))).unwrap_or(0.0);
@@ -86,7 +86,7 @@ pub(super) fn published_table(report: &Report) -> Option<Table> {
             figure.series.clone(),
             figure.cross_bits_per_second.map_or("–".to_owned(), |cross| unit.format_rate(cross as f64)),
             write(figure.available_bits_per_second.map(|bits| bits as f64), truth as f64, figure.seconds),
-            here(figure, &|row| figure.is_by(row)),
+            here(figure, &|row| figure.is_same_method(row)),
             here(figure, &|row| row.method == default),
         ]
     };

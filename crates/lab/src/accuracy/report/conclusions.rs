@@ -3,7 +3,7 @@
 use super::case;
 use super::document::Report;
 use super::format::{RateUnit, format_percent, format_small_percent, format_with_limit};
-use crate::accuracy::full::{AccuracyLimits, CapacitySummary, DelaySummary, ShaperSummary};
+use crate::accuracy::full_measurement::{AccuracyLimits, CapacitySummary, DelaySummary, ShaperSummary};
 use kumade_netns_testbed::MAX_UNDISTURBED_LATENESS;
 use kumade_units::Span;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The results of each transport and method in one sentence, then those of full measurements.
 pub(super) fn conclusions(report: &Report) -> Vec<String> {
     let verdict = |(transport, method): (&str, String)| method_conclusion(report, transport, &method);
-    report.combinations().into_iter().map(verdict).chain(full_measurements(report)).collect()
+    report.combinations().into_iter().map(verdict).chain(full_measurement_conclusions(report)).collect()
 }
 
 fn method_conclusion(report: &Report, transport: &str, method: &str) -> String {
@@ -47,7 +47,7 @@ fn mean_error(report: &Report, transport: &str, method: &str) -> Option<String> 
         let ratio = s.mean_absolute_error_to_capacity_ratio[transport][method]?;
         return Some(format!("{} of the bottleneck's rate", format_percent(ratio)));
     }
-    let unit = RateUnit::fitting(report.bottleneck.rate_bits_per_second);
+    let unit = RateUnit::for_rate(report.bottleneck.rate_bits_per_second);
     let bits = s.mean_absolute_error_bits_per_second[transport][method]?;
     Some(format!("{} {}", unit.format_rate(bits), unit.name))
 }
@@ -61,21 +61,21 @@ fn full_duration(report: &Report, transport: &str, method: &str) -> String {
 }
 
 /// The results of each transport, in one sentence for each quantity.
-pub(super) fn full_measurements(report: &Report) -> Vec<String> {
+pub(super) fn full_measurement_conclusions(report: &Report) -> Vec<String> {
     let limits = &report.limits;
     let mut verdicts = Vec::new();
     for (transport, full) in &report.summary.full {
         let sentences = [
-            capacity_verdict(limits, &full.capacity),
-            shaper_verdict(limits, &full.shaper),
-            delay_verdict(limits, &full.delay),
+            capacity_conclusion(limits, &full.capacity),
+            shaper_conclusion(limits, &full.shaper),
+            delay_conclusion(limits, &full.delay),
         ];
         verdicts.extend(sentences.into_iter().flatten().map(|verdict| format!("{transport}: {verdict}")));
     }
     verdicts
 }
 
-fn capacity_verdict(limits: &AccuracyLimits, found: &CapacitySummary) -> Option<String> {
+fn capacity_conclusion(limits: &AccuracyLimits, found: &CapacitySummary) -> Option<String> {
     let runs = found.runs;
     let (Some(median), Some(worst)) = (found.median_error_ratio, found.worst_error_ratio) else {
         return (runs > 0).then(|| format!("no capacity in any of {runs} runs"));
@@ -91,7 +91,7 @@ fn capacity_verdict(limits: &AccuracyLimits, found: &CapacitySummary) -> Option<
     ))
 }
 
-fn shaper_verdict(limits: &AccuracyLimits, found: &ShaperSummary) -> Option<String> {
+fn shaper_conclusion(limits: &AccuracyLimits, found: &ShaperSummary) -> Option<String> {
     let runs = found.runs;
     let detected = match (found.worst_rate_error_ratio, found.worst_burst_error_ratio) {
         (Some(rate), Some(burst)) => Some(format!(
@@ -110,7 +110,7 @@ fn shaper_verdict(limits: &AccuracyLimits, found: &ShaperSummary) -> Option<Stri
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-fn delay_verdict(limits: &AccuracyLimits, found: &DelaySummary) -> Option<String> {
+fn delay_conclusion(limits: &AccuracyLimits, found: &DelaySummary) -> Option<String> {
     Some(format!(
         "one-way delay of the idle path: median error {}, worst error {}; coverage of the bounds {}, {} apart in the median",
         format_small_percent(found.median_error_ratio?),
@@ -144,17 +144,17 @@ pub(super) fn run_notes(report: &Report) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::samples;
+    use crate::accuracy::sample_reports;
 
     #[test]
     fn notes_state_why_there_is_no_estimate() {
-        let notes = run_notes(&samples::firewall());
+        let notes = run_notes(&sample_reports::firewall_report());
         assert_eq!(notes, ["udp primed: no estimate: UDP is rejected on the way to 10.0.1.2"]);
     }
 
     #[test]
     fn notes_count_disturbed_runs() {
-        let mut report = samples::firewall();
+        let mut report = sample_reports::firewall_report();
         report.rows.iter_mut().for_each(|row| (row.disturbed, row.transport) = (true, crate::accuracy::Transport::Udp));
         let notes = run_notes(&report);
         assert!(

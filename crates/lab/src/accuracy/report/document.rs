@@ -1,8 +1,8 @@
-use crate::accuracy::experiment::Accuracy;
-use crate::accuracy::full::AccuracyLimits;
+use crate::accuracy::experiment::AccuracyExperiment;
+use crate::accuracy::full_measurement::AccuracyLimits;
+use crate::accuracy::keywords::{BottleneckKind, CrossSource};
 use crate::accuracy::row::Row;
 use crate::accuracy::summary::Summary;
-use crate::accuracy::words::{BottleneckKind, CrossSource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -58,8 +58,8 @@ impl Report {
     pub const SCHEMA: &str = "kumade.lab/1";
 
     /// Sums up the rows of `experiment`. `started` is UTC in RFC 3339.
-    pub fn new(experiment: &Accuracy, started: String, rows: Vec<Row>) -> Self {
-        let stated = &experiment.stated;
+    pub fn new(experiment: &AccuracyExperiment, started: String, rows: Vec<Row>) -> Self {
+        let stated = &experiment.base_scenario;
         let bottleneck = &stated.bottleneck;
         Report {
             schema: Report::SCHEMA.to_owned(),

@@ -6,26 +6,26 @@ pub(super) struct RateUnit {
     /// Its name.
     pub(super) name: &'static str,
     /// How many bits per second it is.
-    pub(super) bits: f64,
+    pub(super) bits_per_unit: f64,
 }
 
-pub(super) const MEGABIT: RateUnit = RateUnit { name: "Mbit/s", bits: 1e6 };
+pub(super) const MEGABIT: RateUnit = RateUnit { name: "Mbit/s", bits_per_unit: 1e6 };
 
 impl RateUnit {
     /// The unit that fits a bottleneck of that rate.
-    pub(super) fn fitting(bits_per_second: u64) -> Self {
+    pub(super) fn for_rate(bits_per_second: u64) -> Self {
         match bits_per_second {
-            0..1_000_000 => RateUnit { name: "kbit/s", bits: 1e3 },
+            0..1_000_000 => RateUnit { name: "kbit/s", bits_per_unit: 1e3 },
             _ => MEGABIT,
         }
     }
 
     pub(super) fn format_rate(self, bits_per_second: f64) -> String {
-        format!("{:.2}", bits_per_second / self.bits)
+        format!("{:.2}", bits_per_second / self.bits_per_unit)
     }
 
     pub(super) fn format_signed(self, bits_per_second: f64) -> String {
-        let text = format!("{:+.2}", bits_per_second / self.bits);
+        let text = format!("{:+.2}", bits_per_second / self.bits_per_unit);
         if text == "-0.00" { "+0.00".to_owned() } else { text }
     }
 }

@@ -3,7 +3,7 @@
 use super::case::ReportCase;
 use super::document::Report;
 use super::format::{RateUnit, format_or_dash, format_percent, format_small_percent};
-use crate::accuracy::full::{CapacitySummary, DelaySummary, ShaperSummary};
+use crate::accuracy::full_measurement::{CapacitySummary, DelaySummary, ShaperSummary};
 use crate::accuracy::row::{DelayRow, Row};
 use crate::report::Table;
 use crate::statistics::median;
@@ -14,25 +14,25 @@ pub(super) fn full_tables(report: &Report) -> Vec<Table> {
     if report.summary.full.is_empty() {
         return Vec::new();
     }
-    let capacity = table(
+    let capacity = case_table(
         report,
         "Capacity beside the truth, in the bottleneck's unit",
         &["truth", "capacity", "median error", "worst error", "no result", "coverage"],
-        Row::measured_capacity,
+        Row::has_capacity_measurement,
         capacity_cells,
     );
-    let shaper = table(
+    let shaper = case_table(
         report,
         "Token bucket: median values and worst errors, rates in the bottleneck's unit",
         &["sustained rate", "worst error", "burst, bytes", "worst error", "peak rate", "undetected"],
-        |row| row.measured_capacity() && row.burst_bytes.is_some(),
+        |row| row.has_capacity_measurement() && row.burst_bytes.is_some(),
         shaper_cells,
     );
     [capacity, shaper, delay_table(report)].into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
 /// One line for each path, traffic and transport; `cells` fills in the figures.
-fn table(
+fn case_table(
     report: &Report,
     caption: &str,
     figures: &[&str],
@@ -117,7 +117,7 @@ fn delay_table(report: &Report) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::report::verdicts;
+    use crate::accuracy::report::conclusions;
     use crate::accuracy::{BottleneckKind, VirtualTime, run};
     use crate::report::align_columns;
     use crate::scenario::{Overrides, load};
@@ -126,11 +126,11 @@ mod tests {
     #[test]
     fn the_experiment_on_capacity_comes_to_this() {
         let overrides = Overrides { bottleneck: Some(BottleneckKind::Virtual), ..Overrides::default() };
-        let experiment = load("tester-capacity", &overrides).unwrap().accuracy().unwrap();
+        let experiment = load("tester-capacity", &overrides).unwrap().into_accuracy().unwrap();
         let rows = run(&experiment, &mut VirtualTime, &mut |_| (), &|| false).unwrap();
         let report = Report::new(&experiment, "2026-11-20T12:00:00Z".into(), rows);
         let tables = full_tables(&report).iter().map(align_columns).collect::<Vec<_>>().join("\n");
-        let verdicts = verdicts::full_measurements(&report).join("\n");
+        let verdicts = conclusions::full_measurement_conclusions(&report).join("\n");
         assert!(!verdicts.contains("exceeds the limit"), "{verdicts}");
         insta::assert_snapshot!(format!("{tables}\n{verdicts}"));
     }

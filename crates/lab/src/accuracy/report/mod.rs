@@ -3,6 +3,7 @@
 mod case;
 mod case_plots;
 mod case_tables;
+mod conclusions;
 mod csv;
 mod document;
 mod format;
@@ -12,6 +13,5 @@ mod render;
 mod setting;
 mod summary_table;
 mod tables;
-mod verdicts;
 
 pub use document::{BottleneckFacts, Report};

@@ -1,5 +1,5 @@
 use super::document::Report;
-use super::{csv, plots, setting, tables, verdicts};
+use super::{conclusions, csv, plots, setting, tables};
 use crate::report::plot::Plot;
 use crate::report::{DocumentParts, ReportContent};
 use std::error::Error;
@@ -13,16 +13,16 @@ impl DocumentParts for Report {
             started: &self.started,
             version: &self.version,
             setting: setting::describe_setting(self),
-            layer: "Rates count bits of IP packets.",
+            rate_definition: "Rates count bits of IP packets.",
             paper: paper.map(|paper| format!("{}, {}: {}", paper.system, paper.figure, paper.setting)),
             tables: tables::report_tables(self),
-            verdicts: verdicts::conclusions(self),
-            notes: verdicts::run_notes(self),
+            conclusions: conclusions::conclusions(self),
+            notes: conclusions::run_notes(self),
         }
     }
 
     fn csv(&self) -> Result<String, Box<dyn Error>> {
-        Ok(csv::rows(&self.rows)?)
+        Ok(csv::rows_csv(&self.rows)?)
     }
 
     fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
@@ -33,13 +33,18 @@ impl DocumentParts for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::samples;
+    use crate::accuracy::sample_reports;
     use crate::error::ReportError;
-    use crate::report::{ReportDocument, prepare, schema};
+    use crate::report::{ReportDocument, prepare_directory, schema};
     use std::path::Path;
 
     fn all() -> [Report; 4] {
-        [samples::accuracy(), samples::firewall(), samples::cwnd(), samples::full()]
+        [
+            sample_reports::accuracy_report(),
+            sample_reports::firewall_report(),
+            sample_reports::cwnd_report(),
+            sample_reports::full_report(),
+        ]
     }
 
     #[test]
@@ -67,7 +72,8 @@ mod tests {
 
     #[test]
     fn programs_find_the_errors_under_their_published_names() {
-        let document: serde_json::Value = serde_json::from_str(&samples::accuracy().to_json().unwrap()).unwrap();
+        let document: serde_json::Value =
+            serde_json::from_str(&sample_reports::accuracy_report().to_json().unwrap()).unwrap();
         assert_eq!(document["schema"], "kumade.lab/1");
         let error = &document["summary"]["mean_absolute_error_bits_per_second"]["rake"]["primed"];
         assert!((error.as_f64().unwrap() - 200_000.0).abs() < 1.0, "{error}");
@@ -77,16 +83,16 @@ mod tests {
     #[test]
     fn all_three_files_are_written_and_replaced() {
         let directory = std::env::temp_dir().join(format!("kumade-report-{}", std::process::id()));
-        prepare(&directory).unwrap();
+        prepare_directory(&directory).unwrap();
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
         for _ in 0..2 {
-            let paths = samples::firewall().write(&directory).unwrap();
+            let paths = sample_reports::firewall_report().write_files(&directory).unwrap();
             assert_eq!(paths.len(), 3);
             assert!(paths.iter().all(|path| path.metadata().unwrap().len() > 100));
         }
         std::fs::remove_dir_all(&directory).unwrap();
-        assert!(matches!(prepare(Path::new("/proc/nowhere")), Err(ReportError::Write(_))));
-        let error = samples::firewall().write(Path::new("/proc/nowhere")).unwrap_err().to_string();
+        assert!(matches!(prepare_directory(Path::new("/proc/nowhere")), Err(ReportError::Write(_))));
+        let error = sample_reports::firewall_report().write_files(Path::new("/proc/nowhere")).unwrap_err().to_string();
         assert!(error.contains("/proc/nowhere") && error.contains("--out"), "{error}");
     }
 
@@ -103,28 +109,28 @@ mod tests {
 
     #[test]
     fn text_from_the_network_stays_text() {
-        let mut report = samples::firewall();
+        let mut report = sample_reports::firewall_report();
         report.rows[0].reason = Some("<script>alert(1)</script>".into());
         assert!(!report.to_html().unwrap().contains("<script>"));
     }
 
     #[test]
     fn the_firewall_experiment_reads_like_this() {
-        insta::assert_snapshot!(samples::firewall().to_text());
+        insta::assert_snapshot!(sample_reports::firewall_report().to_text());
     }
 
     #[test]
     fn the_accuracy_experiment_reads_like_this() {
-        insta::assert_snapshot!(samples::accuracy().to_text());
+        insta::assert_snapshot!(sample_reports::accuracy_report().to_text());
     }
 
     #[test]
     fn the_window_experiment_reads_like_this() {
-        insta::assert_snapshot!(samples::cwnd().to_text());
+        insta::assert_snapshot!(sample_reports::cwnd_report().to_text());
     }
 
     #[test]
     fn an_experiment_with_full_measurements_reads_like_this() {
-        insta::assert_snapshot!(samples::full().to_text());
+        insta::assert_snapshot!(sample_reports::full_report().to_text());
     }
 }

@@ -1,6 +1,6 @@
 use super::document::Report;
 use super::format::format_size;
-use crate::accuracy::words::{BottleneckKind, CrossKind, CrossSource};
+use crate::accuracy::keywords::{BottleneckKind, CrossKind, CrossSource};
 use kumade_units::{Direction, Rate, Span};
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub(super) fn describe_setting(report: &Report) -> String {
     let firewall = if report.firewall.is_empty() { "none".to_owned() } else { report.firewall.join("; ") };
     format!(
         "bottleneck {} ({kind}){besides}, one-way delay {delay}, queue {}; {}; firewall: {firewall}",
-        rates(report),
+        describe_rates(report),
         format_size(b.queue_bytes),
         describe_cross_traffic(report)
     )
@@ -39,7 +39,7 @@ fn describe_cross_traffic(report: &Report) -> String {
 }
 
 /// The bottleneck's rates: all of them where they were varied.
-fn rates(report: &Report) -> String {
+fn describe_rates(report: &Report) -> String {
     let write = |bits: u64| Rate::from_bits_per_second(bits).to_string();
     let rates_of = |direction: Direction| {
         let rows = report.rows.iter().filter(|row| row.direction == direction);

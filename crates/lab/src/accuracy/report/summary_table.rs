@@ -6,11 +6,11 @@ use crate::report::Table;
 use kumade_units::Span;
 
 /// A heading, and the cell below it for a transport and a method.
-type Column<'a> = (&'static str, Box<dyn Fn(&str, &str) -> String + 'a>);
+type SummaryColumn<'a> = (&'static str, Box<dyn Fn(&str, &str) -> String + 'a>);
 
 /// The summary, a line for each transport and method.
 pub(super) fn summary_table(report: &Report, unit: RateUnit) -> Table {
-    let columns = columns(report, unit);
+    let columns = summary_columns(report, unit);
     let line = |(transport, method): (&str, String)| {
         let cells = columns.iter().map(|(_, cell)| cell(transport, &method));
         [transport.to_owned(), method.clone()].into_iter().chain(cells).collect()
@@ -25,7 +25,7 @@ pub(super) fn summary_table(report: &Report, unit: RateUnit) -> Table {
     }
 }
 
-fn columns(report: &Report, unit: RateUnit) -> Vec<Column<'_>> {
+fn summary_columns(report: &Report, unit: RateUnit) -> Vec<SummaryColumn<'_>> {
     let s = &report.summary;
     let mut columns = Vec::new();
     let varied = case::cases_vary(report);
@@ -53,10 +53,10 @@ fn columns(report: &Report, unit: RateUnit) -> Vec<Column<'_>> {
         columns.push(figure_column("full measurement, s", &s.mean_full_seconds, |seconds| format!("{seconds:.2}")));
     }
     columns.extend([
-        count("runs", &s.runs),
-        count("no estimate", &s.runs_without_estimate),
-        count("repeated", &s.repeats),
-        count("disturbed", &s.runs_disturbed),
+        count_column("runs", &s.runs),
+        count_column("no estimate", &s.runs_without_estimate),
+        count_column("repeated", &s.repeats),
+        count_column("disturbed", &s.runs_disturbed),
     ]);
     if !s.mean_max_sending_delay_seconds.is_empty() {
         let write = |seconds| Span::from_secs_f64(seconds).to_string();
@@ -69,12 +69,12 @@ fn figure_column<'a>(
     heading: &'static str,
     by: &'a ByMethod<Option<f64>>,
     write: impl Fn(f64) -> String + 'a,
-) -> Column<'a> {
+) -> SummaryColumn<'a> {
     let value = |transport: &str, method: &str| by.get(transport)?.get(method).copied().flatten();
     (heading, Box::new(move |transport, method| format_or_dash(value(transport, method), &write)))
 }
 
-fn count<'a>(heading: &'static str, by: &'a ByMethod<u32>) -> Column<'a> {
+fn count_column<'a>(heading: &'static str, by: &'a ByMethod<u32>) -> SummaryColumn<'a> {
     let value = |transport: &str, method: &str| by.get(transport)?.get(method).copied();
     (heading, Box::new(move |transport, method| value(transport, method).unwrap_or(0).to_string()))
 }

@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// All tables of a report: what was measured, then the summary.
 pub(super) fn report_tables(report: &Report) -> Vec<Table> {
     let levels: BTreeSet<_> = report.rows.iter().map(|row| row.cross_bits_per_second).collect();
-    let unit = RateUnit::fitting(report.bottleneck.rate_bits_per_second);
+    let unit = RateUnit::for_rate(report.bottleneck.rate_bits_per_second);
     let mut tables = match () {
-        () if case::cases_vary(report) => case_tables::tables(report),
+        () if case::cases_vary(report) => case_tables::case_tables(report),
         () if levels.len() > 1 => vec![level_table(report, unit)],
         () => vec![run_table(report, unit)],
     };
@@ -94,11 +94,11 @@ fn run_table(report: &Report, unit: RateUnit) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::samples;
+    use crate::accuracy::sample_reports;
 
     #[test]
     fn the_papers_rule_has_a_column_of_its_own() {
-        let table = &report_tables(&samples::accuracy())[0];
+        let table = &report_tables(&sample_reports::accuracy_report())[0];
         assert_eq!(
             table.columns,
             ["cross traffic", "truth", "rake primed", "rake linear-scan", "udp primed", "udp linear-scan"]
@@ -108,14 +108,19 @@ mod tests {
 
     #[test]
     fn the_papers_error_stands_beside_ours() {
-        let table = &report_tables(&samples::accuracy())[1];
+        let table = &report_tables(&sample_reports::accuracy_report())[1];
         assert_eq!(table.rows[0][..4], ["rake", "primed", "0.20", "15.60"]);
         assert_eq!(table.rows[3][..4], ["udp", "linear-scan", "10.07", "18.20"]);
     }
 
     #[test]
     fn every_row_has_as_many_cells_as_there_are_columns() {
-        for report in [samples::accuracy(), samples::firewall(), samples::cwnd(), samples::full()] {
+        for report in [
+            sample_reports::accuracy_report(),
+            sample_reports::firewall_report(),
+            sample_reports::cwnd_report(),
+            sample_reports::full_report(),
+        ] {
             for table in report_tables(&report) {
                 assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.caption);
             }

@@ -9,7 +9,7 @@ use kumade_probe_train::Estimate;
 pub fn compare(one: &FairnessReport, other: &FairnessReport) -> String {
     let columns = ["case", "discipline", "group", "goodput", "other", "difference", "index", "other", "difference"];
     let mut table = Table {
-        caption: format!("{} ({}) against {} ({})", one.experiment, kind(one), other.experiment, kind(other)),
+        caption: format!("{} ({}) against {} ({})", one.experiment, time_kind(one), other.experiment, time_kind(other)),
         columns: columns.map(str::to_owned).to_vec(),
         rows: Vec::new(),
     };
@@ -25,7 +25,7 @@ pub fn compare(one: &FairnessReport, other: &FairnessReport) -> String {
     format!("{}\n{}\n", align_columns(&table), worst.in_words())
 }
 
-fn kind(report: &FairnessReport) -> &'static str {
+fn time_kind(report: &FairnessReport) -> &'static str {
     if report.virtual_time { "virtual time" } else { "real time" }
 }
 
@@ -47,13 +47,13 @@ impl MeanDifference {
         MeanDifference { value: self.value / unit, margin: self.margin.map(|margin| margin / unit) }
     }
 
-    fn shown(self, digits: usize) -> String {
+    fn format_with_margin(self, digits: usize) -> String {
         let margin = self.margin.map(|margin| format!(" ± {margin:.digits$}")).unwrap_or_default();
         format!("{:+.digits$}{margin}", self.value)
     }
 
     /// The lower end of its interval: the part that is significant.
-    fn significant(self) -> f64 {
+    fn significant_part(self) -> f64 {
         (self.value.abs() - self.margin.unwrap_or(0.0)).max(0.0)
     }
 }
@@ -67,7 +67,7 @@ struct LargestDifferences {
 
 impl LargestDifferences {
     fn update_largest(worst: &mut (f64, f64), difference: MeanDifference) {
-        *worst = (worst.0.max(difference.value.abs()), worst.1.max(difference.significant()));
+        *worst = (worst.0.max(difference.value.abs()), worst.1.max(difference.significant_part()));
     }
 
     fn in_words(&self) -> String {
@@ -94,10 +94,10 @@ fn difference_lines(point: &PointSummary, twin: &PointSummary, worst: &mut Large
         let index = indices.map_or([const { String::new() }; 3], |(a, b)| {
             let difference = MeanDifference::between(a, b);
             LargestDifferences::update_largest(&mut worst.index, difference);
-            [format!("{:.3}", a.value), format!("{:.3}", b.value), difference.shown(3)]
+            [format!("{:.3}", a.value), format!("{:.3}", b.value), difference.format_with_margin(3)]
         });
         let names = [point.case.clone(), point.discipline.clone(), own.group.clone()];
-        let percent = difference.relative_to(0.01).shown(1);
+        let percent = difference.relative_to(0.01).format_with_margin(1);
         lines.push(names.into_iter().chain(goodputs).chain([percent]).chain(index).collect());
     }
     lines
@@ -114,13 +114,13 @@ mod tests {
     /// A report of one case and discipline, a run for each number of bytes that CUBIC got on each connection; Compound
     /// got 600 000.
     fn report(runs: &[u64]) -> FairnessReport {
-        let experiment = load("fair-wired", &Overrides::default()).unwrap().fairness().unwrap();
+        let experiment = load("fair-wired", &Overrides::default()).unwrap().into_fairness().unwrap();
         let point = experiment.points()[0];
         let row = |cubic: &u64| {
             let observed = FairnessObservation {
-                delivered: (0..20).map(|flow| if flow < 10 { *cubic } else { 600_000 }).collect(),
+                delivered_bytes: (0..20).map(|flow| if flow < 10 { *cubic } else { 600_000 }).collect(),
                 duration: Span::from_secs(1),
-                carried: 12_000_000,
+                forwarded_bytes: 12_000_000,
                 queueing: None,
                 drops: DropCounts::default(),
                 lateness_p99: None,

@@ -24,7 +24,7 @@ fn discipline_conclusion(report: &FairnessReport, name: &str) -> Option<String> 
         summary.mean_jain_index?,
         summary.min_utilisation_ratio? * 100.0
     );
-    let behind: Vec<_> = points.iter().filter(|point| is_behind(report, point)).map(|p| &*p.case).collect();
+    let behind: Vec<_> = points.iter().filter(|point| is_behind_baseline(report, point)).map(|p| &*p.case).collect();
     if !behind.is_empty() {
         text += &format!("; less fair than {BASELINE_DISCIPLINE} at {}", behind.join(", "));
     }
@@ -32,7 +32,7 @@ fn discipline_conclusion(report: &FairnessReport, name: &str) -> Option<String> 
 }
 
 /// Whether the baseline is fairer in that case.
-fn is_behind(report: &FairnessReport, point: &PointSummary) -> bool {
+fn is_behind_baseline(report: &FairnessReport, point: &PointSummary) -> bool {
     let baseline =
         report.summary.points.iter().find(|other| other.discipline == BASELINE_DISCIPLINE && other.case == point.case);
     let baseline = baseline.and_then(|baseline| baseline.jain_index);

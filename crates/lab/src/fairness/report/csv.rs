@@ -3,7 +3,7 @@
 use crate::fairness::row::FairnessRow;
 
 /// A line for each run and group: the field names are JSON's.
-pub(super) fn rows(rows: &[FairnessRow]) -> Result<String, Box<dyn std::error::Error>> {
+pub(super) fn rows_csv(rows: &[FairnessRow]) -> Result<String, Box<dyn std::error::Error>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record([
         "case",

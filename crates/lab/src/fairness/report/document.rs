@@ -3,7 +3,7 @@ use crate::error::ReportError;
 use crate::fairness::row::FairnessRow;
 use crate::fairness::scenario::FairnessExperiment;
 use crate::fairness::summary::FairnessSummary;
-use crate::report::read;
+use crate::report::read_report;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +64,6 @@ impl FairnessReport {
     /// # Errors
     /// Where it is not one of this kind and version.
     pub fn from_json(text: &str) -> Result<Self, ReportError> {
-        read(text, FairnessReport::SCHEMA, |report: &FairnessReport| &report.schema)
+        read_report(text, FairnessReport::SCHEMA, |report: &FairnessReport| &report.schema)
     }
 }

@@ -1,13 +1,13 @@
 //! The results of an experiment on fairness, as a document and as people read them.
 
 mod comparison;
+mod conclusions;
 mod csv;
 mod document;
 mod plots;
 mod render;
 mod setting;
 mod tables;
-mod verdicts;
 
 pub use comparison::compare;
 pub use document::FairnessReport;

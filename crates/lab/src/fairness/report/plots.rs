@@ -4,24 +4,24 @@
 use super::document::FairnessReport;
 use crate::fairness::published::{PublishedMix, PublishedShare};
 use crate::fairness::summary::PointSummary;
-use crate::report::cases::{CaseAxis, CaseSeries, PlotFrame, over_cases, without_interval};
-use crate::report::plot::{Drawn, Plot, SERIES_COLOURS};
+use crate::report::cases::{CaseAxis, CaseSeries, PlotFrame, case_plot, without_interval};
+use crate::report::plot::{Plot, PlotResult, SERIES_COLOURS};
 use kumade_probe_train::Estimate;
 use plotters::style::RGBColor;
 
 /// Index, shares for each discipline, then utilisation and delay of all disciplines.
-pub(super) fn draw_plots(report: &FairnessReport) -> Drawn<Vec<Plot>> {
-    let cases = cases(&report.summary.points);
-    let mut plots = vec![index(report, &cases)?];
+pub(super) fn draw_plots(report: &FairnessReport) -> PlotResult<Vec<Plot>> {
+    let cases = case_names(&report.summary.points);
+    let mut plots = vec![index_plot(report, &cases)?];
     plots.extend(goodput_plots(report, &cases)?);
     plots.push(utilisation_plot(report, &cases)?);
-    plots.push(queueing_delay(report, &cases)?);
+    plots.push(queueing_delay_plot(report, &cases)?);
     Ok(plots)
 }
 
 /// The goodputs of the groups, a plot for each discipline. Where groups differ between cases there is none: the table shows
 /// more than lines could.
-fn goodput_plots(report: &FairnessReport, cases: &[&str]) -> Drawn<Vec<Plot>> {
+fn goodput_plots(report: &FairnessReport, cases: &[&str]) -> PlotResult<Vec<Plot>> {
     let points = &report.summary.points;
     let names = |point: &PointSummary| point.groups.iter().map(|group| group.group.clone()).collect::<Vec<_>>();
     if points.windows(2).any(|pair| names(&pair[0]) != names(&pair[1])) {
@@ -34,33 +34,33 @@ fn goodput_plots(report: &FairnessReport, cases: &[&str]) -> Drawn<Vec<Plot>> {
             title: name,
             caption: "Mean goodput of the connections of each group, Mbit/s, with 95 % intervals over the runs.",
             y_axis: "goodput per connection, Mbit/s",
-            range: (0.0, max * 1.04),
+            y_range: (0.0, max * 1.04),
         };
-        plot(report, cases, &frame, share_series(points, name, cases))
+        fairness_plot(report, cases, &frame, share_series(points, name, cases))
     };
     report.summary.discipline_names().into_iter().map(of_discipline).collect()
 }
 
-fn utilisation_plot(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
+fn utilisation_plot(report: &FairnessReport, cases: &[&str]) -> PlotResult<Plot> {
     let frame = PlotFrame {
         title: "utilisation",
         caption: "Utilisation of the bottleneck, %.",
         y_axis: "utilisation, %",
-        range: (80.0, 100.5),
+        y_range: (80.0, 100.5),
     };
     let percent = |point: &PointSummary| point.utilisation_ratio.map(|mean| scale_estimate(mean, 100.0));
-    plot(report, cases, &frame, discipline_series(report, cases, &percent))
+    fairness_plot(report, cases, &frame, discipline_series(report, cases, &percent))
 }
 
-fn queueing_delay(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
+fn queueing_delay_plot(report: &FairnessReport, cases: &[&str]) -> PlotResult<Plot> {
     let frame = PlotFrame {
         title: "queueing delay",
         caption: "Median queueing delay at the bottleneck, ms.",
         y_axis: "median queueing delay, ms",
-        range: (0.0, 1.0),
+        y_range: (0.0, 1.0),
     };
     let millis = |point: &PointSummary| point.queueing_median_seconds.map(|seconds| without_interval(seconds * 1e3));
-    plot(report, cases, &frame, discipline_series(report, cases, &millis))
+    fairness_plot(report, cases, &frame, discipline_series(report, cases, &millis))
 }
 
 /// What is published of a mix: the discipline that is the same here, where there is one, its name there, and its figures.
@@ -81,9 +81,9 @@ fn published_colours(disciplines: &[&str]) -> [RGBColor; PUBLISHED_SERIES.len()]
 }
 
 /// Jain's index, beside the published values where there are some.
-fn index(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
+fn index_plot(report: &FairnessReport, cases: &[&str]) -> PlotResult<Plot> {
     let points = &report.summary.points;
-    let mut series = discipline_series(report, cases, &|point| point.jain_index.map(up_to_one));
+    let mut series = discipline_series(report, cases, &|point| point.jain_index.map(clamp_to_one));
     let published = |case: &&str| points.iter().find(|point| point.case == **case)?.published;
     if cases.iter().any(|case| published(case).is_some()) {
         let colours = published_colours(&report.summary.discipline_names());
@@ -100,12 +100,12 @@ fn index(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
         title: "Jain's index",
         caption: "Of all connections' goodputs: 1 where all are equal; with 95 % intervals over the runs. Rings are published values.",
         y_axis: "Jain's index",
-        range: (0.8, 1.01),
+        y_range: (0.8, 1.01),
     };
-    plot(report, cases, &frame, series)
+    fairness_plot(report, cases, &frame, series)
 }
 
-fn cases(points: &[PointSummary]) -> Vec<&str> {
+fn case_names(points: &[PointSummary]) -> Vec<&str> {
     let mut cases: Vec<&str> = Vec::new();
     for point in points {
         if !cases.contains(&&*point.case) {
@@ -154,7 +154,7 @@ fn discipline_series(
 }
 
 /// An index is 1 at most, whatever the interval of a mean of few runs says.
-fn up_to_one(index: Estimate<f64>) -> Estimate<f64> {
+fn clamp_to_one(index: Estimate<f64>) -> Estimate<f64> {
     index.map(|value| value.min(1.0))
 }
 
@@ -163,7 +163,12 @@ fn scale_estimate(value: Estimate<f64>, factor: f64) -> Estimate<f64> {
 }
 
 /// Cases are side by side, joined by lines where they differ by an added delay.
-fn plot(report: &FairnessReport, cases: &[&str], frame: &PlotFrame<'_>, series: Vec<CaseSeries>) -> Drawn<Plot> {
+fn fairness_plot(
+    report: &FairnessReport,
+    cases: &[&str],
+    frame: &PlotFrame<'_>,
+    series: Vec<CaseSeries>,
+) -> PlotResult<Plot> {
     let swept = report.summary.points.iter().any(|point| point.added_delay_seconds > 0.0);
     let label = |case: &&str| {
         let number = case.strip_prefix("row ").and_then(|case| Some(case.split_once(':')?.0));
@@ -174,7 +179,7 @@ fn plot(report: &FairnessReport, cases: &[&str], frame: &PlotFrame<'_>, series: 
         labels: cases.iter().map(label).collect(),
         is_swept: swept,
     };
-    over_cases(&axis, frame, &series)
+    case_plot(&axis, frame, &series)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use super::document::FairnessReport;
-use super::{csv, plots, tables, verdicts};
+use super::{conclusions, csv, plots, tables};
 use crate::paper::Paper;
 use crate::report::plot::Plot;
 use crate::report::{DocumentParts, ReportContent};
@@ -13,16 +13,16 @@ impl DocumentParts for FairnessReport {
             started: &self.started,
             version: &self.version,
             setting: self.setting.clone(),
-            layer: "Goodput counts payload, utilisation IP packets.",
+            rate_definition: "Goodput counts payload, utilisation IP packets.",
             paper: self.summary.published.as_ref().map(Paper::in_words),
             tables: tables::report_tables(self),
-            verdicts: verdicts::conclusions(self),
-            notes: verdicts::run_notes(self),
+            conclusions: conclusions::conclusions(self),
+            notes: conclusions::run_notes(self),
         }
     }
 
     fn csv(&self) -> Result<String, Box<dyn Error>> {
-        csv::rows(&self.rows)
+        csv::rows_csv(&self.rows)
     }
 
     fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
@@ -42,7 +42,7 @@ mod tests {
     /// A few points of an experiment in virtual time.
     fn made(name: &str, overrides: Overrides) -> FairnessReport {
         let overrides = Overrides { bottleneck: Some(BottleneckKind::Virtual), ..overrides };
-        let experiment = load(name, &overrides).unwrap().fairness().unwrap();
+        let experiment = load(name, &overrides).unwrap().into_fairness().unwrap();
         let rows = run(&experiment, &mut |_| (), &|| false).unwrap();
         FairnessReport::new(&experiment, "2026-11-20T12:00:00Z".into(), rows)
     }

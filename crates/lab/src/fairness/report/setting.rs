@@ -1,4 +1,4 @@
-use crate::buffer::BufferSize;
+use crate::buffer_size::BufferSize;
 use crate::fairness::scenario::{AccessHop, ConnectionGroup, FairnessExperiment, SharedNetwork};
 use kumade_units::Span;
 
@@ -14,7 +14,7 @@ pub(super) fn describe_setting(experiment: &FairnessExperiment) -> String {
                     format!("{count} × round-trip time × rate, at least {} packets", BufferSize::MIN_PACKETS)
                 }
             };
-            let groups: Vec<_> = groups.iter().map(describe).collect();
+            let groups: Vec<_> = groups.iter().map(describe_group).collect();
             format!(
                 "bottleneck {}, one-way delay {} and half of what is added, queue of {queue}; {}",
                 bottleneck.rate,
@@ -38,7 +38,7 @@ pub(super) fn describe_setting(experiment: &FairnessExperiment) -> String {
     format!("{network}; {how}; {runs} of {}{after} each", experiment.duration)
 }
 
-fn describe(group: &ConnectionGroup) -> String {
+fn describe_group(group: &ConnectionGroup) -> String {
     let hops = match &group.hops[..] {
         [] => String::new(),
         hops => {

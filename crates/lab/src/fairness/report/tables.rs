@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 /// All tables of a report: shares first, then what they cost, then each discipline over all cases.
 pub(super) fn report_tables(report: &FairnessReport) -> Vec<Table> {
     vec![
-        beside_published(
+        table_with_published(
             report,
             "Jain's index of all connections' goodputs",
             &|point| point.jain_index,
             (1.0, 3),
             &|mix| mix.jain_index,
         ),
-        beside_published(
+        table_with_published(
             report,
             "Sum of the goodputs, Mbit/s",
             &|point| point.goodput_bits_per_second,
@@ -25,12 +25,12 @@ pub(super) fn report_tables(report: &FairnessReport) -> Vec<Table> {
             &|share| share.goodput_bits_per_second,
         ),
         case_matrix(report, &format!("Mean goodput per connection of {}, Mbit/s", describe_groups(report)), &|point| {
-            let mbits = |mean: Estimate<f64>| with_margin(mean, 1e6, 2);
+            let mbits = |mean: Estimate<f64>| format_with_margin(mean, 1e6, 2);
             let groups = point.groups.iter().map(|group| group.goodput_bits_per_second.map_or("–".into(), mbits));
             groups.collect::<Vec<_>>().join(" / ")
         }),
         case_matrix(report, "Utilisation of the bottleneck, %", &|point| {
-            point.utilisation_ratio.map_or("–".into(), |mean| with_margin(mean, 0.01, 1))
+            point.utilisation_ratio.map_or("–".into(), |mean| format_with_margin(mean, 0.01, 1))
         }),
         case_matrix(
             report,
@@ -55,7 +55,7 @@ fn describe_groups(report: &FairnessReport) -> String {
 }
 
 /// A figure in this unit and with so many decimals, with what was published of each case, if anything.
-fn beside_published(
+fn table_with_published(
     report: &FairnessReport,
     caption: &str,
     figure: &dyn Fn(&PointSummary) -> Option<Estimate<f64>>,
@@ -63,7 +63,7 @@ fn beside_published(
     published: &dyn Fn(PublishedShare) -> f64,
 ) -> Table {
     let mut table = case_matrix(report, caption, &|point| {
-        figure(point).map_or("–".into(), |mean| with_margin(mean, unit, decimals))
+        figure(point).map_or("–".into(), |mean| format_with_margin(mean, unit, decimals))
     });
     let mixes: BTreeMap<_, _> =
         report.summary.points.iter().filter_map(|point| Some((&*point.case, point.published?))).collect();
@@ -143,7 +143,7 @@ fn published_cells(report: &FairnessReport) -> Vec<Vec<String>> {
     vec![line("FIFO", |mix| mix.fifo), line("FQ-CoDel", |mix| mix.fq_codel), line("Cebinae", |mix| mix.cebinae)]
 }
 
-fn with_margin(value: Estimate<f64>, unit: f64, decimals: usize) -> String {
+fn format_with_margin(value: Estimate<f64>, unit: f64, decimals: usize) -> String {
     let mean = format!("{:.decimals$}", value.value / unit);
     value.margin().map_or(mean.clone(), |margin| format!("{mean}±{:.decimals$}", margin / unit))
 }

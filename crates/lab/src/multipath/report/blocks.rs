@@ -4,7 +4,7 @@ use super::document::MultipathReport;
 use crate::multipath::block_sweep::{BlockRate, period_ratio};
 use crate::multipath::row::MultipathRow;
 use crate::report::Table;
-use crate::report::plot::{Drawn, LegendEntry, LegendMark, Plot, SERIES_COLOURS, draw, draw_chart};
+use crate::report::plot::{LegendEntry, LegendMark, Plot, PlotResult, SERIES_COLOURS, draw_chart, draw_plot};
 use crate::statistics::mean;
 use plotters::prelude::*;
 
@@ -17,21 +17,23 @@ const REQUIRED_SHARE: f64 = 0.95;
 const OWN_PREFIX: &str = "tunnel-";
 
 /// For each case a table by length: a column for each contender, without and with TCP_NODELAY.
-pub(super) fn tables(report: &MultipathReport) -> Vec<Table> {
-    report.summary.cases().into_iter().map(|case| table(report, case)).collect()
+pub(super) fn block_tables(report: &MultipathReport) -> Vec<Table> {
+    report.summary.cases().into_iter().map(|case| block_table(report, case)).collect()
 }
 
-fn table(report: &MultipathReport, case: &str) -> Table {
+fn block_table(report: &MultipathReport, case: &str) -> Table {
     let contenders = report.summary.contenders();
     let mut columns = vec!["bytes".to_owned()];
     for contender in &contenders {
         columns.extend([(*contender).to_owned(), format!("{contender}, no delay")]);
     }
-    let mut lengths: Vec<u32> = rows(report, case).flat_map(|row| row.blocks.iter().map(|b| b.block_bytes)).collect();
+    let mut lengths: Vec<u32> =
+        case_rows(report, case).flat_map(|row| row.blocks.iter().map(|b| b.block_bytes)).collect();
     lengths.sort_unstable();
     lengths.dedup();
     let cell = |contender: &str, bytes: u32, no_delay: bool| {
-        rate(report, case, contender, bytes, no_delay).map_or("–".into(), |rate| format!("{:.2}", rate / 1e6))
+        block_goodput(report, case, contender, bytes, no_delay)
+            .map_or("–".into(), |rate| format!("{:.2}", rate / 1e6))
     };
     let line = |bytes: u32| {
         let cells = contenders.iter().flat_map(|name| [cell(name, bytes, false), cell(name, bytes, true)]);
@@ -44,14 +46,14 @@ fn table(report: &MultipathReport, case: &str) -> Table {
     }
 }
 
-fn rows<'a>(report: &'a MultipathReport, case: &str) -> impl Iterator<Item = &'a MultipathRow> {
+fn case_rows<'a>(report: &'a MultipathReport, case: &str) -> impl Iterator<Item = &'a MultipathRow> {
     report.rows.iter().filter(move |row| row.case == case)
 }
 
 /// The mean over the runs.
-fn rate(report: &MultipathReport, case: &str, contender: &str, bytes: u32, no_delay: bool) -> Option<f64> {
+fn block_goodput(report: &MultipathReport, case: &str, contender: &str, bytes: u32, no_delay: bool) -> Option<f64> {
     let is_it = |rate: &&BlockRate| rate.block_bytes == bytes && rate.no_delay == no_delay;
-    let own = rows(report, case).filter(|row| row.contender == contender);
+    let own = case_rows(report, case).filter(|row| row.contender == contender);
     let rates: Vec<_> =
         own.filter_map(|row| row.blocks.iter().find(is_it)).map(|rate| rate.goodput_bits_per_second).collect();
     mean(&rates)
@@ -74,8 +76,8 @@ pub(super) fn conclusions(report: &MultipathReport) -> Vec<String> {
 }
 
 fn goodput_share(report: &MultipathReport, case: &str, contender: &str, bytes: u32) -> Option<String> {
-    let own = rate(report, case, contender, bytes, false)?;
-    let share = own / rate(report, case, DIRECT_CONTENDER, bytes, false).filter(|direct| *direct > 0.0)?;
+    let own = block_goodput(report, case, contender, bytes, false)?;
+    let share = own / block_goodput(report, case, DIRECT_CONTENDER, bytes, false).filter(|direct| *direct > 0.0)?;
     let verdict = if share >= REQUIRED_SHARE { "met" } else { "not met" };
     let required = if contender.starts_with(OWN_PREFIX) {
         format!("; required {REQUIRED_SHARE}: {verdict}")
@@ -88,7 +90,7 @@ fn goodput_share(report: &MultipathReport, case: &str, contender: &str, bytes: u
 }
 
 fn measured_period(report: &MultipathReport, case: &str, contender: &str) -> Option<String> {
-    let own = rows(report, case).filter(|row| row.contender == contender);
+    let own = case_rows(report, case).filter(|row| row.contender == contender);
     let gains: Vec<_> = own.filter_map(|row| period_ratio(&row.blocks)).collect();
     let gain = mean(&gains)? * 100.0;
     let seen = if contender == DIRECT_CONTENDER { "a clear period of 4 bytes" } else { "none in a tunnel" };
@@ -98,13 +100,13 @@ fn measured_period(report: &MultipathReport, case: &str, contender: &str) -> Opt
 }
 
 /// For each case a line for each contender, without TCP_NODELAY, over the logarithm of the length.
-pub(super) fn plots(report: &MultipathReport) -> Drawn<Vec<Plot>> {
-    report.summary.cases().into_iter().map(|case| plot(report, case)).collect()
+pub(super) fn block_plots(report: &MultipathReport) -> PlotResult<Vec<Plot>> {
+    report.summary.cases().into_iter().map(|case| block_plot(report, case)).collect()
 }
 
-fn plot(report: &MultipathReport, case: &str) -> Drawn<Plot> {
+fn block_plot(report: &MultipathReport, case: &str) -> PlotResult<Plot> {
     let points = |contender: &str| -> Vec<(f64, f64)> {
-        let own = rows(report, case).find(|row| row.contender == contender && row.run == 1);
+        let own = case_rows(report, case).find(|row| row.contender == contender && row.run == 1);
         let rates = own.into_iter().flat_map(|row| &row.blocks).filter(|rate| !rate.no_delay);
         let point = |rate: &BlockRate| (f64::from(rate.block_bytes).log2(), rate.goodput_bits_per_second / 1e6);
         let mut points: Vec<_> = rates.map(point).collect();
@@ -120,7 +122,7 @@ fn plot(report: &MultipathReport, case: &str) -> Drawn<Plot> {
         colour: colour(index),
         mark: LegendMark::Line,
     });
-    let svg = draw(&legend.collect::<Vec<_>>(), |area| {
+    let svg = draw_plot(&legend.collect::<Vec<_>>(), |area| {
         let axes = ["length of each write, log2 of bytes".to_owned(), "goodput, Mbit/s".to_owned()];
         let mut chart = draw_chart(area, 0.0..limit(|point| point.0), 0.0..limit(|point| point.1) * 1.05, &axes)?;
         for (index, (_, points)) in all.iter().enumerate() {

@@ -19,14 +19,14 @@ pub(super) fn conclusions(report: &MultipathReport) -> Vec<String> {
         WorkloadName::Transfer => {
             let points = &report.summary.points;
             let required = points.iter().filter_map(requirement_conclusion);
-            let published = points.iter().filter_map(against_published);
+            let published = points.iter().filter_map(published_conclusion);
             let compared = report.summary.comparisons.iter().map(ComparisonResult::in_words);
             let lines =
-                required.chain(against_peer(report)).chain(published).chain(fixed_ratios::comparison_lines(report));
+                required.chain(peer_conclusions(report)).chain(published).chain(fixed_ratios::comparison_lines(report));
             lines.chain(compared).collect()
         }
         WorkloadName::Blocks => blocks::conclusions(report),
-        WorkloadName::Numbered => report.summary.points.iter().filter_map(in_order).collect(),
+        WorkloadName::Numbered => report.summary.points.iter().filter_map(reordering_conclusion).collect(),
         WorkloadName::Flood => {
             report.summary.cases().into_iter().flat_map(|case| forwarding_conclusions(report, case)).collect()
         }
@@ -47,7 +47,7 @@ fn requirement_conclusion(point: &PointSummary) -> Option<String> {
 }
 
 /// The planes that put packets in order, beside Multipath TCP.
-fn against_peer(report: &MultipathReport) -> Vec<String> {
+fn peer_conclusions(report: &MultipathReport) -> Vec<String> {
     let line = |point: &PointSummary| {
         let peer = report.summary.point(&point.case, REFERENCE_PEER)?;
         let (own, other) = (point.goodput_bits_per_second?.value, peer.goodput_bits_per_second?.value);
@@ -67,7 +67,7 @@ fn against_peer(report: &MultipathReport) -> Vec<String> {
     report.summary.points.iter().filter(|point| point.contender == "bonded").filter_map(line).collect()
 }
 
-fn against_published(point: &PointSummary) -> Option<String> {
+fn published_conclusion(point: &PointSummary) -> Option<String> {
     let published = point.published.iter().find_map(|published| Some((published, published.share_of_sum_ratio?)));
     let ((published, theirs), ours) = (published?, point.share_of_sum_ratio?.value);
     Some(format!(
@@ -80,7 +80,7 @@ fn against_published(point: &PointSummary) -> Option<String> {
     ))
 }
 
-fn in_order(point: &PointSummary) -> Option<String> {
+fn reordering_conclusion(point: &PointSummary) -> Option<String> {
     let (reordered, received) = (point.reordered_packets?, point.received_packets?);
     let extent = point.max_extent_packets.map_or(String::new(), |max| format!(", by up to {max} packets"));
     let part = reordered / received.max(1.0) * 100.0;

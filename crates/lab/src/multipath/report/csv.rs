@@ -3,7 +3,7 @@
 use crate::multipath::row::MultipathRow;
 
 /// A line for each run: the field names are JSON's.
-pub(super) fn rows(rows: &[MultipathRow]) -> Result<String, Box<dyn std::error::Error>> {
+pub(super) fn rows_csv(rows: &[MultipathRow]) -> Result<String, Box<dyn std::error::Error>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record([
         "case",

@@ -1,9 +1,9 @@
 use super::setting;
 use crate::error::ReportError;
 use crate::multipath::row::MultipathRow;
-use crate::multipath::scenario::{Multipath, Workload};
+use crate::multipath::scenario::{MultipathExperiment, Workload};
 use crate::multipath::summary::MultipathSummary;
-use crate::report::read;
+use crate::report::read_report;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -62,7 +62,7 @@ impl MultipathReport {
     pub const SCHEMA: &str = "kumade.lab.multipath/1";
 
     /// Sums up the rows of `experiment`. `started` is UTC in RFC 3339.
-    pub fn new(experiment: &Multipath, started: String, rows: Vec<MultipathRow>) -> Self {
+    pub fn new(experiment: &MultipathExperiment, started: String, rows: Vec<MultipathRow>) -> Self {
         MultipathReport {
             schema: MultipathReport::SCHEMA.to_owned(),
             experiment: experiment.name.clone(),
@@ -90,6 +90,6 @@ impl MultipathReport {
     /// # Errors
     /// Where it is not one of this kind and version.
     pub fn from_json(text: &str) -> Result<Self, ReportError> {
-        read(text, MultipathReport::SCHEMA, |report: &MultipathReport| &report.schema)
+        read_report(text, MultipathReport::SCHEMA, |report: &MultipathReport| &report.schema)
     }
 }

@@ -18,52 +18,52 @@ struct RatioComparison<'r> {
     case: &'r str,
     goodput: f64,
     best: &'r str,
-    of_best: f64,
-    of_single: f64,
+    share_of_best: f64,
+    share_of_single: f64,
 }
 
 /// A line for each case with several ratios and each path alone, and one for all of them.
 pub(super) fn comparison_lines(report: &MultipathReport) -> Vec<String> {
     let compared: Vec<_> = report.summary.cases().into_iter().filter_map(|case| compare_case(report, case)).collect();
-    compared.iter().map(RatioComparison::line).chain(conclusion(&compared)).collect()
+    compared.iter().map(RatioComparison::describe).chain(conclusion(&compared)).collect()
 }
 
 fn compare_case<'r>(report: &'r MultipathReport, case: &'r str) -> Option<RatioComparison<'r>> {
     let fixed = report.summary.points.iter().filter(|point| point.case == case);
     let fixed: Vec<(&str, f64)> =
         fixed.filter_map(|point| Some((point.contender.strip_prefix(FIXED_RATIO_PREFIX)?, goodput(point)?))).collect();
-    let alone = fixed.iter().filter(|(ratio, _)| is_alone(ratio)).map(|(_, goodput)| *goodput);
+    let alone = fixed.iter().filter(|(ratio, _)| is_single_path(ratio)).map(|(_, goodput)| *goodput);
     let alone: Vec<f64> = alone.collect();
     let (best, most) = fixed.iter().copied().max_by(|one, other| one.1.total_cmp(&other.1))?;
     let (_, better_path) = min_and_max(&alone).filter(|_| alone.len() > 1 && fixed.len() > alone.len())?;
     let own = goodput(report.summary.point(case, OWN_PLANE)?)?;
-    Some(RatioComparison { case, goodput: own, best, of_best: own / most, of_single: own / better_path })
+    Some(RatioComparison { case, goodput: own, best, share_of_best: own / most, share_of_single: own / better_path })
 }
 
 fn goodput(point: &PointSummary) -> Option<f64> {
     point.goodput_bits_per_second.map(|goodput| goodput.value)
 }
 
-fn is_alone(ratio: &str) -> bool {
+fn is_single_path(ratio: &str) -> bool {
     ratio.split(':').filter(|share| *share != "0").count() == 1
 }
 
 impl RatioComparison<'_> {
-    fn line(&self) -> String {
+    fn describe(&self) -> String {
         format!(
             "{}: by itself {:.2} Mbit/s, {:.1} % of the best fixed ratio ({}), {:.1} % of the better path alone",
             self.case,
             self.goodput / 1e6,
-            self.of_best * 100.0,
+            self.share_of_best * 100.0,
             self.best,
-            self.of_single * 100.0
+            self.share_of_single * 100.0
         )
     }
 }
 
 fn conclusion(compared: &[RatioComparison<'_>]) -> Option<String> {
-    let of_best: Vec<f64> = compared.iter().map(|case| case.of_best).collect();
-    let of_single: Vec<f64> = compared.iter().map(|case| case.of_single).collect();
+    let of_best: Vec<f64> = compared.iter().map(|case| case.share_of_best).collect();
+    let of_single: Vec<f64> = compared.iter().map(|case| case.share_of_single).collect();
     let (mean, (least, _), (least_of_single, _)) = (mean(&of_best)?, min_and_max(&of_best)?, min_and_max(&of_single)?);
     let met = |is_met: bool| if is_met { "met" } else { "not met" };
     Some(format!(

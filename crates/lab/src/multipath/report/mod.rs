@@ -1,6 +1,7 @@
 //! The results of an experiment on several paths, as a document and as people read them.
 
 mod blocks;
+mod conclusions;
 mod csv;
 mod document;
 mod fixed_ratios;
@@ -9,6 +10,5 @@ mod render;
 mod setting;
 mod tables;
 mod trace;
-mod verdicts;
 
 pub use document::MultipathReport;

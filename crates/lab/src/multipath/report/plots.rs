@@ -4,23 +4,23 @@ use super::document::{MultipathReport, WorkloadName};
 use super::{blocks, trace};
 use crate::multipath::row::MultipathRow;
 use crate::multipath::summary::PointSummary;
-use crate::report::cases::{CaseAxis, CaseSeries, PlotFrame, over_cases, without_interval};
-use crate::report::plot::{Drawn, Plot, SERIES_COLOURS, draw, draw_chart};
+use crate::report::cases::{CaseAxis, CaseSeries, PlotFrame, case_plot, without_interval};
+use crate::report::plot::{Plot, PlotResult, SERIES_COLOURS, draw_chart, draw_plot};
 use kumade_probe_train::Estimate;
 use plotters::prelude::*;
 use std::collections::BTreeSet;
 
 /// All plots of a report.
-pub(super) fn draw_plots(report: &MultipathReport) -> Drawn<Vec<Plot>> {
+pub(super) fn draw_plots(report: &MultipathReport) -> PlotResult<Vec<Plot>> {
     match report.workload {
         WorkloadName::Transfer => {
             let by_case = [
-                case_plot(report, &SHARE_FRAME, &|point| scale_estimate(point.share_of_framing_ratio, 100.0))?,
+                figure_plot(report, &SHARE_FRAME, &|point| scale_estimate(point.share_of_framing_ratio, 100.0))?,
                 goodput_plot(report)?,
             ];
-            Ok(by_case.into_iter().chain(setting_plots(report)?).chain(trace::plots(&report.rows)?).collect())
+            Ok(by_case.into_iter().chain(setting_plots(report)?).chain(trace::trace_plots(&report.rows)?).collect())
         }
-        WorkloadName::Blocks => blocks::plots(report),
+        WorkloadName::Blocks => blocks::block_plots(report),
         WorkloadName::Flood => Ok(vec![goodput_plot(report)?]),
         WorkloadName::Numbered => {
             // In virtual time the order itself is not kept.
@@ -35,29 +35,29 @@ const SHARE_FRAME: PlotFrame<'_> = PlotFrame {
     caption: "Goodput in % of what the framing leaves of the sum of the paths' rates, with 95 % intervals over the runs. The \
               cases are numbered as in the table.",
     y_axis: "of what the framing leaves, %",
-    range: (0.0, 104.0),
+    y_range: (0.0, 104.0),
 };
 const GOODPUT_FRAME: PlotFrame<'_> = PlotFrame {
     title: "goodput",
     caption: "Goodput, Mbit/s, with 95 % intervals over the runs. The cases are numbered as in the table. Rings are published values.",
     y_axis: "goodput, Mbit/s",
-    range: (0.0, 1.0),
+    y_range: (0.0, 1.0),
 };
 
 fn scale_estimate(value: Option<Estimate<f64>>, factor: f64) -> Option<Estimate<f64>> {
     value.map(|value| value.map(|value| value * factor))
 }
 
-fn case_plot(
+fn figure_plot(
     report: &MultipathReport,
     frame: &PlotFrame<'_>,
     value: &dyn Fn(&PointSummary) -> Option<Estimate<f64>>,
-) -> Drawn<Plot> {
+) -> PlotResult<Plot> {
     cases_plot(report, frame, measured_series(report, value))
 }
 
 /// With what is published of the same contenders on such paths.
-fn goodput_plot(report: &MultipathReport) -> Drawn<Plot> {
+fn goodput_plot(report: &MultipathReport) -> PlotResult<Plot> {
     let mut series = measured_series(report, &|point| scale_estimate(point.goodput_bits_per_second, 1e-6));
     series.extend(published_series(report));
     cases_plot(report, &GOODPUT_FRAME, series)
@@ -71,7 +71,7 @@ fn measured_series(
     let series = report.summary.contenders().into_iter().enumerate().map(|(index, name)| CaseSeries {
         name: name.to_owned(),
         values: cases.iter().map(|case| report.summary.point(case, name).and_then(value)).collect(),
-        colour: colour(index),
+        colour: series_colour(index),
         is_published: false,
     });
     series.collect()
@@ -94,7 +94,7 @@ fn published_series(report: &MultipathReport) -> Vec<CaseSeries> {
         series.extend(sources.into_iter().map(|source| CaseSeries {
             name: format!("{source}: {name}"),
             values: cases.iter().map(|case| of(case, name, source)).collect(),
-            colour: colour(index),
+            colour: series_colour(index),
             is_published: true,
         }));
     }
@@ -102,17 +102,17 @@ fn published_series(report: &MultipathReport) -> Vec<CaseSeries> {
     series
 }
 
-fn colour(index: usize) -> RGBColor {
+fn series_colour(index: usize) -> RGBColor {
     SERIES_COLOURS[index % SERIES_COLOURS.len()]
 }
 
-fn cases_plot(report: &MultipathReport, frame: &PlotFrame<'_>, series: Vec<CaseSeries>) -> Drawn<Plot> {
+fn cases_plot(report: &MultipathReport, frame: &PlotFrame<'_>, series: Vec<CaseSeries>) -> PlotResult<Plot> {
     let labels = (1..=report.summary.cases().len()).map(|number| number.to_string()).collect();
-    over_cases(&CaseAxis { name: "case", labels, is_swept: false }, frame, &series)
+    case_plot(&CaseAxis { name: "case", labels, is_swept: false }, frame, &series)
 }
 
 /// As the paper's Fig. 8: for each tunnel that is run with different settings of its connections, a line for each case.
-fn setting_plots(report: &MultipathReport) -> Drawn<Vec<Plot>> {
+fn setting_plots(report: &MultipathReport) -> PlotResult<Vec<Plot>> {
     let mut plots = Vec::new();
     let contenders = report.summary.contenders();
     for plane in contenders.iter().filter(|name| !name.contains(SETTING_SEPARATOR)) {
@@ -140,7 +140,7 @@ fn setting_plot(
     tuned: &[&str],
     y_axis: &str,
     value: &dyn Fn(&PointSummary) -> Option<f64>,
-) -> Drawn<Plot> {
+) -> PlotResult<Plot> {
     let series = report.summary.cases().into_iter().enumerate().map(|(index, case)| {
         let values =
             tuned.iter().map(|name| report.summary.point(case, name).and_then(value).map(without_interval)).collect();
@@ -155,17 +155,17 @@ fn setting_plot(
     let legend = tuned.iter().enumerate().map(|(number, name)| format!("{}: {name}", number + 1));
     let caption = format!("The settings: {}.", legend.collect::<Vec<_>>().join("; "));
     let title = format!("{plane} by setting");
-    let frame = PlotFrame { title: &title, caption: &caption, y_axis, range: (0.0, 1.0) };
+    let frame = PlotFrame { title: &title, caption: &caption, y_axis, y_range: (0.0, 1.0) };
     let labels = (1..=tuned.len()).map(|number| number.to_string()).collect();
-    over_cases(&CaseAxis { name: "setting", labels, is_swept: true }, &frame, &series)
+    case_plot(&CaseAxis { name: "setting", labels, is_swept: true }, &frame, &series)
 }
 
 /// As the paper's Fig. 6: the numbers of packets in the order of their arrival.
-fn arrival_plot(row: &MultipathRow) -> Drawn<Plot> {
+fn arrival_plot(row: &MultipathRow) -> PlotResult<Plot> {
     let first = row.arrival_order.iter().copied().min().unwrap_or(0);
     let numbers: Vec<_> = row.arrival_order.iter().map(|number| (number - first) as f64).collect();
     let highest = numbers.iter().copied().fold(1.0, f64::max);
-    let svg = draw(&[], |area| {
+    let svg = draw_plot(&[], |area| {
         let axes = ["place in the order of arrival".to_owned(), "number of the packet".to_owned()];
         let mut chart = draw_chart(area, 0.0..numbers.len().max(1) as f64, 0.0..highest, &axes)?;
         let marks = numbers

@@ -1,5 +1,5 @@
 use super::document::MultipathReport;
-use super::{csv, plots, tables, trace, verdicts};
+use super::{conclusions, csv, plots, tables, trace};
 use crate::paper::Paper;
 use crate::report::plot::Plot;
 use crate::report::{DocumentParts, ReportContent};
@@ -13,20 +13,20 @@ impl DocumentParts for MultipathReport {
             started: &self.started,
             version: &self.version,
             setting: self.setting.clone(),
-            layer: "Goodput counts payload, the paths' rates IP packets.",
+            rate_definition: "Goodput counts payload, the paths' rates IP packets.",
             paper: self.summary.published.as_ref().map(Paper::in_words),
             tables: tables::report_tables(self),
-            verdicts: verdicts::conclusions(self),
-            notes: verdicts::run_notes(self),
+            conclusions: conclusions::conclusions(self),
+            notes: conclusions::run_notes(self),
         }
     }
 
     fn csv(&self) -> Result<String, Box<dyn Error>> {
-        csv::rows(&self.rows)
+        csv::rows_csv(&self.rows)
     }
 
-    fn more_files(&self) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
-        let files = [("blocks.csv", csv::blocks_csv(&self.rows)?), ("trace.csv", trace::csv(&self.rows)?)];
+    fn extra_files(&self) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
+        let files = [("blocks.csv", csv::blocks_csv(&self.rows)?), ("trace.csv", trace::trace_csv(&self.rows)?)];
         Ok(files.into_iter().filter_map(|(name, text)| Some((name, text?))).collect())
     }
 
@@ -39,10 +39,10 @@ impl DocumentParts for MultipathReport {
 mod tests {
     use super::*;
     use crate::accuracy::BottleneckKind;
-    use crate::delays::{DelayQuantiles, EchoDelays};
+    use crate::delay_quantiles::{DelayQuantiles, EchoDelays};
     use crate::multipath::{
-        BlockRate, Multipath, MultipathObservation, MultipathPoint, MultipathRow, Reordering, TcpLayer, TraceSegment,
-        new_testbed, run,
+        BlockRate, MultipathExperiment, MultipathObservation, MultipathPoint, MultipathRow, Reordering, TcpLayer,
+        TraceSegment, new_testbed, run,
     };
     use crate::report::{ReportDocument, schema};
     use crate::scenario::{Overrides, load};
@@ -50,7 +50,7 @@ mod tests {
 
     /// A report in which all contenders did the same.
     fn made(name: &str) -> MultipathReport {
-        let experiment = load(name, &Overrides::default()).unwrap().multipath().unwrap();
+        let experiment = load(name, &Overrides::default()).unwrap().into_multipath().unwrap();
         let seconds = Span::from_secs(10);
         let row = |point: &MultipathPoint<'_>| {
             let order = Reordering {
@@ -62,21 +62,21 @@ mod tests {
             };
             let delays = DelayQuantiles { median_seconds: 0.03, p95_seconds: 0.031, p99_seconds: 0.04 };
             let observed = MultipathObservation {
-                delivered: 17_500_000,
+                delivered_bytes: 17_500_000,
                 duration: seconds,
-                full_payload: 1448,
-                full_packet: 1500,
-                retransmitted: Some(7),
-                order: Some(order),
+                full_payload_bytes: 1448,
+                full_packet_bytes: 1500,
+                retransmitted_segments: Some(7),
+                reordering: Some(order),
                 arrival_order: vec![3, 5, 4],
-                lost: Some(11),
+                lost_packets: Some(11),
                 longest_gap: Some(Span::from_millis(123)),
-                sparse: Some(delays),
-                echo: Some(EchoDelays { round_trips: delays, unanswered_ratio: 0.02 }),
-                recovery: Some(Span::from_millis(300)),
+                sparse_delays: Some(delays),
+                echo_delays: Some(EchoDelays { round_trips: delays, unanswered_ratio: 0.02 }),
+                recovery_time: Some(Span::from_millis(300)),
                 trace: if point.case.trace { trace() } else { Vec::new() },
-                blocks: blocks(&experiment),
-                carried: vec![8000, 4000],
+                block_rates: blocks(&experiment),
+                forwarded_by_path: vec![8000, 4000],
                 lateness_p99: Some(Span::from_micros(90)),
             };
             MultipathRow::new(point, experiment.workload, observed)
@@ -102,12 +102,12 @@ mod tests {
     }
 
     /// All lengths alike, but that multiples of four are a tenth better.
-    fn blocks(experiment: &Multipath) -> Vec<BlockRate> {
+    fn blocks(experiment: &MultipathExperiment) -> Vec<BlockRate> {
         let rate = |(block_bytes, no_delay): (u32, bool)| {
             let goodput_bits_per_second = if block_bytes.is_multiple_of(4) { 55e6 } else { 50e6 };
             BlockRate { block_bytes, no_delay, goodput_bits_per_second }
         };
-        experiment.blocks.plan().into_iter().map(rate).collect()
+        experiment.blocks.block_settings().into_iter().map(rate).collect()
     }
 
     fn all() -> [MultipathReport; 8] {
@@ -124,7 +124,7 @@ mod tests {
     fn unequal_paths_in_virtual_time_read_like_this() {
         let virtual_time = Some(BottleneckKind::Virtual);
         let overrides = Overrides { bottleneck: virtual_time, runs: Some(1), ..Overrides::default() };
-        let experiment = load("multipath-unequal", &overrides).unwrap().multipath().unwrap();
+        let experiment = load("multipath-unequal", &overrides).unwrap().into_multipath().unwrap();
         let rows = run(&experiment, new_testbed(&experiment).as_mut(), &mut |_| (), &|| false).unwrap();
         let report = MultipathReport::new(&experiment, "2026-11-22T12:00:00Z".into(), rows);
         insta::assert_snapshot!(report.to_text());
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_a_line_for_each_run_has_a_file_of_its_own() {
         let names = |name: &str| {
-            let files = DocumentParts::more_files(&made(name)).unwrap();
+            let files = DocumentParts::extra_files(&made(name)).unwrap();
             files.into_iter().map(|(name, text)| (name, text.lines().count())).collect::<Vec<_>>()
         };
         // Five contenders with three segments each.

@@ -1,8 +1,8 @@
-use crate::multipath::scenario::{Multipath, Workload};
+use crate::multipath::scenario::{MultipathExperiment, Workload};
 use kumade_units::Span;
 
 /// Traffic and runs in one line.
-pub(super) fn describe_setting(experiment: &Multipath) -> String {
+pub(super) fn describe_setting(experiment: &MultipathExperiment) -> String {
     let after = match experiment.warm_up {
         Span::ZERO => String::new(),
         warm_up => format!(" after {warm_up} of warm-up"),
@@ -14,7 +14,7 @@ pub(super) fn describe_setting(experiment: &Multipath) -> String {
             format!("{packets} UDP packets of {payload} bytes of payload, at {:.0} % of the paths' rates", load * 100.0)
         }
         Workload::Blocks => {
-            let lengths = experiment.blocks.plan().len();
+            let lengths = experiment.blocks.block_settings().len();
             format!(
                 "one TCP connection (CUBIC) written to in blocks, {lengths} lengths and settings, goodput of {timed} each"
             )

@@ -21,7 +21,7 @@ pub(super) fn report_tables(report: &MultipathReport) -> Vec<Table> {
         .into_iter()
         .chain(carried_table(report))
         .collect(),
-        WorkloadName::Blocks => blocks::tables(report),
+        WorkloadName::Blocks => blocks::block_tables(report),
         WorkloadName::Numbered => vec![numbered_table(report)],
         WorkloadName::Flood => vec![flood_table(report)],
     }
@@ -155,18 +155,18 @@ fn describe_extents(point: &PointSummary) -> String {
 }
 
 fn format_percent(value: Option<Estimate<f64>>) -> String {
-    value.map_or("–".into(), |value| with_margin(value, 0.01, 1))
+    value.map_or("–".into(), |value| format_with_margin(value, 0.01, 1))
 }
 
 fn format_mbit(value: Option<Estimate<f64>>) -> String {
-    value.map_or("–".into(), |value| with_margin(value, 1e6, 2))
+    value.map_or("–".into(), |value| format_with_margin(value, 1e6, 2))
 }
 
 fn format_number(value: Option<f64>, unit: f64, decimals: usize) -> String {
     value.map_or("–".into(), |value| format!("{:.decimals$}", value / unit))
 }
 
-fn with_margin(value: Estimate<f64>, unit: f64, decimals: usize) -> String {
+fn format_with_margin(value: Estimate<f64>, unit: f64, decimals: usize) -> String {
     let mean = format!("{:.decimals$}", value.value / unit);
     value.margin().map_or(mean.clone(), |margin| format!("{mean}±{:.decimals$}", margin / unit))
 }

@@ -2,18 +2,18 @@
 
 use crate::multipath::row::MultipathRow;
 use crate::multipath::trace::{TcpLayer, TraceSegment};
-use crate::report::plot::{Drawn, LegendEntry, LegendMark, Plot, SERIES_COLOURS, draw, draw_chart};
+use crate::report::plot::{LegendEntry, LegendMark, Plot, PlotResult, SERIES_COLOURS, draw_chart, draw_plot};
 use plotters::prelude::*;
 
 const LAYER_STYLES: [(TcpLayer, &str, usize); 2] = [(TcpLayer::Upper, "flow", 0), (TcpLayer::Lower, "below", 2)];
 const RETRANSMISSION_COLOUR: RGBColor = SERIES_COLOURS[1];
 
 /// A drawing for each run that was traced.
-pub(super) fn plots(rows: &[MultipathRow]) -> Drawn<Vec<Plot>> {
-    rows.iter().filter(|row| !row.trace.is_empty()).map(plot).collect()
+pub(super) fn trace_plots(rows: &[MultipathRow]) -> PlotResult<Vec<Plot>> {
+    rows.iter().filter(|row| !row.trace.is_empty()).map(trace_plot).collect()
 }
 
-fn plot(row: &MultipathRow) -> Drawn<Plot> {
+fn trace_plot(row: &MultipathRow) -> PlotResult<Plot> {
     let point = |segment: &TraceSegment| (segment.seconds, segment.sequence_bytes as f64 / 1e6);
     let most = |value: fn(&(f64, f64)) -> f64| row.trace.iter().map(point).map(|p| value(&p)).fold(0.1, f64::max);
     let segments = |layer, repeats| row.trace.iter().filter(move |s| s.layer == layer && s.is_repeat == repeats);
@@ -30,7 +30,7 @@ fn plot(row: &MultipathRow) -> Drawn<Plot> {
         mark: LegendMark::Point,
     };
     let legend: Vec<_> = kinds.iter().map(entry).collect();
-    let svg = draw(&legend, |area| {
+    let svg = draw_plot(&legend, |area| {
         let axes = ["time, s".to_owned(), "sequence number, MB".to_owned()];
         let mut chart = draw_chart(area, 0.0..most(|p| p.0), 0.0..most(|p| p.1), &axes)?;
         for (layer, repeats, _, colour, size) in &kinds {
@@ -49,7 +49,7 @@ fn plot(row: &MultipathRow) -> Drawn<Plot> {
 }
 
 /// The segments as CSV; none where nothing was traced.
-pub(super) fn csv(rows: &[MultipathRow]) -> Result<Option<String>, Box<dyn std::error::Error>> {
+pub(super) fn trace_csv(rows: &[MultipathRow]) -> Result<Option<String>, Box<dyn std::error::Error>> {
     if rows.iter().all(|row| row.trace.is_empty()) {
         return Ok(None);
     }

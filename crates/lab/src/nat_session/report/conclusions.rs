@@ -9,7 +9,15 @@ use kumade_units::Span;
 /// What each case shows, beside what the paper's Fig. 3 says.
 pub(super) fn conclusions(report: &NatSessionReport) -> Vec<String> {
     let of = |case| {
-        [begin_conclusion(case), wait(case), end(case), survival_conclusion(case), packets(case)].into_iter().flatten()
+        [
+            begin_conclusion(case),
+            wait_conclusion(case),
+            idle_conclusion(case),
+            survival_conclusion(case),
+            packet_conclusion(case),
+        ]
+        .into_iter()
+        .flatten()
     };
     report.summary.cases.iter().flat_map(of).collect()
 }
@@ -23,17 +31,22 @@ fn begin_conclusion(case: &CaseSummary) -> Option<String> {
     Some(format!(
         "{label}: sessions open by themselves ({opened} of {sessions}){again}; flows are divided {} after their first packet, {} at \
          most",
-        span(median),
-        span(max)
+        span_from_seconds(median),
+        span_from_seconds(max)
     ))
 }
 
-fn wait(case: &CaseSummary) -> Option<String> {
+fn wait_conclusion(case: &CaseSummary) -> Option<String> {
     let Spread { median, max, .. } = case.first_packet_wait_seconds?;
-    Some(format!("{}: a flow's first packet waits {}, {} at most", case.case, span(median), span(max)))
+    Some(format!(
+        "{}: a flow's first packet waits {}, {} at most",
+        case.case,
+        span_from_seconds(median),
+        span_from_seconds(max)
+    ))
 }
 
-fn end(case: &CaseSummary) -> Option<String> {
+fn idle_conclusion(case: &CaseSummary) -> Option<String> {
     let Spread { min, median, max } = case.idle_ratio?;
     let paper = NatConfig::default().idle_timeout;
     Some(format!(
@@ -47,10 +60,15 @@ fn end(case: &CaseSummary) -> Option<String> {
 
 fn survival_conclusion(case: &CaseSummary) -> Option<String> {
     let Spread { median, max, .. } = case.recovered_seconds?;
-    Some(format!("{}: flows have a new session {} after the kill, {} at most", case.case, span(median), span(max)))
+    Some(format!(
+        "{}: flows have a new session {} after the kill, {} at most",
+        case.case,
+        span_from_seconds(median),
+        span_from_seconds(max)
+    ))
 }
 
-fn packets(case: &CaseSummary) -> Option<String> {
+fn packet_conclusion(case: &CaseSummary) -> Option<String> {
     let CaseSummary { sent_packets, lost_packets, altered_packets, .. } = case;
     (lost_packets + altered_packets > 0).then(|| {
         format!(
@@ -60,7 +78,7 @@ fn packets(case: &CaseSummary) -> Option<String> {
     })
 }
 
-fn span(seconds: f64) -> Span {
+fn span_from_seconds(seconds: f64) -> Span {
     Span::from_micros((seconds * 1e6).round() as i64)
 }
 

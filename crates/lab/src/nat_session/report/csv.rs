@@ -2,7 +2,7 @@
 
 use crate::nat_session::row::NatSessionRow;
 
-pub(super) fn rows(rows: &[NatSessionRow]) -> Result<String, Box<dyn std::error::Error>> {
+pub(super) fn rows_csv(rows: &[NatSessionRow]) -> Result<String, Box<dyn std::error::Error>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record([
         "case",

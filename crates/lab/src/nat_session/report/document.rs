@@ -1,9 +1,9 @@
 use super::setting;
 use crate::error::ReportError;
 use crate::nat_session::row::NatSessionRow;
-use crate::nat_session::scenario::NatSessions;
+use crate::nat_session::scenario::NatSessionExperiment;
 use crate::nat_session::summary::NatSessionSummary;
-use crate::report::read;
+use crate::report::read_report;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +41,7 @@ impl NatSessionReport {
     pub const SCHEMA: &str = "kumade.lab.nat-session/1";
 
     /// Sums up the rows of `experiment`. `started` is UTC in RFC 3339.
-    pub fn new(experiment: &NatSessions, started: String, rows: Vec<NatSessionRow>) -> Self {
+    pub fn new(experiment: &NatSessionExperiment, started: String, rows: Vec<NatSessionRow>) -> Self {
         NatSessionReport {
             schema: NatSessionReport::SCHEMA.to_owned(),
             experiment: experiment.name.clone(),
@@ -61,6 +61,6 @@ impl NatSessionReport {
     /// # Errors
     /// Where it is not one of this kind and version.
     pub fn from_json(text: &str) -> Result<Self, ReportError> {
-        read(text, NatSessionReport::SCHEMA, |report: &NatSessionReport| &report.schema)
+        read_report(text, NatSessionReport::SCHEMA, |report: &NatSessionReport| &report.schema)
     }
 }

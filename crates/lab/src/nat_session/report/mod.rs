@@ -1,11 +1,11 @@
 //! The report of an experiment on NAT sessions.
 
+mod conclusions;
 mod csv;
 mod document;
 mod plots;
 mod render;
 mod setting;
 mod tables;
-mod verdicts;
 
 pub use document::NatSessionReport;

@@ -3,7 +3,7 @@
 use super::document::NatSessionReport;
 use crate::nat_session::row::{NatSessionRow, SessionRow};
 use crate::report::plot::{
-    Axis, Drawn, GREY, LegendEntry, LegendMark, Plot, SERIES_COLOURS, chart_labelled, draw, format_short,
+    Axis, GREY, LegendEntry, LegendMark, Plot, PlotResult, SERIES_COLOURS, draw_labelled_chart, draw_plot, format_short,
 };
 use plotters::prelude::*;
 
@@ -12,7 +12,7 @@ const MAX_FLOWS: usize = 16;
 const X_LABEL_COUNT: usize = 8;
 
 /// One for each case: its first run.
-pub(super) fn draw_plots(report: &NatSessionReport) -> Drawn<Vec<Plot>> {
+pub(super) fn draw_plots(report: &NatSessionReport) -> PlotResult<Vec<Plot>> {
     report.rows.iter().filter(|row| row.run == 1).map(timeline_plot).collect()
 }
 
@@ -34,7 +34,7 @@ const TIMELINE_KINDS: [TimelineKind; 4] = [
     }),
 ];
 
-fn timeline_plot(row: &NatSessionRow) -> Drawn<Plot> {
+fn timeline_plot(row: &NatSessionRow) -> PlotResult<Plot> {
     let flows = row.flows.len().min(MAX_FLOWS);
     let ends = row.sessions().flat_map(|session| [session.forgotten_seconds, session.removed_seconds]).flatten();
     let end = ends.chain(row.sessions().filter_map(|session| session.last_packet_seconds)).fold(1.0, f64::max) * 1.02;
@@ -46,14 +46,14 @@ fn timeline_plot(row: &NatSessionRow) -> Drawn<Plot> {
         colour: SERIES_COLOURS[3],
         mark: LegendMark::Point,
     });
-    let svg = draw(&legend, |area| {
+    let svg = draw_plot(&legend, |area| {
         // Between two flows there is none.
         let whole = |y: &f64| if y.fract().abs() < 0.01 { format_short(y) } else { String::new() };
         let axes = [
-            Axis { name: "since the flow's first packet, s", labels: X_LABEL_COUNT, label: &format_short },
-            Axis { name: "flow", labels: flows + 1, label: &whole },
+            Axis { name: "since the flow's first packet, s", label_count: X_LABEL_COUNT, format_label: &format_short },
+            Axis { name: "flow", label_count: flows + 1, format_label: &whole },
         ];
-        let mut chart = chart_labelled(area, 0.0..end, 0.5..flows as f64 + 0.5, axes)?;
+        let mut chart = draw_labelled_chart(area, 0.0..end, 0.5..flows as f64 + 0.5, axes)?;
         for (_, offset, colour, times) in TIMELINE_KINDS {
             let mut lines = Vec::new();
             for (place, flow) in row.flows.iter().take(flows).enumerate() {

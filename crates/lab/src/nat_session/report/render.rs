@@ -1,5 +1,5 @@
 use super::document::NatSessionReport;
-use super::{csv, plots, tables, verdicts};
+use super::{conclusions, csv, plots, tables};
 use crate::paper::Paper;
 use crate::report::plot::Plot;
 use crate::report::{DocumentParts, ReportContent};
@@ -13,16 +13,16 @@ impl DocumentParts for NatSessionReport {
             started: &self.started,
             version: &self.version,
             setting: self.setting.clone(),
-            layer: "Packets are those of hosts.",
+            rate_definition: "Packets are those of hosts.",
             paper: self.summary.published.as_ref().map(Paper::in_words),
             tables: tables::report_tables(self),
-            verdicts: verdicts::conclusions(self),
-            notes: verdicts::run_notes(self),
+            conclusions: conclusions::conclusions(self),
+            notes: conclusions::run_notes(self),
         }
     }
 
     fn csv(&self) -> Result<String, Box<dyn Error>> {
-        csv::rows(&self.rows)
+        csv::rows_csv(&self.rows)
     }
 
     fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
@@ -41,7 +41,7 @@ mod tests {
     fn virtual_report() -> NatSessionReport {
         let virtual_time = Some(BottleneckKind::Virtual);
         let overrides = Overrides { bottleneck: virtual_time, runs: Some(1), ..Overrides::default() };
-        let experiment = load("nat-session", &overrides).unwrap().nat_session().unwrap();
+        let experiment = load("nat-session", &overrides).unwrap().into_nat_session().unwrap();
         let rows = run(&experiment, &mut |_| (), &|| false).unwrap();
         NatSessionReport::new(&experiment, "2026-11-22T12:00:00Z".into(), rows)
     }

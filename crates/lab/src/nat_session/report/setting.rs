@@ -1,8 +1,8 @@
 use crate::multipath::PathSettings;
-use crate::nat_session::scenario::NatSessions;
+use crate::nat_session::scenario::NatSessionExperiment;
 
 /// Paths, traffic and runs in one line.
-pub(super) fn describe_setting(experiment: &NatSessions) -> String {
+pub(super) fn describe_setting(experiment: &NatSessionExperiment) -> String {
     let paths: Vec<_> = experiment.paths.iter().map(PathSettings::in_words).collect();
     let how = match experiment.virtual_time {
         true => "virtual time, the gateways' own session protocol",

@@ -6,7 +6,7 @@ use crate::report::Table;
 
 /// A line for each case in each: the steps of the paper's Fig. 3, what became of sessions, and of packets.
 pub(super) fn report_tables(report: &NatSessionReport) -> Vec<Table> {
-    vec![step_table(report), session_table(report), packets(report)]
+    vec![step_table(report), session_table(report), packet_table(report)]
 }
 
 /// One column: its heading, and what stands there.
@@ -53,7 +53,7 @@ fn session_table(report: &NatSessionReport) -> Table {
     case_table(report, caption, &columns)
 }
 
-fn packets(report: &NatSessionReport) -> Table {
+fn packet_table(report: &NatSessionReport) -> Table {
     let columns: [Column<'_>; 5] = [
         ("sent", &|case| case.sent_packets.to_string()),
         ("divided", &|case| case.divided_packets.to_string()),
