@@ -16,7 +16,7 @@
 //! # Loop contract
 //!
 //! ```
-//! use kumade_middlebox::{Action, Direction, Middlebox, MiddleboxConfig, NatConfig};
+//! use kumade_middlebox::{Direction, Middlebox, MiddleboxConfig, NatConfig, PacketAction};
 //! use kumade_units::Time;
 //!
 //! # let (frame, header_len): (&mut [u8], usize) = (&mut [0; 60], 14);
@@ -26,12 +26,12 @@
 //! // For each frame from the inside; `now` is its time of arrival.
 //! # let now = Time::ZERO;
 //! let packet = &mut frame[header_len..];
-//! match router.pass(Direction::Outbound, packet, now) {
-//!     Action::Forward => send(packet),
-//!     Action::Hairpin => send_inside(packet),
-//!     Action::Drop | Action::Held => {}
-//!     Action::Reply(reply) => send_inside(&reply),
-//!     Action::Reset(pair) => {
+//! match router.process_packet(Direction::Outbound, packet, now) {
+//!     PacketAction::Forward => send(packet),
+//!     PacketAction::Hairpin => send_inside(packet),
+//!     PacketAction::Drop | PacketAction::Hold => {}
+//!     PacketAction::Reply(reply) => send_inside(&reply),
+//!     PacketAction::Reset(pair) => {
 //!         send_inside(&pair.to_source);
 //!         send(&pair.to_destination);
 //!     }
@@ -53,7 +53,7 @@
 //!
 //! Any bytes may come from either side; they cost bounded memory and time.
 //!
-//! - [`Limits`] bound the sessions of one inside host and of all. Tables hash with a secret seed. Expiry costs O(1) per
+//! - [`NatLimits`] bound the sessions of one inside host and of all. Tables hash with a secret seed. Expiry costs O(1) per
 //!   session.
 //! - When a host has its share, its new sessions are refused. When the table of sessions or the ports of a protocol are
 //!   exhausted, a new session takes the place of the one that has been idle for longest among those that nobody has

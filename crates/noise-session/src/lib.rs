@@ -23,32 +23,32 @@
 //! nothing; sleep until [`Endpoint::next_deadline`] or the next datagram.
 //!
 //! ```
-//! use kumade_noise_session::{Endpoint, Event, Kind, PeerId, Route, SessionTable, HEADER, OVERHEAD};
+//! use kumade_noise_session::{DatagramKind, Endpoint, EndpointEvent, HEADER_BYTES, PeerId, Route, SessionTable};
 //! use kumade_units::Time;
 //!
 //! /// A datagram arrived, in a buffer that may be changed.
 //! fn arrived(endpoint: &mut Endpoint, table: &mut SessionTable, datagram: &mut [u8], from: Route, now: Time) {
-//!     if Kind::of(datagram) != Some(Kind::Data) {
+//!     if DatagramKind::from_datagram(datagram) != Some(DatagramKind::Data) {
 //!         // An error is why it was dropped: for a counter.
 //!         let _ = endpoint.receive(datagram, from, now);
 //!     } else if let Ok((peer, opened)) = table.open(datagram, now) {
-//!         if opened.text.is_empty() {
-//!             endpoint.keepalive_received(peer, now);
+//!         if opened.plaintext.is_empty() {
+//!             endpoint.record_keepalive_received(peer, now);
 //!         } else {
-//!             endpoint.data_received(peer, now);
-//!             deliver(peer, opened.path, opened.counter, &datagram[opened.text]);
+//!             endpoint.record_data_received(peer, now);
+//!             deliver(peer, opened.path, opened.counter, &datagram[opened.plaintext]);
 //!         }
 //!     }
 //!     act(endpoint, table, now);
 //! }
 //!
-//! /// `datagram` has the text behind [`HEADER`] bytes and before [`kumade_noise_session::TAG`] bytes more.
+//! /// `datagram` has the text behind [`HEADER_BYTES`] and before [`kumade_noise_session::TAG_BYTES`] bytes more.
 //! fn send(endpoint: &mut Endpoint, table: &mut SessionTable, peer: PeerId, to: Route, datagram: &mut [u8], now: Time) {
 //!     match table.seal(peer, to.path, datagram, now) {
 //!         Ok(sealed) => {
 //!             transmit(to, datagram);
-//!             endpoint.data_sent(peer, now);
-//!             if sealed.is_worn {
+//!             endpoint.record_data_sent(peer, now);
+//!             if sealed.is_rekey_due {
 //!                 endpoint.connect(peer, now);
 //!             }
 //!         }
@@ -64,9 +64,9 @@
 //!     endpoint.advance(now, wall);
 //!     while let Some(event) = endpoint.next_event() {
 //!         match event {
-//!             Event::Transmit { to, datagram } => transmit(to, &datagram),
-//!             Event::Established { peer, session, .. } => table.install(peer, session, now),
-//!             Event::Unreachable { peer } => println!("{peer:?} does not answer"),
+//!             EndpointEvent::Transmit { to, datagram } => transmit(to, &datagram),
+//!             EndpointEvent::Established { peer, session, .. } => table.install(peer, session, now),
+//!             EndpointEvent::Unreachable { peer } => println!("{peer:?} does not answer"),
 //!         }
 //!     }
 //! }
@@ -100,7 +100,7 @@
 //! - Initiations are repeated after 1 s, 2 s, 4 s … 16 s and a random fraction, by one route after the other, until 90 s
 //!   after the last wish to send.
 //! - Both messages of a handshake carry a random number of the process that sends them, its instance
-//!   ([`Event::Established`]): a peer with another one has restarted, and begins its own numbering of packets again.
+//!   ([`EndpointEvent::Established`]): a peer with another one has restarted, and begins its own numbering of packets again.
 //! - When nothing has come for 15 s although data was sent, the peer may have restarted: a new session is made.
 //! - Ephemeral keys are made of the randomness that the caller gives. Recorded traffic stays secret when a static key is
 //!   lost later (Noise §7.7).

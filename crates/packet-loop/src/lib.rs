@@ -29,7 +29,7 @@
 //!
 //! ```
 //! use kumade_net::{SetupError, clock};
-//! use kumade_packet_loop::{PacketThread, Shard, Wake};
+//! use kumade_packet_loop::{PacketThread, Shard, WakeReason};
 //! use std::io::Read;
 //! use std::os::fd::{AsFd, BorrowedFd};
 //! use std::os::unix::net::UnixStream;
@@ -48,7 +48,7 @@
 //!         vec![self.input.as_fd()]
 //!     }
 //!
-//!     fn turn(&mut self, _: Wake) -> Result<Time, SetupError> {
+//!     fn process(&mut self, _: WakeReason) -> Result<Time, SetupError> {
 //!         self.bytes += self.input.read(&mut [0; 1500]).unwrap_or(0);
 //!         Ok(clock::monotonic() + Span::from_secs(1))
 //!     }
@@ -57,7 +57,7 @@
 //! let (input, _output) = UnixStream::pair().unwrap();
 //! input.set_nonblocking(true).unwrap();
 //! let counter = PacketThread::start("counter", move || Ok(Counter { input, bytes: 0 })).unwrap();
-//! assert_eq!(counter.ask(|shard| shard.bytes).unwrap(), 0);
+//! assert_eq!(counter.run_on_thread(|shard| shard.bytes).unwrap(), 0);
 //! counter.stop().unwrap();
 //! ```
 #![forbid(unsafe_code)]
