@@ -34,7 +34,7 @@ impl TransitEvent {
 }
 
 impl ClockAxes {
-    pub(super) fn to_event(&self, sample: &OneWaySample) -> TransitEvent {
+    pub(super) fn transit_event(&self, sample: &OneWaySample) -> TransitEvent {
         let (near, far) = match sample.direction {
             Direction::Up => (sample.sent, sample.received),
             Direction::Down => (sample.received, sample.sent),

@@ -69,7 +69,7 @@ impl ClockModel {
         let origin = first(Direction::Up).ok_or(ClockModelError::NothingUp)?;
         first(Direction::Down).ok_or(ClockModelError::NothingDown)?;
         let axes = ClockAxes { near: origin.sent, far: origin.received };
-        let events: Vec<TransitEvent> = samples.iter().map(|sample| axes.to_event(sample)).collect();
+        let events: Vec<TransitEvent> = samples.iter().map(|sample| axes.transit_event(sample)).collect();
         let mut cuts = steps::find_steps(&events);
         let pieces = fit_pieces(&events, &mut cuts).ok_or(ClockModelError::Unsteady)?;
         let at = |cut: usize| axes.near + Span::from_secs_f64(events[cut].near);

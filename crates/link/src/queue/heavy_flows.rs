@@ -155,7 +155,7 @@ pub(super) fn parameters<C: DisciplineConfig + AsMut<HeavyFlows> + AsMut<DropPre
             AsMut::<HeavyFlows>::as_mut(config).known_flows()
         })
         .replaces(&HISTORY_PARAMETERS)
-        .as_optional(),
+        .made_optional(),
         Parameter::new("preference", PREFERENCE_FORMAT, preference, |config: &mut C| config.as_mut()),
     ]
 }

@@ -66,7 +66,7 @@ impl<C: Default + 'static> Parameter<C> {
     }
 
     /// The same without a default.
-    pub(super) fn as_optional(mut self) -> Self {
+    pub(super) fn made_optional(mut self) -> Self {
         self.info.default = None;
         self
     }

@@ -126,7 +126,7 @@ impl AggregationDetector {
     }
 
     /// Where delays vary on the idle path by this.
-    pub(crate) fn from_idle_variation(&self, variation: Span) -> AggregationCycle {
+    pub(crate) fn idle_variation_cycle(&self, variation: Span) -> AggregationCycle {
         let what = format!("delays on the idle path vary by {variation} and more");
         let then = "trains are too short to tell more";
         AggregationCycle {

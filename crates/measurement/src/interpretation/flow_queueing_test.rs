@@ -59,11 +59,11 @@ impl FlowQueueingTrain {
         let passing = rate.bytes_in(SENDING_TIME_PER_PACKET * i64::from(all)) / u64::from(max_packet.max(1));
         let full = (2 * passing as u32 + SPARE_PACKETS).min(connections / 2);
         let train = FlowQueueingTrain { connections, full_size_connections: full, max_packet };
-        (full >= SPARE_PACKETS && rate.time_for(train.to_train().bytes()) < Self::MAX_DURATION).then_some(train)
+        (full >= SPARE_PACKETS && rate.time_for(train.plan_train().bytes()) < Self::MAX_DURATION).then_some(train)
     }
 
     /// What is to be sent.
-    pub(crate) fn to_train(&self) -> Train {
+    pub(crate) fn plan_train(&self) -> Train {
         let segment = |count, first_size| Segment { count, interval: Span::ZERO, first_size, size_step: 0 };
         let round = [
             segment(self.full_size_connections, self.max_packet),
@@ -153,7 +153,7 @@ mod tests {
     /// packet, and place in the round; `held` is for how long a host holds each packet back, in order.
     fn record(key: impl Fn(u32, bool, u32) -> (u32, u32), held: impl Fn(Time) -> Span) -> TrainRecord {
         let train = order_train();
-        let mut packets: Vec<PacketRecord> = (train.to_train().packets().zip(0..))
+        let mut packets: Vec<PacketRecord> = (train.plan_train().packets().zip(0..))
             .map(|(planned, number)| PacketRecord {
                 size: planned.size,
                 sent: Some(Time::ZERO + Span::from_micros(5 * number)),
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!([full(2), full(100), full(1000)], [Some(8), Some(28), Some(60)]);
         assert_eq!(FlowQueueingTrain::new(CONNECTIONS, CONNECTIONS, Rate::from_bits_per_second(200_000), 1500), None);
         assert_eq!(FlowQueueingTrain::new(12, CONNECTIONS, Rate::from_mbit(100), 1500), None);
-        let train = order_train().to_train();
+        let train = order_train().plan_train();
         assert_eq!((train.packet_count(), train.check(1500)), (3 * CONNECTIONS, Ok(())));
     }
 

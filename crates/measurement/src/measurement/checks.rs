@@ -258,9 +258,9 @@ impl Measurement {
         let train = FlowQueueingTrain::new(connections, all, rates.into_iter().flatten().max()?, max_packet)?;
         let spent = self.policing_limits(phase, found, now).spent;
         let RequestedBudget { bytes, time } = self.plan.budget;
-        let most_bytes = train.to_train().bytes() * u64::from(ServiceOrderResult::MAX_TRAINS);
+        let most_bytes = train.plan_train().bytes() * u64::from(ServiceOrderResult::MAX_TRAINS);
         let most_time = FlowQueueingTrain::MAX_DURATION * i64::from(ServiceOrderResult::MAX_TRAINS);
-        let is_within = !self.exceeds_connections(&train.to_train())
+        let is_within = !self.exceeds_connections(&train.plan_train())
             && bytes.is_none_or(|max| spent.bytes + most_bytes <= max)
             && time.is_none_or(|max| spent.duration + most_time <= max);
         is_within.then_some(train)
@@ -273,7 +273,7 @@ impl Measurement {
             return (self.end_direction(available, outcome, sustained, now), None);
         }
         let so_far = phase.outcome.available.map(|estimate| estimate.value);
-        let train = phase.train.to_train();
+        let train = phase.train.plan_train();
         let pause = FlowQueueingTrain::PAUSE;
         let step = self.send_next(&phase.available.series, Purpose::FlowQueueing, pause, train, so_far, now);
         let order = phase.order_so_far.after_train_sent();

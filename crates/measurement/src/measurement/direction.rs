@@ -83,13 +83,15 @@ impl MeasurementContext<'_> {
         // Where they take several paths, most trains arrive in clumps, and show one of these.
         let is_misled = is_in_turn && aggregation::arrives_in_clumps(&outcome, false);
         let outcome = if is_misled { Outcome { bound: None, ..outcome } } else { outcome };
-        let (outcome, fair_share, cycle) =
-            match is_policed || is_in_turn || (varies && outcome.available.is_none() && outcome.bound.is_none()) {
-                true => {
-                    (outcome, fair_share, notable.filter(|_| is_jitter).map(|it| service_cycle.from_idle_variation(it)))
-                }
-                false => service_cycle.interpret_outcome(outcome, fair_share, varies),
-            };
+        let (outcome, fair_share, cycle) = match is_policed
+            || is_in_turn
+            || (varies && outcome.available.is_none() && outcome.bound.is_none())
+        {
+            true => {
+                (outcome, fair_share, notable.filter(|_| is_jitter).map(|it| service_cycle.idle_variation_cycle(it)))
+            }
+            false => service_cycle.interpret_outcome(outcome, fair_share, varies),
+        };
         let is_order_open = phase.service_order.is_none() && (is_open || cycle.is_some());
         InterpretedOutcome {
             outcome,
