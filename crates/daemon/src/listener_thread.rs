@@ -16,8 +16,8 @@ pub(crate) struct ListenerThread {
 
 /// After a connection could not be accepted (too many open files, say), the next one is tried this much later.
 const PAUSE: Duration = Duration::from_secs(2);
-const LISTENER: u32 = 0;
-const END: u32 = 1;
+const LISTENER_EVENT: u32 = 0;
+const END_EVENT: u32 = 1;
 
 impl ListenerThread {
     /// Starts a thread of this name. `accept` must not block: the listener is non-blocking.
@@ -29,12 +29,12 @@ impl ListenerThread {
     ) -> io::Result<Self> {
         let (bell, end) = UnixStream::pair()?;
         let readiness = EpollSet::new()?;
-        readiness.add_reader(&listener, LISTENER)?;
-        readiness.add_reader(&end, END)?;
+        readiness.add_reader(&listener, LISTENER_EVENT)?;
+        readiness.add_reader(&end, END_EVENT)?;
         let work = move || {
             let _end = end;
             let mut events = Vec::new();
-            while readiness.wait(&mut events, Time::MAX).is_ok() && events.iter().all(|event| event.number != END) {
+            while readiness.wait(&mut events, Time::MAX).is_ok() && events.iter().all(|event| event.number != END_EVENT) {
                 if !events.is_empty() {
                     serve_one(name, &listener, &accept, &mut serve);
                 }

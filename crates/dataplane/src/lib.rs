@@ -62,6 +62,6 @@ mod statistics;
 pub use config::{NodeConfig, NodeError, RemoteConfig};
 pub use node::{Node, Outbound, Output, Received};
 pub use outer_headers::OuterHeaders;
-pub use packet_buffer::{HEADROOM, OVERHEAD, PacketBuffer};
+pub use packet_buffer::{HEADROOM_BYTES, OVERHEAD_BYTES, PacketBuffer};
 pub use shard_message::{MAX_SHARDS, ShardMessage, ShardSeed};
 pub use statistics::{NodeStatistics, RemotePath, RemoteStatus};

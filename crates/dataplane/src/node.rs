@@ -2,7 +2,7 @@ use crate::config::{NodeConfig, NodeError, RemoteConfig};
 use crate::handshakes::Handshakes;
 use crate::networks::Networks;
 use crate::outer_headers::OuterHeaders;
-use crate::packet_buffer::{HEADROOM, PacketBuffer};
+use crate::packet_buffer::{HEADROOM_BYTES, PacketBuffer};
 use crate::remote::{Remote, UnsealedDatagram};
 use crate::shard_message::{
     HandshakeTrigger, MAX_SHARDS, ShardMessage, ShardMessageContent, ShardSeed, session_path, session_paths, shard_path,
@@ -194,10 +194,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         match content {
             ShardMessageContent::Handshake(peer, occasion) => self.handshakes.notify(peer, occasion, now),
             ShardMessageContent::Packet { bytes, destination, label, class } => {
-                let mut buffer = (self.new_buffer)(HEADROOM + bytes.len() + kumade_noise_session::TAG_BYTES);
-                buffer.resize(HEADROOM, 0);
+                let mut buffer = (self.new_buffer)(HEADROOM_BYTES + bytes.len() + kumade_noise_session::TAG_BYTES);
+                buffer.resize(HEADROOM_BYTES, 0);
                 buffer.extend_from_slice(&bytes);
-                self.send(PacketBuffer::new(buffer, HEADROOM), Some(destination), label, class, now);
+                self.send(PacketBuffer::new(buffer, HEADROOM_BYTES), Some(destination), label, class, now);
             }
             ShardMessageContent::Established { remote: place, session, instance, paths } => {
                 let Some(remote) = self.remotes.get_mut(place) else { return };

@@ -4,9 +4,9 @@ use std::num::NonZeroU16;
 use std::ops::{DerefMut, Range};
 
 /// Bytes that have to be free before an IP packet that is to be sent, for all headers of its datagram.
-pub const HEADROOM: usize = kumade_noise_session::HEADER_BYTES + DataHeader::HEADROOM;
+pub const HEADROOM_BYTES: usize = kumade_noise_session::HEADER_BYTES + DataHeader::HEADROOM_BYTES;
 /// Bytes by which a datagram is longer than its IP packet, where it has one predecessor.
-pub const OVERHEAD: u32 = kumade_noise_session::OVERHEAD_BYTES as u32 + DATA_HEADER_BYTES;
+pub const OVERHEAD_BYTES: u32 = kumade_noise_session::OVERHEAD_BYTES as u32 + DATA_HEADER_BYTES;
 
 /// Of a data message with one predecessor ([`kumade_multipath::message`]).
 const DATA_HEADER_BYTES: u32 = 16;

@@ -158,5 +158,5 @@ impl PathMtus {
 
 /// Of the bytes that are added to each packet on a path, all but those of its message.
 fn overhead_without_message(overhead_bytes: u32) -> u32 {
-    overhead_bytes.saturating_sub(crate::OVERHEAD) + kumade_noise_session::OVERHEAD_BYTES as u32
+    overhead_bytes.saturating_sub(crate::OVERHEAD_BYTES) + kumade_noise_session::OVERHEAD_BYTES as u32
 }

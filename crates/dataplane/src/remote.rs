@@ -367,7 +367,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     /// A path has what carried this, and what that adds to each packet.
     fn update_path_transport(&mut self, path: PathId, outer: &OuterHeaders, text: usize, now: Time) {
         let headers = outer.packet_bytes.saturating_sub((text + kumade_noise_session::OVERHEAD_BYTES) as u32);
-        let (flow_control, overhead_bytes) = (outer.transport.into(), headers + crate::OVERHEAD);
+        let (flow_control, overhead_bytes) = (outer.transport.into(), headers + crate::OVERHEAD_BYTES);
         let interface_mtu = self.config.interface_mtus.get(path.index()).copied().flatten();
         let config = &mut self.config.bond.paths[path.index()];
         let before = (config.flow_control, config.overhead_bytes);

@@ -59,9 +59,9 @@ impl OffloadGuard {
 impl Drop for OffloadGuard {
     fn drop(&mut self) {
         // ENODEV: the interface is gone, and its settings with it.
-        const GONE: i32 = 19;
+        const NO_DEVICE_ERRNO: i32 = 19;
         if let Err(error) = self.switches.set(self.original_offloads)
-            && error.io_error().raw_os_error() != Some(GONE)
+            && error.io_error().raw_os_error() != Some(NO_DEVICE_ERRNO)
         {
             tracing::warn!("the offloads of {} stay off until a link starts: {error}", self.name);
             self.record.take().into_iter().for_each(Record::keep);

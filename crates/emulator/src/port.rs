@@ -135,6 +135,6 @@ impl Port {
 
 fn drop_cause(error: &io::Error) -> DropCause {
     // EMSGSIZE of packet(7).
-    const TOO_LONG: i32 = 90;
-    if error.raw_os_error() == Some(TOO_LONG) { DropCause::TooLarge } else { DropCause::OutputRefused }
+    const MESSAGE_TOO_LONG_ERRNO: i32 = 90;
+    if error.raw_os_error() == Some(MESSAGE_TOO_LONG_ERRNO) { DropCause::TooLarge } else { DropCause::OutputRefused }
 }

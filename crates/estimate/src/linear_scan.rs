@@ -29,7 +29,7 @@ const PUBLISHED_INTERVAL: Span = Span::from_micros(100);
 const PUBLISHED_RATE: Rate = Rate::from_mbit(100);
 
 /// No transport carries larger packets.
-const MAX_PACKET: u32 = 1500;
+const MAX_PACKET_BYTES: u32 = 1500;
 
 impl Default for LinearScanConfig {
     fn default() -> Self {
@@ -90,7 +90,7 @@ impl MethodConfig for LinearScanConfig {
     fn check(&self) -> Result<(), String> {
         let (first_size, size_step) = (self.first_size, self.size_step.min(0));
         let segment = Segment { count: self.packets, interval: self.interval(), first_size, size_step };
-        Train { segments: vec![segment] }.check(MAX_PACKET).map_err(|error| error.to_string())
+        Train { segments: vec![segment] }.check(MAX_PACKET_BYTES).map_err(|error| error.to_string())
     }
 
     /// The interval that lets the train scan the same share of this rate as of the paper's.

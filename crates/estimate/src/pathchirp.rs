@@ -31,7 +31,7 @@ const SCOUT_PACKETS: u32 = 10;
 /// With a scouted rate of 1, the chirps' first range. An excursion must have room above the available bandwidth.
 const FIRST_RANGE_RATIOS: (f64, f64) = (0.05, 3.0);
 /// How often the range is moved at most.
-const MAX_MOVES: u32 = 8;
+const MAX_RANGE_MOVES: u32 = 8;
 /// Chirps take this part of the scouted rate in the mean.
 const LOAD_PART: f64 = 0.1;
 /// On paths so slow that the budget would end first, up to this part.
@@ -157,7 +157,7 @@ impl PathChirp {
 
     /// A range that fits better, where a chirp's estimate lies at an end of its own.
     fn moved_range(&self, found: f64, low: f64, high: f64) -> Option<(f64, f64)> {
-        let free = self.config.range.is_none() && self.moves < MAX_MOVES;
+        let free = self.config.range.is_none() && self.moves < MAX_RANGE_MOVES;
         match found {
             _ if !free => None,
             f if f > high / SPREAD_FACTOR.powi(MIN_BUSY_PERIOD_PACKETS as i32)

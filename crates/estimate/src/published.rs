@@ -14,7 +14,7 @@ const MAX_LATENESS_SECONDS: f64 = 0.010;
 
 /// Clocks may differ by this part: it must not look like a queue that grows. A rate that exceeds the available bandwidth
 /// by a hundredth of a percent of the capacity looks the same.
-const MAX_SKEW: f64 = 100e-6;
+const MAX_SKEW_RATIO: f64 = 100e-6;
 
 /// A packet that has both stamps.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,7 +67,7 @@ impl Flight {
     /// Pathload and pathChirp look for any rise, and their papers trust that a train is too short for the clocks to
     /// drift apart. Next to the kernel's exact stamps it is not: a few µs rise steadily on an idle path.
     pub(crate) fn delays(&self) -> Vec<f64> {
-        self.arrived.iter().map(|packet| packet.delay - MAX_SKEW * packet.sent).collect()
+        self.arrived.iter().map(|packet| packet.delay - MAX_SKEW_RATIO * packet.sent).collect()
     }
 
     /// The gaps in seconds between packets next to each other as they left and as they arrived, in the order of sending.

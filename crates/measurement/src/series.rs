@@ -159,8 +159,8 @@ impl TrainSeries {
 
     /// Whether more packets were lost so far than a path without a policer or a short queue loses by chance.
     pub(crate) fn has_lost_packets(&self) -> bool {
-        const MIN_LOST: f64 = 0.01;
-        self.missing as f64 > MIN_LOST * self.packets as f64
+        const MIN_LOST_FRACTION: f64 = 0.01;
+        self.missing as f64 > MIN_LOST_FRACTION * self.packets as f64
     }
 
     /// IP bytes sent so far.

@@ -13,7 +13,7 @@ const COUNTER_MASK: u32 = (1 << COUNTER_BITS) - 1;
 
 impl Predecessor {
     /// How far counters may lie apart at most for the lowest bits to tell one from the other.
-    pub(crate) const MAX_DISTANCE: u64 = 1 << (COUNTER_BITS - 1);
+    pub(crate) const MAX_COUNTER_DISTANCE: u64 = 1 << (COUNTER_BITS - 1);
 
     /// The datagram with this counter on this path.
     pub const fn new(path: PathId, counter: u64) -> Self {

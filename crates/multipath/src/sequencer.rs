@@ -115,7 +115,7 @@ impl SequencerBucket {
             let (after, PathCounters { next_counter: newest, settled_counter: settled }) =
                 (self.next_counters[path.index()], paths[path.index()]);
             // What is so far behind has been passed long ago, and its lowest bits would name another datagram.
-            if after > settled && newest - after < Predecessor::MAX_DISTANCE / 2 {
+            if after > settled && newest - after < Predecessor::MAX_COUNTER_DISTANCE / 2 {
                 predecessors[count] = Predecessor::new(path, after - 1);
                 count += 1;
             }

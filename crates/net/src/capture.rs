@@ -17,7 +17,7 @@ pub struct Capture(Ring);
 
 impl Capture {
     /// Longer packets are cut to this.
-    pub const MAX_PACKET: usize = FRAME_BYTES - 128;
+    pub const MAX_CAPTURED_BYTES: usize = FRAME_BYTES - 128;
 
     /// Captures the packets that leave through the interface `name` of the calling thread's namespace. The stamps are the
     /// kernel's: CLOCK_REALTIME, taken within the sender's system call.

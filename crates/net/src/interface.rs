@@ -12,7 +12,7 @@ use std::io;
 use std::net::IpAddr;
 
 /// What is there already stays as it is.
-const CREATE: u16 = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
+const CREATE_FLAGS: u16 = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
 
 /// The number of an interface, which no other gets while this namespace lives.
 ///
@@ -85,7 +85,7 @@ pub fn add_address(name: &str, address: IpNet) -> Result<(), SetupError> {
     };
     let mut body = Vec::new();
     rt_addr::OpNewaddrDo::encode_request(&mut body, &header).push_local(address.addr()).push_address(address.addr());
-    request(libc::RTM_NEWADDR, CREATE, &body)
+    request(libc::RTM_NEWADDR, CREATE_FLAGS, &body)
         .map_err(|error| SetupError::new(format!("give the interface {name} the address {address}"), error))
 }
 
@@ -149,7 +149,7 @@ pub fn add_route(name: &str, network: IpNet) -> Result<(), SetupError> {
         0 => drop(route),
         _ => drop(route.push_dst(network.network())),
     }
-    request(libc::RTM_NEWROUTE, CREATE, &body)
+    request(libc::RTM_NEWROUTE, CREATE_FLAGS, &body)
         .map_err(|error| SetupError::new(format!("route {network} through the interface {name}"), error))
 }
 
@@ -172,11 +172,11 @@ pub fn master(name: &str) -> Result<Option<u32>, SetupError> {
 
 /// Whether there is such an interface, and it is switched on and its link is up.
 pub fn is_running(name: &str) -> bool {
-    const NEEDED: u32 = (libc::IFF_UP | libc::IFF_RUNNING) as u32;
+    const UP_AND_RUNNING_FLAGS: u32 = (libc::IFF_UP | libc::IFF_RUNNING) as u32;
     let flags = get_link_message(name)
         .ok()
         .and_then(|answer| Some(u32::from_ne_bytes(*answer.get(FLAGS_OFFSET..)?.first_chunk()?)));
-    flags.is_some_and(|flags| flags & NEEDED == NEEDED)
+    flags.is_some_and(|flags| flags & UP_AND_RUNNING_FLAGS == UP_AND_RUNNING_FLAGS)
 }
 
 /// An attribute of an interface that is a number of 32 bits; none where it has no such.

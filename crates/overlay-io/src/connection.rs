@@ -239,14 +239,14 @@ impl Connection {
 
 impl fmt::Display for ConnectionEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN: usize = 16;
+        const MAX_SHOWN_BYTES: usize = 16;
         match self {
             ConnectionEnd::Closed(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => {
                 f.write_str("the far end closed it")
             }
             ConnectionEnd::Closed(cause) => write!(f, "{cause}"),
             ConnectionEnd::NotAPeer(bytes) => {
-                let shown = bytes[..bytes.len().min(SHOWN)].escape_ascii();
+                let shown = bytes[..bytes.len().min(MAX_SHOWN_BYTES)].escape_ascii();
                 write!(f, "what answers there is not the peer that has the key: it sent \"{shown}\"")
             }
         }

@@ -34,7 +34,7 @@ pub(crate) struct Connections {
 }
 
 /// The listener's number in the set.
-const LISTENER: u32 = 0;
+const LISTENER_NUMBER: u32 = 0;
 const BACKLOG: i32 = 1024;
 /// As in Happy Eyeballs (RFC 8305), where 250 ms are for two versions of IP; here both are tried in any case.
 const DATAGRAM_HEAD_START: Span = Span::from_millis(20);
@@ -65,7 +65,7 @@ impl Connections {
                 (None, Some(Dialer::new(*address, binding.clone(), paths, start)))
             }
         };
-        listener.iter().try_for_each(|listener| set.add_reader(listener, LISTENER)).map_err(failed)?;
+        listener.iter().try_for_each(|listener| set.add_reader(listener, LISTENER_NUMBER)).map_err(failed)?;
         Ok(Connections {
             config: config.clone(),
             readiness: set,
@@ -76,7 +76,7 @@ impl Connections {
             number_by_route: BTreeMap::new(),
             number_by_owner: BTreeMap::new(),
             unauthenticated: FairAdmission::default(),
-            next_number: LISTENER + 1,
+            next_number: LISTENER_NUMBER + 1,
         })
     }
 
@@ -94,7 +94,7 @@ impl Connections {
         waited.map_err(|error| SetupError::new("wait for TCP connections", error))?;
         for event in &events {
             match event.number {
-                LISTENER => self.accept(node),
+                LISTENER_NUMBER => self.accept(node),
                 number => self.handle_event(number, event, node),
             }
         }
@@ -139,7 +139,7 @@ impl Connections {
         let tuning = &self.config.tuning;
         let connection = Connection::new(stream, route, owner, tuning, clock::monotonic()).ok()?;
         self.readiness.add_reader(&connection.stream, number).ok()?;
-        self.next_number = self.next_number.checked_add(1).unwrap_or(LISTENER + 1);
+        self.next_number = self.next_number.checked_add(1).unwrap_or(LISTENER_NUMBER + 1);
         self.number_by_route.insert((route.path, route.address), number);
         self.connections.insert(number, connection);
         Some(number)

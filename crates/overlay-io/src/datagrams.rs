@@ -148,7 +148,7 @@ pub(crate) fn outer_header_bytes(family: Family) -> u32 {
 
 /// The MTUs of the paths' interfaces.
 pub(crate) fn interface_mtus(datagrams: &DatagramConfig) -> Result<Vec<u32>, SetupError> {
-    const ETHERNET: u32 = 1500;
-    let mtu = |binding: &SocketBinding| binding.interface.as_deref().map_or(Ok(ETHERNET), interface::mtu);
+    const ETHERNET_MTU: u32 = 1500;
+    let mtu = |binding: &SocketBinding| binding.interface.as_deref().map_or(Ok(ETHERNET_MTU), interface::mtu);
     datagrams.paths.iter().map(|(binding, _)| mtu(binding)).collect()
 }

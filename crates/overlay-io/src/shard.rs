@@ -5,7 +5,7 @@ use crate::outer_transports::OuterTransports;
 use crate::policy_routes::LockedRoutes;
 use crate::shard_link::ShardLink;
 use crate::status::BondedStatus;
-use kumade_dataplane::{HEADROOM, Node, Output, PacketBuffer, ShardSeed};
+use kumade_dataplane::{HEADROOM_BYTES, Node, Output, PacketBuffer, ShardSeed};
 use kumade_multipath::{TrafficClass, UnorderedFlows};
 use kumade_net::policy_routing::NetworkRoute;
 use kumade_net::tun::TunQueue;
@@ -132,7 +132,7 @@ impl BondedShard {
     fn read_packets(&mut self) -> Result<(), BondedError> {
         let BondedShard { tun, node, pool, flow_hasher: flows, unordered_flows: unordered, .. } = self;
         for _ in 0..MAX_TUN_READS {
-            let mut packets = match tun.read(HEADROOM) {
+            let mut packets = match tun.read(HEADROOM_BYTES) {
                 Ok(packets) => packets,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => continue,
@@ -140,17 +140,17 @@ impl BondedShard {
             };
             let now = clock::monotonic();
             // All packets of a read are of one flow.
-            let read = packets.frame().get(HEADROOM..).unwrap_or_default();
+            let read = packets.frame().get(HEADROOM_BYTES..).unwrap_or_default();
             let classification = Classification::from_packet(read);
             let class = delivery_order(unordered, read, &classification);
             let destination = classification.selector.map(|selector| selector.destination);
             let mut label = flows.label(&classification);
             let large = node.max_large_packet(destination);
-            let longest = large.map_or(0, |bytes| HEADROOM + bytes).max(packets.max_packet_bytes())
+            let longest = large.map_or(0, |bytes| HEADROOM_BYTES + bytes).max(packets.max_packet_bytes())
                 + kumade_noise_session::TAG_BYTES;
             let mut buffer = pool.with_capacity(longest.min(packets.frame().len() + kumade_noise_session::TAG_BYTES));
             while let Some(segment_bytes) = packets.write_next_large(large.unwrap_or(0), &mut buffer) {
-                let packet = PacketBuffer::new(buffer, HEADROOM).with_segments(segment_bytes);
+                let packet = PacketBuffer::new(buffer, HEADROOM_BYTES).with_segments(segment_bytes);
                 label.size = packet.len().max(1) as u32;
                 node.send(packet, destination, label, class, now);
                 buffer = pool.with_capacity(longest.min(packets.frame().len() + kumade_noise_session::TAG_BYTES));

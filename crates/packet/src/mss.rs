@@ -7,7 +7,7 @@ const HEADER_BYTES_V6: u32 = 40 + TCP_HEADER_BYTES as u32;
 
 const TCP_HEADER_BYTES: usize = 20;
 const FLAGS_OFFSET: usize = 13;
-const SYN: u8 = 0x02;
+const SYN_FLAG: u8 = 0x02;
 const CHECKSUM_OFFSET: usize = 16;
 // Kinds of TCP options (RFC 9293 §3.1).
 const END_OF_OPTIONS: u8 = 0;
@@ -57,7 +57,7 @@ fn find_syn_segment(packet: &[u8]) -> Option<(usize, u32)> {
         }
         _ => return None,
     };
-    (packet.get(offset + FLAGS_OFFSET)? & SYN != 0).then_some((offset, headers))
+    (packet.get(offset + FLAGS_OFFSET)? & SYN_FLAG != 0).then_some((offset, headers))
 }
 
 /// Where the value of the maximum segment size is in a TCP header.
@@ -139,7 +139,7 @@ mod tests {
         });
         // Within the IP header that it announces, there would be an option.
         let mut short_header = vec![0; 44];
-        (short_header[0], short_header[9], short_header[12], short_header[13]) = (0x40, protocol::TCP, 0x60, SYN);
+        (short_header[0], short_header[9], short_header[12], short_header[13]) = (0x40, protocol::TCP, 0x60, SYN_FLAG);
         short_header[20..24].copy_from_slice(&mss);
         let mut other_version = segment(V6, true, &mss);
         other_version[0] = 0x50;

@@ -1,7 +1,7 @@
 use kumade_units::Span;
 
 /// No clock is slewed faster than this, as a part: 500 ppm (adjtimex(2)).
-const MAX_SLEW: f64 = 500e-6;
+const MAX_SLEW_RATIO: f64 = 500e-6;
 
 /// What is known of one clock: it is ahead of the right time by at least `low` and at most `high`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl ClockError {
 
     /// What is known of it still so long after, or was so long before: a clock is slewed by 500 ppm at most (adjtimex(2)).
     pub fn aged(self, age: Span) -> Self {
-        let drift = Span::from_secs_f64((age.as_secs_f64() * MAX_SLEW).abs());
+        let drift = Span::from_secs_f64((age.as_secs_f64() * MAX_SLEW_RATIO).abs());
         ClockError { low: self.low - drift, high: self.high + drift }
     }
 

@@ -27,7 +27,7 @@ const MAX_LOST_PART: f64 = 0.1;
 impl TrainRecord {
     /// A packet that so many sent after it arrived before is reordered, not only swapped with a neighbour: the `n` of n-reordering (RFC 4737),
     /// as many as TCP's fast retransmission takes for a loss (RFC 5681).
-    pub const OVERTAKERS: usize = 3;
+    pub const MIN_OVERTAKERS: usize = 3;
 
     /// Which packets arrived later than three of those sent after them, by more than `margin`. One for each packet of the plan.
     pub fn reordered_packets(&self, margin: Span) -> Vec<bool> {
@@ -160,12 +160,12 @@ fn usual_gap(mut times: Vec<Time>) -> Span {
 /// Marks the places whose time is later than three of those behind, by more than `margin`. `backwards` are places with their times, the last
 /// one first.
 fn mark_overtaken(backwards: impl Iterator<Item = (usize, Time)>, margin: Span, marks: &mut [bool]) {
-    let mut earliest: Vec<Time> = Vec::with_capacity(TrainRecord::OVERTAKERS + 1);
+    let mut earliest: Vec<Time> = Vec::with_capacity(TrainRecord::MIN_OVERTAKERS + 1);
     for (index, at) in backwards {
-        marks[index] |= earliest.get(TrainRecord::OVERTAKERS - 1).is_some_and(|&third| third + margin < at);
+        marks[index] |= earliest.get(TrainRecord::MIN_OVERTAKERS - 1).is_some_and(|&third| third + margin < at);
         let place = earliest.partition_point(|&other| other <= at);
         earliest.insert(place, at);
-        earliest.truncate(TrainRecord::OVERTAKERS);
+        earliest.truncate(TrainRecord::MIN_OVERTAKERS);
     }
 }
 

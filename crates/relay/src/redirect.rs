@@ -16,7 +16,7 @@ pub struct ConnectionRedirect {
 
 /// Of destination NAT (nft(8), "priority").
 const DESTINATION_NAT_PRIORITY: i32 = -100;
-const TCP: u8 = 6;
+const TCP_PROTOCOL: u8 = 6;
 
 impl ConnectionRedirect {
     /// The rules, for ports of both IP versions.
@@ -40,7 +40,7 @@ impl ConnectionRedirect {
     fn rules(&self, ports: &[SocketAddr], leaves: Statement) -> Vec<Rule> {
         let redirected = self.networks.iter().filter_map(|network| {
             let port = ports.iter().find(|port| port.is_ipv4() == network.addr().is_ipv4())?.port();
-            let (is_tcp, is_inside) = (Statement::Protocol(TCP), Statement::Destination(*network));
+            let (is_tcp, is_inside) = (Statement::Protocol(TCP_PROTOCOL), Statement::Destination(*network));
             Some(Rule(vec![is_tcp, is_inside, leaves.clone(), Statement::Redirect(port)]))
         });
         redirected.collect()

@@ -23,7 +23,7 @@ const FIRST_PENDING_EVENT: u32 = 2;
 /// Interval between checks of the stop flag and of pending connections' timeouts.
 const CHECK_INTERVAL: Span = Span::from_millis(100);
 /// Maximum number of connections accepted, or UDP packets read, before other sockets are served.
-const MAX_BATCH: usize = 64;
+const MAX_BATCH_EVENTS: usize = 64;
 
 pub(super) struct Acceptor {
     listener: TcpListener,
@@ -67,7 +67,7 @@ impl Acceptor {
     }
 
     fn accept(&mut self) {
-        for _ in 0..MAX_BATCH {
+        for _ in 0..MAX_BATCH_EVENTS {
             match self.listener.accept() {
                 Ok((stream, peer)) => self.add_pending(stream, peer.ip()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -143,7 +143,7 @@ impl Acceptor {
     }
 
     fn answer_udp(&self) {
-        for _ in 0..MAX_BATCH {
+        for _ in 0..MAX_BATCH_EVENTS {
             if udp::answer_request(&self.udp, &self.shared).is_err() {
                 return;
             }

@@ -210,9 +210,9 @@ impl ReceivedPackets {
         let later = self.packets.get(place + 1..).unwrap_or_default().iter().take(MAX_LATER_PACKETS).flatten();
         let overtook = later
             .filter(|packet| packet.kernel_stamp.is_some_and(|at| at < absent))
-            .take(TrainRecord::OVERTAKERS)
+            .take(TrainRecord::MIN_OVERTAKERS)
             .count();
-        let stamp = (overtook == TrainRecord::OVERTAKERS).then_some(user);
+        let stamp = (overtook == TrainRecord::MIN_OVERTAKERS).then_some(user);
         if let Some(Some(packet)) = self.packets.get_mut(place) {
             *packet = ReceivedPacket { user_stamp: stamp, kernel_stamp: stamp };
         }

@@ -1,7 +1,7 @@
 //! Two nodes under a virtual clock, and between them paths that shrink, are cut, lead elsewhere, or spoil what they carry.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use kumade_dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
+use kumade_dataplane::{HEADROOM_BYTES, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
 use kumade_link::Label;
 use kumade_multipath::{BondConfig, OuterTransport, PathConfig, PathPolicy, ResequencerConfig, TrafficClass};
 use kumade_noise_session::{HandshakePolicy, PresharedKey, PrivateKey, Route};
@@ -117,9 +117,9 @@ impl World {
 
     /// A host of this node sends a packet.
     pub fn offer(&mut self, own: usize, packet: &[u8]) {
-        let mut buffer = vec![0; HEADROOM];
+        let mut buffer = vec![0; HEADROOM_BYTES];
         buffer.extend_from_slice(packet);
-        let packet = PacketBuffer::new(Box::new(buffer), HEADROOM);
+        let packet = PacketBuffer::new(Box::new(buffer), HEADROOM_BYTES);
         let classification = Classification::from_packet(packet.bytes());
         let label = Label { size: packet.len() as u32, flow: 7, host: 7, ecn: classification.ecn };
         let destination = classification.selector.map(|selector| selector.destination);
@@ -225,7 +225,7 @@ fn node(
     let config = PathConfig {
         rate: Some(RATE),
         max_rate: None,
-        overhead_bytes: OUTER_BYTES as u32 + kumade_dataplane::OVERHEAD,
+        overhead_bytes: OUTER_BYTES as u32 + kumade_dataplane::OVERHEAD_BYTES,
         ..PathConfig::default()
     };
     let far = |path: u8| SocketAddr::from(([192, 0, 2 + path, if own == 0 { 9 } else { 1 }], 7273));

@@ -1,7 +1,7 @@
 //! Two nodes and the paths between them under a virtual clock.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use kumade_dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig, ShardMessage};
+use kumade_dataplane::{HEADROOM_BYTES, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig, ShardMessage};
 use kumade_link::Label;
 use kumade_link::queue::{FqCoDelConfig, QueueConfig, QueueLimit};
 use kumade_multipath::{BondConfig, OuterTransport, PathConfig, PathPolicy, ResequencerConfig, TrafficClass};
@@ -147,9 +147,9 @@ impl World {
     }
 
     fn offer(&mut self, from: usize) {
-        let mut buffer = vec![0; HEADROOM];
+        let mut buffer = vec![0; HEADROOM_BYTES];
         buffer.extend_from_slice(&packet(from, self.ecn, self.offered[from]));
-        let packet = PacketBuffer::new(Box::new(buffer), HEADROOM);
+        let packet = PacketBuffer::new(Box::new(buffer), HEADROOM_BYTES);
         let classification = Classification::from_packet(packet.bytes());
         // As a hash of addresses and ports would be.
         let flow = u64::from(self.offered[from] % self.flows + 7).wrapping_mul(0x9e37_79b9_7f4a_7c15);

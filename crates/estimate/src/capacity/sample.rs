@@ -11,10 +11,10 @@ pub(super) const REPLICATES: usize = 200;
 /// The accuracy of time stamps within a burst.
 pub(super) const STAMP_SCATTER_SECONDS: f64 = 3e-6;
 /// Sums of delays that differ by less than this part of the dispersion count as equal.
-const MAX_EQUAL_DIFFERENCE: f64 = 0.01;
+const MAX_EQUAL_DIFFERENCE_PART: f64 = 0.01;
 /// Packets of a burst arrive at intervals that differ by less than this part, or by the accuracy of the stamps, if no
 /// other packets get between them.
-const MAX_EVEN_DIFFERENCE: f64 = 0.05;
+const MAX_EVEN_DIFFERENCE_PART: f64 = 0.05;
 /// A burst that arrived in less than this part of the time in which it was sent had been held back by the receiving host.
 pub(super) const MIN_DISPERSION_RATIO: f64 = 0.8;
 /// Evenness is a criterion where at least one in this many bursts is even.
@@ -22,9 +22,9 @@ const MAX_BURSTS_PER_EVEN_ONE: usize = 4;
 /// A burst whose dispersion differs by more than this factor from that of undelayed ones was held back by a host.
 const MAX_DISPERSION_RATIO: f64 = 2.5;
 /// The maximum skew between two clocks.
-const MAX_SKEW: f64 = 200e-6;
+const MAX_SKEW_RATIO: f64 = 200e-6;
 /// Delays this many interquartile ranges below the first quartile are errors of the stamps.
-const OUTLIER_RANGES: f64 = 3.0;
+const OUTLIER_QUARTILE_RANGES: f64 = 3.0;
 /// At most one in this many bursts is stamped late.
 const MIN_BURSTS_PER_LATE_ONE: usize = 12;
 /// This many bursts of a shape suffice even where most were delayed.
@@ -62,7 +62,7 @@ fn without_late_stamps(bursts: &[BurstSample]) -> Vec<BurstSample> {
         let of_size = || bursts.iter().filter(move |burst| burst.shape.size == size);
         let heads: Vec<f64> = of_size().map(|burst| burst.head).collect();
         let [low, high] = [0.25, 0.75].map(|part| quantile(&heads, part).unwrap_or(f64::NEG_INFINITY));
-        let earliest = low - OUTLIER_RANGES * (high - low) - STAMP_SCATTER_SECONDS;
+        let earliest = low - OUTLIER_QUARTILE_RANGES * (high - low) - STAMP_SCATTER_SECONDS;
         // More than a few: the path is that fast, and mostly filled by cross traffic.
         let few = of_size().filter(|burst| burst.head < earliest).count() * MIN_BURSTS_PER_LATE_ONE <= heads.len();
         of_size().filter(move |burst| !few || burst.head >= earliest).copied()
@@ -82,7 +82,7 @@ fn skew(bursts: &[BurstSample]) -> f64 {
     let middle = (first.0 + last.0) / 2.0;
     let spanning = hull.windows(2).find(|pair| pair[1].0 >= middle && pair[1].0 > pair[0].0);
     let slope = spanning.map_or(0.0, |pair| (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0));
-    slope.clamp(-MAX_SKEW, MAX_SKEW)
+    slope.clamp(-MAX_SKEW_RATIO, MAX_SKEW_RATIO)
 }
 
 /// As many of the bursts, chosen at random.
@@ -126,7 +126,7 @@ fn undelayed_bursts(bursts: &[BurstSample]) -> Vec<BurstSample> {
     let candidates = || bursts.iter().filter(|burst| is_even(burst) || !even);
     let sum = |burst: &BurstSample| burst.first + burst.last;
     let Some(least) = candidates().min_by(|a, b| sum(a).total_cmp(&sum(b))) else { return Vec::new() };
-    let most = sum(least) + STAMP_SCATTER_SECONDS.max(MAX_EQUAL_DIFFERENCE * least.dispersion());
+    let most = sum(least) + STAMP_SCATTER_SECONDS.max(MAX_EQUAL_DIFFERENCE_PART * least.dispersion());
     candidates().filter(|burst| sum(burst) <= most).copied().collect()
 }
 
@@ -134,7 +134,7 @@ fn undelayed_bursts(bursts: &[BurstSample]) -> Vec<BurstSample> {
 /// they do when the receiving host was idle.
 fn is_even(burst: &BurstSample) -> bool {
     let even =
-        burst.unevenness < STAMP_SCATTER_SECONDS.max(MAX_EVEN_DIFFERENCE * burst.dispersion() / f64::from(burst.gaps));
+        burst.unevenness < STAMP_SCATTER_SECONDS.max(MAX_EVEN_DIFFERENCE_PART * burst.dispersion() / f64::from(burst.gaps));
     even && burst.dispersion() > MIN_DISPERSION_RATIO * burst.sending
 }
 
@@ -148,7 +148,7 @@ impl SizeSample {
     pub(super) fn has_settled(&self) -> bool {
         let dispersion = self.undelayed.dispersion;
         let equal = |burst: &&BurstSample| {
-            (burst.dispersion() - dispersion).abs() < STAMP_SCATTER_SECONDS.max(MAX_EQUAL_DIFFERENCE * dispersion)
+            (burst.dispersion() - dispersion).abs() < STAMP_SCATTER_SECONDS.max(MAX_EQUAL_DIFFERENCE_PART * dispersion)
         };
         self.bursts.len() >= MIN_SETTLED_BURSTS || self.bursts.iter().filter(equal).count() * 3 >= self.bursts.len() * 2
     }

@@ -1,10 +1,10 @@
 //! All the courses that a clock's offset can take over time below some points and above others.
 
 /// Two clocks' rates differ by no more: each is slewed by 500 ppm at most (adjtimex(2)), and quartz is off by less.
-pub(super) const MAX_SKEW: f64 = 1e-3;
+pub(super) const MAX_SKEW_RATIO: f64 = 1e-3;
 
 /// Stamps are of whole nanoseconds.
-const ROUNDING: f64 = 1e-9;
+const ROUNDING_SECONDS: f64 = 1e-9;
 
 /// Every function of time whose slope is nowhere steeper than [`MAX_SKEW`], and that is nowhere above the upper points nor below
 /// the lower ones: a clock may be slewed at any time, and otherwise again a moment later.
@@ -20,7 +20,7 @@ impl FeasibleLines {
     pub(super) fn between_points(upper: Vec<(f64, f64)>, lower: impl IntoIterator<Item = (f64, f64)>) -> Option<Self> {
         let lower: Vec<_> = lower.into_iter().map(|(x, y)| (x, -y)).collect();
         let meets =
-            |limit: &HullLine, points: &[(f64, f64)]| points.iter().all(|&(x, y)| -y <= limit.value_at(x) + ROUNDING);
+            |limit: &HullLine, points: &[(f64, f64)]| points.iter().all(|&(x, y)| -y <= limit.value_at(x) + ROUNDING_SECONDS);
         let limit = HullLine::new(upper);
         meets(&limit, &lower).then(|| FeasibleLines { upper: limit, lower: HullLine::new(lower) })
     }
@@ -28,7 +28,7 @@ impl FeasibleLines {
     /// Those that also pass below one point and above another at the same time; none where there is none.
     pub(super) fn through_range(&self, x: f64, low: f64, high: f64) -> Option<Self> {
         let (least, most) = self.range_at(x);
-        let is_met = low <= most + ROUNDING && least <= high + ROUNDING;
+        let is_met = low <= most + ROUNDING_SECONDS && least <= high + ROUNDING_SECONDS;
         is_met
             .then(|| FeasibleLines { upper: self.upper.with_point((x, high)), lower: self.lower.with_point((x, -low)) })
     }
@@ -56,8 +56,8 @@ struct HullLine {
 impl HullLine {
     fn new(mut points: Vec<(f64, f64)>) -> Self {
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let mut right: Vec<f64> = points.iter().map(|(x, y)| y - MAX_SKEW * x).collect();
-        let mut left: Vec<f64> = points.iter().map(|(x, y)| y + MAX_SKEW * x).collect();
+        let mut right: Vec<f64> = points.iter().map(|(x, y)| y - MAX_SKEW_RATIO * x).collect();
+        let mut left: Vec<f64> = points.iter().map(|(x, y)| y + MAX_SKEW_RATIO * x).collect();
         (1..points.len()).for_each(|i| right[i] = right[i].min(right[i - 1]));
         (1..points.len()).rev().for_each(|i| left[i - 1] = left[i - 1].min(left[i]));
         HullLine { places: points.iter().map(|(x, _)| *x).collect(), right, left, points }
@@ -69,8 +69,8 @@ impl HullLine {
 
     fn value_at(&self, x: f64) -> f64 {
         let next = self.places.partition_point(|place| *place < x);
-        let before = next.checked_sub(1).map_or(f64::INFINITY, |last| self.right[last] + MAX_SKEW * x);
-        let after = self.left.get(next).map_or(f64::INFINITY, |height| height - MAX_SKEW * x);
+        let before = next.checked_sub(1).map_or(f64::INFINITY, |last| self.right[last] + MAX_SKEW_RATIO * x);
+        let after = self.left.get(next).map_or(f64::INFINITY, |height| height - MAX_SKEW_RATIO * x);
         before.min(after)
     }
 }

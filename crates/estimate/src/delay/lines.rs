@@ -1,9 +1,9 @@
 //! All the straight lines that pass below some points and above others: a convex polygon of (height, slope).
 
-use super::feasible_lines::MAX_SKEW;
+use super::feasible_lines::MAX_SKEW_RATIO;
 
 /// Stamps are of whole nanoseconds.
-const ROUNDING: f64 = 1e-9;
+const ROUNDING_SECONDS: f64 = 1e-9;
 
 /// A set of lines `y = height + slope · x`, as the corners of a convex polygon; never empty.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,18 +14,18 @@ pub(super) struct LineSet {
 impl LineSet {
     /// Every line whose slope two clocks can have, and whose height at zero is within these.
     pub(super) fn through_offsets(lowest: f64, highest: f64) -> Self {
-        let corners = vec![(lowest, -MAX_SKEW), (highest, -MAX_SKEW), (highest, MAX_SKEW), (lowest, MAX_SKEW)];
+        let corners = vec![(lowest, -MAX_SKEW_RATIO), (highest, -MAX_SKEW_RATIO), (highest, MAX_SKEW_RATIO), (lowest, MAX_SKEW_RATIO)];
         LineSet { corners }
     }
 
     /// Those that pass below the point, or through it; none where there is none.
     pub(super) fn below_point(&self, (x, y): (f64, f64)) -> Option<Self> {
-        self.keep_half(|(height, slope)| y + ROUNDING - height - slope * x)
+        self.keep_half(|(height, slope)| y + ROUNDING_SECONDS - height - slope * x)
     }
 
     /// Those that pass above the point, or through it; none where there is none.
     pub(super) fn above_point(&self, (x, y): (f64, f64)) -> Option<Self> {
-        self.keep_half(|(height, slope)| height + slope * x - y + ROUNDING)
+        self.keep_half(|(height, slope)| height + slope * x - y + ROUNDING_SECONDS)
     }
 
     /// The corners for which `room` is not negative, and the places on the edges where it becomes so (Sutherland and
@@ -83,7 +83,7 @@ mod tests {
         assert!((slope - 0.0005).abs() < 1e-12 && (height - 2.5).abs() < 1e-6, "{height} {slope}");
         // Not steeper than the clocks can differ.
         let (least, most) = lines.slope_range();
-        assert!((least + 0.0005).abs() < 1e-9 && (most - MAX_SKEW).abs() < 1e-12, "{least} … {most}");
+        assert!((least + 0.0005).abs() < 1e-9 && (most - MAX_SKEW_RATIO).abs() < 1e-12, "{least} … {most}");
         assert_eq!(lines.above_point((500.0, 4.0)), None);
     }
 
@@ -91,6 +91,6 @@ mod tests {
     fn a_slope_beyond_all_is_replaced_by_the_nearest() {
         let lines = LineSet::through_offsets(0.0, 1.0);
         let (height, slope) = lines.middle_offset(1.0);
-        assert!((height - 0.5).abs() < 1e-12 && slope == MAX_SKEW);
+        assert!((height - 0.5).abs() < 1e-12 && slope == MAX_SKEW_RATIO);
     }
 }

@@ -1,5 +1,5 @@
 use super::event::{ClockAxes, TransitEvent};
-use super::feasible_lines::MAX_SKEW;
+use super::feasible_lines::MAX_SKEW_RATIO;
 use super::pieces::{ClockPiece, fit_pieces};
 use super::sample::{ClockReference, OneWaySample};
 use super::steps;
@@ -85,7 +85,7 @@ impl ClockModel {
     pub fn skew(&self) -> Estimate<f64> {
         let straight = self.longest_piece().straight.as_ref();
         let known = straight.map(|(lines, (_, slope))| (*slope, lines.slope_range()));
-        let (value, (low, high)) = known.unwrap_or((0.0, (-MAX_SKEW, MAX_SKEW)));
+        let (value, (low, high)) = known.unwrap_or((0.0, (-MAX_SKEW_RATIO, MAX_SKEW_RATIO)));
         Estimate { value, low, high, confidence: 1.0 }
     }
 

@@ -1,7 +1,7 @@
 //! What the offset may have been between two steps of a clock.
 
 use super::event::TransitEvent;
-use super::feasible_lines::{FeasibleLines, MAX_SKEW};
+use super::feasible_lines::{FeasibleLines, MAX_SKEW_RATIO};
 use super::lines::LineSet;
 use super::steps;
 use crate::fit::lower_hull;
@@ -37,7 +37,7 @@ impl ClockPiece {
     pub(super) fn narrow_at(&mut self, moment: f64, low: f64, high: f64) -> bool {
         // What the far clock shows then depends on its offset, too: between the two it changes by less than the clocks differ.
         let shown = moment + low.midpoint(high);
-        let slack = (high - low) / 2.0 * MAX_SKEW;
+        let slack = (high - low) / 2.0 * MAX_SKEW_RATIO;
         let Some(courses) = self.courses.through_range(shown, low - slack, high + slack) else { return false };
         self.courses = courses;
         self.straight = self.straight.take().and_then(|(lines, (_, slope))| {
@@ -138,7 +138,7 @@ impl DelayHulls {
     /// All that pass between both.
     fn lines(&self) -> Option<LineSet> {
         let DelayHulls { forward, backward } = self;
-        let reach = forward.iter().chain(backward).map(|&(x, y)| y.abs() + MAX_SKEW * x.abs()).fold(1.0, f64::max);
+        let reach = forward.iter().chain(backward).map(|&(x, y)| y.abs() + MAX_SKEW_RATIO * x.abs()).fold(1.0, f64::max);
         let mut lines = LineSet::through_offsets(-2.0 * reach, 2.0 * reach);
         for &corner in forward {
             lines = lines.below_point(corner)?;
@@ -154,7 +154,7 @@ impl DelayHulls {
         let least =
             |hull: &[(f64, f64)], slope: f64| hull.iter().map(|(x, y)| y - slope * x).fold(f64::INFINITY, f64::min);
         let gap = |slope: f64| least(&self.forward, slope) + least(&self.backward, -slope);
-        let (mut low, mut high) = (-MAX_SKEW, MAX_SKEW);
+        let (mut low, mut high) = (-MAX_SKEW_RATIO, MAX_SKEW_RATIO);
         for _ in 0..60 {
             let third = (high - low) / 3.0;
             if gap(low + third) < gap(high - third) { low += third } else { high -= third }

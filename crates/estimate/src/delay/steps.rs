@@ -1,7 +1,7 @@
 //! Where a clock was set: both directions' delays jump at once, one up and one down by the same.
 
 use super::event::TransitEvent;
-use super::feasible_lines::MAX_SKEW;
+use super::feasible_lines::MAX_SKEW_RATIO;
 use crate::stats::median;
 use kumade_units::Direction;
 use std::ops::Range;
@@ -45,7 +45,7 @@ pub(super) fn find_steps(events: &[TransitEvent]) -> Vec<usize> {
         .iter()
         .map(|(cut, a, b)| {
             let queues = (queue(a) + queue(b)) / 2.0;
-            let skew = MAX_SKEW * (b.until - a.from).max(0.0);
+            let skew = MAX_SKEW_RATIO * (b.until - a.from).max(0.0);
             (*cut, (b.difference - a.difference).abs() - queues - skew - noise)
         })
         .collect();

@@ -1,4 +1,4 @@
-use super::feasible_lines::MAX_SKEW;
+use super::feasible_lines::MAX_SKEW_RATIO;
 use super::model::{ClockModel, DelayRange};
 use crate::stats::quantile;
 use kumade_probe_train::Estimate;
@@ -60,7 +60,7 @@ fn round_trip_range(up: &DelayRange, down: &DelayRange) -> [f64; 3] {
     if up.piece != down.piece {
         return [likely, up.delays[1] + down.delays[1], up.delays[2] + down.delays[2]];
     }
-    let (between, change) = (MAX_SKEW * (down.far - up.far).abs(), down.offset - up.offset);
+    let (between, change) = (MAX_SKEW_RATIO * (down.far - up.far).abs(), down.offset - up.offset);
     // What the clocks' rates make of so short a time is left out.
     let late = up.late + down.late;
     [likely, likely - change - between, likely - change + between + late]

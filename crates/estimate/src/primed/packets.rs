@@ -6,7 +6,7 @@ use kumade_probe_train::{PacketRecord, TrainRecord};
 use kumade_units::{Span, Time};
 
 /// The packets at a prime's end by whose pace it shows whether a token bucket had given all that it held.
-pub(super) const PRIME_END: usize = 4;
+pub(super) const PRIME_END_PACKETS: usize = 4;
 
 /// Packets that arrive together are stamped in any order within this time.
 const MAX_BATCH_GAP: Span = Span::from_micros(50);
@@ -226,7 +226,7 @@ impl PrimedTrain {
             };
             Some((1.0 / mean(&sent), 1.0 / received))
         };
-        let count = if self.is_in_bursts { 2 * PRIME_END } else { PRIME_END };
+        let count = if self.is_in_bursts { 2 * PRIME_END_PACKETS } else { PRIME_END_PACKETS };
         let ends = [last_points(self.prime_points(), count), last_points(&self.points, 2 * count)];
         let start = self.points.get(..count).and_then(rates)?;
         // Packets that arrive closer together than they left were held back by a host.

@@ -1,7 +1,7 @@
 //! What one primed train says about the path.
 
 use super::bottleneck::Bottleneck;
-use super::packets::{PRIME_END, PacketLoss, PacketPoint, PrimedTrain, SendingGap, arrival_rate, last_points};
+use super::packets::{PRIME_END_PACKETS, PacketLoss, PacketPoint, PrimedTrain, SendingGap, arrival_rate, last_points};
 use crate::cross_traffic::{CROSS_PACKET_BITS, CrossTrafficUnit};
 use crate::fit::{FittedLine, fit_line, fit_robust_line};
 use crate::stats::median;
@@ -138,7 +138,7 @@ impl PrimedTrain {
 
     /// Whether the prime's last packets still arrived faster than the bucket fills, or without queueing.
     fn has_credit_left(&self, bottleneck: Bottleneck, floor: FittedLine) -> bool {
-        let end = last_points(self.prime_points(), PRIME_END);
+        let end = last_points(self.prime_points(), PRIME_END_PACKETS);
         let ([first, .., last], service) = (end, self.prime_bits / bottleneck.capacity) else { return true };
         let pace = (last.carried - first.carried) / (last.sent + last.delay - first.sent - first.delay).max(1e-9);
         let between = (bottleneck.line / bottleneck.capacity).sqrt().min(1.5);

@@ -91,7 +91,7 @@ impl<'a> RunningGateways<'a> {
     }
 
     fn start_bonded(&mut self, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
-        self.overhead_bytes = OUTER_HEADER_BYTES + kumade_dataplane::OVERHEAD;
+        self.overhead_bytes = OUTER_HEADER_BYTES + kumade_dataplane::OVERHEAD_BYTES;
         let mut configs = Vec::new();
         for side in [GatewaySide::Left, GatewaySide::Right] {
             let config = read_config(&bonded_config(side, point), point.case.paths.len())?;
@@ -109,7 +109,7 @@ impl<'a> RunningGateways<'a> {
         let (carrier, control) = point.contender.plane.outer_transport().context("no carrier")?;
         // With `auto`, packets have the length that suits datagrams.
         self.overhead_bytes = match carrier {
-            TransportMode::Auto(_) => OUTER_HEADER_BYTES + kumade_dataplane::OVERHEAD,
+            TransportMode::Auto(_) => OUTER_HEADER_BYTES + kumade_dataplane::OVERHEAD_BYTES,
             _ => framing::connection_overhead_bytes(),
         };
         let tuning = point.contender.tuning.as_ref();
@@ -230,7 +230,7 @@ fn bonded_config(side: GatewaySide, point: &MultipathPoint<'_>) -> String {
         "public-key = \"{}\"\naddresses = [{}]\n\n[bonded]\nkey = \"unused\"\nchoice = \"{choice}\"\nmtu = {}",
         side.other_side().private_key().public_key(),
         addresses.join(", "),
-        PATH_MTU - OUTER_HEADER_BYTES - kumade_dataplane::OVERHEAD
+        PATH_MTU - OUTER_HEADER_BYTES - kumade_dataplane::OVERHEAD_BYTES
     );
     text
 }

@@ -5,19 +5,19 @@ use crate::random::mix_bits;
 #[derive(Debug)]
 pub(super) struct FlowTable<T> {
     /// A part of each flow's hash.
-    keys: Vec<[u32; WAYS]>,
+    keys: Vec<[u32; SLOTS_PER_SET]>,
     flows: Vec<T>,
     seed: u64,
 }
 
 /// Places that are searched for a flow.
-const WAYS: usize = 8;
+const SLOTS_PER_SET: usize = 8;
 
 impl<T: Copy + Default> FlowTable<T> {
     /// For at least so many flows.
     pub(super) fn new(flows: u32, seed: u64) -> Self {
-        let sets = (flows as usize).div_ceil(WAYS).next_power_of_two();
-        FlowTable { keys: vec![[0; WAYS]; sets], flows: vec![T::default(); sets * WAYS], seed }
+        let sets = (flows as usize).div_ceil(SLOTS_PER_SET).next_power_of_two();
+        FlowTable { keys: vec![[0; SLOTS_PER_SET]; sets], flows: vec![T::default(); sets * SLOTS_PER_SET], seed }
     }
 
     /// How many places there are.
@@ -32,14 +32,14 @@ impl<T: Copy + Default> FlowTable<T> {
         let set = hash as usize & (self.keys.len() - 1);
         // Zero is for places that nobody has used.
         let key = (hash >> 32) as u32 | 1;
-        let first = set * WAYS;
+        let first = set * SLOTS_PER_SET;
         if let Some(way) = self.keys[set].iter().position(|other| *other == key) {
             return (first + way) as u32;
         }
         // Always the same one, so that the packets of flows that share it stay in order.
-        let preferred = (hash >> 29) as usize % WAYS;
+        let preferred = (hash >> 29) as usize % SLOTS_PER_SET;
         // From there on: were it from the first place on, that would belong to who has come last, and be idle the most seldom.
-        let mut ways = (0..WAYS).map(|step| (preferred + step) % WAYS);
+        let mut ways = (0..SLOTS_PER_SET).map(|step| (preferred + step) % SLOTS_PER_SET);
         let unused = self.keys[set].iter().position(|other| *other == 0);
         let found = unused.or_else(|| ways.find(|way| idle(&self.flows[first + way])));
         let Some(way) = found else { return (first + preferred) as u32 };

@@ -166,10 +166,10 @@ pub(crate) fn interpret_policing(found: &PolicingResult, outcome: Outcome) -> Ou
 /// Whether far more is believed to be available than what was found to last: sparse packets find tokens in a bucket, whatever passes in the
 /// long run.
 pub(crate) fn is_beyond_tried_rate(outcome: &Outcome, sustained: Option<&PolicingResult>) -> bool {
-    const MAX_UNTRIED: f64 = 2.0;
+    const MAX_UNTRIED_RATIO: f64 = 2.0;
     match (sustained, outcome.available) {
         (Some(PolicingResult::Lasts { rate, .. }), Some(found)) => {
-            MIN_TRIED_PART * found.low.as_f64() > MAX_UNTRIED * rate.as_f64()
+            MIN_TRIED_PART * found.low.as_f64() > MAX_UNTRIED_RATIO * rate.as_f64()
         }
         // Nothing is tried where trains say that the path is nearly full.
         (None, found) => found.is_some(),
@@ -297,8 +297,8 @@ pub(crate) fn is_policed(found: &PolicingResult) -> bool {
 
 /// Whether more passed before packets were dropped than a short queue holds: a policer with a bucket, whether its rate is known or not.
 pub(crate) fn has_bucket(limiter: &Limiter) -> bool {
-    const MAX_SHORT_QUEUE: u64 = 45_000;
-    limiter.policing == Some(Policing::Drops) && limiter.excess_bytes > MAX_SHORT_QUEUE
+    const MAX_SHORT_QUEUE_BYTES: u64 = 45_000;
+    limiter.policing == Some(Policing::Drops) && limiter.excess_bytes > MAX_SHORT_QUEUE_BYTES
 }
 
 /// Bytes that passed at the rate.

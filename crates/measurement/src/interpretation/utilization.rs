@@ -54,11 +54,11 @@ const LOW_UTILIZATION: f64 = 0.4;
 /// A fair share is less than this part of the link.
 const MAX_FAIR_SHARE_PART: f64 = 0.75;
 /// TCP connections leave this part of a link idle for moments: a short look does not tell it from none.
-const TARGET_RESOLUTION: f64 = 0.08;
+const TARGET_RESOLUTION_FRACTION: f64 = 0.08;
 /// BBR leaves it idle for 200 ms once in ten seconds, and for about two of its round trips more until its packets fill it again.
 const IDLE_GAP: Span = Span::from_millis(320);
 /// Even in a very short look, that is no more than this part.
-const MAX_RESOLUTION: f64 = 0.25;
+const MAX_RESOLUTION_FRACTION: f64 = 0.25;
 
 /// Where only the fastest bursts tell the rate of the link, it may be less by the first part, and more by the second one, since cross
 /// traffic slows bursts down.
@@ -242,8 +242,8 @@ fn compare_with_utilization(
 pub(crate) fn resolve_outcome(rate: Option<Rate>, duration: Span, outcome: Outcome) -> Outcome {
     let Some(rate) = rate.or(outcome.capacity) else { return outcome };
     let idle = IDLE_GAP.as_secs_f64() / duration.as_secs_f64().max(1e-3);
-    let least = Rate::from_f64(rate.as_f64() * idle.clamp(TARGET_RESOLUTION, MAX_RESOLUTION));
-    let is_less_than_told = |found: &Estimate<Rate>| found.high.as_f64() < TARGET_RESOLUTION * rate.as_f64();
+    let least = Rate::from_f64(rate.as_f64() * idle.clamp(TARGET_RESOLUTION_FRACTION, MAX_RESOLUTION_FRACTION));
+    let is_less_than_told = |found: &Estimate<Rate>| found.high.as_f64() < TARGET_RESOLUTION_FRACTION * rate.as_f64();
     let bound = outcome.bound.map(|bound| match bound {
         Bound::AtMost(most, BoundKind::NearlyFull) => Bound::AtMost(most.max(least), BoundKind::NearlyFull),
         other => other,

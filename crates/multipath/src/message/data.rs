@@ -78,7 +78,7 @@ impl DataHeader {
     }
 
     /// What a buffer has to have free before a packet at most, for a packet that has predecessors on all other paths.
-    pub const HEADROOM: usize = Self::SIZE + Predecessors::SIZE * (PathId::MAX_PATHS - 1) + Self::SEGMENT_SIZE;
+    pub const HEADROOM_BYTES: usize = Self::SIZE + Predecessors::SIZE * (PathId::MAX_PATHS - 1) + Self::SEGMENT_SIZE;
     /// Octets of the length of segments.
     const SEGMENT_SIZE: usize = 2;
 
@@ -151,7 +151,7 @@ impl<'a> Data<'a> {
     }
 
     pub(super) fn write(&self, to: &mut Vec<u8>) {
-        let mut room = [0; DataHeader::HEADROOM];
+        let mut room = [0; DataHeader::HEADROOM_BYTES];
         let start = self.header.write_into_headroom(self.predecessors, &mut room);
         to.extend_from_slice(&room[start..]);
         to.extend_from_slice(self.packet);

@@ -55,7 +55,7 @@ impl<P: Pusher> Expressions<P> {
             Statement::Mark(mark) => self.load_meta(MetaKeys::Mark).compare(&mark.to_ne_bytes()),
             Statement::Source(network) => self.match_network(*network, AddressField::Source),
             Statement::Destination(network) => self.match_network(*network, AddressField::Destination),
-            Statement::ToOtherHost => self.look_up_route(ADDRESS_TYPE).compare(&UNICAST.to_ne_bytes()),
+            Statement::ToOtherHost => self.look_up_route(ADDRESS_TYPE).compare(&RTN_UNICAST.to_ne_bytes()),
             Statement::Count(counter) => self.count_packet(counter),
             Statement::Untrack => Expressions(self.0.nested_elem().push_name(c"notrack").end_nested()),
             Statement::MarkRoundRobin(marks) => {
@@ -185,13 +185,13 @@ impl<P: Pusher> Expressions<P> {
     /// The same for the packet that an ICMP error is about. Options or extension headers end the rule, or no list has what
     /// is read then.
     fn load_quoted_flow_key(self, family: Family) -> Self {
-        const QUOTED: u32 = 8;
+        const QUOTED_OFFSET: u32 = 8;
         let words = address_words(family);
         let (protocol, ports) = match family {
-            Family::V4 => (QUOTED + 9, QUOTED + 20),
-            Family::V6 => (QUOTED + 6, QUOTED + 40),
+            Family::V4 => (QUOTED_OFFSET + 9, QUOTED_OFFSET + 20),
+            Family::V6 => (QUOTED_OFFSET + 6, QUOTED_OFFSET + 40),
         };
-        let begins = self.match_ip_version(family).load_bytes(PayloadBase::TransportHeader, QUOTED, 1, REGISTER);
+        let begins = self.match_ip_version(family).load_bytes(PayloadBase::TransportHeader, QUOTED_OFFSET, 1, REGISTER);
         let begins = match family {
             Family::V4 => begins.compare(&[0x45]),
             Family::V6 => begins,
@@ -251,13 +251,13 @@ impl<P: Pusher> Expressions<P> {
 
     /// An expression that the library lacks.
     fn push_expression(self, name: &CStr, list: Option<&str>, attributes: &[(u16, u32)]) -> Self {
-        const DATA: u16 = 2;
-        const LIST: u16 = 1;
+        const DATA_ATTRIBUTE: u16 = 2;
+        const LIST_ATTRIBUTE: u16 = 1;
         let mut expression = self.0.nested_elem().push_name(name);
         let buffer = expression.as_vec_mut();
-        let data = push_nested_header(buffer, DATA);
+        let data = push_nested_header(buffer, DATA_ATTRIBUTE);
         if let Some(list) = list {
-            push_header(buffer, LIST, list.len() as u16 + 1);
+            push_header(buffer, LIST_ATTRIBUTE, list.len() as u16 + 1);
             buffer.extend(list.bytes().chain([0]));
         }
         for (attribute, value) in attributes {
@@ -307,20 +307,20 @@ impl<P: Pusher> Expressions<P> {
 }
 
 /// RTN_UNICAST of linux/rtnetlink.h.
-const UNICAST: u32 = libc::RTN_UNICAST as u32;
+const RTN_UNICAST: u32 = libc::RTN_UNICAST as u32;
 
 /// Where the address stands: in the IP header, or in that behind the eight octets of an ICMP error.
 fn address_location(family: Family, field: AddressField) -> (PayloadBase, u32) {
-    const ERROR: u32 = 8;
+    const ICMP_ERROR_HEADER_BYTES: u32 = 8;
     match (family, field) {
         (Family::V4, AddressField::Source) => (PayloadBase::NetworkHeader, 12),
         (Family::V4, AddressField::Destination) => (PayloadBase::NetworkHeader, 16),
         (Family::V6, AddressField::Source) => (PayloadBase::NetworkHeader, 8),
         (Family::V6, AddressField::Destination) => (PayloadBase::NetworkHeader, 24),
-        (Family::V4, AddressField::QuotedSource) => (PayloadBase::TransportHeader, ERROR + 12),
-        (Family::V4, AddressField::QuotedDestination) => (PayloadBase::TransportHeader, ERROR + 16),
-        (Family::V6, AddressField::QuotedSource) => (PayloadBase::TransportHeader, ERROR + 8),
-        (Family::V6, AddressField::QuotedDestination) => (PayloadBase::TransportHeader, ERROR + 24),
+        (Family::V4, AddressField::QuotedSource) => (PayloadBase::TransportHeader, ICMP_ERROR_HEADER_BYTES + 12),
+        (Family::V4, AddressField::QuotedDestination) => (PayloadBase::TransportHeader, ICMP_ERROR_HEADER_BYTES + 16),
+        (Family::V6, AddressField::QuotedSource) => (PayloadBase::TransportHeader, ICMP_ERROR_HEADER_BYTES + 8),
+        (Family::V6, AddressField::QuotedDestination) => (PayloadBase::TransportHeader, ICMP_ERROR_HEADER_BYTES + 24),
     }
 }
 

@@ -56,9 +56,9 @@ impl AdaptiveMaxRto {
 
 /// The greatest retransmission timeout of a connection with that round trip, if it is to be `least` with short ones.
 fn max_rto(least: Span, round_trip: Span) -> Span {
-    const ROUND_TRIPS: i64 = 4;
+    const MAX_RTO_ROUND_TRIPS: i64 = 4;
     const MAX: Span = Span::from_secs(120);
-    (round_trip * ROUND_TRIPS).clamp(least, MAX)
+    (round_trip * MAX_RTO_ROUND_TRIPS).clamp(least, MAX)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ type PacketPrefix = [u8; 64];
 
 impl HandoverTimes {
     /// More than the device keeps.
-    const MAX_PENDING: usize = 16_384;
+    const MAX_PENDING_PACKETS: usize = 16_384;
     /// A packet is in the device this soon after the capture has shown it, or never.
     const MAX_READ_DELAY: Span = Span::from_millis(1);
 
@@ -60,7 +60,7 @@ impl HandoverTimes {
 
     fn read_capture(&mut self) {
         while let Some(seen) = self.capture.next(|stamp, packet| (stamp, packet_prefix(packet))) {
-            if self.pending.len() == Self::MAX_PENDING {
+            if self.pending.len() == Self::MAX_PENDING_PACKETS {
                 self.pending.pop_front();
             }
             self.pending.push_back(seen);

@@ -25,7 +25,7 @@ impl BlockWrites {
     pub fn write(&self, bytes: usize, no_delay: bool) -> Result<(), NetworkError> {
         let set = self.stream.set_nodelay(no_delay);
         set.map_err(|error| SetupError::new("set TCP_NODELAY on a connection", error))?;
-        self.bytes.store(bytes.clamp(1, Traffic::MAX_BLOCK), Ordering::Relaxed);
+        self.bytes.store(bytes.clamp(1, Traffic::MAX_BLOCK_BYTES), Ordering::Relaxed);
         Ok(())
     }
 }

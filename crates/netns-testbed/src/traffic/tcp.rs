@@ -28,11 +28,11 @@ pub struct TcpEnds<'a> {
 /// What forwards a connection has to reach the receiver within this.
 const ARRIVAL: Duration = Duration::from_secs(10);
 /// Of a connection whose blocks change no more waits to leave, so that what was written before has soon left.
-const MAX_UNSENT: u32 = 64 << 10;
+const MAX_UNSENT_BYTES: u32 = 64 << 10;
 
 impl Traffic {
     /// The longest write.
-    pub const MAX_BLOCK: usize = 1 << 16;
+    pub const MAX_BLOCK_BYTES: usize = 1 << 16;
 
     /// Connects and begins to write in blocks of 64 kB, as fast as the connection takes them; [`BlockWrites::write`] changes that.
     ///
@@ -41,8 +41,8 @@ impl Traffic {
     pub fn blocks(ends: &TcpEnds<'_>) -> Result<(Self, BlockWrites), NetworkError> {
         let failed = |error| ends.failed(error);
         let (stream, sink) = ends.open(Protocol::TCP, ends.from.v4, ends.to.v4).map_err(failed)?;
-        kumade_net::tcp::limit_unsent(&stream, MAX_UNSENT).map_err(failed)?;
-        let bytes = Arc::new(AtomicUsize::new(Self::MAX_BLOCK));
+        kumade_net::tcp::limit_unsent(&stream, MAX_UNSENT_BYTES).map_err(failed)?;
+        let bytes = Arc::new(AtomicUsize::new(Self::MAX_BLOCK_BYTES));
         let blocks = BlockWrites::new(Arc::clone(&bytes), stream.try_clone().map_err(failed)?);
         let traffic = Traffic::count_arrivals(sink, &ends.to.namespace)?;
         let traffic = traffic.run_source(&ends.from.namespace, move |stop| pour(&stream, &bytes, stop))?;
@@ -86,7 +86,7 @@ impl Traffic {
         // Further subflows of Multipath TCP are only accepted as long as the listener is open.
         Traffic::count_arrivals(sink, &to.namespace)?.run_source(&from.namespace, move |stop| {
             let _listener = listener;
-            pour(&stream, &AtomicUsize::new(Traffic::MAX_BLOCK), stop);
+            pour(&stream, &AtomicUsize::new(Traffic::MAX_BLOCK_BYTES), stop);
         })
     }
 }
@@ -159,7 +159,7 @@ fn accept(listener: &TcpListener, peer: Option<SocketAddr>) -> io::Result<TcpStr
 }
 
 fn pour(mut stream: &TcpStream, block: &AtomicUsize, stop: &AtomicBool) {
-    let bytes = vec![0; Traffic::MAX_BLOCK];
+    let bytes = vec![0; Traffic::MAX_BLOCK_BYTES];
     while !stop.load(Ordering::Relaxed) {
         match stream.write(&bytes[..block.load(Ordering::Relaxed)]) {
             Ok(_) => {}

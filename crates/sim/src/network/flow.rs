@@ -135,7 +135,7 @@ impl TcpConfig {
     }
 
     /// Bounds the memory of a connection.
-    const MAX_OUTSTANDING: u32 = 1 << 20;
+    const MAX_OUTSTANDING_SEGMENTS: u32 = 1 << 20;
 
     pub(crate) fn new_sender(&self) -> Sender {
         let window = self.receive_window.map_or(u32::MAX, |bytes| self.segments(bytes).max(1));
@@ -143,7 +143,7 @@ impl TcpConfig {
             packet_bytes: self.packet_bytes(),
             // Numbers are not to overflow when a block ends after the last.
             segments: self.bytes.map_or(u32::MAX, |bytes| self.segments(bytes)).min(u32::MAX - 1),
-            receive_window: window.min(TcpConfig::MAX_OUTSTANDING),
+            receive_window: window.min(TcpConfig::MAX_OUTSTANDING_SEGMENTS),
             recovery: self.recovery,
         };
         Sender::new(config, self.control.build(self.packet_bytes()))
@@ -232,7 +232,7 @@ pub(super) enum FlowEnds {
     },
 }
 
-const UDP_HEADERS: u32 = 28;
+const UDP_HEADER_BYTES: u32 = 28;
 
 impl NetworkFlow {
     pub(super) fn new(config: FlowConfig, index: u32, now: Time, mut random: Pcg64Mcg) -> Result<Self, ConfigError> {
@@ -350,7 +350,7 @@ impl NetworkFlow {
                     self.delays.push((now, now - *sent));
                 }
                 self.count_delivered(packet.size);
-                self.statistics.goodput_bytes += u64::from(packet.size.saturating_sub(UDP_HEADERS));
+                self.statistics.goodput_bytes += u64::from(packet.size.saturating_sub(UDP_HEADER_BYTES));
             }
         }
     }
@@ -405,7 +405,7 @@ impl NetworkFlow {
     fn send_answer(&mut self, body: PacketBody, now: Time) {
         let size = match &self.ends {
             FlowEnds::Tcp { config, .. } => config.header_bytes,
-            FlowEnds::Udp { .. } => UDP_HEADERS,
+            FlowEnds::Udp { .. } => UDP_HEADER_BYTES,
         };
         let packet =
             NetworkPacket { flow: self.index, hop: 0, size, capable: false, marked: false, body, carried: None };

@@ -47,7 +47,7 @@ struct Counters {
     tcp: SenderStatistics,
 }
 
-const UDP_HEADERS: u32 = 28;
+const UDP_HEADER_BYTES: u32 = 28;
 
 impl SiteFlow {
     pub(super) fn new(config: FlowConfig, index: u32, paths: usize, now: Time) -> Result<Self, ConfigError> {
@@ -204,7 +204,7 @@ impl SiteFlow {
             }
             _ => {
                 self.counters.delivered_packets += 1;
-                self.counters.goodput_bytes += u64::from(packet.size.saturating_sub(UDP_HEADERS));
+                self.counters.goodput_bytes += u64::from(packet.size.saturating_sub(UDP_HEADER_BYTES));
                 self.arrivals.record_arrival(packet.number.into());
                 self.record_progress(now);
                 if self.config.is_echoed {

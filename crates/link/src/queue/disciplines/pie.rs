@@ -58,7 +58,7 @@ const DEFAULT_UPDATE_INTERVAL: Span = Span::from_millis(15);
 const STEP_DIVISORS: [(f64, f64); 6] =
     [(1e-6, 2048.0), (1e-5, 512.0), (1e-4, 128.0), (1e-3, 32.0), (1e-2, 8.0), (1e-1, 2.0)];
 /// From this probability on it grows by no more than that at a time (section 5.5).
-const CAPPED_STEP: (f64, f64) = (0.1, 0.02);
+const CAPPED_STEP_PROBABILITIES: (f64, f64) = (0.1, 0.02);
 /// What remains of it at each calculation on an empty queue.
 const DECAY_FACTOR: f64 = 0.98;
 /// Below this probability nothing is dropped while the delay is less than half the target.
@@ -191,7 +191,7 @@ impl PieState {
         let gains = (CONTROLLER_GAINS.0 * ratio, CONTROLLER_GAINS.1 + CONTROLLER_GAINS.0 / 2.0 * (1.0 - ratio));
         let step = gains.0 * (delay - target) + gains.1 * (delay - old);
         let divisor = STEP_DIVISORS.iter().find(|(below, _)| self.probability < *below).map_or(1.0, |(_, by)| *by);
-        let step = if self.probability >= CAPPED_STEP.0 { step.min(CAPPED_STEP.1) } else { step / divisor };
+        let step = if self.probability >= CAPPED_STEP_PROBABILITIES.0 { step.min(CAPPED_STEP_PROBABILITIES.1) } else { step / divisor };
         let is_over = self.delay == Span::ZERO && self.old_delay == Span::ZERO;
         let decay = if is_over { DECAY_FACTOR } else { 1.0 };
         self.probability = ((self.probability + step) * decay).clamp(0.0, 1.0);

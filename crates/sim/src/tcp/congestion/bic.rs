@@ -18,7 +18,7 @@ const UNKNOWN_LIMIT_STEP: u32 = 20;
 /// The steps stay as they are while the window does, for this long.
 const STEADY_INTERVAL: Span = Span::from_nanos(1_000_000_000 / 32);
 /// The mean number of segments per acknowledgement is counted in sixteenths, and follows as slowly.
-const SIXTEENTHS: u32 = 16;
+const FIXED_POINT_SCALE: u32 = 16;
 
 /// Searches for the window at the last loss by halving steps, and beyond it by growing ones (Xu, Harfoush and Rhee,
 /// "Binary increase congestion control for fast long-distance networks", 2004), with Linux's parameters.
@@ -46,7 +46,7 @@ struct Step {
 impl Bic {
     /// At the start of a connection.
     pub fn new() -> Self {
-        Bic { window: CongestionWindow::new(), last_max: 0, covered: 2 * SIXTEENTHS, step: None }
+        Bic { window: CongestionWindow::new(), last_max: 0, covered: 2 * FIXED_POINT_SCALE, step: None }
     }
 
     /// How many segments must be acknowledged for the window to grow by one.
@@ -71,7 +71,7 @@ impl Bic {
             false => probe(window, window - self.last_max),
         };
         let count = if self.last_max == 0 { count.min(UNKNOWN_LIMIT_STEP) } else { count };
-        (u64::from(count) * u64::from(SIXTEENTHS) / u64::from(self.covered.max(1))).clamp(1, u64::from(u32::MAX)) as u32
+        (u64::from(count) * u64::from(FIXED_POINT_SCALE) / u64::from(self.covered.max(1))).clamp(1, u64::from(u32::MAX)) as u32
     }
 }
 
@@ -116,7 +116,7 @@ impl WindowController for Bic {
 
     fn process_ack(&mut self, ack: &Ack) {
         if ack.reduction.is_none() && ack.acked > 0 {
-            let mean = self.covered / SIXTEENTHS;
+            let mean = self.covered / FIXED_POINT_SCALE;
             self.covered = (self.covered - mean).saturating_add(ack.acked);
         }
         let Some(acked) = self.window.growth(ack) else { return };
@@ -136,7 +136,7 @@ impl WindowController for Bic {
     /// Forgets what it knew of the path: a timeout says that it has changed.
     fn on_timeout(&mut self, _in_flight: u32) {
         self.last_max = 0;
-        self.covered = 2 * SIXTEENTHS;
+        self.covered = 2 * FIXED_POINT_SCALE;
         self.step = None;
     }
 }
@@ -155,7 +155,7 @@ mod tests {
         bic.window.set_segments(segments);
         bic.congested(Time::ZERO, segments);
         bic.recovered(Time::ZERO);
-        bic.covered = SIXTEENTHS;
+        bic.covered = FIXED_POINT_SCALE;
         (bic, Time::ZERO)
     }
 
