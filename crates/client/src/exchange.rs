@@ -126,7 +126,7 @@ fn receive_downstream(
         heard = peer.receive(deadline_after(ANSWER_TIMEOUT), OPERATION)?;
     }
     let mut submissions = Vec::new();
-    if let ServerMessage::Submitted { number: n, earlier } = &heard
+    if let ServerMessage::Submitted { number: n, submitted_before_sent: earlier } = &heard
         && *n == number
     {
         submissions.clone_from(earlier);

@@ -7,7 +7,7 @@ use kumade_net::{SocketBinding, clock};
 use kumade_probe_train::Transport;
 use kumade_transport::{OpenedConnections, Probes, TcpProbes, UdpProbes, open_connections};
 use kumade_units::{Span, Time};
-use kumade_wire::{ClientMessage, Preamble, ServerMessage, SessionEndpoint, SessionItem, UdpAnswer, UdpRequest};
+use kumade_wire::{ClientMessage, CredentialBearer, Preamble, ServerMessage, SessionEndpoint, UdpAnswer, UdpRequest};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::UdpSocket;
@@ -49,8 +49,8 @@ pub(crate) fn open_udp(peer: &mut ServerConnection, binding: &SocketBinding) -> 
 /// Asks until the server answers with a nonce.
 fn request_udp(peer: &ServerConnection, binding: &SocketBinding) -> io::Result<(UdpSocket, [u8; 16])> {
     let socket = binding.connect_udp(peer.address)?;
-    let request =
-        UdpRequest { authenticator: peer.credential.authenticator_for(SessionItem::UdpRequest) }.encode(peer.version());
+    let request = UdpRequest { authenticator: peer.credential.authenticator_for(CredentialBearer::UdpRequest) }
+        .encode(peer.version());
     let began = clock::monotonic();
     let end = began + UDP_TIMEOUT.max(peer.round_trip * 3);
     for (tried, after) in UDP_REQUEST_OFFSETS.iter().enumerate() {
@@ -159,7 +159,7 @@ pub(crate) fn open_probe_connections(
     let (address, credential, version) = (peer.address, peer.credential, peer.version());
     let hello = |number: u16| {
         let index = first.wrapping_add(number);
-        let shown = credential.authenticator_for(SessionItem::Connection { index });
+        let shown = credential.authenticator_for(CredentialBearer::Connection { index });
         Preamble::Probe { authenticator: shown, index }.encode(version).to_vec()
     };
     let deadline = CONNECT_TIMEOUT + spacing * i64::from(count);

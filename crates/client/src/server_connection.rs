@@ -161,7 +161,7 @@ impl ServerConnection {
 
     /// Ends the turn. Errors don't matter any more.
     pub(crate) fn leave(mut self) {
-        let _ = self.control.send(&ClientMessage::Leave);
+        let _ = self.control.send(&ClientMessage::EndTurn);
     }
 
     /// Sends a message and waits for the answer.

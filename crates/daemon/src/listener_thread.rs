@@ -34,7 +34,8 @@ impl ListenerThread {
         let work = move || {
             let _end = end;
             let mut events = Vec::new();
-            while readiness.wait(&mut events, Time::MAX).is_ok() && events.iter().all(|event| event.number != END_EVENT) {
+            while readiness.wait(&mut events, Time::MAX).is_ok() && events.iter().all(|event| event.number != END_EVENT)
+            {
                 if !events.is_empty() {
                     serve_one(name, &listener, &accept, &mut serve);
                 }

@@ -48,7 +48,7 @@ pub enum NodeError {
     Bond(#[from] ConfigError),
     /// Not as many routes as paths.
     #[error("a peer has {routes} routes for {paths} paths: give one for each, or none where it is not known")]
-    Routes {
+    RouteCount {
         /// How many routes.
         routes: usize,
         /// How many paths.
@@ -56,7 +56,7 @@ pub enum NodeError {
     },
     /// Not as many interfaces as paths.
     #[error("a peer has {interfaces} MTUs of interfaces for {paths} paths: give one for each, or none at all")]
-    InterfaceMtus {
+    InterfaceMtuCount {
         /// How many MTUs.
         interfaces: usize,
         /// How many paths.

@@ -114,11 +114,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         for remote in config.remotes {
             let (routes, paths) = (remote.routes.len(), remote.bond.paths.len());
             if routes != paths {
-                return Err(NodeError::Routes { routes, paths });
+                return Err(NodeError::RouteCount { routes, paths });
             }
             let interfaces = remote.interface_mtus.len();
             if interfaces != paths && interfaces != 0 {
-                return Err(NodeError::InterfaceMtus { interfaces, paths });
+                return Err(NodeError::InterfaceMtuCount { interfaces, paths });
             }
             let peer = endpoint.add_peer(remote.key, remote.psk.clone())?;
             endpoint.set_routes(peer, remote.routes.iter().flatten().copied().collect(), now);
@@ -204,7 +204,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                 self.sessions.install(remote.peer, session, now);
                 if remote.record_session(instance) {
                     remote.restart(paths, now, &mut self.resequenced);
-                    self.deliver_valid_sources(place);
+                    self.deliver_with_valid_source(place);
                 }
             }
         }
@@ -269,12 +269,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             return Received::Refused;
         };
         let remote = &mut self.remotes[place];
-        if remote.is_received_notice_due(now) {
+        if remote.is_data_received_notice_due(now) {
             self.handshakes.notify(peer, HandshakeTrigger::DataReceived, now);
         }
         let text = &datagram[opened.plaintext];
         let is_message = remote.receive(text, path, outer, now, &self.new_buffer, &mut self.resequenced);
-        self.deliver_valid_sources(place);
+        self.deliver_with_valid_source(place);
         if is_message { Received::Data { remote: place, path } } else { Received::Refused }
     }
 
@@ -311,14 +311,14 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     }
 
     /// How the carrier of a path to a peer does now, where that controls the flow. To be told before [`Node::drain`].
-    pub fn update_transport(&mut self, remote: usize, path: PathId, state: StreamDelivery, now: Time) {
+    pub fn update_stream_delivery(&mut self, remote: usize, path: PathId, state: StreamDelivery, now: Time) {
         if let Some(remote) = self.remotes.get_mut(remote) {
-            remote.update_transport(path, state, now);
+            remote.update_stream_delivery(path, state, now);
         }
     }
 
     /// Delivers what a peer has sent, but for what has a source that the peer does not have.
-    fn deliver_valid_sources(&mut self, place: usize) {
+    fn deliver_with_valid_source(&mut self, place: usize) {
         for mut packet in self.resequenced.drain(..) {
             let source = Classification::from_packet(packet.bytes()).selector.map(|selector| selector.source);
             if source.and_then(|source| self.networks.find_peer(source)) == Some(place) {
@@ -337,7 +337,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             self.remotes[place].expire(now, &mut self.resequenced);
             self.send_due(place, now, output);
             self.remotes[place].handle_path_events(now, &mut self.resequenced);
-            self.deliver_valid_sources(place);
+            self.deliver_with_valid_source(place);
             self.report_oversized(place);
         }
         self.drive_handshakes(now, wall, output);
@@ -391,7 +391,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                 let content = ShardMessageContent::Established { remote: place, session, instance, paths };
                 self.messages.push((shard, ShardMessage(content)));
             }
-            self.deliver_valid_sources(place);
+            self.deliver_with_valid_source(place);
         }
         self.sessions.install(peer, session, now);
     }
@@ -413,7 +413,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                     if sealed.is_rekey_due {
                         self.handshakes.notify(peer, HandshakeTrigger::SessionNeeded, now);
                     }
-                    if remote.is_sent_notice_due(now) {
+                    if remote.is_data_sent_notice_due(now) {
                         self.handshakes.notify(peer, HandshakeTrigger::DataSent, now);
                     }
                     output.datagrams.push(Outbound { route: to, ecn, datagram });

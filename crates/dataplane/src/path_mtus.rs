@@ -16,7 +16,7 @@ pub(crate) struct PathMtus {
     /// The last probe of the far end on each path, until it is answered.
     unanswered_probes: Vec<Option<u32>>,
     /// [`Self::min_packet_bytes`], which each packet asks for.
-    min_packet_bytes: Option<u32>,
+    common_max_packet_bytes: Option<u32>,
     next_probe: Option<Time>,
 }
 
@@ -32,10 +32,10 @@ impl PathMtus {
             datagram_overhead: bond.paths.iter().map(|path| overhead_without_message(path.overhead_bytes)).collect(),
             message_overhead: DataHeader::size_for_paths(bond.paths.len()),
             unanswered_probes: vec![None; bond.paths.len()],
-            min_packet_bytes: None,
+            common_max_packet_bytes: None,
             next_probe: None,
         };
-        mtus.update_minimum();
+        mtus.update_common_max();
         mtus
     }
 
@@ -45,7 +45,7 @@ impl PathMtus {
         if let Some(place) = self.discoveries.get_mut(path.index()) {
             *place = mtu.map(|mtu| PathMtuDiscovery::new(mtu, now));
             self.datagram_overhead[path.index()] = overhead_without_message(overhead_bytes);
-            self.update_minimum();
+            self.update_common_max();
         }
     }
 
@@ -61,8 +61,8 @@ impl PathMtus {
     }
 
     /// The longest packet of hosts that every path passes, as far as is known or expected.
-    pub(crate) fn min_packet_bytes(&self) -> Option<u32> {
-        self.min_packet_bytes
+    pub(crate) fn common_max_packet_bytes(&self) -> Option<u32> {
+        self.common_max_packet_bytes
     }
 
     fn inner_packet_bytes(&self, path: usize, mtu: u32) -> u32 {
@@ -143,16 +143,16 @@ impl PathMtus {
 
     fn update_discovery<R>(&mut self, path: PathId, change: impl FnOnce(&mut PathMtuDiscovery) -> R) -> Option<R> {
         let result = change(self.discoveries.get_mut(path.index())?.as_mut()?);
-        self.update_minimum();
+        self.update_common_max();
         Some(result)
     }
 
-    fn update_minimum(&mut self) {
+    fn update_common_max(&mut self) {
         self.next_probe = self.discoveries.iter().flatten().filter_map(PathMtuDiscovery::deadline).min();
         let expected = |(path, mtu): (usize, &Option<PathMtuDiscovery>)| {
             Some(self.inner_packet_bytes(path, mtu.as_ref()?.expected_bytes()))
         };
-        self.min_packet_bytes = self.discoveries.iter().enumerate().filter_map(expected).min();
+        self.common_max_packet_bytes = self.discoveries.iter().enumerate().filter_map(expected).min();
     }
 }
 

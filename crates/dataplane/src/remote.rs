@@ -49,11 +49,11 @@ pub(crate) struct Remote<B> {
     last_connection_data: Option<Time>,
     instance: Option<u64>,
     /// Whether there is a session, and since when.
-    connected_since: (bool, Time),
+    connection_state: (bool, Time),
     handshakes: u64,
     restarts: u64,
-    last_sent_notice: Option<Time>,
-    last_received_notice: Option<Time>,
+    last_data_sent_notice: Option<Time>,
+    last_data_received_notice: Option<Time>,
 }
 
 impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
@@ -76,11 +76,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             had_connection: false,
             last_connection_data: None,
             instance: None,
-            connected_since: (false, now),
+            connection_state: (false, now),
             handshakes: 0,
             restarts: 0,
-            last_sent_notice: None,
-            last_received_notice: None,
+            last_data_sent_notice: None,
+            last_data_received_notice: None,
             mtus,
             config,
             shared_paths: paths,
@@ -131,7 +131,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     /// Whether a path carries packets to the peer.
     pub(crate) fn is_reachable(&self) -> bool {
-        self.connected_since.0 && self.bond.is_up()
+        self.connection_state.0 && self.bond.is_up()
     }
 
     fn enable_known_paths(&mut self, now: Time) {
@@ -148,8 +148,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     /// Takes note of whether there is a session.
     pub(crate) fn set_connected(&mut self, is_connected: bool, now: Time) {
-        if self.connected_since.0 != is_connected {
-            self.connected_since = (is_connected, now);
+        if self.connection_state.0 != is_connected {
+            self.connection_state = (is_connected, now);
         }
     }
 
@@ -245,7 +245,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     /// The longest packet of hosts that all paths pass, in bytes, as far as is known or expected.
     pub(crate) fn mtu(&self) -> Option<u32> {
-        self.mtus.min_packet_bytes().map(|mtu| mtu.min(self.config.max_packet_bytes))
+        self.mtus.common_max_packet_bytes().map(|mtu| mtu.min(self.config.max_packet_bytes))
     }
 
     /// A packet that is too long for all paths. With it the ICMP error that tells its host, once it is certain what passes.
@@ -419,7 +419,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     }
 
     /// How the carrier of a path does now.
-    pub(crate) fn update_transport(&mut self, path: PathId, state: StreamDelivery, now: Time) {
+    pub(crate) fn update_stream_delivery(&mut self, path: PathId, state: StreamDelivery, now: Time) {
         self.bond.update_transport(path, state, now);
     }
 
@@ -439,13 +439,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     }
 
     /// Whether the endpoint has to be told again that data was sent.
-    pub(crate) fn is_sent_notice_due(&mut self, now: Time) -> bool {
-        is_notice_due(&mut self.last_sent_notice, now)
+    pub(crate) fn is_data_sent_notice_due(&mut self, now: Time) -> bool {
+        is_notice_due(&mut self.last_data_sent_notice, now)
     }
 
     /// Whether the endpoint has to be told again that data was received.
-    pub(crate) fn is_received_notice_due(&mut self, now: Time) -> bool {
-        is_notice_due(&mut self.last_received_notice, now)
+    pub(crate) fn is_data_received_notice_due(&mut self, now: Time) -> bool {
+        is_notice_due(&mut self.last_data_received_notice, now)
     }
 
     pub(crate) fn suggest_rate(&mut self, path: usize, measured: Rate, now: Time) {
@@ -461,7 +461,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             let (address, status) = (route.map(|route| route.address), self.bond.status(path)?);
             Some(RemotePath { address, status, mtu: self.mtus.mtu(path), received_packets, received_bytes })
         });
-        let (is_connected, since) = self.connected_since;
+        let (is_connected, since) = self.connection_state;
         RemoteStatus {
             key: self.config.key,
             is_connected,

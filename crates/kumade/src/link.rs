@@ -183,7 +183,7 @@ fn watch(
             apply_change(session, &change, view);
         }
         if elapsed >= next_view {
-            view.interval(session.take_interval(), || session.total())?;
+            view.show_interval(session.take_interval(), || session.total())?;
             // Intervals missed during a slow output are skipped.
             next_view = elapsed - Span::from_nanos((elapsed - next_view).as_nanos() % every.as_nanos()) + every;
         }

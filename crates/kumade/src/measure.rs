@@ -93,7 +93,7 @@ pub struct MeasureArgs {
     no_capacity: bool,
     /// At the end, fill the path with TCP connections in each direction for so long, and grade how much longer round trips take
     /// meanwhile (bufferbloat, A+ to F). Others on the path notice
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "6s", value_parser = load_time)]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "6s", value_parser = parse_load_duration)]
     load: Option<Span>,
     /// Pre-shared key of the server: a file with 64 hexadecimal digits; with --stamp, authenticates test packets and replies
     #[arg(long, value_name = "FILE")]
@@ -246,10 +246,10 @@ impl MeasureArgs {
 }
 
 /// How long to fill the path.
-fn load_time(text: &str) -> Result<Span, String> {
-    const WATCH_INTERVAL_LIMITS: [Span; 2] = [Span::from_secs(2), Span::from_secs(25)];
+fn parse_load_duration(text: &str) -> Result<Span, String> {
+    const LOAD_DURATION_LIMITS: [Span; 2] = [Span::from_secs(2), Span::from_secs(25)];
     let time = parse::span(text).map_err(|error| error.to_string())?;
-    let [least, most] = WATCH_INTERVAL_LIMITS;
+    let [least, most] = LOAD_DURATION_LIMITS;
     if (least..=most).contains(&time) { Ok(time) } else { Err(format!("{time} is not between {least} and {most}")) }
 }
 

@@ -63,7 +63,7 @@ impl Middlebox {
 
     /// As [`Middlebox::process_packet`], for a packet whose sender has left the transport checksum, and perhaps segmentation, to
     /// its network card (see [`kumade_packet::offload`]), and which still has to be completed afterwards.
-    pub fn pass_offloaded(&mut self, direction: Direction, packet: &mut [u8], now: Time) -> PacketAction {
+    pub fn process_offloaded_packet(&mut self, direction: Direction, packet: &mut [u8], now: Time) -> PacketAction {
         self.is_offloaded = true;
         self.process(direction, packet, now)
     }

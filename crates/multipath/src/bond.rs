@@ -427,7 +427,7 @@ impl<P: Clone> Bond<P> {
             rate: Rate::from_bits_per_second(statuses.iter().map(|status| status.rate.bits_per_second()).sum()),
             min_round_trip: least,
             queue_delay: queues.min().unwrap_or_default(),
-            are_limited: carriers.iter().any(|carrier| carrier.is_limited()),
+            is_any_limited: carriers.iter().any(|carrier| carrier.is_limited()),
             available_connections: self.paths_in_use().len() - reserved.len(),
         });
     }

@@ -14,7 +14,7 @@ pub enum Cipher {
 /// A tag does not fit to its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the message is not authentic")]
-pub(crate) struct ForgedMessage;
+pub(crate) struct CipherFailure;
 
 impl Cipher {
     /// The faster one on this processor.
@@ -55,8 +55,8 @@ impl DataKey {
 
     /// Encrypts in place; a counter must never come again.
     #[inline]
-    pub(crate) fn seal(&self, counter: u64, text: &mut [u8]) -> Result<[u8; TAG_BYTES], ForgedMessage> {
-        let tag = self.0.seal_in_place_separate_tag(nonce(counter), Aad::empty(), text).map_err(|_| ForgedMessage)?;
+    pub(crate) fn seal(&self, counter: u64, text: &mut [u8]) -> Result<[u8; TAG_BYTES], CipherFailure> {
+        let tag = self.0.seal_in_place_separate_tag(nonce(counter), Aad::empty(), text).map_err(|_| CipherFailure)?;
         let mut bytes = [0; TAG_BYTES];
         bytes.copy_from_slice(tag.as_ref());
         Ok(bytes)
@@ -64,9 +64,9 @@ impl DataKey {
 
     /// Decrypts in place. Where the tag does not fit, `text` is left undefined.
     #[inline]
-    pub(crate) fn open(&self, counter: u64, text: &mut [u8], tag: [u8; TAG_BYTES]) -> Result<(), ForgedMessage> {
+    pub(crate) fn open(&self, counter: u64, text: &mut [u8], tag: [u8; TAG_BYTES]) -> Result<(), CipherFailure> {
         let opened = self.0.open_in_place_separate_tag(nonce(counter), Aad::empty(), Tag::from(tag), text, 0..);
-        opened.map(|_| ()).map_err(|_| ForgedMessage)
+        opened.map(|_| ()).map_err(|_| CipherFailure)
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
             let key = DataKey::new(cipher, &[3; 32]);
             let mut text = *b"many tines, one pull";
             let tag = key.seal(5, &mut text).unwrap();
-            assert_eq!(key.open(6, &mut text.clone(), tag), Err(ForgedMessage));
+            assert_eq!(key.open(6, &mut text.clone(), tag), Err(CipherFailure));
             assert_eq!(key.open(5, &mut text, tag), Ok(()));
             assert_eq!(&text, b"many tines, one pull");
         }

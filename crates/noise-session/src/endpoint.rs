@@ -331,7 +331,7 @@ impl Endpoint {
         for expired in peer.keyring.expire(now) {
             self.by_index.remove(&expired);
         }
-        let owes_keepalive = peer.advance_traffic(now);
+        let owes_keepalive = peer.advance_traffic_timers(now);
         match peer.advance_attempt(now) {
             DueAction::Wait => {}
             DueAction::Superseded => self.end_attempt(id),

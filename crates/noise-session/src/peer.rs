@@ -209,7 +209,7 @@ impl PeerHandshakes {
     }
 
     /// Whether a keepalive is to be sent; asks for a new session where the peer no longer answers.
-    pub(crate) fn advance_traffic(&mut self, now: Time) -> bool {
+    pub(crate) fn advance_traffic_timers(&mut self, now: Time) -> bool {
         if self.traffic.unanswered_since.is_some_and(|since| now - since >= RESPONSE_TIMEOUT) {
             self.traffic.unanswered_since = None;
             self.connect(now);
@@ -364,8 +364,8 @@ mod tests {
         let mut peer = connected(true);
         peer.record_data_sent(secs(10));
         assert_eq!(peer.next_deadline(), Some(secs(25)));
-        assert!(!peer.advance_traffic(secs(25) - TICK) && peer.attempt.is_none());
-        assert!(!peer.advance_traffic(secs(25)) && peer.attempt.is_some());
+        assert!(!peer.advance_traffic_timers(secs(25) - TICK) && peer.attempt.is_none());
+        assert!(!peer.advance_traffic_timers(secs(25)) && peer.attempt.is_some());
     }
 
     #[test]
@@ -373,8 +373,8 @@ mod tests {
         let mut peer = connected(true);
         peer.record_data_received(secs(10));
         assert_eq!(peer.next_deadline(), Some(secs(20)));
-        assert!(!peer.advance_traffic(secs(20) - TICK));
-        assert!(peer.advance_traffic(secs(20)) && !peer.advance_traffic(secs(21)));
+        assert!(!peer.advance_traffic_timers(secs(20) - TICK));
+        assert!(peer.advance_traffic_timers(secs(20)) && !peer.advance_traffic_timers(secs(21)));
         peer.record_data_received(secs(30));
         peer.record_data_sent(secs(31));
         peer.record_data_received(secs(32));

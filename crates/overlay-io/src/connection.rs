@@ -23,7 +23,7 @@ pub(crate) struct Connection {
     pub(crate) owner: Option<(usize, PathId)>,
     pub(crate) opened_at: Time,
     /// A peer has sent something on it.
-    is_proven: bool,
+    is_authenticated: bool,
     reader: RecordReader,
     /// Records that the kernel has not taken yet.
     pending: Vec<u8>,
@@ -32,7 +32,7 @@ pub(crate) struct Connection {
     /// Bytes that have arrived in all, and when that was more than before, or there was nothing on the way.
     acknowledged_bytes: u64,
     last_progress: Time,
-    transport: StreamWriter,
+    writer: StreamWriter,
     max_rto: Option<tcp::AdaptiveMaxRto>,
     /// Whether its set reports when it can be written.
     pub(crate) reports_writable: bool,
@@ -76,14 +76,14 @@ impl Connection {
             stream,
             route,
             owner,
-            is_proven: false,
+            is_authenticated: false,
             opened_at: now,
             reader: RecordReader::new(),
             pending: Vec::new(),
             sent_pending_bytes: 0,
             acknowledged_bytes: 0,
             last_progress: now,
-            transport: carrier,
+            writer: carrier,
             max_rto: tuning.rto.connection_max_rto(),
             reports_writable: false,
         })
@@ -130,12 +130,12 @@ impl Connection {
                 arrival: now,
             };
             match node.receive(record, outer, now) {
-                Received::Refused if !self.is_proven && !is_answer => {
+                Received::Refused if !self.is_authenticated && !is_answer => {
                     return Err(ConnectionEnd::NotAPeer(record.to_vec()));
                 }
                 Received::Refused | Received::Handshake => {}
                 Received::Data { remote, path } => {
-                    (self.owner, self.is_proven) = (Some((remote, path)), true);
+                    (self.owner, self.is_authenticated) = (Some((remote, path)), true);
                     self.reader.raise_record_limit(MAX_RECORD_BYTES);
                 }
             }
@@ -144,7 +144,7 @@ impl Connection {
 
     /// How it does now; none where that was said a short time ago.
     pub(crate) fn poll_transport(&mut self, now: Time) -> Option<StreamDelivery> {
-        if !self.transport.is_due(now) {
+        if !self.writer.is_due(now) {
             return None;
         }
         let sent = tcp::send_state(&self.stream).ok()?;
@@ -152,10 +152,10 @@ impl Connection {
         if let Some(max_rto) = &mut self.max_rto {
             max_rto.update(&self.stream, sent.round_trip);
         }
-        if acknowledged != self.acknowledged_bytes || self.transport.is_all_acknowledged(acknowledged) {
+        if acknowledged != self.acknowledged_bytes || self.writer.is_all_acknowledged(acknowledged) {
             (self.acknowledged_bytes, self.last_progress) = (acknowledged, now);
         }
-        let limit = self.transport.max_unsent_bytes();
+        let limit = self.writer.max_unsent_bytes();
         let pending = (self.pending.len() - self.sent_pending_bytes) as u64;
         let stream = TcpSenderState {
             unsent_bytes: sent.unsent_bytes,
@@ -168,10 +168,10 @@ impl Connection {
             excess_round_trip: sent.excess_round_trip,
             delivery_rate: sent.delivery_rate,
         };
-        let state = self.transport.sample_stream(&stream, pending, now);
-        if self.transport.max_unsent_bytes() != limit {
+        let state = self.writer.sample_stream(&stream, pending, now);
+        if self.writer.max_unsent_bytes() != limit {
             // Where it cannot be set, the connection is no more.
-            tcp::limit_unsent(&self.stream, self.transport.max_unsent_bytes()).ok()?;
+            tcp::limit_unsent(&self.stream, self.writer.max_unsent_bytes()).ok()?;
         }
         Some(state)
     }
@@ -194,7 +194,7 @@ impl Connection {
     pub(crate) fn push(&mut self, datagram: &[u8]) -> bool {
         let Ok(prefix) = stream::record_prefix(datagram.len()) else { return false };
         // What the send buffer has no room for, of what may be unsent, waits here.
-        let most = MAX_PENDING_BYTES.max(self.transport.max_unsent_bytes() as usize);
+        let most = MAX_PENDING_BYTES.max(self.writer.max_unsent_bytes() as usize);
         if self.has_pending() && self.pending.len() - self.sent_pending_bytes + datagram.len() > most {
             return false;
         }
@@ -209,7 +209,7 @@ impl Connection {
             match tcp::send(&self.stream, &self.pending[self.sent_pending_bytes..], false) {
                 Ok(count) => {
                     self.sent_pending_bytes += count;
-                    self.transport.record_written(count as u64);
+                    self.writer.record_written(count as u64);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -228,12 +228,12 @@ impl Connection {
 
     /// Whether it is known to take nothing more, so that the next opportunity is to be reported.
     pub(crate) fn is_full(&self) -> bool {
-        self.has_pending() || self.transport.is_full()
+        self.has_pending() || self.writer.is_full()
     }
 
     /// It can be written: how much has to be seen anew.
     pub(crate) fn mark_writable(&mut self, now: Time) {
-        self.transport.set_writable(now);
+        self.writer.set_writable(now);
     }
 }
 

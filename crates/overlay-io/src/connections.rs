@@ -197,7 +197,7 @@ impl Connections {
         for connection in self.connections.values_mut() {
             let Some((remote, path)) = connection.owner else { continue };
             if let Some(state) = connection.poll_transport(now) {
-                node.update_transport(remote, path, state, now);
+                node.update_stream_delivery(remote, path, state, now);
             }
         }
     }

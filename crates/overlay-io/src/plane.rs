@@ -36,12 +36,12 @@ impl BondedPlane {
     }
 
     fn add_thread(&mut self, config: BondedConfig, link: ShardLink) -> Result<(), BondedError> {
-        let Ok(Some((seed, queue))) = self.threads[0].run_on_thread(BondedShard::next_seed) else {
+        let Ok(Some((seed, queue))) = self.threads[0].run_on_thread(BondedShard::next_shard_parts) else {
             // It says why.
             return self.stop();
         };
         let name = format!("gateway-{}", seed.shard());
-        let build = move || BondedShard::from_seed(config, seed, queue, link);
+        let build = move || BondedShard::from_shard_parts(config, seed, queue, link);
         self.threads.push(PacketThread::start(&name, build)?);
         Ok(())
     }

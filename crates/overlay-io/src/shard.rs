@@ -67,7 +67,7 @@ impl BondedShard {
     }
 
     /// Another one, with a queue that the first has opened.
-    pub(crate) fn from_seed(
+    pub(crate) fn from_shard_parts(
         config: BondedConfig,
         seed: ShardSeed,
         tun: TunQueue,
@@ -109,7 +109,7 @@ impl BondedShard {
     }
 
     /// What another shard begins with; none if it has been asked for all.
-    pub(crate) fn next_seed(&mut self) -> Option<(ShardSeed, TunQueue)> {
+    pub(crate) fn next_shard_parts(&mut self) -> Option<(ShardSeed, TunQueue)> {
         let tun = self.queues.pop()?;
         // Queues are taken from the last on.
         Some((self.node.shard_seed(self.queues.len() + 1), tun))

@@ -47,10 +47,10 @@ impl StampClock {
     /// Checks whether the system's clock was set. To be called every now and then: stamps taken between a step of the clock
     /// and this call are off by the step.
     pub fn check_for_step(&mut self) {
-        self.compare(current_offset());
+        self.update_offset(current_offset());
     }
 
-    fn compare(&mut self, offset: Span) {
+    fn update_offset(&mut self, offset: Span) {
         let step = offset - self.offset;
         if step > MIN_CLOCK_STEP || step < -MIN_CLOCK_STEP {
             tracing::info!("the system's clock was set by {step}; packets under way are not affected");
@@ -76,12 +76,12 @@ mod tests {
             let step = Span::from_secs(hours * 3600);
             let (before, offset) = (clock.now(), clock.offset);
             let stamp = before + (offset - clock.offset_at_start) + step;
-            clock.compare(offset + step);
+            clock.update_offset(offset + step);
             let now = clock.now();
             assert!(now >= before && now - before < Span::from_secs(60), "{before:?} {now:?}");
             assert_eq!(clock.from_stamp(stamp, now), before);
             // Two readings are never of the same moment.
-            clock.compare(offset + step + Span::from_micros(30));
+            clock.update_offset(offset + step + Span::from_micros(30));
             assert_eq!(clock.from_stamp(stamp, now), before);
         }
     }

@@ -14,7 +14,7 @@ use thiserror::Error;
 pub struct PacketThread<S: Shard> {
     /// None once the thread has been asked to end.
     requests: Mutex<Option<Sender<Request<S>>>>,
-    bell: PacketWaker,
+    waker: PacketWaker,
     thread: Mutex<Option<JoinHandle<ThreadResult<S>>>>,
 }
 
@@ -51,7 +51,8 @@ impl<S: Shard> PacketThread<S> {
         };
         let failed = |error| SetupError::new(format!("start the packet thread {name}"), error);
         let thread = thread::Builder::new().name(name.to_owned()).spawn(work).map_err(failed)?;
-        let thread = PacketThread { requests: Mutex::new(Some(requests)), bell, thread: Mutex::new(Some(thread)) };
+        let thread =
+            PacketThread { requests: Mutex::new(Some(requests)), waker: bell, thread: Mutex::new(Some(thread)) };
         // No report comes where `build` has panicked, which then goes on here.
         built.recv().unwrap_or_else(|_| thread.wait()).map(|()| thread)
     }
@@ -68,7 +69,7 @@ impl<S: Shard> PacketThread<S> {
         let (answer, answered) = mpsc::sync_channel(1);
         let request: Request<S> = Box::new(move |shard| drop(answer.send(work(shard))));
         lock(&self.requests).as_ref().ok_or(ThreadEnded)?.send(request).map_err(|_| ThreadEnded)?;
-        self.bell.wake();
+        self.waker.wake();
         answered.recv().map_err(|_| ThreadEnded)
     }
 
@@ -79,7 +80,7 @@ impl<S: Shard> PacketThread<S> {
     /// The thread has ended.
     pub fn post(&self, work: impl FnOnce(&mut S) + Send + 'static) -> Result<(), ThreadEnded> {
         lock(&self.requests).as_ref().ok_or(ThreadEnded)?.send(Box::new(work)).map_err(|_| ThreadEnded)?;
-        self.bell.wake();
+        self.waker.wake();
         Ok(())
     }
 
@@ -113,7 +114,7 @@ impl<S: Shard> PacketThread<S> {
 
     fn request_end(&self) {
         drop(lock(&self.requests).take());
-        self.bell.wake();
+        self.waker.wake();
     }
 
     fn join(&self) -> thread::Result<ThreadResult<S>> {

@@ -19,7 +19,7 @@ const MIN_RECOVERY_PAUSE: Span = Span::from_millis(20);
 /// … nor by so many times the usual time between two arrivals.
 const LONG_GAP_RATIO: i64 = 10;
 /// The kernel sends a packet that it does not hold back no later than this, or so many times the usual time between two packets.
-const MIN_RECOVERY_WAIT: Span = Span::from_millis(2);
+const MIN_HELD_BACK_TIME: Span = Span::from_millis(2);
 
 /// Where no larger part is lost, few connections are held up by timeouts, and what they retransmit does not matter.
 const MAX_LOST_PART: f64 = 0.1;
@@ -75,7 +75,7 @@ impl TrainRecord {
         let delay = |packet: &PacketRecord| Some(packet.received? - packet.sent?);
         let Some(least) = self.packets.iter().filter_map(delay).chain(least_delay).min() else { return self.clone() };
         let reordered = self.reordered_packets(Span::ZERO);
-        let behind_own = self.behind_own_connection(connections);
+        let behind_own = self.overtaken_on_own_connection(connections);
         let held_back = self.held_back_packets();
         let has_lost = self.connections_that_lost(&behind_own, connections);
         let arrivals = self.packets.iter().filter_map(|packet| packet.received).collect();
@@ -121,7 +121,7 @@ impl TrainRecord {
     /// Which packets left behind three that were to leave after them, or long after they were given to the kernel.
     fn held_back_packets(&self) -> Vec<bool> {
         let submitted = self.packets.iter().filter_map(|packet| packet.submitted).collect();
-        let longest = (usual_gap(submitted) * LONG_GAP_RATIO).clamp(MIN_RECOVERY_WAIT, MIN_RECOVERY_PAUSE);
+        let longest = (usual_gap(submitted) * LONG_GAP_RATIO).clamp(MIN_HELD_BACK_TIME, MIN_RECOVERY_PAUSE);
         let waited = |packet: &PacketRecord| Some(packet.sent? - packet.submitted? > longest);
         let mut held_back: Vec<bool> = self.packets.iter().map(|packet| waited(packet).unwrap_or(false)).collect();
         let departures =
@@ -138,7 +138,7 @@ impl TrainRecord {
     }
 
     /// Which packets arrived later than one that was sent after them on the same connection.
-    fn behind_own_connection(&self, connections: usize) -> Vec<bool> {
+    fn overtaken_on_own_connection(&self, connections: usize) -> Vec<bool> {
         let mut behind = vec![false; self.packets.len()];
         let mut earliest = vec![Time::MAX; connections.max(1)];
         for (index, packet) in self.packets.iter().enumerate().rev().filter(|_| connections > 0) {

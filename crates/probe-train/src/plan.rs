@@ -65,7 +65,7 @@ impl Train {
     /// each takes 5 µs, and three times as long where a host forwards the packet before the call returns.
     pub const MIN_PACED_INTERVAL: Span = Span::from_micros(16);
     /// Shorter segments are sent packet by packet, however close together their packets are.
-    pub const MIN_BURST_TRAIN_PACKETS: u32 = 64;
+    pub const MIN_BURST_SEGMENT_PACKETS: u32 = 64;
     /// From one burst to the next, about.
     const BURST_PERIOD: Span = Span::from_micros(50);
     /// No burst has more bytes: one packet of the kernel has no more before it is segmented.
@@ -90,7 +90,7 @@ impl Train {
     /// into the next.
     pub fn bursts(&self) -> Option<Vec<Burst>> {
         let of_segment = |s: &Segment| {
-            let is_long = s.count >= Self::MIN_BURST_TRAIN_PACKETS && s.size_step == 0;
+            let is_long = s.count >= Self::MIN_BURST_SEGMENT_PACKETS && s.size_step == 0;
             Self::packets_per_burst(s.interval, s.first_size).filter(|_| is_long)
         };
         let most = self.segments.iter().find_map(of_segment)?;

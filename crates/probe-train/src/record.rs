@@ -27,7 +27,7 @@ pub struct JoinedBursts {
     /// The bursts, and the packets that were sent by themselves.
     pub record: TrainRecord,
     /// When the first packet of each arrived: its own arrival for a packet that was sent by itself, none where it was lost.
-    pub heads: Vec<Option<Time>>,
+    pub first_arrivals: Vec<Option<Time>>,
     /// How many packets of the train there are up to the end of each.
     ends: Vec<usize>,
 }
@@ -56,7 +56,7 @@ impl TrainRecord {
                 joined.record.packets.push(packet);
                 joined.ends.push(end);
                 let head = burst.iter().filter_map(|packet| packet.received).min();
-                joined.heads.push(packet.received.and(head));
+                joined.first_arrivals.push(packet.received.and(head));
             }
         }
         joined
@@ -111,7 +111,7 @@ mod tests {
         }
         let joined = record.with_bursts_joined();
         assert_eq!(joined.record.packets, expected);
-        assert_eq!(joined.heads, [Some(10), Some(13), None, Some(20), Some(22), None].map(at));
+        assert_eq!(joined.first_arrivals, [Some(10), Some(13), None, Some(20), Some(22), None].map(at));
         assert_eq!(joined.record.with_bursts_joined().record, joined.record);
     }
 }

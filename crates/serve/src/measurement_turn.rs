@@ -233,7 +233,10 @@ impl MeasurementTurn {
 fn submission_message(number: u32, sent: &SentTrain) -> ServerMessage {
     let earlier = |(departure, submitted): (&Departure, &Option<Time>)| Some(departure.sent? - (*submitted)?);
     let pairs = sent.departures.iter().zip(&sent.submitted);
-    ServerMessage::Submitted { number, earlier: pairs.map(|pair| earlier(pair).unwrap_or_default()).collect() }
+    ServerMessage::Submitted {
+        number,
+        submitted_before_sent: pairs.map(|pair| earlier(pair).unwrap_or_default()).collect(),
+    }
 }
 
 impl RemainingLimits {

@@ -145,7 +145,7 @@ impl ReflectorState {
                 sequence: number.unwrap_or(0),
                 received: clock.time_at(probe.stamp.unwrap_or(now)),
                 reflected: clock.time_at(clock::realtime()),
-                clock: *estimate,
+                error_estimate: *estimate,
                 probe_ttl: probe.ttl.unwrap_or(255),
             }
         };
@@ -215,7 +215,13 @@ mod tests {
         let mut payload = [0; PACKET_BYTES];
         Probe { sequence: 4, sent: now, error_estimate: clock, session: 0 }.encode(&mut payload);
         assert!(!is_reply(&payload, now + Span::from_millis(5)), "a probe");
-        let answer = |_: &Probe| Reflection { sequence: 4, reflected: now, received: now, clock, probe_ttl: 255 };
+        let answer = |_: &Probe| Reflection {
+            sequence: 4,
+            reflected: now,
+            received: now,
+            error_estimate: clock,
+            probe_ttl: 255,
+        };
         Reply::reflect(&mut payload, answer).unwrap();
         assert!(is_reply(&payload, now + Span::from_millis(5)), "an answer to a probe with this clock's stamp");
         assert!(!is_reply(&payload, now + MAX_ECHO_AGE), "whatever stands in old padding");

@@ -200,7 +200,7 @@ impl<'s> Session<'s> {
                     self.state = SessionState::Queued { next_report: clock::monotonic() };
                 }
             }
-            ClientMessage::Leave => {
+            ClientMessage::EndTurn => {
                 self.state = SessionState::idle();
                 self.registration.remove_client();
             }
@@ -234,7 +234,7 @@ impl<'s> Session<'s> {
             ClientMessage::Load { direction, first, expected, wait, duration } => {
                 turn.begin_load(direction, (first, expected), wait, duration).map(one)
             }
-            ClientMessage::Ping | ClientMessage::AskClock | ClientMessage::EnterQueue | ClientMessage::Leave => {
+            ClientMessage::Ping | ClientMessage::AskClock | ClientMessage::EnterQueue | ClientMessage::EndTurn => {
                 Ok(Vec::new())
             }
         })?;

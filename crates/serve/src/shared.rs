@@ -5,7 +5,7 @@ use crate::turn_queue::TurnQueue;
 use kumade_daemon::{FairAdmission, Network};
 use kumade_net::clock;
 use kumade_units::{Span, Time};
-use kumade_wire::{Credential, SessionItem, Token};
+use kumade_wire::{Credential, CredentialBearer, Token};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::collections::BTreeMap;
 use std::io;
@@ -140,7 +140,9 @@ impl ServerState {
     /// Passes a probe connection to the session that it shows; it is closed unless it is that session's turn.
     pub(super) fn deliver_connection(&self, shown: Token, index: u16, stream: TcpStream) {
         let mut state = self.lock();
-        let Some(client) = state.authenticated_turn_holder(SessionItem::Connection { index }, shown) else { return };
+        let Some(client) = state.authenticated_turn_holder(CredentialBearer::Connection { index }, shown) else {
+            return;
+        };
         // Whoever sees the path knows what it shows: with a key, that serves only the client that has proved to have it.
         let is_client = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical() == client.peer);
         let Some(turn) = client.turn.as_mut().filter(|_| is_client || self.config.key.is_none()) else { return };
@@ -156,7 +158,7 @@ impl ServerState {
     /// handshake has verified.
     pub(super) fn answer_udp(&self, shown: Token, source: SocketAddr) -> Option<([u8; 16], SocketAddr)> {
         let mut state = self.lock();
-        let client = state.authenticated_turn_holder(SessionItem::UdpRequest, shown)?;
+        let client = state.authenticated_turn_holder(CredentialBearer::UdpRequest, shown)?;
         let local = client.control.local_addr().ok()?;
         let turn = client.turn.as_mut().filter(|_| client.peer == source.ip())?;
         turn.remaining_udp_replies = turn.remaining_udp_replies.checked_sub(1)?;
@@ -269,7 +271,7 @@ impl ClientRegistry {
     }
 
     /// The client with the turn, if this is what such a connection or packet of its session shows.
-    fn authenticated_turn_holder(&mut self, bearer: SessionItem, shown: Token) -> Option<&mut Client> {
+    fn authenticated_turn_holder(&mut self, bearer: CredentialBearer, shown: Token) -> Option<&mut Client> {
         let mut clients = self.clients.values_mut().filter(|client| client.turn.is_some());
         clients.find(|client| client.credential.is_authenticator_of(bearer, &shown))
     }

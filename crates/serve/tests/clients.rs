@@ -47,7 +47,7 @@ fn measure_behind<T>(server: &Running, holder: T, release: impl FnOnce(T)) {
 #[test]
 fn clients_wait_their_turn_and_see_their_place() {
     let server = Running::start(ServerConfig::default());
-    measure_behind(&server, RawClient::with_turn(server.address), |mut holder| holder.say(&ClientMessage::Leave));
+    measure_behind(&server, RawClient::with_turn(server.address), |mut holder| holder.say(&ClientMessage::EndTurn));
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_silent_ntp_server_costs_nobody_a_turn() {
     // The client waits for an answer by now.
     other.say(&ClientMessage::EnterQueue);
     assert_eq!(other.hear(), Ok(ServerMessage::TurnBegins));
-    other.say(&ClientMessage::Leave);
+    other.say(&ClientMessage::EndTurn);
     let warnings = client.join().unwrap().unwrap().delay.unwrap().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("could not be used: no answer")), "{warnings:?}");
 }

@@ -7,8 +7,8 @@ use kumade_probe_train::{Segment, Train, Transport};
 use kumade_serve::ServerConfig;
 use kumade_units::Span;
 use kumade_wire::{
-    ClientMessage, Credential, Preamble, PresharedKey, ServerMessage, SessionEndpoint, SessionItem, Token, UdpAnswer,
-    UdpRequest, Version,
+    ClientMessage, Credential, CredentialBearer, Preamble, PresharedKey, ServerMessage, SessionEndpoint, Token,
+    UdpAnswer, UdpRequest, Version,
 };
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -30,7 +30,7 @@ impl Session {
         Session { _server: server, address, client, token }
     }
 
-    fn shown(&self, bearer: SessionItem) -> Token {
+    fn shown(&self, bearer: CredentialBearer) -> Token {
         Credential::new(self.token, Version::NEWEST, true).authenticator_for(bearer)
     }
 
@@ -66,19 +66,19 @@ impl Session {
 #[test]
 fn udp_opens_to_whoever_has_the_secret_alone_and_counts_its_packets_alone() {
     let mut session = Session::begin();
-    let of_packet = |train, index| SessionItem::Packet { sender: SessionEndpoint::Client, train, index };
-    let connection = session.shown(SessionItem::Connection { index: 0 });
+    let of_packet = |train, index| CredentialBearer::Packet { sender: SessionEndpoint::Client, train, index };
+    let connection = session.shown(CredentialBearer::Connection { index: 0 });
     for forged in [session.token, Token([0; 16]), connection, session.shown(of_packet(0, 0))] {
         assert_eq!(session.ask_for_udp(forged, Duration::from_millis(300)).1, None);
     }
-    let (socket, answer) = session.ask_for_udp(session.shown(SessionItem::UdpRequest), DEADLINE);
+    let (socket, answer) = session.ask_for_udp(session.shown(CredentialBearer::UdpRequest), DEADLINE);
     session.client.say(&ClientMessage::ProveUdp(answer.unwrap().nonce));
     assert_eq!(session.client.hear(), Ok(ServerMessage::UdpOpen));
 
-    let back = session.shown(SessionItem::Packet { sender: SessionEndpoint::Server, train: 1, index: 0 });
+    let back = session.shown(CredentialBearer::Packet { sender: SessionEndpoint::Server, train: 1, index: 0 });
     let said = [
         (session.token, 1, 0),
-        (session.shown(SessionItem::UdpRequest), 1, 0),
+        (session.shown(CredentialBearer::UdpRequest), 1, 0),
         (back, 1, 0),
         (session.shown(of_packet(1, 2)), 1, 0),
         (session.shown(of_packet(0, 0)), 1, 0),
@@ -99,8 +99,8 @@ fn udp_opens_to_whoever_has_the_secret_alone_and_counts_its_packets_alone() {
 #[test]
 fn a_probe_connection_is_of_whoever_has_the_secret_and_its_copy_of_nobody() {
     let mut session = Session::begin();
-    let of_connection = |index| SessionItem::Connection { index };
-    let forged = [session.token, session.shown(SessionItem::UdpRequest), session.shown(of_connection(1))];
+    let of_connection = |index| CredentialBearer::Connection { index };
+    let forged = [session.token, session.shown(CredentialBearer::UdpRequest), session.shown(of_connection(1))];
     for shown in forged {
         assert!(!matches!(session.connect(shown, 0).read(&mut [0]), Ok(1..)), "it is not closed");
     }

@@ -238,7 +238,8 @@ fn two_reflectors_do_not_answer_each_other() {
     other.send(&payload).unwrap();
     assert_eq!(other.recv(&mut payload).unwrap(), PACKET_BYTES);
     let now = clock::realtime();
-    let answer = |_: &Probe| Reflection { sequence: 0, reflected: now, received: now, clock, probe_ttl: 255 };
+    let answer =
+        |_: &Probe| Reflection { sequence: 0, reflected: now, received: now, error_estimate: clock, probe_ttl: 255 };
     Reply::reflect(&mut payload, answer).unwrap();
     other.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     other.send(&payload).unwrap();
@@ -260,7 +261,7 @@ fn answers_that_do_not_repeat_the_probes_stamp_are_passed_over() {
                 sequence: probe.sequence,
                 reflected: now,
                 received: now,
-                clock,
+                error_estimate: clock,
                 probe_ttl: 255,
             };
             Reply::reflect(&mut payload, answer).unwrap();
@@ -286,8 +287,13 @@ fn neither_endless_copies_nor_stamps_that_are_no_times_spoil_what_is_measured_he
             let clock = ErrorEstimate::new(false, Span::ZERO);
             let reflected = Time::from_nanos(if number % 2 == 0 { 0 } else { 4_000_000_000_000_000_000 });
             let received = Time::from_nanos(2_000_000_000_000_000_000);
-            let answer =
-                |probe: &Probe| Reflection { sequence: probe.sequence, reflected, received, clock, probe_ttl: 255 };
+            let answer = |probe: &Probe| Reflection {
+                sequence: probe.sequence,
+                reflected,
+                received,
+                error_estimate: clock,
+                probe_ttl: 255,
+            };
             Reply::reflect(&mut payload, answer).unwrap();
             for _ in 0..if number < 60 { 10 } else { 1 } {
                 socket.send_to(&payload, from).unwrap();

@@ -2,7 +2,7 @@ use crate::elastic::{ElasticFlow, ElasticPath, FlowImpact};
 use crate::packet_at_hop::PacketAtHop;
 use crate::packet_transport::{EcmpLinks, LinksInSeries, link_of_flow, offer_to_link, pop};
 use crate::proxy::{HEADER_BYTES, Proxy};
-use crate::train_connections::{DeliveredPacket, TrainConnections};
+use crate::train_connections::{TrainConnections, TrainPacketFate};
 use kumade_link::queue::QueueConfig;
 use kumade_link::{CrossConfig, CrossTraffic, Link, LinkConfig, Loss, Medium, Recording};
 use kumade_probe_train::{PacketRecord, PlannedPacket, Train, TrainRecord};
@@ -209,7 +209,7 @@ impl VirtualPath {
             None => self.pass_over_connections(&submitted, deadline),
         };
         let last_stamp = free + MAX_STAMP_WAIT;
-        let is_held_back = |carried: &DeliveredPacket| carried.sent.is_none_or(|at| at > last_stamp);
+        let is_held_back = |carried: &TrainPacketFate| carried.sent.is_none_or(|at| at > last_stamp);
         let is_missing = carried.len() != arrived.len();
         let held_until = carried.iter().any(is_held_back).then_some(last_stamp);
         self.now = held_until.into_iter().chain(is_missing.then_some(deadline)).fold(free, Time::max);
@@ -326,7 +326,7 @@ impl VirtualPath {
         &mut self,
         packets: &[PacketAtHop],
         deadline: Time,
-    ) -> (Vec<DeliveredPacket>, Vec<PacketAtHop>) {
+    ) -> (Vec<TrainPacketFate>, Vec<PacketAtHop>) {
         let [all, ..] = &mut self.connections[..] else { return Default::default() };
         let carried = match (&mut self.elastic, self.balanced_by) {
             (Some(elastic), _) => all.deliver(packets, deadline, &mut **elastic),
@@ -338,7 +338,7 @@ impl VirtualPath {
     }
 
     /// The same over the first link, through the proxy, and over the others: connections of either side send again what was lost there.
-    fn pass_proxy(&mut self, proxy: Proxy, packets: &[PacketAtHop]) -> (Vec<DeliveredPacket>, Vec<PacketAtHop>) {
+    fn pass_proxy(&mut self, proxy: Proxy, packets: &[PacketAtHop]) -> (Vec<TrainPacketFate>, Vec<PacketAtHop>) {
         let [near, far] = &mut self.connections[..] else { return Default::default() };
         let (near_links, far_links) = self.hops.split_at_mut(1);
         let mut carried = near.deliver(packets, Time::MAX, &mut LinksInSeries(near_links));
@@ -475,7 +475,7 @@ fn pass_link(link: &mut Link<usize>, packets: &[PacketAtHop]) -> Vec<PacketAtHop
 }
 
 /// Those of the packets that arrived, when they did, and in that order.
-fn arrived_packets(packets: &[PacketAtHop], carried: &[DeliveredPacket]) -> Vec<PacketAtHop> {
+fn arrived_packets(packets: &[PacketAtHop], carried: &[TrainPacketFate]) -> Vec<PacketAtHop> {
     let both = packets.iter().zip(carried);
     let mut arrived: Vec<PacketAtHop> =
         both.filter_map(|(packet, carried)| Some(PacketAtHop { at: carried.received?, ..*packet })).collect();

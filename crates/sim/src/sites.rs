@@ -270,7 +270,7 @@ impl Sites {
 
     fn arrive_by_path(&mut self, receiving: usize, path: PathId, wire: OuterPacket, out: &mut Vec<PacketBatch>) {
         if let Some(packet) = wire.content.packet().filter(|_| receiving == 1) {
-            self.flows[packet.flow as usize].record_path(path, wire.bytes);
+            self.flows[packet.flow as usize].record_path_bytes(path, wire.bytes);
         }
         match &mut self.sides[receiving].gateway {
             GatewayModel::Bonded(bonded) => bonded.receive(path, wire, self.now, out),

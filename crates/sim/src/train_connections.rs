@@ -24,7 +24,7 @@ const MAX_WAIT: Span = Span::from_secs(60);
 
 /// What became of a packet of a train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct DeliveredPacket {
+pub(crate) struct TrainPacketFate {
     /// When it was sent first, if it was.
     pub(crate) sent: Option<Time>,
     /// When it arrived first, if it did.
@@ -36,7 +36,7 @@ pub(crate) struct DeliveredPacket {
 pub(crate) struct TrainConnections {
     connections: Vec<TrainConnection>,
     /// What each connection's ends are to do next: the sender's at twice its place, then the receiver's.
-    agenda: EventQueue,
+    events: EventQueue,
     /// What is or was on its way. Packets on the links have their place here as their index.
     transmissions: Vec<PacketTransmission>,
     /// The first of those of the connections that are open: earlier ones may still be on the links.
@@ -48,7 +48,7 @@ pub(crate) struct TrainConnections {
     delay_back: Span,
     /// Of the train on its way; those of earlier ones do not count any more.
     train: u32,
-    carried: Vec<DeliveredPacket>,
+    fates: Vec<TrainPacketFate>,
     missing: usize,
 }
 
@@ -84,14 +84,14 @@ impl TrainConnections {
         });
         TrainConnections {
             connections: connections.collect(),
-            agenda,
+            events: agenda,
             transmissions: Vec::new(),
             first_open: 0,
             acknowledgements: BinaryHeap::new(),
             acknowledged: Vec::new(),
             delay_back: delay,
             train: 0,
-            carried: Vec::new(),
+            fates: Vec::new(),
             missing: 0,
         }
     }
@@ -122,13 +122,13 @@ impl TrainConnections {
         packets: &[PacketAtHop],
         deadline: Time,
         over: &mut dyn PacketTransport,
-    ) -> Vec<DeliveredPacket> {
+    ) -> Vec<TrainPacketFate> {
         self.train += 1;
-        self.carried = vec![DeliveredPacket::default(); packets.len()];
+        self.fates = vec![TrainPacketFate::default(); packets.len()];
         self.missing = packets.len();
         let first = packets.first().map_or(deadline, |packet| packet.at);
         self.run(packets, deadline.min(first + MAX_WAIT), over);
-        std::mem::take(&mut self.carried)
+        std::mem::take(&mut self.fates)
     }
 
     fn run(&mut self, packets: &[PacketAtHop], deadline: Time, over: &mut dyn PacketTransport) {
@@ -138,7 +138,7 @@ impl TrainConnections {
         while !is_train || self.missing > 0 {
             let submitted = packets.peek().map(|(_, packet)| packet.at);
             let answered = self.acknowledgements.peek().map(|Reverse((at, _))| *at);
-            let timer = self.agenda.first().map(|(at, _)| at);
+            let timer = self.events.first().map(|(at, _)| at);
             let next = [submitted, answered, timer, over.next_event()].into_iter().flatten().min();
             let Some(now) = next.filter(|next| *next <= deadline) else { break };
             over.advance(now, &mut arrived);
@@ -149,7 +149,7 @@ impl TrainConnections {
                 self.connections[connection].sender.acknowledge(&acknowledgement, now);
                 self.send_segments(connection, now, over);
             }
-            while let Some((_, place)) = self.agenda.first().filter(|(at, _)| *at <= now) {
+            while let Some((_, place)) = self.events.first().filter(|(at, _)| *at <= now) {
                 self.on_time(place as usize, now, over);
             }
             while let Some((place, packet)) = packets.next_if(|(_, packet)| packet.at <= now) {
@@ -169,7 +169,7 @@ impl TrainConnections {
         let TrainConnection { receiver, packets, .. } = &mut self.connections[connection];
         if let TrainPacket { train, place, .. } = packets[data.number as usize]
             && train == self.train
-            && let Some(carried) = self.carried.get_mut(place)
+            && let Some(carried) = self.fates.get_mut(place)
             && carried.received.is_none()
         {
             carried.received = Some(at);
@@ -195,7 +195,7 @@ impl TrainConnections {
             self.acknowledgements.push(Reverse((now + self.delay_back, self.acknowledged.len())));
             self.acknowledged.push((connection, answer));
         }
-        self.agenda.set_time(2 * connection as u32 + 1, self.connections[connection].receiver.next_time());
+        self.events.set_time(2 * connection as u32 + 1, self.connections[connection].receiver.next_time());
     }
 
     /// Sends what a connection may.
@@ -204,13 +204,13 @@ impl TrainConnections {
         sender.offer(packets.len() as u32 - sender.next_number());
         while let Some(data) = sender.poll_send(now) {
             let TrainPacket { train, place, size } = packets[data.number as usize];
-            let carried = self.carried.get_mut(place).filter(|_| train == self.train);
+            let carried = self.fates.get_mut(place).filter(|_| train == self.train);
             carried.map(|carried| carried.sent.get_or_insert(now));
             over.offer(PacketAtHop { index: self.transmissions.len(), flow: connection as u64, size, at: now });
             // More may follow.
             self.transmissions.push(PacketTransmission { connection, data: TcpData { last: false, ..data } });
         }
-        self.agenda.set_time(2 * connection as u32, sender.next_time());
+        self.events.set_time(2 * connection as u32, sender.next_time());
     }
 }
 
@@ -264,7 +264,7 @@ mod tests {
         (0..count).map(packet).collect()
     }
 
-    fn delays(packets: &[PacketAtHop], carried: &[DeliveredPacket]) -> Vec<Option<Span>> {
+    fn delays(packets: &[PacketAtHop], carried: &[TrainPacketFate]) -> Vec<Option<Span>> {
         packets.iter().zip(carried).map(|(packet, carried)| Some(carried.received? - packet.at)).collect()
     }
 

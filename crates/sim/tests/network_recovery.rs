@@ -56,7 +56,7 @@ impl Controller for Steady {
         self.window = 1.0;
     }
 
-    fn undone(&mut self, _now: Time) {
+    fn reduction_was_spurious(&mut self, _now: Time) {
         self.window = self.before;
     }
 }

@@ -1,7 +1,7 @@
 //! The packets of a train that have been sent or received so far, with their time stamps.
 
 use crate::limits::STAMP_WAIT;
-use crate::train_halves::{ReceivedTrain, SentTrain};
+use crate::one_sided_records::{ReceivedTrain, SentTrain};
 use kumade_net::pacing::sleep_until;
 use kumade_net::stamp::StampSource;
 use kumade_net::{clock, pacing::Pacer};
@@ -18,7 +18,7 @@ const MAX_UNQUEUED_DELAY: Span = Span::from_micros(300);
 /// … which seldom delays so many packets of a train …
 const MIN_QUEUED_PACKETS: usize = 3;
 /// … and a tenth of them.
-const MIN_QUEUED_DIVISOR: usize = 10;
+const QUEUED_FRACTION_DIVISOR: usize = 10;
 /// Poll interval when waiting for time stamps.
 const POLL_INTERVAL: Span = Span::from_micros(200);
 
@@ -92,7 +92,7 @@ impl SentPackets {
                 .is_some_and(|at| at - packet.queue_stamp.unwrap_or(packet.user_stamp) > MAX_UNQUEUED_DELAY)
         };
         let held = self.packets.iter().filter(waited).count();
-        held >= MIN_QUEUED_PACKETS && held * MIN_QUEUED_DIVISOR >= self.packets.len()
+        held >= MIN_QUEUED_PACKETS && held * QUEUED_FRACTION_DIVISOR >= self.packets.len()
     }
 
     /// Records the kernel's time stamp of the packet at `place`. The first one counts: TCP stamps retransmissions, too.

@@ -1,7 +1,7 @@
 use crate::control_watch::ControlWatch;
 use crate::error::Error;
+use crate::one_sided_records::{ReceivedTrain, SentTrain};
 use crate::tcp::TcpProbes;
-use crate::train_halves::{ReceivedTrain, SentTrain};
 use crate::udp::UdpProbes;
 use kumade_net::clock::RealtimeOffset;
 use kumade_probe_train::{Train, Transport};

@@ -1,9 +1,9 @@
 use crate::control_watch::ControlWatch;
 use crate::error::Error;
 use crate::limits::{SEND_SLACK, STAMP_WAIT, START_DELAY};
+use crate::one_sided_records::{ReceivedTrain, SentTrain};
 use crate::packets::{SentPackets, await_stamps, is_usable_gap};
 use crate::payload::incompressible;
-use crate::train_halves::{ReceivedTrain, SentTrain};
 use kumade_net::pacing::Pacer;
 use kumade_net::stamp::StampPlace;
 use kumade_net::tcp::SegmentSizes;
@@ -42,7 +42,7 @@ pub struct TcpProbes {
     max_payload_bytes: u32,
     filler: Vec<u8>,
     /// Whether packets are stamped before the interface's queue discipline as well.
-    queue_stamps: bool,
+    has_queue_stamps: bool,
 }
 
 /// One of the connections.
@@ -94,7 +94,7 @@ impl TcpProbes {
             kind,
             max_payload_bytes: max_payload,
             filler,
-            queue_stamps: false,
+            has_queue_stamps: false,
         };
         probes.check_any_open().map(|()| probes)
     }
@@ -171,8 +171,8 @@ impl TcpProbes {
         await_stamps(&mut sent_packets, quiet, |sent_packets| {
             self.probe_connections.iter_mut().for_each(|slot| slot.collect_stamps(sent_packets))
         });
-        if !self.queue_stamps && sent_packets.is_queued_locally() {
-            self.queue_stamps = true;
+        if !self.has_queue_stamps && sent_packets.is_queued_locally() {
+            self.has_queue_stamps = true;
             for stream in self.probe_connections.iter().filter_map(|slot| slot.stream.as_ref()) {
                 // Without them, the program's own clock readings are used.
                 let _ = stamp::add_queue_stamps(stream, true);

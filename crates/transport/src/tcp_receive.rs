@@ -2,9 +2,9 @@
 
 use crate::error::Error;
 use crate::limits::READ_INTERVAL;
+use crate::one_sided_records::ReceivedTrain;
 use crate::packets::{ReceivedPackets, SentPackets};
 use crate::tcp::{ProbeConnection, TcpProbes};
-use crate::train_halves::ReceivedTrain;
 use kumade_net::readiness::EpollSet;
 use kumade_net::{clock, stamp};
 use kumade_probe_train::Train;

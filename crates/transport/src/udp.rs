@@ -1,16 +1,16 @@
 use crate::control_watch::ControlWatch;
 use crate::error::Error;
 use crate::limits::{READ_INTERVAL, SEND_SLACK, START_DELAY};
+use crate::one_sided_records::{ReceivedTrain, SentTrain};
 use crate::packets::{ReceivedPackets, SentPackets, await_stamps, is_usable_gap};
 use crate::payload::incompressible;
-use crate::train_halves::{ReceivedTrain, SentTrain};
 use kumade_net::pacing::Pacer;
 use kumade_net::stamp::StampPlace;
 use kumade_net::udp::{SentBurst, StampedReceiver, send_burst};
 use kumade_net::{clock, readiness, stamp, udp};
 use kumade_probe_train::{Burst, Train};
 use kumade_units::{Span, Time};
-use kumade_wire::{Credential, SessionEndpoint, SessionItem, Token};
+use kumade_wire::{Credential, CredentialBearer, SessionEndpoint, Token};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -267,7 +267,7 @@ impl UdpProbes {
     /// Makes the packet that is sent next from this byte on this one.
     fn write_header(&mut self, start: usize, train: u32, index: u32) {
         let shown =
-            self.credential.authenticator_for(SessionItem::Packet { sender: self.local_endpoint, train, index });
+            self.credential.authenticator_for(CredentialBearer::Packet { sender: self.local_endpoint, train, index });
         let header = &mut self.packet[start..start + PROBE_HEADER_BYTES];
         header[..16].copy_from_slice(&shown.0);
         header[16..20].copy_from_slice(&train.to_be_bytes());
@@ -362,7 +362,7 @@ impl UdpProbes {
     fn packet_index(&self, packet: &[u8], number: u32) -> Option<u32> {
         let (shown, rest) = packet.split_first_chunk()?;
         let index = u32::from_be_bytes(rest.strip_prefix(&number.to_be_bytes())?.try_into().ok()?);
-        let bearer = SessionItem::Packet { sender: self.local_endpoint.peer(), train: number, index };
+        let bearer = CredentialBearer::Packet { sender: self.local_endpoint.peer(), train: number, index };
         self.credential.is_authenticator_of(bearer, &Token(*shown)).then_some(index)
     }
 

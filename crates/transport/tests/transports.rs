@@ -6,7 +6,7 @@ use kumade_transport::{
     ControlWatch, Error, Probes, ReceivedTrain, SentTrain, StampSource, TcpProbes, UdpProbes, open_connections,
 };
 use kumade_units::{Span, Time};
-use kumade_wire::{Credential, SessionEndpoint, SessionItem, Token, Version};
+use kumade_wire::{Credential, CredentialBearer, SessionEndpoint, Token, Version};
 use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
@@ -260,8 +260,9 @@ fn udp_ignores_what_is_not_of_its_train() {
 fn with_a_key_nobody_on_the_path_makes_a_packet_of_a_train() {
     let (socket, other) = sockets(V4);
     let mut probes = client(socket);
-    let shown =
-        |from, train, index| secret_credential().authenticator_for(SessionItem::Packet { sender: from, train, index });
+    let shown = |from, train, index| {
+        secret_credential().authenticator_for(CredentialBearer::Packet { sender: from, train, index })
+    };
     let right = |number, index| packet(shown(SessionEndpoint::Server, number, index), number, index);
     let mut damaged = right(2, 0);
     damaged[15] ^= 1;
@@ -272,7 +273,7 @@ fn with_a_key_nobody_on_the_path_makes_a_packet_of_a_train() {
         packet(Token([8; 16]), 2, 0),
         packet(shown(SessionEndpoint::Client, 2, 0), 2, 0), // our own, sent back
         packet(shown(SessionEndpoint::Server, 2, 1), 2, 0), // another one's code
-        packet(secret_credential().authenticator_for(SessionItem::UdpRequest), 2, 0),
+        packet(secret_credential().authenticator_for(CredentialBearer::UdpRequest), 2, 0),
         right(1, 0), // of an earlier train
         renumbered,
         damaged,

@@ -17,7 +17,7 @@ pub struct Credential {
 
 /// What shows that it belongs to a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionItem {
+pub enum CredentialBearer {
     /// The packet by which a client asks for UDP.
     UdpRequest,
     /// A probe connection.
@@ -62,7 +62,7 @@ impl Credential {
     }
 
     /// What this one shows.
-    pub fn authenticator_for(&self, bearer: SessionItem) -> Token {
+    pub fn authenticator_for(&self, bearer: CredentialBearer) -> Token {
         if self.is_secret {
             Token(kumade_noise_session::keyed_hash(&self.token.0, &bearer.encode()))
         } else {
@@ -71,19 +71,19 @@ impl Credential {
     }
 
     /// Whether that is what this one shows. Compares in constant time.
-    pub fn is_authenticator_of(&self, bearer: SessionItem, shown: &Token) -> bool {
+    pub fn is_authenticator_of(&self, bearer: CredentialBearer, shown: &Token) -> bool {
         kumade_noise_session::is_equal(&self.authenticator_for(bearer).0, &shown.0)
     }
 }
 
-impl SessionItem {
+impl CredentialBearer {
     /// Different for any two.
     fn encode(self) -> [u8; 9] {
         let (kind, first, second) = match self {
-            SessionItem::UdpRequest => (0, 0, 0),
-            SessionItem::Connection { index } => (1, 0, index.into()),
-            SessionItem::Packet { sender: SessionEndpoint::Client, train, index } => (2, train, index),
-            SessionItem::Packet { sender: SessionEndpoint::Server, train, index } => (3, train, index),
+            CredentialBearer::UdpRequest => (0, 0, 0),
+            CredentialBearer::Connection { index } => (1, 0, index.into()),
+            CredentialBearer::Packet { sender: SessionEndpoint::Client, train, index } => (2, train, index),
+            CredentialBearer::Packet { sender: SessionEndpoint::Server, train, index } => (3, train, index),
         };
         let mut bytes = [kind; 9];
         bytes[1..5].copy_from_slice(&u32::to_be_bytes(first));
@@ -98,16 +98,16 @@ mod tests {
     use std::collections::BTreeSet;
 
     const TOKEN: Token = Token([7; 16]);
-    const BEARERS: [SessionItem; 9] = [
-        SessionItem::UdpRequest,
-        SessionItem::Connection { index: 0 },
-        SessionItem::Connection { index: 256 },
-        SessionItem::Packet { sender: SessionEndpoint::Client, train: 0, index: 0 },
-        SessionItem::Packet { sender: SessionEndpoint::Client, train: 0, index: 1 },
-        SessionItem::Packet { sender: SessionEndpoint::Client, train: 1, index: 0 },
-        SessionItem::Packet { sender: SessionEndpoint::Client, train: 1 << 24, index: 0 },
-        SessionItem::Packet { sender: SessionEndpoint::Server, train: 0, index: 0 },
-        SessionItem::Packet { sender: SessionEndpoint::Server, train: 0, index: 1 << 24 },
+    const BEARERS: [CredentialBearer; 9] = [
+        CredentialBearer::UdpRequest,
+        CredentialBearer::Connection { index: 0 },
+        CredentialBearer::Connection { index: 256 },
+        CredentialBearer::Packet { sender: SessionEndpoint::Client, train: 0, index: 0 },
+        CredentialBearer::Packet { sender: SessionEndpoint::Client, train: 0, index: 1 },
+        CredentialBearer::Packet { sender: SessionEndpoint::Client, train: 1, index: 0 },
+        CredentialBearer::Packet { sender: SessionEndpoint::Client, train: 1 << 24, index: 0 },
+        CredentialBearer::Packet { sender: SessionEndpoint::Server, train: 0, index: 0 },
+        CredentialBearer::Packet { sender: SessionEndpoint::Server, train: 0, index: 1 << 24 },
     ];
 
     #[test]
@@ -129,9 +129,9 @@ mod tests {
     fn every_bit_of_it_counts() {
         let credential = Credential::new(TOKEN, Version::AUTHENTICATED, true);
         for bit in 0..128 {
-            let mut forged = credential.authenticator_for(SessionItem::UdpRequest);
+            let mut forged = credential.authenticator_for(CredentialBearer::UdpRequest);
             forged.0[bit / 8] ^= 1 << (bit % 8);
-            assert!(!credential.is_authenticator_of(SessionItem::UdpRequest, &forged), "bit {bit}");
+            assert!(!credential.is_authenticator_of(CredentialBearer::UdpRequest, &forged), "bit {bit}");
         }
     }
 
@@ -141,7 +141,7 @@ mod tests {
         for (version, is_encrypted) in [(Version::AUTHENTICATED, false), (before, true), (before, false)] {
             let credential = Credential::new(TOKEN, version, is_encrypted);
             assert!(BEARERS.iter().all(|&bearer| credential.authenticator_for(bearer) == TOKEN));
-            assert!(!credential.is_authenticator_of(SessionItem::UdpRequest, &Token([8; 16])));
+            assert!(!credential.is_authenticator_of(CredentialBearer::UdpRequest, &Token([8; 16])));
         }
     }
 }

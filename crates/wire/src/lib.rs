@@ -22,7 +22,7 @@ pub mod stamp;
 mod udp;
 mod version;
 
-pub use credential::{Credential, SessionEndpoint, SessionItem};
+pub use credential::{Credential, CredentialBearer, SessionEndpoint};
 pub use frame::{FrameError, Message, decode, encode};
 pub use kumade_noise_session::{KeyError, PresharedKey};
 pub use message::{Arrival, ClientMessage, Departure, Limits, ServerMessage, TcpEndpointInfo, Token};

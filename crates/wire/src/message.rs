@@ -59,7 +59,7 @@ pub enum ClientMessage {
     /// are ahead, then by `Turn`.
     EnterQueue,
     /// Gives the turn back.
-    Leave,
+    EndTurn,
     /// Returns the nonce that arrived by UDP, which proves that the client's address accepts UDP. Answered by `UdpOpen`.
     ProveUdp([u8; 16]),
     /// Which probe connections have arrived? Answered by `Connections` as soon as `expected` have, or at once after
@@ -185,7 +185,7 @@ pub enum ServerMessage {
         /// The train's number.
         number: u32,
         /// By how much earlier than it was `sent`, for each departure of `Sent`, in its order; zero for those without a stamp.
-        earlier: Vec<Span>,
+        submitted_before_sent: Vec<Span>,
     },
     /// Since [version 5](crate::Version::LOAD): the transfers of a `Load` begin.
     LoadBegins {

@@ -149,14 +149,14 @@ pub struct Reflection {
     /// See [`Reply::received`].
     pub received: Time,
     /// See [`Reply::error_estimate`].
-    pub clock: ErrorEstimate,
+    pub error_estimate: ErrorEstimate,
     /// See [`Reply::probe_ttl`].
     pub probe_ttl: u8,
 }
 
 impl Reflection {
     fn reply_to(self, probe: &Probe, probe_stamp: [u8; 10]) -> Reply {
-        let Reflection { sequence, reflected, received, clock, probe_ttl } = self;
+        let Reflection { sequence, reflected, received, error_estimate: clock, probe_ttl } = self;
         let (session, probe_sequence) = (probe.session, probe.sequence);
         Reply {
             sequence,
@@ -206,7 +206,7 @@ mod tests {
             sequence: 3,
             reflected: NOW + Span::from_micros(30),
             received: NOW + Span::from_micros(10),
-            clock: clock(ClockFormat::Ptp),
+            error_estimate: clock(ClockFormat::Ptp),
             probe_ttl: 61,
         };
         assert_eq!(Reply::reflect(&mut payload, |_| reflection), Ok(probe));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 const SECOND: Span = Span::from_secs(1);
 
-fn occasion(settings: &[String; 2]) -> ReportContext<'_> {
+fn report_context(settings: &[String; 2]) -> ReportContext<'_> {
     let (name, ports) = ("test", ["veth1", "veth2"]);
     ReportContext { name, ports, settings, covers: ReportSpan::Interval, duration: SECOND, fairness: [None, None] }
 }
@@ -29,7 +29,7 @@ fn busy(lateness: Span) -> DirectionStatistics {
 
 fn document(lateness: Span) -> Document {
     let settings = ["rate 40mbit", "no impairments"].map(str::to_owned);
-    Document::new(&occasion(&settings), &[busy(lateness), DirectionStatistics::default()])
+    Document::new(&report_context(&settings), &[busy(lateness), DirectionStatistics::default()])
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn the_verdict_says_whether_the_machine_kept_up() {
     let mut recorder = Recorder::new();
     recorder.record_dropped(0, 0, DropCause::Overload);
     let both = [recorder.snapshot(), DirectionStatistics::default()];
-    let full = Document::new(&occasion(&Default::default()), &both).verdict;
+    let full = Document::new(&report_context(&Default::default()), &both).verdict;
     assert!(!full.on_time && full.message.contains("faster than this program could read"), "{full:?}");
     assert!(!late.on_time && late.message.contains("too slow") && late.message.contains("lower the rate"), "{late:?}");
 }

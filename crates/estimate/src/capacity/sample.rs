@@ -133,8 +133,8 @@ fn undelayed_bursts(bursts: &[BurstSample]) -> Vec<BurstSample> {
 /// Whether packets arrived at intervals as even as without cross traffic, and not closer together than they were sent, as
 /// they do when the receiving host was idle.
 fn is_even(burst: &BurstSample) -> bool {
-    let even =
-        burst.unevenness < STAMP_SCATTER_SECONDS.max(MAX_EVEN_DIFFERENCE_PART * burst.dispersion() / f64::from(burst.gaps));
+    let even = burst.unevenness
+        < STAMP_SCATTER_SECONDS.max(MAX_EVEN_DIFFERENCE_PART * burst.dispersion() / f64::from(burst.gaps));
     even && burst.dispersion() > MIN_DISPERSION_RATIO * burst.sending
 }
 

@@ -19,8 +19,9 @@ impl FeasibleLines {
     /// Those below the upper points and above the lower ones, each in any order; none where there is none.
     pub(super) fn between_points(upper: Vec<(f64, f64)>, lower: impl IntoIterator<Item = (f64, f64)>) -> Option<Self> {
         let lower: Vec<_> = lower.into_iter().map(|(x, y)| (x, -y)).collect();
-        let meets =
-            |limit: &HullLine, points: &[(f64, f64)]| points.iter().all(|&(x, y)| -y <= limit.value_at(x) + ROUNDING_SECONDS);
+        let meets = |limit: &HullLine, points: &[(f64, f64)]| {
+            points.iter().all(|&(x, y)| -y <= limit.value_at(x) + ROUNDING_SECONDS)
+        };
         let limit = HullLine::new(upper);
         meets(&limit, &lower).then(|| FeasibleLines { upper: limit, lower: HullLine::new(lower) })
     }

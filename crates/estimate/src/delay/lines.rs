@@ -14,7 +14,12 @@ pub(super) struct LineSet {
 impl LineSet {
     /// Every line whose slope two clocks can have, and whose height at zero is within these.
     pub(super) fn through_offsets(lowest: f64, highest: f64) -> Self {
-        let corners = vec![(lowest, -MAX_SKEW_RATIO), (highest, -MAX_SKEW_RATIO), (highest, MAX_SKEW_RATIO), (lowest, MAX_SKEW_RATIO)];
+        let corners = vec![
+            (lowest, -MAX_SKEW_RATIO),
+            (highest, -MAX_SKEW_RATIO),
+            (highest, MAX_SKEW_RATIO),
+            (lowest, MAX_SKEW_RATIO),
+        ];
         LineSet { corners }
     }
 

@@ -138,7 +138,8 @@ impl DelayHulls {
     /// All that pass between both.
     fn lines(&self) -> Option<LineSet> {
         let DelayHulls { forward, backward } = self;
-        let reach = forward.iter().chain(backward).map(|&(x, y)| y.abs() + MAX_SKEW_RATIO * x.abs()).fold(1.0, f64::max);
+        let reach =
+            forward.iter().chain(backward).map(|&(x, y)| y.abs() + MAX_SKEW_RATIO * x.abs()).fold(1.0, f64::max);
         let mut lines = LineSet::through_offsets(-2.0 * reach, 2.0 * reach);
         for &corner in forward {
             lines = lines.below_point(corner)?;

@@ -195,7 +195,7 @@ fn fast_train(state: &PrimedState, rate: f64, burst: BurstPacing, emptying: u32)
     let filling = FAST_PRIME_SECONDS * capacity.unwrap_or(rate) / bits / f64::from(1 << overflows.min(8));
     let prime = round_to_bursts(filling + emptying, burst, MIN_PRIME_BURSTS);
     let duration = if readings.is_empty() { 0.002 } else { 0.0035 };
-    let body = round_to_bursts(duration * rate / bits, burst, Train::MIN_BURST_TRAIN_PACKETS.div_ceil(burst.packets));
+    let body = round_to_bursts(duration * rate / bits, burst, Train::MIN_BURST_SEGMENT_PACKETS.div_ceil(burst.packets));
     let segment = |count, interval| Segment { count, interval, first_size: burst.size, size_step: 0 };
     let segments = vec![segment(prime, Span::ZERO), segment(body, Span::from_secs_f64(bits / rate))];
     (TrainShape::Primed { prime }, Train { segments })
@@ -210,7 +210,7 @@ fn round_to_bursts(packets: f64, burst: BurstPacing, least: u32) -> u32 {
 /// A train of one rate whose packets are sent in bursts.
 fn fast_paced(rate: f64, burst: BurstPacing, seconds: f64) -> Train {
     let bits = f64::from(burst.size) * 8.0;
-    let count = round_to_bursts(seconds * rate / bits, burst, Train::MIN_BURST_TRAIN_PACKETS.div_ceil(burst.packets));
+    let count = round_to_bursts(seconds * rate / bits, burst, Train::MIN_BURST_SEGMENT_PACKETS.div_ceil(burst.packets));
     let interval = Span::from_secs_f64(bits / rate);
     Train { segments: vec![Segment { count, interval, first_size: burst.size, size_step: 0 }] }
 }

@@ -178,7 +178,7 @@ impl PrimedTrain {
             packets.is_in_bursts = true;
             packets.packet_bits = record.packets.last().map_or(0.0, |packet| f64::from(packet.size) * 8.0);
             for point in &mut packets.points {
-                let head = joined.heads[point.index].map(|head| (head - epoch.received).as_secs_f64());
+                let head = joined.first_arrivals[point.index].map(|head| (head - epoch.received).as_secs_f64());
                 point.head = head.map_or(point.delay, |head| head - point.sent);
             }
         }

@@ -70,7 +70,7 @@ impl LinkView {
     ///
     /// # Errors
     /// If standard output can't be written.
-    pub fn interval(&mut self, recent: Document, total: impl FnOnce() -> Document) -> io::Result<()> {
+    pub fn show_interval(&mut self, recent: Document, total: impl FnOnce() -> Document) -> io::Result<()> {
         match self {
             LinkView::Live(live) => live.push(LinkSnapshot { recent, total: total() }),
             LinkView::Lines => {

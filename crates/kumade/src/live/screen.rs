@@ -75,7 +75,7 @@ fn wait(until: Instant, stop: &AtomicBool, reads_stdin: bool) -> io::Result<Opti
     while !stop.load(Ordering::Relaxed) {
         let left = until.saturating_duration_since(Instant::now());
         let time = left.min(POLL_INTERVAL);
-        if reads_stdin && is_gone(time)? {
+        if reads_stdin && wait_for_key_or_hangup(time)? {
             return Ok(Some(Input::Interrupt));
         }
         match event::poll(if reads_stdin { Duration::ZERO } else { time }) {
@@ -95,7 +95,7 @@ fn wait(until: Instant, stop: &AtomicBool, reads_stdin: bool) -> io::Result<Opti
 
 /// Waits for a key for so long. Returns whether the terminal has been closed: `crossterm`, which reads nothing from it then, would
 /// read again without end.
-fn is_gone(time: Duration) -> io::Result<bool> {
+fn wait_for_key_or_hangup(time: Duration) -> io::Result<bool> {
     let stdin = io::stdin();
     let mut polled = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
     match poll(&mut polled, PollTimeout::try_from(time).unwrap_or(PollTimeout::ZERO)) {

@@ -84,9 +84,9 @@ impl DocumentParts for PathAtlasReport {
             setting: self.setting.clone(),
             rate_definition: "Rates count IP packets.",
             paper: None,
-            tables: [kind_table(&self.summary.kinds), refusal_table(&self.summary.kinds)]
+            tables: [kind_table(&self.summary.kinds), missing_value_table(&self.summary.kinds)]
                 .into_iter()
-                .chain(impact_table(&self.summary.kinds))
+                .chain(cross_traffic_impact_table(&self.summary.kinds))
                 .collect(),
             conclusions: std::iter::once(conclusion(&self.summary.kinds))
                 .chain(proxy_conclusions(&self.summary.kinds))
@@ -154,7 +154,7 @@ fn kind_table(kinds: &[KindSummary]) -> Table {
     }
 }
 
-fn refusal_table(kinds: &[KindSummary]) -> Table {
+fn missing_value_table(kinds: &[KindSummary]) -> Table {
     let of = |kind: &KindSummary| {
         let cells = |(cause, count): (&String, &usize)| {
             vec![kind.kind.clone(), kind.transport.clone(), count.to_string(), cause.clone()]
@@ -169,7 +169,7 @@ fn refusal_table(kinds: &[KindSummary]) -> Table {
 }
 
 /// Where TCP connections were the cross traffic of some.
-fn impact_table(kinds: &[KindSummary]) -> Option<Table> {
+fn cross_traffic_impact_table(kinds: &[KindSummary]) -> Option<Table> {
     let row = |kind: &KindSummary| {
         let [lost, most] = [kind.mean_goodput_lost_ratio?, kind.max_goodput_lost_ratio?].map(|part| part * 100.0);
         let [added, longest] =

@@ -8,7 +8,8 @@ pub struct Comparison {
     /// Whose figure, as reports write it.
     pub contender: String,
     /// By whose it is divided; if none, it is taken as it is, in bits per second or seconds.
-    pub with: Option<String>,
+    #[serde(rename = "with")]
+    pub baseline: Option<String>,
     /// Which.
     pub figure: ContenderFigure,
     /// What is to be reached at least, …
@@ -47,7 +48,8 @@ pub struct ComparisonResult {
     /// Whose figure.
     pub contender: String,
     /// By whose it is divided; null where it is taken as it is, in bits per second or seconds.
-    pub with: Option<String>,
+    #[serde(rename = "with")]
+    pub baseline: Option<String>,
     /// Which.
     pub figure: ContenderFigure,
     /// The quotient, or the figure; null where there is none.
@@ -82,13 +84,13 @@ impl ComparisonResult {
 
     /// In one sentence.
     pub(crate) fn in_words(&self) -> String {
-        let say = |value: f64| match (&self.with, self.figure) {
+        let say = |value: f64| match (&self.baseline, self.figure) {
             (Some(_), _) => format!("{} ×", three_digits(value)),
             (None, ContenderFigure::Goodput) => format!("{} Mbit/s", three_digits(value / 1e6)),
             (None, _) => format!("{} ms", three_digits(value * 1e3)),
         };
         let value = self.value.map_or("unknown".into(), say);
-        let of = self.with.as_ref().map_or(String::new(), |with| format!(" that of {with}"));
+        let of = self.baseline.as_ref().map_or(String::new(), |with| format!(" that of {with}"));
         let published = self.published.map_or(String::new(), |published| format!("; published {}", say(published)));
         let bounds =
             [self.min.map(|min| format!("at least {}", say(min))), self.max.map(|max| format!("at most {}", say(max)))];
@@ -119,7 +121,7 @@ mod tests {
         let compared = ComparisonResult {
             case: "1 %".into(),
             contender: "tunnel-rake".into(),
-            with: Some("single".into()),
+            baseline: Some("single".into()),
             figure: ContenderFigure::Goodput,
             value: Some(2.5),
             min: Some(2.0),
@@ -130,7 +132,7 @@ mod tests {
             "1 %: goodput of tunnel-rake: 2.50 × that of single; published 1.10 ×; required at least 2.00 ×: met";
         assert_eq!(compared.in_words(), words);
         let alone = ComparisonResult {
-            with: None,
+            baseline: None,
             figure: ContenderFigure::EchoP99,
             value: Some(0.05),
             max: Some(0.035),

@@ -108,7 +108,7 @@ impl MultipathSummary {
 
     /// How it comes out in each of its cases.
     fn compare(&self, comparison: &Comparison) -> Vec<ComparisonResult> {
-        let Comparison { contender, with, figure, min, max, published, cases } = comparison;
+        let Comparison { contender, baseline: with, figure, min, max, published, cases } = comparison;
         let in_case = |case: &str| {
             if !cases.is_empty() && !cases.iter().any(|label| label == case) {
                 return None;
@@ -121,7 +121,7 @@ impl MultipathSummary {
             Some(ComparisonResult {
                 case: case.to_owned(),
                 contender: contender.clone(),
-                with: with.clone(),
+                baseline: with.clone(),
                 figure: *figure,
                 value: own.zip(other).map(|(own, other)| own / other),
                 min: *min,

@@ -8,21 +8,23 @@ use serde::Deserialize;
 pub enum TcpStack {
     /// As the kernel does it today: SACK, RACK, tail loss probes, DSACK.
     #[default]
-    Today,
+    #[serde(rename = "today")]
+    KernelDefault,
     /// Without all of that: NewReno's fast retransmission and the timeout, as the systems of the papers had them at least.
-    OldStyle,
+    #[serde(rename = "old-style")]
+    NewReno,
 }
 
-const OLD_STYLE_SYSCTLS: [(&str, &str); 5] =
+const NEW_RENO_SYSCTLS: [(&str, &str); 5] =
     [("tcp_sack", "0"), ("tcp_dsack", "0"), ("tcp_recovery", "0"), ("tcp_early_retrans", "0"), ("tcp_frto", "0")];
 
 impl TcpStack {
     /// Of connections that are opened from now on.
     pub(super) fn apply_to_sites(self, sites: &Sites) -> anyhow::Result<()> {
-        if self == TcpStack::Today {
+        if self == TcpStack::KernelDefault {
             return Ok(());
         }
-        let settings = OLD_STYLE_SYSCTLS.map(|(name, value)| (name, value.to_owned()));
+        let settings = NEW_RENO_SYSCTLS.map(|(name, value)| (name, value.to_owned()));
         let namespaces = [&sites.a.namespace, &sites.left, &sites.right, &sites.b.namespace];
         namespaces.into_iter().try_for_each(|namespace| host_settings::write_sysctls(namespace, &settings))
     }

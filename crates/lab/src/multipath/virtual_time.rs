@@ -49,7 +49,7 @@ fn observe(experiment: &MultipathExperiment, point: &MultipathPoint<'_>) -> anyh
     let mut sites = Sites::new(&config)?;
     match experiment.workload {
         Workload::Transfer => run_transfer(&mut sites, experiment, point, config.plane.overhead_bytes()),
-        Workload::Numbered { .. } => run_numbered(&mut sites, experiment, point, config.plane.overhead_bytes()),
+        Workload::Numbered { .. } => run_numbered_packets(&mut sites, experiment, point, config.plane.overhead_bytes()),
         Workload::Blocks => anyhow::bail!("what writes of a host cost has no meaning in virtual time"),
         Workload::Flood { .. } => anyhow::bail!("how much the kernel forwards has no meaning in virtual time"),
     }
@@ -106,7 +106,7 @@ fn run_transfer(
     } else {
         experiment.workload.congestion_control()
     };
-    let recovery = if is_tunnel || case.stack != TcpStack::Today {
+    let recovery = if is_tunnel || case.stack != TcpStack::KernelDefault {
         virtual_tunnel::recovery_config(case.stack)
     } else {
         RecoveryConfig::default()
@@ -155,7 +155,7 @@ fn run_transfer(
     })
 }
 
-fn run_numbered(
+fn run_numbered_packets(
     sites: &mut Sites,
     experiment: &MultipathExperiment,
     point: &MultipathPoint<'_>,

@@ -48,8 +48,8 @@ pub(super) fn tunnel_model(point: &MultipathPoint<'_>) -> anyhow::Result<Option<
 /// What hosts and gateways do about losses by themselves.
 pub(super) fn recovery_config(stack: TcpStack) -> RecoveryConfig {
     let detection = match stack {
-        TcpStack::Today => LossDetection::RackTlp,
-        TcpStack::OldStyle => LossDetection::NewReno,
+        TcpStack::KernelDefault => LossDetection::RackTlp,
+        TcpStack::NewReno => LossDetection::NewReno,
     };
     RecoveryConfig { detection, probe_restarts_timeout: true, ..RecoveryConfig::default() }
 }

@@ -202,7 +202,7 @@ fn a_packet_with_offloaded_checksum_is_valid_once_completed() {
     let sum = words.sum::<u32>() + 6 + 32_020;
     let field = ((sum & 0xffff) + (sum >> 16)) as u16;
     packet[36..38].copy_from_slice(&field.to_be_bytes());
-    assert_eq!(router.pass_offloaded(Direction::Outbound, &mut packet, Time::ZERO), PacketAction::Forward);
+    assert_eq!(router.process_offloaded_packet(Direction::Outbound, &mut packet, Time::ZERO), PacketAction::Forward);
     PartialChecksum { start: 20, offset: 16 }.complete(&mut packet).unwrap();
     assert!(checksum::is_valid(&packet).unwrap());
     assert!(flow(&packet).source.to_string().starts_with(EXTERNAL));

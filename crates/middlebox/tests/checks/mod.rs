@@ -37,7 +37,7 @@ pub fn middlebox(data: &[u8]) {
         }
         let direction = if control & INBOUND != 0 { Direction::Inbound } else { Direction::Outbound };
         if control & OFFLOADED != 0 {
-            router.pass_offloaded(direction, &mut packet, now);
+            router.process_offloaded_packet(direction, &mut packet, now);
         } else if pass(&mut router, direction, &mut packet, now) {
             last = packet;
         }

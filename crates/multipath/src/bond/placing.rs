@@ -130,7 +130,7 @@ impl<P: Clone> Bond<P> {
     pub(super) fn reserved_paths(&self) -> PathSet {
         let in_use = self.paths_in_use();
         let is_kept = self.policy == PathPolicy::LeastSent && in_use.len() >= MIN_PATHS_TO_RESERVE;
-        let kept = in_use.iter().take(RESERVED_PATHS).filter(|path| self.path(*path).keeps_pinned_flows());
+        let kept = in_use.iter().take(RESERVED_PATHS).filter(|path| self.path(*path).duplicates_sparse_flows());
         if is_kept { PathSet::from_paths(kept) } else { PathSet::default() }
     }
 

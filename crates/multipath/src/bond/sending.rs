@@ -47,7 +47,7 @@ impl<P: Clone> Bond<P> {
         for path in ready {
             match self.pull_fitting(path, up, now) {
                 Some((packet, label)) => return Some(self.transmit(path, up, packet, label, now)),
-                None if self.awaits_other_shard() => self.paths[path.index()].record_turn(now),
+                None if self.awaits_other_shard() => self.paths[path.index()].record_out_of_turn(now),
                 None => self.paths[path.index()].record_idle(now),
             }
         }
@@ -111,7 +111,8 @@ impl<P: Clone> Bond<P> {
             let wait = Span::from_secs_f64((loss(path) - loss(other)) * LOSS_WAIT_SECONDS).min(self.max_loss_wait);
             let clearly_less = loss(path) > loss(other) + RELATIVE_LOSS_DEVIATION * loss(other).sqrt() + MIN_LOSS_RATIO;
             clearly_less
-                && self.queues.shared_bytes() < self.path(other).shard_potential(self.fastest_capacity).bytes_in(wait)
+                && self.queues.shared_bytes()
+                    < self.path(other).shard_potential_rate(self.fastest_capacity).bytes_in(wait)
         };
         set.contains(path) && !set.iter().any(|other| other != path && self.path(other).is_open() && suffices(other))
     }
@@ -196,7 +197,7 @@ impl<P: Clone> Bond<P> {
             None => self.assign_number(path, up, &packet, label),
         };
         let state = &mut self.paths[path.index()];
-        let answer = state.takes_report_request(now);
+        let answer = state.claim_report_request(now);
         let counter = state.send_packet(label.size, self.lateness, now);
         let rate = state.rate().capacity().as_f64();
         self.served_seconds[path.index()] += f64::from(state.wire_bytes(label.size)) * 8.0 / rate;

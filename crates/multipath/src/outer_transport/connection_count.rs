@@ -13,7 +13,7 @@ pub(crate) struct ConnectionsSample {
     /// How long the path's own queue is: what all of them see. Where one waits for what was lost, another one shows it.
     pub queue_delay: Span,
     /// One of them could have taken no more of late.
-    pub are_limited: bool,
+    pub is_any_limited: bool,
     /// So many there are.
     pub available_connections: usize,
 }
@@ -36,7 +36,7 @@ pub(crate) struct ConnectionCountControl {
 /// [`path_carrier`]: crate::outer_transport::in_flight_control
 const TARGET_QUEUE_DELAY: Span = Span::from_millis(5);
 /// A path with a longer queue is full.
-const MIN_QUEUE_DELAY: Span = Span::from_millis(2);
+const FULL_PATH_QUEUE_DELAY: Span = Span::from_millis(2);
 /// Five full packets: with fewer, the loss of one is often found by a timeout only.
 const MIN_WINDOW_BYTES: u64 = 7_500;
 const TARGET_WINDOW_BYTES: u64 = 12_000;
@@ -57,11 +57,11 @@ impl ConnectionCountControl {
     /// Takes what is seen now.
     pub fn update(&mut self, view: &ConnectionsSample) {
         // With little to carry, this end says nothing of the path; the queue may be of the other direction.
-        if !view.are_limited {
+        if !view.is_any_limited {
             return;
         }
         let count = self.count.min(view.available_connections);
-        if view.queue_delay < MIN_QUEUE_DELAY {
+        if view.queue_delay < FULL_PATH_QUEUE_DELAY {
             self.count = (count + EXTRA_CONNECTIONS).min(view.available_connections.max(MIN_CONNECTIONS));
             return;
         }
@@ -82,7 +82,7 @@ mod tests {
         rate: Rate::from_mbit(20),
         min_round_trip: Span::from_millis(20),
         queue_delay: Span::ZERO,
-        are_limited: false,
+        is_any_limited: false,
         available_connections: 14,
     };
 
@@ -95,11 +95,11 @@ mod tests {
     fn a_slow_path_has_few_and_a_lossy_one_all() {
         let mut count = ConnectionCountControl::new();
         let (waiting, full) = (
-            ConnectionsSample { are_limited: true, ..IDLE },
-            ConnectionsSample { are_limited: true, queue_delay: Span::from_millis(4), ..IDLE },
+            ConnectionsSample { is_any_limited: true, ..IDLE },
+            ConnectionsSample { is_any_limited: true, queue_delay: Span::from_millis(4), ..IDLE },
         );
         assert_eq!(after(&mut count, IDLE, 5), PathId::MAX_PATHS, "nothing is known");
-        let other_direction = ConnectionsSample { are_limited: false, rate: Rate::from_mbit(1), ..full };
+        let other_direction = ConnectionsSample { is_any_limited: false, rate: Rate::from_mbit(1), ..full };
         assert_eq!(after(&mut count, other_direction, 5), PathId::MAX_PATHS);
         assert_eq!(after(&mut count, waiting, 5), 14);
         // 62 kB are eight windows of 7.5 kB; half of what exceeds five of 12 kB goes at once.

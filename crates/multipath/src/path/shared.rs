@@ -34,7 +34,7 @@ pub(crate) struct SharedPath {
     pacing: PacingState,
     rate_view: SharedRateView,
     congestion_state: Mutex<SharedEstimates>,
-    shard_shares: Box<[ShardTurn]>,
+    shard_usages: Box<[ShardUsage]>,
 }
 
 /// What each packet that leaves changes. In a cache line of its own.
@@ -62,7 +62,7 @@ struct PacingState {
 /// What a shard has had of a path. Written by that shard alone; in a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct ShardTurn {
+struct ShardUsage {
     /// Whether packets wait for the path there, …
     is_waiting: AtomicBool,
     /// … and of how many flows they last were.
@@ -113,7 +113,7 @@ const HOLD_BACK_TIME: Span = Span::from_micros(500);
 const MAX_LEAD_TIME: Span = Span::from_micros(250);
 const MIN_LEAD_BYTES: u64 = 1500;
 /// In place of the time since when a path is idle.
-const LOCKED_TIME: Time = Time::from_nanos(i64::MAX);
+const NOT_IDLE: Time = Time::from_nanos(i64::MAX);
 
 impl SharedPath {
     /// A path of so many shards, with a rate that was measured or is searched for. It never goes above `max`.
@@ -124,8 +124,8 @@ impl SharedPath {
                 release_time: AtomicTime::new(now),
                 bottleneck_clear_time: AtomicTime::new(now),
                 last_sent: AtomicTime::new(now),
-                idle_since: AtomicTime::new(LOCKED_TIME),
-                out_of_turn_since: AtomicTime::new(LOCKED_TIME),
+                idle_since: AtomicTime::new(NOT_IDLE),
+                out_of_turn_since: AtomicTime::new(NOT_IDLE),
                 idle_nanos: AtomicI64::new(0),
                 last_report_request: AtomicTime::new(now - REPORT_REQUEST_INTERVAL),
                 sent_packets: AtomicU64::new(0),
@@ -139,7 +139,7 @@ impl SharedPath {
                 reported_sent_bytes: 0,
                 received_bytes: 0,
             }),
-            shard_shares: (0..shards).map(|_| ShardTurn::default()).collect(),
+            shard_usages: (0..shards).map(|_| ShardUsage::default()).collect(),
         }
     }
 
@@ -203,17 +203,17 @@ impl ShardPath {
         let pacing = &self.path.pacing;
         // Only a caller's delay may be caught up, not a time in which nothing was to be sent.
         let [idle_since, turn_since] =
-            [&pacing.idle_since, &pacing.out_of_turn_since].map(|since| since.replace(LOCKED_TIME));
+            [&pacing.idle_since, &pacing.out_of_turn_since].map(|since| since.replace(NOT_IDLE));
         let takes = self.rate().pacing_rate().time_for(bytes.into());
         let mut catch_up = late.clamp(MIN_LATENESS, MAX_LATENESS);
-        if turn_since != LOCKED_TIME {
+        if turn_since != NOT_IDLE {
             // Paths that wait for each other would all stand idle for a part of each packet.
             catch_up = catch_up.max(takes);
             let unused = now - catch_up - pacing.release_time.get().max(turn_since);
             pacing.idle_nanos.fetch_add(unused.max(Span::ZERO).as_nanos(), Relaxed);
         }
         let mut earliest = self.rate().drained_at().max(now - catch_up);
-        if idle_since != LOCKED_TIME {
+        if idle_since != NOT_IDLE {
             pacing.idle_nanos.fetch_add((now - idle_since).as_nanos(), Relaxed);
             earliest = now;
         }
@@ -238,18 +238,18 @@ impl ShardPath {
 
     /// It might have sent, but there was nothing. The path is idle only if no other shard has anything either.
     pub fn record_idle(&self, now: Time) {
-        if !self.other_waiting_shares().any(|_| true) {
+        if !self.other_waiting_usages().any(|_| true) {
             self.path.pacing.idle_since.update(|since| since.min(now));
         }
     }
 
     /// It might have sent, but the next packet is for another path.
-    pub fn record_turn(&self, now: Time) {
+    pub fn record_out_of_turn(&self, now: Time) {
         self.path.pacing.out_of_turn_since.update(|since| since.min(now));
     }
 
     /// Whether a packet that leaves now should be answered at once: it tells the delay of the empty path.
-    pub fn takes_report_request(&self, now: Time) -> bool {
+    pub fn claim_report_request(&self, now: Time) -> bool {
         let asked = &self.path.pacing.last_report_request;
         let asks = self.is_path_empty(now) && now - asked.get() >= REPORT_REQUEST_INTERVAL;
         if asks {
@@ -267,7 +267,7 @@ impl ShardPath {
     }
 
     /// Takes what a report to this shard says.
-    pub fn report_observation(&self, seen: &PathObservation) {
+    pub fn record_observation(&self, seen: &PathObservation) {
         let pacing = &self.path.pacing;
         let PathObservation { now, sent, arrival, round_trip, is_probing_only: is_down, .. } = *seen;
         let lost = if is_down { 0 } else { seen.lost_packets };
@@ -281,7 +281,7 @@ impl ShardPath {
         }
         let received = learned.add_observation(seen);
         let open = pacing.sent_bytes.load(Relaxed) - sent.total_bytes;
-        let (counter, is_estimate) = (sent.number, self.path.shard_shares.len() > 1);
+        let (counter, is_estimate) = (sent.number, self.path.shard_usages.len() > 1);
         let sample = DeliverySample {
             now,
             sent,
@@ -308,7 +308,7 @@ impl ShardPath {
     pub fn path_interrupted(&self, now: Time) {
         self.path.update_rate(|rate| rate.path_interrupted(now));
         self.path.pacing.bottleneck_clear_time.set(now);
-        self.path.pacing.idle_since.set(LOCKED_TIME);
+        self.path.pacing.idle_since.set(NOT_IDLE);
     }
 
     /// A measurement says what the path carries.
@@ -318,14 +318,14 @@ impl ShardPath {
 
     /// Whether packets of this shard wait for the path, of so many flows; of none, if not.
     pub fn set_waiting_flows(&self, flows: u32) {
-        if self.path.shard_shares.len() == 1 {
+        if self.path.shard_usages.len() == 1 {
             return;
         }
-        let own = self.own_turn();
+        let own = self.own_usage();
         if flows > 0 {
             own.waiting_flows.store(flows, Relaxed);
             if !own.is_waiting.load(Relaxed) {
-                own.raise_level(self.service_level());
+                own.raise_served_bytes_per_flow(self.starting_bytes_per_flow());
             }
         }
         own.is_waiting.store(flows > 0, Relaxed);
@@ -333,54 +333,55 @@ impl ShardPath {
 
     /// What those have had that wait, so that one that begins to wait has no more due to it than they; or what anyone has had,
     /// if nobody does.
-    fn service_level(&self) -> f64 {
-        let waiting = self.other_waiting_shares().map(ShardTurn::served_level).reduce(f64::min);
-        waiting.unwrap_or_else(|| self.path.shard_shares.iter().map(ShardTurn::served_level).fold(0.0, f64::max))
+    fn starting_bytes_per_flow(&self) -> f64 {
+        let waiting = self.other_waiting_usages().map(ShardUsage::served_bytes_per_flow).reduce(f64::min);
+        waiting
+            .unwrap_or_else(|| self.path.shard_usages.iter().map(ShardUsage::served_bytes_per_flow).fold(0.0, f64::max))
     }
 
     /// The part of the path's rate that this shard's packets have while they wait.
     pub fn shard_fraction(&self) -> f64 {
-        let others: f64 = self.other_waiting_shares().map(ShardTurn::total_weight).sum();
-        let own = self.own_turn().total_weight();
+        let others: f64 = self.other_waiting_usages().map(ShardUsage::flow_weight).sum();
+        let own = self.own_usage().flow_weight();
         own / (own + others)
     }
 
-    fn own_turn(&self) -> &ShardTurn {
-        &self.path.shard_shares[self.shard_index]
+    fn own_usage(&self) -> &ShardUsage {
+        &self.path.shard_usages[self.shard_index]
     }
 
-    fn other_waiting_shares(&self) -> impl Iterator<Item = &ShardTurn> {
-        let others = self.path.shard_shares.iter().enumerate().filter(|(shard, _)| *shard != self.shard_index);
+    fn other_waiting_usages(&self) -> impl Iterator<Item = &ShardUsage> {
+        let others = self.path.shard_usages.iter().enumerate().filter(|(shard, _)| *shard != self.shard_index);
         others.map(|(_, turn)| turn).filter(|turn| turn.is_waiting.load(Relaxed))
     }
 
     fn count_bytes(&self, bytes: u32) {
-        if self.path.shard_shares.len() > 1 {
-            let own = self.own_turn();
-            own.raise_level(own.served_level() + f64::from(bytes) / own.total_weight());
+        if self.path.shard_usages.len() > 1 {
+            let own = self.own_usage();
+            own.raise_served_bytes_per_flow(own.served_bytes_per_flow() + f64::from(bytes) / own.flow_weight());
         }
     }
 
     fn hold_back_time(&self) -> Span {
-        let Some(least) = self.other_waiting_shares().map(ShardTurn::served_level).reduce(f64::min) else {
+        let Some(least) = self.other_waiting_usages().map(ShardUsage::served_bytes_per_flow).reduce(f64::min) else {
             return Span::ZERO;
         };
-        let own = self.own_turn();
+        let own = self.own_usage();
         let lead = self.rate().pacing_rate().bytes_in(MAX_LEAD_TIME).max(MIN_LEAD_BYTES) as f64;
-        if (own.served_level() - least) * own.total_weight() > lead { HOLD_BACK_TIME } else { Span::ZERO }
+        if (own.served_bytes_per_flow() - least) * own.flow_weight() > lead { HOLD_BACK_TIME } else { Span::ZERO }
     }
 }
 
-impl ShardTurn {
-    fn served_level(&self) -> f64 {
+impl ShardUsage {
+    fn served_bytes_per_flow(&self) -> f64 {
         f64::from_bits(self.served_bytes_per_flow.load(Relaxed))
     }
 
-    fn raise_level(&self, level: f64) {
-        self.served_bytes_per_flow.store(self.served_level().max(level).to_bits(), Relaxed);
+    fn raise_served_bytes_per_flow(&self, level: f64) {
+        self.served_bytes_per_flow.store(self.served_bytes_per_flow().max(level).to_bits(), Relaxed);
     }
 
-    fn total_weight(&self) -> f64 {
+    fn flow_weight(&self) -> f64 {
         f64::from(self.waiting_flows.load(Relaxed).max(1))
     }
 }

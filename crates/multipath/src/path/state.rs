@@ -152,7 +152,7 @@ impl PathSender {
     }
 
     /// Whether it may be kept for small packets of sparse flows.
-    pub fn keeps_pinned_flows(&self) -> bool {
+    pub fn duplicates_sparse_flows(&self) -> bool {
         self.config.tuning.duplicates_sparse_flows
     }
 
@@ -234,7 +234,7 @@ impl PathSender {
     }
 
     /// The same of what it may carry; see [`SharedRateView::potential`](crate::congestion_control::shared_rate::SharedRateView::potential_rate).
-    pub fn shard_potential(&self, fastest: Rate) -> Rate {
+    pub fn shard_potential_rate(&self, fastest: Rate) -> Rate {
         Rate::from_f64(self.rate().potential_rate(fastest).as_f64() * self.shard.shard_fraction())
     }
 
@@ -249,8 +249,8 @@ impl PathSender {
     }
 
     /// It might have sent, but the next packet is for another path.
-    pub fn record_turn(&mut self, now: Time) {
-        self.shard.record_turn(now);
+    pub fn record_out_of_turn(&mut self, now: Time) {
+        self.shard.record_out_of_turn(now);
     }
 
     /// A packet of so many bytes within the encapsulation leaves; returns its counter. The caller comes `late`.
@@ -271,8 +271,8 @@ impl PathSender {
     }
 
     /// Whether a packet that leaves now should be answered at once: it tells the delay of the empty path.
-    pub fn takes_report_request(&mut self, now: Time) -> bool {
-        self.shard.takes_report_request(now)
+    pub fn claim_report_request(&mut self, now: Time) -> bool {
+        self.shard.claim_report_request(now)
     }
 
     fn record_departure(&mut self, departure: SentPacket) -> u64 {
@@ -308,7 +308,7 @@ impl PathSender {
         (self.lost_packets, self.reported_bytes, self.delivered) =
             (lost, sent.logged_bytes, (report.received_packets, report.received_bytes));
         if self.in_flight_control.is_none() {
-            self.shard.report_observation(&seen);
+            self.shard.record_observation(&seen);
         }
         self.health.record_answer(round_trip, now) && self.is_enabled
     }

@@ -22,14 +22,14 @@ pub(super) struct SiteFlow {
     /// Since the report began.
     delays: DelayHistogram,
     /// When the receiving application last got something.
-    progress: Time,
+    last_progress: Time,
     longest_stall: Span,
     /// When a path was back, and since when data may have passed it; none once it has.
-    restored: Option<(Time, Time)>,
-    recovery: Option<Span>,
+    pending_restoration: Option<(Time, Time)>,
+    recovery_delay: Option<Span>,
     counters: Counters,
     /// Its counters when the report began, and when that was.
-    before: (Time, Counters),
+    at_report_start: (Time, Counters),
 }
 
 #[derive(Debug)]
@@ -80,11 +80,11 @@ impl SiteFlow {
             is_stopped: false,
             arrivals: ArrivalOrder::new(),
             delays: DelayHistogram::default(),
-            progress: now,
+            last_progress: now,
             longest_stall: Span::ZERO,
-            restored: None,
-            recovery: None,
-            before: (now, counters.clone()),
+            pending_restoration: None,
+            recovery_delay: None,
+            at_report_start: (now, counters.clone()),
             counters,
         })
     }
@@ -99,7 +99,7 @@ impl SiteFlow {
 
     /// A path is back that has this delay.
     pub(super) fn record_restoration(&mut self, delay: Span, now: Time) {
-        self.restored = Some((now, now + delay));
+        self.pending_restoration = Some((now, now + delay));
     }
 
     /// What queues need to know of a packet.
@@ -181,8 +181,8 @@ impl SiteFlow {
             }
             (FlowEnds::Tcp { config, receiver, .. }, PacketBody::Data(data)) => {
                 self.counters.delivered_packets += 1;
-                if let Some((restored, _)) = self.restored.take_if(|(_, earliest)| *earliest <= now) {
-                    self.recovery = Some(now - restored);
+                if let Some((restored, _)) = self.pending_restoration.take_if(|(_, earliest)| *earliest <= now) {
+                    self.recovery_delay = Some(now - restored);
                 }
                 if !data.again {
                     self.arrivals.record_arrival(data.number.into());
@@ -236,24 +236,24 @@ impl SiteFlow {
     }
 
     /// A packet of it came out of a path.
-    pub(super) fn record_path(&mut self, path: PathId, bytes: u32) {
+    pub(super) fn record_path_bytes(&mut self, path: PathId, bytes: u32) {
         self.counters.path_bytes[path.index()] += u64::from(bytes);
     }
 
     fn record_progress(&mut self, now: Time) {
-        self.longest_stall = self.longest_stall.max(now - self.progress);
-        self.progress = now;
+        self.longest_stall = self.longest_stall.max(now - self.last_progress);
+        self.last_progress = now;
     }
 
     pub(super) fn begin_report(&mut self, now: Time) {
-        self.before = (now, self.counters());
+        self.at_report_start = (now, self.counters());
         self.arrivals.reset();
         self.delays = DelayHistogram::default();
-        (self.progress, self.longest_stall, self.recovery) = (now, Span::ZERO, None);
+        (self.last_progress, self.longest_stall, self.recovery_delay) = (now, Span::ZERO, None);
     }
 
     pub(super) fn report(&self, to: Time) -> FlowReport {
-        let (from, before) = &self.before;
+        let (from, before) = &self.at_report_start;
         let Counters { goodput_bytes, sent_packets, delivered_packets, path_bytes, tcp } = self.counters();
         FlowReport {
             from: *from,
@@ -264,9 +264,9 @@ impl SiteFlow {
             out_of_order: self.arrivals.out_of_order,
             max_reordering_extent: self.arrivals.max_extent,
             duplicates: self.arrivals.duplicates,
-            longest_stall: self.longest_stall.max(to - self.progress),
+            longest_stall: self.longest_stall.max(to - self.last_progress),
             delays: self.delays.clone(),
-            recovery: self.recovery,
+            recovery: self.recovery_delay,
             path_bytes: path_bytes.iter().zip(&before.path_bytes).map(|(now, then)| now - then).collect(),
             tcp: tcp.since(&before.tcp),
         }

@@ -14,38 +14,38 @@ const QUICK_ACK_IDLE: Span = Span::from_millis(200);
 /// The end that puts segments in order and acknowledges them. Call [`Receiver::on_time`] at [`Receiver::next_time`].
 #[derive(Debug)]
 pub struct Receiver {
-    every: u32,
+    segments_per_ack: u32,
     next: u32,
-    beyond: NumberRanges,
+    out_of_order: NumberRanges,
     /// Segments that arrived beyond `next`, the newest first: their blocks are reported.
     recent: [u32; 3],
     /// What was `next` when it was last acknowledged.
     acknowledged: u32,
-    echo: Time,
-    quick: u32,
+    echoed_stamp: Time,
+    quick_acks_left: u32,
     deadline: Option<Time>,
     last_arrival: Option<Time>,
-    marked: bool,
+    echoes_mark: bool,
     has_sack: bool,
-    delay: Span,
+    max_ack_delay: Span,
 }
 
 impl Receiver {
     /// Acknowledges every `every`th segment, as long as they come in order and without pause. Zero counts as one.
     pub fn new(every: u32) -> Self {
         Receiver {
-            every: every.max(1),
+            segments_per_ack: every.max(1),
             next: 0,
-            beyond: NumberRanges::default(),
+            out_of_order: NumberRanges::default(),
             recent: [0; 3],
             acknowledged: 0,
-            echo: Time::ZERO,
-            quick: QUICK_ACKS,
+            echoed_stamp: Time::ZERO,
+            quick_acks_left: QUICK_ACKS,
             deadline: None,
             last_arrival: None,
-            marked: false,
+            echoes_mark: false,
             has_sack: true,
-            delay: DELAYED_ACK_TIMEOUT,
+            max_ack_delay: DELAYED_ACK_TIMEOUT,
         }
     }
 
@@ -54,7 +54,7 @@ impl Receiver {
     pub fn with_recovery(self, config: &RecoveryConfig) -> Self {
         let has_sack = config.detection == LossDetection::RackTlp;
         let delay = DELAYED_ACK_TIMEOUT.min(config.min_timeout - TIMER_TICK).max(TIMER_TICK);
-        Receiver { has_sack, delay, ..self }
+        Receiver { has_sack, max_ack_delay: delay, ..self }
     }
 
     /// The acknowledgement that waits for another segment, to travel with data.
@@ -75,30 +75,36 @@ impl Receiver {
     /// Takes a segment; `marked` says whether a queue has marked it. What comes back is to be sent.
     pub fn receive(&mut self, data: &TcpData, marked: bool, now: Time) -> Option<TcpAcknowledgement> {
         if self.last_arrival.replace(now).is_some_and(|last| now - last > QUICK_ACK_IDLE) {
-            self.quick = QUICK_ACKS;
+            self.quick_acks_left = QUICK_ACKS;
         }
         // RFC 7323, section 4.3: the stamp of the first segment that an acknowledgement covers is echoed.
         if data.number <= self.acknowledged {
-            self.echo = self.echo.max(data.stamp);
+            self.echoed_stamp = self.echoed_stamp.max(data.stamp);
         }
-        self.marked = marked || (self.marked && !data.reduced);
-        if data.number < self.next || self.beyond.block_containing(data.number).is_some() {
+        self.echoes_mark = marked || (self.echoes_mark && !data.reduced);
+        if data.number < self.next || self.out_of_order.block_containing(data.number).is_some() {
             return Some(self.new_acknowledgement(Some(data.number)));
         }
-        let gaps = !self.beyond.is_empty();
+        let gaps = !self.out_of_order.is_empty();
         if data.number > self.next {
-            self.beyond.insert(SackBlock::single(data.number), |_| ());
+            self.out_of_order.insert(SackBlock::single(data.number), |_| ());
             self.move_block_first(data.number);
         } else {
             self.next += 1;
-            self.next = self.beyond.take_from(self.next).unwrap_or(self.next);
+            self.next = self.out_of_order.take_from(self.next).unwrap_or(self.next);
         }
         // RFC 5681, section 4.2: at once where there is or was a gap.
         let waiting = self.next - self.acknowledged;
-        if gaps || data.number > self.next || marked || data.last || self.quick > 0 || waiting >= self.every {
+        if gaps
+            || data.number > self.next
+            || marked
+            || data.last
+            || self.quick_acks_left > 0
+            || waiting >= self.segments_per_ack
+        {
             return Some(self.new_acknowledgement(None));
         }
-        self.deadline.get_or_insert(now + self.delay);
+        self.deadline.get_or_insert(now + self.max_ack_delay);
         None
     }
 
@@ -110,11 +116,17 @@ impl Receiver {
     fn new_acknowledgement(&mut self, duplicate: Option<u32>) -> TcpAcknowledgement {
         self.acknowledged = self.next;
         self.deadline = None;
-        self.quick = self.quick.saturating_sub(1);
+        self.quick_acks_left = self.quick_acks_left.saturating_sub(1);
         let mut blocks = [SackBlock::default(); 3];
         if !self.has_sack {
-            let congestion = self.marked;
-            return TcpAcknowledgement { next: self.next, echo: self.echo, blocks, duplicate: false, congestion };
+            let congestion = self.echoes_mark;
+            return TcpAcknowledgement {
+                next: self.next,
+                echo: self.echoed_stamp,
+                blocks,
+                duplicate: false,
+                congestion,
+            };
         }
         let mut filled = 0;
         if let Some(number) = duplicate {
@@ -122,19 +134,25 @@ impl Receiver {
             filled = 1;
         }
         for number in self.recent {
-            let Some(block) = self.beyond.block_containing(number) else { continue };
+            let Some(block) = self.out_of_order.block_containing(number) else { continue };
             if filled < blocks.len() && !blocks[usize::from(duplicate.is_some())..filled].contains(&block) {
                 blocks[filled] = block;
                 filled += 1;
             }
         }
-        let congestion = self.marked;
-        TcpAcknowledgement { next: self.next, echo: self.echo, blocks, duplicate: duplicate.is_some(), congestion }
+        let congestion = self.echoes_mark;
+        TcpAcknowledgement {
+            next: self.next,
+            echo: self.echoed_stamp,
+            blocks,
+            duplicate: duplicate.is_some(),
+            congestion,
+        }
     }
 
     /// Remembers the newest arrival and two of other blocks.
     fn move_block_first(&mut self, newest: u32) {
-        let block = self.beyond.block_containing(newest).unwrap_or_default();
+        let block = self.out_of_order.block_containing(newest).unwrap_or_default();
         let mut others = self.recent.into_iter().filter(|number| !(block.start..block.end).contains(number));
         self.recent = [newest, others.next().unwrap_or(0), others.next().unwrap_or(0)];
     }

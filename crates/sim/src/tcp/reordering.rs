@@ -10,7 +10,7 @@ pub(super) struct ReorderingDetector {
     /// Whether any arrived out of order without having been sent again.
     seen: bool,
     /// The window in quarters of the least round trip.
-    quarters: u32,
+    window_quarters: u32,
     /// Until this is acknowledged, further duplicates belong to the round trip for which the window has grown.
     round_end: u32,
     /// So many recoveries until the window is small again.
@@ -26,7 +26,7 @@ const MAX_WINDOW_QUARTERS: u32 = 255;
 
 impl ReorderingDetector {
     pub(super) fn new() -> Self {
-        ReorderingDetector { newest: None, seen: false, quarters: 1, round_end: 0, recoveries_left: 0 }
+        ReorderingDetector { newest: None, seen: false, window_quarters: 1, round_end: 0, recoveries_left: 0 }
     }
 
     /// Section 6.2, step 2. One that was sent again within less than the least round trip is answered for its first
@@ -52,7 +52,7 @@ impl ReorderingDetector {
     pub(super) fn record_duplicate(&mut self, first: u32, next: u32) {
         if self.seen && first >= self.round_end {
             self.round_end = next;
-            self.quarters = (self.quarters + 1).min(MAX_WINDOW_QUARTERS);
+            self.window_quarters = (self.window_quarters + 1).min(MAX_WINDOW_QUARTERS);
             self.recoveries_left = WINDOW_RECOVERIES;
         }
     }
@@ -61,7 +61,7 @@ impl ReorderingDetector {
     pub(super) fn recovery_ended(&mut self) {
         self.recoveries_left = self.recoveries_left.saturating_sub(1);
         if self.recoveries_left == 0 {
-            self.quarters = 1;
+            self.window_quarters = 1;
         }
     }
 
@@ -70,7 +70,7 @@ impl ReorderingDetector {
         if !self.seen && (recovering || arrived >= DUPLICATE_THRESHOLD) {
             return Span::ZERO;
         }
-        (least * i64::from(self.quarters) / 4).min(smoothed)
+        (least * i64::from(self.window_quarters) / 4).min(smoothed)
     }
 
     /// Until when a segment may arrive; `None` while none sent later has.

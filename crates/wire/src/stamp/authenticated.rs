@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(Probe::decode_authenticated(&payload, &key(1)), Ok(probe));
         let stamp: [u8; 10] = to_array(&payload[16..26]);
         let (received, reflected) = (NOW + Span::from_micros(10), NOW + Span::from_micros(30));
-        let reflection = Reflection { sequence: 3, reflected, received, clock, probe_ttl: 61 };
+        let reflection = Reflection { sequence: 3, reflected, received, error_estimate: clock, probe_ttl: 61 };
         assert_eq!(Reply::reflect_authenticated(&mut payload, &key(1), |_| reflection), Ok(probe));
         assert_eq!((payload.len(), &payload[112..]), (150, &[0xab; 38][..]));
         let reply = Reply::decode_authenticated(&payload, &key(1)).unwrap();

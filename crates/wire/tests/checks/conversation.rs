@@ -190,7 +190,7 @@ fn client_message(kind: u8, number: u8) -> ClientMessage {
     match kind % 7 {
         0 => ClientMessage::Ping,
         1 => ClientMessage::EnterQueue,
-        2 => ClientMessage::Leave,
+        2 => ClientMessage::EndTurn,
         3 => ClientMessage::ProveUdp([number as u8; 16]),
         4 => ClientMessage::Receive { number, train, timeout: Span::from_secs(1) },
         5 => ClientMessage::Send { number, train },

@@ -48,7 +48,7 @@ pub fn stamp(data: &[u8]) {
         sequence: probe.sequence,
         reflected: probe.sent,
         received: probe.sent,
-        clock: probe.error_estimate,
+        error_estimate: probe.error_estimate,
         probe_ttl: 255,
     };
     let Ok(probe) = stamp::Reply::reflect(&mut payload, answer) else {

@@ -5,7 +5,7 @@ use crate::multipath::summary::PointSummary;
 use crate::statistics::{mean, min_and_max};
 
 /// The plane that is told nothing, …
-const OWN_PLANE: &str = "bonded";
+const ADAPTIVE_PLANE: &str = "bonded";
 /// … and what it is compared with: `bonded-ratio 16:3`, or `bonded-ratio 1:0` for a path alone.
 const FIXED_RATIO_PREFIX: &str = "bonded-ratio ";
 /// The part of the best fixed ratio's goodput that is to be reached on average, …
@@ -36,7 +36,7 @@ fn compare_case<'r>(report: &'r MultipathReport, case: &'r str) -> Option<RatioC
     let alone: Vec<f64> = alone.collect();
     let (best, most) = fixed.iter().copied().max_by(|one, other| one.1.total_cmp(&other.1))?;
     let (_, better_path) = min_and_max(&alone).filter(|_| alone.len() > 1 && fixed.len() > alone.len())?;
-    let own = goodput(report.summary.point(case, OWN_PLANE)?)?;
+    let own = goodput(report.summary.point(case, ADAPTIVE_PLANE)?)?;
     Some(RatioComparison { case, goodput: own, best, share_of_best: own / most, share_of_single: own / better_path })
 }
 

@@ -19,10 +19,10 @@ pub(super) fn report_tables(report: &MultipathReport) -> Vec<Table> {
             transfer_table(report),
         ]
         .into_iter()
-        .chain(carried_table(report))
+        .chain(tcp_tunnel_table(report))
         .collect(),
         WorkloadName::Blocks => blocks::block_tables(report),
-        WorkloadName::Numbered => vec![numbered_table(report)],
+        WorkloadName::Numbered => vec![numbered_packets_table(report)],
         WorkloadName::Flood => vec![flood_table(report)],
     }
 }
@@ -85,7 +85,7 @@ fn transfer_table(report: &MultipathReport) -> Table {
 }
 
 /// Where tunnels over TCP are compared: what carries what, and what an echo and an outage make of it.
-fn carried_table(report: &MultipathReport) -> Option<Table> {
+fn tcp_tunnel_table(report: &MultipathReport) -> Option<Table> {
     report.summary.points.iter().find(|point| point.lower_congestion_control.is_some())?;
     let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "–".into());
     let of_single = |point: &PointSummary| {
@@ -107,7 +107,7 @@ fn carried_table(report: &MultipathReport) -> Option<Table> {
     Some(case_table(report, caption, &columns))
 }
 
-fn numbered_table(report: &MultipathReport) -> Table {
+fn numbered_packets_table(report: &MultipathReport) -> Table {
     let columns: [Column<'_>; 6] = [
         ("received", &|point| format_number(point.received_packets, 1.0, 0)),
         ("lost", &|point| format_number(point.lost_packets, 1.0, 0)),

@@ -191,7 +191,11 @@ impl PieState {
         let gains = (CONTROLLER_GAINS.0 * ratio, CONTROLLER_GAINS.1 + CONTROLLER_GAINS.0 / 2.0 * (1.0 - ratio));
         let step = gains.0 * (delay - target) + gains.1 * (delay - old);
         let divisor = STEP_DIVISORS.iter().find(|(below, _)| self.probability < *below).map_or(1.0, |(_, by)| *by);
-        let step = if self.probability >= CAPPED_STEP_PROBABILITIES.0 { step.min(CAPPED_STEP_PROBABILITIES.1) } else { step / divisor };
+        let step = if self.probability >= CAPPED_STEP_PROBABILITIES.0 {
+            step.min(CAPPED_STEP_PROBABILITIES.1)
+        } else {
+            step / divisor
+        };
         let is_over = self.delay == Span::ZERO && self.old_delay == Span::ZERO;
         let decay = if is_over { DECAY_FACTOR } else { 1.0 };
         self.probability = ((self.probability + step) * decay).clamp(0.0, 1.0);

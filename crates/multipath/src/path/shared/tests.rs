@@ -134,7 +134,7 @@ fn reports_that_overtake_each_other_are_left_out() {
         let (now, arrival) = (time + Span::from_millis(20), time + Span::from_millis(10));
         let round_trip = now - time;
         let (reported, received, lost) = (u64::from(BYTES), u64::from(BYTES), 0);
-        world.parts[shard].report_observation(&PathObservation {
+        world.parts[shard].record_observation(&PathObservation {
             now,
             sent,
             arrival,

@@ -189,8 +189,8 @@ impl Bbr {
         let next = if cycle.probes() { self.burst() } else { 0 };
         let in_flight = InFlight {
             segments: ack.was_in_flight.saturating_add(next),
-            raised: self.with_quanta(self.bandwidth_delay_product(gain)),
-            drained: self.with_quanta(self.bandwidth_delay_product(1.0)),
+            max_segments: self.with_quanta(self.bandwidth_delay_product(gain)),
+            min_segments: self.with_quanta(self.bandwidth_delay_product(1.0)),
         };
         let mut cycle = cycle.clone();
         cycle.advance(ack.now, round_trip.span, ack.lost > 0, &in_flight);
@@ -367,7 +367,7 @@ impl Controller for Bbr {
         self.window = in_flight.saturating_add(1);
     }
 
-    fn undone(&mut self, _now: Time) {
+    fn reduction_was_spurious(&mut self, _now: Time) {
         self.recovery.timed_out = false;
         self.full_pipe.restart();
     }

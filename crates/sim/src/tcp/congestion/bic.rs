@@ -71,7 +71,8 @@ impl Bic {
             false => probe(window, window - self.last_max),
         };
         let count = if self.last_max == 0 { count.min(UNKNOWN_LIMIT_STEP) } else { count };
-        (u64::from(count) * u64::from(FIXED_POINT_SCALE) / u64::from(self.covered.max(1))).clamp(1, u64::from(u32::MAX)) as u32
+        (u64::from(count) * u64::from(FIXED_POINT_SCALE) / u64::from(self.covered.max(1))).clamp(1, u64::from(u32::MAX))
+            as u32
     }
 }
 

@@ -198,7 +198,7 @@ mod tests {
         let (window, delay_based) = (compound.window(), compound.delay_based);
         compound.congested(now, 0);
         assert_eq!((compound.window(), compound.delay_based), ((window / 2.0).floor(), delay_based / 2.0));
-        compound.undone(now);
+        compound.reduction_was_spurious(now);
         assert_eq!((compound.window(), compound.delay_based), (window, delay_based));
         compound.timed_out(now, 0, false);
         assert_eq!((compound.window(), compound.delay_based), (1.0, 0.0));

@@ -84,7 +84,7 @@ pub trait Controller: fmt::Debug {
 
     /// The recovery or timeout was not called for: what was taken for lost arrived (RFC 3522, RFC 8985). The controller
     /// may take its reduction back.
-    fn undone(&mut self, now: Time) {
+    fn reduction_was_spurious(&mut self, now: Time) {
         let _ = now;
     }
 }

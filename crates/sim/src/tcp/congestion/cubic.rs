@@ -250,7 +250,7 @@ mod tests {
         let mut cubic = lost_at(1000);
         cubic.timed_out(Time::ZERO, 0, false);
         assert_eq!((cubic.window(), cubic.threshold(), cubic.last_max), (1.0, 490.0, 0));
-        cubic.undone(Time::ZERO);
+        cubic.reduction_was_spurious(Time::ZERO);
         assert_eq!((cubic.window(), cubic.threshold()), (700.0, 700.0));
     }
 }

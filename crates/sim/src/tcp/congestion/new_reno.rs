@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(reno.threshold(), 20.0);
         grow(&mut reno, &mut now, ROUND_TRIP * 5, ROUND_TRIP);
         assert_eq!(reno.window(), 20.0);
-        reno.undone(now);
+        reno.reduction_was_spurious(now);
         assert_eq!((reno.window(), reno.threshold()), (40.0, f64::INFINITY));
     }
 

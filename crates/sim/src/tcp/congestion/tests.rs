@@ -89,7 +89,7 @@ proptest! {
                 Event::Congested(in_flight) => controller.congested(now, *in_flight),
                 Event::Recovered => controller.recovered(now),
                 Event::TimedOut(in_flight, again) => controller.timed_out(now, *in_flight, *again),
-                Event::Undone => controller.undone(now),
+                Event::Undone => controller.reduction_was_spurious(now),
             }
             let window = controller.window();
             prop_assert!(window.is_finite() && window >= 1.0, "{window} after {event:?}: {controller:?}");

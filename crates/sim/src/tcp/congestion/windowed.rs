@@ -54,7 +54,7 @@ impl<T: WindowController> Controller for T {
         self.on_timeout(in_flight);
     }
 
-    fn undone(&mut self, _now: Time) {
+    fn reduction_was_spurious(&mut self, _now: Time) {
         self.window_state_mut().undo_reduction();
         self.on_undo();
     }

@@ -155,7 +155,7 @@ impl Sender {
     /// Takes back the last reduction, and takes nothing for lost but what is found anew.
     fn undo_reduction(&mut self, now: Time) {
         self.board.restore_lost();
-        self.controller.undone(now);
+        self.controller.reduction_was_spurious(now);
         self.undo = None;
         self.phase = RecoveryPhase::Open;
         self.statistics.undone += 1;

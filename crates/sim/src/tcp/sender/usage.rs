@@ -5,15 +5,18 @@ use crate::tcp::scoreboard::Scoreboard;
 pub(super) struct WindowUsage {
     limited: bool,
     max_outstanding: u32,
-    until: u32,
+    round_end: u32,
 }
 
 impl WindowUsage {
     /// After as much was sent as could be.
     pub(super) fn record_usage(&mut self, limited: bool, board: &Scoreboard) {
         let outstanding = board.outstanding();
-        if board.first_outstanding() >= self.until || limited || (!self.limited && outstanding > self.max_outstanding) {
-            *self = WindowUsage { limited, max_outstanding: outstanding, until: board.next() };
+        if board.first_outstanding() >= self.round_end
+            || limited
+            || (!self.limited && outstanding > self.max_outstanding)
+        {
+            *self = WindowUsage { limited, max_outstanding: outstanding, round_end: board.next() };
         }
     }
 

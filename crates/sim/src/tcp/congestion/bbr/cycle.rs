@@ -13,8 +13,8 @@ pub(super) struct GainCycle {
 /// What decides whether a phase is over: segments in flight, and how many there ought to be at most and at least.
 pub(super) struct InFlight {
     pub(super) segments: u32,
-    pub(super) raised: u32,
-    pub(super) drained: u32,
+    pub(super) max_segments: u32,
+    pub(super) min_segments: u32,
 }
 
 impl GainCycle {
@@ -40,8 +40,8 @@ impl GainCycle {
     pub(super) fn advance(&mut self, now: Time, round_trip: Span, lost: bool, in_flight: &InFlight) {
         let lasted = now - self.began > round_trip;
         let over = match self.phase {
-            0 => lasted && (lost || in_flight.segments >= in_flight.raised),
-            1 => lasted || in_flight.segments <= in_flight.drained,
+            0 => lasted && (lost || in_flight.segments >= in_flight.max_segments),
+            1 => lasted || in_flight.segments <= in_flight.min_segments,
             _ => lasted,
         };
         if over {
@@ -59,7 +59,7 @@ mod tests {
 
     fn after(cycle: &mut GainCycle, waited: Span, segments: u32, lost: bool) -> f64 {
         let now = cycle.began + waited;
-        cycle.advance(now, ROUND_TRIP, lost, &InFlight { segments, raised: 125, drained: 100 });
+        cycle.advance(now, ROUND_TRIP, lost, &InFlight { segments, max_segments: 125, min_segments: 100 });
         cycle.gain()
     }
 
