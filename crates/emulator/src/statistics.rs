@@ -120,7 +120,7 @@ impl From<kumade_link::DropCause> for DropCause {
     fn from(cause: kumade_link::DropCause) -> Self {
         match cause {
             kumade_link::DropCause::QueueFull => DropCause::QueueFull,
-            kumade_link::DropCause::Managed => DropCause::Aqm,
+            kumade_link::DropCause::Aqm => DropCause::Aqm,
             kumade_link::DropCause::Policed => DropCause::Policed,
             kumade_link::DropCause::Loss => DropCause::EmulatedLoss,
             kumade_link::DropCause::InFlightFull => DropCause::Overload,

@@ -7,7 +7,7 @@ use kumade_emulator::{Engine, Port, PortSpec};
 use kumade_link::LinkConfig;
 use kumade_middlebox::{FilterRule, PacketMatch, RefusalKind};
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, in_namespaces, ip};
+use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, in_namespaces, run_ip};
 use kumade_units::{Rate, Span};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -39,7 +39,7 @@ fn two_tun_devices_in_namespaces_of_their_own_are_joined() {
         let ports = [&left, &right]
             .map(|host| host.run(|| Port::open(&PortSpec::Tun { name: "end".into() }).unwrap()).unwrap());
         for (host, own) in [(&left, "10.79.0.1/24"), (&right, "10.79.0.2/24")] {
-            ip(host, &["addr", "add", own, "dev", "end"]).unwrap();
+            run_ip(host, &["addr", "add", own, "dev", "end"]).unwrap();
         }
         let _engine = Engine::join_ports(ports, [config(), config()]).unwrap();
         transfer(&left, &right, "10.79.0.2:0");

@@ -6,7 +6,7 @@ use common::{config, emulate};
 use kumade_emulator::{EmulatorError, Engine, PortSpec};
 use kumade_net::namespace::NamespaceId;
 use kumade_net::offloads::{OffloadControl, Offloads};
-use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, ip};
+use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, run_ip};
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
@@ -27,7 +27,7 @@ fn an_interface_that_vanishes_ends_the_link_and_the_other_is_as_it_was() {
         assert_ne!(before, before.without_receive_offloads(), "there is something to switch off");
         let engine = emulate(&hosts, [config(), config()]);
         assert_eq!(offloads(&hosts), before.without_receive_offloads());
-        ip(&hosts.right, &["link", "del", VethHosts::DEVICE]).unwrap();
+        run_ip(&hosts.right, &["link", "del", VethHosts::DEVICE]).unwrap();
         let error = engine.wait().unwrap_err();
         assert!(matches!(&error, EmulatorError::InterfaceVanished(name) if name == "two"), "{error}");
         assert!(error.to_string().contains("its interface two has vanished"), "{error}");
@@ -41,7 +41,7 @@ fn an_interface_that_is_switched_off_and_on_goes_on() {
         let hosts = VethHosts::new(1500).unwrap();
         let engine = emulate(&hosts, [config(), config()]);
         for state in ["down", "up"] {
-            ip(&hosts.middle, &["link", "set", "two", state]).unwrap();
+            run_ip(&hosts.middle, &["link", "set", "two", state]).unwrap();
             thread::sleep(Duration::from_millis(150));
             assert!(engine.is_running(), "{state}");
         }
@@ -90,7 +90,7 @@ fn a_killed_emulator_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interf
         };
         kill(&mut first);
         // One for other interfaces puts them back as well.
-        ip(&hosts.middle, &["link", "add", "three", "type", "veth", "peer", "name", "four"]).unwrap();
+        run_ip(&hosts.middle, &["link", "add", "three", "type", "veth", "peer", "name", "four"]).unwrap();
         let (mut elsewhere, said) = start(["three", "four"]);
         assert_eq!((said.as_str(), offloads(&hosts)), ("running\n", before));
         drop(elsewhere.stdin.take());
@@ -159,9 +159,9 @@ fn notes_of(process: u32) -> Vec<PathBuf> {
 fn an_interface_that_cannot_be_used_is_refused_with_the_reason() {
     in_namespaces("an_interface_that_cannot_be_used_is_refused_with_the_reason", || {
         let hosts = VethHosts::new(1500).unwrap();
-        ip(&hosts.middle, &["link", "add", "other", "type", "veth", "peer", "name", "free"]).unwrap();
-        ip(&hosts.middle, &["link", "add", "bundle", "type", "bridge"]).unwrap();
-        ip(&hosts.middle, &["link", "set", "other", "master", "bundle"]).unwrap();
+        run_ip(&hosts.middle, &["link", "add", "other", "type", "veth", "peer", "name", "free"]).unwrap();
+        run_ip(&hosts.middle, &["link", "add", "bundle", "type", "bridge"]).unwrap();
+        run_ip(&hosts.middle, &["link", "set", "other", "master", "bundle"]).unwrap();
         let before = offloads(&hosts);
         let interface = |name: &str| PortSpec::Interface(name.into());
         let tun = || PortSpec::Tun { name: "end".into() };

@@ -4,7 +4,7 @@ mod common;
 
 use common::{config, emulate};
 use kumade_net::packet_socket::{Receiver, Sender};
-use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, in_namespaces, ip};
+use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, in_namespaces, run_ip};
 use kumade_packet::ethertype::{IPV4, IPV6, PROVIDER_VLAN, VLAN};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ fn frames_of_every_kind_come_out_as_they_went_in() {
 fn what_is_too_long_for_the_other_side_is_counted() {
     in_namespaces("what_is_too_long_for_the_other_side_is_counted", || {
         let hosts = VethHosts::new(JUMBO).unwrap();
-        ip(&hosts.middle, &["link", "set", "two", "mtu", "1500"]).unwrap();
+        run_ip(&hosts.middle, &["link", "set", "two", "mtu", "1500"]).unwrap();
         let mut receiver = hosts.right.run(|| Receiver::open(VethHosts::DEVICE).unwrap()).unwrap();
         let sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).unwrap()).unwrap();
         let engine = emulate(&hosts, [config(), config()]);

@@ -3,7 +3,7 @@
 mod sites;
 mod tunnel;
 
-use kumade_netns_testbed::{eventually, in_namespaces, ip};
+use kumade_netns_testbed::{eventually, in_namespaces, run_ip};
 use tunnel::{config, is_connected, keys, sent_on_each_path, separate_sites, start};
 
 #[test]
@@ -26,7 +26,7 @@ fn hosts_talk_through_the_tunnel_and_nothing_stays_behind() {
         }
         drop((left, right));
         for gateway in [&sites.left, &sites.right] {
-            let links = ip(gateway, &["-o", "link"]).unwrap();
+            let links = run_ip(gateway, &["-o", "link"]).unwrap();
             assert!(!links.contains("tunnel"), "{links}");
         }
     });

@@ -8,7 +8,7 @@ use kumade_gateway::config::Plane;
 use kumade_net::capture::Capture;
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{eventually, in_namespaces, ip};
+use kumade_netns_testbed::{eventually, in_namespaces, run_ip};
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::{BondedConfig, BondedPlane, OuterTransportConfig};
 use sites::{Sites, is_up};
@@ -81,13 +81,13 @@ fn a_path_that_shrinks_during_a_transfer_is_noticed_by_both_ends() {
         }
         let both = |mtus: [u32; 2]| [&left, &right].iter().all(|plane| path_mtus(plane) == mtus.map(Some));
         assert!(eventually(|| both([1500, 1500])), "{:?}", path_mtus(&left));
-        let device = || ip(&sites.left, &["-o", "link", "show", "tunnel"]).unwrap();
+        let device = || run_ip(&sites.left, &["-o", "link", "show", "tunnel"]).unwrap();
         assert!(device().contains("mtu 1424 "), "{}", device());
         // Left's long datagrams vanish there; right's own kernel refuses them.
         thread::scope(|scope| {
             scope.spawn(|| {
                 thread::sleep(Duration::from_millis(200));
-                ip(&sites.right, &["link", "set", "path1", "mtu", "1400"]).unwrap();
+                run_ip(&sites.right, &["link", "set", "path1", "mtu", "1400"]).unwrap();
             });
             for _ in 0..4 {
                 sites.transfer(1_000_000);
@@ -118,7 +118,7 @@ fn a_path_that_flaps_every_second_loses_no_byte_of_a_transfer() {
         thread::scope(|scope| {
             let flapping = scope.spawn(|| {
                 for state in ["down", "up"].iter().cycle().take(6) {
-                    ip(&sites.left, &["link", "set", "path2", state]).unwrap();
+                    run_ip(&sites.left, &["link", "set", "path2", state]).unwrap();
                     thread::sleep(Duration::from_secs(1));
                 }
             });
@@ -140,8 +140,8 @@ fn a_path_that_flaps_every_second_loses_no_byte_of_a_transfer() {
 fn a_gateway_whose_address_changes_is_followed() {
     in_namespaces("a_gateway_whose_address_changes_is_followed", || {
         let (sites, left, right) = connected();
-        ip(&sites.left, &["addr", "del", "10.9.1.1/24", "dev", "path1"]).unwrap();
-        ip(&sites.left, &["addr", "add", "10.9.1.3/24", "dev", "path1"]).unwrap();
+        run_ip(&sites.left, &["addr", "del", "10.9.1.1/24", "dev", "path1"]).unwrap();
+        run_ip(&sites.left, &["addr", "add", "10.9.1.3/24", "dev", "path1"]).unwrap();
         assert!(eventually(|| {
             sites.transfer(20_000);
             peer_on_first_path(&right) == format!("10.9.1.3:{PORT}")
@@ -154,13 +154,13 @@ fn a_gateway_whose_address_changes_is_followed() {
 fn behind_routers(sites: &Sites) {
     for number in [1, 2] {
         let address = format!("10.8.{number}.2");
-        ip(&sites.right, &["addr", "add", &format!("{address}/32"), "dev", "lo"]).unwrap();
+        run_ip(&sites.right, &["addr", "add", &format!("{address}/32"), "dev", "lo"]).unwrap();
     }
     // As a router would, it tells its hardware address for its own interface only.
     sites.right.run(|| fs::write("/proc/sys/net/ipv4/conf/all/arp_ignore", "1")).unwrap().unwrap();
     sites.left.run(|| fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "2")).unwrap().unwrap();
     sites.right.run(|| fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "2")).unwrap().unwrap();
-    ip(&sites.left, &["route", "add", "default", "via", "10.9.1.2"]).unwrap();
+    run_ip(&sites.left, &["route", "add", "default", "via", "10.9.1.2"]).unwrap();
 }
 
 fn left_by_gateways(keys: &[PrivateKey; 2]) -> BondedConfig {
@@ -199,7 +199,7 @@ addresses = ["10.8.1.2", "10.8.2.2"]
 }
 
 fn routing(inside: &Namespace) -> String {
-    let show = |arguments: &[&str]| ip(inside, arguments).unwrap();
+    let show = |arguments: &[&str]| run_ip(inside, arguments).unwrap();
     ["-4", "-6"].map(|family| show(&[family, "rule"]) + &show(&[family, "route", "show", "table", "all"])).concat()
 }
 
@@ -233,8 +233,8 @@ fn datagrams_leave_by_the_next_hop_of_their_path_whatever_the_default_route_is()
             sent_on_each_path(&left).iter().all(|packets| *packets > 300)
         }));
         // The kernel drops the routes of an interface that goes down.
-        ip(&sites.left, &["link", "set", "path2", "down"]).unwrap();
-        ip(&sites.left, &["link", "set", "path2", "up"]).unwrap();
+        run_ip(&sites.left, &["link", "set", "path2", "down"]).unwrap();
+        run_ip(&sites.left, &["link", "set", "path2", "up"]).unwrap();
         let is_back = || routing(&sites.left).contains("default via 10.9.2.2 dev path2 table 27458");
         assert!(eventually(is_back));
         drop((left, right));

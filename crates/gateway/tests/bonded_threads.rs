@@ -4,7 +4,7 @@ mod sites;
 mod tunnel;
 
 use kumade_net::capture::Capture;
-use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, ip};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip};
 use kumade_noise_session::PrivateKey;
 use kumade_overlay_io::{BondedConfig, BondedPlane, OuterTransportConfig};
 use sites::Sites;
@@ -99,7 +99,7 @@ fn flows_pass_on_all_threads_and_arrive_unchanged() {
             }
             drop((left, right));
             for gateway in [&sites.left, &sites.right] {
-                let links = ip(gateway, &["-o", "link"]).unwrap();
+                let links = run_ip(gateway, &["-o", "link"]).unwrap();
                 assert!(!links.contains("tunnel"), "{links}");
             }
         }
@@ -141,7 +141,7 @@ fn a_gateway_that_restarts_is_found_by_all_threads_even_if_it_has_others_then() 
 fn a_plane_ends_with_the_error_of_a_thread() {
     in_namespaces("a_plane_ends_with_the_error_of_a_thread", || {
         let (sites, left, right) = connected([2, 2]);
-        ip(&sites.left, &["link", "del", "tunnel"]).unwrap();
+        run_ip(&sites.left, &["link", "del", "tunnel"]).unwrap();
         assert!(eventually(|| !left.is_running()));
         let error = left.stop().unwrap_err().to_string();
         assert!(error.starts_with("cannot read packets of local hosts from tunnel"), "{error}");
@@ -158,7 +158,7 @@ fn paths_that_flap_lose_no_byte_of_what_threads_carry() {
             thread::scope(|scope| {
                 let flapping = scope.spawn(|| {
                     for state in ["down", "up"].iter().cycle().take(4) {
-                        ip(&sites.left, &["link", "set", "path2", state]).unwrap();
+                        run_ip(&sites.left, &["link", "set", "path2", state]).unwrap();
                         thread::sleep(Duration::from_secs(1));
                     }
                 });

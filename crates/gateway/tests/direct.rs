@@ -12,7 +12,7 @@ use kumade_multipath::nat_session::DividedRule;
 use kumade_net::gro::GroLimits;
 use kumade_net::namespace::Namespace;
 use kumade_net::nftables::Statement;
-use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, ip};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip};
 use kumade_packet::{Addresses, FlowKey};
 use sites::{Sites, is_up};
 use std::env;
@@ -42,7 +42,7 @@ fn start(inside: &Namespace, config: &GatewayConfig, directory: &RuntimeDir) -> 
 
 /// What `ip` says of rules and routes, but for those to this host's own addresses, which the kernel adds in its own time.
 fn routing(inside: &Namespace) -> String {
-    let show = |arguments: &[&str]| ip(inside, arguments).unwrap();
+    let show = |arguments: &[&str]| run_ip(inside, arguments).unwrap();
     let routes = |family| show(&[family, "rule"]) + &show(&[family, "route", "show", "table", "all"]);
     let listed = ["-4", "-6"].map(routes).concat();
     listed.split_inclusive('\n').filter(|line| !line.contains(" table local ")).collect()
@@ -216,7 +216,7 @@ fn a_path_that_is_down_gets_no_packets_until_it_is_up_again_and_weights_change_a
         let counter = Counter::new(&sites.right, &["path1", "path2"].map(on));
         let mut follow = || sites.left.run(|| plane.update_interfaces()).unwrap().unwrap();
         let send = |packets| sites.send(&sites.a, "10.1.0.2", &sites.b, "10.2.0.2", packets);
-        let set = |state| ip(&sites.left, &["link", "set", "path2", state]).map(drop).unwrap();
+        let set = |state| run_ip(&sites.left, &["link", "set", "path2", state]).map(drop).unwrap();
         set("down");
         follow();
         send(19);
@@ -227,7 +227,7 @@ fn a_path_that_is_down_gets_no_packets_until_it_is_up_again_and_weights_change_a
         follow();
         send(1);
         assert_eq!(counter.packets(), [20, 0]);
-        ip(&sites.left, &["-6", "addr", "replace", "fd09:2::1/64", "dev", "path2", "nodad"]).unwrap();
+        run_ip(&sites.left, &["-6", "addr", "replace", "fd09:2::1/64", "dev", "path2", "nodad"]).unwrap();
         follow();
         send(19);
         assert_eq!(counter.packets(), [20 + 16, 3]);
@@ -340,9 +340,9 @@ fn errors_of_routers_tell_hosts_of_the_packets_that_they_sent() {
         let config = config + &here + &there;
         let plane = start(&sites.left, &read(&config), &runtime("errors"));
         // Without a gateway at the right, its router forwards to the alias of `b`.
-        ip(&sites.right, &["link", "set", "lan", "mtu", "1300"]).unwrap();
+        run_ip(&sites.right, &["link", "set", "lan", "mtu", "1300"]).unwrap();
         for (family, back, gateway) in [("-4", "198.51.1.0/24", "10.9.1.1"), ("-6", "fd51:1::/64", "fd09:1::1")] {
-            ip(&sites.right, &[family, "route", "add", back, "via", gateway]).unwrap();
+            run_ip(&sites.right, &[family, "route", "add", back, "via", gateway]).unwrap();
         }
         for (family, from, to) in [("-4", "10.1.0.2", "10.2.0.2"), ("-6", "fd01::2", "fd02::2")] {
             let address: IpAddr = from.parse().unwrap();
@@ -350,7 +350,7 @@ fn errors_of_routers_tell_hosts_of_the_packets_that_they_sent() {
             let knows = || {
                 // Too long for the path, until the host has learnt that.
                 let _ = near.send_to(&[0; 1400], (to.parse::<IpAddr>().unwrap(), 9));
-                ip(&sites.a, &[family, "route", "get", to]).unwrap().contains("mtu 1300")
+                run_ip(&sites.a, &[family, "route", "get", to]).unwrap().contains("mtu 1300")
             };
             assert!(eventually(knows), "{to}");
         }
@@ -366,9 +366,9 @@ fn errors_of_routers_tell_hosts_of_the_packets_of_single_flows() {
         let mut config = read(LEFT);
         config.remotes[0].sessions = true;
         let plane = start(&sites.left, &config, &runtime("flow-errors"));
-        ip(&sites.right, &["link", "set", "lan", "mtu", "1300"]).unwrap();
+        run_ip(&sites.right, &["link", "set", "lan", "mtu", "1300"]).unwrap();
         for (family, back, gateway) in [("-4", "198.51.1.0/24", "10.9.1.1"), ("-6", "fd51:1::/64", "fd09:1::1")] {
-            ip(&sites.right, &[family, "route", "add", back, "via", gateway]).unwrap();
+            run_ip(&sites.right, &[family, "route", "add", back, "via", gateway]).unwrap();
         }
         for (family, [source, to, alias]) in
             [("-4", ["10.1.0.2", "10.2.0.2", "198.51.1.9"]), ("-6", ["fd01::2", "fd02::2", "fd51:1::9"])]
@@ -382,7 +382,7 @@ fn errors_of_routers_tell_hosts_of_the_packets_of_single_flows() {
             let knows = || {
                 // Too long for the path, until the host has learnt that.
                 let _ = near.send_to(&[0; 1400], (destination, 9));
-                ip(&sites.a, &[family, "route", "get", to]).unwrap().contains("mtu 1300")
+                run_ip(&sites.a, &[family, "route", "get", to]).unwrap().contains("mtu 1300")
             };
             assert!(eventually(knows), "{to}");
             plane.flow_lists().end_flow(0, &rule).unwrap();

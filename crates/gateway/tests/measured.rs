@@ -12,7 +12,7 @@ use kumade_link::LinkConfig;
 use kumade_multipath::measured::rates_to_ratio;
 use kumade_net::clock;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{PathLinks, Sites, eventually, in_namespaces, ip};
+use kumade_netns_testbed::{PathLinks, Sites, eventually, in_namespaces, run_ip};
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::BondedPlane;
 use kumade_units::{Rate, Span};
@@ -161,7 +161,7 @@ fn the_bonded_plane_is_told_what_was_measured_of_idle_paths() {
             let keys = (PrivateKey::from_bytes([own; 32]), vec![PresharedKey::default()]);
             let directory = runtime(&format!("bonded{own}"));
             let keyed = kumade_gateway::bonded::plane_config(&config, bonded, keys.0, keys.1, directory);
-            ip(inside, &["route", "del", &format!("10.{}.0.0/24", 3 - own)]).unwrap();
+            run_ip(inside, &["route", "del", &format!("10.{}.0.0/24", 3 - own)]).unwrap();
             inside.run(|| BondedPlane::start(keyed)).unwrap().unwrap()
         };
         let planes = [start(1, &sites.left), start(2, &sites.right)];

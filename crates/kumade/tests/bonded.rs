@@ -4,7 +4,7 @@ mod soak;
 
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{eventually, in_namespaces, ip};
+use kumade_netns_testbed::{eventually, in_namespaces, run_ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -111,11 +111,11 @@ fn joined_sites(test: &str) -> [Site; 2] {
     let [left, right] = [1, 2].map(|number| Site::new(test, number));
     for path in ["path1", "path2"] {
         let far = right.namespace.path();
-        ip(&left.namespace, &["link", "add", path, "type", "veth", "peer", "name", path, "netns", &far]).unwrap();
+        run_ip(&left.namespace, &["link", "add", path, "type", "veth", "peer", "name", path, "netns", &far]).unwrap();
         for site in [&left, &right] {
             site.namespace.run(|| interface::set_up(path)).unwrap().unwrap();
             let address = format!("10.9.{}.{}/24", &path[4..], site.number);
-            ip(&site.namespace, &["addr", "add", &address, "dev", path]).unwrap();
+            run_ip(&site.namespace, &["addr", "add", &address, "dev", path]).unwrap();
         }
     }
     [left, right]
@@ -140,7 +140,7 @@ fn arrives(from: &Site, to: &Site) -> impl FnMut() -> bool {
 }
 
 fn has_device(site: &Site) -> bool {
-    ip(&site.namespace, &["-o", "link"]).unwrap().contains("tunnel")
+    run_ip(&site.namespace, &["-o", "link"]).unwrap().contains("tunnel")
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn two_sites_are_joined_without_files() {
         gateways.iter_mut().for_each(wait_until_connected);
         for site in &sites {
             let address = format!("10.8.0.{}/32", site.number);
-            ip(&site.namespace, &["addr", "add", &address, "dev", "kumade0"]).unwrap();
+            run_ip(&site.namespace, &["addr", "add", &address, "dev", "kumade0"]).unwrap();
         }
         assert!(eventually(arrives(&sites[0], &sites[1])));
         for gateway in &mut gateways {

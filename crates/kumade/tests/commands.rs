@@ -4,7 +4,7 @@ mod server;
 
 use assert_cmd::Command;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, ip};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip};
 use server::Serving;
 use std::fs::{OpenOptions, Permissions};
 use std::io::{BufRead, BufReader};
@@ -300,7 +300,7 @@ fn a_route_that_discards_packets_is_named() {
     in_namespaces("a_route_that_discards_packets_is_named", || {
         let host = Namespace::new().unwrap();
         for (kind, address) in [("blackhole", "192.0.2.1"), ("prohibit", "198.51.100.1")] {
-            ip(&host, &["route", "add", kind, address]).unwrap();
+            run_ip(&host, &["route", "add", kind, address]).unwrap();
             for way in [&["measure"][..], &["measure", "--stamp"]] {
                 let mut client = host.command(assert_cmd::cargo::cargo_bin("kumade"));
                 let output = client.args(way).arg(address).output().unwrap();

@@ -17,7 +17,7 @@ use kumade_net::fault_injection::{CALLS, Fault, FaultPlan, FaultReport, FaultyPr
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
 use kumade_net::offloads::{OffloadControl, Offloads};
-use kumade_netns_testbed::{TEST_DEADLINE, in_namespaces, ip};
+use kumade_netns_testbed::{TEST_DEADLINE, in_namespaces, run_ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use server::Serving;
@@ -280,7 +280,7 @@ impl Link {
     fn new(directory_name: &str) -> Self {
         let inside = Namespace::new().unwrap();
         for name in ENDS {
-            ip(&inside, &["link", "add", name, "type", "veth", "peer", "name", &format!("{name}-peer")]).unwrap();
+            run_ip(&inside, &["link", "add", name, "type", "veth", "peer", "name", &format!("{name}-peer")]).unwrap();
             inside.run(|| interface::set_up(name)).unwrap().unwrap();
             // It is switched off as long as a link has the interface.
             let on = Offloads::from_entries([("gro", 1)]);

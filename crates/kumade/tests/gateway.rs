@@ -4,7 +4,7 @@ use kumade_net::gro::GroLimits;
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
 use kumade_net::nftables::{InstalledTable, Table};
-use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, ip};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
@@ -81,7 +81,7 @@ impl Host {
     }
 
     fn ip(&self, arguments: &[&str]) -> String {
-        ip(&self.namespace, arguments).unwrap()
+        run_ip(&self.namespace, arguments).unwrap()
     }
 
     /// Rules and routes, but for those to this host's own addresses, which the kernel adds in its own time.

@@ -4,7 +4,7 @@ mod privileges;
 
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{eventually, in_namespaces, ip};
+use kumade_netns_testbed::{eventually, in_namespaces, run_ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::{self, Permissions};
@@ -101,7 +101,7 @@ impl Host {
     }
 
     fn ip(&self, arguments: &[&str]) -> String {
-        ip(&self.namespace, arguments).unwrap()
+        run_ip(&self.namespace, arguments).unwrap()
     }
 
     /// Interfaces, rules and routes, but for routes to this host's own addresses, which the kernel adds in its own time.

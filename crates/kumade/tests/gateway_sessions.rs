@@ -9,7 +9,7 @@ mod sites;
 use counter::Counter;
 use kumade_net::namespace::Namespace;
 use kumade_net::nftables::{InstalledTable, Statement, Table};
-use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, ip};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -113,8 +113,8 @@ impl<'a> Site<'a> {
     }
 
     fn routing(&self) -> String {
-        let listed =
-            ip(self.namespace, &["rule"]).unwrap() + &ip(self.namespace, &["route", "show", "table", "all"]).unwrap();
+        let listed = run_ip(self.namespace, &["rule"]).unwrap()
+            + &run_ip(self.namespace, &["route", "show", "table", "all"]).unwrap();
         listed.split_inclusive('\n').filter(|line| !line.contains(" table local ")).collect()
     }
 

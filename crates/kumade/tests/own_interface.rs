@@ -1,6 +1,6 @@
 //! Shapers on the interfaces of the host that measures, and of the server.
 
-use kumade_netns_testbed::{VethHosts, in_namespaces, ip};
+use kumade_netns_testbed::{VethHosts, in_namespaces, run_ip};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -23,7 +23,7 @@ fn a_shaper_on_the_own_interface_is_part_of_the_path() {
     in_namespaces("a_shaper_on_the_own_interface_is_part_of_the_path", || {
         let hosts = VethHosts::new(1500).unwrap();
         let (near, far) = (&hosts.left, &hosts.middle);
-        ip(far, &["addr", "add", "10.79.0.3/24", "dev", VethHosts::PORTS[0]]).unwrap();
+        run_ip(far, &["addr", "add", "10.79.0.3/24", "dev", VethHosts::PORTS[0]]).unwrap();
         let tc = ["/usr/sbin/tc", "/sbin/tc"].into_iter().find(|path| Path::new(path).exists()).unwrap_or("tc");
         let shaped = [(near, VethHosts::DEVICE), (far, VethHosts::PORTS[0])].iter().all(|(host, device)| {
             let tbf = ["qdisc", "add", "dev", device, "root", "tbf"];

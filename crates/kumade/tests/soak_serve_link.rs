@@ -5,7 +5,7 @@
 
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{eventually, in_namespaces, ip};
+use kumade_netns_testbed::{eventually, in_namespaces, run_ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
@@ -65,8 +65,8 @@ const MAX_MORE_DESCRIPTORS: [usize; 2] = [3, 0];
 /// ```
 fn join(middle: &Namespace, ends: [&Namespace; 2]) {
     for (host, (number, name)) in ends.into_iter().zip([(1, "one"), (2, "two")]) {
-        ip(host, &["link", "add", "host", "type", "veth", "peer", "name", name, "netns", &middle.path()]).unwrap();
-        ip(host, &["addr", "add", &format!("10.79.0.{number}/24"), "dev", "host"]).unwrap();
+        run_ip(host, &["link", "add", "host", "type", "veth", "peer", "name", name, "netns", &middle.path()]).unwrap();
+        run_ip(host, &["addr", "add", &format!("10.79.0.{number}/24"), "dev", "host"]).unwrap();
         for (inside, device) in [(host, "host"), (middle, name)] {
             inside.run(|| interface::set_up(device)).unwrap().unwrap();
         }
@@ -106,9 +106,9 @@ fn use_once(client: &Namespace, round: u64) {
         0 => {}
         1 => child.kill().unwrap(),
         _ => {
-            ip(client, &["link", "set", "host", "down"]).unwrap();
+            run_ip(client, &["link", "set", "host", "down"]).unwrap();
             thread::sleep(Duration::from_millis(round * 91 % 1500));
-            ip(client, &["link", "set", "host", "up"]).unwrap();
+            run_ip(client, &["link", "set", "host", "up"]).unwrap();
         }
     }
     child.wait().unwrap();

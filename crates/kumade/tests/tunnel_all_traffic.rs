@@ -3,7 +3,7 @@
 mod tunnel_ends;
 
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, ip};
+use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, run_ip};
 use nix::sys::signal::Signal;
 use std::fs;
 use std::io::{Read, Write};
@@ -22,21 +22,21 @@ fn network() -> VethHosts {
     let [one, two] = VethHosts::PORTS;
     let at = |inside: &Namespace, device: &str, addresses: &[&str]| {
         for address in addresses {
-            ip(inside, &["addr", "add", address, "dev", device, "nodad"]).unwrap();
+            run_ip(inside, &["addr", "add", address, "dev", device, "nodad"]).unwrap();
         }
     };
     let via = |inside: &Namespace, routers: [&str; 2]| {
         for router in routers {
-            ip(inside, &["route", "add", "default", "via", router]).unwrap();
+            run_ip(inside, &["route", "add", "default", "via", router]).unwrap();
         }
     };
     // A router asks for its neighbours from its link-local address.
     at(&hosts.middle, one, &["10.79.0.9/24", "fd79::9/64", "fe80::1/64"]);
     at(&hosts.middle, two, &ROUTER_TO_RIGHT);
-    ip(&hosts.right, &["addr", "flush", "dev", VethHosts::DEVICE, "scope", "global"]).unwrap();
+    run_ip(&hosts.right, &["addr", "flush", "dev", VethHosts::DEVICE, "scope", "global"]).unwrap();
     at(&hosts.right, VethHosts::DEVICE, &["198.51.100.2/24", "fd98::2/64"]);
     at(&hosts.right, "lo", &["203.0.113.1/24", "fd20::1/64"]);
-    ip(&hosts.right, &["link", "set", "lo", "up"]).unwrap();
+    run_ip(&hosts.right, &["link", "set", "lo", "up"]).unwrap();
     via(&hosts.left, ["10.79.0.9", "fd79::9"]);
     via(&hosts.right, ["198.51.100.9", "fd98::9"]);
     set(&hosts.middle, "ipv4/ip_forward", "1");
@@ -57,7 +57,7 @@ fn routing(inside: &Namespace) -> String {
     let lists = [&["-4", "rule"][..], &["-6", "rule"], &["-4", "route", "show", "table", "all"]];
     let main = [&["-6", "route"][..]];
     let lists = lists.into_iter().chain(main);
-    lists.map(|list| ip(inside, list).unwrap()).collect()
+    lists.map(|list| run_ip(inside, list).unwrap()).collect()
 }
 
 const NETWORKS: [&str; 4] = ["--network", "0.0.0.0/0", "--network", "::/0"];
@@ -123,15 +123,15 @@ fn takes_all_traffic_and_gives_it_back(test: &str, far: &str, carrier: &str) {
         all_but_neighbours_go_into_the_tunnel(&hosts);
 
         // The path is cut, and comes back.
-        ip(&hosts.middle, &["link", "set", VethHosts::PORTS[1], "down"]).unwrap();
+        run_ip(&hosts.middle, &["link", "set", VethHosts::PORTS[1], "down"]).unwrap();
         let lost = hosts
             .left
             .run(|| TcpStream::connect_timeout(&"203.0.113.1:9".parse().unwrap(), Duration::from_millis(300)).is_err());
         assert!(lost.unwrap());
-        ip(&hosts.middle, &["link", "set", VethHosts::PORTS[1], "up"]).unwrap();
+        run_ip(&hosts.middle, &["link", "set", VethHosts::PORTS[1], "up"]).unwrap();
         // The kernel drops IPv6 addresses with the link.
         for address in &ROUTER_TO_RIGHT[1..] {
-            ip(&hosts.middle, &["addr", "replace", address, "dev", VethHosts::PORTS[1], "nodad"]).unwrap();
+            run_ip(&hosts.middle, &["addr", "replace", address, "dev", VethHosts::PORTS[1], "nodad"]).unwrap();
         }
         all_but_neighbours_go_into_the_tunnel(&hosts);
 
@@ -189,7 +189,7 @@ fn connections_into_the_tunnel_are_relayed_and_no_others() {
         reaches(&hosts.left, &hosts.left, "127.0.0.1:9", "127.0.0.1");
         // A host that this one forwards for.
         set(&hosts.left, "ipv4/ip_forward", "1");
-        ip(&hosts.middle, &["route", "add", "203.0.113.0/24", "via", "10.79.0.1"]).unwrap();
+        run_ip(&hosts.middle, &["route", "add", "203.0.113.0/24", "via", "10.79.0.1"]).unwrap();
         reaches(&hosts.middle, &hosts.right, "203.0.113.1:9", "203.0.113.1");
         reaches(&hosts.middle, &hosts.left, "10.79.0.1:9", "10.79.0.9");
         assert!(end_with(&mut left, Signal::SIGTERM));

@@ -2,7 +2,7 @@
 
 mod tunnel_ends;
 
-use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, ip};
+use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, run_ip};
 use nix::sys::signal::Signal;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -78,7 +78,7 @@ fn keeps_its_tunnel(test: &str, carrier: &str) {
             };
             let at_left = |arguments: &str| {
                 let arguments: Vec<_> = arguments.split(' ').collect();
-                ip(&hosts.left, &arguments).unwrap();
+                run_ip(&hosts.left, &arguments).unwrap();
             };
             to_another(&|| {
                 at_left("addr del 10.79.0.1/24 dev host");

@@ -5,7 +5,7 @@ mod tunnel_ends;
 use kumade_net::capture::Capture;
 use kumade_net::namespace::Namespace;
 use kumade_net::nftables::{InstalledTable, Table};
-use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, ip};
+use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, run_ip};
 use nix::sys::signal::Signal;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -122,8 +122,8 @@ fn connections_from_an_address_that_has_gone_are_reset_and_new_ones_carried() {
         let listener = hosts.right.run(|| TcpListener::bind(TARGET).unwrap()).unwrap();
         let mut program = connect(&hosts.left, 1001);
         let _reached = listener.accept().unwrap();
-        ip(&hosts.left, &["addr", "del", "10.79.0.1/24", "dev", VethHosts::DEVICE]).unwrap();
-        ip(&hosts.left, &["addr", "add", "10.79.0.5/24", "dev", VethHosts::DEVICE]).unwrap();
+        run_ip(&hosts.left, &["addr", "del", "10.79.0.1/24", "dev", VethHosts::DEVICE]).unwrap();
+        run_ip(&hosts.left, &["addr", "add", "10.79.0.5/24", "dev", VethHosts::DEVICE]).unwrap();
         assert!(is_reset(&mut program));
         exchange(&hosts, &listener, connect(&hosts.left, 1001));
         ends.children.iter_mut().for_each(|child| assert!(end_with(child, Signal::SIGTERM)));
@@ -192,8 +192,8 @@ fn connections_are_relayed_unasked_and_other_packets_carried() {
             assert_eq!(source.ip(), listener.local_addr().unwrap().ip(), "from the far end");
         }
         // A host that the near end forwards for.
-        ip(&hosts.middle, &["addr", "add", "10.79.0.9/24", "dev", "bridge"]).unwrap();
-        ip(&hosts.middle, &["route", "add", "10.77.0.0/24", "via", "10.79.0.1"]).unwrap();
+        run_ip(&hosts.middle, &["addr", "add", "10.79.0.9/24", "dev", "bridge"]).unwrap();
+        run_ip(&hosts.middle, &["route", "add", "10.77.0.0/24", "via", "10.79.0.1"]).unwrap();
         hosts.left.run(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap()).unwrap();
         let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:9").unwrap()).unwrap();
         let mut behind = reach(&hosts.middle, "10.77.0.2:9");

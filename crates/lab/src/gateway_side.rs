@@ -47,6 +47,6 @@ impl GatewaySide {
 
 /// A gateway's configuration, between sites with so many paths.
 pub(crate) fn read_config(text: &str, paths: usize) -> anyhow::Result<GatewayConfig> {
-    let interfaces: Vec<_> = (0..paths).map(Sites::path).chain([Sites::LAN.to_owned()]).collect();
+    let interfaces: Vec<_> = (0..paths).map(Sites::path_interface).chain([Sites::LAN.to_owned()]).collect();
     GatewayConfig::from_toml(text, "the lab's configuration", &interfaces).context("configure a gateway")
 }

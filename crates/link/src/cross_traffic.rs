@@ -102,10 +102,10 @@ enum SourceState {
 /// The packets are at equal intervals on a clock that stands still in off periods; so no rate is lost at their edges.
 #[derive(Debug, Clone)]
 struct OnOff {
-    next: Time,
+    next_packet: Time,
     /// The clock of on periods, and what is left of the present one.
-    clock: ExactTime,
-    left: Span,
+    on_time_clock: ExactTime,
+    period_left: Span,
     rate: Rate,
     size: u32,
     on: Span,
@@ -169,13 +169,15 @@ impl CrossTraffic {
             | CrossKind::Jittered { rate: Rate::ZERO, .. }
             | CrossKind::Poisson { rate: Rate::ZERO, .. }
             | CrossKind::OnOff { rate: Rate::ZERO, .. } => SourceState::Silent,
-            CrossKind::Constant { rate, size } => {
-                SourceState::Constant { next: ExactTime::from_time(start + first_wait(rate, size, phase)), rate, size }
-            }
+            CrossKind::Constant { rate, size } => SourceState::Constant {
+                next: ExactTime::from_time(start + first_interval(rate, size, phase)),
+                rate,
+                size,
+            },
             CrossKind::Jittered { rate, size, jitter } => {
                 let mean_nanos = f64::from(size) * 8e9 / rate.as_f64();
                 SourceState::Jittered {
-                    next: start + first_wait(rate, size, phase),
+                    next: start + first_interval(rate, size, phase),
                     fraction: 0.0,
                     mean_nanos,
                     jitter,
@@ -191,7 +193,8 @@ impl CrossTraffic {
             }
             CrossKind::OnOff { rate, size, on, off, periods } => {
                 let clock = ExactTime::from_time(Time::ZERO);
-                let mut source = OnOff { next: start, clock, left: on, rate, size, on, off, periods };
+                let mut source =
+                    OnOff { next_packet: start, on_time_clock: clock, period_left: on, rate, size, on, off, periods };
                 source.begin_period(phase, &mut rng);
                 SourceState::OnOff(source)
             }
@@ -242,7 +245,7 @@ impl OnOff {
             PeriodLengths::Exponential => scale_span(self.on + self.off, rng.random()),
         };
         if passed < self.on {
-            self.left =
+            self.period_left =
                 if self.periods == PeriodLengths::Fixed { self.on - passed } else { self.draw_period(self.on, rng) };
         } else {
             let silence = if self.periods == PeriodLengths::Fixed {
@@ -250,23 +253,23 @@ impl OnOff {
             } else {
                 self.draw_period(self.off, rng)
             };
-            self.next += silence;
-            self.left = self.draw_period(self.on, rng);
+            self.next_packet += silence;
+            self.period_left = self.draw_period(self.on, rng);
         }
     }
 
     fn next_arrival(&mut self, rng: &mut Pcg64Mcg) -> CrossArrival {
-        let arrival = CrossArrival { time: self.next, size: self.size };
-        let after = self.clock.after_bytes(self.size, self.rate);
-        let mut gap = after.floor() - self.clock.floor();
-        self.clock = after;
-        while gap >= self.left {
-            gap -= self.left;
-            self.next = self.next + self.left + self.draw_period(self.off, rng);
-            self.left = self.draw_period(self.on, rng);
+        let arrival = CrossArrival { time: self.next_packet, size: self.size };
+        let after = self.on_time_clock.after_bytes(self.size, self.rate);
+        let mut gap = after.floor() - self.on_time_clock.floor();
+        self.on_time_clock = after;
+        while gap >= self.period_left {
+            gap -= self.period_left;
+            self.next_packet = self.next_packet + self.period_left + self.draw_period(self.off, rng);
+            self.period_left = self.draw_period(self.on, rng);
         }
-        self.left -= gap;
-        self.next += gap;
+        self.period_left -= gap;
+        self.next_packet += gap;
         arrival
     }
 
@@ -319,7 +322,7 @@ impl CrossConfig {
 }
 
 /// From the start to the first packet of a source in this phase.
-fn first_wait(rate: Rate, size: u32, phase: f64) -> Span {
+fn first_interval(rate: Rate, size: u32, phase: f64) -> Span {
     let passed = scale_span(rate.time_for(size.into()), phase);
     if passed > Span::ZERO { rate.time_for(size.into()) - passed } else { Span::ZERO }
 }

@@ -9,15 +9,15 @@ pub struct Ledger {
     recording: Recording,
     entries: VecDeque<LedgerEntry>,
     /// Total cross bytes up to and including each arrival time.
-    cross_log: VecDeque<(Time, u64)>,
+    cross_bytes_log: VecDeque<(Time, u64)>,
     /// The log is complete from here on, …
     log_from: Time,
     /// … up to here, the link's present time, …
     log_until: Time,
     /// … and counts on from this total.
-    log_base: u64,
+    bytes_before_log: u64,
     lateness: Lateness,
-    late_above: Span,
+    late_threshold: Span,
 }
 
 /// How much a [`Ledger`] keeps besides its counters.
@@ -39,7 +39,7 @@ pub enum DropCause {
     /// The queue had no room for it.
     QueueFull,
     /// Dropped by the queue discipline (AQM) although there was room.
-    Managed,
+    Aqm,
     /// The policer had no tokens for it.
     Policed,
     /// Lost on the medium, after its transmission.
@@ -74,11 +74,11 @@ pub struct LedgerEntry {
     /// IP packet size in bytes.
     pub size: u32,
     /// Its origin.
-    pub kind: PacketOrigin,
+    pub origin: PacketOrigin,
     /// The flow it belongs to.
     pub flow: u64,
     /// The outcome.
-    pub fate: PacketOutcome,
+    pub outcome: PacketOutcome,
 }
 
 /// A number of packets and their bytes.
@@ -94,7 +94,7 @@ impl Recording {
     fn includes(self, entry: &LedgerEntry) -> bool {
         match self {
             Recording::Off | Recording::Cross => false,
-            Recording::Drops => matches!(entry.fate, PacketOutcome::Dropped(..)),
+            Recording::Drops => matches!(entry.outcome, PacketOutcome::Dropped(..)),
             Recording::All => true,
         }
     }
@@ -119,7 +119,7 @@ pub struct Counters {
     /// Found no room in the queue.
     pub queue_full: TrafficCount,
     /// Dropped by the queue discipline although there was room.
-    pub managed: TrafficCount,
+    pub aqm_dropped: TrafficCount,
     /// Dropped by the policer, before the queue.
     pub policed: TrafficCount,
     /// Transmitted, then lost.
@@ -154,13 +154,13 @@ impl Ledger {
             cross: Counters::default(),
             recording: Recording::Off,
             entries: VecDeque::new(),
-            cross_log: VecDeque::new(),
+            cross_bytes_log: VecDeque::new(),
             log_from: Time::MAX,
             log_until: Time::from_nanos(i64::MIN),
-            log_base: 0,
+            bytes_before_log: 0,
             lateness: Lateness::default(),
             // Trains in which the host was late by more than this do not show the behaviour of the link.
-            late_above: Span::from_micros(300),
+            late_threshold: Span::from_micros(300),
         }
     }
 
@@ -177,8 +177,8 @@ impl Ledger {
     /// Records from the link's current time on. Earlier records are kept if their kind is still recorded.
     pub fn record(&mut self, recording: Recording) {
         if self.recording == Recording::Off || recording == Recording::Off {
-            self.cross_log.clear();
-            self.log_base = self.cross.offered.bytes;
+            self.cross_bytes_log.clear();
+            self.bytes_before_log = self.cross.offered.bytes;
             // Cross traffic that arrived at this very moment may have been missed already.
             let next = self.log_until + Span::from_nanos(1);
             self.log_from = if recording == Recording::Off { Time::MAX } else { next };
@@ -200,16 +200,16 @@ impl Ledger {
             return None;
         }
         let before = |time: Time| {
-            let index = self.cross_log.partition_point(|(arrival, _)| *arrival < time);
-            index.checked_sub(1).map_or(self.log_base, |last| self.cross_log[last].1)
+            let index = self.cross_bytes_log.partition_point(|(arrival, _)| *arrival < time);
+            index.checked_sub(1).map_or(self.bytes_before_log, |last| self.cross_bytes_log[last].1)
         };
         Some(before(to).saturating_sub(before(from)))
     }
 
     /// Discards records of arrivals before `time`, to bound the memory of long runs.
-    pub fn drop_entries_before(&mut self, time: Time) {
-        while self.cross_log.front().is_some_and(|(arrival, _)| *arrival < time) {
-            self.log_base = self.cross_log.pop_front().map_or(self.log_base, |(_, total)| total);
+    pub fn forget_before(&mut self, time: Time) {
+        while self.cross_bytes_log.front().is_some_and(|(arrival, _)| *arrival < time) {
+            self.bytes_before_log = self.cross_bytes_log.pop_front().map_or(self.bytes_before_log, |(_, total)| total);
         }
         while self.entries.front().is_some_and(|entry| entry.arrival < time) {
             self.entries.pop_front();
@@ -221,14 +221,14 @@ impl Ledger {
     pub fn record_delivery(&mut self, lateness: Span) {
         let lateness = lateness.max(Span::ZERO);
         self.lateness.count += 1;
-        self.lateness.late += u64::from(lateness > self.late_above);
+        self.lateness.late += u64::from(lateness > self.late_threshold);
         self.lateness.max = self.lateness.max.max(lateness);
         self.lateness.sum += lateness;
     }
 
     /// Sets from which lateness on packets count as late; 300 µs by default.
-    pub fn set_late_above(&mut self, threshold: Span) {
-        self.late_above = threshold;
+    pub fn set_late_threshold(&mut self, threshold: Span) {
+        self.late_threshold = threshold;
     }
 
     /// Lateness since the start or the last [`Ledger::take_lateness`].
@@ -249,20 +249,20 @@ impl Ledger {
         self.counters(kind).offered.count_packet(size);
         if kind == PacketOrigin::CrossTraffic && self.recording != Recording::Off {
             let total = self.cross.offered.bytes;
-            match self.cross_log.back_mut() {
+            match self.cross_bytes_log.back_mut() {
                 Some((last, bytes)) if *last == arrival => *bytes = total,
-                _ => self.cross_log.push_back((arrival, total)),
+                _ => self.cross_bytes_log.push_back((arrival, total)),
             }
         }
     }
 
     pub(crate) fn record_outcome(&mut self, entry: LedgerEntry) {
-        let LedgerEntry { kind, size, fate, .. } = entry;
+        let LedgerEntry { origin: kind, size, outcome: fate, .. } = entry;
         let counters = self.counters(kind);
         match fate {
             PacketOutcome::Departed(_) => counters.forwarded.count_packet(size),
             PacketOutcome::Dropped(_, DropCause::QueueFull) => counters.queue_full.count_packet(size),
-            PacketOutcome::Dropped(_, DropCause::Managed) => counters.managed.count_packet(size),
+            PacketOutcome::Dropped(_, DropCause::Aqm) => counters.aqm_dropped.count_packet(size),
             PacketOutcome::Dropped(_, DropCause::Policed) => counters.policed.count_packet(size),
             PacketOutcome::Dropped(_, DropCause::Loss) => counters.lost.count_packet(size),
             PacketOutcome::Dropped(_, DropCause::InFlightFull) => counters.in_flight_full.count_packet(size),
@@ -286,7 +286,7 @@ impl Ledger {
     pub(crate) fn revise_departure(&mut self, noted: Time, departure: Time) {
         for entry in self.entries.iter_mut().rev() {
             if let PacketOutcome::Departed(time)
-            | PacketOutcome::Dropped(time, DropCause::Loss | DropCause::InFlightFull) = &mut entry.fate
+            | PacketOutcome::Dropped(time, DropCause::Loss | DropCause::InFlightFull) = &mut entry.outcome
                 && *time == noted
             {
                 *time = departure;

@@ -6,7 +6,7 @@ pub use flight::Delivery;
 use crate::config::LinkConfig;
 use crate::cross_traffic::{CrossArrival, CrossTraffic};
 use crate::ledger::{DropCause, Ledger, LedgerEntry, PacketOrigin, PacketOutcome};
-use crate::medium::token_bucket::Policing;
+use crate::medium::token_bucket::PolicerState;
 use crate::queue::{
     DroppedPacket, Ecn, Label, Queue, QueueConfig, QueueDiscipline, QueueLimit, QueuedPacket, TailDropConfig,
 };
@@ -22,33 +22,33 @@ pub struct Link<P> {
     config: LinkConfig,
     now: Time,
     /// Whether the queue is not that of [`LinkConfig::queue_bytes`].
-    queue_given: bool,
+    has_own_queue: bool,
     /// Computed cross traffic has no content.
     queue: Queue<Option<P>>,
     /// Dropped by the queue, on the way to the ledger.
     drops: Vec<DroppedPacket<Option<P>>>,
     /// Waiting packets that are not cross traffic.
-    waiting: usize,
-    policing: Option<Policing>,
+    queued_packets: usize,
+    policing: Option<PolicerState>,
     /// What a packet takes on the heap, if that counts.
     heap_bytes: Option<fn(&P) -> u64>,
     /// Memory of those that wait, if it counts.
-    waiting_memory: u64,
+    queued_memory_bytes: u64,
     server: LinkServer,
     /// What is served together, until its departure is known.
     aggregate: Vec<QueuedPacket<Option<P>>>,
     flight: PacketsInFlight<P>,
     /// The packet whose service began last, unless it is lost or cross traffic.
-    launched: Option<LaunchedPacket>,
+    last_launched: Option<LaunchedPacket>,
     cross: Vec<CrossSource>,
     /// The flow of the source added last; they count downwards, far from what is offered.
-    cross_flow: u64,
+    last_cross_flow: u64,
     ledger: Ledger,
 }
 
 #[derive(Debug)]
 struct CrossSource {
-    next: CrossArrival,
+    next_arrival: CrossArrival,
     traffic: CrossTraffic,
     flow: u64,
 }
@@ -71,19 +71,19 @@ impl<P> Link<P> {
     fn build(Valid(config): Valid<LinkConfig>, queue: &Valid<QueueConfig>, queue_given: bool) -> Self {
         Link {
             now: MIN_TIME,
-            queue_given,
+            has_own_queue: queue_given,
             queue: Queue::new(queue, config.seed),
             drops: Vec::new(),
-            waiting: 0,
+            queued_packets: 0,
             policing: new_policing(&config, MIN_TIME),
             heap_bytes: None,
-            waiting_memory: 0,
+            queued_memory_bytes: 0,
             server: LinkServer::new(&config, MIN_TIME),
             aggregate: Vec::new(),
             flight: PacketsInFlight::new(&config),
-            launched: None,
+            last_launched: None,
             cross: Vec::new(),
-            cross_flow: 0,
+            last_cross_flow: 0,
             ledger: Ledger::new(),
             config,
         }
@@ -97,8 +97,8 @@ impl<P> Link<P> {
     }
 
     /// Memory of the packets that wait and of those in flight, in bytes; see [`Link::bound_memory`].
-    pub fn memory(&self) -> u64 {
-        self.waiting_memory + self.flight.memory()
+    pub fn memory_bytes(&self) -> u64 {
+        self.queued_memory_bytes + self.flight.memory_bytes()
     }
 
     /// What a waiting packet takes, if that counts. Buffers grow by doubling, hence twice the packet's own part.
@@ -112,8 +112,8 @@ impl<P> Link<P> {
     /// a host of its own.
     pub fn add_cross_traffic(&mut self, mut traffic: CrossTraffic) {
         if let Some(next) = traffic.next() {
-            self.cross_flow = self.cross_flow.wrapping_sub(1);
-            self.cross.push(CrossSource { next, traffic, flow: self.cross_flow });
+            self.last_cross_flow = self.last_cross_flow.wrapping_sub(1);
+            self.cross.push(CrossSource { next_arrival: next, traffic, flow: self.last_cross_flow });
         }
     }
 
@@ -176,7 +176,7 @@ impl<P> Link<P> {
     /// When to call [`Link::advance`] and [`Link::pop_due`] again at the latest so that no packet is late: the earliest
     /// known due time, or the earliest one that a queued packet can have. `None` while no packet is on the link.
     pub fn next_event(&self) -> Option<Time> {
-        let waiting = (self.waiting > 0).then(|| self.server.ready_at() + self.config.delay);
+        let waiting = (self.queued_packets > 0).then(|| self.server.ready_at() + self.config.delay);
         self.next_due().into_iter().chain(waiting).min()
     }
 
@@ -213,8 +213,8 @@ impl<P> Link<P> {
 
     /// The earliest arrival of cross traffic by `now` and its flow; of simultaneous ones that of the source added first.
     fn next_cross_arrival(&mut self, now: Time) -> Option<(CrossArrival, u64)> {
-        let index = (0..self.cross.len()).min_by_key(|index| self.cross[*index].next.time)?;
-        let CrossSource { next, traffic, flow } = &mut self.cross[index];
+        let index = (0..self.cross.len()).min_by_key(|index| self.cross[*index].next_arrival.time)?;
+        let CrossSource { next_arrival: next, traffic, flow } = &mut self.cross[index];
         let (arrival, flow) = (*next, *flow);
         if arrival.time > now {
             return None;
@@ -235,10 +235,10 @@ impl<P> Link<P> {
             self.ledger.record_outcome(packet.to_entry(PacketOutcome::Dropped(now, DropCause::Policed)));
             return Err(DropCause::Policed);
         }
-        self.waiting += usize::from(packet.origin() == PacketOrigin::Offered);
+        self.queued_packets += usize::from(packet.origin() == PacketOrigin::Offered);
         let cost = self.queued_memory(&packet);
-        self.waiting_memory += cost;
-        if cost > 0 && self.memory() > self.config.in_flight_bytes {
+        self.queued_memory_bytes += cost;
+        if cost > 0 && self.memory_bytes() > self.config.in_flight_bytes {
             let outcome = packet.drop_into(DropCause::InFlightFull, &mut self.drops);
             self.record_drops(now);
             return outcome;
@@ -277,8 +277,8 @@ impl<P> Link<P> {
         }
         let mut drops = mem::take(&mut self.drops);
         for DroppedPacket { packet, cause } in drops.drain(..) {
-            self.waiting_memory -= self.queued_memory(&packet);
-            self.waiting -= usize::from(packet.origin() == PacketOrigin::Offered);
+            self.queued_memory_bytes -= self.queued_memory(&packet);
+            self.queued_packets -= usize::from(packet.origin() == PacketOrigin::Offered);
             self.ledger.record_outcome(packet.to_entry(PacketOutcome::Dropped(now, cause)));
         }
         // To be filled again without an allocation.
@@ -312,21 +312,29 @@ impl<P> Link<P> {
     fn depart(&mut self, queued: QueuedPacket<Option<P>>, now: Time, departure: Time) {
         let (kind, arrival, marked) = (queued.origin(), queued.arrival, queued.marked);
         let label = Label { ecn: if marked { Ecn::Ce } else { queued.ecn }, ..queued.label() };
-        self.waiting_memory -= self.queued_memory(&queued);
-        self.waiting -= usize::from(kind == PacketOrigin::Offered);
+        self.queued_memory_bytes -= self.queued_memory(&queued);
+        self.queued_packets -= usize::from(kind == PacketOrigin::Offered);
         if marked {
             self.ledger.record_mark(kind, label.size);
         }
         let mut entry = queued.to_entry(PacketOutcome::Departed(departure));
-        self.launched = None;
+        self.last_launched = None;
         if let Some(packet) = queued.content {
-            let delivery = Delivery { packet, label, marked, copy: false, arrival, service_start: now, due: departure };
+            let delivery = Delivery {
+                packet,
+                label,
+                is_marked: marked,
+                is_duplicate: false,
+                arrival,
+                service_start: now,
+                due: departure,
+            };
             match self.flight.launch(delivery, departure, &self.config) {
                 Ok(launched) => {
                     self.ledger.record_impairments(label.size, launched.is_held_back, launched.is_duplicated);
-                    self.launched = Some(launched);
+                    self.last_launched = Some(launched);
                 }
-                Err(cause) => entry.fate = PacketOutcome::Dropped(departure, cause),
+                Err(cause) => entry.outcome = PacketOutcome::Dropped(departure, cause),
             }
         }
         self.ledger.record_outcome(entry);
@@ -340,8 +348,8 @@ fn tail_drop_config(config: &LinkConfig) -> Valid<QueueConfig> {
 }
 
 /// With a full bucket.
-fn new_policing(config: &LinkConfig, now: Time) -> Option<Policing> {
-    config.policer.map(|bucket| Policing::new(bucket, now))
+fn new_policing(config: &LinkConfig, now: Time) -> Option<PolicerState> {
+    config.policer.map(|bucket| PolicerState::new(bucket, now))
 }
 
 impl<P> QueuedPacket<Option<P>> {
@@ -350,7 +358,7 @@ impl<P> QueuedPacket<Option<P>> {
     }
 
     fn to_entry(&self, fate: PacketOutcome) -> LedgerEntry {
-        LedgerEntry { arrival: self.arrival, size: self.size, kind: self.origin(), flow: self.flow, fate }
+        LedgerEntry { arrival: self.arrival, size: self.size, origin: self.origin(), flow: self.flow, outcome: fate }
     }
 }
 

@@ -31,7 +31,7 @@ pub enum Loss {
 pub(crate) struct LossProcess {
     loss: Loss,
     rng: Pcg64Mcg,
-    bad: bool,
+    is_bad_state: bool,
 }
 
 impl Loss {
@@ -94,7 +94,7 @@ impl Loss {
 
 impl LossProcess {
     pub(crate) fn new(loss: Loss, seed: u64) -> Self {
-        let mut process = LossProcess { loss: Loss::None, rng: Pcg64Mcg::seed_from_u64(seed), bad: false };
+        let mut process = LossProcess { loss: Loss::None, rng: Pcg64Mcg::seed_from_u64(seed), is_bad_state: false };
         process.set_loss(loss);
         process
     }
@@ -103,7 +103,7 @@ impl LossProcess {
     pub(crate) fn set_loss(&mut self, loss: Loss) {
         let in_bursts = |loss: &Loss| matches!(loss, Loss::GilbertElliott { .. });
         if !in_bursts(&self.loss) && in_bursts(&loss) {
-            self.bad = happens(&mut self.rng, loss.bad_state_fraction());
+            self.is_bad_state = happens(&mut self.rng, loss.bad_state_fraction());
         }
         self.loss = loss;
     }
@@ -114,9 +114,10 @@ impl LossProcess {
             Loss::None => false,
             Loss::Independent(probability) => happens(&mut self.rng, probability),
             Loss::GilbertElliott { good_to_bad, bad_to_good, loss_in_good, loss_in_bad } => {
-                let (loss, turn) = if self.bad { (loss_in_bad, bad_to_good) } else { (loss_in_good, good_to_bad) };
+                let (loss, turn) =
+                    if self.is_bad_state { (loss_in_bad, bad_to_good) } else { (loss_in_good, good_to_bad) };
                 let lost = happens(&mut self.rng, loss);
-                self.bad ^= happens(&mut self.rng, turn);
+                self.is_bad_state ^= happens(&mut self.rng, turn);
                 lost
             }
         }

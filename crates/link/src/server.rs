@@ -2,9 +2,9 @@ use crate::config::LinkConfig;
 use crate::exact_time::ExactTime;
 use crate::medium::Medium;
 use crate::medium::schedule::ServiceRate;
-use crate::medium::token_bucket::Shaping;
+use crate::medium::token_bucket::ShaperState;
 use crate::medium::trace::TraceCursor;
-use crate::medium::wireless::Channel;
+use crate::medium::wireless::WirelessChannel;
 use kumade_units::Time;
 
 /// What serves a link's packets, one after the other, and when it can take the next.
@@ -23,9 +23,9 @@ pub(crate) struct LinkServer {
 enum ServiceModel {
     Unlimited,
     Paced(ServiceRate),
-    Shaped(Shaping),
+    Shaped(ShaperState),
     Trace(TraceCursor),
-    Wireless(Box<Channel>),
+    Wireless(Box<WirelessChannel>),
 }
 
 impl LinkServer {
@@ -110,7 +110,7 @@ impl LinkServer {
         if let ServiceModel::Paced(pace) = &self.service
             && self.divisible
             && before > now
-            && let Some(end) = next.resume_at(now, pace.work_left(now, self.free_at))
+            && let Some(end) = next.resume_at(now, pace.remaining_work(now, self.free_at))
         {
             (self.free_at, self.service) = (end, next);
             self.ready = self.free_at.ceil();
@@ -129,10 +129,10 @@ impl ServiceModel {
     fn new(config: &LinkConfig, now: Time) -> Self {
         match (&config.medium, config.rate) {
             (Some(Medium::Schedule(schedule)), _) => ServiceModel::Paced(ServiceRate::Schedule(schedule.clone())),
-            (Some(Medium::TokenBucket(bucket)), line) => ServiceModel::Shaped(Shaping::new(*bucket, line, now)),
+            (Some(Medium::TokenBucket(bucket)), line) => ServiceModel::Shaped(ShaperState::new(*bucket, line, now)),
             (Some(Medium::Trace(trace)), _) => ServiceModel::Trace(TraceCursor::new(trace.clone())),
             (Some(Medium::Wireless(config_of_it)), _) => {
-                ServiceModel::Wireless(Box::new(Channel::new(*config_of_it, config.seed)))
+                ServiceModel::Wireless(Box::new(WirelessChannel::new(*config_of_it, config.seed)))
             }
             (None, Some(rate)) => ServiceModel::Paced(ServiceRate::Constant(rate)),
             (None, None) => ServiceModel::Unlimited,

@@ -105,7 +105,7 @@ fn computed_cross_traffic_is_a_flow_of_its_own() {
     link.advance(millis(20_000.0));
     // 2.5 Mbit/s are less than a third of the rate, and lose nothing; both sources are shortened to the rest.
     assert_eq!(link.ledger().packet_counters().forwarded, link.ledger().packet_counters().offered);
-    assert!(link.ledger().cross_counters().managed.packets > 0);
+    assert!(link.ledger().cross_counters().aqm_dropped.packets > 0);
 }
 
 #[test]
@@ -119,9 +119,9 @@ fn what_is_marked_is_delivered_as_such_and_counted() {
     }
     link.advance(millis(2000.0));
     let came: Vec<_> = std::iter::from_fn(|| link.pop_due(Time::MAX)).collect();
-    let marked = came.iter().filter(|delivery| delivery.marked).count() as u64;
+    let marked = came.iter().filter(|delivery| delivery.is_marked).count() as u64;
     let counters = link.ledger().packet_counters();
-    assert_eq!((came.len(), counters.managed.packets, counters.marked.packets), (1000, 0, marked));
+    assert_eq!((came.len(), counters.aqm_dropped.packets, counters.marked.packets), (1000, 0, marked));
     assert!((10..100).contains(&marked), "{marked}");
     assert!(link.ledger().entries().all(|entry| entry.flow == 1));
 }
@@ -200,7 +200,7 @@ proptest! {
                 let _ = link.offer_labelled(packet as u64, *label, *arrival);
             }
             let accounted = [link.ledger().packet_counters(), link.ledger().cross_counters()].map(|counters| {
-                let parts = [counters.forwarded, counters.queue_full, counters.managed, counters.lost];
+                let parts = [counters.forwarded, counters.queue_full, counters.aqm_dropped, counters.lost];
                 (counters.offered.bytes, parts.iter().map(|count| count.bytes).sum::<u64>())
             });
             let (offered, decided) = (accounted[0].0 + accounted[1].0, accounted[0].1 + accounted[1].1);

@@ -84,11 +84,11 @@ fn only_those_held_back_are_due_at_another_time() {
 #[test]
 fn a_duplicate_comes_right_behind_its_original_and_is_counted() {
     let (came, link) = run(LinkConfig { duplication: 0.05, ..holding(0.1) });
-    let copies = came.iter().filter(|delivery| delivery.copy).count();
+    let copies = came.iter().filter(|delivery| delivery.is_duplicate).count();
     assert_eq!(came.len(), PACKETS + copies);
     assert!((copies as f64 / PACKETS as f64 - 0.05).abs() < 0.004, "{copies}");
-    for pair in came.windows(2).filter(|pair| pair[1].copy) {
-        assert_eq!(Delivery { copy: true, ..pair[0].clone() }, pair[1]);
+    for pair in came.windows(2).filter(|pair| pair[1].is_duplicate) {
+        assert_eq!(Delivery { is_duplicate: true, ..pair[0].clone() }, pair[1]);
     }
     let counters = link.ledger().packet_counters();
     assert_eq!(counters.duplicated.packets as usize, copies);
@@ -103,7 +103,7 @@ fn switching_one_on_does_not_change_what_another_does_to_which_packet() {
     let (everything, _) = run(all.clone());
     let find = |came: &[Delivery<usize>], packet| came.iter().find(|delivery| delivery.packet == packet).cloned();
     let copied = |came: &[Delivery<usize>], lost: &[bool]| {
-        let copied = came.iter().filter(|delivery| delivery.copy && !lost[delivery.packet]);
+        let copied = came.iter().filter(|delivery| delivery.is_duplicate && !lost[delivery.packet]);
         let mut copied: Vec<_> = copied.map(|delivery| delivery.packet).collect();
         copied.sort_unstable();
         copied

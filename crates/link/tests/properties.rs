@@ -134,7 +134,7 @@ fn finish(link: &mut Link<usize>, from: i64) -> Vec<Delivery<usize>> {
 }
 
 fn decided(counters: &Counters) -> (u64, u64) {
-    let Counters { forwarded, queue_full, managed, policed, lost, in_flight_full, .. } = counters;
+    let Counters { forwarded, queue_full, aqm_dropped: managed, policed, lost, in_flight_full, .. } = counters;
     let parts = [forwarded, queue_full, managed, policed, lost, in_flight_full];
     (parts.iter().map(|count| count.packets).sum(), parts.iter().map(|count| count.bytes).sum())
 }
@@ -156,12 +156,12 @@ proptest! {
         let offered = events.iter().filter(|(_, event)| matches!(event, Event::Packet(_))).count() as u64;
         prop_assert_eq!(counters.offered.packets, offered);
         prop_assert_eq!(decided(&counters), (counters.offered.packets, counters.offered.bytes));
-        let copies = came.iter().filter(|delivery| delivery.copy).count() as u64;
+        let copies = came.iter().filter(|delivery| delivery.is_duplicate).count() as u64;
         prop_assert_eq!(copies, counters.duplicated.packets);
         prop_assert_eq!(came.len() as u64, counters.forwarded.packets + copies);
         prop_assert_eq!(came.iter().map(|delivery| u64::from(delivery.label.size)).sum::<u64>(),
             counters.forwarded.bytes + counters.duplicated.bytes);
-        let mut originals: Vec<_> = came.iter().filter(|delivery| !delivery.copy).map(|delivery| delivery.packet).collect();
+        let mut originals: Vec<_> = came.iter().filter(|delivery| !delivery.is_duplicate).map(|delivery| delivery.packet).collect();
         originals.sort_unstable();
         prop_assert!(originals.windows(2).all(|pair| pair[0] < pair[1]), "none twice but the copies");
         prop_assert_eq!(link.queued_bytes(), 0);

@@ -104,7 +104,7 @@ proptest! {
         came.extend(drain(&mut link));
         let came: Vec<_> = came.iter().map(|delivery| delivery.due.as_nanos()).collect();
         let noted: Vec<_> = link.ledger().entries().map(|entry| match entry {
-            LedgerEntry { fate: PacketOutcome::Departed(time), .. } => time.as_nanos(),
+            LedgerEntry { outcome: PacketOutcome::Departed(time), .. } => time.as_nanos(),
             other => panic!("{other:?}"),
         }).collect();
         prop_assert_eq!(&came, &exact(&steps, &arrivals));

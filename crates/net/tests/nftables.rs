@@ -6,7 +6,7 @@ use kumade_net::namespace::Namespace;
 use kumade_net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
 use kumade_net::policy_routing::{self, MarkedRoute, NetworkRoute, PolicyRoute};
 use kumade_net::tcp::original_destination;
-use kumade_netns_testbed::{TEST_DEADLINE, in_namespaces, ip};
+use kumade_netns_testbed::{TEST_DEADLINE, in_namespaces, run_ip};
 use kumade_packet::{Addresses, FlowKey};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 
@@ -122,15 +122,15 @@ fn a_table_that_the_kernel_refuses_leaves_nothing() {
 fn routes_of_a_mark_are_added_once_and_removed() {
     in_namespaces("routes_of_a_mark_are_added_once_and_removed", || {
         let namespace = Namespace::new().unwrap();
-        ip(&namespace, &["link", "add", "va", "type", "veth", "peer", "name", "vb"]).unwrap();
+        run_ip(&namespace, &["link", "add", "va", "type", "veth", "peer", "name", "vb"]).unwrap();
         namespace.run(|| ["va", "vb"].map(|name| interface::set_up(name).unwrap())).unwrap();
-        ip(&namespace, &["addr", "add", "10.0.0.1/24", "dev", "va"]).unwrap();
-        ip(&namespace, &["-6", "addr", "add", "fd00::1/64", "dev", "va", "nodad"]).unwrap();
+        run_ip(&namespace, &["addr", "add", "10.0.0.1/24", "dev", "va"]).unwrap();
+        run_ip(&namespace, &["-6", "addr", "add", "fd00::1/64", "dev", "va", "nodad"]).unwrap();
         for (family, option, gateway) in [(Family::V4, "-4", "10.0.0.2"), (Family::V6, "-6", "fd00::2")] {
             let shown = || {
                 ["rule", "route"].map(|kind| {
                     let table: &[&str] = if kind == "route" { &["table", "27393"] } else { &[] };
-                    ip(&namespace, &[&[option, kind, "show"], table].concat()).unwrap_or_default()
+                    run_ip(&namespace, &[&[option, kind, "show"], table].concat()).unwrap_or_default()
                 })
             };
             let empty = shown();
@@ -164,16 +164,16 @@ fn routes_of_a_mark_are_added_once_and_removed() {
 fn a_network_leaves_by_its_own_table_but_for_one_host_and_smaller_networks() {
     in_namespaces("a_network_leaves_by_its_own_table_but_for_one_host_and_smaller_networks", || {
         let namespace = Namespace::new().unwrap();
-        ip(&namespace, &["link", "add", "lan", "type", "veth", "peer", "name", "tunnel"]).unwrap();
+        run_ip(&namespace, &["link", "add", "lan", "type", "veth", "peer", "name", "tunnel"]).unwrap();
         namespace.run(|| ["lan", "tunnel"].map(|name| interface::set_up(name).unwrap())).unwrap();
         for address in ["192.0.2.1/24", "fd00::1/64"] {
-            ip(&namespace, &["addr", "add", address, "dev", "lan", "nodad"]).unwrap();
+            run_ip(&namespace, &["addr", "add", address, "dev", "lan", "nodad"]).unwrap();
         }
-        ip(&namespace, &["route", "add", "default", "via", "192.0.2.9"]).unwrap();
-        ip(&namespace, &["-6", "route", "add", "default", "via", "fd00::9"]).unwrap();
-        let shown = || [["-4", "rule"], ["-6", "rule"]].map(|kind| ip(&namespace, &kind).unwrap());
+        run_ip(&namespace, &["route", "add", "default", "via", "192.0.2.9"]).unwrap();
+        run_ip(&namespace, &["-6", "route", "add", "default", "via", "fd00::9"]).unwrap();
+        let shown = || [["-4", "rule"], ["-6", "rule"]].map(|kind| run_ip(&namespace, &kind).unwrap());
         let leads_by = |to: &str, interface: &str| {
-            let route = ip(&namespace, &["route", "get", to]).unwrap();
+            let route = run_ip(&namespace, &["route", "get", to]).unwrap();
             assert!(route.contains(&format!("dev {interface} ")), "{route}");
         };
         let before = shown();
@@ -202,15 +202,15 @@ fn a_network_leaves_by_its_own_table_but_for_one_host_and_smaller_networks() {
             leads_by(to, interface);
         }
         // As large as the network of the tunnel, and smaller ones.
-        ip(&namespace, &["route", "add", "198.51.100.0/24", "dev", "lan"]).unwrap();
+        run_ip(&namespace, &["route", "add", "198.51.100.0/24", "dev", "lan"]).unwrap();
         leads_by("198.51.100.8", "tunnel");
-        ip(&namespace, &["route", "add", "198.51.100.0/25", "dev", "lan"]).unwrap();
+        run_ip(&namespace, &["route", "add", "198.51.100.0/25", "dev", "lan"]).unwrap();
         leads_by("198.51.100.8", "lan");
         // Without a route to the one host, its packets go nowhere.
         for network in ["default", "198.51.100.0/24", "198.51.100.0/25"] {
-            ip(&namespace, &["route", "del", network]).unwrap();
+            run_ip(&namespace, &["route", "del", network]).unwrap();
         }
-        assert!(ip(&namespace, &["route", "get", "198.51.100.7"]).is_err());
+        assert!(run_ip(&namespace, &["route", "get", "198.51.100.7"]).is_err());
         for route in &routes {
             let (number, family) = route.table();
             namespace.run(|| policy_routing::remove_table(number, family)).unwrap().unwrap();
@@ -225,7 +225,7 @@ fn flows_are_noted_told_apart_and_translated_while_rules_stay() {
         let namespace = Namespace::new().unwrap();
         namespace.run(|| noted_and_translated(Family::V4, ["127.0.0.1", "127.0.0.7", "127.0.0.5"])).unwrap();
         for address in ["::5", "::7"] {
-            ip(&namespace, &["-6", "addr", "add", address, "dev", "lo", "nodad"]).unwrap();
+            run_ip(&namespace, &["-6", "addr", "add", address, "dev", "lo", "nodad"]).unwrap();
         }
         namespace.run(|| noted_and_translated(Family::V6, ["::1", "::7", "::5"])).unwrap();
     });

@@ -4,7 +4,7 @@ use kumade_net::interface::{self, Family};
 use kumade_net::namespace::Namespace;
 use kumade_net::udp::{BatchReceiver, BatchSocket, SendRefusal};
 use kumade_net::{SocketBinding, clock, readiness};
-use kumade_netns_testbed::{eventually, in_namespaces, ip};
+use kumade_netns_testbed::{eventually, in_namespaces, run_ip};
 use kumade_packet::Ecn;
 use kumade_units::Span;
 use std::net::{IpAddr, SocketAddr};
@@ -118,7 +118,7 @@ fn datagrams_cross_a_cable_in_order() {
     in_namespaces("datagrams_cross_a_cable_in_order", || {
         let hosts = [Namespace::new().unwrap(), Namespace::new().unwrap()];
         let path = hosts[1].path();
-        ip(&hosts[0], &["link", "add", "one", "type", "veth", "peer", "name", "two", "netns", &path]).unwrap();
+        run_ip(&hosts[0], &["link", "add", "one", "type", "veth", "peer", "name", "two", "netns", &path]).unwrap();
         for (host, device, number) in [(&hosts[0], "one", 1), (&hosts[1], "two", 2)] {
             let set = || {
                 interface::add_address(device, format!("10.96.0.{number}/24").parse().unwrap()).unwrap();

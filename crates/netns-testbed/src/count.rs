@@ -5,17 +5,17 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 pub(crate) struct ByteCount {
     /// All bytes up to and including each entry's.
-    log: VecDeque<(Time, u64)>,
+    cumulative_bytes: VecDeque<(Time, u64)>,
     total: u64,
     /// Of those that are in `log` no more.
-    forgotten: u64,
+    bytes_before_log: u64,
 }
 
 impl ByteCount {
     /// Bytes came at `time`, which no earlier entry is later than.
     pub(crate) fn add_bytes(&mut self, time: Time, bytes: u64) {
         self.total += bytes;
-        self.log.push_back((time, self.total));
+        self.cumulative_bytes.push_back((time, self.total));
     }
 
     /// From `from` up to but not including `to`.
@@ -25,14 +25,14 @@ impl ByteCount {
 
     /// Forgets older entries, so that memory stays bounded.
     pub(crate) fn forget_before(&mut self, time: Time) {
-        while self.log.front().is_some_and(|(at, _)| *at < time) {
-            self.forgotten = self.log.pop_front().map_or(0, |(_, total)| total);
+        while self.cumulative_bytes.front().is_some_and(|(at, _)| *at < time) {
+            self.bytes_before_log = self.cumulative_bytes.pop_front().map_or(0, |(_, total)| total);
         }
     }
 
     fn bytes_before(&self, time: Time) -> u64 {
-        let index = self.log.partition_point(|(at, _)| *at < time);
-        index.checked_sub(1).map_or(self.forgotten, |last| self.log[last].1)
+        let index = self.cumulative_bytes.partition_point(|(at, _)| *at < time);
+        index.checked_sub(1).map_or(self.bytes_before_log, |last| self.cumulative_bytes[last].1)
     }
 }
 

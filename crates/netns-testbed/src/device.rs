@@ -15,20 +15,20 @@ pub(crate) struct Device {
     tun: Tun,
     capture: Capture,
     /// Packets that were captured and are still in the device's own queue.
-    unread: usize,
+    unread_packets: usize,
 }
 
 impl Device {
     /// Makes the device in the namespace of the calling thread. With an address it is that family's default route.
     pub(crate) fn new(name: &str, v4: Option<Ipv4Addr>, v6: Option<Ipv6Addr>) -> Result<Self, SetupError> {
         let tun = Tun::new(name, DEVICE_MTU, v4, v6)?;
-        Ok(Device { tun, capture: Capture::outgoing(name)?, unread: 0 })
+        Ok(Device { tun, capture: Capture::outgoing(name)?, unread_packets: 0 })
     }
 
     /// Gives the next packet that the host has sent, and the stamp of its sending, to `read`.
     pub(crate) fn next<R>(&mut self, read: impl FnOnce(Time, &[u8]) -> R) -> Option<R> {
         let read = self.capture.next(read)?;
-        self.unread += 1;
+        self.unread_packets += 1;
         Some(read)
     }
 
@@ -40,14 +40,14 @@ impl Device {
     }
 
     /// Whether the device's queue has to be emptied, however much other work there is.
-    pub(crate) fn is_filling(&self) -> bool {
-        self.unread > MAX_UNREAD_PACKETS
+    pub(crate) fn needs_drain(&self) -> bool {
+        self.unread_packets > MAX_UNREAD_PACKETS
     }
 
     /// Empties the device's queue: the packets have already been captured.
     pub(crate) fn drain(&mut self) {
-        while self.unread > 0 {
-            self.unread = if self.tun.read(&mut [0; 1]).is_ok() { self.unread - 1 } else { 0 };
+        while self.unread_packets > 0 {
+            self.unread_packets = if self.tun.read(&mut [0; 1]).is_ok() { self.unread_packets - 1 } else { 0 };
         }
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct DirectedLink {
     /// Read, but possibly not in order yet: by stamp.
     pending: VecDeque<PendingPacket>,
     /// How long a packet may wait in `pending` before the thread must wake for it.
-    patience: Span,
+    max_pending_time: Span,
     /// From other hosts than the measuring one.
     cross_packets: ByteCount,
     punctuality: PunctualityLog,
@@ -45,7 +45,7 @@ pub(crate) struct PendingPacket {
     /// Whether it comes from another host than the one that measures.
     pub(crate) is_cross: bool,
     /// Whether the middlebox has nothing to say about it (any more).
-    pub(crate) is_judged: bool,
+    pub(crate) has_passed_middlebox: bool,
 }
 
 /// How much later than due packets were written.
@@ -90,7 +90,7 @@ impl DirectedLink {
             bottleneck,
             downstream_hop,
             pending: VecDeque::new(),
-            patience,
+            max_pending_time: patience,
             cross_packets: ByteCount::default(),
             punctuality: PunctualityLog::default(),
             waits: WaitHistogram::default(),
@@ -112,8 +112,8 @@ impl DirectedLink {
     }
 
     /// A packet was read at `now`.
-    pub(crate) fn read(&mut self, arrived: PendingPacket, now: Time) {
-        self.punctuality.read(arrived.stamp, now);
+    pub(crate) fn record_read(&mut self, arrived: PendingPacket, now: Time) {
+        self.punctuality.record_read(arrived.stamp, now);
         self.push(arrived);
     }
 
@@ -124,7 +124,7 @@ impl DirectedLink {
     }
 
     /// The next packet sent by `horizon`: nothing sent before it is still to come.
-    pub(crate) fn pop_settled(&mut self, horizon: Time) -> Option<PendingPacket> {
+    pub(crate) fn pop_ordered(&mut self, horizon: Time) -> Option<PendingPacket> {
         if self.pending.front()?.stamp <= horizon { self.pending.pop_front() } else { None }
     }
 
@@ -142,7 +142,7 @@ impl DirectedLink {
     pub(crate) fn advance(&mut self, horizon: Time) {
         self.bottleneck.advance(horizon);
         let Some(mut hop) = self.downstream_hop.take() else { return };
-        while let Some(Delivery { packet, label, due, .. }) = self.leave_bottleneck(horizon) {
+        while let Some(Delivery { packet, label, due, .. }) = self.pop_from_bottleneck(horizon) {
             // Its drops are in its ledger.
             let _ = hop.offer_labelled(packet, label, due);
         }
@@ -152,7 +152,7 @@ impl DirectedLink {
 
     /// When the thread must be awake again for this lane.
     pub(crate) fn next_event(&self) -> Option<Time> {
-        let settle = self.pending.front().map(|first| first.stamp + self.patience);
+        let settle = self.pending.front().map(|first| first.stamp + self.max_pending_time);
         let out = self.bottleneck.next_event();
         let leave = match &self.downstream_hop {
             None => out,
@@ -170,13 +170,13 @@ impl DirectedLink {
     pub(crate) fn pop_due(&mut self, now: Time) -> Option<Delivery<Buffer>> {
         match &mut self.downstream_hop {
             Some(hop) => hop.pop_due(now),
-            None => self.leave_bottleneck(now),
+            None => self.pop_from_bottleneck(now),
         }
     }
 
-    fn leave_bottleneck(&mut self, now: Time) -> Option<Delivery<Buffer>> {
+    fn pop_from_bottleneck(&mut self, now: Time) -> Option<Delivery<Buffer>> {
         let mut delivery = self.bottleneck.pop_due(now)?;
-        if delivery.marked {
+        if delivery.is_marked {
             ecn::mark(&mut delivery.packet);
         }
         self.waits.record(delivery.due - delivery.arrival - self.bottleneck.config().delay);
@@ -210,7 +210,7 @@ impl DirectedLink {
     /// Forgets older entries, so that memory stays bounded.
     pub(crate) fn forget_before(&mut self, time: Time) {
         for link in std::iter::once(&mut self.bottleneck).chain(&mut self.downstream_hop) {
-            link.ledger_mut().drop_entries_before(time);
+            link.ledger_mut().forget_before(time);
         }
         self.cross_packets.forget_before(time);
         self.punctuality.forget_before(time);
@@ -256,7 +256,7 @@ pub(crate) struct PunctualityLog {
 }
 
 impl PunctualityLog {
-    pub(crate) fn read(&mut self, stamp: Time, now: Time) {
+    pub(crate) fn record_read(&mut self, stamp: Time, now: Time) {
         self.reads.0.push_back((stamp, now - stamp));
     }
 

@@ -18,13 +18,17 @@ pub trait NetworkFabric {
     ///
     /// # Errors
     /// Where a source makes no sense, or this network has none but real packets.
-    fn set_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError>;
+    fn set_cross_traffic(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError>;
 
     /// As [`NetworkFabric::set_cross`], on the hop behind the bottleneck.
     ///
     /// # Errors
     /// Where a source makes no sense, or there is no such hop.
-    fn set_downstream_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError>;
+    fn set_downstream_cross_traffic(
+        &mut self,
+        direction: Direction,
+        sources: &[CrossConfig],
+    ) -> Result<(), NetworkError>;
 
     /// Replaces the middlebox in front of host `a`.
     ///
@@ -42,7 +46,7 @@ pub trait NetworkFabric {
     ///
     /// # Errors
     /// Where that is not on record.
-    fn true_available(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError>;
+    fn true_available_bandwidth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError>;
 
     /// How late the emulation was meanwhile; all zero where the kernel does it.
     ///
@@ -56,12 +60,16 @@ impl NetworkFabric for Network {
         self.host(name)
     }
 
-    fn set_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
-        Network::set_cross(self, direction, sources)
+    fn set_cross_traffic(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
+        Network::set_cross_traffic(self, direction, sources)
     }
 
-    fn set_downstream_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
-        Network::set_downstream_cross(self, direction, sources)
+    fn set_downstream_cross_traffic(
+        &mut self,
+        direction: Direction,
+        sources: &[CrossConfig],
+    ) -> Result<(), NetworkError> {
+        Network::set_downstream_cross_traffic(self, direction, sources)
     }
 
     fn set_middlebox(&mut self, config: Option<MiddleboxConfig>) -> Result<(), NetworkError> {
@@ -72,8 +80,8 @@ impl NetworkFabric for Network {
         Network::verify(self, direction).map(drop)
     }
 
-    fn true_available(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
-        self.truth(direction, from, to)
+    fn true_available_bandwidth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
+        self.available_bandwidth(direction, from, to)
     }
 
     fn lateness(&self, direction: Direction, from: Time, to: Time) -> Result<Lateness, NetworkError> {
@@ -86,14 +94,14 @@ impl NetworkFabric for HtbNetwork {
         self.host(name)
     }
 
-    fn set_cross(&mut self, _: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
+    fn set_cross_traffic(&mut self, _: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
         match sources {
             [] => Ok(()),
             _ => Err(NetworkError::Spec("before HTB, cross traffic can only be sent, not computed".into())),
         }
     }
 
-    fn set_downstream_cross(&mut self, _: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
+    fn set_downstream_cross_traffic(&mut self, _: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
         match sources {
             [] => Ok(()),
             _ => Err(NetworkError::Spec("there is no downstream hop behind HTB".into())),
@@ -108,8 +116,8 @@ impl NetworkFabric for HtbNetwork {
         self.verify(direction).map(drop)
     }
 
-    fn true_available(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
-        self.truth(direction, from, to)
+    fn true_available_bandwidth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
+        self.available_bandwidth(direction, from, to)
     }
 
     fn lateness(&self, _: Direction, _: Time, _: Time) -> Result<Lateness, NetworkError> {

@@ -7,7 +7,7 @@ use std::thread;
 /// kernel: the lab's own, or the kernel's HTB as a reference.
 pub trait FastFabric {
     /// Cross traffic, until [`end_cross`](Self::end_cross).
-    type Cross;
+    type CrossTraffic;
 
     /// The host of that name: `a` measures against `b`.
     ///
@@ -19,20 +19,20 @@ pub trait FastFabric {
     ///
     /// # Errors
     /// The system refuses a socket, a thread or the rate.
-    fn start_cross_traffic(&self, rate: Rate) -> Result<Self::Cross, NetworkError>;
+    fn start_cross_traffic(&self, rate: Rate) -> Result<Self::CrossTraffic, NetworkError>;
 
     /// Ends this cross traffic, and gives its rate since it began, in IP packets.
     ///
     /// # Errors
     /// The system refuses its counters.
-    fn end_cross(&self, cross: Self::Cross) -> Result<Rate, NetworkError>;
+    fn stop_cross_traffic(&self, cross: Self::CrossTraffic) -> Result<Rate, NetworkError>;
 
     /// What this machine carries of bursts that are sent at a tenth more than the rate: the rate, or less where the machine is too slow.
     /// Nothing else may be under way.
     ///
     /// # Errors
     /// The system refuses a socket, a thread or its counters.
-    fn carried_rate(&self) -> Result<Rate, NetworkError>;
+    fn measure_max_rate(&self) -> Result<Rate, NetworkError>;
 
     /// How late the emulation was from `from` to `to` ([`kumade_net::clock::realtime`]); all zero where the kernel does it.
     ///
@@ -41,7 +41,7 @@ pub trait FastFabric {
     fn lateness(&self, from: Time, to: Time) -> Result<Lateness, NetworkError>;
 
     /// The bandwidth that such cross traffic leaves to IP packets of so many bytes.
-    fn available(&self, cross: Rate, packet_bytes: u32) -> Rate;
+    fn available_bandwidth(&self, cross: Rate, packet_bytes: u32) -> Rate;
 }
 
 /// What is offered in order to see what passes, as a part of the rate.

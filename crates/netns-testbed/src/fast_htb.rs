@@ -1,8 +1,8 @@
 use crate::directed_link::Lateness;
 use crate::fast_fabric::{CROSS_TRAFFIC_WARM_UP, FastFabric, OVERLOAD_RATIO, count_rate};
-use crate::kernel_link::{HEADER_BYTES, change_fast, fast_commands};
+use crate::kernel_link::{ETHERNET_HEADER_BYTES, change_htb_command, offload_htb_commands};
 use crate::network::{Host, NetworkError};
-use crate::routed_hosts::{LineSettings, address, attach_host, enable_forwarding, run_command};
+use crate::routed_hosts::{LineSettings, attach_host, enable_forwarding, line_end, run_command};
 use crate::traffic::{UdpBursts, received_packets, sent_packets};
 use kumade_net::clock;
 use kumade_net::namespace::Namespace;
@@ -32,9 +32,9 @@ pub struct FastHtb {
 
 /// Cross traffic, until dropped.
 #[derive(Debug)]
-pub struct FastCross {
+pub struct BurstCrossTraffic {
     bursts: UdpBursts,
-    began: (u64, Time),
+    sent_at_start: (u64, Time),
 }
 
 /// Where cross traffic goes: `b` drops what is for others.
@@ -42,7 +42,7 @@ const DISCARD_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 78, 9, 9);
 /// More than the buffers of the sockets before it hold, in bytes.
 const CROSS_QUEUE_BYTES: u64 = 64_000_000;
 /// Cross traffic makes up for so long: while hosts send trains, its shaper is served late.
-const CROSS_LATE: Span = Span::from_millis(2);
+const MAX_CROSS_CATCH_UP: Span = Span::from_millis(2);
 impl FastHtb {
     /// Builds it with lines of this MTU in bytes.
     ///
@@ -58,15 +58,15 @@ impl FastHtb {
         }
         run_command(
             &router,
-            &["ip", "route", "add", &DISCARD_ADDRESS.to_string(), "via", &address(2, 2).v4.to_string()],
+            &["ip", "route", "add", &DISCARD_ADDRESS.to_string(), "via", &line_end(2, 2).v4.to_string()],
         )?;
         let shapers = [
-            (&router, fast_commands("b", rate, queue_bytes, mtu)),
-            (&hosts[2].namespace, fast_commands(Host::DEVICE, rate, CROSS_QUEUE_BYTES, mtu)),
+            (&router, offload_htb_commands("b", rate, queue_bytes, mtu)),
+            (&hosts[2].namespace, offload_htb_commands(Host::DEVICE, rate, CROSS_QUEUE_BYTES, mtu)),
         ];
         for (namespace, commands) in &shapers {
             for command in commands {
-                shape(namespace, command)?;
+                run_tc(namespace, command)?;
             }
         }
         Ok(FastHtb { hosts, _router: router, rate, mtu })
@@ -79,26 +79,26 @@ impl FastHtb {
 }
 
 impl FastFabric for FastHtb {
-    type Cross = FastCross;
+    type CrossTraffic = BurstCrossTraffic;
 
     fn host(&self, name: &str) -> Result<&Host, NetworkError> {
         self.hosts.iter().find(|host| host.name == name).ok_or_else(|| NetworkError::NoHost(name.into()))
     }
 
-    fn start_cross_traffic(&self, rate: Rate) -> Result<FastCross, NetworkError> {
+    fn start_cross_traffic(&self, rate: Rate) -> Result<BurstCrossTraffic, NetworkError> {
         let sender = self.host("c")?;
-        shape(&sender.namespace, &change_fast(Host::DEVICE, rate, self.mtu, CROSS_LATE))?;
+        run_tc(&sender.namespace, &change_htb_command(Host::DEVICE, rate, self.mtu, MAX_CROSS_CATCH_UP))?;
         let bursts = UdpBursts::send(sender, DISCARD_ADDRESS, self.mtu.into())?;
         thread::sleep(CROSS_TRAFFIC_WARM_UP.to_duration());
-        Ok(FastCross { bursts, began: self.cross_packets()? })
+        Ok(BurstCrossTraffic { bursts, sent_at_start: self.cross_packets()? })
     }
 
-    fn end_cross(&self, cross: FastCross) -> Result<Rate, NetworkError> {
-        let ((before, began), (after, ended)) = (cross.began, self.cross_packets()?);
+    fn stop_cross_traffic(&self, cross: BurstCrossTraffic) -> Result<Rate, NetworkError> {
+        let ((before, began), (after, ended)) = (cross.sent_at_start, self.cross_packets()?);
         Ok(Rate::from_bytes_over((after - before) * u64::from(cross.bursts.burst_bytes()), ended - began))
     }
 
-    fn carried_rate(&self) -> Result<Rate, NetworkError> {
+    fn measure_max_rate(&self) -> Result<Rate, NetworkError> {
         let cross = self.start_cross_traffic(Rate::from_f64(self.rate.as_f64() * OVERLOAD_RATIO))?;
         let (receiver, burst_bytes) = (self.host("b")?, u64::from(cross.bursts.burst_bytes()));
         count_rate(|| Ok((received_packets(receiver, Host::DEVICE)? * burst_bytes, clock::monotonic())))
@@ -109,13 +109,13 @@ impl FastFabric for FastHtb {
     }
 
     /// HTB counts Ethernet headers, too, so that to smaller packets than the largest it leaves a little less.
-    fn available(&self, cross: Rate, packet_bytes: u32) -> Rate {
-        let part_of_frame = |bytes: u32| f64::from(bytes) / (f64::from(bytes) + HEADER_BYTES as f64);
+    fn available_bandwidth(&self, cross: Rate, packet_bytes: u32) -> Rate {
+        let part_of_frame = |bytes: u32| f64::from(bytes) / (f64::from(bytes) + ETHERNET_HEADER_BYTES as f64);
         let (largest, own) = (part_of_frame(self.mtu.into()), part_of_frame(packet_bytes));
         Rate::from_f64((self.rate.as_f64() - cross.as_f64()) / largest * own)
     }
 }
 
-fn shape(inside: &Namespace, command: &str) -> Result<(), NetworkError> {
+fn run_tc(inside: &Namespace, command: &str) -> Result<(), NetworkError> {
     run_command(inside, &command.split_whitespace().collect::<Vec<_>>()).map_err(NetworkError::NoShaper)
 }

@@ -47,7 +47,7 @@ const CROSS_BURST_BYTES: u64 = 65_536;
 /// Cross traffic reaches the bottleneck by a line that is so many times as fast.
 const CROSS_LINE_RATIO: f64 = 10.0;
 /// What the bottleneck serves in this time is one packet of the kernel, as far as it was sent so.
-const COLLECTING: Span = Span::from_micros(10);
+const OFFLOAD_INTERVAL: Span = Span::from_micros(10);
 /// Of each way. It leaves time to read packets.
 const ONE_WAY_DELAY: Span = Span::from_micros(500);
 
@@ -68,7 +68,7 @@ impl FastNetwork {
         let thread = PacketThread::start("fast-network", move || {
             cpu.pin();
             raise_priority();
-            Ok(FastShard::new([near, far], links, rate.bytes_in(COLLECTING) as usize))
+            Ok(FastShard::new([near, far], links, rate.bytes_in(OFFLOAD_INTERVAL) as usize))
         })?;
         Ok(FastNetwork { hosts: [a, b], rate, mtu, thread, _cpu: reservation })
     }
@@ -91,7 +91,7 @@ impl FastNetwork {
 
 impl FastFabric for FastNetwork {
     /// Since when there is this cross traffic.
-    type Cross = Time;
+    type CrossTraffic = Time;
 
     fn host(&self, name: &str) -> Result<&Host, NetworkError> {
         self.hosts.iter().find(|host| host.name == name).ok_or_else(|| NetworkError::NoHost(name.into()))
@@ -105,7 +105,7 @@ impl FastFabric for FastNetwork {
         Ok(start)
     }
 
-    fn end_cross(&self, from: Time) -> Result<Rate, NetworkError> {
+    fn stop_cross_traffic(&self, from: Time) -> Result<Rate, NetworkError> {
         let to = clock::realtime();
         thread::sleep(IDLE_TICK.to_duration());
         let bytes = self.run_on_packet_thread(move |shard| {
@@ -117,7 +117,7 @@ impl FastFabric for FastNetwork {
         bytes.map(|bytes| Rate::from_bytes_over(bytes, to - from)).ok_or(NetworkError::NoRecord(to - from))
     }
 
-    fn carried_rate(&self) -> Result<Rate, NetworkError> {
+    fn measure_max_rate(&self) -> Result<Rate, NetworkError> {
         let rate = Rate::from_f64(self.rate.as_f64() * OVERLOAD_RATIO);
         let _bursts = UdpBursts::start_paced(&self.hosts[0], self.hosts[1].v4, self.mtu.into(), rate)?;
         count_rate(|| self.forwarded_bytes())
@@ -127,7 +127,7 @@ impl FastFabric for FastNetwork {
         self.run_on_packet_thread(move |shard| shard.punctuality.lateness_between(from, to))
     }
 
-    fn available(&self, cross: Rate, _: u32) -> Rate {
+    fn available_bandwidth(&self, cross: Rate, _: u32) -> Rate {
         Rate::from_f64(self.rate.as_f64() - cross.as_f64())
     }
 }
@@ -187,7 +187,7 @@ struct FastShard {
     /// Of what passes the bottleneck.
     punctuality: PunctualityLog,
     /// Of a large packet, in bytes; or a single one.
-    max_bytes: usize,
+    max_offload_bytes: usize,
     flows: FlowHasher,
     pool: BufferPool,
     last_tick: Time,
@@ -207,12 +207,12 @@ impl FastShard {
         }
         let (flows, pool) = (FlowHasher::new(), BufferPool::default());
         let punctuality = PunctualityLog::default();
-        FastShard { devices, links, punctuality, max_bytes, flows, pool, last_tick: now }
+        FastShard { devices, links, punctuality, max_offload_bytes: max_bytes, flows, pool, last_tick: now }
     }
 
     /// Takes packets that a host has sent.
     fn collect(&mut self, direction: usize) {
-        let FastShard { devices, links, punctuality, max_bytes, flows, pool, .. } = self;
+        let FastShard { devices, links, punctuality, max_offload_bytes: max_bytes, flows, pool, .. } = self;
         let link = &mut links[direction];
         for _ in 0..MAX_READS_PER_TURN {
             let mut packets = match devices[direction].read(0) {
@@ -224,7 +224,7 @@ impl FastShard {
             let now = clock::realtime();
             let stamp = packets.handover_time().unwrap_or(now);
             if direction == 0 {
-                punctuality.read(stamp, now);
+                punctuality.record_read(stamp, now);
             }
             loop {
                 let mut bytes = pool.with_capacity(packets.max_packet_bytes().max(*max_bytes));
@@ -265,7 +265,7 @@ impl FastShard {
     fn advance_links(&mut self, now: Time) {
         if now - self.last_tick >= IDLE_TICK {
             self.last_tick = now;
-            self.links.iter_mut().for_each(|link| link.ledger_mut().drop_entries_before(now - RECORD_LENGTH));
+            self.links.iter_mut().for_each(|link| link.ledger_mut().forget_before(now - RECORD_LENGTH));
             self.punctuality.forget_before(now - RECORD_LENGTH);
         }
     }

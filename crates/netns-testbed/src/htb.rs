@@ -9,10 +9,10 @@
 //! Every line is a veth pair without offloads. A shaper counts what the size table makes of each packet: 14 bytes less than
 //! the Ethernet frame, hence IP bytes. What `c` and `d` send counts as cross traffic. There is no added delay.
 
-use crate::kernel_link::{burst_bytes, policed_burst, tc_commands};
+use crate::kernel_link::{burst_bytes, nftables_burst_bytes, tc_commands};
 use crate::network::{Host, NetworkError, VerifiedLink, verify_between};
 use crate::routed_hosts::{
-    LineSettings, address, attach_host, configure_line, connect, enable_forwarding, run_command,
+    LineSettings, attach_host, configure_line, connect, enable_forwarding, line_end, run_command,
 };
 use crate::traffic::DepartureMeter;
 use kumade_link::queue::QueueConfig;
@@ -31,8 +31,8 @@ pub struct HtbNetwork {
     routers: [Namespace; 2],
     link: LinkConfig,
     /// Count what leaves `c`, and `d`.
-    cross: [DepartureMeter; 2],
-    refusal: Option<&'static str>,
+    cross_meters: [DepartureMeter; 2],
+    udp_refusal: Option<&'static str>,
 }
 
 /// The interface of either router to the other one.
@@ -46,7 +46,7 @@ impl HtbNetwork {
     /// Where `ip`, `tc` or the kernel's HTB are missing, or the system refuses a namespace or device.
     pub fn build(rate: Rate, queue_bytes: u64) -> Result<Self, NetworkError> {
         let link = LinkConfig { rate: Some(rate), queue_bytes, ..LinkConfig::default() };
-        Self::build_between(link, None, true)
+        Self::build_routers(link, None, true)
     }
 
     /// Builds it with what the kernel has of this link and its queue on the way up: rate, tail drop or RED, token bucket,
@@ -56,18 +56,18 @@ impl HtbNetwork {
     /// As [`build`](Self::build); [`NetworkError::NoShaper`] where this machine lacks a program or a part of the kernel that the link
     /// takes, and [`NetworkError::Spec`] where no kernel has such a link.
     pub fn build_up(up: LinkConfig, queue: Option<&QueueConfig>) -> Result<Self, NetworkError> {
-        Self::build_between(up, queue, false)
+        Self::build_routers(up, queue, false)
     }
 
-    fn build_between(link: LinkConfig, queue: Option<&QueueConfig>, both_ways: bool) -> Result<Self, NetworkError> {
+    fn build_routers(link: LinkConfig, queue: Option<&QueueConfig>, both_ways: bool) -> Result<Self, NetworkError> {
         let shaping = tc_commands(ROUTER_INTERFACE, &link, queue).map_err(NetworkError::Spec)?;
         let (left, right) = (Namespace::new()?, Namespace::new()?);
         for router in [&left, &right] {
             router.run(enable_forwarding)??;
         }
         connect((&left, ROUTER_INTERFACE), (&right, ROUTER_INTERFACE), LINE_SETTINGS)?;
-        configure_line(&left, ROUTER_INTERFACE, address(0, 1), Some(address(0, 2)))?;
-        configure_line(&right, ROUTER_INTERFACE, address(0, 2), Some(address(0, 1)))?;
+        configure_line(&left, ROUTER_INTERFACE, line_end(0, 1), Some(line_end(0, 2)))?;
+        configure_line(&right, ROUTER_INTERFACE, line_end(0, 2), Some(line_end(0, 1)))?;
         let mut hosts = Vec::new();
         for (number, name, router) in [(1, "a", &left), (2, "b", &right), (3, "c", &left), (4, "d", &right)] {
             hosts.push(attach_host(number, name, router, LINE_SETTINGS)?);
@@ -79,7 +79,7 @@ impl HtbNetwork {
         }
         let cross = [DepartureMeter::start(&hosts[2])?, DepartureMeter::start(&hosts[3])?];
         let routers = [left, right];
-        Ok(HtbNetwork { hosts, routers, link, cross, refusal: None })
+        Ok(HtbNetwork { hosts, routers, link, cross_meters: cross, udp_refusal: None })
     }
 
     /// Why no kernel has this link with this queue, if none has.
@@ -88,8 +88,8 @@ impl HtbNetwork {
     }
 
     /// The bucket of a policer on the way up: nftables adds to its burst what passes in a second.
-    pub fn policed_burst(policer: TokenBucket) -> u64 {
-        policed_burst(policer)
+    pub fn nftables_burst_bytes(policer: TokenBucket) -> u64 {
+        nftables_burst_bytes(policer)
     }
 
     /// The host of that name.
@@ -105,17 +105,17 @@ impl HtbNetwork {
     /// # Errors
     /// Where the middlebox is another one.
     pub fn set_middlebox(&mut self, config: Option<MiddleboxConfig>) -> Result<(), NetworkError> {
-        let refusal = config.map(|config| refusal_of_udp(&config)).transpose()?.flatten();
+        let refusal = config.map(|config| udp_refusal_kind(&config)).transpose()?.flatten();
         for family in ["-4", "-6"] {
             let rule = |verb, kind| ["ip", family, "rule", verb, "priority", "10", "iif", "a", "ipproto", "udp", kind];
-            if let Some(kind) = self.refusal {
+            if let Some(kind) = self.udp_refusal {
                 run_command(&self.routers[0], &rule("del", kind))?;
             }
             if let Some(kind) = refusal {
                 run_command(&self.routers[0], &rule("add", kind))?;
             }
         }
-        self.refusal = refusal;
+        self.udp_refusal = refusal;
         Ok(())
     }
 
@@ -124,7 +124,7 @@ impl HtbNetwork {
     /// # Errors
     /// [`NetworkError::NotAsSet`] with what was found.
     pub fn verify(&mut self, direction: Direction) -> Result<VerifiedLink, NetworkError> {
-        let refusal = self.refusal;
+        let refusal = self.udp_refusal;
         self.set_middlebox(None)?;
         let (a, b) = (self.host("a")?, self.host("b")?);
         let (sender, receiver) = if direction == Direction::Up { (a, b) } else { (b, a) };
@@ -133,7 +133,7 @@ impl HtbNetwork {
         let slack = rate.time_for(burst_bytes(rate) + 1500);
         let outcome = verify_between(sender, receiver, &[&self.link], direction, slack);
         if let Some(kind) = refusal {
-            self.set_middlebox(Some(refusing_udp(kind)))?;
+            self.set_middlebox(Some(udp_refusing_middlebox(kind)))?;
         }
         outcome
     }
@@ -143,8 +143,8 @@ impl HtbNetwork {
     ///
     /// # Errors
     /// Where that is not on record.
-    pub fn truth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
-        let [up, down] = &self.cross;
+    pub fn available_bandwidth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
+        let [up, down] = &self.cross_meters;
         let sender = if direction == Direction::Up { up } else { down };
         let cross = Rate::from_bytes_over(sender.bytes_between(from, to)?, to - from);
         Ok(Rate::from_f64(self.link.sustained_rate().unwrap_or_default().as_f64() - cross.as_f64()))
@@ -152,7 +152,7 @@ impl HtbNetwork {
 }
 
 /// The kind of the router's rule that refuses UDP as `config` does.
-fn refusal_of_udp(config: &MiddleboxConfig) -> Result<Option<&'static str>, NetworkError> {
+fn udp_refusal_kind(config: &MiddleboxConfig) -> Result<Option<&'static str>, NetworkError> {
     let matching = PacketMatch { protocol: Some(UDP), destination_port: None };
     match (config.rules.as_slice(), config.nat) {
         ([], None) => Ok(None),
@@ -168,7 +168,7 @@ fn refusal_of_udp(config: &MiddleboxConfig) -> Result<Option<&'static str>, Netw
     }
 }
 
-fn refusing_udp(kind: &str) -> MiddleboxConfig {
+fn udp_refusing_middlebox(kind: &str) -> MiddleboxConfig {
     let refusal = if kind == "prohibit" { RefusalKind::Reject } else { RefusalKind::Drop };
     let matching = PacketMatch { protocol: Some(UDP), destination_port: None };
     MiddleboxConfig { rules: vec![FilterRule::Refuse { matching, refusal }], ..Default::default() }

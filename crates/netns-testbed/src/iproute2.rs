@@ -9,7 +9,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// The command is missing, or it fails: with its message.
-pub(crate) fn run(inside: &Namespace, words: &[&str]) -> Result<String, SetupError> {
+pub(crate) fn run_in_namespace(inside: &Namespace, words: &[&str]) -> Result<String, SetupError> {
     // The administrator's directories are often missing from an ordinary user's PATH.
     let places = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(|place| format!("{place}/{}", words[0]));
     let program = places.iter().find(|path| Path::new(path).exists()).map_or(words[0], String::as_str);
@@ -27,12 +27,12 @@ pub(crate) fn run(inside: &Namespace, words: &[&str]) -> Result<String, SetupErr
 ///
 /// # Errors
 /// It is missing, or it fails: with its message.
-pub fn ip(inside: &Namespace, arguments: &[&str]) -> Result<String, SetupError> {
-    run(inside, &[&["ip"], arguments].concat())
+pub fn run_ip(inside: &Namespace, arguments: &[&str]) -> Result<String, SetupError> {
+    run_in_namespace(inside, &[&["ip"], arguments].concat())
 }
 
 /// Joins two namespaces by a pair of veth interfaces with these names.
 pub(crate) fn add_veth(one: (&Namespace, &str), other: (&Namespace, &str)) -> Result<(), SetupError> {
     let path = other.0.path();
-    ip(one.0, &["link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &path]).map(drop)
+    run_ip(one.0, &["link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &path]).map(drop)
 }

@@ -9,7 +9,7 @@ const BUCKET_TIME: Span = Span::from_micros(64);
 const MIN_BURST_BYTES: u64 = 800;
 /// Of a full packet in its Ethernet frame, and the Ethernet header, which size tables leave out.
 const FRAME_BYTES: u64 = 1514;
-pub(crate) const HEADER_BYTES: u64 = 14;
+pub(crate) const ETHERNET_HEADER_BYTES: u64 = 14;
 
 /// The commands that give `device` the rate, the queue, the shaper and the policer of this link. The kernel counts IP bytes.
 ///
@@ -24,10 +24,10 @@ pub(crate) fn tc_commands(device: &str, link: &LinkConfig, queue: Option<&QueueC
     if !is_plain {
         return Err("the kernel's shapers neither lose nor reorder, duplicate or delay packets at random".into());
     }
-    let root = format!("tc qdisc add dev {device} root handle 1: stab overhead -{HEADER_BYTES}");
+    let root = format!("tc qdisc add dev {device} root handle 1: stab overhead -{ETHERNET_HEADER_BYTES}");
     let mut commands = match &link.medium {
         None => htb_commands(device, &root, rate, &leaf_discipline(link, queue, rate)?),
-        Some(Medium::TokenBucket(bucket)) if queue.is_none() => vec![token_bucket(&root, link, rate, *bucket)],
+        Some(Medium::TokenBucket(bucket)) if queue.is_none() => vec![token_bucket_command(&root, link, rate, *bucket)],
         Some(_) => return Err("of all media, the kernel has the token bucket with tail drop".into()),
     };
     commands.extend(link.policer.map(|policer| policer_commands(device, policer)).into_iter().flatten());
@@ -40,38 +40,38 @@ pub(crate) fn burst_bytes(rate: Rate) -> u64 {
 }
 
 /// The bucket that nftables makes of a burst: what passes in a second counts as well.
-pub(crate) fn policed_burst(policer: TokenBucket) -> u64 {
+pub(crate) fn nftables_burst_bytes(policer: TokenBucket) -> u64 {
     policer.rate.bytes_in(Span::from_secs(1)) + policer.burst_bytes
 }
 
 /// The commands that give `device` this rate in IP packets of the MTU, where bursts of them are one packet of the kernel. Its length
 /// then counts the header of each segment, but a size table would not: so the rate allows for Ethernet headers.
-pub(crate) fn fast_commands(device: &str, rate: Rate, queue_bytes: u64, mtu: u16) -> Vec<String> {
+pub(crate) fn offload_htb_commands(device: &str, rate: Rate, queue_bytes: u64, mtu: u16) -> Vec<String> {
     let root = format!("tc qdisc add dev {device} root handle 1:");
     htb_commands(device, &root, frame_rate(rate, mtu), &format!("bfifo limit {queue_bytes}"))
 }
 
 /// The command that changes that rate, as above, and how much passes at once after the time `late`: a kernel that serves the
 /// shaper later than that loses what should have passed meanwhile.
-pub(crate) fn change_fast(device: &str, rate: Rate, mtu: u16, late: Span) -> String {
+pub(crate) fn change_htb_command(device: &str, rate: Rate, mtu: u16, late: Span) -> String {
     let rate = frame_rate(rate, mtu);
-    htb_class("change", device, rate, rate.bytes_in(late))
+    htb_class_command("change", device, rate, rate.bytes_in(late))
 }
 
 /// The rate in Ethernet frames.
 fn frame_rate(rate: Rate, mtu: u16) -> Rate {
-    Rate::from_f64(rate.as_f64() * (f64::from(mtu) + HEADER_BYTES as f64) / f64::from(mtu))
+    Rate::from_f64(rate.as_f64() * (f64::from(mtu) + ETHERNET_HEADER_BYTES as f64) / f64::from(mtu))
 }
 
 fn htb_commands(device: &str, root: &str, rate: Rate, leaf: &str) -> Vec<String> {
     vec![
         format!("{root} htb default 1"),
-        htb_class("add", device, rate, burst_bytes(rate)),
+        htb_class_command("add", device, rate, burst_bytes(rate)),
         format!("tc qdisc add dev {device} parent 1:1 {leaf}"),
     ]
 }
 
-fn htb_class(verb: &str, device: &str, rate: Rate, burst: u64) -> String {
+fn htb_class_command(verb: &str, device: &str, rate: Rate, burst: u64) -> String {
     let rate = rate.bits_per_second();
     format!(
         "tc class {verb} dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} \
@@ -101,7 +101,7 @@ fn red_arguments(config: &RedConfig, limit: u64, rate: Rate) -> String {
     )
 }
 
-fn token_bucket(root: &str, link: &LinkConfig, line: Rate, bucket: TokenBucket) -> String {
+fn token_bucket_command(root: &str, link: &LinkConfig, line: Rate, bucket: TokenBucket) -> String {
     let (rate, line) = (bucket.rate.bits_per_second(), line.bits_per_second());
     let (burst, limit) = (bucket.burst_bytes, link.queue_bytes);
     format!("{root} tbf rate {rate}bit burst {burst} peakrate {line}bit mtu {FRAME_BYTES} limit {limit}")
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_fast_link_counts_whole_frames() {
-        let commands = fast_commands("e0", Rate::from_mbit(3000), 1_000_000, 1500);
+        let commands = offload_htb_commands("e0", Rate::from_mbit(3000), 1_000_000, 1500);
         assert!(commands[0].ends_with("root handle 1: htb default 1"), "{commands:?}");
         assert!(commands[1].contains("rate 3028000000bit ceil 3028000000bit burst 24224 "), "{commands:?}");
         assert!(commands[2].ends_with("parent 1:1 bfifo limit 1000000"), "{commands:?}");
@@ -153,7 +153,7 @@ mod tests {
         let policed = tc_commands("e0", &LinkConfig { policer: Some(bucket), ..link() }, None).unwrap();
         let last = policed.last().unwrap();
         assert!(last.ends_with("limit rate over 2500000 bytes/second burst 100000 bytes drop"), "{last}");
-        assert_eq!(policed_burst(bucket), 2_600_000);
+        assert_eq!(nftables_burst_bytes(bucket), 2_600_000);
     }
 
     #[test]

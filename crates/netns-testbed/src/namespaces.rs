@@ -26,14 +26,14 @@ pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
 }
 
 /// The file that the copy of a test in a user namespace makes when it begins.
-const COPY_BEGAN: &str = "KUMADE_TEST_IN_USER_NAMESPACE";
+const COPY_BEGAN_VARIABLE: &str = "KUMADE_TEST_IN_USER_NAMESPACE";
 
 /// Runs `body` where it may build networks: here for root, else in a copy of this test in a user namespace. One at a
 /// time: the machine has few cores, and the network runs in real time.
 pub fn in_namespaces(test: &str, body: impl FnOnce()) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let began = env::var_os(COPY_BEGAN);
+    let began = env::var_os(COPY_BEGAN_VARIABLE);
     if let Some(began) = &began {
         File::create(began).expect("a copy tells that it begins");
     }
@@ -50,7 +50,7 @@ fn run_copy(test: &str) {
     let number = COPIES.fetch_add(1, Ordering::Relaxed);
     let began = env::temp_dir().join(format!("kumade-test-{}-{number}", process::id()));
     let mut copy = Command::new(env::current_exe().expect("the path of this test"));
-    copy.args([test, "--exact", "--nocapture", "--include-ignored"]).env(COPY_BEGAN, &began);
+    copy.args([test, "--exact", "--nocapture", "--include-ignored"]).env(COPY_BEGAN_VARIABLE, &began);
     let status = kumade_net::namespace::in_user_namespace(&mut copy).status();
     let status = status.expect("user namespaces are forbidden here: allow them, or run the tests as root");
     // A name that is not the test's own runs nothing, and that succeeds.

@@ -97,20 +97,24 @@ impl Network {
     ///
     /// # Errors
     /// A source's settings are impossible.
-    pub fn set_cross(&self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
-        let sources = starting_now(sources)?;
-        self.run_on_packet_thread(move |shard| replace_cross(shard.link(direction).bottleneck_mut(), sources))
+    pub fn set_cross_traffic(&self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
+        let sources = sources_starting_now(sources)?;
+        self.run_on_packet_thread(move |shard| replace_cross_traffic(shard.link(direction).bottleneck_mut(), sources))
     }
 
     /// As [`Network::set_cross`], on that direction's downstream hop.
     ///
     /// # Errors
     /// A source's settings are impossible, or there is no such hop.
-    pub fn set_downstream_cross(&self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
-        let sources = starting_now(sources)?;
+    pub fn set_downstream_cross_traffic(
+        &self,
+        direction: Direction,
+        sources: &[CrossConfig],
+    ) -> Result<(), NetworkError> {
+        let sources = sources_starting_now(sources)?;
         let is_none = sources.is_empty();
         let found = self.run_on_packet_thread(move |shard| {
-            shard.link(direction).downstream_hop_mut().map(|hop| replace_cross(hop, sources)).is_some()
+            shard.link(direction).downstream_hop_mut().map(|hop| replace_cross_traffic(hop, sources)).is_some()
         })?;
         let missing = || Err(NetworkError::Spec("cross traffic on a downstream hop needs such a hop".into()));
         if found || is_none { Ok(()) } else { missing() }
@@ -132,9 +136,9 @@ impl Network {
     ///
     /// # Errors
     /// That time is no longer (or not yet) on record, or a link has no rate.
-    pub fn truth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
+    pub fn available_bandwidth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
         let no_rate = || NetworkError::Spec("the available bandwidth of a link without a rate is not known".into());
-        let rate = self.link(direction).sustained_rate().ok_or_else(no_rate)?;
+        let rate = self.bottleneck(direction).sustained_rate().ok_or_else(no_rate)?;
         let cross = self.cross_rate(direction, from, to)?;
         let available = Rate::from_f64(rate.as_f64() - cross.as_f64());
         let Some(hop) = self.spec.links(direction).nth(1) else { return Ok(available) };
@@ -181,7 +185,7 @@ impl Network {
     }
 
     /// The settings of one direction's bottleneck.
-    pub fn link(&self, direction: Direction) -> &LinkConfig {
+    pub fn bottleneck(&self, direction: Direction) -> &LinkConfig {
         match direction {
             Direction::Up => &self.spec.up,
             Direction::Down => &self.spec.down,
@@ -195,8 +199,8 @@ impl Network {
     /// # Errors
     /// [`NetworkError::NotAsSet`] with what was found; or probe packets cannot be sent.
     pub fn verify(&self, direction: Direction) -> Result<VerifiedLink, NetworkError> {
-        self.set_cross(direction, &[])?;
-        self.set_downstream_cross(direction, &[])?;
+        self.set_cross_traffic(direction, &[])?;
+        self.set_downstream_cross_traffic(direction, &[])?;
         let middlebox = self.run_on_packet_thread(|shard| shard.middlebox.take())?;
         let (left, right) = (&self.hosts[0], &self.hosts[self.spec.left.len()]);
         let (sender, receiver) = match direction {
@@ -222,13 +226,13 @@ impl Network {
     }
 }
 
-fn starting_now(sources: &[CrossConfig]) -> Result<Vec<CrossTraffic>, NetworkError> {
+fn sources_starting_now(sources: &[CrossConfig]) -> Result<Vec<CrossTraffic>, NetworkError> {
     let start = clock::realtime();
     let sources = sources.iter().map(|source| CrossTraffic::new(CrossConfig { start, ..source.clone() }));
     Ok(sources.collect::<Result<_, _>>()?)
 }
 
-fn replace_cross(link: &mut Link<Buffer>, sources: Vec<CrossTraffic>) {
+fn replace_cross_traffic(link: &mut Link<Buffer>, sources: Vec<CrossTraffic>) {
     link.stop_cross_traffic();
     sources.into_iter().for_each(|source| link.add_cross_traffic(source));
 }

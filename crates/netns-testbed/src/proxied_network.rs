@@ -52,12 +52,16 @@ impl NetworkFabric for ProxiedNetwork {
         if name == NEAR_HOST { self.near.host(name) } else { self.far.host(name) }
     }
 
-    fn set_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
-        self.near.set_cross(direction, sources)
+    fn set_cross_traffic(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
+        self.near.set_cross_traffic(direction, sources)
     }
 
-    fn set_downstream_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
-        self.far.set_cross(direction, sources)
+    fn set_downstream_cross_traffic(
+        &mut self,
+        direction: Direction,
+        sources: &[CrossConfig],
+    ) -> Result<(), NetworkError> {
+        self.far.set_cross_traffic(direction, sources)
     }
 
     fn set_middlebox(&mut self, config: Option<MiddleboxConfig>) -> Result<(), NetworkError> {
@@ -69,8 +73,8 @@ impl NetworkFabric for ProxiedNetwork {
         self.far.verify(direction).map(drop)
     }
 
-    fn true_available(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
-        Ok(self.near.truth(direction, from, to)?.min(self.far.truth(direction, from, to)?))
+    fn true_available_bandwidth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
+        Ok(self.near.available_bandwidth(direction, from, to)?.min(self.far.available_bandwidth(direction, from, to)?))
     }
 
     fn lateness(&self, direction: Direction, from: Time, to: Time) -> Result<Lateness, NetworkError> {

@@ -1,6 +1,6 @@
 //! Hosts behind routers, joined by veth pairs: what networks with the kernel's shapers are made of.
 
-use crate::iproute2::{add_veth, run};
+use crate::iproute2::{add_veth, run_in_namespace};
 use crate::network::{Host, HostSpec, NetworkError};
 use kumade_net::namespace::Namespace;
 use kumade_net::{SetupError, interface};
@@ -17,7 +17,7 @@ pub(crate) struct LineSettings {
 }
 
 /// The addresses of one end of line `line`.
-pub(crate) fn address(line: u8, end: u8) -> HostSpec {
+pub(crate) fn line_end(line: u8, end: u8) -> HostSpec {
     let v6 = Ipv6Addr::new(0xfd78, 0, 0, line.into(), 0, 0, 0, end.into());
     HostSpec { name: String::new(), v4: Ipv4Addr::new(10, 78, line, end), v6: Some(v6), access: Vec::new() }
 }
@@ -34,10 +34,10 @@ pub(crate) fn enable_forwarding() -> Result<(), SetupError> {
 /// A host behind its router, whose interface to it has the host's name.
 pub(crate) fn attach_host(line: u8, name: &str, router: &Namespace, lines: LineSettings) -> Result<Host, NetworkError> {
     let namespace = Namespace::new()?;
-    let own = address(line, 2);
+    let own = line_end(line, 2);
     connect((&namespace, Host::DEVICE), (router, name), lines)?;
-    configure_line(&namespace, Host::DEVICE, own.clone(), Some(address(line, 1)))?;
-    configure_line(router, name, address(line, 1), None)?;
+    configure_line(&namespace, Host::DEVICE, own.clone(), Some(line_end(line, 1)))?;
+    configure_line(router, name, line_end(line, 1), None)?;
     Ok(Host { name: name.into(), v4: own.v4, v6: own.v6, namespace })
 }
 
@@ -86,5 +86,5 @@ pub(crate) fn run_command(inside: &Namespace, words: &[&str]) -> Result<(), Setu
             "the kernel's shapers need iproute2, and sch_htb, sch_tbf or sch_red in the kernel; the lab's own bottleneck does not"
         }
     };
-    run(inside, words).map(drop).map_err(|error| error.with_hint(hint))
+    run_in_namespace(inside, words).map(drop).map_err(|error| error.with_hint(hint))
 }

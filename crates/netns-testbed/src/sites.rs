@@ -76,7 +76,7 @@ impl Sites {
             let paths = ends.into_iter().map(|(links, ends)| PathShard::new(links, ends));
             Ok::<_, NetworkError>(SitesShard::new(paths.collect::<Result<_, _>>()?))
         })?;
-        sites.address_paths()?;
+        sites.configure_paths()?;
         Ok(Sites { emulation: Some(PathEmulation { thread, _cpu: reservation }), ..sites })
     }
 
@@ -86,8 +86,10 @@ impl Sites {
     /// The system refuses a namespace or a device, or iproute2 is missing.
     pub fn with_veth_paths(paths: usize) -> Result<Self, NetworkError> {
         let sites = Sites::with_hosts(paths, false)?;
-        (0..paths).try_for_each(|place| layout::create_veth(&sites.left, &sites.right, &Sites::path(place), false))?;
-        sites.address_paths()?;
+        (0..paths).try_for_each(|place| {
+            layout::create_veth(&sites.left, &sites.right, &Sites::path_interface(place), false)
+        })?;
+        sites.configure_paths()?;
         Ok(sites)
     }
 
@@ -104,13 +106,13 @@ impl Sites {
         Ok(sites)
     }
 
-    fn address_paths(&self) -> Result<(), NetworkError> {
+    fn configure_paths(&self) -> Result<(), NetworkError> {
         layout::configure_paths(&self.left, &self.right, self.paths)?;
         Ok(())
     }
 
     /// The interface of a path at both gateways, by the path's place.
-    pub fn path(place: usize) -> String {
+    pub fn path_interface(place: usize) -> String {
         layout::path_name(place)
     }
 

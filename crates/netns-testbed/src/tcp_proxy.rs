@@ -42,10 +42,10 @@ struct ProxyState {
     /// From clients, but for those of the first connection.
     bytes: AtomicU64,
     resets: AtomicU64,
-    cut: AtomicBool,
-    ended: AtomicBool,
+    is_cut: AtomicBool,
+    has_ended: AtomicBool,
     /// Both sides of each connection that is open, with its number.
-    open: Mutex<Vec<(usize, [TcpStream; 2])>>,
+    open_connections: Mutex<Vec<(usize, [TcpStream; 2])>>,
 }
 
 /// More is not read at once.
@@ -65,9 +65,9 @@ impl TcpProxy {
             accepted: AtomicUsize::new(0),
             bytes: AtomicU64::new(0),
             resets: AtomicU64::new(0),
-            cut: AtomicBool::new(false),
-            ended: AtomicBool::new(false),
-            open: Mutex::default(),
+            is_cut: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+            open_connections: Mutex::default(),
         });
         let (address, ours, accepting) = (listener.local_addr()?, Arc::clone(&shared), listener.try_clone()?);
         let work = move || thread::scope(|scope| ours.accept_all(&accepting, scope));
@@ -82,16 +82,16 @@ impl TcpProxy {
 
     /// From now on nothing passes, and nobody is told: the network is cut.
     pub fn stop_forwarding(&self) {
-        self.shared.cut.store(true, Ordering::SeqCst);
+        self.shared.is_cut.store(true, Ordering::SeqCst);
     }
 }
 
 impl Drop for TcpProxy {
     fn drop(&mut self) {
         // Accepting and reading fail at once, so that all threads end. Either fails only where there is nothing left to end.
-        self.shared.ended.store(true, Ordering::SeqCst);
+        self.shared.has_ended.store(true, Ordering::SeqCst);
         let _ = SockRef::from(&self.listener).shutdown(Shutdown::Both);
-        self.shared.close(0, end);
+        self.shared.close_connections(0, shut_down_stream);
         if let Some(thread) = self.thread.take() {
             // A panic there has been printed.
             let _ = thread.join();
@@ -107,7 +107,7 @@ impl ProxyState {
                 // Connecting takes a round trip, in which others are accepted.
                 scope.spawn(move || drop(self.forward_bytes(number, &client, scope)));
             } else {
-                reset(&client);
+                reset_stream(&client);
             }
         }
     }
@@ -122,46 +122,46 @@ impl ProxyState {
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         self.lock().push((number, [client.try_clone()?, server.try_clone()?]));
-        if self.ended.load(Ordering::SeqCst) {
+        if self.has_ended.load(Ordering::SeqCst) {
             // The others have been ended already.
-            self.close(number, end);
+            self.close_connections(number, shut_down_stream);
         }
         let [from, to] = [server.try_clone()?, client.try_clone()?];
-        scope.spawn(move || self.copy(&from, &to, false));
-        self.copy(client, &server, number > 0);
+        scope.spawn(move || self.copy_bytes(&from, &to, false));
+        self.copy_bytes(client, &server, number > 0);
         self.lock().retain(|(other, _)| *other != number);
         Ok(())
     }
 
     /// Until either side ends.
-    fn copy(&self, mut from: &TcpStream, mut to: &TcpStream, counts: bool) {
+    fn copy_bytes(&self, mut from: &TcpStream, mut to: &TcpStream, counts: bool) {
         let mut buffer = vec![0; BUFFER_BYTES];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
-            if self.cut.load(Ordering::SeqCst) {
+            if self.is_cut.load(Ordering::SeqCst) {
                 continue;
             }
             if counts {
-                self.count(count as u64);
+                self.count_bytes(count as u64);
             }
             if to.write_all(&buffer[..count]).is_err() {
                 break;
             }
         }
-        end(from);
-        end(to);
+        shut_down_stream(from);
+        shut_down_stream(to);
     }
 
-    fn count(&self, bytes: u64) {
+    fn count_bytes(&self, bytes: u64) {
         let before = self.bytes.fetch_add(bytes, Ordering::SeqCst);
         let resets = self.resets.load(Ordering::SeqCst);
         if before + bytes >= self.faults.reset_after.saturating_mul(resets + 1) && resets < self.faults.resets {
             self.resets.fetch_add(1, Ordering::SeqCst);
-            self.close(1, reset);
+            self.close_connections(1, reset_stream);
         }
     }
 
     /// Does this to both sides of each open connection from this number on.
-    fn close(&self, first: usize, finish: impl Fn(&TcpStream)) {
+    fn close_connections(&self, first: usize, finish: impl Fn(&TcpStream)) {
         let mut open = self.lock();
         for (_, streams) in open.iter().filter(|(number, _)| *number >= first) {
             streams.iter().for_each(&finish);
@@ -171,20 +171,20 @@ impl ProxyState {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(usize, [TcpStream; 2])>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open_connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Has reading and writing end, in whatever thread.
-fn end(stream: &TcpStream) {
+fn shut_down_stream(stream: &TcpStream) {
     // It fails where the connection has ended.
     let _ = stream.shutdown(Shutdown::Both);
 }
 
 /// Has the stream reset once its last descriptor is closed, which is soon: reading ends.
-fn reset(stream: &TcpStream) {
+fn reset_stream(stream: &TcpStream) {
     let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
-    end(stream);
+    shut_down_stream(stream);
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ impl Traffic {
     fn count_arrivals(sink: impl TrafficSink + Send + 'static, at: &Namespace) -> Result<Self, SetupError> {
         let (received, mut threads) = (Arc::<Progress>::default(), Threads::default());
         let counter = Arc::clone(&received);
-        threads.start(at, "cross-sink", move |stop| count(&sink, &counter, stop))?;
+        threads.start(at, "cross-sink", move |stop| count_received(&sink, &counter, stop))?;
         Ok(Traffic { received, sent: Arc::default(), threads })
     }
 
@@ -85,18 +85,18 @@ trait TrafficSink {
     fn read_bytes(&self, buffer: &mut [u8]) -> std::io::Result<usize>;
 }
 
-fn count(sink: &impl TrafficSink, received: &Progress, stop: &AtomicBool) {
+fn count_received(sink: &impl TrafficSink, received: &Progress, stop: &AtomicBool) {
     let mut buffer = vec![0; 1 << 16];
     while !stop.load(Ordering::Relaxed) {
         match sink.read_bytes(&mut buffer) {
             Ok(0) => return,
             Ok(bytes) => received.add_bytes(bytes as u64),
-            Err(error) if is_patience(&error) => {}
+            Err(error) if is_timeout(&error) => {}
             Err(error) => return tracing::warn!("cross traffic no longer arrives: {error}"),
         }
     }
 }
 
-fn is_patience(error: &std::io::Error) -> bool {
+fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

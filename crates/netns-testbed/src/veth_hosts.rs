@@ -1,4 +1,4 @@
-use crate::iproute2::{add_veth, ip};
+use crate::iproute2::{add_veth, run_ip};
 use crate::namespaces::eventually;
 use kumade_net::namespace::Namespace;
 use kumade_net::{SetupError, interface};
@@ -35,15 +35,16 @@ impl VethHosts {
         let [one, two] = Self::PORTS;
         for (host, number, port) in [(&hosts.left, 1, one), (&hosts.right, 2, two)] {
             add_veth((host, Self::DEVICE), (&hosts.middle, port))?;
-            ip(host, &["addr", "add", &format!("10.79.0.{number}/24"), "dev", Self::DEVICE])?;
-            ip(host, &["-6", "addr", "add", &format!("fd79::{number}/64"), "dev", Self::DEVICE, "nodad"])?;
+            run_ip(host, &["addr", "add", &format!("10.79.0.{number}/24"), "dev", Self::DEVICE])?;
+            run_ip(host, &["-6", "addr", "add", &format!("fd79::{number}/64"), "dev", Self::DEVICE, "nodad"])?;
             for (inside, device) in [(host, Self::DEVICE), (&hosts.middle, port)] {
-                ip(inside, &["link", "set", device, "mtu", &mtu.to_string()])?;
+                run_ip(inside, &["link", "set", device, "mtu", &mtu.to_string()])?;
                 inside.run(|| interface::set_up(device))??;
             }
         }
         // The kernel drops packets until it has noticed that the other end of the cable is up.
-        let is_up = |host| ip(host, &["-o", "link", "show", Self::DEVICE]).is_ok_and(|text| text.contains("state UP"));
+        let is_up =
+            |host| run_ip(host, &["-o", "link", "show", Self::DEVICE]).is_ok_and(|text| text.contains("state UP"));
         if [&hosts.left, &hosts.right].into_iter().all(|host| eventually(|| is_up(host))) {
             return Ok(hosts);
         }

@@ -115,7 +115,7 @@ fn the_truth_is_the_rate_less_computed_cross_traffic_and_other_hosts_packets() {
         let network = Network::build(spec).unwrap();
         let kind = CrossKind::Constant { rate: Rate::from_mbit(40), size: 1500 };
         let source = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 1 };
-        network.set_cross(Direction::Up, &[source]).unwrap();
+        network.set_cross_traffic(Direction::Up, &[source]).unwrap();
         let start = clock::realtime();
         let (c, b) = (network.host("c").unwrap(), network.host("b").unwrap());
         let (sender, receiver) = (udp(c, c.v4.into()), udp(b, b.v4.into()));
@@ -128,13 +128,13 @@ fn the_truth_is_the_rate_less_computed_cross_traffic_and_other_hosts_packets() {
         // A window in which one packet of the constant traffic is little.
         thread::sleep(Duration::from_millis(100));
         let end = clock::realtime();
-        let truth = network.truth(Direction::Up, start, end).unwrap().as_f64();
+        let truth = network.available_bandwidth(Direction::Up, start, end).unwrap().as_f64();
         let expected = 60e6 - 20_000.0 * 8.0 / (end - start).as_secs_f64();
         // One packet of the constant traffic more or less falls into the window.
         assert!((truth - expected).abs() < 13_000.0 / (end - start).as_secs_f64(), "{truth} against {expected}");
-        assert_eq!(network.truth(Direction::Down, start, end).unwrap(), Rate::from_mbit(100));
+        assert_eq!(network.available_bandwidth(Direction::Down, start, end).unwrap(), Rate::from_mbit(100));
         let long_ago = start - Span::from_secs(3600);
-        assert!(matches!(network.truth(Direction::Up, long_ago, end), Err(NetworkError::NoRecord(_))));
+        assert!(matches!(network.available_bandwidth(Direction::Up, long_ago, end), Err(NetworkError::NoRecord(_))));
         assert!(network.lateness(Direction::Up, start, end).unwrap().packets >= 40);
     });
 }
@@ -153,17 +153,17 @@ fn a_later_hop_and_a_token_bucket_are_as_set() {
         assert!(down.is_none_or(|rate| (rate.as_f64() / 10e6 - 1.0).abs() < 0.02), "{down:?}");
         let kind = CrossKind::Constant { rate: Rate::from_mbit(160), size: 1500 };
         let source = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 1 };
-        network.set_downstream_cross(Direction::Up, std::slice::from_ref(&source)).unwrap();
-        assert!(matches!(network.set_downstream_cross(Direction::Down, &[source]), Err(NetworkError::Spec(_))));
+        network.set_downstream_cross_traffic(Direction::Up, std::slice::from_ref(&source)).unwrap();
+        assert!(matches!(network.set_downstream_cross_traffic(Direction::Down, &[source]), Err(NetworkError::Spec(_))));
         let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
         let start = clock::realtime();
         let round_trip = echo(&udp(a, a.v4.into()), &udp(b, b.v4.into()));
         assert!(round_trip >= DELAY * 3, "{round_trip}");
         thread::sleep(Duration::from_millis(100));
         let end = clock::realtime();
-        let truth = network.truth(Direction::Up, start, end).unwrap().as_f64();
+        let truth = network.available_bandwidth(Direction::Up, start, end).unwrap().as_f64();
         assert!((truth - 40e6).abs() < 13_000.0 / (end - start).as_secs_f64(), "{truth}");
-        assert_eq!(network.truth(Direction::Down, start, end).unwrap(), Rate::from_mbit(10));
+        assert_eq!(network.available_bandwidth(Direction::Down, start, end).unwrap(), Rate::from_mbit(10));
     });
 }
 
@@ -250,7 +250,7 @@ fn through_a_proxy_tcp_passes_both_bottlenecks_and_udp_does_not() {
         socket.connect(server).unwrap();
         socket.send(b"there").unwrap();
         assert!(socket.recv(&mut answer).is_err());
-        let truth = network.true_available(Direction::Up, started, clock::realtime()).unwrap();
+        let truth = network.true_available_bandwidth(Direction::Up, started, clock::realtime()).unwrap();
         assert_eq!(truth, Rate::from_mbit(20));
     });
 }

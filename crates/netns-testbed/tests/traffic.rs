@@ -109,16 +109,16 @@ fn the_kernels_token_bucket_is_as_set_or_says_what_is_missing() {
             assert!(refused.is_none_or(|error| matches!(error, NetworkError::NotAsSet { .. })), "{direction:?}");
         }
         let constant = CrossKind::Constant { rate: Rate::from_mbit(30), size: 1500 };
-        let error = htb.set_cross(Direction::Up, &[pattern(constant.clone())]).unwrap_err().to_string();
+        let error = htb.set_cross_traffic(Direction::Up, &[pattern(constant.clone())]).unwrap_err().to_string();
         assert!(error.contains("can only be sent"), "{error}");
         let start = clock::realtime();
         let traffic = Traffic::udp(htb.host("c").unwrap(), htb.host("d").unwrap(), &pattern(constant)).unwrap();
         assert!(eventually(|| traffic.received_bytes() > 200_000));
         let end = clock::realtime();
-        let truth = htb.true_available(Direction::Up, start, end).unwrap();
+        let truth = htb.true_available_bandwidth(Direction::Up, start, end).unwrap();
         // A sender that was not let run sends less, and never more than what was due since it began.
         assert!(truth < Rate::from_mbit(100) && truth > Rate::from_mbit(65), "{truth}");
-        assert_eq!(htb.true_available(Direction::Down, start, end).unwrap(), Rate::from_mbit(100));
+        assert_eq!(htb.true_available_bandwidth(Direction::Down, start, end).unwrap(), Rate::from_mbit(100));
     });
 }
 
@@ -134,16 +134,19 @@ fn a_fast_link_of_the_kernel_carries_no_more_than_its_rate_less_the_cross_traffi
                     return assert!(error.to_string().contains("the lab's own bottleneck does not"), "{error}");
                 }
             };
-            let carried = htb.carried_rate().unwrap();
+            let carried = htb.measure_max_rate().unwrap();
             assert!(carried > Rate::ZERO && carried < Rate::from_mbit(1030), "{carried}");
             let cross = htb.start_cross_traffic(Rate::from_mbit(300)).unwrap();
             thread::sleep(Duration::from_millis(200));
-            let sent = htb.end_cross(cross).unwrap();
+            let sent = htb.stop_cross_traffic(cross).unwrap();
             // A kernel that was not let run sends less.
             assert!(sent > Rate::ZERO && sent < Rate::from_mbit(310), "{sent}");
-            assert_eq!(htb.available(sent, 9000).bits_per_second(), rate.bits_per_second() - sent.bits_per_second());
+            assert_eq!(
+                htb.available_bandwidth(sent, 9000).bits_per_second(),
+                rate.bits_per_second() - sent.bits_per_second()
+            );
             // 1514 bytes of a frame are 1500 of a packet; 9014 were 9000.
-            let smaller = htb.available(Rate::ZERO, 1500).as_f64() / rate.as_f64();
+            let smaller = htb.available_bandwidth(Rate::ZERO, 1500).as_f64() / rate.as_f64();
             assert!((smaller - 1500.0 / 1514.0 * 9014.0 / 9000.0).abs() < 1e-6, "{smaller}");
         },
     );
@@ -156,7 +159,7 @@ fn an_emulated_fast_link_carries_no_more_than_its_rate_and_less_beside_cross_tra
         let network = FastNetwork::build(rate, 1_250_000, 1500).unwrap();
         // What a thread that was not let run leaves in the queue passes later, in addition.
         let carries_at_most = |mbit| {
-            let carried = network.carried_rate().unwrap();
+            let carried = network.measure_max_rate().unwrap();
             println!("{carried}");
             carried > Rate::ZERO && carried < Rate::from_mbit(mbit)
         };
@@ -164,9 +167,12 @@ fn an_emulated_fast_link_carries_no_more_than_its_rate_and_less_beside_cross_tra
         let cross = network.start_cross_traffic(Rate::from_mbit(300)).unwrap();
         // In a full queue, each is dropped in proportion to what it sends: 1.1 Gbit/s and 300 Mbit/s.
         assert!(eventually(|| carries_at_most(950)));
-        let sent = network.end_cross(cross).unwrap();
+        let sent = network.stop_cross_traffic(cross).unwrap();
         assert!(sent > Rate::from_mbit(290) && sent < Rate::from_mbit(310), "{sent}");
-        assert_eq!(network.available(sent, 1500).bits_per_second(), rate.bits_per_second() - sent.bits_per_second());
+        assert_eq!(
+            network.available_bandwidth(sent, 1500).bits_per_second(),
+            rate.bits_per_second() - sent.bits_per_second()
+        );
     });
 }
 
@@ -198,7 +204,7 @@ fn the_kernels_shaper_and_policer_hold_to_their_buckets() {
         let line = LinkConfig { rate: Some(Rate::from_mbit(100)), queue_bytes: 200_000, ..LinkConfig::default() };
         let shaped = LinkConfig { medium: Some(Medium::TokenBucket(bucket)), ..line.clone() };
         is_held_to(bucket, bucket.burst_bytes, shaped);
-        is_held_to(bucket, HtbNetwork::policed_burst(bucket), LinkConfig { policer: Some(bucket), ..line });
+        is_held_to(bucket, HtbNetwork::nftables_burst_bytes(bucket), LinkConfig { policer: Some(bucket), ..line });
     });
 }
 

@@ -5,7 +5,7 @@ use kumade_multipath::{PathPolicy, PathState, UnorderedFlows};
 use kumade_net::SocketBinding;
 use kumade_net::capture::Capture;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{Sites, eventually, in_namespaces, ip};
+use kumade_netns_testbed::{Sites, eventually, in_namespaces, run_ip};
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::{
     BondedConfig, BondedPlane, BondedRemote, ConnectionConfig, ConnectionRole, ConnectionTuning, OuterTransportConfig,
@@ -91,7 +91,7 @@ fn packets_travel_over_several_connections_and_nothing_stays_behind() {
         assert!(sent.iter().skip(2).all(|bytes| *bytes > 200_000), "{sent:?}");
         drop((left, right));
         for gateway in [&sites.left, &sites.right] {
-            assert!(!ip(gateway, &["-o", "link"]).unwrap().contains("tunnel"));
+            assert!(!run_ip(gateway, &["-o", "link"]).unwrap().contains("tunnel"));
         }
     });
 }
@@ -132,7 +132,7 @@ fn nothing_leaves_in_the_clear() {
         let sites = Sites::with_veth_paths(1).unwrap();
         let [right, left] = [(&sites.right, 2), (&sites.left, 1)].map(|(inside, end)| start(inside, config(end, 4)));
         assert!(eventually(|| paths_up(&left) == 4 && paths_up(&right) == 4));
-        let mut capture = sites.left.run(|| Capture::outgoing(&Sites::path(0)).unwrap()).unwrap();
+        let mut capture = sites.left.run(|| Capture::outgoing(&Sites::path_interface(0)).unwrap()).unwrap();
         let socket = sites.left.run(|| UdpSocket::bind("10.77.0.1:0").unwrap()).unwrap();
         let far = sites.right.run(|| UdpSocket::bind("10.77.0.2:9").unwrap()).unwrap();
         far.set_read_timeout(Some(kumade_netns_testbed::TEST_DEADLINE)).unwrap();
@@ -199,9 +199,9 @@ fn is_left(stream: &TcpStream) -> bool {
 fn strangers_of_one_network_push_out_no_connection_of_another() {
     in_namespaces("strangers_of_one_network_push_out_no_connection_of_another", || {
         let sites = Sites::with_veth_paths(1).unwrap();
-        let path = Sites::path(0);
-        ip(&sites.left, &["address", "add", "192.0.2.1/24", "dev", &path]).unwrap();
-        ip(&sites.right, &["route", "add", "192.0.2.0/24", "dev", &path]).unwrap();
+        let path = Sites::path_interface(0);
+        run_ip(&sites.left, &["address", "add", "192.0.2.1/24", "dev", &path]).unwrap();
+        run_ip(&sites.right, &["route", "add", "192.0.2.0/24", "dev", &path]).unwrap();
         let right = start(&sites.right, config(2, 0));
         let address = SocketAddr::new(Sites::gateway(0, 2).into(), PORT);
         // A peer that says nothing yet, as one far away.

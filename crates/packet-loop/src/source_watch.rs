@@ -14,9 +14,9 @@ pub(crate) struct SourceWatch {
     /// To change one set before each wait would cost a system call.
     sets: Vec<(u64, EpollSet)>,
     /// The set that is waited for.
-    chosen: usize,
+    current_set: usize,
     /// How long before a deadline the thread is to be woken: nearly as late as most wake-ups have been.
-    lead: Span,
+    wake_lead: Span,
 }
 
 /// The lead and what a deadline may be missed by follow, together, the quantile of this order of how late the thread is woken,
@@ -33,7 +33,7 @@ impl SourceWatch {
         let failed = |error| SetupError::new("watch the descriptors of a packet thread", error);
         let set = poll_set_without(0, sources).map_err(failed)?;
         // So long that the first deadlines are met.
-        Ok(SourceWatch { sets: vec![(0, set)], chosen: 0, lead: Span::MAX })
+        Ok(SourceWatch { sets: vec![(0, set)], current_set: 0, wake_lead: Span::MAX })
     }
 
     /// From now on waits for all descriptors but these, a bit each by their place; `sources` are all of them, in the same
@@ -42,10 +42,10 @@ impl SourceWatch {
     where
         S: IntoIterator<Item = BorrowedFd<'a>>,
     {
-        if self.sets[self.chosen].0 == left_out {
+        if self.sets[self.current_set].0 == left_out {
             return;
         }
-        self.chosen = self.sets.iter().position(|(without, _)| *without == left_out).unwrap_or_else(|| {
+        self.current_set = self.sets.iter().position(|(without, _)| *without == left_out).unwrap_or_else(|| {
             let Ok(set) = poll_set_without(left_out, sources()) else { return 0 };
             self.sets.push((left_out, set));
             self.sets.len() - 1
@@ -61,18 +61,18 @@ impl SourceWatch {
         spin: RangeInclusive<Span>,
         is_ready: impl Fn() -> bool,
     ) -> WakeReason {
-        self.lead = clamp_span(self.lead, &spin);
+        self.wake_lead = clamp_span(self.wake_lead, &spin);
         loop {
             let left = deadline - clock::monotonic();
             if left <= Span::ZERO || is_ready() {
                 return WakeReason::Due;
             }
-            if left <= self.lead {
+            if left <= self.wake_lead {
                 hint::spin_loop();
                 continue;
             }
-            let planned = deadline - self.lead;
-            if readiness::wait_readable(&self.sets[self.chosen].1, planned).unwrap_or(false) {
+            let planned = deadline - self.wake_lead;
+            if readiness::wait_readable(&self.sets[self.current_set].1, planned).unwrap_or(false) {
                 return WakeReason::Readable;
             }
             self.adapt_spin(clock::monotonic() - planned, &spin);
@@ -85,9 +85,9 @@ impl SourceWatch {
         if late > *spin.end() {
             return;
         }
-        let part = if late > self.lead + WAKE_TOLERANCE { SPIN_QUANTILE } else { SPIN_QUANTILE - 1.0 };
-        let lead = self.lead + Span::from_nanos((SPIN_STEP_NANOS * part) as i64);
-        self.lead = clamp_span(lead, spin);
+        let part = if late > self.wake_lead + WAKE_TOLERANCE { SPIN_QUANTILE } else { SPIN_QUANTILE - 1.0 };
+        let lead = self.wake_lead + Span::from_nanos((SPIN_STEP_NANOS * part) as i64);
+        self.wake_lead = clamp_span(lead, spin);
     }
 }
 
@@ -157,16 +157,16 @@ mod tests {
     fn the_lead_is_nearly_as_long_as_wake_ups_are_late_and_no_longer_than_allowed() {
         let (_bell, receiver) = new_waker().unwrap();
         let mut watch = SourceWatch::new([receiver.as_fd()]).unwrap();
-        watch.lead = SPIN;
+        watch.wake_lead = SPIN;
         // Woken 20 to 39 µs late.
         (0..20_000).for_each(|number| watch.adapt_spin(Span::from_micros(20 + number % 20), &RANGE));
-        let learnt = watch.lead + WAKE_TOLERANCE;
+        let learnt = watch.wake_lead + WAKE_TOLERANCE;
         assert!((Span::from_micros(37)..Span::from_micros(43)).contains(&learnt), "{learnt}");
         (0..1000).for_each(|_| watch.adapt_spin(Span::from_millis(3), &RANGE));
-        assert_eq!(watch.lead + WAKE_TOLERANCE, learnt);
+        assert_eq!(watch.wake_lead + WAKE_TOLERANCE, learnt);
         (0..1000).for_each(|_| watch.adapt_spin(SPIN, &RANGE));
-        assert!((SPIN - WAKE_TOLERANCE..=SPIN).contains(&watch.lead), "{}", watch.lead);
+        assert!((SPIN - WAKE_TOLERANCE..=SPIN).contains(&watch.wake_lead), "{}", watch.wake_lead);
         (0..10_000).for_each(|_| watch.adapt_spin(Span::ZERO, &RANGE));
-        assert_eq!(watch.lead, MIN_LEAD);
+        assert_eq!(watch.wake_lead, MIN_LEAD);
     }
 }

@@ -33,15 +33,15 @@ impl<S: Shard> PacketThread<S> {
     /// # Errors
     /// Those of `build`; or the system refuses a thread or its descriptors.
     pub fn start(name: &str, build: impl FnOnce() -> Result<S, S::Error> + Send + 'static) -> Result<Self, S::Error> {
-        let (bell, rung) = new_waker()?;
+        let (waker, wake_receiver) = new_waker()?;
         let (requests, inbox) = mpsc::channel();
         let (report, built) = mpsc::sync_channel(1);
         let work = move || {
             let _low_latency = LowLatencyGuard::new();
-            match set_up(build, &rung) {
+            match set_up(build, &wake_receiver) {
                 Ok((shard, watch)) => {
                     let _ = report.send(Ok(()));
-                    run(shard, watch, &inbox, &rung)
+                    run(shard, watch, &inbox, &wake_receiver)
                 }
                 Err(error) => {
                     let _ = report.send(Err(error));
@@ -51,8 +51,7 @@ impl<S: Shard> PacketThread<S> {
         };
         let failed = |error| SetupError::new(format!("start the packet thread {name}"), error);
         let thread = thread::Builder::new().name(name.to_owned()).spawn(work).map_err(failed)?;
-        let thread =
-            PacketThread { requests: Mutex::new(Some(requests)), waker: bell, thread: Mutex::new(Some(thread)) };
+        let thread = PacketThread { requests: Mutex::new(Some(requests)), waker, thread: Mutex::new(Some(thread)) };
         // No report comes where `build` has panicked, which then goes on here.
         built.recv().unwrap_or_else(|_| thread.wait()).map(|()| thread)
     }
@@ -141,33 +140,33 @@ impl<S: Shard> fmt::Debug for PacketThread<S> {
 
 fn set_up<S: Shard>(
     build: impl FnOnce() -> Result<S, S::Error>,
-    rung: &WakeReceiver,
+    wake_receiver: &WakeReceiver,
 ) -> Result<(S, SourceWatch), S::Error> {
     let shard = build()?;
-    let watch = SourceWatch::new(descriptors(&shard, rung))?;
+    let watch = SourceWatch::new(descriptors(&shard, wake_receiver))?;
     Ok((shard, watch))
 }
 
-fn descriptors<'a, S: Shard>(shard: &'a S, rung: &'a WakeReceiver) -> impl Iterator<Item = BorrowedFd<'a>> {
-    shard.sources().into_iter().chain([rung.as_fd()])
+fn descriptors<'a, S: Shard>(shard: &'a S, wake_receiver: &'a WakeReceiver) -> impl Iterator<Item = BorrowedFd<'a>> {
+    shard.sources().into_iter().chain([wake_receiver.as_fd()])
 }
 
 fn run<S: Shard>(
     mut shard: S,
     mut watch: SourceWatch,
     inbox: &Receiver<Request<S>>,
-    rung: &WakeReceiver,
+    wake_receiver: &WakeReceiver,
 ) -> Result<(), S::Error> {
     let mut wake = WakeReason::Due;
     loop {
         if wake == WakeReason::Readable {
-            rung.clear();
+            wake_receiver.clear();
         }
         if !answer_requests(&mut shard, inbox) {
             return Ok(());
         }
         let next = shard.process(wake)?;
-        watch.exclude_sources(shard.deferrable_sources(), || descriptors(&shard, rung));
+        watch.exclude_sources(shard.deferrable_sources(), || descriptors(&shard, wake_receiver));
         wake = watch.wait(next, S::MIN_SPIN..=S::MAX_SPIN, || shard.has_work());
     }
 }

@@ -18,26 +18,26 @@ fn main() {
     };
     let only: Option<u32> = word(3).and_then(|text| text.parse().ok());
     for kind in kinds {
-        for &transport in transports.iter().filter(|transport| kind.passes(**transport)) {
+        for &transport in transports.iter().filter(|transport| kind.can_carry(**transport)) {
             let numbers = only.map_or(0..paths, |number| number..number + 1);
             let verdicts = verdicts(kind, transport, numbers, only.is_some());
             let summary = KindResults::from_results(&verdicts);
             println!(
                 "{kind:<12}{transport:?}: {} runs, {} values, covered {:.1} %, error {:.2} %, width {:.3}, wrong {}, {:.2} MB, {:.2} s",
                 summary.runs,
-                summary.values,
+                summary.runs_with_value,
                 summary.coverage * 100.0,
-                summary.error * 100.0,
+                summary.mean_absolute_error * 100.0,
                 summary.median_width,
-                summary.wrong,
-                summary.bytes / 1e6,
-                summary.seconds
+                summary.runs_with_fault,
+                summary.mean_bytes / 1e6,
+                summary.mean_seconds
             );
             if let Some(impact) = summary.impact {
                 println!("    {impact}");
             }
-            if summary.proxies_named > 0 {
-                println!("    {} name a proxy", summary.proxies_named);
+            if summary.runs_reporting_proxy > 0 {
+                println!("    {} name a proxy", summary.runs_reporting_proxy);
             }
             for (cause, count) in summary.refusals {
                 println!("    {count} without a value: {cause}");
@@ -57,11 +57,11 @@ fn verdicts(kind: PathKind, transport: Transport, numbers: Range<u32>, all: bool
             let cross = path.hops[0].cross.first().map_or(String::new(), |cross| format!("{:?}", cross.kind));
             println!(
                 "  {transport:?} {number}: {} of {} cross {} x{} {:?} queue {} jitter {} batches {} {cross}",
-                path.sustained,
+                path.sustained_rate,
                 link.rate.unwrap_or_default(),
-                path.cross,
+                path.cross_rate,
                 path.cross_flows,
-                path.bucket,
+                path.token_bucket,
                 link.queue_bytes,
                 link.jitter,
                 path.stamping.batching
@@ -73,7 +73,7 @@ fn verdicts(kind: PathKind, transport: Transport, numbers: Range<u32>, all: bool
             if let Some(proxy) = path.proxy {
                 println!("    {proxy:?}");
             }
-            println!("    {:?} {:?}", path.elastic, measured.impact);
+            println!("    {:?} {:?}", path.elastic_flows, measured.impact);
             println!("    truth {:?}\n    {} ({:?})", measured.truth, measured.report, measured.report.sustained_bytes);
             if let Some(capacity) = &measured.report.capacity {
                 let direction = &measured.report;

@@ -2,12 +2,12 @@
 //!
 //! `cargo run --release -p kumade-sim --example speed`
 use kumade_sim::network::{FlowConfig, Network, TcpConfig, TrafficSource};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 use std::time::Instant;
 
 fn main() {
-    for (_, control) in Control::ALL {
+    for (_, control) in CongestionControl::ALL {
         let (events, seconds, used) = run(control);
         let millions = events as f64 / seconds / 1e6;
         println!(
@@ -17,7 +17,7 @@ fn main() {
     }
 }
 
-fn run(control: Control) -> (u64, f64, f64) {
+fn run(control: CongestionControl) -> (u64, f64, f64) {
     let rate = Rate::from_mbit(1000);
     let mut network = Network::new(1);
     let link = kumade_link::LinkConfig {
@@ -40,5 +40,5 @@ fn run(control: Control) -> (u64, f64, f64) {
     network.run_until(Time::ZERO + Span::from_secs(seconds));
     let took = begun.elapsed().as_secs_f64();
     let forwarded = network.ledger(link).packet_counters().forwarded.bytes;
-    (network.events(), took, forwarded as f64 / rate.bytes_in(Span::from_secs(seconds)) as f64)
+    (network.event_count(), took, forwarded as f64 / rate.bytes_in(Span::from_secs(seconds)) as f64)
 }

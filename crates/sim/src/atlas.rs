@@ -22,7 +22,7 @@ pub enum Seeds {
     /// Those that methods may be tuned with.
     Tuning,
     /// Those that methods are judged by, and never tuned with.
-    Judging,
+    Evaluation,
 }
 
 impl Seeds {
@@ -30,7 +30,7 @@ impl Seeds {
     pub fn seed(self, number: u32) -> u64 {
         let half = match self {
             Seeds::Tuning => 0,
-            Seeds::Judging => 1 << 32,
+            Seeds::Evaluation => 1 << 32,
         };
         half + u64::from(number)
     }

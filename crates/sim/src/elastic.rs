@@ -3,7 +3,7 @@
 use crate::network::{FlowConfig, FlowId, LinkId, Network, SojournHistogram, TcpConfig, TrafficSource};
 use crate::packet_at_hop::PacketAtHop;
 use crate::packet_transport::PacketTransport;
-use crate::tcp::congestion::Control;
+use crate::tcp::congestion::CongestionControl;
 use kumade_link::{CrossConfig, CrossKind, LinkConfig};
 use kumade_probe_train::statistics::mean;
 use kumade_units::{ConfigError, Rate, Span, Time};
@@ -14,7 +14,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElasticFlow {
     /// Its congestion control.
-    pub control: Control,
+    pub control: CongestionControl,
     /// Its round trip without queues, besides the link's own delay.
     pub delay_back: Span,
     /// Its receive window in bytes; it takes all that it can get, if none.
@@ -25,9 +25,9 @@ pub struct ElasticFlow {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlowImpact {
     /// The part of their goodput that they lost, from the first train to now.
-    pub goodput_lost: f64,
+    pub goodput_loss_ratio: f64,
     /// By how much the 99th percentile of sojourn times in the queue grew.
-    pub queueing_added: Span,
+    pub added_queueing_delay: Span,
 }
 
 /// What many measurements did.
@@ -36,7 +36,7 @@ pub struct ImpactSummary {
     /// On average.
     pub mean: FlowImpact,
     /// The greatest of each, whichever measurement it was.
-    pub most: FlowImpact,
+    pub max: FlowImpact,
 }
 
 impl ImpactSummary {
@@ -46,18 +46,21 @@ impl ImpactSummary {
             let values: Vec<f64> = impacts.iter().map(of).collect();
             Some((mean(&values), values.iter().copied().max_by(f64::total_cmp)?))
         };
-        let (lost, most_lost) = summed_up(|impact| impact.goodput_lost)?;
-        let (added, most_added) = summed_up(|impact| impact.queueing_added.as_secs_f64())?;
-        let impact = |goodput_lost, seconds| FlowImpact { goodput_lost, queueing_added: Span::from_secs_f64(seconds) };
-        Some(ImpactSummary { mean: impact(lost, added), most: impact(most_lost, most_added) })
+        let (lost, most_lost) = summed_up(|impact| impact.goodput_loss_ratio)?;
+        let (added, most_added) = summed_up(|impact| impact.added_queueing_delay.as_secs_f64())?;
+        let impact = |goodput_lost, seconds| FlowImpact {
+            goodput_loss_ratio: goodput_lost,
+            added_queueing_delay: Span::from_secs_f64(seconds),
+        };
+        Some(ImpactSummary { mean: impact(lost, added), max: impact(most_lost, most_added) })
     }
 }
 
 impl fmt::Display for ImpactSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ImpactSummary { mean, most } = self;
-        let [lost, most_lost] = [mean, most].map(|impact| impact.goodput_lost * 100.0);
-        let (added, most_added) = (mean.queueing_added, most.queueing_added);
+        let ImpactSummary { mean, max: most } = self;
+        let [lost, most_lost] = [mean, most].map(|impact| impact.goodput_loss_ratio * 100.0);
+        let (added, most_added) = (mean.added_queueing_delay, most.added_queueing_delay);
         write!(
             f,
             "connections lost {lost:.1} % of their goodput on average, {most_lost:.1} % at most; the 99th percentile of \
@@ -72,9 +75,9 @@ pub(crate) struct ElasticPath {
     link: LinkConfig,
     flows: Vec<ElasticFlow>,
     seed: u64,
-    world: ElasticNetwork,
+    network: ElasticNetwork,
     /// When the first train left.
-    begun: Option<(Time, DeliveredBytes)>,
+    at_first_train: Option<(Time, ElasticCounters)>,
 }
 
 /// The network, with or without trains: the same numbers are drawn.
@@ -85,26 +88,26 @@ struct ElasticNetwork {
     flows: Vec<FlowId>,
     trains: FlowId,
     /// Packets of trains whose fate is open, in the order in which they left.
-    sent: VecDeque<PacketAtHop>,
+    train_packets_in_flight: VecDeque<PacketAtHop>,
     /// Arrivals of trains' packets that have been taken.
-    taken: usize,
+    taken_arrivals: usize,
 }
 
 /// Counters at some time.
 #[derive(Debug, Clone)]
-struct DeliveredBytes {
+struct ElasticCounters {
     goodput_bytes: u64,
     delivered_bytes: u64,
     sojourn: SojournHistogram,
 }
 
 /// How often it is looked whether a train has arrived.
-const STEP: Span = Span::from_micros(200);
+const ARRIVAL_POLL_INTERVAL: Span = Span::from_micros(200);
 
 impl ElasticPath {
     pub fn new(link: LinkConfig, flows: Vec<ElasticFlow>, seed: u64) -> Result<Self, ConfigError> {
         let world = ElasticNetwork::new(&link, &flows, seed)?;
-        Ok(ElasticPath { link, flows, seed, world, begun: None })
+        Ok(ElasticPath { link, flows, seed, network: world, at_first_train: None })
     }
 
     pub fn base_delay(&self) -> Span {
@@ -116,12 +119,12 @@ impl ElasticPath {
         let Some(last) = packets.last() else { return Vec::new() };
         let mut arrived = Vec::with_capacity(packets.len());
         packets.iter().for_each(|packet| self.offer(*packet));
-        self.advance(last.at, &mut arrived);
+        self.advance(last.time, &mut arrived);
         while let Some(next) = self.next_event() {
             self.advance(next, &mut arrived);
         }
         if arrived.len() < packets.len() {
-            self.world.network.run_until(last.at + self.longest_transit());
+            self.network.network.run_until(last.time + self.longest_transit());
         }
         arrived
     }
@@ -129,21 +132,21 @@ impl ElasticPath {
     /// How long a packet takes that finds a full queue.
     fn longest_transit(&self) -> Span {
         let full = self.link.rate.unwrap_or_default().time_for(self.link.queue_bytes + 3000);
-        full + self.link.delay + STEP
+        full + self.link.delay + ARRIVAL_POLL_INTERVAL
     }
 
     pub fn now(&self) -> Time {
-        self.world.network.now()
+        self.network.network.now()
     }
 
     pub fn run_until(&mut self, now: Time) {
-        self.world.network.run_until(now);
+        self.network.network.run_until(now);
     }
 
     /// What the connections would have left of the link from `from` to `to` without any trains.
     pub fn true_available(&self, from: Time, to: Time) -> Rate {
         let rate = self.link.rate.unwrap_or_default().as_f64();
-        let carried = self.without_trains(from, to).map_or(0.0, |[before, after]| {
+        let carried = self.counters_without_trains(from, to).map_or(0.0, |[before, after]| {
             Rate::from_bytes_over(after.delivered_bytes - before.delivered_bytes, to - from).as_f64()
         });
         Rate::from_f64((rate - carried).max(0.0))
@@ -151,24 +154,24 @@ impl ElasticPath {
 
     /// What the trains did so far.
     pub fn measure_impact(&self) -> Option<FlowImpact> {
-        let (from, before) = self.begun.as_ref()?;
-        let [twin_before, twin] = self.without_trains(*from, self.now()).ok()?;
-        let now = self.world.delivered_bytes();
+        let (from, before) = self.at_first_train.as_ref()?;
+        let [twin_before, twin] = self.counters_without_trains(*from, self.now()).ok()?;
+        let now = self.network.counters();
         let goodput =
-            |seen: &DeliveredBytes, before: &DeliveredBytes| (seen.goodput_bytes - before.goodput_bytes) as f64;
+            |seen: &ElasticCounters, before: &ElasticCounters| (seen.goodput_bytes - before.goodput_bytes) as f64;
         let queueing =
-            |seen: &DeliveredBytes, before: &DeliveredBytes| seen.sojourn.since(&before.sojourn).quantile(0.99);
+            |seen: &ElasticCounters, before: &ElasticCounters| seen.sojourn.since(&before.sojourn).quantile(0.99);
         Some(FlowImpact {
-            goodput_lost: 1.0 - goodput(&now, before) / goodput(&twin, &twin_before).max(1.0),
-            queueing_added: queueing(&now, before) - queueing(&twin, &twin_before),
+            goodput_loss_ratio: 1.0 - goodput(&now, before) / goodput(&twin, &twin_before).max(1.0),
+            added_queueing_delay: queueing(&now, before) - queueing(&twin, &twin_before),
         })
     }
 
-    fn without_trains(&self, from: Time, to: Time) -> Result<[DeliveredBytes; 2], ConfigError> {
+    fn counters_without_trains(&self, from: Time, to: Time) -> Result<[ElasticCounters; 2], ConfigError> {
         let mut world = ElasticNetwork::new(&self.link, &self.flows, self.seed)?;
         Ok([from, to].map(|time| {
             world.network.run_until(time);
-            world.delivered_bytes()
+            world.counters()
         }))
     }
 }
@@ -176,27 +179,28 @@ impl ElasticPath {
 impl PacketTransport for ElasticPath {
     fn offer(&mut self, packet: PacketAtHop) {
         // Packets are told apart by when they leave.
-        let earliest = self.world.sent.back().map_or(packet.at, |last| last.at + Span::from_nanos(1));
-        let packet = PacketAtHop { at: packet.at.max(earliest), ..packet };
-        if self.begun.is_none() {
-            self.world.network.run_until(packet.at - Span::from_nanos(1));
-            self.begun = Some((packet.at, self.world.delivered_bytes()));
+        let earliest =
+            self.network.train_packets_in_flight.back().map_or(packet.time, |last| last.time + Span::from_nanos(1));
+        let packet = PacketAtHop { time: packet.time.max(earliest), ..packet };
+        if self.at_first_train.is_none() {
+            self.network.network.run_until(packet.time - Span::from_nanos(1));
+            self.at_first_train = Some((packet.time, self.network.counters()));
         }
-        self.world.network.send(self.world.trains, [(packet.at, packet.size)]);
-        self.world.sent.push_back(packet);
+        self.network.network.send(self.network.trains, [(packet.time, packet.size)]);
+        self.network.train_packets_in_flight.push_back(packet);
     }
 
     fn next_event(&self) -> Option<Time> {
-        self.world.sent.front().map(|_| self.now() + STEP)
+        self.network.train_packets_in_flight.front().map(|_| self.now() + ARRIVAL_POLL_INTERVAL)
     }
 
     fn advance(&mut self, now: Time, out: &mut Vec<PacketAtHop>) {
-        self.world.network.run_until(now);
-        self.world.take_arrived(out);
+        self.network.network.run_until(now);
+        self.network.take_arrived(out);
         // What is not there when all that was queued before it has passed was dropped.
         let latest = self.longest_transit();
-        while self.world.sent.front().is_some_and(|packet| packet.at + latest < now) {
-            self.world.sent.pop_front();
+        while self.network.train_packets_in_flight.front().is_some_and(|packet| packet.time + latest < now) {
+            self.network.train_packets_in_flight.pop_front();
         }
     }
 }
@@ -220,12 +224,19 @@ impl ElasticNetwork {
         let trains = TrafficSource::Udp(CrossConfig { kind: nothing, start: Time::ZERO, phase: 0.0, seed: 0 });
         let trains = FlowConfig { record_delays: true, ..FlowConfig::new(vec![link_id], trains) };
         let trains = network.add_flow(trains)?;
-        Ok(ElasticNetwork { network, link: link_id, flows, trains, sent: VecDeque::new(), taken: 0 })
+        Ok(ElasticNetwork {
+            network,
+            link: link_id,
+            flows,
+            trains,
+            train_packets_in_flight: VecDeque::new(),
+            taken_arrivals: 0,
+        })
     }
 
-    fn delivered_bytes(&self) -> DeliveredBytes {
+    fn counters(&self) -> ElasticCounters {
         let flows = || self.flows.iter().map(|id| self.network.flow(*id));
-        DeliveredBytes {
+        ElasticCounters {
             goodput_bytes: flows().map(|flow| flow.goodput_bytes).sum(),
             delivered_bytes: flows().map(|flow| flow.delivered_bytes).sum(),
             sojourn: self.network.sojourn(self.link).clone(),
@@ -234,12 +245,12 @@ impl ElasticNetwork {
 
     /// Takes what has arrived of the packets that were sent, which keep their order.
     fn take_arrived(&mut self, out: &mut Vec<PacketAtHop>) {
-        let arrived = &self.network.delays(self.trains)[self.taken..];
-        self.taken += arrived.len();
+        let arrived = &self.network.delays(self.trains)[self.taken_arrivals..];
+        self.taken_arrivals += arrived.len();
         for &(at, delay) in arrived {
-            while let Some(packet) = self.sent.pop_front() {
-                if packet.at == at - delay {
-                    out.push(PacketAtHop { at, ..packet });
+            while let Some(packet) = self.train_packets_in_flight.pop_front() {
+                if packet.time == at - delay {
+                    out.push(PacketAtHop { time: at, ..packet });
                     break;
                 }
             }
@@ -258,7 +269,7 @@ mod tests {
             delay: Span::from_millis(5),
             ..LinkConfig::default()
         };
-        let flow = ElasticFlow { control: Control::Cubic, delay_back: Span::from_millis(15), receive_window };
+        let flow = ElasticFlow { control: CongestionControl::Cubic, delay_back: Span::from_millis(15), receive_window };
         ElasticPath::new(link, vec![flow; flows], 3).unwrap()
     }
 
@@ -283,15 +294,15 @@ mod tests {
                 index,
                 flow: 0,
                 size: 1500,
-                at: first + Span::from_micros(10) * index as i64,
+                time: first + Span::from_micros(10) * index as i64,
             };
             let packets: Vec<_> = (0..30).map(sent).collect();
-            let arrivals: Vec<_> = elastic.pass_packets(&packets).into_iter().map(|packet| packet.at).collect();
+            let arrivals: Vec<_> = elastic.pass_packets(&packets).into_iter().map(|packet| packet.time).collect();
             assert!(arrivals.is_sorted() && arrivals.iter().all(|time| *time > first + Span::from_millis(5)));
             arrived += arrivals.len();
         }
         let impact = elastic.measure_impact().unwrap();
         println!("{arrived} of 3000 arrived; {impact:?}");
-        assert!(arrived > 1500 && (0.1..0.5).contains(&impact.goodput_lost));
+        assert!(arrived > 1500 && (0.1..0.5).contains(&impact.goodput_loss_ratio));
     }
 }

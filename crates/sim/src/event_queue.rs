@@ -8,19 +8,19 @@ pub(crate) struct EventQueue {
     /// The winner of each match; the matches below `n` are `2n` and `2n + 1`, and those from `times.len()` on are the
     /// places themselves.
     winners: Vec<u32>,
-    places: u32,
+    entry_count: u32,
 }
 
 impl EventQueue {
     pub(crate) fn new() -> Self {
-        EventQueue { times: vec![Time::MAX], winners: vec![0, 0], places: 0 }
+        EventQueue { times: vec![Time::MAX], winners: vec![0, 0], entry_count: 0 }
     }
 
     /// A further place, at no time.
     pub(crate) fn add_entry(&mut self) -> u32 {
-        let place = self.places;
-        self.places += 1;
-        if self.places as usize > self.times.len() {
+        let place = self.entry_count;
+        self.entry_count += 1;
+        if self.entry_count as usize > self.times.len() {
             self.times.resize(self.times.len() * 2, Time::MAX);
             self.rebuild();
         }

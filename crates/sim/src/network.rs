@@ -21,7 +21,7 @@ use kumade_link::queue::{Ecn, QueueConfig};
 use kumade_link::{Label, Ledger, Link, LinkConfig};
 use kumade_units::ConfigError;
 use kumade_units::{Span, Time};
-use packet::{EncapsulatedIn, NetworkPacket, PacketBody};
+use packet::{GatewayEncapsulation, NetworkPacket, PacketBody};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::fmt;
@@ -32,10 +32,10 @@ pub struct Network {
     seed: u64,
     random: Pcg64Mcg,
     now: Time,
-    events: u64,
-    agenda: EventQueue,
+    processed_events: u64,
+    event_queue: EventQueue,
     /// What is scheduled at each place of the agenda.
-    places: Vec<EventSource>,
+    event_sources: Vec<EventSource>,
     links: Vec<LinkState>,
     flows: Vec<FlowState>,
     gateways: Vec<GatewaysState>,
@@ -46,35 +46,35 @@ enum EventSource {
     Link(u32),
     Gateways(u32),
     Source(u32),
-    Out(u32),
+    ForwardLine(u32),
     Receiver(u32),
-    Back(u32),
+    BackwardLine(u32),
 }
 
 #[derive(Debug)]
 struct LinkState {
     link: Link<NetworkPacket>,
     sojourn: SojournHistogram,
-    place: u32,
+    event_entry: u32,
 }
 
 #[derive(Debug)]
 struct GatewaysState {
     gateways: Box<dyn Gateways>,
     paths: Vec<LinkId>,
-    place: u32,
+    event_entry: u32,
     /// What it let go, until it is on its way.
-    sent: Vec<(usize, Datagram)>,
+    outgoing: Vec<(usize, Datagram)>,
     received: Vec<Datagram>,
 }
 
 #[derive(Debug)]
 struct FlowState {
     flow: NetworkFlow,
-    source: u32,
-    out: u32,
-    receiver: u32,
-    back: u32,
+    source_entry: u32,
+    forward_entry: u32,
+    receiver_entry: u32,
+    backward_entry: u32,
 }
 
 impl Network {
@@ -84,9 +84,9 @@ impl Network {
             seed,
             random: Pcg64Mcg::seed_from_u64(seed),
             now: Time::ZERO,
-            events: 0,
-            agenda: EventQueue::new(),
-            places: Vec::new(),
+            processed_events: 0,
+            event_queue: EventQueue::new(),
+            event_sources: Vec::new(),
             links: Vec::new(),
             flows: Vec::new(),
             gateways: Vec::new(),
@@ -107,7 +107,7 @@ impl Network {
         link.advance(self.now);
         let index = self.links.len() as u32;
         let place = self.add_event_source(EventSource::Link(index));
-        self.links.push(LinkState { link, sojourn: SojournHistogram::default(), place });
+        self.links.push(LinkState { link, sojourn: SojournHistogram::default(), event_entry: place });
         Ok(LinkId(index))
     }
 
@@ -119,7 +119,13 @@ impl Network {
         assert!(paths.iter().all(|id| (id.0 as usize) < self.links.len()), "gateways have links of their own network");
         let index = self.gateways.len() as u32;
         let place = self.add_event_source(EventSource::Gateways(index));
-        self.gateways.push(GatewaysState { gateways, paths, place, sent: Vec::new(), received: Vec::new() });
+        self.gateways.push(GatewaysState {
+            gateways,
+            paths,
+            event_entry: place,
+            outgoing: Vec::new(),
+            received: Vec::new(),
+        });
         GatewaysId(index)
     }
 
@@ -140,11 +146,17 @@ impl Network {
         let random = Pcg64Mcg::seed_from_u64(self.random.random());
         let flow = NetworkFlow::new(config, index, self.now, random)?;
         let source = self.add_event_source(EventSource::Source(index));
-        let out = self.add_event_source(EventSource::Out(index));
+        let out = self.add_event_source(EventSource::ForwardLine(index));
         let receiver = self.add_event_source(EventSource::Receiver(index));
-        let back = self.add_event_source(EventSource::Back(index));
-        self.agenda.set_time(source, flow.next_source_time());
-        self.flows.push(FlowState { flow, source, out, receiver, back });
+        let back = self.add_event_source(EventSource::BackwardLine(index));
+        self.event_queue.set_time(source, flow.next_source_time());
+        self.flows.push(FlowState {
+            flow,
+            source_entry: source,
+            forward_entry: out,
+            receiver_entry: receiver,
+            backward_entry: back,
+        });
         Ok(FlowId(index))
     }
 
@@ -159,17 +171,17 @@ impl Network {
 
     /// Runs up to and including `end`.
     pub fn run_until(&mut self, end: Time) {
-        while let Some((time, place)) = self.agenda.first().filter(|(time, _)| *time <= end) {
+        while let Some((time, place)) = self.event_queue.first().filter(|(time, _)| *time <= end) {
             self.now = self.now.max(time);
-            match self.places[place as usize] {
+            match self.event_sources[place as usize] {
                 EventSource::Link(index) => self.process_event(index),
                 EventSource::Gateways(index) => {
                     let state = &mut self.gateways[index as usize];
                     state.gateways.on_time(self.now, &mut state.received);
                     self.deliver_from_gateways(index);
                 }
-                EventSource::Out(index) => self.leave_flow(index, false),
-                EventSource::Back(index) => self.leave_flow(index, true),
+                EventSource::ForwardLine(index) => self.forward_departures(index, false),
+                EventSource::BackwardLine(index) => self.forward_departures(index, true),
                 EventSource::Source(index) => {
                     self.flows[index as usize].flow.on_source_time(self.now);
                     self.reschedule(index);
@@ -197,8 +209,8 @@ impl Network {
     }
 
     /// How many times a packet passed a link or reached a host.
-    pub fn events(&self) -> u64 {
-        self.events
+    pub fn event_count(&self) -> u64 {
+        self.processed_events
     }
 
     /// The flows, in order of their addition.
@@ -248,8 +260,8 @@ impl Network {
     }
 
     fn add_event_source(&mut self, what: EventSource) -> u32 {
-        self.places.push(what);
-        self.agenda.add_entry()
+        self.event_sources.push(what);
+        self.event_queue.add_entry()
     }
 
     /// Takes what has come through a link.
@@ -258,13 +270,13 @@ impl Network {
         loop {
             let state = &mut self.links[index as usize];
             let Some(delivery) = state.link.pop_due(self.now) else { break };
-            if !delivery.copy {
+            if !delivery.is_duplicate {
                 state.sojourn.record(delivery.service_start - delivery.arrival);
             }
-            self.events += 1;
+            self.processed_events += 1;
             let mut packet = delivery.packet;
-            packet.marked |= delivery.marked;
-            match packet.carried.take() {
+            packet.is_marked |= delivery.is_marked;
+            match packet.encapsulation.take() {
                 Some(carried) => self.arrive_at_gateways(carried, packet),
                 None => {
                     packet.hop += 1;
@@ -276,7 +288,7 @@ impl Network {
     }
 
     /// Takes what has left a host: on the way out or back. Meanwhile more may come.
-    fn leave_flow(&mut self, index: u32, back: bool) {
+    fn forward_departures(&mut self, index: u32, back: bool) {
         while let Some(packet) = self.flows[index as usize].flow.pop_due(back, self.now) {
             self.forward_packet(packet);
         }
@@ -294,7 +306,7 @@ impl Network {
             None => match gateways.filter(|_| packet.hop as usize == path.len()) {
                 Some(GatewaysId(index)) => self.enter_gateways(index, packet),
                 None => {
-                    self.events += 1;
+                    self.processed_events += 1;
                     self.flows[packet.flow as usize].flow.receive_packet(&packet, self.now);
                     self.reschedule(packet.flow);
                 }
@@ -304,7 +316,7 @@ impl Network {
 
     /// Offers a packet to a link, of which it takes so many bytes.
     fn offer_to_link(&mut self, id: LinkId, packet: NetworkPacket, size: u32) {
-        let ecn = match (packet.marked, packet.capable) {
+        let ecn = match (packet.is_marked, packet.is_ecn_capable) {
             (true, _) => Ecn::Ce,
             (false, true) => Ecn::Ect0,
             (false, false) => Ecn::NotEct,
@@ -320,20 +332,20 @@ impl Network {
     /// A packet reaches the gateway before several paths.
     fn enter_gateways(&mut self, index: u32, packet: NetworkPacket) {
         let state = &mut self.gateways[index as usize];
-        let mut sent = std::mem::take(&mut state.sent);
+        let mut sent = std::mem::take(&mut state.outgoing);
         state.gateways.send(Datagram::new(packet), self.now, &mut sent);
         for (path, datagram) in sent.drain(..) {
             let (packet, bytes) = datagram.into_packet(index, path);
             self.offer_to_link(self.gateways[index as usize].paths[path], packet, bytes);
         }
-        self.gateways[index as usize].sent = sent;
+        self.gateways[index as usize].outgoing = sent;
         self.reschedule_gateways(index);
     }
 
     /// A packet reaches the gateway behind several paths.
     fn arrive_at_gateways(
         &mut self,
-        EncapsulatedIn { gateways: index, path, tag }: EncapsulatedIn,
+        GatewayEncapsulation { gateways: index, path, tag }: GatewayEncapsulation,
         packet: NetworkPacket,
     ) {
         let state = &mut self.gateways[index as usize];
@@ -356,20 +368,26 @@ impl Network {
 
     fn reschedule_gateways(&mut self, index: u32) {
         let state = &self.gateways[index as usize];
-        self.agenda.set_time(state.place, state.gateways.next_time());
+        self.event_queue.set_time(state.event_entry, state.gateways.next_time());
     }
 
     fn reschedule_link(&mut self, index: u32) {
         let state = &self.links[index as usize];
-        self.agenda.set_time(state.place, state.link.next_event());
+        self.event_queue.set_time(state.event_entry, state.link.next_event());
     }
 
     fn reschedule(&mut self, index: u32) {
-        let FlowState { flow, source, out, receiver, back } = &self.flows[index as usize];
-        self.agenda.set_time(*source, flow.next_source_time());
-        self.agenda.set_time(*out, flow.out.next_time());
-        self.agenda.set_time(*receiver, flow.next_receiver_time());
-        self.agenda.set_time(*back, flow.back.next_time());
+        let FlowState {
+            flow,
+            source_entry: source,
+            forward_entry: out,
+            receiver_entry: receiver,
+            backward_entry: back,
+        } = &self.flows[index as usize];
+        self.event_queue.set_time(*source, flow.next_source_time());
+        self.event_queue.set_time(*out, flow.forward_line.next_time());
+        self.event_queue.set_time(*receiver, flow.next_receiver_time());
+        self.event_queue.set_time(*back, flow.backward_line.next_time());
     }
 }
 

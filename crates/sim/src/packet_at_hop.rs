@@ -10,5 +10,5 @@ pub(crate) struct PacketAtHop {
     /// Bytes of the IP packet.
     pub(crate) size: u32,
     /// When it does so.
-    pub(crate) at: Time,
+    pub(crate) time: Time,
 }

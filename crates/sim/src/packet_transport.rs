@@ -41,7 +41,7 @@ impl PacketTransport for LinksInSeries<'_> {
             let (before, behind) = self.0.split_at_mut(place + 1);
             let link = &mut before[place];
             link.advance(now);
-            while let Some(packet) = pop(link, now) {
+            while let Some(packet) = pop_packet(link, now) {
                 match behind.first_mut() {
                     Some(next) => offer_to_link(next, packet),
                     None => out.push(packet),
@@ -77,22 +77,22 @@ impl PacketTransport for EcmpLinks<'_> {
         let begin = out.len();
         for link in &mut *self.links {
             link.advance(now);
-            while let Some(packet) = pop(link, now) {
+            while let Some(packet) = pop_packet(link, now) {
                 out.push(packet);
             }
         }
-        out[begin..].sort_by_key(|packet| (packet.at, packet.index));
+        out[begin..].sort_by_key(|packet| (packet.time, packet.index));
     }
 }
 
 /// Puts a packet on a link. What finds no room is lost: it just does not come out.
-pub(crate) fn offer_to_link(link: &mut Link<usize>, PacketAtHop { index, flow, size, at }: PacketAtHop) {
+pub(crate) fn offer_to_link(link: &mut Link<usize>, PacketAtHop { index, flow, size, time: at }: PacketAtHop) {
     let _ = link.offer_labelled(index, Label { size, flow, host: TRAINS_HOST, ecn: Ecn::NotEct }, at);
 }
 
 /// The next packet that has come out by `now`.
-pub(crate) fn pop(link: &mut Link<usize>, now: Time) -> Option<PacketAtHop> {
+pub(crate) fn pop_packet(link: &mut Link<usize>, now: Time) -> Option<PacketAtHop> {
     let delivery = link.pop_due(now)?;
     let Label { size, flow, .. } = delivery.label;
-    Some(PacketAtHop { index: delivery.packet, flow, size, at: delivery.due })
+    Some(PacketAtHop { index: delivery.packet, flow, size, time: delivery.due })
 }

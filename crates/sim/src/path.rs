@@ -1,6 +1,6 @@
 use crate::elastic::{ElasticFlow, ElasticPath, FlowImpact};
 use crate::packet_at_hop::PacketAtHop;
-use crate::packet_transport::{EcmpLinks, LinksInSeries, link_of_flow, offer_to_link, pop};
+use crate::packet_transport::{EcmpLinks, LinksInSeries, link_of_flow, offer_to_link, pop_packet};
 use crate::proxy::{HEADER_BYTES, Proxy};
 use crate::train_connections::{TrainConnections, TrainPacketFate};
 use kumade_link::queue::QueueConfig;
@@ -62,9 +62,9 @@ pub struct VirtualPath {
     /// What was added to each.
     cross: Vec<Vec<CrossConfig>>,
     /// The links are not in series: each flow takes one of them, by a hash under this seed (RFC 2991).
-    balanced_by: Option<u64>,
+    ecmp_seed: Option<u64>,
     /// In place of the links.
-    elastic: Option<Box<ElasticPath>>,
+    elastic_path: Option<Box<ElasticPath>>,
     stamping: Stamping,
     /// Larger packets are lost.
     mtu: Option<u32>,
@@ -90,7 +90,18 @@ impl VirtualPath {
         let random = Pcg64Mcg::seed_from_u64(seed);
         let now = Time::ZERO;
         let (balanced_by, elastic, mtu, proxy, connections) = (None, None, None, None, Vec::new());
-        Ok(VirtualPath { hops, cross, balanced_by, elastic, stamping, mtu, proxy, connections, random, now })
+        Ok(VirtualPath {
+            hops,
+            cross,
+            ecmp_seed: balanced_by,
+            elastic_path: elastic,
+            stamping,
+            mtu,
+            proxy,
+            connections,
+            random,
+            now,
+        })
     }
 
     /// One link with TCP connections on it, which begin within the first second.
@@ -105,12 +116,12 @@ impl VirtualPath {
     ) -> Result<Self, ConfigError> {
         let elastic = ElasticPath::new(link.clone(), flows.to_vec(), seed)?;
         let path = VirtualPath::new(&[], stamping, seed)?;
-        Ok(VirtualPath { elastic: Some(Box::new(elastic)), ..path })
+        Ok(VirtualPath { elastic_path: Some(Box::new(elastic)), ..path })
     }
 
     /// What the trains did to the TCP connections, where there are some.
     pub fn elastic_impact(&self) -> Option<FlowImpact> {
-        self.elastic.as_ref()?.measure_impact()
+        self.elastic_path.as_ref()?.measure_impact()
     }
 
     /// Links side by side, of which each flow takes one: equal-cost paths, or an aggregated link.
@@ -118,7 +129,7 @@ impl VirtualPath {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn over_ecmp_links(members: &[PathHop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
-        VirtualPath::new(members, stamping, seed).map(|path| VirtualPath { balanced_by: Some(seed), ..path })
+        VirtualPath::new(members, stamping, seed).map(|path| VirtualPath { ecmp_seed: Some(seed), ..path })
     }
 
     /// Gives it an MTU, which hosts have found out (RFC 1191): larger packets are lost.
@@ -142,7 +153,7 @@ impl VirtualPath {
     /// without queues. Without a proxy they are the same ones.
     pub(crate) fn tcp_segments(&self) -> [(u32, Span); 2] {
         match (self.proxy, &self.hops[..]) {
-            (Some(Proxy { headers: [near, far], .. }), [first, ..]) => {
+            (Some(Proxy { header_bytes: [near, far], .. }), [first, ..]) => {
                 let delay = first.config().delay;
                 [(near, delay), (far, self.base_delay() - delay)]
             }
@@ -162,11 +173,11 @@ impl VirtualPath {
 
     /// Without queues, from one end to the other; of links side by side, that of the longest.
     pub fn base_delay(&self) -> Span {
-        if let Some(elastic) = &self.elastic {
+        if let Some(elastic) = &self.elastic_path {
             return elastic.base_delay();
         }
         let delays = self.hops.iter().map(|hop| hop.config().delay);
-        match self.balanced_by {
+        match self.ecmp_seed {
             None => delays.fold(Span::ZERO, |sum, delay| sum + delay),
             Some(_) => delays.max().unwrap_or(Span::ZERO),
         }
@@ -174,15 +185,15 @@ impl VirtualPath {
 
     /// Sends a train now, as one flow; afterwards it is as late as the last packet's arrival.
     pub fn send(&mut self, train: &Train) -> TrainRecord {
-        let (departures, free) = self.departures(train, 1);
+        let (departures, free) = self.departure_times(train, 1);
         self.now = free;
-        let sent = self.fragmented_packets(train, &departures, 1);
-        let arrived = match (&mut self.elastic, self.balanced_by) {
+        let sent = self.packets_within_mtu(train, &departures, 1);
+        let arrived = match (&mut self.elastic_path, self.ecmp_seed) {
             (Some(elastic), _) => elastic.pass_packets(&sent),
-            (None, None) => self.hops.iter_mut().fold(sent, |moving, hop| pass_link(hop, &moving)),
+            (None, None) => self.hops.iter_mut().fold(sent, |moving, hop| deliver_over_link(hop, &moving)),
             (None, Some(seed)) => {
                 let member = link_of_flow(seed, self.hops.len(), 0);
-                pass_link(&mut self.hops[member], &sent)
+                deliver_over_link(&mut self.hops[member], &sent)
             }
         };
         let planned = train.packets().zip(departures);
@@ -201,12 +212,12 @@ impl VirtualPath {
     pub fn send_over_connections(&mut self, train: &Train, connections: u32, timeout: Span) -> TrainRecord {
         self.run_connections();
         self.open_connections(connections);
-        let (departures, free) = self.departures(train, connections);
+        let (departures, free) = self.departure_times(train, connections);
         let deadline = self.now + train.duration() + timeout;
-        let submitted = self.fragmented_packets(train, &departures, connections);
+        let submitted = self.packets_within_mtu(train, &departures, connections);
         let (carried, arrived) = match self.proxy {
-            Some(proxy) => self.pass_proxy(proxy, &submitted),
-            None => self.pass_over_connections(&submitted, deadline),
+            Some(proxy) => self.deliver_through_proxy(proxy, &submitted),
+            None => self.deliver_over_connections(&submitted, deadline),
         };
         let last_stamp = free + MAX_STAMP_WAIT;
         let is_held_back = |carried: &TrainPacketFate| carried.sent.is_none_or(|at| at > last_stamp);
@@ -259,7 +270,7 @@ impl VirtualPath {
                 near.run_until(now, &mut LinksInSeries(near_links));
                 far.run_until(now, &mut LinksInSeries(far_links));
             }
-            [all, ..] => match (&mut self.elastic, self.balanced_by) {
+            [all, ..] => match (&mut self.elastic_path, self.ecmp_seed) {
                 (Some(elastic), _) => all.run_until(now, &mut **elastic),
                 (None, None) => all.run_until(now, &mut LinksInSeries(&mut self.hops)),
                 (None, Some(seed)) => all.run_until(now, &mut EcmpLinks { links: &mut self.hops, seed }),
@@ -268,7 +279,7 @@ impl VirtualPath {
     }
 
     /// What this is of a train that leaves at these times: those that the MTU lets through, each with its flow.
-    fn fragmented_packets(&self, train: &Train, departures: &[Time], flows: u32) -> Vec<PacketAtHop> {
+    fn packets_within_mtu(&self, train: &Train, departures: &[Time], flows: u32) -> Vec<PacketAtHop> {
         let packets = train.packets().zip(departures).enumerate();
         let passes = |size: u32| self.mtu.is_none_or(|mtu| size <= mtu);
         packets
@@ -277,7 +288,7 @@ impl VirtualPath {
                 index,
                 flow: index as u64 % u64::from(flows.max(1)),
                 size: planned.size,
-                at: *at,
+                time: *at,
             })
             .collect()
     }
@@ -285,7 +296,7 @@ impl VirtualPath {
     /// A train's record with the receiver's stamps of what has arrived, in the order of arrival.
     fn record_stamps(&mut self, mut packets: Vec<PacketRecord>, arrived: &[PacketAtHop]) -> TrainRecord {
         let mut before = None;
-        for &PacketAtHop { index, at, .. } in arrived {
+        for &PacketAtHop { index, time: at, .. } in arrived {
             self.now = self.now.max(at);
             // What a proxy has joined comes as one segment, which has one stamp.
             let joined = before.filter(|(then, _)| self.proxy.is_some() && *then == at);
@@ -293,12 +304,12 @@ impl VirtualPath {
             packets[index].received = Some(stamp);
             before = Some((at, stamp));
         }
-        self.now = self.elastic.as_ref().map_or(self.now, |elastic| self.now.max(elastic.now()));
+        self.now = self.elastic_path.as_ref().map_or(self.now, |elastic| self.now.max(elastic.now()));
         TrainRecord { packets }
     }
 
     /// When each packet leaves, and when the sender has sent the last one. One flow is sent in bursts where a train says so.
-    fn departures(&self, train: &Train, flows: u32) -> (Vec<Time>, Time) {
+    fn departure_times(&self, train: &Train, flows: u32) -> (Vec<Time>, Time) {
         let mut free = self.now;
         let mut departures = Vec::with_capacity(train.packet_count() as usize);
         let cost = self.stamping.send_cost;
@@ -322,13 +333,13 @@ impl VirtualPath {
     }
 
     /// What became of these packets, and those of them that arrived, in the order in which they did.
-    fn pass_over_connections(
+    fn deliver_over_connections(
         &mut self,
         packets: &[PacketAtHop],
         deadline: Time,
     ) -> (Vec<TrainPacketFate>, Vec<PacketAtHop>) {
         let [all, ..] = &mut self.connections[..] else { return Default::default() };
-        let carried = match (&mut self.elastic, self.balanced_by) {
+        let carried = match (&mut self.elastic_path, self.ecmp_seed) {
             (Some(elastic), _) => all.deliver(packets, deadline, &mut **elastic),
             (None, None) => all.deliver(packets, deadline, &mut LinksInSeries(&mut self.hops)),
             (None, Some(seed)) => all.deliver(packets, deadline, &mut EcmpLinks { links: &mut self.hops, seed }),
@@ -338,7 +349,11 @@ impl VirtualPath {
     }
 
     /// The same over the first link, through the proxy, and over the others: connections of either side send again what was lost there.
-    fn pass_proxy(&mut self, proxy: Proxy, packets: &[PacketAtHop]) -> (Vec<TrainPacketFate>, Vec<PacketAtHop>) {
+    fn deliver_through_proxy(
+        &mut self,
+        proxy: Proxy,
+        packets: &[PacketAtHop],
+    ) -> (Vec<TrainPacketFate>, Vec<PacketAtHop>) {
         let [near, far] = &mut self.connections[..] else { return Default::default() };
         let (near_links, far_links) = self.hops.split_at_mut(1);
         let mut carried = near.deliver(packets, Time::MAX, &mut LinksInSeries(near_links));
@@ -357,18 +372,18 @@ impl VirtualPath {
 
     /// The link that a flow takes, where they are side by side.
     pub fn link_of_flow(&self, flow: u64) -> usize {
-        link_of_flow(self.balanced_by.unwrap_or(0), self.hops.len(), flow)
+        link_of_flow(self.ecmp_seed.unwrap_or(0), self.hops.len(), flow)
     }
 
     /// The bandwidth that was available from `from` to `to`: the least over the hops of the sustained rate less cross
     /// traffic, or of what a link whose rate varies leaves to full packets; of links side by side, the sum. Of TCP connections counts
     /// what they would have sent without any trains.
     pub fn true_available(&self, from: Time, to: Time) -> Rate {
-        if let Some(elastic) = &self.elastic {
+        if let Some(elastic) = &self.elastic_path {
             return elastic.true_available(from, to);
         }
         let truths = self.true_available_per_link(from, to).into_iter();
-        match self.balanced_by {
+        match self.ecmp_seed {
             None => truths.min().unwrap_or(Rate::ZERO),
             Some(_) => truths.fold(Rate::ZERO, |sum, rate| Rate::from_f64(sum.as_f64() + rate.as_f64())),
         }
@@ -398,7 +413,7 @@ impl VirtualPath {
         for hop in &mut self.hops {
             hop.advance(self.now);
         }
-        if let Some(elastic) = &mut self.elastic {
+        if let Some(elastic) = &mut self.elastic_path {
             elastic.run_until(self.now);
         }
     }
@@ -433,10 +448,10 @@ fn build_link(hop: &PathHop) -> Result<Link<usize>, ConfigError> {
 /// small packet as for a large one, but for the bits.) None where a setting is out of range.
 fn available_between(config: &LinkConfig, cross: &[CrossConfig], from: Time, to: Time) -> Option<Rate> {
     const PACKET_BYTES: u32 = 1500;
-    const WAITING_BYTES: u64 = 600_000;
+    const BACKLOG_BYTES: u64 = 600_000;
     const STEP: Span = Span::from_millis(1);
     let config = LinkConfig {
-        queue_bytes: 2 * WAITING_BYTES,
+        queue_bytes: 2 * BACKLOG_BYTES,
         delay: Span::ZERO,
         jitter: Span::ZERO,
         loss: Loss::None,
@@ -449,7 +464,7 @@ fn available_between(config: &LinkConfig, cross: &[CrossConfig], from: Time, to:
     let mut bytes = 0;
     let mut now = Time::ZERO;
     while now < to {
-        while link.queued_bytes() < WAITING_BYTES && link.offer((), PACKET_BYTES, now).is_ok() {}
+        while link.queued_bytes() < BACKLOG_BYTES && link.offer((), PACKET_BYTES, now).is_ok() {}
         now += STEP;
         link.advance(now);
         while let Some(delivery) = link.pop_due(now) {
@@ -460,11 +475,11 @@ fn available_between(config: &LinkConfig, cross: &[CrossConfig], from: Time, to:
 }
 
 /// Carries packets of one flow over a link.
-fn pass_link(link: &mut Link<usize>, packets: &[PacketAtHop]) -> Vec<PacketAtHop> {
+fn deliver_over_link(link: &mut Link<usize>, packets: &[PacketAtHop]) -> Vec<PacketAtHop> {
     packets.iter().for_each(|packet| offer_to_link(link, *packet));
     let mut out = Vec::with_capacity(packets.len());
     loop {
-        while let Some(packet) = pop(link, Time::MAX) {
+        while let Some(packet) = pop_packet(link, Time::MAX) {
             out.push(packet);
         }
         match link.next_event() {
@@ -475,11 +490,11 @@ fn pass_link(link: &mut Link<usize>, packets: &[PacketAtHop]) -> Vec<PacketAtHop
 }
 
 /// Those of the packets that arrived, when they did, and in that order.
-fn arrived_packets(packets: &[PacketAtHop], carried: &[TrainPacketFate]) -> Vec<PacketAtHop> {
-    let both = packets.iter().zip(carried);
+fn arrived_packets(packets: &[PacketAtHop], fates: &[TrainPacketFate]) -> Vec<PacketAtHop> {
+    let both = packets.iter().zip(fates);
     let mut arrived: Vec<PacketAtHop> =
-        both.filter_map(|(packet, carried)| Some(PacketAtHop { at: carried.received?, ..*packet })).collect();
-    arrived.sort_by_key(|packet| (packet.at, packet.index));
+        both.filter_map(|(packet, carried)| Some(PacketAtHop { time: carried.received?, ..*packet })).collect();
+    arrived.sort_by_key(|packet| (packet.time, packet.index));
     arrived
 }
 

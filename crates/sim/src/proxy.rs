@@ -14,11 +14,11 @@ pub(crate) const HEADER_BYTES: u32 = 52;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proxy {
     /// It wakes up by up to this after data has come, uniformly, and then reads all that has gathered.
-    pub wake_up: Span,
+    pub max_wake_up_delay: Span,
     /// The interval between two segments that it sends back to back, which is the time that a send takes.
     pub send_cost: Span,
     /// Bytes of the IP and TCP headers on each data packet, before it and behind it.
-    pub headers: [u32; 2],
+    pub header_bytes: [u32; 2],
 }
 
 /// What the proxy sends as one segment.
@@ -33,13 +33,13 @@ pub(crate) struct RelayedSegment {
 impl Proxy {
     /// The same as seen by what comes the other way.
     pub fn reversed(self) -> Self {
-        let [before, behind] = self.headers;
-        Proxy { headers: [behind, before], ..self }
+        let [before, behind] = self.header_bytes;
+        Proxy { header_bytes: [behind, before], ..self }
     }
 
     /// Bytes of the largest packet that it can pass on in one piece.
     pub fn max_packet(&self) -> u32 {
-        let [before, behind] = self.headers;
+        let [before, behind] = self.header_bytes;
         Train::MAX_ETHERNET_PACKET_BYTES - behind.saturating_sub(before)
     }
 
@@ -57,8 +57,8 @@ impl Proxy {
         // Until then it is awake, and sends.
         let mut busy_until = None;
         while let Some(first) = readable.peek().copied() {
-            let late = Span::from_nanos(random.random_range(0..=self.wake_up.as_nanos().max(0)));
-            let mut now = busy_until.filter(|until| first.at <= *until).unwrap_or(first.at + late);
+            let late = Span::from_nanos(random.random_range(0..=self.max_wake_up_delay.as_nanos().max(0)));
+            let mut now = busy_until.filter(|until| first.time <= *until).unwrap_or(first.time + late);
             for gathered in gather_readable(&mut readable, now) {
                 self.send_segments(&gathered, &mut now, &mut sent);
             }
@@ -69,7 +69,7 @@ impl Proxy {
 
     /// One connection's bytes in as few segments as they take.
     fn send_segments(&self, packets: &[PacketAtHop], now: &mut Time, sent: &mut Vec<RelayedSegment>) {
-        let max = Train::MAX_ETHERNET_PACKET_BYTES - self.headers[1];
+        let max = Train::MAX_ETHERNET_PACKET_BYTES - self.header_bytes[1];
         let mut left: u32 = packets.iter().map(|packet| self.payload_bytes(packet.size)).sum();
         let (mut read, mut passed) = (0, 0);
         let flow = packets.first().map_or(0, |packet| packet.flow);
@@ -84,41 +84,41 @@ impl Proxy {
                 ended.push(packet.index);
             }
             *now += self.send_cost;
-            let segment = PacketAtHop { index: sent.len(), flow, size: self.segment_bytes(payload), at: *now };
+            let segment = PacketAtHop { index: sent.len(), flow, size: self.segment_bytes(payload), time: *now };
             sent.push(RelayedSegment { packets: ended, segment });
         }
     }
 
     /// Bytes that TCP carries in a packet before the proxy: at least one.
     fn payload_bytes(&self, size: u32) -> u32 {
-        size.saturating_sub(self.headers[0]).max(1)
+        size.saturating_sub(self.header_bytes[0]).max(1)
     }
 
     fn segment_bytes(&self, payload: u32) -> u32 {
-        payload + self.headers[1]
+        payload + self.header_bytes[1]
     }
 }
 
 /// When the proxy can read each packet: once all earlier ones of its connection have come, too.
 fn readable_in_order(arrived: &[PacketAtHop]) -> Vec<PacketAtHop> {
     let mut packets = arrived.to_vec();
-    packets.sort_by_key(|packet| (packet.index, packet.at));
+    packets.sort_by_key(|packet| (packet.index, packet.time));
     // TCP drops what comes twice.
     packets.dedup_by_key(|packet| packet.index);
     let mut latest: BTreeMap<u64, Time> = BTreeMap::new();
     for packet in &mut packets {
-        let latest = latest.entry(packet.flow).or_insert(packet.at);
-        *latest = packet.at.max(*latest);
-        packet.at = *latest;
+        let latest = latest.entry(packet.flow).or_insert(packet.time);
+        *latest = packet.time.max(*latest);
+        packet.time = *latest;
     }
-    packets.sort_by_key(|packet| (packet.at, packet.index));
+    packets.sort_by_key(|packet| (packet.time, packet.index));
     packets
 }
 
 /// What can be read by now, by connection, in the order in which these have become readable.
 fn gather_readable(readable: &mut Peekable<impl Iterator<Item = PacketAtHop>>, now: Time) -> Vec<Vec<PacketAtHop>> {
     let mut connections: Vec<Vec<PacketAtHop>> = Vec::new();
-    while let Some(packet) = readable.next_if(|packet| packet.at <= now) {
+    while let Some(packet) = readable.next_if(|packet| packet.time <= now) {
         match connections.iter_mut().find(|packets| packets[0].flow == packet.flow) {
             Some(packets) => packets.push(packet),
             None => connections.push(vec![packet]),
@@ -134,16 +134,18 @@ mod tests {
     use rand_pcg::Pcg64Mcg;
 
     /// Wakes up at once, so that only what comes at one time, or while it sends, is joined.
-    const PROXY: Proxy = Proxy { wake_up: Span::ZERO, send_cost: Span::from_micros(5), headers: [52, 52] };
+    const PROXY: Proxy =
+        Proxy { max_wake_up_delay: Span::ZERO, send_cost: Span::from_micros(5), header_bytes: [52, 52] };
 
     fn packet(index: usize, flow: u64, size: u32, micros: i64) -> PacketAtHop {
-        PacketAtHop { index, flow, size, at: Time::ZERO + Span::from_micros(micros) }
+        PacketAtHop { index, flow, size, time: Time::ZERO + Span::from_micros(micros) }
     }
 
     /// The packets that each segment ends, its size, and when it leaves in microseconds.
     fn relayed(proxy: Proxy, arrived: &[PacketAtHop]) -> Vec<(Vec<usize>, u32, i64)> {
         let sent = proxy.relay(arrived, &mut Pcg64Mcg::seed_from_u64(1)).into_iter();
-        sent.map(|RelayedSegment { packets, segment }| (packets, segment.size, segment.at.as_nanos() / 1000)).collect()
+        sent.map(|RelayedSegment { packets, segment }| (packets, segment.size, segment.time.as_nanos() / 1000))
+            .collect()
     }
 
     #[test]
@@ -164,7 +166,7 @@ mod tests {
 
     #[test]
     fn it_wakes_up_late_by_no_more_than_is_set_and_passes_each_packet_once() {
-        let proxy = Proxy { wake_up: Span::from_micros(300), ..PROXY };
+        let proxy = Proxy { max_wake_up_delay: Span::from_micros(300), ..PROXY };
         let arrived: Vec<PacketAtHop> =
             (0..200).map(|index| packet(index, index as u64 % 120, 1500, 40 * index as i64)).collect();
         let sent = relayed(proxy, &arrived);
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn sizes_behind_it_have_the_headers_of_that_side() {
-        let to_ipv6 = Proxy { headers: [52, 72], ..PROXY };
+        let to_ipv6 = Proxy { header_bytes: [52, 72], ..PROXY };
         assert_eq!(to_ipv6.max_packet(), 1480);
         assert_eq!(relayed(to_ipv6, &[packet(0, 7, 1480, 0)]), [(vec![0], 1500, 5)]);
         assert_eq!(to_ipv6.rate_before(Rate::from_mbit(150)), Rate::from_mbit(148));

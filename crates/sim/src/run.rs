@@ -27,7 +27,7 @@ pub struct MethodRun {
 /// Runs one method on a path, without the other parts of a measurement.
 pub fn measure(method: &mut dyn Method, path: &mut VirtualPath) -> MethodRun {
     let mut series = TrainSeries::new(Direction::Up, path.now());
-    let mut window = Window::default();
+    let mut window = MeasurementWindow::default();
     loop {
         match method.next(path.now()) {
             Step::Send { wait, train } => {
@@ -57,7 +57,7 @@ pub struct VirtualPaths {
     /// From the far end back.
     pub down: VirtualPath,
     /// Whether UDP passes.
-    pub udp: bool,
+    pub passes_udp: bool,
 }
 
 /// The result of a measurement of virtual paths.
@@ -82,7 +82,7 @@ impl VirtualPaths {
         mut measurement: Measurement,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<VirtualMeasurement, Failure> {
-        let mut windows = [Window::default(); 2];
+        let mut windows = [MeasurementWindow::default(); 2];
         let mut connections = 0;
         loop {
             let now = self.now();
@@ -99,7 +99,7 @@ impl VirtualPaths {
                     let window = &mut windows[request.direction as usize];
                     match request.purpose {
                         Purpose::AvailableBandwidth | Purpose::Utilization => window.extend(started, carried.ended),
-                        Purpose::VaryingLink => window.extend_anew(started, carried.ended),
+                        Purpose::VaryingLink => window.extend_by_long_train(started, carried.ended),
                         _ => {}
                     }
                     measurement.train_delivered(carried);
@@ -133,7 +133,7 @@ impl VirtualPaths {
     /// Connections are opened at once, but for their spacing and a round trip: what opens them is not lost, and takes no room.
     fn open_transport(&mut self, request: &OpenRequest) -> Result<Opened, String> {
         let connections = match request.transport {
-            Transport::Udp if !self.udp => return Err("the firewall rejects it".to_owned()),
+            Transport::Udp if !self.passes_udp => return Err("the firewall rejects it".to_owned()),
             Transport::Udp => 0,
             Transport::Rake => request.connections.into(),
             Transport::Single => return Err("a virtual path has no congestion window".to_owned()),
@@ -206,22 +206,22 @@ fn send_over_path(path: &mut VirtualPath, train: &Train, over: Option<(u32, Span
 
 /// From the first packet to the last, once there is one.
 #[derive(Debug, Clone, Copy, Default)]
-struct Window {
+struct MeasurementWindow {
     span: Option<(Time, Time)>,
     /// Whether it began with the first long train.
     is_of_long_trains: bool,
 }
 
-impl Window {
+impl MeasurementWindow {
     fn extend(&mut self, from: Time, to: Time) {
         let (first, last) = self.span.unwrap_or((from, to));
         self.span = Some((first.min(from), last.max(to)));
     }
 
     /// The same with a long train: what others showed before does not count any more.
-    fn extend_anew(&mut self, from: Time, to: Time) {
+    fn extend_by_long_train(&mut self, from: Time, to: Time) {
         if !self.is_of_long_trains {
-            *self = Window { span: None, is_of_long_trains: true };
+            *self = MeasurementWindow { span: None, is_of_long_trains: true };
         }
         self.extend(from, to);
     }

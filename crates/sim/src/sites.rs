@@ -63,7 +63,7 @@ pub struct Sites {
     sides: [SiteSide; 2],
     flows: Vec<SiteFlow>,
     /// Nothing leaves a path that is cut, nor does what was on it arrive.
-    cut: Vec<bool>,
+    cut_paths: Vec<bool>,
     changes: VecDeque<(Time, usize, PathChange)>,
     now: Time,
 }
@@ -74,7 +74,7 @@ struct SiteSide {
     gateway: GatewayModel,
     links: Vec<Link<OuterPacket>>,
     /// What the gateway sends, until it is on its way; empty between calls.
-    sent: Vec<(PathId, OuterPacket)>,
+    outgoing: Vec<(PathId, OuterPacket)>,
 }
 
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl Sites {
         Ok(Sites {
             sides: [side(0)?, side(1)?],
             flows: Vec::new(),
-            cut: vec![false; config.paths.len()],
+            cut_paths: vec![false; config.paths.len()],
             changes: VecDeque::new(),
             now: Time::ZERO,
         })
@@ -115,7 +115,7 @@ impl Sites {
     /// [`CrossTraffic`](kumade_link::CrossTraffic) refuses a setting.
     pub fn add_flow(&mut self, config: FlowConfig) -> Result<usize, ConfigError> {
         let index = self.flows.len();
-        self.flows.push(SiteFlow::new(config, index as u32, self.cut.len(), self.now)?);
+        self.flows.push(SiteFlow::new(config, index as u32, self.cut_paths.len(), self.now)?);
         Ok(index)
     }
 
@@ -125,7 +125,7 @@ impl Sites {
     /// # Panics
     /// There is no such path.
     pub fn schedule(&mut self, time: Time, path: usize, change: PathChange) {
-        assert!(path < self.cut.len(), "path {path} of {}", self.cut.len());
+        assert!(path < self.cut_paths.len(), "path {path} of {}", self.cut_paths.len());
         let place = self.changes.partition_point(|(earlier, ..)| *earlier <= time);
         self.changes.insert(place, (time, path, change));
     }
@@ -195,11 +195,11 @@ impl Sites {
         for side in &mut self.sides {
             match &mut side.gateway {
                 GatewayModel::Direct(_) => {}
-                GatewayModel::Bonded(bonded) => bonded.send(self.now, &mut side.sent),
-                GatewayModel::Tunnel(tunnel) => tunnel.send(self.now, &mut side.sent),
+                GatewayModel::Bonded(bonded) => bonded.send(self.now, &mut side.outgoing),
+                GatewayModel::Tunnel(tunnel) => tunnel.send(self.now, &mut side.outgoing),
             }
-            for (path, wire) in side.sent.drain(..) {
-                if !self.cut[path.index()] {
+            for (path, wire) in side.outgoing.drain(..) {
+                if !self.cut_paths[path.index()] {
                     let bytes = wire.bytes;
                     // What is dropped just does not come out.
                     let _ = side.links[path.index()].offer(wire, bytes, self.now);
@@ -215,7 +215,7 @@ impl Sites {
             }
             self.changes.pop_front();
             match change {
-                PathChange::Cut => self.cut[path] = true,
+                PathChange::Cut => self.cut_paths[path] = true,
                 PathChange::Restore => self.restore(path),
                 PathChange::Rate(rate) => self.reconfigure(path, |config| config.rate = Some(rate)),
                 PathChange::Delay(delay) => self.reconfigure(path, |config| config.delay = delay),
@@ -227,7 +227,7 @@ impl Sites {
     }
 
     fn restore(&mut self, path: usize) {
-        self.cut[path] = false;
+        self.cut_paths[path] = false;
         let delay = self.sides[0].links[path].config().delay;
         self.flows.iter_mut().for_each(|flow| flow.record_restoration(delay, self.now));
     }
@@ -247,10 +247,10 @@ impl Sites {
     fn run_links(&mut self) {
         for sending in 0..2 {
             let mut out = Vec::new();
-            for path in PathId::all().take(self.cut.len()) {
+            for path in PathId::all().take(self.cut_paths.len()) {
                 self.sides[sending].links[path.index()].advance(self.now);
                 while let Some(Delivery { packet, .. }) = self.sides[sending].links[path.index()].pop_due(self.now) {
-                    if !self.cut[path.index()] {
+                    if !self.cut_paths[path.index()] {
                         self.arrive_by_path(1 - sending, path, packet, &mut out);
                     }
                 }
@@ -301,7 +301,7 @@ impl SiteSide {
             Plane::Tunnel(model) => GatewayModel::Tunnel(Box::new(TunnelEnd::new(model, seed)?)),
         };
         let links = (0..).zip(&config.paths).map(link).collect::<Result<_, _>>()?;
-        Ok(SiteSide { gateway, links, sent: Vec::new() })
+        Ok(SiteSide { gateway, links, outgoing: Vec::new() })
     }
 
     /// The first one.
@@ -317,9 +317,9 @@ impl SiteSide {
         let (label, class) = (flow.label(&packet), flow.traffic_class());
         match &mut self.gateway {
             GatewayModel::Tunnel(_) if flow.is_relayed() => {
-                self.sent.push((FIRST_PATH, OuterPacket::unencrypted(packet, now)))
+                self.outgoing.push((FIRST_PATH, OuterPacket::unencrypted(packet, now)))
             }
-            GatewayModel::Direct(direct) => self.sent.push(direct.send(packet, now)),
+            GatewayModel::Direct(direct) => self.outgoing.push(direct.send(packet, now)),
             GatewayModel::Bonded(bonded) => bonded.offer(PacketBatch::single(packet), label, class, now),
             GatewayModel::Tunnel(tunnel) => tunnel.offer(PacketBatch::single(packet), label, class, now),
         }

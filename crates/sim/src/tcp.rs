@@ -39,14 +39,14 @@ pub struct TcpData {
     /// Its number; the first is 0.
     pub number: u32,
     /// When it was sent, for the receiver to echo (RFC 7323).
-    pub stamp: Time,
+    pub timestamp: Time,
     /// Whether it is a retransmission.
-    pub again: bool,
+    pub is_retransmission: bool,
     /// Whether nothing follows it, so that its acknowledgement should not wait.
-    pub last: bool,
+    pub is_last: bool,
     /// Whether the sender has reduced its window since the last new segment, which answers the marks echoed so far (CWR,
     /// RFC 3168, section 6.1.2).
-    pub reduced: bool,
+    pub cwr: bool,
 }
 
 /// An acknowledgement.
@@ -55,11 +55,11 @@ pub struct TcpAcknowledgement {
     /// The next segment expected: all before it have arrived.
     pub next: u32,
     /// The time stamp of the segment that it answers (RFC 7323).
-    pub echo: Time,
+    pub timestamp_echo: Time,
     /// What has arrived beyond `next`, that with the newest arrival first (SACK, RFC 2018). An empty block ends the list.
-    pub blocks: [SackBlock; 3],
+    pub sack_blocks: [SackBlock; 3],
     /// Whether the first block is instead a segment that arrived twice (DSACK, RFC 2883).
-    pub duplicate: bool,
+    pub is_dsack: bool,
     /// Whether a mark arrived that the sender has not answered yet (ECE, RFC 3168).
-    pub congestion: bool,
+    pub ece: bool,
 }

@@ -5,22 +5,22 @@
 use crate::event_queue::EventQueue;
 use crate::packet_at_hop::PacketAtHop;
 use crate::packet_transport::PacketTransport;
-use crate::tcp::congestion::Control;
+use crate::tcp::congestion::CongestionControl;
 use crate::tcp::{Receiver, RecoveryConfig, Sender, SenderConfig, TcpAcknowledgement, TcpData};
 use kumade_units::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// As servers have it.
-const CONGESTION_CONTROL: Control = Control::Cubic;
+const CONGESTION_CONTROL: CongestionControl = CongestionControl::Cubic;
 /// For pacing, which there is none of.
 const PACKET_BYTES: u32 = 1500;
 /// Far more than a connection carries of a train.
-const RECEIVE_WINDOW: u32 = 1 << 20;
+const RECEIVE_WINDOW_SEGMENTS: u32 = 1 << 20;
 /// Every second segment is acknowledged at once.
-const ACKNOWLEDGE_EVERY: u32 = 2;
+const SEGMENTS_PER_ACK: u32 = 2;
 /// No train takes longer.
-const MAX_WAIT: Span = Span::from_secs(60);
+const MAX_TRAIN_DURATION: Span = Span::from_secs(60);
 
 /// What became of a packet of a train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,13 +43,13 @@ pub(crate) struct TrainConnections {
     first_open: usize,
     /// On their way back: when each arrives, and its place among all of them.
     acknowledgements: BinaryHeap<Reverse<(Time, usize)>>,
-    acknowledged: Vec<(usize, TcpAcknowledgement)>,
+    sent_acknowledgements: Vec<(usize, TcpAcknowledgement)>,
     /// From the receiver back to the sender.
     delay_back: Span,
     /// Of the train on its way; those of earlier ones do not count any more.
     train: u32,
     fates: Vec<TrainPacketFate>,
-    missing: usize,
+    missing_packets: usize,
 }
 
 #[derive(Debug)]
@@ -63,7 +63,7 @@ struct TrainConnection {
 #[derive(Debug, Clone, Copy)]
 struct TrainPacket {
     train: u32,
-    place: usize,
+    train_index: usize,
     size: u32,
 }
 
@@ -88,11 +88,11 @@ impl TrainConnections {
             transmissions: Vec::new(),
             first_open: 0,
             acknowledgements: BinaryHeap::new(),
-            acknowledged: Vec::new(),
+            sent_acknowledgements: Vec::new(),
             delay_back: delay,
             train: 0,
             fates: Vec::new(),
-            missing: 0,
+            missing_packets: 0,
         }
     }
 
@@ -125,9 +125,9 @@ impl TrainConnections {
     ) -> Vec<TrainPacketFate> {
         self.train += 1;
         self.fates = vec![TrainPacketFate::default(); packets.len()];
-        self.missing = packets.len();
-        let first = packets.first().map_or(deadline, |packet| packet.at);
-        self.run(packets, deadline.min(first + MAX_WAIT), over);
+        self.missing_packets = packets.len();
+        let first = packets.first().map_or(deadline, |packet| packet.time);
+        self.run(packets, deadline.min(first + MAX_TRAIN_DURATION), over);
         std::mem::take(&mut self.fates)
     }
 
@@ -135,8 +135,8 @@ impl TrainConnections {
         let mut packets = packets.iter().enumerate().peekable();
         let is_train = packets.peek().is_some();
         let mut arrived = Vec::new();
-        while !is_train || self.missing > 0 {
-            let submitted = packets.peek().map(|(_, packet)| packet.at);
+        while !is_train || self.missing_packets > 0 {
+            let submitted = packets.peek().map(|(_, packet)| packet.time);
             let answered = self.acknowledgements.peek().map(|Reverse((at, _))| *at);
             let timer = self.events.first().map(|(at, _)| at);
             let next = [submitted, answered, timer, over.next_event()].into_iter().flatten().min();
@@ -145,35 +145,39 @@ impl TrainConnections {
             arrived.drain(..).for_each(|packet| self.segment_arrived(packet));
             while let Some(Reverse((_, place))) = self.acknowledgements.peek().copied().filter(|next| next.0.0 <= now) {
                 self.acknowledgements.pop();
-                let (connection, acknowledgement) = self.acknowledged[place];
+                let (connection, acknowledgement) = self.sent_acknowledgements[place];
                 self.connections[connection].sender.acknowledge(&acknowledgement, now);
                 self.send_segments(connection, now, over);
             }
             while let Some((_, place)) = self.events.first().filter(|(at, _)| *at <= now) {
                 self.on_time(place as usize, now, over);
             }
-            while let Some((place, packet)) = packets.next_if(|(_, packet)| packet.at <= now) {
+            while let Some((place, packet)) = packets.next_if(|(_, packet)| packet.time <= now) {
                 let connection = packet.flow as usize;
-                self.connections[connection].packets.push(TrainPacket { train: self.train, place, size: packet.size });
+                self.connections[connection].packets.push(TrainPacket {
+                    train: self.train,
+                    train_index: place,
+                    size: packet.size,
+                });
                 self.send_segments(connection, now, over);
             }
         }
     }
 
-    fn segment_arrived(&mut self, PacketAtHop { index, at, .. }: PacketAtHop) {
+    fn segment_arrived(&mut self, PacketAtHop { index, time: at, .. }: PacketAtHop) {
         let Some(PacketTransmission { connection, data }) =
             self.transmissions.get(index).filter(|_| index >= self.first_open).copied()
         else {
             return;
         };
         let TrainConnection { receiver, packets, .. } = &mut self.connections[connection];
-        if let TrainPacket { train, place, .. } = packets[data.number as usize]
+        if let TrainPacket { train, train_index: place, .. } = packets[data.number as usize]
             && train == self.train
             && let Some(carried) = self.fates.get_mut(place)
             && carried.received.is_none()
         {
             carried.received = Some(at);
-            self.missing -= 1;
+            self.missing_packets -= 1;
         }
         let answer = receiver.receive(&data, false, at);
         self.send_answer(connection, answer, at);
@@ -192,8 +196,8 @@ impl TrainConnections {
 
     fn send_answer(&mut self, connection: usize, answer: Option<TcpAcknowledgement>, now: Time) {
         if let Some(answer) = answer {
-            self.acknowledgements.push(Reverse((now + self.delay_back, self.acknowledged.len())));
-            self.acknowledged.push((connection, answer));
+            self.acknowledgements.push(Reverse((now + self.delay_back, self.sent_acknowledgements.len())));
+            self.sent_acknowledgements.push((connection, answer));
         }
         self.events.set_time(2 * connection as u32 + 1, self.connections[connection].receiver.next_time());
     }
@@ -203,12 +207,12 @@ impl TrainConnections {
         let TrainConnection { sender, packets, .. } = &mut self.connections[connection];
         sender.offer(packets.len() as u32 - sender.next_number());
         while let Some(data) = sender.poll_send(now) {
-            let TrainPacket { train, place, size } = packets[data.number as usize];
+            let TrainPacket { train, train_index: place, size } = packets[data.number as usize];
             let carried = self.fates.get_mut(place).filter(|_| train == self.train);
             carried.map(|carried| carried.sent.get_or_insert(now));
-            over.offer(PacketAtHop { index: self.transmissions.len(), flow: connection as u64, size, at: now });
+            over.offer(PacketAtHop { index: self.transmissions.len(), flow: connection as u64, size, time: now });
             // More may follow.
-            self.transmissions.push(PacketTransmission { connection, data: TcpData { last: false, ..data } });
+            self.transmissions.push(PacketTransmission { connection, data: TcpData { is_last: false, ..data } });
         }
         self.events.set_time(2 * connection as u32, sender.next_time());
     }
@@ -217,12 +221,13 @@ impl TrainConnections {
 impl TrainConnection {
     fn new(round_trip: Span) -> Self {
         let recovery = RecoveryConfig::default();
-        let config = SenderConfig { packet_bytes: PACKET_BYTES, segments: 0, receive_window: RECEIVE_WINDOW, recovery };
+        let config =
+            SenderConfig { packet_bytes: PACKET_BYTES, segments: 0, receive_window: RECEIVE_WINDOW_SEGMENTS, recovery };
         let mut sender = Sender::new(config, CONGESTION_CONTROL.build(PACKET_BYTES));
         sender.record_handshake(round_trip);
         TrainConnection {
             sender,
-            receiver: Receiver::new(ACKNOWLEDGE_EVERY).with_recovery(&recovery),
+            receiver: Receiver::new(SEGMENTS_PER_ACK).with_recovery(&recovery),
             packets: Vec::new(),
         }
     }
@@ -259,13 +264,13 @@ mod tests {
             index,
             flow: index as u64 % connections,
             size: 1500,
-            at: begin + Span::from_micros(gap) * index as i64,
+            time: begin + Span::from_micros(gap) * index as i64,
         };
         (0..count).map(packet).collect()
     }
 
     fn delays(packets: &[PacketAtHop], carried: &[TrainPacketFate]) -> Vec<Option<Span>> {
-        packets.iter().zip(carried).map(|(packet, carried)| Some(carried.received? - packet.at)).collect()
+        packets.iter().zip(carried).map(|(packet, carried)| Some(carried.received? - packet.time)).collect()
     }
 
     #[test]
@@ -275,7 +280,7 @@ mod tests {
         let carried = TrainConnections::new(20, DELAY).deliver(&train, Time::MAX, &mut LinksInSeries(&mut links));
         let expected = DELAY + Rate::from_mbit(100).time_for(1500);
         assert!(delays(&train, &carried).into_iter().all(|delay| delay == Some(expected)), "{carried:?}");
-        assert!(train.iter().zip(&carried).all(|(packet, carried)| carried.sent == Some(packet.at)));
+        assert!(train.iter().zip(&carried).all(|(packet, carried)| carried.sent == Some(packet.time)));
     }
 
     /// The packets that find no room in the queue come a retransmission timeout later, and those of them that find none again two more.
@@ -322,7 +327,7 @@ mod tests {
         let next = packets(60, 30, time_at_micros(225_000), 120);
         connections.run_until(time_at_micros(225_000), &mut LinksInSeries(&mut links));
         let carried = connections.deliver(&next, time_at_micros(340_000), &mut LinksInSeries(&mut links));
-        let late = next.iter().zip(&carried).filter(|(packet, carried)| carried.sent != Some(packet.at)).count();
+        let late = next.iter().zip(&carried).filter(|(packet, carried)| carried.sent != Some(packet.time)).count();
         assert!(late > 10, "{late} of 60");
     }
 }

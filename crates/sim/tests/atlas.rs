@@ -26,17 +26,17 @@ fn table(transport: Transport) -> String {
     let columns = ["values", "coverage %", "error", "width %", "wrong", "MB", "seconds"];
     let titles: String = columns.iter().map(|title| format!("{title:>11}")).collect();
     writeln!(table, "{:<20}{titles}", "").unwrap();
-    for kind in PathKind::ALL.into_iter().filter(|kind| kind.passes(transport)) {
+    for kind in PathKind::ALL.into_iter().filter(|kind| kind.can_carry(transport)) {
         let summary = measure(kind, transport);
-        assert_eq!(summary.values + summary.refusals.values().sum::<usize>(), PATHS as usize);
+        assert_eq!(summary.runs_with_value + summary.refusals.values().sum::<usize>(), PATHS as usize);
         let cells = [
-            format!("{}", summary.values),
+            format!("{}", summary.runs_with_value),
             format!("{:.1}", summary.coverage * 100.0),
-            format!("{:.2}", summary.error * 100.0),
+            format!("{:.2}", summary.mean_absolute_error * 100.0),
             format!("{:.1}", summary.median_width * 100.0),
-            format!("{}", summary.wrong),
-            format!("{:.2}", summary.bytes / 1e6),
-            format!("{:.2}", summary.seconds),
+            format!("{}", summary.runs_with_fault),
+            format!("{:.2}", summary.mean_bytes / 1e6),
+            format!("{:.2}", summary.mean_seconds),
         ];
         let row: String = cells.iter().map(|cell| format!("{cell:>11}")).collect();
         writeln!(table, "{:<20}{row}", kind.to_string()).unwrap();
@@ -44,9 +44,13 @@ fn table(transport: Transport) -> String {
             writeln!(table, "    {impact}").unwrap();
         }
         // A proxy is named where there is one only.
-        assert!(summary.proxies_named == 0 || kind == PathKind::Proxy, "{kind}: {}", summary.proxies_named);
+        assert!(
+            summary.runs_reporting_proxy == 0 || kind == PathKind::Proxy,
+            "{kind}: {}",
+            summary.runs_reporting_proxy
+        );
         if kind == PathKind::Proxy {
-            writeln!(table, "    {} name a proxy", summary.proxies_named).unwrap();
+            writeln!(table, "    {} name a proxy", summary.runs_reporting_proxy).unwrap();
         }
         for (cause, count) in &summary.refusals {
             writeln!(table, "    {count} without a value: {cause}").unwrap();
@@ -57,7 +61,7 @@ fn table(transport: Transport) -> String {
 
 fn measure(kind: PathKind, transport: Transport) -> KindResults {
     let verdict = |number| {
-        let path = DrawnPath::new(kind, Seeds::Judging.seed(number));
+        let path = DrawnPath::new(kind, Seeds::Evaluation.seed(number));
         PathResult::evaluate(&path, &path.measure(transport, &MethodSettings::default()).expect("it can be measured"))
     };
     KindResults::from_results(&(0..PATHS).map(verdict).collect::<Vec<_>>())

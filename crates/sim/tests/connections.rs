@@ -1,7 +1,7 @@
 //! Connections that carry records both ways, over wires that lose and reorder.
 
 use kumade_sim::network::TcpConfig;
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_sim::tcp::{LossDetection, Receiver, RecoveryConfig, Sender, SenderConfig, TcpConnection, TcpSegment};
 use kumade_units::{Span, Time};
 use proptest::prelude::*;
@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 fn end(detection: LossDetection) -> TcpConnection<u32> {
     let recovery = RecoveryConfig { detection, ..RecoveryConfig::default() };
-    let packet_bytes = TcpConfig::new(Control::Cubic).packet_bytes();
+    let packet_bytes = TcpConfig::new(CongestionControl::Cubic).packet_bytes();
     let config = SenderConfig { packet_bytes, segments: 0, receive_window: 1 << 16, recovery };
-    let sender = Sender::new(config, Control::Cubic.build(packet_bytes));
+    let sender = Sender::new(config, CongestionControl::Cubic.build(packet_bytes));
     TcpConnection::new(sender, Receiver::new(2).with_recovery(&recovery), 1448)
 }
 
@@ -64,7 +64,7 @@ proptest! {
         }
         let bytes = |from| records.iter().filter(|record| record.0 == from).map(|record| u64::from(record.1)).sum::<u64>();
         for (from, end) in ends.iter().enumerate() {
-            let state = end.state();
+            let state = end.sender_state();
             prop_assert_eq!((state.acknowledged_bytes, state.unsent_bytes), (bytes(from), 0));
         }
     }

@@ -1,7 +1,7 @@
 //! What each congestion controller does to a link of 100 Mbit/s and 20 ms with room for as much as is on the way.
 use kumade_link::LinkConfig;
 use kumade_sim::network::{FlowConfig, LinkId, Network, TcpConfig, TrafficSource};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 
 const RATE: Rate = Rate::from_mbit(100);
@@ -18,7 +18,7 @@ struct Seen {
     again: f64,
 }
 
-fn add_flow(network: &mut Network, over: LinkId, control: Control) {
+fn add_flow(network: &mut Network, over: LinkId, control: CongestionControl) {
     let delay_back = ROUND_TRIP / 2;
     let (start_jitter, jitter) = (Span::from_millis(100), RATE.time_for(1500));
     let plain = FlowConfig::new(vec![over], TrafficSource::Tcp(TcpConfig::new(control)));
@@ -26,7 +26,7 @@ fn add_flow(network: &mut Network, over: LinkId, control: Control) {
 }
 
 /// What `flows` of a controller do from the tenth second to the fortieth.
-fn run(control: Control, flows: usize) -> Seen {
+fn run(control: CongestionControl, flows: usize) -> Seen {
     let mut network = Network::new(1);
     let queue_bytes = RATE.bytes_in(ROUND_TRIP);
     let config = LinkConfig { rate: Some(RATE), queue_bytes, delay: ROUND_TRIP / 2, ..LinkConfig::default() };
@@ -42,7 +42,10 @@ fn run(control: Control, flows: usize) -> Seen {
     let per_flow = after.iter().zip(&before);
     let goodput = per_flow.clone().map(|(now, then)| (now.goodput_bytes - then.goodput_bytes) as f64 * 8.0 / 30e6);
     let (sent, again) = per_flow.fold((0, 0), |(sent, again), (now, then)| {
-        (sent + now.tcp.sent - then.tcp.sent, again + now.tcp.retransmissions - then.tcp.retransmissions)
+        (
+            sent + now.tcp.sent_segments - then.tcp.sent_segments,
+            again + now.tcp.retransmissions - then.tcp.retransmissions,
+        )
     });
     Seen {
         goodput: goodput.collect(),
@@ -55,17 +58,17 @@ fn run(control: Control, flows: usize) -> Seen {
 fn alone_each_fills_the_link_and_keeps_the_queue_that_is_its_own() {
     for (control, queued) in [
         // From half of both to both: on average a quarter of the way and half of the queue.
-        (Control::NewReno, 5.0..12.0),
-        (Control::Bic, 12.0..19.0),
-        (Control::Cubic, 10.0..18.0),
-        (Control::Compound, 5.0..12.0),
+        (CongestionControl::NewReno, 5.0..12.0),
+        (CongestionControl::Bic, 12.0..19.0),
+        (CongestionControl::Cubic, 10.0..18.0),
+        (CongestionControl::Compound, 5.0..12.0),
         // Four of its segments, half a millisecond.
-        (Control::Vegas, 0.1..1.0),
-        (Control::Bbr, 0.1..4.0),
+        (CongestionControl::Vegas, 0.1..1.0),
+        (CongestionControl::Bbr, 0.1..4.0),
     ] {
         let seen = run(control, 1);
         // BBR paces a hundredth below what it finds, and empties the path for 200 ms every ten seconds.
-        let least = if control == Control::Bbr { 0.96 } else { 0.99 };
+        let least = if control == CongestionControl::Bbr { 0.96 } else { 0.99 };
         assert!(seen.goodput[0] > least * MAX_GOODPUT_MBIT, "{control}: {:?}", seen.goodput);
         assert!(queued.contains(&seen.queued), "{control}: {} ms", seen.queued);
         assert!(seen.again < 0.01, "{control}: {} sent again", seen.again);
@@ -74,7 +77,7 @@ fn alone_each_fills_the_link_and_keeps_the_queue_that_is_its_own() {
 
 #[test]
 fn two_of_a_kind_fill_the_link_and_neither_starves() {
-    for (name, control) in Control::ALL {
+    for (name, control) in CongestionControl::ALL {
         let seen = run(control, 2);
         let sum: f64 = seen.goodput.iter().sum();
         assert!(sum > 0.97 * MAX_GOODPUT_MBIT, "{name}: {:?}", seen.goodput);
@@ -84,12 +87,16 @@ fn two_of_a_kind_fill_the_link_and_neither_starves() {
 
 #[test]
 fn cubic_takes_most_from_vegas_and_leaves_it_to_bbr() {
-    for (control, share) in [(Control::Vegas, 0.0..0.2), (Control::NewReno, 0.15..0.5), (Control::Bbr, 0.6..1.0)] {
+    for (control, share) in [
+        (CongestionControl::Vegas, 0.0..0.2),
+        (CongestionControl::NewReno, 0.15..0.5),
+        (CongestionControl::Bbr, 0.6..1.0),
+    ] {
         let mut network = Network::new(1);
         let queue_bytes = RATE.bytes_in(ROUND_TRIP);
         let config = LinkConfig { rate: Some(RATE), queue_bytes, delay: ROUND_TRIP / 2, ..LinkConfig::default() };
         let link = network.add_link(config, None).unwrap();
-        add_flow(&mut network, link, Control::Cubic);
+        add_flow(&mut network, link, CongestionControl::Cubic);
         add_flow(&mut network, link, control);
         network.run_until(Time::ZERO + Span::from_secs(60));
         let got: Vec<_> = network.flows().map(|flow| network.flow(flow).goodput_bytes as f64).collect();

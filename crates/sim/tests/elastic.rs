@@ -4,7 +4,7 @@ use kumade_estimate::MethodSettings;
 use kumade_link::LinkConfig;
 use kumade_probe_train::Transport;
 use kumade_sim::atlas::{DrawnPath, PathKind, PathResult, Seeds};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_sim::{ElasticFlow, FlowImpact, ImpactSummary, PathHop};
 use kumade_units::{Rate, Span};
 
@@ -16,7 +16,7 @@ fn where_connections_fill_the_link_only_the_most_that_may_be_left_is_told() {
         let path = DrawnPath::new(PathKind::Elastic, Seeds::Tuning.seed(number));
         let measured = path.measure(Transport::Udp, &MethodSettings::default()).unwrap();
         let (report, truth) = (measured.report, measured.truth.available);
-        println!("seed {}: {truth} of {} left; {report}", path.seed, path.sustained);
+        println!("seed {}: {truth} of {} left; {report}", path.seed, path.sustained_rate);
         assert_eq!(report.available_bits_per_second, None, "{:?}", report.reason);
         assert!(report.reason.unwrap().contains("nearly full"));
         assert!(report.at_most_bits_per_second.is_some_and(|most| most >= truth));
@@ -45,7 +45,10 @@ fn one_greedy_connection_loses_little_to_a_measurement() {
                 (1..=10).map(|seed| impact_on_one(Rate::from_mbit(mbit), transport, seed)).collect();
             let summary = ImpactSummary::from_impacts(&impacts).unwrap();
             println!("{mbit} Mbit/s over {transport:?}: {summary}");
-            assert!(summary.mean.goodput_lost < most_lost && summary.mean.queueing_added < Span::from_millis(10));
+            assert!(
+                summary.mean.goodput_loss_ratio < most_lost
+                    && summary.mean.added_queueing_delay < Span::from_millis(10)
+            );
         }
     }
 }
@@ -56,8 +59,8 @@ fn impact_on_one(rate: Rate, transport: Transport, seed: u64) -> FlowImpact {
     let link = LinkConfig { rate: Some(rate), queue_bytes, delay, seed, ..LinkConfig::default() };
     let path = DrawnPath {
         hops: vec![PathHop { link, queue: None, cross: Vec::new() }],
-        sustained: rate,
-        elastic: vec![ElasticFlow { control: Control::Cubic, delay_back: delay, receive_window: None }],
+        sustained_rate: rate,
+        elastic_flows: vec![ElasticFlow { control: CongestionControl::Cubic, delay_back: delay, receive_window: None }],
         cross_flows: 1,
         ..DrawnPath::new(PathKind::Elastic, seed)
     };

@@ -5,7 +5,7 @@ use kumade_link::{
     CrossConfig, CrossKind, LinkConfig, Medium, PacketOutcome, PeriodLengths, RateSchedule, Recording, SizeMix,
 };
 use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, TcpConfig, TrafficSource};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 
 const RATE: Rate = Rate::from_mbit(100);
@@ -36,7 +36,7 @@ impl Bottleneck {
         flow
     }
 
-    fn tcp(mut self, controls: &[Control]) -> Self {
+    fn tcp(mut self, controls: &[CongestionControl]) -> Self {
         for control in controls {
             let source = TrafficSource::Tcp(TcpConfig::new(*control));
             self.add(FlowConfig {
@@ -69,7 +69,7 @@ impl Bottleneck {
     fn added(&self, flow: FlowId) -> Vec<f64> {
         let entries = self.network.ledger(self.link).entries().filter(|entry| entry.flow == flow.label());
         let mut added: Vec<f64> = entries
-            .filter_map(|entry| match entry.fate {
+            .filter_map(|entry| match entry.outcome {
                 PacketOutcome::Departed(left) => {
                     Some((left - entry.arrival - RATE.time_for(entry.size.into())).as_secs_f64() * 1e3)
                 }
@@ -100,7 +100,7 @@ fn pulses_get_no_more_than_a_share() {
         (1000, 500.0, 500.0, PeriodLengths::Fixed),
         (900, 100.0, 60.0, PeriodLengths::Exponential),
     ] {
-        let mut bottleneck = Bottleneck::new().tcp(&[Control::Cubic; 4]);
+        let mut bottleneck = Bottleneck::new().tcp(&[CongestionControl::Cubic; 4]);
         bottleneck.udp(on_off(rate, on, off, periods));
         let got = bottleneck.goodput(1, 6);
         assert!(got[4] <= 1.2 * 20.0, "{rate} Mbit/s, {on}/{off} ms: {:.1} Mbit/s", got[4]);
@@ -111,7 +111,7 @@ fn pulses_get_no_more_than_a_share() {
 /// They once cost the others a quarter of what they could have.
 #[test]
 fn pulses_below_the_share_lose_nothing_and_cost_no_more_than_they_carry() {
-    let mut bottleneck = Bottleneck::new().tcp(&[Control::Cubic; 4]);
+    let mut bottleneck = Bottleneck::new().tcp(&[CongestionControl::Cubic; 4]);
     bottleneck.udp(on_off(1000, 1.0, 61.5, PeriodLengths::Fixed));
     let got = bottleneck.goodput(1, 6);
     let rest = 100.0 * 1448.0 / 1500.0 - 16.0;
@@ -120,7 +120,7 @@ fn pulses_below_the_share_lose_nothing_and_cost_no_more_than_they_carry() {
 
 #[test]
 fn sparse_flows_do_not_wait_for_bulk() {
-    let mut bottleneck = Bottleneck::new().tcp(&[Control::Cubic; 4]);
+    let mut bottleneck = Bottleneck::new().tcp(&[CongestionControl::Cubic; 4]);
     bottleneck.network.ledger_mut(bottleneck.link).record(Recording::All);
     let probe = bottleneck.udp(CrossKind::Poisson { rate: Rate::from_f64(320e3), sizes: SizeMix::fixed(200) });
     let sent = bottleneck.goodput(0, 6)[4];
@@ -132,9 +132,9 @@ fn sparse_flows_do_not_wait_for_bulk() {
 /// Without waiting, 10 kB take a round trip and the time of their packets.
 #[test]
 fn short_flows_finish_beside_bulk_as_if_alone() {
-    let mut bottleneck = Bottleneck::new().tcp(&[Control::Cubic; 4]);
+    let mut bottleneck = Bottleneck::new().tcp(&[CongestionControl::Cubic; 4]);
     for start in 10..50 {
-        let tcp = TcpConfig { bytes: Some(10_000), ..TcpConfig::new(Control::Cubic) };
+        let tcp = TcpConfig { bytes: Some(10_000), ..TcpConfig::new(CongestionControl::Cubic) };
         let start = Time::ZERO + Span::from_millis(start * 100);
         let config = FlowConfig::new(vec![bottleneck.link], TrafficSource::Tcp(tcp));
         bottleneck.add(FlowConfig { start, delay_back: ROUND_TRIP / 2, ..config });
@@ -150,13 +150,14 @@ fn short_flows_finish_beside_bulk_as_if_alone() {
 
 #[test]
 fn nothing_is_dropped_needlessly_of_bbr() {
-    for controls in [[Control::Bbr; 2], [Control::Cubic, Control::Bbr]] {
+    for controls in [[CongestionControl::Bbr; 2], [CongestionControl::Cubic, CongestionControl::Bbr]] {
         let mut bottleneck = Bottleneck::new().tcp(&controls);
         bottleneck.network.run_until(at(2));
         let before = *bottleneck.network.ledger(bottleneck.link).packet_counters();
         bottleneck.network.run_until(at(12));
         let after = *bottleneck.network.ledger(bottleneck.link).packet_counters();
-        let dropped = after.managed.since(before.managed).packets + after.queue_full.since(before.queue_full).packets;
+        let dropped =
+            after.aqm_dropped.since(before.aqm_dropped).packets + after.queue_full.since(before.queue_full).packets;
         let part = dropped as f64 / after.offered.since(before.offered).packets as f64;
         assert!(part <= 0.005, "{controls:?}: {:.2} %", part * 100.0);
     }
@@ -165,7 +166,7 @@ fn nothing_is_dropped_needlessly_of_bbr() {
 #[test]
 fn who_ignores_marks_gets_about_a_share() {
     for rate in [100, 1000] {
-        let mut bottleneck = Bottleneck::new().tcp(&[Control::Cubic]);
+        let mut bottleneck = Bottleneck::new().tcp(&[CongestionControl::Cubic]);
         bottleneck.udp(CrossKind::Constant { rate: Rate::from_mbit(rate), size: 1500 });
         let got = bottleneck.goodput(1, 6);
         assert!((40.0..=55.0).contains(&got[0]) && (40.0..=55.0).contains(&got[1]), "{rate} Mbit/s: {got:.1?}");
@@ -174,7 +175,7 @@ fn who_ignores_marks_gets_about_a_share() {
 
 #[test]
 fn one_vegas_holds_its_share_beside_one_cubic() {
-    let got = Bottleneck::new().tcp(&[Control::Vegas, Control::Cubic]).goodput(2, 10);
+    let got = Bottleneck::new().tcp(&[CongestionControl::Vegas, CongestionControl::Cubic]).goodput(2, 10);
     assert!(got[0] > 0.8 * got[1] && got[1] > 0.8 * got[0], "{got:.1?}");
 }
 
@@ -182,13 +183,14 @@ fn one_vegas_holds_its_share_beside_one_cubic() {
 fn a_link_that_becomes_ten_times_slower_does_not_queue_for_long() {
     let steps = [(Span::ZERO, RATE), (Span::from_secs(4), Rate::from_mbit(10))];
     let medium = Some(Medium::Schedule(RateSchedule::new(&steps).unwrap()));
-    let mut bottleneck = Bottleneck::over(LinkConfig { medium, ..LinkConfig::default() }).tcp(&[Control::Cubic; 4]);
+    let mut bottleneck =
+        Bottleneck::over(LinkConfig { medium, ..LinkConfig::default() }).tcp(&[CongestionControl::Cubic; 4]);
     bottleneck.network.ledger_mut(bottleneck.link).record(Recording::All);
     bottleneck.network.run_until(at(8));
     let entries =
         bottleneck.network.ledger(bottleneck.link).entries().filter(|entry| entry.arrival > at(4) - ROUND_TRIP);
     let mut waited: Vec<f64> = entries
-        .filter_map(|entry| match entry.fate {
+        .filter_map(|entry| match entry.outcome {
             PacketOutcome::Departed(left) => Some((left - entry.arrival).as_secs_f64() * 1e3),
             _ => None,
         })

@@ -9,7 +9,7 @@ use kumade_link::queue::{
     QueueLimit,
 };
 use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, TcpConfig, TrafficSource};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 use std::fmt::Write;
 use std::sync::OnceLock;
@@ -40,7 +40,7 @@ fn discipline(name: &str) -> Discipline {
 fn bottleneck(
     (name, seed): (&str, u64),
     (rate, round_trip): (Rate, Span),
-    controls: &[(u32, Control)],
+    controls: &[(u32, CongestionControl)],
     start_within: Span,
 ) -> (Network, LinkId, Vec<FlowId>) {
     let mut network = Network::new(seed);
@@ -97,7 +97,8 @@ fn measure(delay: i64, name: &'static str) -> Cell {
     let (rate, seconds, runs) = (Rate::from_mbit(100), 15, RUNS as f64);
     let mut cell = Cell { delay, name, jain: 0.0, utilisation: 0.0, cubic: 0.0, compound: 0.0, waited: 0.0 };
     for seed in 1..=RUNS {
-        let (controls, round_trip) = ([(10, Control::Cubic), (10, Control::Compound)], Span::from_micros(400));
+        let (controls, round_trip) =
+            ([(10, CongestionControl::Cubic), (10, CongestionControl::Compound)], Span::from_micros(400));
         let path = (rate, round_trip + Span::from_millis(delay));
         let (mut network, link, flows) = bottleneck((name, seed), path, &controls, Span::from_secs(1));
         let got = goodput(&mut network, &flows, at(5), at(5 + seconds));
@@ -182,7 +183,8 @@ fn the_fair_share_is_fairest_at_every_delay_and_uses_the_link() {
 fn the_fair_share_fills_a_link_when_many_start_at_once() {
     let rate = Rate::from_mbit(1000);
     let path = (rate, Span::from_millis(100));
-    let (mut network, _, flows) = bottleneck(("fair-share", 1), path, &[(64, Control::Cubic)], Span::from_millis(100));
+    let (mut network, _, flows) =
+        bottleneck(("fair-share", 1), path, &[(64, CongestionControl::Cubic)], Span::from_millis(100));
     for second in 2..5 {
         let got = goodput(&mut network, &flows, at(second), at(second + 1));
         let used = utilisation(&got, rate, 1.0);
@@ -192,7 +194,7 @@ fn the_fair_share_fills_a_link_when_many_start_at_once() {
 
 #[test]
 fn the_fair_share_keeps_a_small_link_busy_for_a_few() {
-    for control in [Control::Cubic, Control::NewReno] {
+    for control in [CongestionControl::Cubic, CongestionControl::NewReno] {
         let rate = Rate::from_mbit(20);
         let path = (rate, Span::from_millis(20));
         let (mut network, _, flows) = bottleneck(("fair-share", 1), path, &[(4, control)], Span::from_millis(100));
@@ -211,7 +213,7 @@ fn the_fair_share_keeps_a_long_path_busy() {
     let rate = Rate::from_mbit(100);
     let path = (rate, Span::from_millis(200));
     let (mut network, _, flows) =
-        bottleneck(("fair-share", 1), path, &[(17, Control::NewReno)], Span::from_millis(100));
+        bottleneck(("fair-share", 1), path, &[(17, CongestionControl::NewReno)], Span::from_millis(100));
     let got = goodput(&mut network, &flows, at(5), at(45));
     let used = utilisation(&got, rate, 40.0);
     assert!(used >= 0.97, "{used:.3}");

@@ -15,7 +15,14 @@ fn path(kind: PathKind, bucket: TokenBucket, link: LinkConfig, number: u32) -> D
     let drawn = DrawnPath::new(kind, Seeds::Tuning.seed(number));
     let link = LinkConfig { queue_bytes: 1_500_000, delay: Span::from_millis(1), seed: drawn.seed, ..link };
     let hops = vec![PathHop { link, queue: None, cross: Vec::new() }];
-    DrawnPath { hops, sustained: bucket.rate, cross: Rate::ZERO, cross_flows: 0, bucket: Some(bucket), ..drawn }
+    DrawnPath {
+        hops,
+        sustained_rate: bucket.rate,
+        cross_rate: Rate::ZERO,
+        cross_flows: 0,
+        token_bucket: Some(bucket),
+        ..drawn
+    }
 }
 
 /// As nftables' byte limit, whose bucket holds what passes in a second besides its burst, before a line of 200 Mbit/s.
@@ -40,7 +47,7 @@ fn measure(path: &DrawnPath, transport: Transport) -> AtlasMeasurement {
         PathResult::evaluate(path, &measured).fault,
         None,
         "{transport:?} {:?}: {}",
-        path.bucket,
+        path.token_bucket,
         measured.report
     );
     measured

@@ -2,7 +2,7 @@
 use kumade_link::queue::{CoDelConfig, Discipline, QueueConfig, QueueLimit};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, PeriodLengths, Reordering, SizeMix};
 use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, TcpConfig, TrafficSource};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 
 fn link(mbit: u64, queue: Span) -> LinkConfig {
@@ -32,7 +32,7 @@ fn throughput(network: &mut Network, from: Time, to: Time) -> Vec<f64> {
     read(network).into_iter().zip(&before).map(per).collect()
 }
 
-fn dumbbell(seed: u64, mbit: u64, queue: Span, flows: &[(Control, Span)]) -> (Network, LinkId) {
+fn dumbbell(seed: u64, mbit: u64, queue: Span, flows: &[(CongestionControl, Span)]) -> (Network, LinkId) {
     let mut network = Network::new(seed);
     let bottleneck = network.add_link(link(mbit, queue), None).unwrap();
     for (control, round_trip) in flows {
@@ -46,7 +46,7 @@ fn dumbbell(seed: u64, mbit: u64, queue: Span, flows: &[(Control, Span)]) -> (Ne
 
 #[test]
 fn one_flow_of_any_controller_fills_a_link() {
-    for (name, control) in Control::ALL {
+    for (name, control) in CongestionControl::ALL {
         let round_trip = Span::from_millis(19);
         let (mut network, _) = dumbbell(1, 50, Span::from_millis(20), &[(control, round_trip)]);
         let got = throughput(&mut network, at(5), at(25))[0];
@@ -61,7 +61,7 @@ fn one_flow_of_any_controller_fills_a_link() {
 
 #[test]
 fn like_flows_get_like_shares() {
-    for control in [Control::NewReno, Control::Cubic] {
+    for control in [CongestionControl::NewReno, CongestionControl::Cubic] {
         let flows = vec![(control, Span::from_millis(19)); 8];
         let (mut network, link) = dumbbell(2, 80, Span::from_millis(20), &flows);
         let got = throughput(&mut network, at(10), at(60));
@@ -77,7 +77,8 @@ fn like_flows_get_like_shares() {
 /// Reno's share falls with the round trip (RFC 5348 and its kin): the shorter one has more than twice as much.
 #[test]
 fn the_shorter_round_trip_gets_more() {
-    let flows = [(Control::NewReno, Span::from_millis(9)), (Control::NewReno, Span::from_millis(79))];
+    let flows =
+        [(CongestionControl::NewReno, Span::from_millis(9)), (CongestionControl::NewReno, Span::from_millis(79))];
     let (mut network, _) = dumbbell(3, 20, Span::from_millis(20), &flows);
     let got = throughput(&mut network, at(10), at(100));
     println!("{got:.1?} Mbit/s");
@@ -86,14 +87,14 @@ fn the_shorter_round_trip_gets_more() {
 
 #[test]
 fn a_seed_gives_the_same_run_bit_by_bit_however_often_it_is_stopped() {
-    let flows = Control::ALL.map(|(_, control)| (control, Span::from_millis(19)));
+    let flows = CongestionControl::ALL.map(|(_, control)| (control, Span::from_millis(19)));
     let run = |seed, steps: i64| {
         let (mut network, link) = dumbbell(seed, 30, Span::from_millis(20), &flows);
         for step in 1..=steps {
             network.run_until(Time::ZERO + Span::from_secs(6) * step / steps);
         }
         let flows: Vec<_> = network.flows().map(|flow| network.flow(flow)).collect();
-        (flows, *network.ledger(link).packet_counters(), network.events(), network.to_string())
+        (flows, *network.ledger(link).packet_counters(), network.event_count(), network.to_string())
     };
     assert_eq!(run(7, 1), run(7, 1000));
     assert_ne!(run(7, 1).0, run(8, 1).0);
@@ -108,7 +109,7 @@ fn random_loss_gives_reno_the_throughput_of_the_square_root_law() {
         let mut network = Network::new(11);
         let lossy = LinkConfig { loss: Loss::Independent(loss), ..link(1000, Span::from_millis(50)) };
         let lossy = network.add_link(lossy, None).unwrap();
-        let tcp = TcpConfig { acknowledge_every: 1, ..TcpConfig::new(Control::NewReno) };
+        let tcp = TcpConfig { segments_per_ack: 1, ..TcpConfig::new(CongestionControl::NewReno) };
         network.add_flow(flow(lossy, tcp, Span::from_millis(49))).unwrap();
         let got = throughput(&mut network, at(20), at(220))[0];
         let law = 1.5f64.sqrt() * 1448.0 * 8.0 / (0.05 * loss.sqrt()) / 1e6;
@@ -124,26 +125,27 @@ fn a_finite_connection_ends_with_every_byte_delivered_once() {
     let lossy = network.add_link(lossy, None).unwrap();
     let back =
         network.add_link(LinkConfig { loss: Loss::Independent(0.02), ..link(1, Span::from_millis(50)) }, None).unwrap();
-    let tcp = TcpConfig { bytes: Some(1_000_001), ..TcpConfig::new(Control::Cubic) };
+    let tcp = TcpConfig { bytes: Some(1_000_001), ..TcpConfig::new(CongestionControl::Cubic) };
     let config = FlowConfig { back: vec![back], ..flow(lossy, tcp, Span::from_millis(20)) };
     let id = network.add_flow(config.clone()).unwrap();
     let nothing = TrafficSource::Tcp(TcpConfig { bytes: Some(0), ..tcp });
     let empty = network.add_flow(FlowConfig { source: nothing, start: at(1), ..config }).unwrap();
-    assert_eq!([id, empty], [0, 1].map(FlowId::after_others));
+    assert_eq!([id, empty], [0, 1].map(FlowId::from_index));
     network.run_until(at(60));
     assert_eq!((network.flow(empty).sent_packets, network.flow(empty).finished), (0, Some(at(1))));
     let statistics = network.flow(id);
     assert_eq!(statistics.goodput_bytes, 1_000_001);
     assert!(statistics.finished.is_some_and(|end| end < at(30)), "{statistics:?}");
-    let events = network.events();
+    let events = network.event_count();
     network.run_until(at(120));
-    assert_eq!(network.events(), events, "nothing moves any more");
+    assert_eq!(network.event_count(), events, "nothing moves any more");
 }
 
 #[test]
 fn a_stopped_flow_leaves_the_link_to_the_other() {
-    let (mut network, link) = dumbbell(4, 20, Span::from_millis(20), &[(Control::Cubic, Span::from_millis(19))]);
-    let config = flow(link, TcpConfig::new(Control::Cubic), Span::from_millis(19));
+    let (mut network, link) =
+        dumbbell(4, 20, Span::from_millis(20), &[(CongestionControl::Cubic, Span::from_millis(19))]);
+    let config = flow(link, TcpConfig::new(CongestionControl::Cubic), Span::from_millis(19));
     network.add_flow(FlowConfig { start: at(2), stop: Some(at(12)), ..config }).unwrap();
     let shared = throughput(&mut network, at(8), at(12));
     let alone = throughput(&mut network, at(16), at(20));
@@ -159,12 +161,12 @@ fn marks_hold_a_queue_short_without_losses() {
     let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
     let queue = QueueConfig { limit: QueueLimit::Packets(2000), discipline: Discipline::CoDel(codel) };
     let marking = network.add_link(link(50, Span::ZERO), Some(queue)).unwrap();
-    let tcp = TcpConfig { ecn: true, ..TcpConfig::new(Control::NewReno) };
+    let tcp = TcpConfig { ecn: true, ..TcpConfig::new(CongestionControl::NewReno) };
     let id = network.add_flow(flow(marking, tcp, Span::from_millis(19))).unwrap();
     let got = throughput(&mut network, at(5), at(25))[0];
     let (statistics, counters) = (network.flow(id), *network.ledger(marking).packet_counters());
     println!("{got:.1} Mbit/s, {counters:?}, {statistics:?}");
-    assert_eq!((statistics.tcp.retransmissions, counters.managed.packets), (0, 0));
+    assert_eq!((statistics.tcp.retransmissions, counters.aqm_dropped.packets), (0, 0));
     assert!(counters.marked.packets >= statistics.tcp.reductions && statistics.tcp.reductions > 10);
     assert!(got > 40.0 && network.sojourn(marking).quantile(0.5) < Span::from_millis(15));
 }
@@ -177,7 +179,7 @@ fn an_access_line_spaces_what_a_source_sends() {
     let tcp = TcpConfig {
         access_rate: Some(Rate::from_mbit(49)),
         receive_window: Some(1448 * 500),
-        ..TcpConfig::new(Control::NewReno)
+        ..TcpConfig::new(CongestionControl::NewReno)
     };
     network.add_flow(flow(bottleneck, tcp, Span::from_millis(19))).unwrap();
     let got = throughput(&mut network, at(5), at(15))[0];
@@ -204,7 +206,7 @@ fn plain_sources_send_at_their_rates_and_tcp_takes_the_rest() {
     ];
     for (kind, tolerance) in kinds {
         let (mut network, bottleneck) =
-            dumbbell(1, 20, Span::from_millis(50), &[(Control::Cubic, Span::from_millis(9))]);
+            dumbbell(1, 20, Span::from_millis(50), &[(CongestionControl::Cubic, Span::from_millis(9))]);
         let cross = CrossConfig { kind: kind.clone(), start: Time::ZERO, phase: 0.0, seed: 1 };
         let id = network
             .add_flow(FlowConfig { start: at(1), ..FlowConfig::new(vec![bottleneck], TrafficSource::Udp(cross)) })
@@ -226,7 +228,8 @@ fn a_link_that_reorders_and_duplicates_costs_a_connection_little() {
     let reordering = Reordering { probability: 0.01, extra: Span::from_millis(4) };
     let disordered = LinkConfig { reordering, duplication: 0.01, ..link(50, Span::from_millis(20)) };
     let disordered = network.add_link(disordered, None).unwrap();
-    let id = network.add_flow(flow(disordered, TcpConfig::new(Control::Cubic), Span::from_millis(19))).unwrap();
+    let id =
+        network.add_flow(flow(disordered, TcpConfig::new(CongestionControl::Cubic), Span::from_millis(19))).unwrap();
     let got = throughput(&mut network, at(5), at(25))[0];
     println!("{got:.2} Mbit/s, {:?}", network.flow(id));
     // A hundredth of the link goes to the copies of nothing: they are made behind its rate.

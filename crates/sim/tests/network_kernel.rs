@@ -4,7 +4,7 @@
 use kumade_link::queue::{Discipline, QueueConfig, QueueLimit};
 use kumade_link::{LinkConfig, Loss};
 use kumade_sim::network::{FlowConfig, Network, TcpConfig, TrafficSource};
-use kumade_sim::tcp::congestion::Control::{self, Bbr, Cubic, NewReno};
+use kumade_sim::tcp::congestion::CongestionControl::{self, Bbr, Cubic, NewReno};
 use kumade_units::{Rate, Span, Time};
 
 struct Scenario {
@@ -12,7 +12,7 @@ struct Scenario {
     queue_packets: u64,
     loss: f64,
     /// The controllers of each group, and what the group got in the kernel.
-    groups: &'static [(&'static [Control], f64)],
+    groups: &'static [(&'static [CongestionControl], f64)],
 }
 
 const LENGTH: Span = Span::from_secs(50);
@@ -93,5 +93,5 @@ fn a_connection_of_its_own_repairs_as_much_as_the_kernels() {
     println!("{statistics:?}");
     assert!((62..=76).contains(&statistics.retransmissions), "{statistics:?}");
     assert!((9..=11).contains(&statistics.reductions), "{statistics:?}");
-    assert_eq!((statistics.timeouts, statistics.probes, statistics.undone), (0, 0, 0));
+    assert_eq!((statistics.timeouts, statistics.probes, statistics.undone_reductions), (0, 0, 0));
 }

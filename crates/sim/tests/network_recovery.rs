@@ -1,6 +1,6 @@
 //! How a TCP sender and receiver find losses, repair them, and take back what was not called for. They talk over a wire
 //! that loses, delays and doubles just the packets that a test names.
-use kumade_sim::tcp::congestion::{Ack, Control, Controller};
+use kumade_sim::tcp::congestion::{Ack, CongestionControl, Controller};
 use kumade_sim::tcp::{
     LossDetection, Receiver, RecoveryConfig, SackBlock, Sender, SenderConfig, TcpAcknowledgement, TcpData,
 };
@@ -40,23 +40,23 @@ impl Controller for Steady {
         self.window
     }
 
-    fn acknowledged(&mut self, _ack: &Ack) {}
+    fn on_ack(&mut self, _ack: &Ack) {}
 
-    fn congested(&mut self, _now: Time, _in_flight: u32) {
+    fn on_congestion(&mut self, _now: Time, _in_flight: u32) {
         self.before = self.window;
         self.window = (self.window / 2.0).max(1.0);
     }
 
-    fn recovered(&mut self, _now: Time) {}
+    fn on_recovery_end(&mut self, _now: Time) {}
 
-    fn timed_out(&mut self, _now: Time, _in_flight: u32, again: bool) {
+    fn on_retransmission_timeout(&mut self, _now: Time, _in_flight: u32, again: bool) {
         if !again {
             self.before = self.window;
         }
         self.window = 1.0;
     }
 
-    fn reduction_was_spurious(&mut self, _now: Time) {
+    fn on_spurious_reduction(&mut self, _now: Time) {
         self.window = self.before;
     }
 }
@@ -160,7 +160,7 @@ impl Wire {
 
 /// Loses the first sending of these.
 fn losing(numbers: &[u32]) -> impl FnMut(&TcpData, u64) -> Fate + use<'_> {
-    |data, _| if numbers.contains(&data.number) && !data.again { Fate::Lost } else { Fate::Arrives }
+    |data, _| if numbers.contains(&data.number) && !data.is_retransmission { Fate::Lost } else { Fate::Arrives }
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_single_loss_costs_one_retransmission_and_half_the_window() {
     wire.run_forward(losing(&[50]));
     let statistics = wire.sender.statistics();
     assert_eq!((statistics.retransmissions, statistics.reductions), (1, 1));
-    assert_eq!((statistics.timeouts, statistics.undone), (0, 0));
+    assert_eq!((statistics.timeouts, statistics.undone_reductions), (0, 0));
     assert_eq!(wire.sender.window(), 10);
     assert_eq!(wire.most_in_flight, 20);
 }
@@ -179,9 +179,10 @@ fn a_single_loss_costs_one_retransmission_and_half_the_window() {
 fn a_reduction_is_announced_once_whatever_its_cause() {
     let mut wire = Wire::new(200, 1, Steady::boxed(20));
     wire.run_forward(losing(&[50]));
-    let after = wire.sent.iter().skip_while(|(_, data)| !data.again).find(|(_, data)| !data.again);
-    assert!(after.is_some_and(|(_, data)| data.reduced), "{after:?}");
-    assert_eq!(wire.sent.iter().filter(|(_, data)| data.reduced).count(), 1);
+    let after =
+        wire.sent.iter().skip_while(|(_, data)| !data.is_retransmission).find(|(_, data)| !data.is_retransmission);
+    assert!(after.is_some_and(|(_, data)| data.cwr), "{after:?}");
+    assert_eq!(wire.sent.iter().filter(|(_, data)| data.cwr).count(), 1);
 }
 
 /// RFC 6675: however many of a window are lost, a round trip of recovery sends them again, as long as some arrive.
@@ -207,7 +208,7 @@ fn losses_at_the_tail_are_found_by_a_probe_well_before_a_timeout() {
         let statistics = wire.sender.statistics();
         assert_eq!((statistics.timeouts, statistics.probes), (0, 1), "{lost:?}");
         assert_eq!(statistics.retransmissions, lost.len() as u64, "{lost:?}");
-        let probed = wire.sent.iter().find(|(_, data)| data.again).map(|(time, _)| *time).unwrap();
+        let probed = wire.sent.iter().find(|(_, data)| data.is_retransmission).map(|(time, _)| *time).unwrap();
         let heard = wire.answers.iter().map(|(time, _)| *time + ONE_WAY).take_while(|time| *time < probed).last();
         // Two round trips after anything was heard, and 2 ms.
         assert_eq!(heard.map(|heard| probed - heard), Some(ONE_WAY * 4 + Span::from_millis(2)), "{lost:?}");
@@ -234,15 +235,13 @@ fn reordering_is_not_taken_for_loss_once_it_is_known() {
     // first window of a quarter, which duplicates then widen.
     for (late, most) in [(ONE_WAY / 4, 1), (ONE_WAY, 4)] {
         let mut wire = Wire::new(4000, 1, Steady::boxed(40));
-        wire.run_forward(
-            |data, _| {
-                if data.number % 100 == 50 && !data.again { Fate::Late(late) } else { Fate::Arrives }
-            },
-        );
+        wire.run_forward(|data, _| {
+            if data.number % 100 == 50 && !data.is_retransmission { Fate::Late(late) } else { Fate::Arrives }
+        });
         let statistics = wire.sender.statistics();
         assert!(statistics.retransmissions <= most, "{late}: {statistics:?}");
         assert_eq!(statistics.timeouts, 0);
-        assert_eq!(statistics.undone, statistics.reductions, "{late}: each was uncalled for");
+        assert_eq!(statistics.undone_reductions, statistics.reductions, "{late}: each was uncalled for");
         assert_eq!(wire.sender.window(), 40, "{late}");
     }
 }
@@ -252,12 +251,12 @@ fn reordering_is_not_taken_for_loss_once_it_is_known() {
 fn a_timeout_in_a_pause_of_the_path_is_undone() {
     let mut wire = Wire::new(300, 1, Steady::boxed(20));
     let pause = Time::ZERO + Span::from_millis(200)..Time::ZERO + Span::from_millis(900);
-    wire.run_forward(|data, _| match data.stamp {
+    wire.run_forward(|data, _| match data.timestamp {
         stamp if pause.contains(&stamp) => Fate::Late(pause.end - stamp),
         _ => Fate::Arrives,
     });
     let statistics = wire.sender.statistics();
-    assert!(statistics.timeouts >= 1 && statistics.undone == 1, "{statistics:?}");
+    assert!(statistics.timeouts >= 1 && statistics.undone_reductions == 1, "{statistics:?}");
     assert_eq!(wire.sender.window(), 20);
 }
 
@@ -266,9 +265,10 @@ fn a_timeout_in_a_pause_of_the_path_is_undone() {
 fn timeouts_back_off_while_nothing_comes_back() {
     let mut wire = Wire::new(40, 1, Steady::boxed(10));
     let cut = Time::ZERO + Span::from_millis(75)..Time::ZERO + Span::from_secs(8);
-    wire.run_forward(|data, _| if cut.contains(&data.stamp) { Fate::Lost } else { Fate::Arrives });
+    wire.run_forward(|data, _| if cut.contains(&data.timestamp) { Fate::Lost } else { Fate::Arrives });
     let statistics = wire.sender.statistics();
-    let again: Vec<Time> = wire.sent.iter().filter(|(_, data)| data.again).map(|(time, _)| *time).take(5).collect();
+    let again: Vec<Time> =
+        wire.sent.iter().filter(|(_, data)| data.is_retransmission).map(|(time, _)| *time).take(5).collect();
     let waits: Vec<i64> = again.windows(2).skip(1).map(|pair| (pair[1] - pair[0]).as_nanos() / 1_000_000).collect();
     assert!(waits.windows(2).all(|pair| pair[1] == pair[0] * 2), "{waits:?}");
     assert!((5..=6).contains(&statistics.timeouts), "{statistics:?}");
@@ -290,7 +290,7 @@ fn every_other_segment_is_acknowledged_after_the_first_sixteen() {
 fn a_lone_segment_is_acknowledged_after_forty_milliseconds() {
     let mut receiver = Receiver::new(2);
     let mut now = Time::ZERO;
-    let data = |number| TcpData { number, stamp: Time::ZERO, again: false, last: false, reduced: false };
+    let data = |number| TcpData { number, timestamp: Time::ZERO, is_retransmission: false, is_last: false, cwr: false };
     for number in 0..16 {
         assert!(receiver.receive(&data(number), false, now).is_some(), "{number}");
     }
@@ -307,8 +307,9 @@ fn acknowledgements_report_the_newest_blocks_and_what_came_twice() {
     let mut receiver = Receiver::new(1);
     let mut answers = Vec::new();
     for number in [0, 2, 4, 5, 8, 9, 11, 4, 1] {
-        let data = TcpData { number, stamp: Time::ZERO, again: false, last: false, reduced: false };
-        let TcpAcknowledgement { next, blocks, duplicate, .. } = receiver.receive(&data, false, Time::ZERO).unwrap();
+        let data = TcpData { number, timestamp: Time::ZERO, is_retransmission: false, is_last: false, cwr: false };
+        let TcpAcknowledgement { next, sack_blocks: blocks, is_dsack: duplicate, .. } =
+            receiver.receive(&data, false, Time::ZERO).unwrap();
         let blocks: Vec<_> = blocks.iter().filter(|b| !b.is_empty()).map(|b| (b.start, b.end)).collect();
         answers.push((next, blocks, duplicate));
     }
@@ -342,18 +343,18 @@ proptest! {
     fn every_segment_arrives_once_and_in_order_over_any_wire(
         segments in 1u32..400,
         every in 1u32..3,
-        control in 0usize..=Control::ALL.len(),
+        control in 0usize..=CongestionControl::ALL.len(),
         out in prop::collection::vec(fate(), 1..300),
         back in prop::collection::vec(fate(), 1..300),
     ) {
-        let controller = Control::ALL.get(control).map_or_else(|| Steady::boxed(30), |(_, control)| control.build(1500));
+        let controller = CongestionControl::ALL.get(control).map_or_else(|| Steady::boxed(30), |(_, control)| control.build(1500));
         let mut wire = Wire::new(segments, every, controller);
         // What was decided holds once, then the wire is good: else nothing could promise an end.
         let of = |fates: &[Fate], number: u64| fates.get(number as usize).copied().unwrap_or(Fate::Arrives);
         prop_assert!(wire.run(|_, number| of(&out, number), |number| of(&back, number)), "it does not end");
-        prop_assert_eq!(wire.receiver.in_order(), segments);
+        prop_assert_eq!(wire.receiver.in_order_segments(), segments);
         prop_assert_eq!(wire.sender.in_flight(), 0);
-        let fresh: Vec<u32> = wire.sent.iter().filter(|(_, data)| !data.again).map(|(_, data)| data.number).collect();
+        let fresh: Vec<u32> = wire.sent.iter().filter(|(_, data)| !data.is_retransmission).map(|(_, data)| data.number).collect();
         prop_assert_eq!(fresh, (0..segments).collect::<Vec<_>>());
     }
 }
@@ -365,10 +366,10 @@ fn any_acknowledgement() -> impl Strategy<Value = TcpAcknowledgement> {
     (number, echo, [block.clone(), block.clone(), block], any::<bool>(), any::<bool>()).prop_map(
         |(next, echo, blocks, duplicate, congestion)| TcpAcknowledgement {
             next,
-            echo: Time::from_nanos(echo),
-            blocks,
-            duplicate,
-            congestion,
+            timestamp_echo: Time::from_nanos(echo),
+            sack_blocks: blocks,
+            is_dsack: duplicate,
+            ece: congestion,
         },
     )
 }
@@ -380,13 +381,13 @@ proptest! {
     #[test]
     fn no_acknowledgement_makes_a_sender_panic_or_exceed_its_window(
         acknowledgements in prop::collection::vec((any_acknowledgement(), 0i64..300), 1..80),
-        control in 0usize..Control::ALL.len(),
+        control in 0usize..CongestionControl::ALL.len(),
         has_sack in any::<bool>(),
     ) {
         let detection = if has_sack { LossDetection::RackTlp } else { LossDetection::NewReno };
         let recovery = RecoveryConfig { detection, ..RecoveryConfig::default() };
         let config = SenderConfig { packet_bytes: 1500, segments: 5000, receive_window: 200, recovery };
-        let mut sender = Sender::new(config, Control::ALL[control].1.build(1500));
+        let mut sender = Sender::new(config, CongestionControl::ALL[control].1.build(1500));
         let mut now = Time::ZERO;
         for (acknowledgement, millis) in acknowledgements {
             let mut sent = 0;

@@ -7,7 +7,8 @@ use kumade_sim::atlas::{DrawnPath, MeasureError, PathKind, PathResult, Seeds};
 use kumade_sim::{PathHop, Proxy, Stamping, VirtualPath};
 use kumade_units::{Rate, Span, Time};
 
-const PROXY: Proxy = Proxy { wake_up: Span::from_micros(200), send_cost: Span::from_micros(5), headers: [52, 52] };
+const PROXY: Proxy =
+    Proxy { max_wake_up_delay: Span::from_micros(200), send_cost: Span::from_micros(5), header_bytes: [52, 52] };
 
 fn hop(mbit: u64, loss: Loss) -> PathHop {
     let (rate, delay) = (Some(Rate::from_mbit(mbit)), Span::from_millis(5));
@@ -42,7 +43,7 @@ fn what_either_leg_loses_comes_later() {
 
 #[test]
 fn the_link_that_carries_less_bounds_what_is_available_in_packets_as_the_sender_has_them() {
-    let to_ipv6 = Proxy { headers: [52, 72], ..PROXY };
+    let to_ipv6 = Proxy { header_bytes: [52, 72], ..PROXY };
     let truth = |proxy, near, far| {
         let mut path = path(proxy, hop(near, Loss::None), hop(far, Loss::None));
         path.wait(Span::from_secs(1));
@@ -66,12 +67,12 @@ fn no_udp_passes() {
 /// Of the first path of this kind, with such headers on both sides of its proxy, and links of so many milliseconds.
 fn is_named(kind: PathKind, headers: [u32; 2], millis: [i64; 2]) -> bool {
     let mut drawn = DrawnPath::new(kind, Seeds::Tuning.seed(0));
-    drawn.proxy = drawn.proxy.map(|proxy| Proxy { headers, ..proxy });
+    drawn.proxy = drawn.proxy.map(|proxy| Proxy { header_bytes: headers, ..proxy });
     for (hop, millis) in drawn.hops.iter_mut().zip(millis) {
         hop.link.delay = Span::from_millis(millis);
     }
     let measured = drawn.measure(Transport::Rake, &MethodSettings::default()).unwrap();
-    PathResult::evaluate(&drawn, &measured).names_proxy
+    PathResult::evaluate(&drawn, &measured).reports_proxy
 }
 
 #[test]

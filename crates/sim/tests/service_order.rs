@@ -26,7 +26,7 @@ fn one_queue_in_which_packets_wait_for_other_reasons_gives_a_value() {
     ];
     for (kind, number) in paths {
         let (verdict, words) = measured(kind, number);
-        assert!(verdict.judgement.is_some_and(|judgement| judgement.covers), "{words}");
+        assert!(verdict.estimate_error.is_some_and(|judgement| judgement.covers_truth), "{words}");
     }
 }
 
@@ -54,6 +54,9 @@ fn what_many_flows_get_of_queues_of_their_own_is_not_taken_for_available() {
 fn idle_links_whose_flows_have_queues_of_their_own_are_told_as_exactly_as_their_rate() {
     for (kind, number) in [(PathKind::FqCoDel, 21), (PathKind::FairShare, 82), (PathKind::HostFair, 19)] {
         let (verdict, words) = measured(kind, number);
-        assert!(verdict.judgement.is_some_and(|judgement| judgement.covers && judgement.width < 0.2), "{words}");
+        assert!(
+            verdict.estimate_error.is_some_and(|judgement| judgement.covers_truth && judgement.width_ratio < 0.2),
+            "{words}"
+        );
     }
 }

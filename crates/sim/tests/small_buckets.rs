@@ -23,17 +23,20 @@ fn an_idle_one_is_measured_like_any_idle_link_and_its_capacity_as_well() {
     let is_idle = |number: &u32| {
         let path = DrawnPath::new(PathKind::SmallBucket, Seeds::Tuning.seed(*number));
         let line = path.hops[0].link.rate.unwrap().as_f64();
-        path.cross_flows == 0 && line > 5.0 * path.sustained.as_f64()
+        path.cross_flows == 0 && line > 5.0 * path.sustained_rate.as_f64()
     };
     for number in (0..60).filter(is_idle) {
         for transport in [Transport::Udp, Transport::Rake] {
             let (path, report, verdict, words) = measured(number, transport);
-            assert!(verdict.judgement.is_some_and(|judgement| judgement.covers && judgement.width < 0.1), "{words}");
+            assert!(
+                verdict.estimate_error.is_some_and(|judgement| judgement.covers_truth && judgement.width_ratio < 0.1),
+                "{words}"
+            );
             runs += 1;
             let capacity = report.capacity.and_then(|capacity| capacity.bottleneck_bits_per_second);
             // On slow links, the time does not suffice for all bursts.
             let Some(rate) = capacity.map(|capacity| capacity.value.as_f64()) else { continue };
-            assert!((rate / path.sustained.as_f64() - 1.0).abs() < 0.02, "capacity {rate}: {words}");
+            assert!((rate / path.sustained_rate.as_f64() - 1.0).abs() < 0.02, "capacity {rate}: {words}");
             told += 1;
         }
     }

@@ -184,7 +184,7 @@ fn jumbo_frames_are_sent_where_the_path_takes_them() {
     kumade_netns_testbed::in_namespaces("jumbo_frames_are_sent_where_the_path_takes_them", || {
         for (mtu, largest) in [(9000, 9000), (9600, 9000), (1500, 1500)] {
             let hosts = kumade_netns_testbed::VethHosts::new(mtu).unwrap();
-            kumade_netns_testbed::ip(
+            kumade_netns_testbed::run_ip(
                 &hosts.middle,
                 &["addr", "add", "10.79.0.3/24", "dev", kumade_netns_testbed::VethHosts::PORTS[0]],
             )

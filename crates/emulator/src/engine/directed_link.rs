@@ -90,7 +90,7 @@ impl DirectedLink {
     /// The next packet that is due, marked where the queue wants that.
     pub(super) fn pop_due(&mut self, now: Time, recorder: &mut Recorder) -> Option<Delivery<Frame>> {
         let mut delivery = self.link.pop_due(now)?;
-        if delivery.marked && ecn::mark(&mut delivery.packet.packet) {
+        if delivery.is_marked && ecn::mark(&mut delivery.packet.packet) {
             recorder.record_marked(delivery.label.flow, delivery.label.size);
         }
         Some(delivery)
@@ -132,11 +132,11 @@ impl DirectedLink {
 
     fn record_drops(&mut self, recorder: &mut Recorder) {
         for entry in self.link.ledger().entries() {
-            if let PacketOutcome::Dropped(_, cause) = entry.fate {
+            if let PacketOutcome::Dropped(_, cause) = entry.outcome {
                 recorder.record_dropped(entry.flow, entry.size, cause);
             }
         }
-        self.link.ledger_mut().drop_entries_before(Time::MAX);
+        self.link.ledger_mut().forget_before(Time::MAX);
     }
 }
 

@@ -32,7 +32,7 @@ impl QueueSettings {
 
     /// How much can be queued unless that is set.
     pub(super) fn default_limit(&self) -> QueueLimit {
-        self.0.discipline(None).info().limit
+        self.0.discipline(None).info().default_limit
     }
 
     /// The discipline; where nothing is set, fit for a link of this rate.

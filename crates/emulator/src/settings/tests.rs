@@ -76,7 +76,7 @@ fn disciplines_have_their_parameters() {
         panic!("it is red");
     };
     assert_eq!((red.min, red.max), (62_500, 1 << 20));
-    for trial in DISCIPLINES.iter().flat_map(|info| info.trials) {
+    for trial in DISCIPLINES.iter().flat_map(|info| info.test_settings) {
         direction(&format!("queue {}", trial.replace([':', '='], " ")));
     }
 }
@@ -216,7 +216,7 @@ fn any_words() -> impl Strategy<Value = String> {
     let loss = (0.0..0.5f64, 1.0..9.0f64)
         .prop_map(|(loss, burst)| format!("loss {loss:.12} loss-burst {burst} reorder {loss} duplicate {loss:.5}"));
     let limit = (3000u64..1_000_000).prop_map(|limit| format!("limit {limit}b"));
-    let queue = prop::sample::select(DISCIPLINES.iter().flat_map(|info| info.trials).collect::<Vec<_>>());
+    let queue = prop::sample::select(DISCIPLINES.iter().flat_map(|info| info.test_settings).collect::<Vec<_>>());
     let queue = queue.prop_map(|trial| format!("queue {}", trial.replace([':', '='], " ")));
     let rules = prop::sample::select(vec!["drop udp/53 allow-only 443/reject", "reset-after 9/total limit-syns 4", ""]);
     (rate, delay, loss, limit, queue, rules).prop_map(|(a, b, c, d, e, f)| [&a, &b, &c, &d, &e, f].join(" "))

@@ -6,7 +6,7 @@ use kumade_multipath::{PathPolicy, UnorderedFlows};
 use kumade_net::SocketBinding;
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::ip;
+use kumade_netns_testbed::run_ip;
 use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
 use kumade_overlay_io::{
     BondedConfig, BondedPlane, BondedRemote, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig,
@@ -144,7 +144,7 @@ pub fn name(line: usize) -> String {
 
 /// Joins two hosts by a veth pair.
 fn join(one: (&Namespace, &str), other: (&Namespace, &str)) -> Outcome<()> {
-    ip(one.0, &["link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &other.0.path()])?;
+    run_ip(one.0, &["link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &other.0.path()])?;
     for (inside, name) in [one, other] {
         inside.run(|| interface::set_up(name))??;
     }

@@ -116,7 +116,7 @@ fn statuses(gateway: &Gateway<'_>) -> Outcome<String> {
 
 impl<'a> Gateway<'a> {
     fn start(namespace: &'a Namespace, number: u8, directory: &Path) -> Outcome<Self> {
-        let interfaces = [Sites::LAN.to_owned(), Sites::path(0), Sites::path(1)];
+        let interfaces = [Sites::LAN.to_owned(), Sites::path_interface(0), Sites::path_interface(1)];
         let config = GatewayConfig::from_toml(&configuration(number), "the benchmark's configuration", &interfaces)?;
         let settings = config.sessions.as_ref().ok_or("no sessions")?;
         let plane = namespace.run(|| DirectPlane::start(&config, RuntimeDir::from_path(directory)))??;
@@ -170,10 +170,10 @@ fn configuration(own: u8) -> String {
     let far = 3 - own;
     let public: PublicKey = key(far).public_key();
     let paths = [0, 1].map(|place| {
-        let (name, next_hop) = (Sites::path(place), Sites::gateway(place, far));
+        let (name, next_hop) = (Sites::path_interface(place), Sites::gateway(place, far));
         format!("[[path]]\nname = \"{name}\"\ninterface = \"{name}\"\ngateways = [\"{next_hop}\"]\n")
     });
-    let path = if own == 1 { format!("path = \"{}\"\n", Sites::path(1)) } else { String::new() };
+    let path = if own == 1 { format!("path = \"{}\"\n", Sites::path_interface(1)) } else { String::new() };
     format!(
         "[gateway]\nname = \"site{own}\"\n[sessions]\nkey = \"unused\"\nidle = \"600s\"\n\
          [[local]]\ninterface = \"{}\"\nnetworks = [\"10.{own}.0.0/24\"]\n{}\

@@ -6,7 +6,7 @@ use crate::outcome::{Outcome, least, mean};
 use crate::stream::Stream;
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::ip;
+use kumade_netns_testbed::run_ip;
 use kumade_overlay_io::BondedPlane;
 use std::io::Write;
 use std::path::Path;
@@ -111,14 +111,14 @@ fn once(open: Open) -> Outcome<f64> {
 fn plain(lines: &Lines) -> Outcome<Tunnel> {
     for (own, host) in lines.hosts.iter().enumerate() {
         host.run(|| interface::add_address("lo", format!("10.2.0.{}/32", own + 1).parse().expect("an address")))??;
-        ip(host, &["route", "add", &format!("10.2.0.{}", 2 - own), "via", &format!("10.1.1.{}", 2 - own)])?;
+        run_ip(host, &["route", "add", &format!("10.2.0.{}", 2 - own), "via", &format!("10.1.1.{}", 2 - own)])?;
     }
     Ok(Tunnel::Kernel)
 }
 
 fn kernel_wireguard(lines: &Lines) -> Outcome<Tunnel> {
     for host in &lines.hosts {
-        ip(host, &["link", "add", "wg", "type", "wireguard"])
+        run_ip(host, &["link", "add", "wg", "type", "wireguard"])
             .map_err(|error| format!("this kernel has none ({error})"))?;
     }
     configure(lines, ["wg", "wg"])?;
@@ -169,7 +169,7 @@ fn openvpn(lines: &Lines) -> Outcome<Tunnel> {
     thread::sleep(Duration::from_millis(500));
     let processes = [start(0, "tcp-client", "--nobind --remote 10.1.1.2 7281")?, server];
     let end = Instant::now() + Duration::from_secs(20);
-    while ip(&lines.hosts[0], &["-4", "addr", "show", "dev", "wg", "to", "10.2.0.1"]).is_err() {
+    while run_ip(&lines.hosts[0], &["-4", "addr", "show", "dev", "wg", "to", "10.2.0.1"]).is_err() {
         if Instant::now() > end {
             return Err("OpenVPN makes no device".into());
         }
@@ -190,9 +190,9 @@ fn configure(lines: &Lines, names: [&str; 2]) -> Outcome<()> {
         wg.args(["set", name, "listen-port", port, "private-key", "/dev/stdin", "peer", &keys[1 - own].1]);
         wg.args(["allowed-ips", &allowed, "endpoint", &far]);
         feed(&mut wg, &keys[own].0)?;
-        ip(host, &["addr", "add", &format!("10.2.0.{}/32", own + 1), "dev", name])?;
-        ip(host, &["link", "set", name, "mtu", &TUNNEL_MTU.to_string(), "up"])?;
-        ip(host, &["route", "add", &allowed, "dev", name])?;
+        run_ip(host, &["addr", "add", &format!("10.2.0.{}/32", own + 1), "dev", name])?;
+        run_ip(host, &["link", "set", name, "mtu", &TUNNEL_MTU.to_string(), "up"])?;
+        run_ip(host, &["route", "add", &allowed, "dev", name])?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{TEST_DEADLINE, eventually, ip};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, run_ip};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -110,7 +110,7 @@ impl Sites {
 }
 
 pub fn is_up(inside: &Namespace, device: &str) -> bool {
-    ip(inside, &["-o", "link", "show", device]).unwrap().contains("state UP")
+    run_ip(inside, &["-o", "link", "show", device]).unwrap().contains("state UP")
 }
 
 fn socket(to: IpAddr) -> UdpSocket {
@@ -118,24 +118,24 @@ fn socket(to: IpAddr) -> UdpSocket {
 }
 
 fn connect(one: (&Namespace, &str), other: (&Namespace, &str)) {
-    ip(one.0, &["link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &other.0.path()]).unwrap();
+    run_ip(one.0, &["link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &other.0.path()]).unwrap();
     for (inside, name) in [one, other] {
         inside.run(|| interface::set_up(name)).unwrap().unwrap();
     }
 }
 
 fn address(inside: &Namespace, device: &str, v4: &str, v6: &str) {
-    ip(inside, &["addr", "add", v4, "dev", device]).unwrap();
+    run_ip(inside, &["addr", "add", v4, "dev", device]).unwrap();
     // A router asks for its neighbours from a link-local address, and these hosts have none by themselves.
     let end = v6.rsplit_once("::").map_or(v6, |(_, end)| end);
     for v6 in [v6, &format!("fe80::{end}")] {
-        ip(inside, &["-6", "addr", "add", v6, "dev", device, "nodad"]).unwrap();
+        run_ip(inside, &["-6", "addr", "add", v6, "dev", device, "nodad"]).unwrap();
     }
 }
 
 fn route(inside: &Namespace, to: &str, gateway: &str) {
     let family = if gateway.contains(':') { "-6" } else { "-4" };
-    ip(inside, &[family, "route", "add", to, "via", gateway]).unwrap();
+    run_ip(inside, &[family, "route", "add", to, "via", gateway]).unwrap();
 }
 
 fn forward() {

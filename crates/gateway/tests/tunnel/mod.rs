@@ -5,7 +5,7 @@ use kumade_daemon::RuntimeDir;
 use kumade_multipath::{PathPolicy, UnorderedFlows};
 use kumade_net::SocketBinding;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::ip;
+use kumade_netns_testbed::run_ip;
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::{BondedConfig, BondedPlane, BondedRemote, DatagramConfig, OuterTransportConfig};
 use std::net::SocketAddr;
@@ -59,7 +59,7 @@ pub fn separate_sites() -> Sites {
     let sites = Sites::new();
     for (gateway, far) in [(&sites.left, 2), (&sites.right, 1)] {
         for (family, network) in [("-4", format!("10.{far}.0.0/24")), ("-6", format!("fd0{far}::/64"))] {
-            ip(gateway, &[family, "route", "del", &network]).unwrap();
+            run_ip(gateway, &[family, "route", "del", &network]).unwrap();
         }
     }
     sites

@@ -1,7 +1,7 @@
 //! A minute of traffic through a tunnel whose paths come and go each second.
 
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::ip;
+use kumade_netns_testbed::run_ip;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -85,7 +85,7 @@ fn content(number: u64) -> Vec<u8> {
 fn flap(site: &Namespace, ends: &AtomicBool) {
     for path in ["path1", "path2"].into_iter().cycle() {
         for state in ["down", "up"] {
-            ip(site, &["link", "set", path, state]).unwrap();
+            run_ip(site, &["link", "set", path, state]).unwrap();
             thread::sleep(Duration::from_millis(500));
         }
         if ends.load(Ordering::Relaxed) {

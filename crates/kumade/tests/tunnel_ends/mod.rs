@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, ip};
+use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, run_ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
@@ -70,11 +70,11 @@ pub fn program() -> Command {
 pub fn hosts() -> VethHosts {
     let hosts = VethHosts::new(1500).unwrap();
     let [one, two] = VethHosts::PORTS;
-    ip(&hosts.middle, &["link", "add", "bridge", "type", "bridge"]).unwrap();
+    run_ip(&hosts.middle, &["link", "add", "bridge", "type", "bridge"]).unwrap();
     for port in [one, two] {
-        ip(&hosts.middle, &["link", "set", port, "master", "bridge"]).unwrap();
+        run_ip(&hosts.middle, &["link", "set", port, "master", "bridge"]).unwrap();
     }
-    ip(&hosts.middle, &["link", "set", "bridge", "up"]).unwrap();
+    run_ip(&hosts.middle, &["link", "set", "bridge", "up"]).unwrap();
     hosts
 }
 
@@ -105,5 +105,5 @@ pub fn end_with(child: &mut Child, signal: Signal) -> bool {
 }
 
 pub fn has_device(inside: &Namespace) -> bool {
-    ip(inside, &["-o", "link"]).unwrap().contains("kumade0")
+    run_ip(inside, &["-o", "link"]).unwrap().contains("kumade0")
 }

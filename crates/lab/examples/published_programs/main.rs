@@ -95,7 +95,7 @@ fn compare_program(
         if let (Some(directory), Some(None)) = (directory, &missing) {
             let begun = clock::realtime();
             let found = program.run(directory, network.host("a")?, network.host("b")?, MAX_RUN_TIME);
-            let truth = network.truth(Direction::Up, begun, clock::realtime())?.as_f64() / 1e6;
+            let truth = network.available_bandwidth(Direction::Up, begun, clock::realtime())?.as_f64() / 1e6;
             match found {
                 Ok(found) => found
                     .iter()
@@ -150,7 +150,7 @@ impl RunningServer {
         let config = MeasureConfig { plan, ..MeasureConfig::new(self.address.ip().to_string(), self.address.port()) };
         let begun = clock::realtime();
         let result = network.host("a")?.namespace.run(|| kumade_client::measure(&config, &mut |_| ()))?;
-        let truth = network.truth(Direction::Up, begun, clock::realtime())?.as_f64() / 1e6;
+        let truth = network.available_bandwidth(Direction::Up, begun, clock::realtime())?.as_f64() / 1e6;
         let report = result.map(|report| report.up);
         let estimate = report.as_ref().ok().and_then(|up| up.as_ref()?.available_bits_per_second);
         match (estimate, report) {

@@ -62,16 +62,16 @@ impl RealTime {
         let wrong = run_error("set the cross traffic");
         self.traffic = None;
         for direction in [Direction::Up, Direction::Down] {
-            self.network.set_cross(direction, &[]).map_err(&wrong)?;
-            self.network.set_downstream_cross(direction, &[]).map_err(&wrong)?;
+            self.network.set_cross_traffic(direction, &[]).map_err(&wrong)?;
+            self.network.set_downstream_cross_traffic(direction, &[]).map_err(&wrong)?;
         }
         let downstream = plan::downstream_pattern(scenario, point);
-        self.network.set_downstream_cross(point.direction, downstream.as_slice()).map_err(&wrong)?;
+        self.network.set_downstream_cross_traffic(point.direction, downstream.as_slice()).map_err(&wrong)?;
         let mut settling = CROSS_TRAFFIC_WARM_UP;
         match (plan::cross_traffic_pattern(scenario, point), scenario.cross_source()) {
             _ if point.cross == Rate::ZERO => {}
             (Some(pattern), CrossSource::Link) => {
-                self.network.set_cross(point.direction, &[pattern]).map_err(&wrong)?;
+                self.network.set_cross_traffic(point.direction, &[pattern]).map_err(&wrong)?;
             }
             (Some(pattern), CrossSource::Packets) => {
                 let (from, to) = self.cross_traffic_hosts(point.direction).map_err(&wrong)?;
@@ -111,8 +111,10 @@ impl Testbed for RealTime {
         let ended = clock::realtime();
         let (from, to) = observed.observation_window().unwrap_or((began, ended));
         let mut row = Row::new(scenario, point);
-        let truth =
-            self.network.true_available(point.direction, from, to).map_err(run_error("read the link's ledger"))?;
+        let truth = self
+            .network
+            .true_available_bandwidth(point.direction, from, to)
+            .map_err(run_error("read the link's ledger"))?;
         // Capacity and delay are measured before the trains that the truth is about.
         let from = if scenario.makes_full_measurement { began } else { from };
         let lateness =

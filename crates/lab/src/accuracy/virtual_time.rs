@@ -33,7 +33,7 @@ impl VirtualTime {
         let mut paths = VirtualPaths {
             up: virtual_path(scenario, point, Direction::Up)?,
             down: virtual_path(scenario, point, Direction::Down)?,
-            udp: !scenario.firewall_for(point.transport).any(|rule| rule.protocol == Protocol::Udp),
+            passes_udp: !scenario.firewall_for(point.transport).any(|rule| rule.protocol == Protocol::Udp),
         };
         let session = Session {
             peer: "virtual".to_owned(),

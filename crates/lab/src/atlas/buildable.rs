@@ -42,11 +42,11 @@ pub(super) fn unsupported_reason(path: &DrawnPath, bottleneck: BottleneckKind) -
     let varies = |hop: &PathHop| matches!(hop.link.medium, Some(Medium::Wireless(_) | Medium::Trace(_)));
     let is_too_fast = |hop: &PathHop| hop.link.rate.is_none_or(|rate| rate > max_line);
     let obstacles = [
-        (path.is_balanced, "its links are side by side"),
+        (path.has_ecmp_links, "its links are side by side"),
         (path.hops.len() > 2, "it has more than two links"),
         (path.hops.iter().skip(1).any(|hop| hop.queue.is_some()), "its second link has a queue discipline"),
         (
-            !path.elastic.is_empty(),
+            !path.elastic_flows.is_empty(),
             "what its connections would do without the measurement is known in virtual time only",
         ),
         (path.stamping.batching > Span::ZERO, "its receiver would have to collect packets"),
@@ -60,12 +60,12 @@ pub(super) fn unsupported_reason(path: &DrawnPath, bottleneck: BottleneckKind) -
 
 fn kernel_unsupported_reason(path: &DrawnPath) -> Option<String> {
     let [PathHop { link, queue, .. }] = &path.hops[..] else { return Some("the kernel's shapers are one link".into()) };
-    if path.cross > MAX_REAL_CROSS_RATE {
+    if path.cross_rate > MAX_REAL_CROSS_RATE {
         return Some(format!(
             "more than {MAX_REAL_CROSS_RATE} of real packets is too much for programs of one machine"
         ));
     }
-    if link.policer.is_some_and(|policer| HtbNetwork::policed_burst(policer) > MAX_POLICED_BURST_BYTES) {
+    if link.policer.is_some_and(|policer| HtbNetwork::nftables_burst_bytes(policer) > MAX_POLICED_BURST_BYTES) {
         return Some("the kernel's policer adds what passes in a second to its burst, which is too much here".into());
     }
     HtbNetwork::unavailable_reason(link, queue.as_ref())
@@ -76,8 +76,9 @@ pub(super) fn as_built(mut path: DrawnPath, bottleneck: BottleneckKind) -> Drawn
     if let (BottleneckKind::Htb, [hop]) = (bottleneck, &mut path.hops[..]) {
         hop.link.delay = Span::ZERO;
         if let Some(policer) = hop.link.policer {
-            path.bucket =
-                path.bucket.map(|bucket| TokenBucket { burst_bytes: HtbNetwork::policed_burst(policer), ..bucket });
+            path.token_bucket = path
+                .token_bucket
+                .map(|bucket| TokenBucket { burst_bytes: HtbNetwork::nftables_burst_bytes(policer), ..bucket });
         }
     }
     path
@@ -114,7 +115,7 @@ mod tests {
     #[test]
     fn a_policer_of_the_kernel_is_what_it_makes_of_the_burst() {
         for path in built_of(PathKind::Policer, BottleneckKind::Htb) {
-            let (bucket, policer) = (path.bucket.unwrap(), path.hops[0].link.policer.unwrap());
+            let (bucket, policer) = (path.token_bucket.unwrap(), path.hops[0].link.policer.unwrap());
             assert_eq!(bucket.burst_bytes, policer.burst_bytes + policer.rate.bytes_in(Span::from_secs(1)));
             assert!(bucket.burst_bytes <= MAX_POLICED_BURST_BYTES && path.hops[0].link.delay == Span::ZERO);
         }

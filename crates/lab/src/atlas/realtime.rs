@@ -72,7 +72,8 @@ pub(super) fn measure(
     let result = result.map_err(run_error("enter the near host"))?;
     let ended = clock::realtime();
     let (from, to) = observed.observation_window().unwrap_or((began, ended));
-    let available = network.true_available(Direction::Up, from, to).map_err(run_error("read the link's ledger"))?;
+    let available =
+        network.true_available_bandwidth(Direction::Up, from, to).map_err(run_error("read the link's ledger"))?;
     // Capacity and delay are measured before the trains that the truth is about. Of the thousands of packets of a whole measurement a few
     // are late on any host, which has to do with that; more of them are another path.
     let lateness = network.lateness(Direction::Up, began, to).map_err(run_error("read the link's ledger"))?.p99;
@@ -100,7 +101,7 @@ fn build_network(
         let traffic = traffic?;
         return Ok((Box::new(network), traffic));
     }
-    let mut network: Box<dyn NetworkFabric> = match (behind, &path.links_back()[..]) {
+    let mut network: Box<dyn NetworkFabric> = match (behind, &path.return_links()[..]) {
         (Some(behind), [far_back, near_back]) => {
             let [near, far] = [(first, near_back), (behind, far_back)].map(|(hop, back)| network_spec(hop, back));
             Box::new(ProxiedNetwork::build(near, far, kumade_serve::DEFAULT_PORT)?)
@@ -111,8 +112,8 @@ fn build_network(
         }
         (_, []) => return Err(NetworkError::Spec("the path has no way back".into())),
     };
-    network.set_cross(Direction::Up, &first.cross)?;
-    network.set_downstream_cross(Direction::Up, behind.map_or(&[], |hop| &hop.cross))?;
+    network.set_cross_traffic(Direction::Up, &first.cross)?;
+    network.set_downstream_cross_traffic(Direction::Up, behind.map_or(&[], |hop| &hop.cross))?;
     Ok((network, Vec::new()))
 }
 

@@ -111,7 +111,7 @@ impl PathAtlas {
 }
 
 fn transport_passes(kind: PathKind, transport: Transport) -> bool {
-    transport != Transport::Udp || kind.passes(kumade_probe_train::Transport::Udp)
+    transport != Transport::Udp || kind.can_carry(kumade_probe_train::Transport::Udp)
 }
 
 impl SeedChoice {
@@ -119,7 +119,7 @@ impl SeedChoice {
     pub fn seeds(self) -> Seeds {
         match self {
             SeedChoice::Tuning => Seeds::Tuning,
-            SeedChoice::Judging => Seeds::Judging,
+            SeedChoice::Judging => Seeds::Evaluation,
         }
     }
 

@@ -65,16 +65,16 @@ impl KindSummary {
         let verdicts: Vec<PathResult> = group.iter().map(|(_, verdict)| verdict.clone()).collect();
         let KindResults {
             runs,
-            values,
+            runs_with_value: values,
             coverage,
-            error,
+            mean_absolute_error: error,
             median_width,
-            wrong,
+            runs_with_fault: wrong,
             impact,
-            proxies_named,
+            runs_reporting_proxy: proxies_named,
             refusals,
-            bytes,
-            seconds,
+            mean_bytes: bytes,
+            mean_seconds: seconds,
         } = KindResults::from_results(&verdicts);
         let if_any = |figure| (values > 0).then_some(figure);
         Some(KindSummary {
@@ -90,10 +90,10 @@ impl KindSummary {
             refusals,
             mean_bytes: bytes,
             mean_seconds: seconds,
-            mean_goodput_lost_ratio: impact.map(|impact| impact.mean.goodput_lost),
-            max_goodput_lost_ratio: impact.map(|impact| impact.most.goodput_lost),
-            mean_added_queueing_seconds: impact.map(|impact| impact.mean.queueing_added.as_secs_f64()),
-            max_added_queueing_seconds: impact.map(|impact| impact.most.queueing_added.as_secs_f64()),
+            mean_goodput_lost_ratio: impact.map(|impact| impact.mean.goodput_loss_ratio),
+            max_goodput_lost_ratio: impact.map(|impact| impact.max.goodput_loss_ratio),
+            mean_added_queueing_seconds: impact.map(|impact| impact.mean.added_queueing_delay.as_secs_f64()),
+            max_added_queueing_seconds: impact.map(|impact| impact.max.added_queueing_delay.as_secs_f64()),
         })
     }
 }

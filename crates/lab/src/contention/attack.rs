@@ -1,7 +1,7 @@
 //! Senders that take no notice of losses and marks.
 
 use kumade_link::{CrossConfig, CrossKind, PeriodLengths};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -16,7 +16,7 @@ pub enum Attack {
     /// UDP in a pattern that each run draws anew: random on and off periods.
     RandomPulses,
     /// A TCP connection that is ECT(0) and never learns of marks; it reacts to losses.
-    ConcealsMarks(Control),
+    ConcealsMarks(CongestionControl),
 }
 
 /// UDP packets at a constant rate in on periods, nothing in off periods.

@@ -10,7 +10,7 @@ use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, RateSchedule, Size
 use kumade_sim::network::{
     FlowConfig, FlowId, FlowStatistics, LinkId, Network, SojournHistogram, TcpConfig, TrafficSource,
 };
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -285,8 +285,8 @@ impl ShortFlows {
     fn transfer_source(self) -> TrafficSource {
         TrafficSource::Tcp(TcpConfig {
             bytes: Some(self.bytes),
-            acknowledge_every: 1,
-            ..TcpConfig::new(Control::Cubic)
+            segments_per_ack: 1,
+            ..TcpConfig::new(CongestionControl::Cubic)
         })
     }
 }

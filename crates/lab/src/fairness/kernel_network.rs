@@ -12,7 +12,7 @@ use kumade_link::queue::QueueConfig;
 use kumade_net::congestion::LoadedController;
 use kumade_net::{SetupError, clock};
 use kumade_netns_testbed::{AccessSpec, HostSpec, Network, NetworkError, NetworkSpec, Traffic, WaitHistogram};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Direction, Rate, Span, Time};
 use std::thread;
 
@@ -20,7 +20,7 @@ use std::thread;
 #[derive(Debug)]
 pub(crate) struct KernelControllers {
     /// What was not built in.
-    loaded_controls: Vec<(Control, LoadedController)>,
+    loaded_controls: Vec<(CongestionControl, LoadedController)>,
 }
 
 /// The link for which connections compete.
@@ -51,7 +51,7 @@ impl KernelControllers {
         groups: impl Iterator<Item = &'a ConnectionGroup> + Clone,
     ) -> Result<Self, RunError> {
         let mut loaded = Vec::new();
-        for control in [Control::Compound, Control::Bic, Control::Vegas] {
+        for control in [CongestionControl::Compound, CongestionControl::Bic, CongestionControl::Vegas] {
             if groups.clone().any(|group| group.control == control) {
                 let load = load_control(control).with_context(|| {
                     format!(
@@ -98,27 +98,27 @@ impl KernelControllers {
     }
 
     /// Its name in the kernel.
-    fn kernel_control_name(&self, control: Control) -> &'static str {
+    fn kernel_control_name(&self, control: CongestionControl) -> &'static str {
         let loaded =
             self.loaded_controls.iter().find(|(loaded, _)| *loaded == control).map(|(_, loaded)| loaded.name());
         loaded.unwrap_or(match control {
-            Control::NewReno => "reno",
-            Control::Bic => "bic",
-            Control::Cubic => "cubic",
-            Control::Compound => "compound",
-            Control::Vegas => "vegas",
-            Control::Bbr => "bbr",
+            CongestionControl::NewReno => "reno",
+            CongestionControl::Bic => "bic",
+            CongestionControl::Cubic => "cubic",
+            CongestionControl::Compound => "compound",
+            CongestionControl::Vegas => "vegas",
+            CongestionControl::Bbr => "bbr",
         })
     }
 }
 
 /// None for those that are built into any kernel.
-fn load_control(control: Control) -> Result<Option<(Control, LoadedController)>, SetupError> {
+fn load_control(control: CongestionControl) -> Result<Option<(CongestionControl, LoadedController)>, SetupError> {
     let loaded = match control {
-        Control::Compound => LoadedController::compound()?,
-        Control::Bic => LoadedController::bic()?,
-        Control::Vegas => LoadedController::vegas()?,
-        Control::NewReno | Control::Cubic | Control::Bbr => return Ok(None),
+        CongestionControl::Compound => LoadedController::compound()?,
+        CongestionControl::Bic => LoadedController::bic()?,
+        CongestionControl::Vegas => LoadedController::vegas()?,
+        CongestionControl::NewReno | CongestionControl::Cubic | CongestionControl::Bbr => return Ok(None),
     };
     Ok(Some((control, loaded)))
 }
@@ -173,7 +173,7 @@ pub(crate) fn build_network(
     let link = LinkConfig { rate: Some(rate), delay, queue_bytes: REVERSE_QUEUE_BYTES, seed, ..LinkConfig::default() };
     let host = |(index, group): (usize, &ConnectionGroup)| {
         let access =
-            |hop| AccessSpec { link: access_path::hop_link(hop), background: access_path::background_traffic(hop) };
+            |hop| AccessSpec { link: access_path::hop_link(hop), cross_traffic: access_path::background_traffic(hop) };
         let access = group_access_hop(group).iter().chain(&group.hops).map(access).collect();
         HostSpec { access, ..HostSpec::with_number(&sender_host_name(index), index as u8 + 2) }
     };

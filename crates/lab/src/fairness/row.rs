@@ -140,7 +140,7 @@ impl DropCounts {
         DropCounts {
             offered_packets: counters.offered.packets,
             queue_full_packets: counters.queue_full.packets,
-            managed_packets: counters.managed.packets,
+            managed_packets: counters.aqm_dropped.packets,
             marked_packets: counters.marked.packets,
         }
     }

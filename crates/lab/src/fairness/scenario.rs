@@ -4,7 +4,7 @@ use crate::buffer_size::BufferSize;
 use crate::paper::Paper;
 use crate::values::{optional_rate, parse_one, rate, size, span};
 use kumade_link::queue::{QueueConfig, QueueLimit};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span};
 use serde::{Deserialize, Deserializer};
 
@@ -70,7 +70,7 @@ pub struct ConnectionGroup {
     pub connections: u32,
     /// Their congestion control.
     #[serde(deserialize_with = "parse_control")]
-    pub control: Control,
+    pub control: CongestionControl,
     /// One-way delay that these connections have in addition to the bottleneck's.
     #[serde(deserialize_with = "span", default = "default_span")]
     pub delay: Span,
@@ -211,6 +211,6 @@ const fn default_span() -> Span {
     Span::ZERO
 }
 
-fn parse_control<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Control, D::Error> {
+fn parse_control<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CongestionControl, D::Error> {
     parse_one(deserializer, str::parse)
 }

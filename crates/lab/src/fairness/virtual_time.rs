@@ -108,7 +108,7 @@ fn flow_config(
     let tcp = TcpConfig {
         segment_bytes: experiment.segment_bytes,
         header_bytes: HEADER_BYTES,
-        acknowledge_every: experiment.segments_per_ack,
+        segments_per_ack: experiment.segments_per_ack,
         access_rate: group.source_rate,
         ..TcpConfig::new(group.control)
     };

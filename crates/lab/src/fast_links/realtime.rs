@@ -57,7 +57,7 @@ impl<F: FastFabric> FastLinkTestbed<F> {
     /// # Errors
     /// The system refuses something.
     pub(super) fn new(network: F, mtu: u16) -> Result<Self, RunError> {
-        let carried = network.carried_rate().map_err(run_error("count what the network carries"))?;
+        let carried = network.measure_max_rate().map_err(run_error("count what the network carries"))?;
         let serving = RunningServer::start(network.host(FAR_HOST).map_err(run_error("find the far host"))?)?;
         Ok(FastLinkTestbed { server: serving, network, mtu, machine_rate: carried })
     }
@@ -83,9 +83,9 @@ impl<F: FastFabric> FastLinkTestbed<F> {
         let result = near.namespace.run(|| kumade_client::measure(&config, &mut |event| trains.record_event(event)));
         let result = result.map_err(|error| run_error("enter the near host")(error.into()))?;
         let late = self.network.lateness(began, clock::realtime()).map_err(run_error("read how late the link was"))?;
-        let cross = cross.map_or(Ok(Rate::ZERO), |cross| self.network.end_cross(cross));
+        let cross = cross.map_or(Ok(Rate::ZERO), |cross| self.network.stop_cross_traffic(cross));
         let cross = cross.map_err(run_error("count the cross traffic"))?;
-        let truth = self.network.available(cross, trains.packet_bytes().unwrap_or(self.mtu.into()));
+        let truth = self.network.available_bandwidth(cross, trains.packet_bytes().unwrap_or(self.mtu.into()));
         let report = result.map_err(|error| error.to_string());
         let report = report.and_then(|report| report.up.ok_or_else(|| "the report lacks the direction".into()));
         let row = FastLinkRow::new(point, self.machine_rate, truth, report);

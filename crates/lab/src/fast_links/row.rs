@@ -108,7 +108,7 @@ impl FastLinkRow {
         self.reason = report.reason;
         let error = |found: Estimate<Rate>| (found.value.as_f64() / truth.as_f64() - 1.0).abs();
         self.error_ratio = report.available_bits_per_second.map(error);
-        self.covers_truth = judgement.map(|judged| judged.covers);
+        self.covers_truth = judgement.map(|judged| judged.covers_truth);
         self.fault = fault.map(FaultKind::from);
         self.warnings = report.warnings;
         self.bytes_sent = report.bytes_sent + bytes;

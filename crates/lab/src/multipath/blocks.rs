@@ -21,9 +21,14 @@ pub(super) fn run(
 ) -> anyhow::Result<(MultipathObservation, u64)> {
     let through = point.contender.plane.forwarding_address(sites.b.v4);
     let port = through.map_or(0, |through| through.port());
-    let ends =
-        TcpEnds { from: &sites.a, to: &sites.b, port, through, congestion_control: Workload::CONGESTION_CONTROL };
-    let (connection, blocks) = Traffic::blocks(&ends).context("open the connection")?;
+    let ends = TcpEnds {
+        from: &sites.a,
+        to: &sites.b,
+        port,
+        proxy: through,
+        congestion_control: Workload::CONGESTION_CONTROL,
+    };
+    let (connection, blocks) = Traffic::tcp_blocks(&ends).context("open the connection")?;
     thread::sleep(experiment.warm_up.to_duration());
     let start = clock::realtime();
     let mut observed = MultipathObservation::default();

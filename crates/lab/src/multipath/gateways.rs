@@ -13,7 +13,7 @@ use kumade_daemon::{PrivateDirectory, RuntimeDir};
 use kumade_gateway::config;
 use kumade_gateway::direct::DirectPlane;
 use kumade_net::clock;
-use kumade_netns_testbed::{Sites, ip};
+use kumade_netns_testbed::{Sites, run_ip};
 use kumade_noise_session::PresharedKey;
 use kumade_overlay_io::{BondedConfig, BondedPlane, BondedStatus};
 use kumade_tunnel::{
@@ -145,7 +145,7 @@ impl<'a> RunningGateways<'a> {
     /// A tunnel takes the place of the route to the far site.
     fn remove_route(&self, side: GatewaySide) -> anyhow::Result<()> {
         let far = format!("10.{}.0.0/24", side.other_side().address_number());
-        ip(side.gateway_namespace(self.sites), &["route", "del", &far])?;
+        run_ip(side.gateway_namespace(self.sites), &["route", "del", &far])?;
         Ok(())
     }
 }
@@ -183,7 +183,7 @@ fn common_config(side: GatewaySide, plane: &str, weights: &[u32], next_hops: boo
         side.address_number()
     );
     for (place, weight) in weights.iter().enumerate() {
-        let name = Sites::path(place);
+        let name = Sites::path_interface(place);
         let _ = writeln!(text, "\n[[path]]\nname = \"{name}\"\ninterface = \"{name}\"\nweight = {weight}");
         if next_hops {
             let _ = writeln!(text, "gateways = [\"{}\"]", Sites::gateway(place, side.other_side().address_number()));
@@ -205,7 +205,7 @@ fn direct_config(side: GatewaySide, point: &MultipathPoint<'_>) -> String {
     if point.contender.plane == Plane::DirectNat {
         for place in 0..paths {
             // The left site's hosts have another address on each path.
-            let (alias, path) = (format!("198.51.{}.0/24", 100 + place), Sites::path(place));
+            let (alias, path) = (format!("198.51.{}.0/24", 100 + place), Sites::path_interface(place));
             let _ =
                 writeln!(text, "\n[[translation]]\nnetwork = \"10.1.0.0/24\"\nalias = \"{alias}\"\npath = \"{path}\"");
         }

@@ -5,7 +5,7 @@ use crate::gateway_side::{GatewaySide, MEETING_TIMEOUT};
 use anyhow::{Context, bail, ensure};
 use kumade_net::clock;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{Sites, ip};
+use kumade_netns_testbed::{Sites, run_ip};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -187,9 +187,9 @@ impl Drop for PeerProcesses {
 fn use_cubic(sites: &Sites, side: GatewaySide) -> anyhow::Result<()> {
     let own = Sites::gateway(0, side.address_number());
     let [a, b, c, _] = own.octets();
-    let (network, own, device) = (format!("{a}.{b}.{c}.0/24"), own.to_string(), Sites::path(0));
+    let (network, own, device) = (format!("{a}.{b}.{c}.0/24"), own.to_string(), Sites::path_interface(0));
     let route = ["route", "replace", &network, "dev", &device, "proto", "kernel", "scope", "link", "src", &own];
-    ip(side.gateway_namespace(sites), &[&route[..], &["congctl", PeerProgram::CONGESTION_CONTROL]].concat())?;
+    run_ip(side.gateway_namespace(sites), &[&route[..], &["congctl", PeerProgram::CONGESTION_CONTROL]].concat())?;
     Ok(())
 }
 
@@ -206,17 +206,17 @@ fn add_routes(sites: &Sites, needs_addresses: bool) -> anyhow::Result<()> {
     for side in [GatewaySide::Left, GatewaySide::Right] {
         let (gateway, far) = (side.gateway_namespace(sites), tunnel_address(side.other_side()));
         if needs_addresses {
-            ip(gateway, &["address", "add", &tunnel_address(side), "peer", &far, "dev", TUNNEL_DEVICE])?;
-            ip(gateway, &["link", "set", TUNNEL_DEVICE, "up"])?;
+            run_ip(gateway, &["address", "add", &tunnel_address(side), "peer", &far, "dev", TUNNEL_DEVICE])?;
+            run_ip(gateway, &["link", "set", TUNNEL_DEVICE, "up"])?;
         }
         let network = format!("10.{}.0.0/24", side.other_side().address_number());
-        ip(gateway, &["route", "replace", &network, "dev", TUNNEL_DEVICE])?;
+        run_ip(gateway, &["route", "replace", &network, "dev", TUNNEL_DEVICE])?;
     }
     Ok(())
 }
 
 fn has_device(inside: &Namespace, filter: &[&str]) -> bool {
-    ip(inside, &[&["link", "show", "dev", TUNNEL_DEVICE], filter].concat()).is_ok_and(|shown| !shown.is_empty())
+    run_ip(inside, &[&["link", "show", "dev", TUNNEL_DEVICE], filter].concat()).is_ok_and(|shown| !shown.is_empty())
 }
 
 /// Whether a TCP socket waits at that port.

@@ -7,7 +7,7 @@ use super::{blocks, numbered_packets, transfer, udp_flood};
 use crate::error::RunError;
 use crate::host_settings;
 use anyhow::Context;
-use kumade_netns_testbed::{PathLinks, Sites, ip};
+use kumade_netns_testbed::{PathLinks, Sites, run_ip};
 
 /// Runs between hosts and gateways in namespaces, with the kernel's TCP and the real planes.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ fn path_links(point: &MultipathPoint<'_>) -> Vec<PathLinks> {
 fn limit_window(sites: &Sites, case: &MultipathCase) -> anyhow::Result<()> {
     let Some(window) = case.window_bytes else { return Ok(()) };
     let window = window.to_string();
-    ip(&sites.b.namespace, &["route", "change", "default", "via", "10.2.0.1", "window", &window])?;
+    run_ip(&sites.b.namespace, &["route", "change", "default", "via", "10.2.0.1", "window", &window])?;
     Ok(())
 }
 

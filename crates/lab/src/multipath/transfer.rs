@@ -74,8 +74,8 @@ pub(super) fn run(
 fn open_connection(sites: &Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Traffic> {
     if let Some(through) = point.contender.plane.forwarding_address(sites.b.v4) {
         let (port, congestion_control) = (through.port(), Workload::CONGESTION_CONTROL);
-        let ends = TcpEnds { from: &sites.a, to: &sites.b, port, through: Some(through), congestion_control };
-        return Ok(Traffic::blocks(&ends)?.0);
+        let ends = TcpEnds { from: &sites.a, to: &sites.b, port, proxy: Some(through), congestion_control };
+        return Ok(Traffic::tcp_blocks(&ends)?.0);
     }
     if point.contender.plane != Plane::Mptcp {
         return Ok(Traffic::tcp(&sites.a, &sites.b, Workload::CONGESTION_CONTROL, None)?);
@@ -115,7 +115,7 @@ struct LeavingSegments {
 
 impl LeavingSegments {
     fn start(sites: &Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Self> {
-        let lower = || ArrivalRecorder::record_leaving(&sites.left, &Sites::path(0));
+        let lower = || ArrivalRecorder::record_leaving(&sites.left, &Sites::path_interface(0));
         let upper = ArrivalRecorder::record_leaving(&sites.a.namespace, Sites::LAN)?;
         Ok(LeavingSegments {
             upper_arrivals: upper,

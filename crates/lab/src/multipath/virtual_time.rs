@@ -16,7 +16,7 @@ use kumade_multipath::{PathPolicy, ShareUnit};
 use kumade_sim::network::TcpConfig;
 use kumade_sim::sites::{FlowConfig, FlowReport, PathChange, PathModel, Sites, SitesConfig};
 use kumade_sim::tcp::RecoveryConfig;
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 
 /// Runs in virtual time, with the simulator's TCP and the gateways' own code. See [`Plane::is_virtual`] for what it lacks.
@@ -59,7 +59,7 @@ fn observe(experiment: &MultipathExperiment, point: &MultipathPoint<'_>) -> anyh
 fn path_model(path: &PathSettings) -> PathModel {
     let link = path.new_links(0).up;
     let model = PathModel::new(path.rate, link.delay);
-    PathModel { loss: path.loss, queue_bytes: link.queue_bytes, known_rate: None, ..model }
+    PathModel { loss: path.loss, queue_bytes: link.queue_bytes, configured_rate: None, ..model }
 }
 
 fn simulated_plane(point: &MultipathPoint<'_>) -> anyhow::Result<kumade_sim::sites::Plane> {
@@ -116,7 +116,7 @@ fn run_transfer(
         header_bytes: TCP_HEADER_BYTES,
         receive_window: case.window_bytes,
         recovery,
-        ..TcpConfig::new(control.unwrap_or(Workload::CONGESTION_CONTROL).parse::<Control>()?)
+        ..TcpConfig::new(control.unwrap_or(Workload::CONGESTION_CONTROL).parse::<CongestionControl>()?)
     };
     let met = Time::ZERO + if is_tunnel { TUNNEL_SETUP_TIME } else { Span::ZERO };
     let start = met + START_STEP * i64::from(point.run);

@@ -6,7 +6,7 @@ use super::tuning::Tuning;
 use anyhow::Context;
 use kumade_sim::network::TcpConfig;
 use kumade_sim::sites::TunnelModel;
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_sim::tcp::{LossDetection, RecoveryConfig};
 use kumade_tunnel::TransportMode;
 use kumade_units::Span;
@@ -35,12 +35,12 @@ pub(super) fn tunnel_model(point: &MultipathPoint<'_>) -> anyhow::Result<Option<
         max_timeout: most.unwrap_or(usual.max_timeout),
         ..usual
     };
-    let control = control.parse::<Control>().context("the connections below")?;
+    let control = control.parse::<CongestionControl>().context("the connections below")?;
     Ok(Some(TunnelModel {
         connections,
         tcp: TcpConfig { recovery, ..TcpConfig::new(control) },
-        adaptation: connection.tcp_over_tcp,
-        aqm: connection.has_aqm,
+        tuning: connection.tcp_over_tcp,
+        has_aqm: connection.has_aqm,
         unsent_bytes: connection.unsent_bytes,
     }))
 }

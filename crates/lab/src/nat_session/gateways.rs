@@ -177,7 +177,7 @@ fn config_text(which: SessionGateway, paths: usize, idle: Span) -> String {
         addresses.join(", ")
     );
     for place in 0..paths {
-        let (name, next_hop) = (Sites::path(place), Sites::gateway(place, far));
+        let (name, next_hop) = (Sites::path_interface(place), Sites::gateway(place, far));
         let _ = writeln!(text, "\n[[path]]\nname = \"{name}\"\ninterface = \"{name}\"\ngateways = [\"{next_hop}\"]");
         if place > 0 {
             let path = if which == SessionGateway::Sending { format!("path = \"{name}\"\n") } else { String::new() };

@@ -8,7 +8,7 @@ use crate::contention::{
 use crate::error::ScenarioError;
 use crate::fairness::{ConnectionGroup, DisciplineChoice, SharedLink};
 use crate::values::{optional_rate, optional_size, optional_span, span};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span};
 use serde::Deserialize;
 
@@ -235,7 +235,7 @@ impl AttackSection {
     fn to_attack(&self) -> Result<Attack, String> {
         match (&self.conceals_marks, self.drawn, self.rate) {
             (Some(control), false, None) => {
-                let control: Control = control.parse().map_err(|error| format!("{error}"))?;
+                let control: CongestionControl = control.parse().map_err(|error| format!("{error}"))?;
                 Ok(Attack::ConcealsMarks(control))
             }
             (None, true, None) => Ok(Attack::RandomPulses),

@@ -234,7 +234,7 @@ fn check_hop(hop: &AccessHop) -> Result<(), String> {
 /// static discipline knows.
 fn set_queues(case: &mut FairnessCase, disciplines: &[DisciplineChoice]) -> Result<(), String> {
     let first = case.groups.first().map_or(0, |group| group.connections);
-    let heavy: Vec<_> = (0..first).map(|flow| FlowId::after_others(flow).label()).collect();
+    let heavy: Vec<_> = (0..first).map(|flow| FlowId::from_index(flow).label()).collect();
     let around = LinkContext { rate: case.rate, heavy_flows: &heavy };
     for discipline in disciplines {
         let queue = QueueConfig { limit: case.limit, discipline: discipline.build(around) };
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
     use crate::scenario::load;
     use kumade_link::queue::QueueLimit;
-    use kumade_sim::tcp::congestion::Control;
+    use kumade_sim::tcp::congestion::CongestionControl;
     use kumade_units::Rate;
 
     fn named(name: &str) -> FairnessExperiment {
@@ -274,7 +274,7 @@ mod tests {
         // "10 接続の平均値", added delays of 1 to 64 ms (Fig. 2); here up to 128 ms.
         let experiment = named("fair-wired");
         let groups: Vec<_> = experiment.cases[0].groups.iter().map(|g| (g.connections, g.control)).collect();
-        assert_eq!(groups, [(10, Control::Cubic), (10, Control::Compound)]);
+        assert_eq!(groups, [(10, CongestionControl::Cubic), (10, CongestionControl::Compound)]);
         assert!(experiment.runs >= 5);
         assert_eq!(experiment.points().len(), 8 * 4 * experiment.runs as usize);
         let case = &experiment.cases[6];

@@ -5,7 +5,7 @@
 
 use crate::fairness::{ConnectionGroup, FairnessCase, PublishedMix, PublishedShare};
 use kumade_link::queue::QueueLimit;
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span};
 use serde::Deserialize;
 
@@ -82,9 +82,9 @@ fn parse_group(text: &str, rate: Rate) -> Result<(ConnectionGroup, &str), String
 }
 
 /// As ns-3 writes them: `NewReno`.
-fn control_from_name(name: &str) -> Result<Control, String> {
-    let same = |(word, _): &&(&str, Control)| word.replace('-', "").eq_ignore_ascii_case(name);
-    let found = Control::ALL.iter().find(same).map(|(_, control)| *control);
+fn control_from_name(name: &str) -> Result<CongestionControl, String> {
+    let same = |(word, _): &&(&str, CongestionControl)| word.replace('-', "").eq_ignore_ascii_case(name);
+    let found = CongestionControl::ALL.iter().find(same).map(|(_, control)| *control);
     found.ok_or_else(|| format!("there is no congestion control `{name}`"))
 }
 
@@ -105,7 +105,7 @@ mod tests {
         // Finding 10 of the review by a new user: "row 0" says nothing.
         assert_eq!(first.label, "row 0: 2 NewReno 20.8 ms + 8 NewReno 28 ms, 100 Mbit/s");
         let groups: Vec<_> = first.groups.iter().map(|g| (g.connections, g.control)).collect();
-        assert_eq!(groups, [(2, Control::NewReno), (8, Control::NewReno)]);
+        assert_eq!(groups, [(2, CongestionControl::NewReno), (8, CongestionControl::NewReno)]);
         // RTT = 2 · (bottleneck delay + 2 · leaf delay): 20.8 and 28 ms.
         let round_trips: Vec<_> = first.groups.iter().map(|g| ((first.delay + g.delay) * 2).as_secs_f64()).collect();
         assert!((round_trips[0] - 0.0208).abs() < 1e-9 && (round_trips[1] - 0.028).abs() < 1e-9, "{round_trips:?}");

@@ -16,9 +16,9 @@ pub struct Delivery<P> {
     /// What it was offered with; its ECN field is CE where the queue has marked it. A link that follows takes it so.
     pub label: Label,
     /// Whether the queue has marked it: its ECN field has to say so (RFC 3168) when it is delivered.
-    pub marked: bool,
+    pub is_marked: bool,
     /// Whether it is the duplicate of a packet.
-    pub copy: bool,
+    pub is_duplicate: bool,
     /// When it reached the queue.
     pub arrival: Time,
     /// When its transmission began; the time from `arrival` is its sojourn time (RFC 8289).
@@ -36,11 +36,11 @@ const MIN_TIME: Time = Time::from_nanos(i64::MIN);
 pub(super) struct PacketsInFlight<P> {
     /// In order of due time. Those held back have a lane of their own, so that either needs no sorting.
     ordered: VecDeque<PacketInFlight<P>>,
-    held: VecDeque<PacketInFlight<P>>,
+    held_back: VecDeque<PacketInFlight<P>>,
     /// The latest due time of either.
     latest: LatestDueTimes,
     /// Bytes that they keep.
-    memory: u64,
+    memory_bytes: u64,
     /// What a packet takes on the heap, if that is known.
     heap_bytes: Option<fn(&P) -> u64>,
     loss: LossProcess,
@@ -60,7 +60,7 @@ struct PacketInFlight<P> {
 struct LatestDueTimes {
     /// When the latest packet would be due if none was held back.
     ordered: Time,
-    held: Time,
+    held_back: Time,
 }
 
 /// A packet that has been sent on its way, with what its due time was made of.
@@ -77,9 +77,9 @@ impl<P> PacketsInFlight<P> {
     pub(super) fn new(config: &LinkConfig) -> Self {
         PacketsInFlight {
             ordered: VecDeque::new(),
-            held: VecDeque::new(),
-            latest: LatestDueTimes { ordered: MIN_TIME, held: MIN_TIME },
-            memory: 0,
+            held_back: VecDeque::new(),
+            latest: LatestDueTimes { ordered: MIN_TIME, held_back: MIN_TIME },
+            memory_bytes: 0,
             heap_bytes: None,
             loss: LossProcess::new(config.loss, config.seed),
             jitter: random_stream(config.seed, 1),
@@ -94,8 +94,8 @@ impl<P> PacketsInFlight<P> {
     }
 
     /// Bytes that the packets in flight count.
-    pub(super) fn memory(&self) -> u64 {
-        self.memory
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
     }
 
     /// Buffers grow by doubling, hence twice the packet's own part.
@@ -127,10 +127,10 @@ impl<P> PacketsInFlight<P> {
             return Err(DropCause::Loss);
         }
         let cost = self.delivery_memory(&delivery);
-        if self.memory.saturating_add(cost) > config.in_flight_bytes {
+        if self.memory_bytes.saturating_add(cost) > config.in_flight_bytes {
             return Err(DropCause::InFlightFull);
         }
-        self.memory += cost;
+        self.memory_bytes += cost;
         let mut launched = LaunchedPacket {
             is_held_back: held,
             is_duplicated: twice,
@@ -140,7 +140,7 @@ impl<P> PacketsInFlight<P> {
         };
         launched.due = self.due_time(&launched, departure, config);
         delivery.due = launched.due;
-        let lane = if held { &mut self.held } else { &mut self.ordered };
+        let lane = if held { &mut self.held_back } else { &mut self.ordered };
         lane.push_back(PacketInFlight { delivery, is_duplicated: twice });
         Ok(launched)
     }
@@ -148,10 +148,10 @@ impl<P> PacketsInFlight<P> {
     /// Makes the due time of the packet launched last.
     fn due_time(&mut self, launched: &LaunchedPacket, departure: Time, config: &LinkConfig) -> Time {
         let ordered = (departure + config.delay + launched.jitter).max(launched.latest_before.ordered);
-        self.latest = LatestDueTimes { ordered, held: launched.latest_before.held };
+        self.latest = LatestDueTimes { ordered, held_back: launched.latest_before.held_back };
         if launched.is_held_back {
-            self.latest.held = (ordered + config.reordering.extra).max(launched.latest_before.held);
-            return self.latest.held;
+            self.latest.held_back = (ordered + config.reordering.extra).max(launched.latest_before.held_back);
+            return self.latest.held_back;
         }
         ordered
     }
@@ -159,7 +159,7 @@ impl<P> PacketsInFlight<P> {
     /// The packet launched last departs at another time, or its delay is another.
     pub(super) fn revise_due_time(&mut self, launched: &mut LaunchedPacket, departure: Time, config: &LinkConfig) {
         let due = self.due_time(launched, departure, config);
-        let lane = if launched.is_held_back { &mut self.held } else { &mut self.ordered };
+        let lane = if launched.is_held_back { &mut self.held_back } else { &mut self.ordered };
         // It is gone where a driver took it before it was due.
         if let Some(last) = lane.back_mut().filter(|last| last.delivery.due == launched.due) {
             last.delivery.due = due;
@@ -170,7 +170,7 @@ impl<P> PacketsInFlight<P> {
     /// The earliest due time.
     pub(super) fn next_due(&self) -> Option<Time> {
         let due = |lane: &VecDeque<PacketInFlight<P>>| lane.front().map(|flying| flying.delivery.due);
-        match (due(&self.ordered), due(&self.held)) {
+        match (due(&self.ordered), due(&self.held_back)) {
             (Some(ordered), Some(held)) => Some(ordered.min(held)),
             (ordered, held) => ordered.or(held),
         }
@@ -183,16 +183,16 @@ impl<P> PacketsInFlight<P> {
     {
         let due = self.next_due().filter(|due| *due <= now)?;
         // Of two due at once, the one held back was served before the other.
-        let held = self.held.front().is_some_and(|flying| flying.delivery.due == due);
-        let lane = if held { &mut self.held } else { &mut self.ordered };
+        let held = self.held_back.front().is_some_and(|flying| flying.delivery.due == due);
+        let lane = if held { &mut self.held_back } else { &mut self.ordered };
         if let Some(first) = lane.front_mut().filter(|first| first.is_duplicated) {
             first.is_duplicated = false;
             let original = first.delivery.clone();
-            first.delivery.copy = true;
+            first.delivery.is_duplicate = true;
             return Some(original);
         }
         let flying = lane.pop_front()?;
-        self.memory -= self.delivery_memory(&flying.delivery);
+        self.memory_bytes -= self.delivery_memory(&flying.delivery);
         Some(flying.delivery)
     }
 }

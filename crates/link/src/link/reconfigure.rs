@@ -19,7 +19,7 @@ impl<P> Link<P> {
     pub fn reconfigure(&mut self, config: Valid<LinkConfig>, now: Time) {
         self.advance(now);
         let now = self.now;
-        let resized = config.queue_bytes != self.config.queue_bytes && !self.queue_given;
+        let resized = config.queue_bytes != self.config.queue_bytes && !self.has_own_queue;
         if config.policer != self.config.policer {
             self.policing = new_policing(&config, now);
         }
@@ -38,14 +38,14 @@ impl<P> Link<P> {
     pub fn replace_queue(&mut self, queue: &Valid<QueueConfig>, now: Time) {
         self.advance(now);
         self.transfer_packets(queue);
-        self.queue_given = true;
+        self.has_own_queue = true;
     }
 
     fn reschedule(&mut self, now: Time) {
         let moved = self.server.switch_config(&self.config, now);
         let Some((noted, departure)) = moved else { return };
         self.ledger.revise_departure(noted, departure);
-        if let Some(launched) = &mut self.launched {
+        if let Some(launched) = &mut self.last_launched {
             self.flight.revise_due_time(launched, departure, &self.config);
         }
     }

@@ -175,7 +175,7 @@ fn the_ledger_knows_what_it_recorded_and_says_what_it_did_not() {
     assert_eq!(bytes(10_000_000, 20_000_001, &link), Some(11_000));
     assert_eq!(bytes(10_000_000, 20_000_002, &link), None, "not happened yet");
     assert_eq!(link.ledger().entries().len(), 11);
-    link.ledger_mut().drop_entries_before(time_at_nanos(15_000_000));
+    link.ledger_mut().forget_before(time_at_nanos(15_000_000));
     assert_eq!(bytes(14_000_000, 20_000_000, &link), None, "forgotten");
     assert_eq!(bytes(15_000_000, 20_000_000, &link), Some(5000));
     assert_eq!(link.ledger().entries().len(), 6);

@@ -17,7 +17,7 @@ pub struct RateSchedule {
 struct ScheduleCycle {
     nanos: i64,
     /// Bits times 10⁹.
-    work: u128,
+    total_work: u128,
 }
 
 /// Service at a rate, constant or not.
@@ -67,9 +67,10 @@ impl RateSchedule {
             let ends = steps.iter().skip(1).map(|step| step.0).chain([nanos]);
             steps.iter().zip(ends).map(|((from, rate), to)| (to - from) as u128 * u128::from(*rate)).sum()
         };
-        let cycle = period.map(|period| ScheduleCycle { nanos: period.as_nanos(), work: work(period.as_nanos()) });
+        let cycle =
+            period.map(|period| ScheduleCycle { nanos: period.as_nanos(), total_work: work(period.as_nanos()) });
         let ends_at_zero = steps.last().is_some_and(|(_, rate)| *rate == 0);
-        if cycle.map_or(ends_at_zero, |cycle| cycle.work == 0) {
+        if cycle.map_or(ends_at_zero, |cycle| cycle.total_work == 0) {
             let remedy = "end with a rate above 0, or repeat steps of which one has it";
             return Err(error("last rate", Rate::ZERO.to_string(), "which lets nothing pass any more", remedy));
         }
@@ -83,11 +84,11 @@ impl RateSchedule {
 
     /// The rate at `time`.
     pub fn rate_at(&self, time: Time) -> Rate {
-        Rate::from_bits_per_second(self.segment(time.as_nanos()).0)
+        Rate::from_bits_per_second(self.rate_and_end(time.as_nanos()).0)
     }
 
     /// The rate at an instant, and the next at which it may change; that is always later.
-    fn segment(&self, nanos: i64) -> (u64, i64) {
+    fn rate_and_end(&self, nanos: i64) -> (u64, i64) {
         let elapsed = nanos.saturating_sub(self.origin.as_nanos());
         if elapsed < 0 {
             return (self.steps[0].1, self.origin.as_nanos());
@@ -103,13 +104,13 @@ impl RateSchedule {
     fn finish_time(&self, from: ExactTime, mut work: u128) -> ExactTime {
         let (mut nanos, mut carry) = from.nanos_and_fraction();
         loop {
-            if let Some(cycle) = self.cycle.filter(|cycle| work > cycle.work && nanos >= self.origin.as_nanos()) {
-                let whole = (work - 1) / cycle.work;
-                work -= whole * cycle.work;
+            if let Some(cycle) = self.cycle.filter(|cycle| work > cycle.total_work && nanos >= self.origin.as_nanos()) {
+                let whole = (work - 1) / cycle.total_work;
+                work -= whole * cycle.total_work;
                 let skipped = i64::try_from(whole).ok().and_then(|whole| whole.checked_mul(cycle.nanos));
                 nanos = nanos.saturating_add(skipped.unwrap_or(i64::MAX));
             }
-            let (rate, end) = self.segment(nanos);
+            let (rate, end) = self.rate_and_end(nanos);
             let possible = (i128::from(end) - i128::from(nanos)) as u128 * u128::from(rate) - u128::from(carry);
             if end == i64::MAX || (work <= possible && rate > 0) {
                 return ExactTime::after_work(nanos, work + u128::from(carry), rate.max(1));
@@ -127,11 +128,11 @@ impl RateSchedule {
             if let Some(cycle) = self.cycle.filter(|cycle| end - nanos > cycle.nanos && nanos >= self.origin.as_nanos())
             {
                 let whole = (end - nanos) / cycle.nanos;
-                work += whole as u128 * cycle.work;
+                work += whole as u128 * cycle.total_work;
                 nanos += whole * cycle.nanos;
                 continue;
             }
-            let (rate, next) = self.segment(nanos);
+            let (rate, next) = self.rate_and_end(nanos);
             work += (next.min(end) - nanos) as u128 * u128::from(rate);
             nanos = next.min(end);
         }
@@ -158,7 +159,7 @@ impl ServiceRate {
     }
 
     /// What is left at `now` of a service that would end then: bits times 10⁹.
-    pub(crate) fn work_left(&self, now: Time, end: ExactTime) -> u128 {
+    pub(crate) fn remaining_work(&self, now: Time, end: ExactTime) -> u128 {
         match self {
             ServiceRate::Constant(rate) => {
                 let (nanos, carry) = end.nanos_and_fraction();
@@ -197,7 +198,7 @@ mod tests {
         let pace = ServiceRate::Schedule(RateSchedule::repeating(&steps, Span::from_millis(1)).unwrap());
         let end = pace.serve(ExactTime::from_time(Time::ZERO), 1_000_000_000);
         assert_eq!(end.ceil().as_nanos(), 7_999_999_999 * 1_000_000 + 1);
-        assert_eq!(pace.work_left(Time::from_nanos(1), end), 7_999_999_999 * 1_000_000_000);
+        assert_eq!(pace.remaining_work(Time::from_nanos(1), end), 7_999_999_999 * 1_000_000_000);
     }
 
     #[test]

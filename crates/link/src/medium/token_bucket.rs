@@ -23,21 +23,21 @@ pub struct TokenBucket {
 
 /// The bucket of a shaper at work.
 #[derive(Debug)]
-pub(crate) struct Shaping {
-    tokens: Tokens,
+pub(crate) struct ShaperState {
+    tokens: TokenLevel,
     /// The rate behind the bucket, if it is limited.
-    line: Option<Rate>,
+    line_rate: Option<Rate>,
 }
 
 /// The bucket of a policer at work: a packet for which there are no tokens is dropped, and nothing waits.
 #[derive(Debug)]
-pub(crate) struct Policing {
-    tokens: Tokens,
+pub(crate) struct PolicerState {
+    tokens: TokenLevel,
 }
 
 /// What a bucket holds.
 #[derive(Debug)]
-struct Tokens {
+struct TokenLevel {
     bucket: TokenBucket,
     /// In bits times 10⁹; below zero is owed.
     level: i128,
@@ -70,18 +70,18 @@ impl TokenBucket {
     }
 }
 
-impl Shaping {
+impl ShaperState {
     pub(crate) fn new(bucket: TokenBucket, line: Option<Rate>, now: Time) -> Self {
-        Shaping { tokens: Tokens::full(bucket, now), line }
+        ShaperState { tokens: TokenLevel::new_full(bucket, now), line_rate: line }
     }
 
     pub(crate) fn matches_config(&self, bucket: &TokenBucket, line: Option<Rate>) -> bool {
-        self.tokens.bucket == *bucket && self.line == line
+        self.tokens.bucket == *bucket && self.line_rate == line
     }
 
     /// When the service of a packet ends that may begin at `from`.
     pub(crate) fn serve(&mut self, from: ExactTime, size: u32) -> ExactTime {
-        let Tokens { bucket, .. } = self.tokens;
+        let TokenLevel { bucket, .. } = self.tokens;
         let work = i128::from(size) * WORK_PER_BYTE;
         self.tokens.refill(from.ceil());
         let missing = work.min(bucket.capacity()) - self.tokens.level;
@@ -97,13 +97,13 @@ impl Shaping {
     }
 
     fn consume_tokens(&self, start: ExactTime, size: u32) -> ExactTime {
-        self.line.map_or(start, |line| start.after_bytes(size, line))
+        self.line_rate.map_or(start, |line| start.after_bytes(size, line))
     }
 }
 
-impl Policing {
+impl PolicerState {
     pub(crate) fn new(bucket: TokenBucket, now: Time) -> Self {
-        Policing { tokens: Tokens::full(bucket, now) }
+        PolicerState { tokens: TokenLevel::new_full(bucket, now) }
     }
 
     /// Whether there are tokens for a packet that arrives now; then it takes them.
@@ -116,9 +116,9 @@ impl Policing {
     }
 }
 
-impl Tokens {
-    fn full(bucket: TokenBucket, now: Time) -> Self {
-        Tokens { bucket, level: bucket.capacity(), as_of: now }
+impl TokenLevel {
+    fn new_full(bucket: TokenBucket, now: Time) -> Self {
+        TokenLevel { bucket, level: bucket.capacity(), as_of: now }
     }
 
     fn refill(&mut self, now: Time) {

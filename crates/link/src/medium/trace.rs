@@ -19,8 +19,8 @@ const MILLISECOND_NANOS: i64 = 1_000_000;
 /// at the moment of an opportunity is too late for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    millis: Arc<[i64]>,
-    period: i64,
+    opportunity_millis: Arc<[i64]>,
+    period_millis: i64,
     origin: Time,
 }
 
@@ -37,9 +37,9 @@ pub struct TraceError {
 pub(crate) struct TraceCursor {
     trace: Trace,
     /// The opportunity that the next packet takes, …
-    number: i64,
+    opportunity: i64,
     /// … and what is left of it.
-    left: u32,
+    opportunity_bytes_left: u32,
 }
 
 impl Trace {
@@ -64,7 +64,9 @@ impl Trace {
         }
         let lines = millis.len();
         match millis.last() {
-            Some(last) if *last > 0 => Ok(Trace { period: *last, millis: millis.into(), origin: Time::ZERO }),
+            Some(last) if *last > 0 => {
+                Ok(Trace { period_millis: *last, opportunity_millis: millis.into(), origin: Time::ZERO })
+            }
             Some(_) => Err(TraceError { line: lines, problem: "is the last and 0, so that no time passes".into() }),
             None => Err(TraceError { line: 1, problem: "is missing".into() }),
         }
@@ -78,14 +80,15 @@ impl Trace {
     /// The mean rate available to packets that fill an opportunity each.
     pub fn mean_rate(&self) -> Rate {
         Rate::from_bytes_over(
-            self.millis.len() as u64 * u64::from(OPPORTUNITY_BYTES - HEADER_BYTES),
-            Span::from_millis(self.period),
+            self.opportunity_millis.len() as u64 * u64::from(OPPORTUNITY_BYTES - HEADER_BYTES),
+            Span::from_millis(self.period_millis),
         )
     }
 
     fn opportunity_time(&self, number: i64) -> Time {
-        let (cycle, index) = (number / self.millis.len() as i64, number % self.millis.len() as i64);
-        let millis = cycle.saturating_mul(self.period).saturating_add(self.millis[index as usize]);
+        let (cycle, index) =
+            (number / self.opportunity_millis.len() as i64, number % self.opportunity_millis.len() as i64);
+        let millis = cycle.saturating_mul(self.period_millis).saturating_add(self.opportunity_millis[index as usize]);
         self.origin + Span::from_nanos(millis.saturating_mul(MILLISECOND_NANOS))
     }
 
@@ -95,41 +98,43 @@ impl Trace {
         if elapsed < 0 {
             return 0;
         }
-        let (cycle, into) = (elapsed / MILLISECOND_NANOS / self.period, elapsed / MILLISECOND_NANOS % self.period);
-        let within = self.millis.partition_point(|millis| *millis <= into) as i64;
-        cycle.saturating_mul(self.millis.len() as i64).saturating_add(within)
+        let (cycle, into) =
+            (elapsed / MILLISECOND_NANOS / self.period_millis, elapsed / MILLISECOND_NANOS % self.period_millis);
+        let within = self.opportunity_millis.partition_point(|millis| *millis <= into) as i64;
+        cycle.saturating_mul(self.opportunity_millis.len() as i64).saturating_add(within)
     }
 }
 
 impl TraceCursor {
     pub(crate) fn new(trace: Trace) -> Self {
-        TraceCursor { trace, number: 0, left: OPPORTUNITY_BYTES }
+        TraceCursor { trace, opportunity: 0, opportunity_bytes_left: OPPORTUNITY_BYTES }
     }
 
     /// Passes over what is past, and returns when the next service may begin.
     pub(crate) fn seek_after(&mut self, now: Time) -> Time {
-        if self.trace.opportunity_time(self.number) <= now {
-            (self.number, self.left) = (self.trace.first_opportunity_after(now), OPPORTUNITY_BYTES);
+        if self.trace.opportunity_time(self.opportunity) <= now {
+            (self.opportunity, self.opportunity_bytes_left) =
+                (self.trace.first_opportunity_after(now), OPPORTUNITY_BYTES);
         }
-        self.trace.opportunity_time(self.number)
+        self.trace.opportunity_time(self.opportunity)
     }
 
     /// Serves a packet from the present opportunity on. Returns when it departs and when the next may begin.
     pub(crate) fn serve(&mut self, size: u32) -> (Time, Time) {
         let mut need = u64::from(size) + u64::from(HEADER_BYTES);
-        if need > u64::from(self.left) {
-            need -= u64::from(self.left);
+        if need > u64::from(self.opportunity_bytes_left) {
+            need -= u64::from(self.opportunity_bytes_left);
             let filled = (need - 1) / u64::from(OPPORTUNITY_BYTES);
-            self.number = self.number.saturating_add(1 + filled as i64);
-            self.left = OPPORTUNITY_BYTES;
+            self.opportunity = self.opportunity.saturating_add(1 + filled as i64);
+            self.opportunity_bytes_left = OPPORTUNITY_BYTES;
             need -= filled * u64::from(OPPORTUNITY_BYTES);
         }
-        self.left -= need as u32;
-        let departure = self.trace.opportunity_time(self.number);
-        if self.left == 0 {
-            (self.number, self.left) = (self.number.saturating_add(1), OPPORTUNITY_BYTES);
+        self.opportunity_bytes_left -= need as u32;
+        let departure = self.trace.opportunity_time(self.opportunity);
+        if self.opportunity_bytes_left == 0 {
+            (self.opportunity, self.opportunity_bytes_left) = (self.opportunity.saturating_add(1), OPPORTUNITY_BYTES);
         }
-        (departure, self.trace.opportunity_time(self.number))
+        (departure, self.trace.opportunity_time(self.opportunity))
     }
 
     pub(crate) fn trace(&self) -> &Trace {

@@ -41,11 +41,11 @@ pub struct Wireless {
 
 /// The state of the medium.
 #[derive(Debug)]
-pub(crate) struct Channel {
+pub(crate) struct WirelessChannel {
     config: Wireless,
     scheme: usize,
     /// When the last step of the walk was due.
-    stepped: Option<Time>,
+    last_step: Option<Time>,
     walk: Pcg64Mcg,
     backoff: Pcg64Mcg,
     /// How long the next contention takes.
@@ -110,12 +110,12 @@ impl Wireless {
     }
 }
 
-impl Channel {
+impl WirelessChannel {
     pub(crate) fn new(config: Wireless, seed: u64) -> Self {
         let mut walk = random_stream(seed, 0x7761_6c6b);
         let scheme = walk.random_range(config.slowest..=config.fastest);
         let backoff = random_stream(seed, 0x736c_6f74);
-        let mut channel = Channel { config, scheme, stepped: None, walk, backoff, contention: Span::ZERO };
+        let mut channel = WirelessChannel { config, scheme, last_step: None, walk, backoff, contention: Span::ZERO };
         channel.draw_contention();
         channel
     }
@@ -127,7 +127,7 @@ impl Channel {
 
     /// Takes the steps of the walk that are due by `now`.
     pub(crate) fn update_scheme(&mut self, now: Time) {
-        let stepped = *self.stepped.get_or_insert(now);
+        let stepped = *self.last_step.get_or_insert(now);
         let due = (now - stepped).as_nanos() / self.config.interval.as_nanos();
         for _ in 0..due.min(MAX_WALK_STEPS) {
             self.scheme = match self.walk.random_range(0..3) {
@@ -136,7 +136,7 @@ impl Channel {
                 _ => self.scheme,
             };
         }
-        self.stepped = Some(stepped + self.config.interval * due);
+        self.last_step = Some(stepped + self.config.interval * due);
     }
 
     /// Whether an aggregate that holds so much, and last a packet of `last` bytes, may grow.
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn the_walk_goes_by_single_steps_and_visits_all_schemes_alike() {
         let config = Wireless { slowest: 2, fastest: 6, ..Wireless::default() };
-        let mut channel = Channel::new(config, 1);
+        let mut channel = WirelessChannel::new(config, 1);
         let (mut visits, mut before) = ([0u32; 10], channel.scheme);
         for step in 0..100_000 {
             channel.update_scheme(Time::ZERO + config.interval * step);
@@ -183,7 +183,8 @@ mod tests {
 
     #[test]
     fn the_walk_does_not_depend_on_how_often_it_is_looked_at() {
-        let (mut often, mut seldom) = (Channel::new(Wireless::default(), 3), Channel::new(Wireless::default(), 3));
+        let (mut often, mut seldom) =
+            (WirelessChannel::new(Wireless::default(), 3), WirelessChannel::new(Wireless::default(), 3));
         for millis in 0..20_000 {
             often.update_scheme(Time::ZERO + Span::from_millis(millis));
             if millis % 997 == 0 {

@@ -33,7 +33,7 @@ impl<P> Buffer<P> {
     }
 
     /// Removes a packet from the middle, in time proportional to the length: for disciplines that rarely do so.
-    pub(super) fn remove(&mut self, place: usize) -> Option<QueuedPacket<P>> {
+    pub(super) fn remove_at(&mut self, place: usize) -> Option<QueuedPacket<P>> {
         let packet = self.packets.remove(place)?;
         self.bytes -= u64::from(packet.size);
         Some(packet)

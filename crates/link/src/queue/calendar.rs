@@ -6,14 +6,14 @@ use kumade_units::Time;
 #[derive(Debug)]
 pub(super) struct Calendar<P> {
     nodes: Vec<CalendarNode<P>>,
-    free: u32,
+    first_free_node: u32,
     /// The packets that leave first.
-    first: SlotList,
+    first_list: SlotList,
     first_packets: usize,
     /// A ring of rounds, from the current one on.
-    rounds: Vec<SlotList>,
+    round_lists: Vec<SlotList>,
     /// Which places of the ring are not empty, a bit each; and which words of these are not zero.
-    used: Vec<u64>,
+    used_bits: Vec<u64>,
     used_words: Vec<u64>,
     current: u64,
     packets: usize,
@@ -63,11 +63,11 @@ impl<P> Calendar<P> {
         let words = rounds / 64;
         Calendar {
             nodes: Vec::new(),
-            free: NO_NODE,
-            first: EMPTY_LIST,
+            first_free_node: NO_NODE,
+            first_list: EMPTY_LIST,
             first_packets: 0,
-            rounds: vec![EMPTY_LIST; rounds],
-            used: vec![0; words],
+            round_lists: vec![EMPTY_LIST; rounds],
+            used_bits: vec![0; words],
             used_words: vec![0; words.div_ceil(64)],
             current: 0,
             packets: 0,
@@ -102,14 +102,14 @@ impl<P> Calendar<P> {
         let list = match turn {
             ServiceRound::First => {
                 self.first_packets += 1;
-                &mut self.first
+                &mut self.first_list
             }
             ServiceRound::Round(round) => {
-                let ahead = round.saturating_sub(self.current).min(self.rounds.len() as u64 - 1);
+                let ahead = round.saturating_sub(self.current).min(self.round_lists.len() as u64 - 1);
                 let slot = self.slot(self.current + ahead);
-                self.used[slot / 64] |= 1 << (slot % 64);
+                self.used_bits[slot / 64] |= 1 << (slot % 64);
                 self.used_words[slot / 4096] |= 1 << (slot / 64 % 64);
-                &mut self.rounds[slot]
+                &mut self.round_lists[slot]
             }
         };
         match list.tail {
@@ -127,24 +127,24 @@ impl<P> Calendar<P> {
 
     /// The next packet of those that leave first.
     pub(super) fn pop_first(&mut self) -> Option<TakenPacket<P>> {
-        let place = self.first.head;
+        let place = self.first_list.head;
         if place == NO_NODE {
             return None;
         }
-        self.first.head = self.nodes[place as usize].next;
-        if self.first.head == NO_NODE {
-            self.first.tail = NO_NODE;
+        self.first_list.head = self.nodes[place as usize].next;
+        if self.first_list.head == NO_NODE {
+            self.first_list.tail = NO_NODE;
         }
         self.first_packets -= 1;
-        self.release(place, ServiceRound::First)
+        self.release_node(place, ServiceRound::First)
     }
 
     /// The next packet of the rounds.
     pub(super) fn pop_round(&mut self) -> Option<TakenPacket<P>> {
         let now = self.slot(self.current);
         let slot = self.next_used(now)?;
-        self.current += (slot.wrapping_sub(now) & (self.rounds.len() - 1)) as u64;
-        self.take_from(slot)
+        self.current += (slot.wrapping_sub(now) & (self.round_lists.len() - 1)) as u64;
+        self.take_from_slot(slot)
     }
 
     /// Removes a packet of the last round; of those that leave first where they are more than those in rounds.
@@ -153,72 +153,72 @@ impl<P> Calendar<P> {
             return self.pop_first();
         }
         let slot = self.last_used()?;
-        self.take_from(slot)
+        self.take_from_slot(slot)
     }
 
     /// When the next of those that leave first came.
     pub(super) fn first_arrival(&self) -> Option<Time> {
-        let node = self.nodes.get(self.first.head as usize)?;
+        let node = self.nodes.get(self.first_list.head as usize)?;
         node.packet.as_ref().map(|packet| packet.arrival)
     }
 
     /// The owner of the next packet of the rounds.
     pub(super) fn next_owner(&self) -> Option<u32> {
         let slot = self.next_used(self.slot(self.current))?;
-        self.nodes.get(self.rounds[slot].head as usize).map(|node| node.owner)
+        self.nodes.get(self.round_lists[slot].head as usize).map(|node| node.owner)
     }
 
-    fn take_from(&mut self, slot: usize) -> Option<TakenPacket<P>> {
-        let list = &mut self.rounds[slot];
+    fn take_from_slot(&mut self, slot: usize) -> Option<TakenPacket<P>> {
+        let list = &mut self.round_lists[slot];
         let place = list.head;
         list.head = self.nodes[place as usize].next;
         if list.head == NO_NODE {
             list.tail = NO_NODE;
-            self.used[slot / 64] &= !(1 << (slot % 64));
-            if self.used[slot / 64] == 0 {
+            self.used_bits[slot / 64] &= !(1 << (slot % 64));
+            if self.used_bits[slot / 64] == 0 {
                 self.used_words[slot / 4096] &= !(1 << (slot / 64 % 64));
             }
         }
-        let ahead = slot.wrapping_sub(self.slot(self.current)) & (self.rounds.len() - 1);
-        self.release(place, ServiceRound::Round(self.current + ahead as u64))
+        let ahead = slot.wrapping_sub(self.slot(self.current)) & (self.round_lists.len() - 1);
+        self.release_node(place, ServiceRound::Round(self.current + ahead as u64))
     }
 
     fn store(&mut self, node: CalendarNode<P>) -> u32 {
-        match self.free {
+        match self.first_free_node {
             NO_NODE => {
                 self.nodes.push(node);
                 (self.nodes.len() - 1) as u32
             }
             index => {
-                self.free = self.nodes[index as usize].next;
+                self.first_free_node = self.nodes[index as usize].next;
                 self.nodes[index as usize] = node;
                 index
             }
         }
     }
 
-    fn release(&mut self, place: u32, turn: ServiceRound) -> Option<TakenPacket<P>> {
+    fn release_node(&mut self, place: u32, turn: ServiceRound) -> Option<TakenPacket<P>> {
         let node = &mut self.nodes[place as usize];
         let packet = node.packet.take()?;
-        node.next = self.free;
-        self.free = place;
+        node.next = self.first_free_node;
+        self.first_free_node = place;
         self.packets -= 1;
         self.bytes -= u64::from(packet.size);
         Some(TakenPacket { packet, owner: node.owner, slot: place, round: turn })
     }
 
     fn slot(&self, round: u64) -> usize {
-        round as usize & (self.rounds.len() - 1)
+        round as usize & (self.round_lists.len() - 1)
     }
 
     /// The first place that is not empty, from `slot` on around the ring.
     fn next_used(&self, slot: usize) -> Option<usize> {
-        let here = self.used[slot / 64] >> (slot % 64);
+        let here = self.used_bits[slot / 64] >> (slot % 64);
         if here != 0 {
             return Some(slot + here.trailing_zeros() as usize);
         }
         self.word_from(slot / 64 + 1).or_else(|| self.word_from(0)).map(|word| {
-            let mut bits = self.used[word];
+            let mut bits = self.used_bits[word];
             // The ring's end may lie within the word where it began.
             if word == slot / 64 {
                 bits &= (1 << (slot % 64)) - 1;
@@ -239,12 +239,12 @@ impl<P> Calendar<P> {
     /// The last place that is not empty, seen from the current round.
     fn last_used(&self) -> Option<usize> {
         let slot = self.slot(self.current);
-        self.last_before(slot).or_else(|| self.last_before(self.rounds.len()))
+        self.last_before(slot).or_else(|| self.last_before(self.round_lists.len()))
     }
 
     /// The last place below `end` that is not empty.
     fn last_before(&self, end: usize) -> Option<usize> {
-        let bits = self.used.get(end / 64).map_or(0, |word| word & ((1u64 << (end % 64)) - 1));
+        let bits = self.used_bits.get(end / 64).map_or(0, |word| word & ((1u64 << (end % 64)) - 1));
         if bits != 0 {
             return Some(end / 64 * 64 + 63 - bits.leading_zeros() as usize);
         }
@@ -252,7 +252,7 @@ impl<P> Calendar<P> {
         let mask = (1u64 << (end % 64)) - 1;
         let of = |index: usize, bits: u64| {
             let word = index * 64 + 63 - bits.leading_zeros() as usize;
-            word * 64 + 63 - self.used[word].leading_zeros() as usize
+            word * 64 + 63 - self.used_bits[word].leading_zeros() as usize
         };
         let partial = self.used_words.get(end / 64).map_or(0, |words| words & mask);
         if partial != 0 {

@@ -26,7 +26,7 @@ pub trait QueueDiscipline<P> {
     ) -> Result<QueuedPacket<P>, DropCause> {
         let now = packet.arrival;
         self.enqueue(packet, drops)?;
-        self.dequeue(now, drops).ok_or(DropCause::Managed)
+        self.dequeue(now, drops).ok_or(DropCause::Aqm)
     }
 
     /// When a dequeue that returned nothing from a queue that is not empty may return a packet. A work-conserving

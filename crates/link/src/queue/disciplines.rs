@@ -34,9 +34,9 @@ pub struct DisciplineInfo {
     /// One line for help texts.
     pub summary: &'static str,
     /// Settings for tests; see [`DisciplineConfig::TEST_SETTINGS`].
-    pub trials: &'static [&'static str],
+    pub test_settings: &'static [&'static str],
     /// How much can be queued unless a user says so; see [`DisciplineConfig::DEFAULT_LIMIT`].
-    pub limit: QueueLimit,
+    pub default_limit: QueueLimit,
     parameters: fn() -> Vec<&'static ParameterInfo>,
     default: fn() -> Discipline,
 }
@@ -160,8 +160,8 @@ impl DisciplineInfo {
         DisciplineInfo {
             name: C::NAME,
             summary: C::SUMMARY,
-            trials: C::TEST_SETTINGS,
-            limit: C::DEFAULT_LIMIT,
+            test_settings: C::TEST_SETTINGS,
+            default_limit: C::DEFAULT_LIMIT,
             parameters,
             default,
         }

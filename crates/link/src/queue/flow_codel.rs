@@ -6,12 +6,12 @@ use kumade_units::{Span, Time};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FlowCoDel {
     /// When it has to pay next, unless its delay falls below the target before that; [`Time::MAX`] while it is below.
-    due: Time,
+    next_signal: Time,
     /// When it last came below the target after it had paid.
-    recovered: Time,
+    below_target_since: Time,
     interval_micros: u32,
     /// How often it has paid since its delay was last below the target.
-    paid: u32,
+    signal_count: u32,
 }
 
 /// The interval is never shorter than this part of the window.
@@ -21,48 +21,48 @@ const RESET_INTERVALS: i64 = 4;
 
 impl Default for FlowCoDel {
     fn default() -> Self {
-        FlowCoDel { due: Time::MAX, recovered: Time::ZERO, interval_micros: 0, paid: 0 }
+        FlowCoDel { next_signal: Time::MAX, below_target_since: Time::ZERO, interval_micros: 0, signal_count: 0 }
     }
 }
 
 impl FlowCoDel {
     /// The delay is below the target, or nothing of the flow waits.
     pub(super) fn below_target(&mut self, now: Time) {
-        if self.paid > 0 {
-            self.recovered = now;
-            self.paid = 0;
+        if self.signal_count > 0 {
+            self.below_target_since = now;
+            self.signal_count = 0;
         }
-        self.due = Time::MAX;
+        self.next_signal = Time::MAX;
     }
 
     /// The delay is above the target: whether the packet that leaves now is to be dropped or marked, unless the flow is
     /// spared so far. The interval is at most `window`.
     pub(super) fn above_target(&mut self, now: Time, window: Span, spared: bool) -> bool {
-        if self.due == Time::MAX {
-            let rest = if self.recovered > Time::ZERO { now - self.recovered } else { Span::ZERO };
+        if self.next_signal == Time::MAX {
+            let rest = if self.below_target_since > Time::ZERO { now - self.below_target_since } else { Span::ZERO };
             let interval = (rest / RESET_INTERVALS).min(window).max(window / SHORTEST_GAP_DIVISOR);
             self.interval_micros = u32::try_from(interval.as_nanos() / 1000).unwrap_or(u32::MAX);
-            self.due = now + self.signal_interval();
+            self.next_signal = now + self.signal_interval();
         }
-        if now < self.due || spared {
+        if now < self.next_signal || spared {
             return false;
         }
         // The first time may be later than it was due.
-        let from = if self.paid == 0 { now } else { self.due };
-        self.paid = self.paid.saturating_add(1);
-        self.due = from + self.signal_interval();
+        let from = if self.signal_count == 0 { now } else { self.next_signal };
+        self.signal_count = self.signal_count.saturating_add(1);
+        self.next_signal = from + self.signal_interval();
         true
     }
 
     /// How often it has paid since its delay was last below the target.
-    pub(super) fn drop_count(&self) -> u32 {
-        self.paid
+    pub(super) fn signal_count(&self) -> u32 {
+        self.signal_count
     }
 
     /// Until it next has to pay: as CoDel's, by the inverse square root of how often it has paid.
     fn signal_interval(&self) -> Span {
         // The machine's square root is exact to the last bit (IEEE 754), thus the same everywhere.
-        let micros = f64::from(self.interval_micros) / f64::from(self.paid.max(1)).sqrt();
+        let micros = f64::from(self.interval_micros) / f64::from(self.signal_count.max(1)).sqrt();
         Span::from_nanos((micros * 1e3) as i64)
     }
 }

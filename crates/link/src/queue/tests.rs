@@ -5,14 +5,14 @@ use proptest::prelude::*;
 
 /// Every discipline, with settings under which it acts within a few packets.
 fn disciplines() -> impl Iterator<Item = Discipline> {
-    let trials = DISCIPLINES.iter().flat_map(|info| info.trials);
+    let trials = DISCIPLINES.iter().flat_map(|info| info.test_settings);
     trials.map(|text| text.parse::<DisciplineSettings>().unwrap().discipline(None))
 }
 
 #[test]
 fn each_discipline_is_in_the_table_with_trials_of_all_its_parameters() {
     for info in DISCIPLINES {
-        let trials: Vec<DisciplineSettings> = info.trials.iter().map(|text| text.parse().unwrap()).collect();
+        let trials: Vec<DisciplineSettings> = info.test_settings.iter().map(|text| text.parse().unwrap()).collect();
         assert!(!trials.is_empty() && trials.iter().all(|trial| trial.name() == info.name), "{info:?}");
         for parameter in info.parameters() {
             let set = trials.iter().any(|trial| trial.given_parameters().any(|(name, _)| name == parameter.name));

@@ -7,8 +7,8 @@ use kumade_units::{ConfigError, Time};
 /// The access links of one host, in both directions.
 #[derive(Debug)]
 pub(super) struct AccessLinks {
-    pub(super) out: LinkChain,
-    pub(super) back: LinkChain,
+    pub(super) to_bottleneck: LinkChain,
+    pub(super) to_host: LinkChain,
 }
 
 /// Links one behind the other.
@@ -20,15 +20,15 @@ pub(super) struct LinkChain {
 impl AccessLinks {
     /// None where the host is at the bottleneck itself.
     pub(super) fn new(specs: &[AccessSpec], now: Time) -> Result<Option<Self>, ConfigError> {
-        let mut access = AccessLinks { out: LinkChain::default(), back: LinkChain::default() };
+        let mut access = AccessLinks { to_bottleneck: LinkChain::default(), to_host: LinkChain::default() };
         for spec in specs {
             let mut out = Link::new(spec.link.clone().validate()?);
             out.advance(now);
-            if let Some(cross) = &spec.background {
+            if let Some(cross) = &spec.cross_traffic {
                 out.add_cross_traffic(CrossTraffic::new(CrossConfig { start: clock::realtime(), ..cross.clone() })?);
             }
-            access.out.links.push(out);
-            access.back.links.insert(0, Link::new(spec.link.clone().validate()?));
+            access.to_bottleneck.links.push(out);
+            access.to_host.links.insert(0, Link::new(spec.link.clone().validate()?));
         }
         Ok((!specs.is_empty()).then_some(access))
     }
@@ -76,7 +76,7 @@ mod tests {
     fn hop(mbit: u64, delay: i64) -> AccessSpec {
         let (rate, delay) = (Some(Rate::from_mbit(mbit)), Span::from_millis(delay));
         let link = LinkConfig { rate, delay, queue_bytes: 3000, ..LinkConfig::default() };
-        AccessSpec { link, background: None }
+        AccessSpec { link, cross_traffic: None }
     }
 
     #[test]
@@ -86,10 +86,12 @@ mod tests {
         // The second link takes 12 ms for a packet, and two may wait before it.
         let pool = BufferPool::default();
         let label = Label { size: 1500, flow: 0, host: 0, ecn: Default::default() };
-        (0..5).for_each(|_| access.out.offer(pool.copy_from(&[0; 1500]), label, start));
+        (0..5).for_each(|_| access.to_bottleneck.offer(pool.copy_from(&[0; 1500]), label, start));
         let mut seen = Vec::new();
-        while let Some(event) = access.out.next_event() {
-            access.out.advance(event, |left| seen.push((left.packet.len(), (left.due - start).as_nanos() / 1000)));
+        while let Some(event) = access.to_bottleneck.next_event() {
+            access
+                .to_bottleneck
+                .advance(event, |left| seen.push((left.packet.len(), (left.due - start).as_nanos() / 1000)));
         }
         // Three find room before the first, one of them in service.
         assert_eq!(seen, [(1500, 15_120), (1500, 27_120), (1500, 39_120)]);
@@ -99,9 +101,9 @@ mod tests {
     fn the_way_back_is_the_way_out_reversed() {
         let access = AccessLinks::new(&[hop(100, 1), hop(1, 2)], Time::ZERO).unwrap().unwrap();
         let delays = |chain: &LinkChain| chain.links.iter().map(|link| link.config().delay).collect::<Vec<_>>();
-        let mut back = delays(&access.back);
+        let mut back = delays(&access.to_host);
         back.reverse();
-        assert_eq!(delays(&access.out), back);
+        assert_eq!(delays(&access.to_bottleneck), back);
         assert!(AccessLinks::new(&[], Time::ZERO).unwrap().is_none());
     }
 }

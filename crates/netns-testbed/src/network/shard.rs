@@ -122,10 +122,11 @@ impl NetworkShard {
                     }
                     let label = flows.label(&classification);
                     match &mut port.access {
-                        Some(access) => access.out.offer(packet, label, stamp),
+                        Some(access) => access.to_bottleneck.offer(packet, label, stamp),
                         None => {
-                            let arrived = PendingPacket { stamp, packet, label, is_cross, is_judged: is_cross };
-                            link.read(arrived, clock::realtime());
+                            let arrived =
+                                PendingPacket { stamp, packet, label, is_cross, has_passed_middlebox: is_cross };
+                            link.record_read(arrived, clock::realtime());
                         }
                     }
                 }
@@ -138,14 +139,14 @@ impl NetworkShard {
         for (index, port) in self.left.iter_mut().enumerate() {
             let Some(access) = &mut port.access else { continue };
             let is_cross = index > 0;
-            access.out.advance(horizon, |Delivery { packet, label, due: stamp, .. }| {
-                self.up.push(PendingPacket { stamp, packet, label, is_cross, is_judged: is_cross });
+            access.to_bottleneck.advance(horizon, |Delivery { packet, label, due: stamp, .. }| {
+                self.up.push(PendingPacket { stamp, packet, label, is_cross, has_passed_middlebox: is_cross });
             });
         }
-        while let Some(arrived) = self.up.pop_settled(horizon) {
-            self.enter_up(arrived);
+        while let Some(arrived) = self.up.pop_ordered(horizon) {
+            self.process_outbound(arrived);
         }
-        while let Some(arrived) = self.down.pop_settled(horizon) {
+        while let Some(arrived) = self.down.pop_ordered(horizon) {
             self.down.offer(arrived);
         }
         self.up.advance(horizon);
@@ -154,9 +155,9 @@ impl NetworkShard {
 
     /// The middlebox is in front of the measuring host, on the left: its packets pass it before the link up, and after the
     /// link down.
-    fn enter_up(&mut self, mut arrived: PendingPacket) {
+    fn process_outbound(&mut self, mut arrived: PendingPacket) {
         let action = match &mut self.middlebox {
-            Some(middlebox) if !arrived.is_judged => {
+            Some(middlebox) if !arrived.has_passed_middlebox => {
                 let action =
                     middlebox.process_packet(kumade_middlebox::Direction::Outbound, &mut arrived.packet, arrived.stamp);
                 // It may have other addresses and ports now.
@@ -170,41 +171,41 @@ impl NetworkShard {
         let stamp = arrived.stamp;
         match action {
             PacketAction::Forward => self.up.offer(arrived),
-            PacketAction::Hairpin => self.enter_host(arrived.packet, stamp),
+            PacketAction::Hairpin => self.deliver_to_left_host(arrived.packet, stamp),
             PacketAction::Drop | PacketAction::Hold => {}
-            PacketAction::Reply(packet) => drop(hand_over(&self.left, &packet)),
+            PacketAction::Reply(packet) => drop(write_to_host(&self.left, &packet)),
             PacketAction::Reset(pair) => {
-                hand_over(&self.left, &pair.to_source);
+                write_to_host(&self.left, &pair.to_source);
                 let packet = self.pool.copy_from(&pair.to_destination);
                 let label = label(&self.flows, &packet);
                 self.up.offer(PendingPacket { packet, label, ..arrived });
             }
         }
-        self.forward_released(stamp);
+        self.forward_held_fragments(stamp);
     }
 
     /// Forwards fragments that the middlebox held until the first one of their datagram arrived.
-    fn forward_released(&mut self, stamp: Time) {
+    fn forward_held_fragments(&mut self, stamp: Time) {
         while let Some(released) = self.middlebox.as_mut().and_then(Middlebox::next_released) {
             let packet = self.pool.copy_from(&released.packet);
             match released.direction {
                 kumade_middlebox::Direction::Outbound => {
                     let label = label(&self.flows, &packet);
-                    self.up.offer(PendingPacket { stamp, packet, label, is_cross: false, is_judged: true });
+                    self.up.offer(PendingPacket { stamp, packet, label, is_cross: false, has_passed_middlebox: true });
                 }
-                kumade_middlebox::Direction::Inbound => self.enter_host(packet, stamp),
+                kumade_middlebox::Direction::Inbound => self.deliver_to_left_host(packet, stamp),
             }
         }
     }
 
     /// Passes a packet to its host on the left, through the host's access link if it has one.
-    fn enter_host(&mut self, packet: Buffer, due: Time) {
+    fn deliver_to_left_host(&mut self, packet: Buffer, due: Time) {
         let classification = Classification::from_packet(&packet);
         let destination = classification.selector.map(|selector| selector.destination);
         let is_receiver = |port: &&mut HostPort| destination.is_some_and(|address| port.addresses.contains(&address));
         match self.left.iter_mut().find(is_receiver) {
             Some(HostPort { access: Some(access), .. }) => {
-                access.back.offer(packet, self.flows.label(&classification), due)
+                access.to_host.offer(packet, self.flows.label(&classification), due)
             }
             Some(port) => port.device.write(&packet),
             None => self.down.unroutable += 1,
@@ -216,7 +217,7 @@ impl NetworkShard {
         let now = clock::realtime();
         for HostPort { device, access, .. } in &mut self.left {
             if let Some(access) = access {
-                access.back.advance(now, |delivery| device.write(&delivery.packet));
+                access.to_host.advance(now, |delivery| device.write(&delivery.packet));
             }
         }
         for _ in 0..MAX_WRITES_PER_TURN {
@@ -227,14 +228,14 @@ impl NetworkShard {
             let Some(delivery) = link.pop_due(now) else { return };
             link.record_write(delivery.due, now - delivery.due);
             if is_up {
-                self.up.unroutable += u64::from(!hand_over(&self.right, &delivery.packet));
+                self.up.unroutable += u64::from(!write_to_host(&self.right, &delivery.packet));
             } else {
-                self.leave_down(delivery.packet, delivery.due, now);
+                self.process_inbound(delivery.packet, delivery.due, now);
             }
         }
     }
 
-    fn leave_down(&mut self, mut packet: Buffer, due: Time, now: Time) {
+    fn process_inbound(&mut self, mut packet: Buffer, due: Time, now: Time) {
         let action = match &mut self.middlebox {
             Some(middlebox) if port_of_packet(&self.left[1..], &packet).is_none() => {
                 middlebox.process_packet(kumade_middlebox::Direction::Inbound, &mut packet, now)
@@ -245,18 +246,18 @@ impl NetworkShard {
             u64::from(!matches!(action, PacketAction::Forward | PacketAction::Hairpin | PacketAction::Hold));
         let reply = |packet: Buffer| {
             let label = label(&self.flows, &packet);
-            PendingPacket { stamp: now, packet, label, is_cross: false, is_judged: true }
+            PendingPacket { stamp: now, packet, label, is_cross: false, has_passed_middlebox: true }
         };
         match action {
-            PacketAction::Forward | PacketAction::Hairpin => self.enter_host(packet, due),
+            PacketAction::Forward | PacketAction::Hairpin => self.deliver_to_left_host(packet, due),
             PacketAction::Drop | PacketAction::Hold => {}
             PacketAction::Reply(packet) => self.up.push(reply(self.pool.copy_from(&packet))),
             PacketAction::Reset(pair) => {
                 self.up.push(reply(self.pool.copy_from(&pair.to_source)));
-                hand_over(&self.left, &pair.to_destination);
+                write_to_host(&self.left, &pair.to_destination);
             }
         }
-        self.forward_released(due);
+        self.forward_held_fragments(due);
     }
 
     fn next_event(&self) -> Time {
@@ -264,8 +265,9 @@ impl NetworkShard {
         let links = [self.up.next_event(), self.down.next_event()].into_iter().flatten();
         let accesses = self.left.iter().filter_map(|port| port.access.as_ref());
         // What leaves an access link has time until it is settled, and what comes back is due.
-        let next =
-            |access: &AccessLinks| [access.out.next_event().map(|out| out + ORDERING_DELAY), access.back.next_event()];
+        let next = |access: &AccessLinks| {
+            [access.to_bottleneck.next_event().map(|out| out + ORDERING_DELAY), access.to_host.next_event()]
+        };
         links.chain(accesses.flat_map(next).flatten()).fold(tick, Time::min)
     }
 
@@ -300,7 +302,7 @@ impl Shard for NetworkShard {
         self.deliver();
         self.compute_idle();
         let next = self.next_event();
-        let is_filling = self.left.iter().chain(&self.right).any(|port| port.device.is_filling());
+        let is_filling = self.left.iter().chain(&self.right).any(|port| port.device.needs_drain());
         if next - clock::realtime() > MIN_IDLE_TIME || is_filling {
             self.drain();
         }
@@ -320,7 +322,7 @@ fn label(flows: &FlowHasher, packet: &[u8]) -> Label {
 }
 
 /// Writes a packet to the host that it is for; false where no host here has that address.
-fn hand_over(ports: &[HostPort], packet: &[u8]) -> bool {
+fn write_to_host(ports: &[HostPort], packet: &[u8]) -> bool {
     let Some(port) = port_of_packet(ports, packet) else { return false };
     port.device.write(packet);
     true

@@ -24,7 +24,7 @@ pub struct AccessSpec {
     /// The link.
     pub link: LinkConfig,
     /// Its cross traffic, which begins with the network, whatever its `start` says.
-    pub background: Option<CrossConfig>,
+    pub cross_traffic: Option<CrossConfig>,
 }
 
 /// A network to be built: hosts left and right of one bottleneck.

@@ -27,7 +27,7 @@ const MAX_ATTEMPTS: u32 = 10;
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 const PACKET_BYTES: usize = 1500;
 /// IPv4 and UDP.
-const HEADER_BYTES: usize = 28;
+const IPV4_UDP_HEADER_BYTES: usize = 28;
 
 /// Checks that the path between two hosts is as `links` say, the bottleneck first, which lie in this direction and may
 /// bring packets by `slack` too early or late.
@@ -43,7 +43,7 @@ pub(crate) fn verify_between(
         compare_with_fifo(&probes, links, slack).map_err(|found| NetworkError::NotAsSet {
             direction,
             found,
-            set: links.iter().map(|link| describe(link)).collect::<Vec<_>>().join("; behind it "),
+            set: links.iter().map(|link| describe_link(link)).collect::<Vec<_>>().join("; behind it "),
         })
     };
     let mut outcome = attempt();
@@ -76,9 +76,9 @@ fn send_probes(sender: &Host, receiver: &Host, links: &[&LinkConfig]) -> Result<
     let mut arrivals = receiver.namespace.run(|| Capture::incoming(Host::DEVICE))??;
     from.connect(to.local_addr().map_err(failed)?).map_err(failed)?;
     let burst = burst_packets(links[0]);
-    let packet = [0; PACKET_BYTES - HEADER_BYTES];
-    let gap = (time_for(links[0], PACKET_BYTES as u64) * 2).max(Span::from_micros(200));
-    for number in 0..burst + if total_loss_ratio(links) > 0.0 { LOSS_PACKETS } else { 0 } {
+    let packet = [0; PACKET_BYTES - IPV4_UDP_HEADER_BYTES];
+    let gap = (transmission_time(links[0], PACKET_BYTES as u64) * 2).max(Span::from_micros(200));
+    for number in 0..burst + if total_loss_ratio(links) > 0.0 { LOSS_PROBE_PACKETS } else { 0 } {
         if number >= burst {
             thread::sleep(gap.to_duration());
         }
@@ -87,7 +87,7 @@ fn send_probes(sender: &Host, receiver: &Host, links: &[&LinkConfig]) -> Result<
         packet[..4].copy_from_slice(&number.to_be_bytes());
         from.send(&packet[..size]).map_err(failed)?;
     }
-    let transmission = time_for(links[0], PACKET_BYTES as u64 * u64::from(burst));
+    let transmission = transmission_time(links[0], PACKET_BYTES as u64 * u64::from(burst));
     let flight = links.iter().fold(transmission, |sum, link| sum + link.delay + link.jitter);
     thread::sleep((flight + Span::from_millis(20)).to_duration());
     let port = to.local_addr().map_err(failed)?.port();
@@ -96,9 +96,9 @@ fn send_probes(sender: &Host, receiver: &Host, links: &[&LinkConfig]) -> Result<
     Ok(sent.into_iter().map(|(number, sent)| ProbePacket { sent, received: received.get(&number).copied() }).collect())
 }
 
-const LOSS_PACKETS: u32 = 500;
+const LOSS_PROBE_PACKETS: u32 = 500;
 
-fn time_for(link: &LinkConfig, bytes: u64) -> Span {
+fn transmission_time(link: &LinkConfig, bytes: u64) -> Span {
     link.sustained_rate().map_or(Span::ZERO, |rate| rate.time_for(bytes))
 }
 
@@ -130,7 +130,7 @@ fn captured_probes(capture: &mut Capture, port: u16) -> BTreeMap<u32, Time> {
 fn probe_number(packet: &[u8], port: u16) -> Option<u32> {
     let is_udp = packet.first()? >> 4 == 4 && *packet.get(9)? == 17;
     let is_probe = is_udp && packet.get(22..24)? == port.to_be_bytes();
-    let number = packet.get(HEADER_BYTES..HEADER_BYTES + 4)?;
+    let number = packet.get(IPV4_UDP_HEADER_BYTES..IPV4_UDP_HEADER_BYTES + 4)?;
     is_probe.then(|| u32::from_be_bytes([number[0], number[1], number[2], number[3]]))
 }
 
@@ -138,7 +138,7 @@ fn probe_number(packet: &[u8], port: u16) -> Option<u32> {
 /// wrong.
 fn compare_with_fifo(probes: &[ProbePacket], links: &[&LinkConfig], slack: Span) -> Result<VerifiedLink, String> {
     let link = links[0];
-    let tolerance = links.iter().fold(TOLERANCE + slack, |sum, link| sum + link.jitter);
+    let tolerance = links.iter().fold(SCHEDULING_TOLERANCE + slack, |sum, link| sum + link.jitter);
     let lost = probes.iter().filter(|probe| probe.received.is_none()).count() as f64;
     let count = probes.len().max(1) as f64;
     let expected_loss = total_loss_ratio(links);
@@ -193,9 +193,9 @@ fn departure_times(link: &LinkConfig, arrivals: Vec<Time>) -> Vec<Time> {
 }
 
 /// Scheduling delay that a busy machine may add to a packet's time.
-const TOLERANCE: Span = Span::from_micros(100);
+const SCHEDULING_TOLERANCE: Span = Span::from_micros(100);
 
-fn describe(link: &LinkConfig) -> String {
+fn describe_link(link: &LinkConfig) -> String {
     let rate = link.sustained_rate().map_or_else(|| "no rate".into(), |rate| rate.to_string());
     format!("{rate}, delay {}, jitter {}, loss {} %", link.delay, link.jitter, link.loss.mean_ratio() * 100.0)
 }

@@ -1,7 +1,7 @@
 //! Cables, addresses and routes of the sites.
 
 use crate::device::Device;
-use crate::iproute2::{add_veth, ip};
+use crate::iproute2::{add_veth, run_ip};
 use crate::namespaces::eventually;
 use ipnet::IpNet;
 use kumade_net::namespace::Namespace;
@@ -46,7 +46,7 @@ pub(super) fn build_site(
             inside.run(|| interface::add_address(LAN_INTERFACE, address))??;
         }
     }
-    ip(host, &["route", "add", "default", "via", &Ipv4Addr::new(10, site, 0, 1).to_string()]).map(drop)
+    run_ip(host, &["route", "add", "default", "via", &Ipv4Addr::new(10, site, 0, 1).to_string()]).map(drop)
 }
 
 /// The device of an emulated path at the gateway that the calling thread is in.
@@ -65,13 +65,13 @@ pub(super) fn configure_paths(left: &Namespace, right: &Namespace, paths: usize)
         let far = gateway_address(place, 2).to_string();
         let (own, table) =
             (network_of_address(address_on(place, 1)).trunc().to_string(), (FIRST_TABLE + place).to_string());
-        ip(left, &["route", "add", "default", "via", &far, "dev", &device, "table", &table])?;
-        ip(left, &["rule", "add", "iif", LAN_INTERFACE, "from", &own, "table", &table])?;
-        ip(right, &["route", "add", &own, "via", &gateway_address(place, 1).to_string(), "dev", &device])?;
+        run_ip(left, &["route", "add", "default", "via", &far, "dev", &device, "table", &table])?;
+        run_ip(left, &["rule", "add", "iif", LAN_INTERFACE, "from", &own, "table", &table])?;
+        run_ip(right, &["route", "add", &own, "via", &gateway_address(place, 1).to_string(), "dev", &device])?;
     }
     for (gateway, far_site, end) in [(left, 2, 2), (right, 1, 1)] {
         let far = network_of_address(Ipv4Addr::new(10, far_site, 0, 0)).to_string();
-        ip(gateway, &["route", "add", &far, "via", &gateway_address(0, end).to_string()])?;
+        run_ip(gateway, &["route", "add", &far, "via", &gateway_address(0, end).to_string()])?;
     }
     Ok(())
 }
@@ -109,11 +109,11 @@ pub(super) fn enable_mptcp(a: &Namespace, b: &Namespace, paths: usize) -> Result
     };
     for host in [a, b] {
         host.run(|| fs::write(setting, "1"))?.map_err(absent)?;
-        ip(host, &["mptcp", "limits", "set", "subflow", "8", "add_addr_accepted", "8"])?;
+        run_ip(host, &["mptcp", "limits", "set", "subflow", "8", "add_addr_accepted", "8"])?;
     }
     for place in 1..paths {
         let address = address_on(place, 1).to_string();
-        ip(a, &["mptcp", "endpoint", "add", &address, "dev", LAN_INTERFACE, "subflow"])?;
+        run_ip(a, &["mptcp", "endpoint", "add", &address, "dev", LAN_INTERFACE, "subflow"])?;
     }
     Ok(())
 }

@@ -46,7 +46,10 @@ impl PathShard {
                     continue;
                 }
                 let label = flows.label(&classification);
-                link.read(PendingPacket { stamp, packet, label, is_cross: false, is_judged: true }, clock::realtime());
+                link.record_read(
+                    PendingPacket { stamp, packet, label, is_cross: false, has_passed_middlebox: true },
+                    clock::realtime(),
+                );
             }
         }
     }
@@ -54,7 +57,7 @@ impl PathShard {
     /// Brings both links to `horizon`, up to which all that was sent is known.
     fn advance_links(&mut self, horizon: Time) {
         for link in &mut self.links {
-            while let Some(arrived) = link.pop_settled(horizon) {
+            while let Some(arrived) = link.pop_ordered(horizon) {
                 if !self.is_cut {
                     link.offer(arrived);
                 }
@@ -159,7 +162,7 @@ impl Shard for SitesShard {
         self.deliver();
         self.compute_idle();
         let next = self.next_event();
-        if next - clock::realtime() > MIN_IDLE_TIME || self.devices().any(Device::is_filling) {
+        if next - clock::realtime() > MIN_IDLE_TIME || self.devices().any(Device::needs_drain) {
             self.paths.iter_mut().flat_map(|path| &mut path.ends).for_each(Device::drain);
         }
         // In this order, an interruption between the two readings makes the next turn early and not late.

@@ -103,14 +103,14 @@ impl ArrivalRecorder {
 
 impl ArrivalRecord {
     fn collect(&mut self) {
-        while let Some(received) = self.capture.next(read) {
+        while let Some(received) = self.capture.next(parse_packet) {
             self.packets.extend(received);
         }
     }
 }
 
 /// None where there is no data in it that is counted here.
-fn read(stamp: Time, packet: &[u8]) -> Option<RecordedPacket> {
+fn parse_packet(stamp: Time, packet: &[u8]) -> Option<RecordedPacket> {
     let headers = Headers::parse(packet).ok()?;
     let content = match headers.transport? {
         Transport::Tcp(tcp) if tcp.payload_len > 0 => {
@@ -118,7 +118,7 @@ fn read(stamp: Time, packet: &[u8]) -> Option<RecordedPacket> {
             PacketContent::Segment { port, sequence: tcp.sequence, payload: tcp.payload_len as u32 }
         }
         Transport::Udp(_) => {
-            let (number, sent) = numbered::read(packet.get(headers.transport_offset + UDP_HEADER_BYTES..)?)?;
+            let (number, sent) = numbered::parse_number(packet.get(headers.transport_offset + UDP_HEADER_BYTES..)?)?;
             PacketContent::Numbered { port: headers.port(PacketEnd::Destination)?, number, sent }
         }
         _ => return None,

@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// IPv4 and UDP.
-const HEADER_BYTES: u32 = 28;
+const IPV4_UDP_HEADER_BYTES: u32 = 28;
 /// One packet of the kernel has no more.
 const MAX_BURST_BYTES: u32 = 64_000;
 /// `UDP_MAX_SEGMENTS`, before Linux 6.9.
@@ -17,7 +17,7 @@ const MAX_BURST_PACKETS: u32 = 64;
 /// The send buffers of so many sockets keep a shaper busy for milliseconds.
 const BURST_SOCKETS: usize = 8;
 /// The port of the discard protocol (RFC 863).
-const PORT: u16 = 9;
+const DISCARD_PORT: u16 = 9;
 
 /// UDP over IPv4 in bursts that the kernel segments (`UDP_SEGMENT`), as many as a shaper on the sender's own interface lets pass, until
 /// dropped. It is the kernel's timers that pace them: the thread has milliseconds to send more, and keeps nobody from a processor.
@@ -49,7 +49,7 @@ impl UdpBursts {
         let open = || {
             let socket = UdpSocket::bind((from.v4, 0))?;
             socket.set_write_timeout(Some(STOP_POLL_INTERVAL))?;
-            socket.connect((to, PORT)).map(|()| socket)
+            socket.connect((to, DISCARD_PORT)).map(|()| socket)
         };
         let sockets = from.namespace.run(|| (0..BURST_SOCKETS).map(|_| open()).collect::<Result<Vec<_>, _>>())?;
         let sockets = sockets.map_err(failed)?;
@@ -75,7 +75,7 @@ fn packets_per_burst(packet_bytes: u32) -> u32 {
 /// A socket whose buffer is full keeps the thread waiting, until some of what it sent has passed the shaper; and so does the gap from a burst to
 /// the next one, where there is one.
 fn send_bursts(sockets: &[UdpSocket], packets: u32, packet_bytes: u32, gap: Option<Span>, stop: &AtomicBool) {
-    let payload = packet_bytes.saturating_sub(HEADER_BYTES);
+    let payload = packet_bytes.saturating_sub(IPV4_UDP_HEADER_BYTES);
     let burst = vec![0; (packets * payload) as usize];
     let mut segments = true;
     let pacer = gap.map(|gap| (gap, Pacer::starting_in(gap)));

@@ -1,5 +1,5 @@
 use super::threads::Threads;
-use super::{STOP_POLL_INTERVAL, is_patience};
+use super::{STOP_POLL_INTERVAL, is_timeout};
 use crate::network::{Host, NetworkError};
 use kumade_net::pacing::Pacer;
 use kumade_net::{SetupError, clock};
@@ -93,7 +93,7 @@ fn send_back(socket: &UdpSocket, stop: &AtomicBool) {
         match socket.recv_from(&mut buffer) {
             // What cannot be sent is a packet that was lost.
             Ok((length, from)) => drop(socket.send_to(&buffer[..length], from)),
-            Err(error) if is_patience(&error) => {}
+            Err(error) if is_timeout(&error) => {}
             Err(error) => return tracing::warn!("packets are no longer sent back: {error}"),
         }
     }
@@ -112,7 +112,7 @@ fn receive(socket: &UdpSocket, record: &Mutex<EchoRecord>, stop: &AtomicBool) {
                 }
             }
             Ok(_) => {}
-            Err(error) if is_patience(&error) => {}
+            Err(error) if is_timeout(&error) => {}
             // The far end may be out of reach for a time.
             Err(error) => tracing::debug!("waiting for what comes back: {error}"),
         }

@@ -25,7 +25,7 @@ pub struct DepartureMeter {
 #[derive(Debug)]
 struct MeterRecord {
     capture: Capture,
-    since: Time,
+    started: Time,
     bytes: ByteCount,
 }
 
@@ -36,7 +36,7 @@ impl DepartureMeter {
     /// Where the system refuses to show the host's packets.
     pub fn start(host: &Host) -> Result<Self, NetworkError> {
         let capture = host.namespace.run(|| Capture::outgoing(Host::DEVICE))??;
-        let record = MeterRecord { capture, since: clock::realtime(), bytes: ByteCount::default() };
+        let record = MeterRecord { capture, started: clock::realtime(), bytes: ByteCount::default() };
         let record = Arc::new(Mutex::new(record));
         let (own, mut threads) = (Arc::clone(&record), Threads::default());
         threads.start(&host.namespace, "meter", move |stop| {
@@ -57,7 +57,7 @@ impl DepartureMeter {
         thread::sleep(settled.min(Span::from_secs(1)).to_duration());
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         record.collect();
-        let known = record.since.max(clock::realtime() - RECORD_LENGTH)..clock::realtime();
+        let known = record.started.max(clock::realtime() - RECORD_LENGTH)..clock::realtime();
         if !known.contains(&from) || !known.contains(&to) || record.capture.dropped_packets() > 0 {
             return Err(NetworkError::NoRecord(to - from));
         }

@@ -95,7 +95,7 @@ fn send_numbered(
 }
 
 /// Number and sending time in the payload of such a packet.
-pub(super) fn read(payload: &[u8]) -> Option<(u64, Time)> {
+pub(super) fn parse_number(payload: &[u8]) -> Option<(u64, Time)> {
     let number = u64::from_be_bytes(*payload.first_chunk()?);
     let sent = i64::from_be_bytes(*payload.get(8..)?.first_chunk()?);
     Some((number, Time::from_nanos(sent)))

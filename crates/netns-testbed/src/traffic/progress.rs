@@ -8,18 +8,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub(super) struct Progress {
     bytes: AtomicU64,
-    gaps: Mutex<Gaps>,
+    gaps: Mutex<ArrivalGaps>,
 }
 
 #[derive(Debug)]
-struct Gaps {
-    last: Time,
+struct ArrivalGaps {
+    last_arrival: Time,
     longest: Span,
 }
 
 impl Default for Progress {
     fn default() -> Self {
-        Progress { bytes: AtomicU64::new(0), gaps: Mutex::new(Gaps { last: clock::monotonic(), longest: Span::ZERO }) }
+        Progress {
+            bytes: AtomicU64::new(0),
+            gaps: Mutex::new(ArrivalGaps { last_arrival: clock::monotonic(), longest: Span::ZERO }),
+        }
     }
 }
 
@@ -29,8 +32,8 @@ impl Progress {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let now = clock::monotonic();
         let mut gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
-        gaps.longest = gaps.longest.max(now - gaps.last);
-        gaps.last = now;
+        gaps.longest = gaps.longest.max(now - gaps.last_arrival);
+        gaps.last_arrival = now;
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -40,8 +43,8 @@ impl Progress {
     pub(super) fn take_longest_gap(&self) -> Span {
         let now = clock::monotonic();
         let mut gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
-        let longest = gaps.longest.max(now - gaps.last);
-        *gaps = Gaps { last: now, longest: Span::ZERO };
+        let longest = gaps.longest.max(now - gaps.last_arrival);
+        *gaps = ArrivalGaps { last_arrival: now, longest: Span::ZERO };
         longest
     }
 }

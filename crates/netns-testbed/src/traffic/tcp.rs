@@ -1,5 +1,5 @@
 use super::blocks::BlockWrites;
-use super::{STOP_POLL_INTERVAL, Traffic, TrafficSink, is_patience};
+use super::{STOP_POLL_INTERVAL, Traffic, TrafficSink, is_timeout};
 use crate::network::{Host, NetworkError};
 use kumade_net::SetupError;
 use kumade_units::Rate;
@@ -20,13 +20,13 @@ pub struct TcpEnds<'a> {
     /// The receiver's port; any, if 0.
     pub port: u16,
     /// Where the sender connects, if it is something else that passes the connection on to the receiver.
-    pub through: Option<SocketAddr>,
+    pub proxy: Option<SocketAddr>,
     /// The sender's, such as `cubic`.
     pub congestion_control: &'a str,
 }
 
 /// What forwards a connection has to reach the receiver within this.
-const ARRIVAL: Duration = Duration::from_secs(10);
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Of a connection whose blocks change no more waits to leave, so that what was written before has soon left.
 const MAX_UNSENT_BYTES: u32 = 64 << 10;
 
@@ -38,14 +38,14 @@ impl Traffic {
     ///
     /// # Errors
     /// As for [`Traffic::tcp`]; or what is to pass the connection on does not.
-    pub fn blocks(ends: &TcpEnds<'_>) -> Result<(Self, BlockWrites), NetworkError> {
+    pub fn tcp_blocks(ends: &TcpEnds<'_>) -> Result<(Self, BlockWrites), NetworkError> {
         let failed = |error| ends.failed(error);
         let (stream, sink) = ends.open(Protocol::TCP, ends.from.v4, ends.to.v4).map_err(failed)?;
         kumade_net::tcp::limit_unsent(&stream, MAX_UNSENT_BYTES).map_err(failed)?;
         let bytes = Arc::new(AtomicUsize::new(Self::MAX_BLOCK_BYTES));
         let blocks = BlockWrites::new(Arc::clone(&bytes), stream.try_clone().map_err(failed)?);
         let traffic = Traffic::count_arrivals(sink, &ends.to.namespace)?;
-        let traffic = traffic.run_source(&ends.from.namespace, move |stop| pour(&stream, &bytes, stop))?;
+        let traffic = traffic.run_source(&ends.from.namespace, move |stop| write_blocks(&stream, &bytes, stop))?;
         Ok((traffic, blocks))
     }
 
@@ -77,7 +77,7 @@ impl Traffic {
         congestion_control: &str,
         max_rate: Option<Rate>,
     ) -> Result<Self, NetworkError> {
-        let ends = TcpEnds { from, to, port: 0, through: None, congestion_control };
+        let ends = TcpEnds { from, to, port: 0, proxy: None, congestion_control };
         let failed = |error| ends.failed(error);
         let (stream, (sink, listener)) = ends.open_listening(protocol, near, far).map_err(failed)?;
         if let Some(rate) = max_rate {
@@ -86,7 +86,7 @@ impl Traffic {
         // Further subflows of Multipath TCP are only accepted as long as the listener is open.
         Traffic::count_arrivals(sink, &to.namespace)?.run_source(&from.namespace, move |stop| {
             let _listener = listener;
-            pour(&stream, &AtomicUsize::new(Traffic::MAX_BLOCK_BYTES), stop);
+            write_blocks(&stream, &AtomicUsize::new(Traffic::MAX_BLOCK_BYTES), stop);
         })
     }
 }
@@ -112,10 +112,10 @@ impl TcpEnds<'_> {
         far: Ipv4Addr,
     ) -> io::Result<(TcpStream, (TcpStream, TcpListener))> {
         let listener = self.to.namespace.run(|| listen((far, self.port), protocol)).map_err(io::Error::other)??;
-        let address = self.through.map_or_else(|| listener.local_addr(), Ok)?;
+        let address = self.proxy.map_or_else(|| listener.local_addr(), Ok)?;
         let connect = || connect(near, address, protocol, self.congestion_control);
         let stream = self.from.namespace.run(connect).map_err(io::Error::other)??;
-        let peer = if self.through.is_some() { None } else { Some(stream.local_addr()?) };
+        let peer = if self.proxy.is_some() { None } else { Some(stream.local_addr()?) };
         let sink = accept(&listener, peer)?;
         sink.set_read_timeout(Some(STOP_POLL_INTERVAL))?;
         Ok((stream, (sink, listener)))
@@ -133,7 +133,7 @@ fn listen(at: (Ipv4Addr, u16), protocol: Protocol) -> io::Result<TcpListener> {
     socket.set_reuse_address(true)?;
     socket.bind(&SocketAddr::from(at).into())?;
     // Of accepting, too.
-    socket.set_read_timeout(Some(ARRIVAL))?;
+    socket.set_read_timeout(Some(ACCEPT_TIMEOUT))?;
     socket.listen(8)?;
     Ok(socket.into())
 }
@@ -158,12 +158,12 @@ fn accept(listener: &TcpListener, peer: Option<SocketAddr>) -> io::Result<TcpStr
     }
 }
 
-fn pour(mut stream: &TcpStream, block: &AtomicUsize, stop: &AtomicBool) {
+fn write_blocks(mut stream: &TcpStream, block: &AtomicUsize, stop: &AtomicBool) {
     let bytes = vec![0; Traffic::MAX_BLOCK_BYTES];
     while !stop.load(Ordering::Relaxed) {
         match stream.write(&bytes[..block.load(Ordering::Relaxed)]) {
             Ok(_) => {}
-            Err(error) if is_patience(&error) => {}
+            Err(error) if is_timeout(&error) => {}
             // The other end may have stopped first.
             Err(_) if stop.load(Ordering::Relaxed) => return,
             Err(error) => return tracing::warn!("cross traffic has ended: {error}"),

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// IPv4 and UDP.
-const HEADER_BYTES: u32 = 28;
+const IPV4_UDP_HEADER_BYTES: u32 = 28;
 /// A sender that is further behind its plan than this leaves out what it missed, in place of a burst.
-const LOST: Span = Span::from_millis(5);
+const MAX_SENDER_LAG: Span = Span::from_millis(5);
 
 impl Traffic {
     /// Begins to send UDP over IPv4 in a pattern, whatever the pattern's `start` says; sizes are of IP packets, and 28
@@ -36,7 +36,7 @@ impl Traffic {
 
 impl TrafficSink for UdpSocket {
     fn read_bytes(&self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.recv(buffer).map(|payload| payload + HEADER_BYTES as usize)
+        self.recv(buffer).map(|payload| payload + IPV4_UDP_HEADER_BYTES as usize)
     }
 }
 
@@ -51,14 +51,14 @@ fn send(socket: &UdpSocket, source: CrossTraffic, sent: &AtomicU64, stop: &Atomi
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        if pacer.remaining(offset) < -LOST {
+        if pacer.remaining(offset) < -MAX_SENDER_LAG {
             continue;
         }
         pacer.wait_until(offset);
-        let size = packet.size.saturating_sub(HEADER_BYTES) as usize;
+        let size = packet.size.saturating_sub(IPV4_UDP_HEADER_BYTES) as usize;
         // An error, such as a full buffer, is a packet that was not sent.
         if let Ok(payload) = socket.send(&payload[..size.min(payload.len())]) {
-            sent.fetch_add(payload as u64 + u64::from(HEADER_BYTES), Ordering::Relaxed);
+            sent.fetch_add(payload as u64 + u64::from(IPV4_UDP_HEADER_BYTES), Ordering::Relaxed);
         }
     }
 }

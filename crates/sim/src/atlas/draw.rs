@@ -5,7 +5,7 @@ use super::kind::PathKind;
 use crate::elastic::ElasticFlow;
 use crate::path::{PathHop, Stamping, VirtualPath};
 use crate::proxy::{HEADER_BYTES, Proxy};
-use crate::tcp::congestion::Control;
+use crate::tcp::congestion::CongestionControl;
 use kumade_link::queue::{DisciplineSettings, QueueConfig, QueueLimit};
 use kumade_link::{
     CrossConfig, CrossKind, LinkConfig, Loss, Medium, PeriodLengths, Reordering, SizeMix, TokenBucket, Wireless,
@@ -24,19 +24,19 @@ pub struct DrawnPath {
     /// Its links in the direction that is measured.
     pub hops: Vec<PathHop>,
     /// Whether they are side by side, and each flow takes one of them.
-    pub is_balanced: bool,
+    pub has_ecmp_links: bool,
     /// What it carries in the long run without cross traffic.
-    pub sustained: Rate,
+    pub sustained_rate: Rate,
     /// What cross traffic leaves less than that on average: its mean rate, where the path is one link.
-    pub cross: Rate,
+    pub cross_rate: Rate,
     /// Flows of cross traffic.
     pub cross_flows: u32,
     /// TCP connections, where these are the cross traffic.
-    pub elastic: Vec<ElasticFlow>,
+    pub elastic_flows: Vec<ElasticFlow>,
     /// Whether each flow has a queue of its own.
-    pub flow_queueing: bool,
+    pub has_flow_queueing: bool,
     /// The policer or the shaper on it.
-    pub bucket: Option<TokenBucket>,
+    pub token_bucket: Option<TokenBucket>,
     /// The largest packet that passes, where that is special.
     pub mtu: Option<u32>,
     /// What ends TCP connections behind the first link.
@@ -101,7 +101,7 @@ impl DrawnPath {
         let kind = COMBINED_KINDS[random.random_range(0..COMBINED_KINDS.len())];
         let mut path = DrawnPath { kind: PathKind::Combined, ..Self::draw_kind(kind, seed, random) };
         let last = path.hops.len() - 1;
-        let ends = if path.is_balanced { 0.. } else { last.. };
+        let ends = if path.has_ecmp_links { 0.. } else { last.. };
         match random.random_range(0..4) {
             0 => {
                 path.stamping.batching =
@@ -111,7 +111,7 @@ impl DrawnPath {
                 let loss = Loss::Independent(draw_logarithmic(random, 0.001, 0.01));
                 path.hops[ends].iter_mut().for_each(|hop| hop.link.loss = loss);
             }
-            2 if path.elastic.is_empty() && !path.is_balanced => {
+            2 if path.elastic_flows.is_empty() && !path.has_ecmp_links => {
                 let rate = Rate::from_f64((path.fastest_rate().as_f64() * random.random_range(1.5..5.0)).min(1e9));
                 let jitter =
                     Span::from_secs_f64(draw_logarithmic(random, JITTER_RANGE_SECONDS.0, JITTER_RANGE_SECONDS.1));
@@ -131,7 +131,7 @@ impl DrawnPath {
 
     /// Of its links.
     fn fastest_rate(&self) -> Rate {
-        self.hops.iter().filter_map(|hop| hop.link.rate).max().unwrap_or(self.sustained)
+        self.hops.iter().filter_map(|hop| hop.link.rate).max().unwrap_or(self.sustained_rate)
     }
 
     fn draw_kind(kind: PathKind, seed: u64, random: &mut Pcg64Mcg) -> Self {
@@ -146,13 +146,13 @@ impl DrawnPath {
             kind,
             seed,
             hops: Vec::new(),
-            is_balanced: kind == PathKind::LoadBalanced,
-            sustained: rate,
-            cross: Rate::ZERO,
+            has_ecmp_links: kind == PathKind::LoadBalanced,
+            sustained_rate: rate,
+            cross_rate: Rate::ZERO,
             cross_flows: 0,
-            elastic: Vec::new(),
-            flow_queueing: matches!(kind, PathKind::FqCoDel | PathKind::FairShare | PathKind::HostFair),
-            bucket: None,
+            elastic_flows: Vec::new(),
+            has_flow_queueing: matches!(kind, PathKind::FqCoDel | PathKind::FairShare | PathKind::HostFair),
+            token_bucket: None,
             mtu: None,
             proxy: None,
             stamping: Stamping::default(),
@@ -167,8 +167,8 @@ impl DrawnPath {
         let link = path.add_special_property(link, random);
         let queue = discipline_of_kind(kind).map(|name| queue_config(name, rate, link.queue_bytes));
         let cross = if kind == PathKind::Elastic {
-            path.elastic = draw_elastic_flows(&link, random);
-            path.cross_flows = path.elastic.len() as u32;
+            path.elastic_flows = draw_elastic_flows(&link, random);
+            path.cross_flows = path.elastic_flows.len() as u32;
             Vec::new()
         } else {
             path.draw_cross_traffic(random)
@@ -187,12 +187,12 @@ impl DrawnPath {
     /// # Errors
     /// A setting is out of range, which no path of the atlas has.
     pub fn build(&self) -> Result<VirtualPath, ConfigError> {
-        if let (false, [hop]) = (self.elastic.is_empty(), &self.hops[..]) {
-            let mut path = VirtualPath::with_elastic_flows(&hop.link, &self.elastic, self.stamping, self.seed)?;
+        if let (false, [hop]) = (self.elastic_flows.is_empty(), &self.hops[..]) {
+            let mut path = VirtualPath::with_elastic_flows(&hop.link, &self.elastic_flows, self.stamping, self.seed)?;
             path.wait(ELASTIC_WARM_UP);
             return Ok(path);
         }
-        let build = if self.is_balanced { VirtualPath::over_ecmp_links } else { VirtualPath::new };
+        let build = if self.has_ecmp_links { VirtualPath::over_ecmp_links } else { VirtualPath::new };
         let path = build(&self.hops, self.stamping, self.seed)?;
         let path = self.mtu.into_iter().fold(path, VirtualPath::with_mtu);
         let mut path = self.proxy.into_iter().fold(path, VirtualPath::with_proxy);
@@ -202,7 +202,7 @@ impl DrawnPath {
 
     /// The links of the way back, the far end's first: fast and idle, and together as long as the way out. It is one, or one on either
     /// side of a proxy.
-    pub fn links_back(&self) -> Vec<LinkConfig> {
+    pub fn return_links(&self) -> Vec<LinkConfig> {
         let link = |delay| LinkConfig { rate: Some(Rate::from_mbit(1000)), delay, ..LinkConfig::default() };
         let delays = self.hops.iter().rev().map(|hop| hop.link.delay);
         match self.proxy {
@@ -215,9 +215,9 @@ impl DrawnPath {
     ///
     /// # Errors
     /// As [`build`](Self::build).
-    pub fn build_back(&self) -> Result<VirtualPath, ConfigError> {
+    pub fn build_return_path(&self) -> Result<VirtualPath, ConfigError> {
         let hop = |link| PathHop { link, queue: None, cross: Vec::new() };
-        let hops: Vec<PathHop> = self.links_back().into_iter().map(hop).collect();
+        let hops: Vec<PathHop> = self.return_links().into_iter().map(hop).collect();
         let path = VirtualPath::new(&hops, Stamping::default(), self.seed)?;
         let mut path = self.proxy.map(Proxy::reversed).into_iter().fold(path, VirtualPath::with_proxy);
         path.wait(Span::from_millis(500));
@@ -225,7 +225,7 @@ impl DrawnPath {
     }
 
     fn add_special_property(&mut self, link: LinkConfig, random: &mut Pcg64Mcg) -> LinkConfig {
-        let rate = self.sustained;
+        let rate = self.sustained_rate;
         match self.kind {
             PathKind::Fifo
             | PathKind::FqCoDel
@@ -254,12 +254,12 @@ impl DrawnPath {
             }
             PathKind::Policer => {
                 let policer = TokenBucket { rate, burst_bytes: draw_logarithmic(random, 10e3, 1e6) as u64 };
-                self.bucket = Some(policer);
+                self.token_bucket = Some(policer);
                 LinkConfig { rate: Some(draw_faster_rate(random, rate)), policer: Some(policer), ..link }
             }
             PathKind::Shaper => {
                 let bucket = TokenBucket { rate, burst_bytes: draw_logarithmic(random, 20e3, 1e6) as u64 };
-                self.bucket = Some(bucket);
+                self.token_bucket = Some(bucket);
                 LinkConfig {
                     rate: Some(draw_faster_rate(random, rate)),
                     medium: Some(Medium::TokenBucket(bucket)),
@@ -268,7 +268,7 @@ impl DrawnPath {
             }
             PathKind::SmallBucket => {
                 let bucket = TokenBucket { rate, burst_bytes: random.random_range(2 * 1500..4 * 1500) };
-                self.bucket = Some(bucket);
+                self.token_bucket = Some(bucket);
                 let line = Rate::from_f64((rate.as_f64() * draw_logarithmic(random, 2.0, 50.0)).round());
                 LinkConfig { rate: Some(line), medium: Some(Medium::TokenBucket(bucket)), ..link }
             }
@@ -278,7 +278,7 @@ impl DrawnPath {
             },
             PathKind::Wifi => self.draw_wireless(link, random),
             PathKind::Cellular => {
-                self.sustained = Rate::from_f64(
+                self.sustained_rate = Rate::from_f64(
                     draw_logarithmic(
                         random,
                         CELLULAR_RATE_RANGE_BITS_PER_SECOND.0,
@@ -286,7 +286,7 @@ impl DrawnPath {
                     )
                     .round(),
                 );
-                let medium = cellular::draw_trace(self.sustained, random).ok().map(Medium::Trace);
+                let medium = cellular::draw_trace(self.sustained_rate, random).ok().map(Medium::Trace);
                 LinkConfig { queue_bytes: link.queue_bytes.max(400_000), medium, ..link }
             }
             PathKind::SlowLink => LinkConfig { queue_bytes: link.queue_bytes.max(60_000), ..link },
@@ -318,16 +318,16 @@ impl DrawnPath {
         let bytes = u64::from(medium.packets) * 1500;
         let physical = Wireless::physical_rate(slowest.midpoint(fastest));
         let backoff = Span::from_micros(9) * i64::from(medium.backoff_slots) / 2;
-        self.sustained = Rate::from_bytes_over(bytes, physical.time_for(bytes) + medium.overhead + backoff);
-        let queue_bytes = self.sustained.bytes_in(Span::from_millis(100)).max(400_000);
+        self.sustained_rate = Rate::from_bytes_over(bytes, physical.time_for(bytes) + medium.overhead + backoff);
+        let queue_bytes = self.sustained_rate.bytes_in(Span::from_millis(100)).max(400_000);
         LinkConfig { queue_bytes, medium: Some(Medium::Wireless(medium)), ..link }
     }
 
     /// A narrow link, a faster one of which less is left, and perhaps a third, in any order.
     fn draw_links_in_series(&mut self, narrow: &LinkConfig, random: &mut Pcg64Mcg) -> Vec<PathHop> {
-        let rate = self.sustained.as_f64();
+        let rate = self.sustained_rate.as_f64();
         let left = rate * random.random_range(0.1..0.9);
-        self.cross = Rate::from_f64((rate - left).round());
+        self.cross_rate = Rate::from_f64((rate - left).round());
         self.cross_flows = 1;
         let poisson = random.random_bool(0.5);
         // Of the others, at least a little more is left than of the tight link.
@@ -358,7 +358,7 @@ impl DrawnPath {
         let member = |number: u32| {
             let place = if number == 0 { 0.0 } else { places[number as usize - 1] };
             let later = Span::from_secs_f64(0.2e-3 * f64::from(number) + spare * place);
-            let rate = self.sustained.as_f64() * if alike { 1.0 } else { random.random_range(0.5..1.0) };
+            let rate = self.sustained_rate.as_f64() * if alike { 1.0 } else { random.random_range(0.5..1.0) };
             let load = if random.random_bool(0.3) { 0.0 } else { random.random_range(0.05..0.8) };
             let poisson = random.random_bool(0.5);
             let hop = loaded_hop(like, (rate, rate * (1.0 - load)), poisson, random);
@@ -370,7 +370,8 @@ impl DrawnPath {
     /// Behind this link a proxy, and another link: mostly a faster one with little load, and sometimes one that carries less than this
     /// one has left. Either way the narrow link is the tight one.
     fn draw_links_around_proxy(&mut self, mut near: PathHop, random: &mut Pcg64Mcg) -> Vec<PathHop> {
-        let (near_rate, near_left) = (self.sustained.as_f64(), self.sustained.as_f64() - self.cross.as_f64());
+        let (near_rate, near_left) =
+            (self.sustained_rate.as_f64(), self.sustained_rate.as_f64() - self.cross_rate.as_f64());
         let far_is_tight = random.random_bool(0.3);
         let rate = match far_is_tight {
             true => near_left * random.random_range(0.2..0.85),
@@ -388,8 +389,8 @@ impl DrawnPath {
             let lossy = if random.random_bool(0.5) { &mut near.link } else { &mut far.link };
             lossy.loss = Loss::Independent(draw_logarithmic(random, 0.0005, 0.01));
         }
-        self.sustained = Rate::from_f64(near_rate.min(rate).round());
-        self.cross = Rate::from_f64((self.sustained.as_f64() - near_left.min(left)).max(0.0).round());
+        self.sustained_rate = Rate::from_f64(near_rate.min(rate).round());
+        self.cross_rate = Rate::from_f64((self.sustained_rate.as_f64() - near_left.min(left)).max(0.0).round());
         vec![near, far]
     }
 
@@ -397,12 +398,12 @@ impl DrawnPath {
         // The rate of a wireless link takes its course from the first packet on.
         let is_idle = random.random_bool(0.15) && self.kind != PathKind::Wifi;
         let load = if is_idle { 0.0 } else { random.random_range(0.05..0.8) };
-        let flows = if self.flow_queueing { random.random_range(1..=4) } else { 1 };
+        let flows = if self.has_flow_queueing { random.random_range(1..=4) } else { 1 };
         let poisson = random.random_bool(0.5);
         let sizes = if random.random_bool(0.5) { SizeMix::imix() } else { SizeMix::fixed(1500) };
-        self.cross = Rate::from_f64((self.sustained.as_f64() * load).round());
+        self.cross_rate = Rate::from_f64((self.sustained_rate.as_f64() * load).round());
         self.cross_flows = if load > 0.0 { flows } else { 0 };
-        let rate = Rate::from_f64(self.cross.as_f64() / f64::from(flows));
+        let rate = Rate::from_f64(self.cross_rate.as_f64() / f64::from(flows));
         let (sizes, size) = match (self.kind, self.mtu) {
             (PathKind::PacketMix, _) => draw_size_mix(random),
             (PathKind::FastLink, _) => {
@@ -432,7 +433,7 @@ impl DrawnPath {
 
     /// Cross traffic of this rate in bursts.
     fn burst_traffic(&self, rate: Rate, random: &mut Pcg64Mcg) -> CrossKind {
-        let line = Rate::from_f64(self.sustained.as_f64() * 10.0);
+        let line = Rate::from_f64(self.sustained_rate.as_f64() * 10.0);
         let bytes = draw_logarithmic(random, CROSS_BURST_RANGE_BYTES.0, CROSS_BURST_RANGE_BYTES.1) as u64;
         let (on, period) = (line.time_for(bytes), rate.time_for(bytes));
         let periods = if random.random_bool(0.5) { PeriodLengths::Fixed } else { PeriodLengths::Exponential };
@@ -461,13 +462,13 @@ fn draw_proxy(random: &mut Pcg64Mcg) -> Proxy {
     let wake_up = Span::from_secs_f64(draw_logarithmic(random, 20e-6, 500e-6));
     let behind = if random.random_bool(0.5) { HEADER_BYTES } else { [40, 60, 72][random.random_range(0..3)] };
     let headers = if random.random_bool(0.5) { [HEADER_BYTES, behind] } else { [behind, HEADER_BYTES] };
-    Proxy { wake_up, send_cost: Stamping::default().send_cost, headers }
+    Proxy { max_wake_up_delay: wake_up, send_cost: Stamping::default().send_cost, header_bytes: headers }
 }
 
 /// Connections of one congestion control over a link: greedy ones, or ones whose windows together take a part of it.
 fn draw_elastic_flows(link: &LinkConfig, random: &mut Pcg64Mcg) -> Vec<ElasticFlow> {
     let count = [1, 4, 16][random.random_range(0..3)];
-    let control = if random.random_bool(0.5) { Control::Cubic } else { Control::Bbr };
+    let control = if random.random_bool(0.5) { CongestionControl::Cubic } else { CongestionControl::Bbr };
     let taken = random.random_bool(0.4).then(|| random.random_range(0.2..0.8) / f64::from(count));
     let flow = |_| {
         let delay_back = link.delay + Span::from_micros(random.random_range(0..30_000));
@@ -536,10 +537,10 @@ mod tests {
     #[test]
     fn every_path_of_both_halves_can_be_built_and_is_the_same_again() {
         for kind in PathKind::ALL {
-            for seed in [Seeds::Tuning, Seeds::Judging].iter().flat_map(|seeds| (0..50).map(|n| seeds.seed(n))) {
+            for seed in [Seeds::Tuning, Seeds::Evaluation].iter().flat_map(|seeds| (0..50).map(|n| seeds.seed(n))) {
                 let drawn = DrawnPath::new(kind, seed);
                 drawn.build().unwrap_or_else(|error| panic!("{kind}, seed {seed}: {error}"));
-                drawn.build_back().unwrap();
+                drawn.build_return_path().unwrap();
                 assert_eq!(format!("{drawn:?}"), format!("{:?}", DrawnPath::new(kind, seed)));
             }
         }
@@ -580,16 +581,17 @@ mod tests {
             built.run_until_quiet();
             let left = built.true_available_per_link(Time::ZERO + Span::from_millis(500), built.now());
             let narrow = usize::from(rates(path)[1] < rates(path)[0]);
-            assert_eq!(path.sustained, rates(path)[narrow], "seed {}", path.seed);
+            assert_eq!(path.sustained_rate, rates(path)[narrow], "seed {}", path.seed);
             assert!(left[narrow] < left[1 - narrow], "seed {}: {left:?}", path.seed);
         }
-        let headers_differ = paths.iter().filter(|path| path.proxy.is_some_and(|it| it.headers[0] != it.headers[1]));
+        let headers_differ =
+            paths.iter().filter(|path| path.proxy.is_some_and(|it| it.header_bytes[0] != it.header_bytes[1]));
         assert!((100..200).contains(&headers_differ.count()));
     }
 
     #[test]
     fn seeds_that_tune_and_seeds_that_judge_draw_other_paths() {
-        let rates = |seeds: Seeds| (0..50).map(move |n| DrawnPath::new(PathKind::Fifo, seeds.seed(n)).sustained);
-        assert!(rates(Seeds::Tuning).all(|rate| rates(Seeds::Judging).all(|other| other != rate)));
+        let rates = |seeds: Seeds| (0..50).map(move |n| DrawnPath::new(PathKind::Fifo, seeds.seed(n)).sustained_rate);
+        assert!(rates(Seeds::Tuning).all(|rate| rates(Seeds::Evaluation).all(|other| other != rate)));
     }
 }

@@ -145,7 +145,7 @@ impl PathKind {
     }
 
     /// Whether such paths pass this transport.
-    pub fn passes(self, transport: Transport) -> bool {
+    pub fn can_carry(self, transport: Transport) -> bool {
         self != PathKind::Proxy || transport != Transport::Udp
     }
 }

@@ -43,8 +43,11 @@ impl DrawnPath {
     /// The path cannot be made or not be measured, which no path of the atlas brings about over a transport that it
     /// [passes](super::PathKind::passes).
     pub fn measure(&self, transport: Transport, method: &MethodSettings) -> Result<AtlasMeasurement, MeasureError> {
-        let mut paths =
-            VirtualPaths { up: self.build()?, down: self.build_back()?, udp: self.kind.passes(Transport::Udp) };
+        let mut paths = VirtualPaths {
+            up: self.build()?,
+            down: self.build_return_path()?,
+            passes_udp: self.kind.can_carry(Transport::Udp),
+        };
         let started = paths.up.now();
         let session = Session {
             peer: "virtual".to_owned(),
@@ -65,11 +68,11 @@ impl DrawnPath {
             paths.measure(Measurement::new(plan, session), &mut |_| ()).map_err(MeasureError::Measurement)?;
         let report = measured.report.up.ok_or(MeasureError::NoDirection)?;
         let expected = || {
-            let mean = Rate::from_f64(self.sustained.as_f64() - self.cross.as_f64());
-            if self.elastic.is_empty() { mean } else { paths.up.true_available(started, paths.up.now()) }
+            let mean = Rate::from_f64(self.sustained_rate.as_f64() - self.cross_rate.as_f64());
+            if self.elastic_flows.is_empty() { mean } else { paths.up.true_available(started, paths.up.now()) }
         };
         let truth = PathTruth::new(self, measured.truth[0].unwrap_or_else(expected));
-        let truth = match measured.windows[0].filter(|_| self.is_balanced) {
+        let truth = match measured.windows[0].filter(|_| self.has_ecmp_links) {
             Some((from, to)) => {
                 truth.over_ecmp_links(&paths.up.true_available_per_link(from, to), transport, paths.up.link_of_flow(0))
             }

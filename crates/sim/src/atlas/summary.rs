@@ -15,15 +15,15 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq)]
 pub struct PathResult {
     /// Of the available bandwidth; none where there is no value.
-    pub judgement: Option<EstimateError>,
+    pub estimate_error: Option<EstimateError>,
     /// Why there is no value.
-    pub reason: Option<String>,
+    pub refusal_reason: Option<String>,
     /// A false statement.
     pub fault: Option<EstimateFault>,
     /// What the measurement did to TCP connections, where these are the cross traffic.
     pub impact: Option<FlowImpact>,
     /// Whether the report says that a proxy ends the connections.
-    pub names_proxy: bool,
+    pub reports_proxy: bool,
     /// IP bytes sent.
     pub bytes: u64,
     /// From the first train to the result.
@@ -36,25 +36,25 @@ pub struct KindResults {
     /// How many.
     pub runs: usize,
     /// Those that gave a value.
-    pub values: usize,
+    pub runs_with_value: usize,
     /// Coverage: the part of the values whose interval contains the truth.
     pub coverage: f64,
     /// The mean absolute error, as a part of what the path carries without cross traffic.
-    pub error: f64,
+    pub mean_absolute_error: f64,
     /// The median of the intervals' widths, as a part of the truth.
     pub median_width: f64,
     /// Runs with a statement that is wrong with confidence.
-    pub wrong: usize,
+    pub runs_with_fault: usize,
     /// What they did to TCP connections, where these are the cross traffic.
     pub impact: Option<ImpactSummary>,
     /// Runs whose report says that a proxy ends the connections.
-    pub proxies_named: usize,
+    pub runs_reporting_proxy: usize,
     /// Runs without a value, by cause.
     pub refusals: BTreeMap<String, usize>,
     /// Mean IP bytes of a run.
-    pub bytes: f64,
+    pub mean_bytes: f64,
     /// Mean seconds of a run.
-    pub seconds: f64,
+    pub mean_seconds: f64,
 }
 
 impl PathResult {
@@ -63,25 +63,25 @@ impl PathResult {
         let AtlasMeasurement { report, truth, impact } = measured;
         let capacity = report.capacity.as_ref();
         PathResult {
-            judgement: report
+            estimate_error: report
                 .available_bits_per_second
                 .as_ref()
                 .map(|found| evaluate_estimate(found, report, truth, path)),
-            reason: report.reason.clone(),
+            refusal_reason: report.reason.clone(),
             fault: match &report.available_bits_per_second {
                 Some(found) => evaluate_estimate(found, report, truth, path)
                     .fault()
                     .or(fault_over_connections(report, truth, path)),
                 None => {
                     let share = report.fair_share_bits_per_second.zip(truth.fair_share);
-                    let share =
-                        share.and_then(|(found, truth)| EstimateError::compare(&found, truth, path.sustained).fault());
+                    let share = share
+                        .and_then(|(found, truth)| EstimateError::compare(&found, truth, path.sustained_rate).fault());
                     let bounds = (report.at_least_bits_per_second, report.at_most_bits_per_second);
                     share.or(EstimateFault::compare_bounds(bounds.0, bounds.1, truth.available))
                 }
             },
             impact: *impact,
-            names_proxy: report.warnings.iter().any(|warning| warning.starts_with(PROXY_WARNING)),
+            reports_proxy: report.warnings.iter().any(|warning| warning.starts_with(PROXY_WARNING)),
             bytes: report.bytes_sent + capacity.map_or(0, |capacity| capacity.bytes_sent),
             seconds: report.duration_seconds + capacity.map_or(0.0, |capacity| capacity.duration_seconds),
         }
@@ -95,46 +95,51 @@ fn evaluate_estimate(
     truth: &PathTruth,
     path: &DrawnPath,
 ) -> EstimateError {
-    match (truth.members, &report.load_balancing) {
+    match (truth.ecmp_link_range, &report.load_balancing) {
         (Some((worst, best)), Some(_)) => {
-            let [worst, best] = [worst, best].map(|truth| EstimateError::compare(found, truth, path.sustained));
-            let covers = worst.covers && best.covers;
-            if worst.miss > best.miss { EstimateError { covers, ..worst } } else { EstimateError { covers, ..best } }
+            let [worst, best] = [worst, best].map(|truth| EstimateError::compare(found, truth, path.sustained_rate));
+            let covers = worst.covers_truth && best.covers_truth;
+            if worst.miss_ratio > best.miss_ratio {
+                EstimateError { covers_truth: covers, ..worst }
+            } else {
+                EstimateError { covers_truth: covers, ..best }
+            }
         }
-        _ => EstimateError::compare(found, truth.available, path.sustained),
+        _ => EstimateError::compare(found, truth.available, path.sustained_rate),
     }
 }
 
 /// Of what many flows can have on links side by side.
 fn fault_over_connections(report: &DirectionReport, truth: &PathTruth, path: &DrawnPath) -> Option<EstimateFault> {
     let found = report.load_balancing.as_ref()?.many_flows_bits_per_second?;
-    EstimateError::compare(&found, truth.available, path.sustained).fault()
+    EstimateError::compare(&found, truth.available, path.sustained_rate).fault()
 }
 
 impl KindResults {
     /// Of these.
-    pub fn from_results(verdicts: &[PathResult]) -> Self {
-        let judged: Vec<&EstimateError> = verdicts.iter().filter_map(|verdict| verdict.judgement.as_ref()).collect();
-        let covers: Vec<f64> = judged.iter().map(|judgement| f64::from(u8::from(judgement.covers))).collect();
-        let errors: Vec<f64> = judged.iter().map(|judgement| judgement.error.abs()).collect();
-        let widths: Vec<f64> = judged.iter().map(|judgement| judgement.width).collect();
-        let impacts: Vec<FlowImpact> = verdicts.iter().filter_map(|verdict| verdict.impact).collect();
+    pub fn from_results(results: &[PathResult]) -> Self {
+        let judged: Vec<&EstimateError> =
+            results.iter().filter_map(|verdict| verdict.estimate_error.as_ref()).collect();
+        let covers: Vec<f64> = judged.iter().map(|judgement| f64::from(u8::from(judgement.covers_truth))).collect();
+        let errors: Vec<f64> = judged.iter().map(|judgement| judgement.error_ratio.abs()).collect();
+        let widths: Vec<f64> = judged.iter().map(|judgement| judgement.width_ratio).collect();
+        let impacts: Vec<FlowImpact> = results.iter().filter_map(|verdict| verdict.impact).collect();
         let mut refusals = BTreeMap::new();
-        for reason in verdicts.iter().filter_map(|verdict| verdict.reason.as_deref()) {
+        for reason in results.iter().filter_map(|verdict| verdict.refusal_reason.as_deref()) {
             *refusals.entry(refusal_cause(reason)).or_default() += 1;
         }
         KindResults {
-            runs: verdicts.len(),
-            values: judged.len(),
+            runs: results.len(),
+            runs_with_value: judged.len(),
             coverage: mean(&covers),
-            error: mean(&errors),
+            mean_absolute_error: mean(&errors),
             median_width: median(&widths).unwrap_or(0.0),
             impact: ImpactSummary::from_impacts(&impacts),
-            wrong: verdicts.iter().filter(|verdict| verdict.fault.is_some()).count(),
-            proxies_named: verdicts.iter().filter(|verdict| verdict.names_proxy).count(),
+            runs_with_fault: results.iter().filter(|verdict| verdict.fault.is_some()).count(),
+            runs_reporting_proxy: results.iter().filter(|verdict| verdict.reports_proxy).count(),
             refusals,
-            bytes: mean(&verdicts.iter().map(|verdict| verdict.bytes as f64).collect::<Vec<_>>()),
-            seconds: mean(&verdicts.iter().map(|verdict| verdict.seconds).collect::<Vec<_>>()),
+            mean_bytes: mean(&results.iter().map(|verdict| verdict.bytes as f64).collect::<Vec<_>>()),
+            mean_seconds: mean(&results.iter().map(|verdict| verdict.seconds).collect::<Vec<_>>()),
         }
     }
 }
@@ -170,25 +175,30 @@ mod tests {
 
     #[test]
     fn runs_are_summed_up() {
-        let judgement = |error, covers, miss| Some(EstimateError { error, covers, miss, width: 0.1 });
+        let judgement = |error, covers, miss| {
+            Some(EstimateError { error_ratio: error, covers_truth: covers, miss_ratio: miss, width_ratio: 0.1 })
+        };
         let value = |error: f64, covers, miss| PathResult {
-            judgement: judgement(error, covers, miss),
-            reason: None,
+            estimate_error: judgement(error, covers, miss),
+            refusal_reason: None,
             fault: judgement(error, covers, miss).and_then(|judgement| judgement.fault()),
             impact: None,
-            names_proxy: false,
+            reports_proxy: false,
             bytes: 1_000_000,
             seconds: 1.0,
         };
-        let refused = PathResult { judgement: None, reason: Some("lost".into()), ..value(0.0, true, 0.0) };
+        let refused = PathResult { estimate_error: None, refusal_reason: Some("lost".into()), ..value(0.0, true, 0.0) };
         let summary = KindResults::from_results(&[
             value(0.01, true, 0.0),
             value(-0.03, false, 0.01),
             value(0.2, false, 0.1),
             refused,
         ]);
-        assert_eq!((summary.runs, summary.values, summary.wrong), (4, 3, 1));
-        assert!((summary.coverage - 1.0 / 3.0).abs() < 1e-9 && (summary.error - 0.08).abs() < 1e-9, "{summary:?}");
+        assert_eq!((summary.runs, summary.runs_with_value, summary.runs_with_fault), (4, 3, 1));
+        assert!(
+            (summary.coverage - 1.0 / 3.0).abs() < 1e-9 && (summary.mean_absolute_error - 0.08).abs() < 1e-9,
+            "{summary:?}"
+        );
         assert_eq!(summary.refusals, [("lost".to_owned(), 1)].into());
     }
 }

@@ -12,20 +12,20 @@ pub struct PathTruth {
     /// What one more flow that is always sending could have, where flows have queues of their own.
     pub fair_share: Option<Rate>,
     /// What one flow can have on the worst and on the best of several links side by side.
-    pub members: Option<(Rate, Rate)>,
+    pub ecmp_link_range: Option<(Rate, Rate)>,
 }
 
 /// How a result compares with the truth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EstimateError {
     /// The value less the truth, as a part of what the path carries without cross traffic.
-    pub error: f64,
+    pub error_ratio: f64,
     /// Whether the interval contains the truth.
-    pub covers: bool,
+    pub covers_truth: bool,
     /// How far the interval is from the truth, as a part of the truth.
-    pub miss: f64,
+    pub miss_ratio: f64,
     /// The interval's width as a part of the truth.
-    pub width: f64,
+    pub width_ratio: f64,
 }
 
 /// A statement that is false although it is made with confidence.
@@ -40,14 +40,14 @@ pub enum EstimateFault {
 }
 
 /// From this part of the truth on, an interval that misses it is a [`EstimateFault`].
-const MAX_MISS_PART: f64 = 0.05;
+const MAX_MISS_RATIO: f64 = 0.05;
 
 impl PathTruth {
     /// From what was available on this path, as its ledger has it.
     pub fn new(path: &DrawnPath, available: Rate) -> Self {
-        let equal = path.sustained.as_f64() / f64::from(path.cross_flows + 1);
+        let equal = path.sustained_rate.as_f64() / f64::from(path.cross_flows + 1);
         let share = || Rate::from_f64(available.as_f64().max(equal));
-        PathTruth { available, fair_share: path.flow_queueing.then(share), members: None }
+        PathTruth { available, fair_share: path.has_flow_queueing.then(share), ecmp_link_range: None }
     }
 
     /// The same where each flow takes one of several links side by side, of which so much is left: one flow sees the link that it
@@ -55,7 +55,7 @@ impl PathTruth {
     pub(super) fn over_ecmp_links(self, left: &[Rate], transport: Transport, taken: usize) -> Self {
         let available = if transport == Transport::Udp { left.get(taken).copied() } else { None };
         let members = left.iter().min().copied().zip(left.iter().max().copied());
-        PathTruth { available: available.unwrap_or(self.available), members, ..self }
+        PathTruth { available: available.unwrap_or(self.available), ecmp_link_range: members, ..self }
     }
 }
 
@@ -66,16 +66,16 @@ impl EstimateError {
         let (truth, sustained) = (truth.as_f64(), sustained.as_f64());
         let scale = truth.max(0.01 * sustained);
         EstimateError {
-            error: (value - truth) / sustained,
-            covers: (low..=high).contains(&truth),
-            miss: (low - truth).max(truth - high).max(0.0) / scale,
-            width: (high - low) / scale,
+            error_ratio: (value - truth) / sustained,
+            covers_truth: (low..=high).contains(&truth),
+            miss_ratio: (low - truth).max(truth - high).max(0.0) / scale,
+            width_ratio: (high - low) / scale,
         }
     }
 
     /// Whether the interval is wrong with confidence.
     pub fn fault(&self) -> Option<EstimateFault> {
-        (self.miss > MAX_MISS_PART).then_some(EstimateFault::Value)
+        (self.miss_ratio > MAX_MISS_RATIO).then_some(EstimateFault::Value)
     }
 }
 
@@ -83,8 +83,8 @@ impl EstimateFault {
     /// Of statements that at least or at most so much is available.
     pub fn compare_bounds(at_least: Option<Rate>, at_most: Option<Rate>, truth: Rate) -> Option<Self> {
         let truth = truth.as_f64();
-        let above = at_least.is_some_and(|bound| bound.as_f64() > truth * (1.0 + MAX_MISS_PART));
-        let below = at_most.is_some_and(|bound| bound.as_f64() < truth * (1.0 - MAX_MISS_PART));
+        let above = at_least.is_some_and(|bound| bound.as_f64() > truth * (1.0 + MAX_MISS_RATIO));
+        let below = at_most.is_some_and(|bound| bound.as_f64() < truth * (1.0 - MAX_MISS_RATIO));
         above.then_some(EstimateFault::LowerBound).or(below.then_some(EstimateFault::UpperBound))
     }
 }

@@ -1,6 +1,6 @@
 use super::ids::{GatewaysId, LinkId};
 use super::packet::{NetworkPacket, PacketBody};
-use crate::tcp::congestion::Control;
+use crate::tcp::congestion::CongestionControl;
 use crate::tcp::{Receiver, RecoveryConfig, Sender, SenderConfig, SenderStatistics};
 use kumade_link::{CrossArrival, CrossConfig, CrossTraffic};
 use kumade_units::ConfigError;
@@ -55,13 +55,13 @@ pub enum TrafficSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpConfig {
     /// The congestion controller.
-    pub control: Control,
+    pub control: CongestionControl,
     /// Payload bytes of a segment.
     pub segment_bytes: u32,
     /// Bytes of the IP and TCP headers with their options; also the size of an acknowledgement.
     pub header_bytes: u32,
     /// 1 acknowledges every segment, 2 every other (RFC 1122), delayed by at most 40 ms.
-    pub acknowledge_every: u32,
+    pub segments_per_ack: u32,
     /// The rate of the source's access link, in IP bits; unlimited if not given.
     pub access_rate: Option<Rate>,
     /// Payload bytes to send; without end if not given. No connection sends more than 2³² − 2 segments (5154 s of full
@@ -93,7 +93,7 @@ pub struct FlowStatistics {
     /// The smoothed round-trip time of a TCP sender.
     pub smoothed_round_trip: Option<Span>,
     /// The window of a TCP sender in segments.
-    pub window: u32,
+    pub window_segments: u32,
     /// When the first packet left.
     pub started: Option<Time>,
     /// When all was acknowledged.
@@ -103,12 +103,12 @@ pub struct FlowStatistics {
 impl TcpConfig {
     /// An endless connection as Linux has it over IPv4 and Ethernet: 1448 bytes of payload with time stamps, every
     /// other segment acknowledged, a receive window that does not bind, no ECN.
-    pub fn new(control: Control) -> Self {
+    pub fn new(control: CongestionControl) -> Self {
         TcpConfig {
             control,
             segment_bytes: 1448,
             header_bytes: 52,
-            acknowledge_every: 2,
+            segments_per_ack: 2,
             access_rate: None,
             bytes: None,
             ecn: false,
@@ -150,7 +150,7 @@ impl TcpConfig {
     }
 
     pub(crate) fn new_receiver(&self) -> Receiver {
-        Receiver::new(self.acknowledge_every).with_recovery(&self.recovery)
+        Receiver::new(self.segments_per_ack).with_recovery(&self.recovery)
     }
 }
 
@@ -200,16 +200,16 @@ impl DelayLine {
 #[derive(Debug)]
 pub(super) struct NetworkFlow {
     pub(super) config: FlowConfig,
-    pub(super) out: DelayLine,
-    pub(super) back: DelayLine,
+    pub(super) forward_line: DelayLine,
+    pub(super) backward_line: DelayLine,
     pub(super) ends: FlowEnds,
     index: u32,
     start: Time,
     /// Whether a connection's start has come.
-    begun: bool,
-    stopped: bool,
-    access_free: Time,
-    last_out: Time,
+    has_begun: bool,
+    is_stopped: bool,
+    access_free_at: Time,
+    last_departure: Time,
     random: Pcg64Mcg,
     statistics: FlowStatistics,
     /// Of UDP packets that have arrived: when each did, and how long it was on its way.
@@ -228,7 +228,7 @@ pub(super) enum FlowEnds {
         traffic: CrossTraffic,
         next: Option<CrossArrival>,
         /// What was given besides: when each packet is to leave, and its bytes.
-        given: VecDeque<(Time, u32)>,
+        extra_packets: VecDeque<(Time, u32)>,
     },
 }
 
@@ -248,20 +248,20 @@ impl NetworkFlow {
                 let shifted = CrossConfig { start: start + (cross.start - Time::ZERO), ..cross.clone() };
                 let mut traffic = CrossTraffic::new(shifted)?;
                 let next = traffic.next();
-                FlowEnds::Udp { traffic, next, given: VecDeque::new() }
+                FlowEnds::Udp { traffic, next, extra_packets: VecDeque::new() }
             }
         };
         Ok(NetworkFlow {
             config,
-            out: DelayLine::default(),
-            back: DelayLine::default(),
+            forward_line: DelayLine::default(),
+            backward_line: DelayLine::default(),
             ends,
             index,
             start,
-            begun: false,
-            stopped: false,
-            access_free: Time::ZERO,
-            last_out: Time::ZERO,
+            has_begun: false,
+            is_stopped: false,
+            access_free_at: Time::ZERO,
+            last_departure: Time::ZERO,
             random,
             statistics: FlowStatistics::default(),
             delays: Vec::new(),
@@ -270,23 +270,23 @@ impl NetworkFlow {
 
     /// A packet that has left a host, on the way out or back.
     pub(super) fn pop_due(&mut self, back: bool, now: Time) -> Option<NetworkPacket> {
-        if back { self.back.pop_due(now) } else { self.out.pop_due(now) }
+        if back { self.backward_line.pop_due(now) } else { self.forward_line.pop_due(now) }
     }
 
     /// When the source has something to do next.
     pub(super) fn next_source_time(&self) -> Option<Time> {
-        if self.stopped && matches!(self.ends, FlowEnds::Udp { .. }) {
+        if self.is_stopped && matches!(self.ends, FlowEnds::Udp { .. }) {
             return None;
         }
         let next = match &self.ends {
-            FlowEnds::Tcp { .. } if !self.begun => Some(self.start),
+            FlowEnds::Tcp { .. } if !self.has_begun => Some(self.start),
             FlowEnds::Tcp { sender, .. } => sender.next_time(),
-            FlowEnds::Udp { next, given, .. } => {
+            FlowEnds::Udp { next, extra_packets: given, .. } => {
                 let given = given.front().map(|(time, _)| *time);
                 next.map(|next| next.time).into_iter().chain(given).min()
             }
         };
-        let stop = self.config.stop.filter(|_| !self.stopped && self.statistics.finished.is_none());
+        let stop = self.config.stop.filter(|_| !self.is_stopped && self.statistics.finished.is_none());
         next.into_iter().chain(stop).min()
     }
 
@@ -300,21 +300,21 @@ impl NetworkFlow {
 
     /// Packets that a UDP source is to send besides its own, in order.
     pub(super) fn add_packets(&mut self, packets: impl IntoIterator<Item = (Time, u32)>) {
-        if let FlowEnds::Udp { given, .. } = &mut self.ends {
+        if let FlowEnds::Udp { extra_packets: given, .. } = &mut self.ends {
             given.extend(packets);
         }
     }
 
     pub(super) fn on_source_time(&mut self, now: Time) {
-        if self.config.stop.is_some_and(|stop| stop <= now) && !self.stopped {
-            self.stopped = true;
+        if self.config.stop.is_some_and(|stop| stop <= now) && !self.is_stopped {
+            self.is_stopped = true;
             if let FlowEnds::Tcp { sender, .. } = &mut self.ends {
                 sender.stop();
             }
         }
         if let FlowEnds::Tcp { sender, .. } = &mut self.ends {
-            self.begun |= now >= self.start;
-            if !self.begun {
+            self.has_begun |= now >= self.start;
+            if !self.has_begun {
                 return;
             }
             sender.on_time(now);
@@ -333,8 +333,8 @@ impl NetworkFlow {
     pub(super) fn receive_packet(&mut self, packet: &NetworkPacket, now: Time) {
         match (&packet.body, &mut self.ends) {
             (PacketBody::Data(data), FlowEnds::Tcp { config, receiver, .. }) => {
-                let answer = receiver.receive(data, packet.marked && !config.conceals_marks, now);
-                let payload = u64::from(receiver.in_order()) * u64::from(config.segment_bytes);
+                let answer = receiver.receive(data, packet.is_marked && !config.conceals_marks, now);
+                let payload = u64::from(receiver.in_order_segments()) * u64::from(config.segment_bytes);
                 self.statistics.goodput_bytes = config.bytes.map_or(payload, |bytes| payload.min(bytes));
                 self.count_delivered(packet.size);
                 if let Some(acknowledgement) = answer {
@@ -360,7 +360,7 @@ impl NetworkFlow {
         FlowStatistics {
             tcp: *sender.statistics(),
             smoothed_round_trip: sender.smoothed_round_trip(),
-            window: sender.window(),
+            window_segments: sender.window(),
             ..self.statistics
         }
     }
@@ -376,26 +376,35 @@ impl NetworkFlow {
 
     /// Lets the source send what it may.
     fn send_segments(&mut self, now: Time) {
-        while let Some((body, size)) = self.ends.poll_send(now, self.stopped) {
+        while let Some((body, size)) = self.ends.poll_send(now, self.is_stopped) {
             self.statistics.started.get_or_insert(now);
             self.statistics.sent_packets += 1;
             let leaves = match &self.ends {
                 FlowEnds::Tcp { config: TcpConfig { access_rate: Some(rate), .. }, .. } => {
-                    self.access_free = self.access_free.max(now) + rate.time_for(size.into());
-                    self.access_free
+                    self.access_free_at = self.access_free_at.max(now) + rate.time_for(size.into());
+                    self.access_free_at
                 }
                 _ => now,
             };
             let most = self.config.jitter.as_nanos();
             let jitter = Span::from_nanos(if most > 0 { self.random.random_range(0..=most) } else { 0 });
             // What has left the pipe may not be overtaken either.
-            self.last_out = self.last_out.max(leaves + self.config.delay_out.max(Span::from_nanos(1)) + jitter);
+            self.last_departure =
+                self.last_departure.max(leaves + self.config.delay_out.max(Span::from_nanos(1)) + jitter);
             let capable = match &self.ends {
                 FlowEnds::Tcp { config, .. } => config.ecn && !body.is_retransmission(),
                 FlowEnds::Udp { .. } => self.config.ect,
             };
-            let packet = NetworkPacket { flow: self.index, hop: 0, size, capable, marked: false, body, carried: None };
-            self.out.push(self.last_out, packet);
+            let packet = NetworkPacket {
+                flow: self.index,
+                hop: 0,
+                size,
+                is_ecn_capable: capable,
+                is_marked: false,
+                body,
+                encapsulation: None,
+            };
+            self.forward_line.push(self.last_departure, packet);
         }
         if matches!(&self.ends, FlowEnds::Tcp { sender, .. } if sender.is_finished()) {
             self.statistics.finished.get_or_insert(now);
@@ -407,9 +416,16 @@ impl NetworkFlow {
             FlowEnds::Tcp { config, .. } => config.header_bytes,
             FlowEnds::Udp { .. } => UDP_HEADER_BYTES,
         };
-        let packet =
-            NetworkPacket { flow: self.index, hop: 0, size, capable: false, marked: false, body, carried: None };
-        self.back.push(now + self.config.delay_back.max(Span::ZERO), packet);
+        let packet = NetworkPacket {
+            flow: self.index,
+            hop: 0,
+            size,
+            is_ecn_capable: false,
+            is_marked: false,
+            body,
+            encapsulation: None,
+        };
+        self.backward_line.push(now + self.config.delay_back.max(Span::ZERO), packet);
     }
 }
 
@@ -420,7 +436,7 @@ impl FlowEnds {
                 let data = sender.poll_send(now)?;
                 Some((PacketBody::Data(data), config.packet_size(data.number)))
             }
-            FlowEnds::Udp { traffic, next, given } => {
+            FlowEnds::Udp { traffic, next, extra_packets: given } => {
                 if let Some((_, size)) = given.front().copied().filter(|(time, _)| *time <= now && !stopped) {
                     given.pop_front();
                     return Some((PacketBody::Plain { sent: now }, size));

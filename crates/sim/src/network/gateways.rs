@@ -1,4 +1,4 @@
-use super::packet::{EncapsulatedIn, NetworkPacket};
+use super::packet::{GatewayEncapsulation, NetworkPacket};
 use kumade_units::Time;
 use std::fmt;
 
@@ -28,12 +28,12 @@ pub struct Datagram {
     /// What the first gateway tells the second, or knows it by.
     pub tag: u64,
     /// Bytes of the headers that it has on its path in addition to its own.
-    pub overhead: u32,
+    pub overhead_bytes: u32,
 }
 
 impl Datagram {
     pub(super) fn new(packet: NetworkPacket) -> Self {
-        Datagram { packet, tag: 0, overhead: 0 }
+        Datagram { packet, tag: 0, overhead_bytes: 0 }
     }
 
     /// IP bytes of the packet itself.
@@ -48,7 +48,7 @@ impl Datagram {
 
     /// On its path, with the bytes that it takes there.
     pub(super) fn into_packet(self, gateways: u32, path: usize) -> (NetworkPacket, u32) {
-        let carried = Some(EncapsulatedIn { gateways, path: path as u32, tag: self.tag });
-        (NetworkPacket { carried, ..self.packet }, self.packet.size + self.overhead)
+        let carried = Some(GatewayEncapsulation { gateways, path: path as u32, tag: self.tag });
+        (NetworkPacket { encapsulation: carried, ..self.packet }, self.packet.size + self.overhead_bytes)
     }
 }

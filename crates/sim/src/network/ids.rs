@@ -12,7 +12,7 @@ pub struct FlowId(pub(super) u32);
 
 impl FlowId {
     /// The flow that is added after this many: for a queue that has to know flows before there are any.
-    pub fn after_others(others: u32) -> Self {
+    pub fn from_index(others: u32) -> Self {
         FlowId(others)
     }
 

@@ -11,16 +11,16 @@ pub(super) struct NetworkPacket {
     /// IP bytes.
     pub(super) size: u32,
     /// Whether it may be marked.
-    pub(super) capable: bool,
+    pub(super) is_ecn_capable: bool,
     /// Whether it was.
-    pub(super) marked: bool,
+    pub(super) is_marked: bool,
     pub(super) body: PacketBody,
     /// On one of several paths: between which gateways, which path, and what they know the packet by.
-    pub(super) carried: Option<EncapsulatedIn>,
+    pub(super) encapsulation: Option<GatewayEncapsulation>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct EncapsulatedIn {
+pub(super) struct GatewayEncapsulation {
     pub(super) gateways: u32,
     pub(super) path: u32,
     pub(super) tag: u64,
@@ -44,6 +44,6 @@ impl NetworkPacket {
 impl PacketBody {
     /// RFC 3168, section 6.1.5: what is sent again is not to be marked.
     pub(super) fn is_retransmission(&self) -> bool {
-        matches!(self, PacketBody::Data(data) if data.again)
+        matches!(self, PacketBody::Data(data) if data.is_retransmission)
     }
 }

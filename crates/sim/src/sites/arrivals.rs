@@ -6,7 +6,7 @@ pub(super) struct ArrivalOrder {
     /// The number after the highest so far.
     next: u64,
     /// Of the numbers before `next`, whether they have come: a bit for each of the last [`WINDOW_PACKETS`].
-    come: Vec<u64>,
+    received_bits: Vec<u64>,
     /// Packets so far, copies not counted.
     pub(super) packets: u64,
     /// Packets that came after one with a higher number.
@@ -15,7 +15,7 @@ pub(super) struct ArrivalOrder {
     pub(super) max_extent: u64,
     pub(super) duplicates: u64,
     /// The packets that raised the highest number: their place among all, and their number.
-    raises: VecDeque<(u64, u64)>,
+    new_maxima: VecDeque<(u64, u64)>,
 }
 
 /// What is later than by this many is not told from a copy, nor is its extent known exactly.
@@ -25,12 +25,12 @@ impl ArrivalOrder {
     pub(super) fn new() -> Self {
         ArrivalOrder {
             next: 0,
-            come: vec![0; WINDOW_PACKETS as usize / 64],
+            received_bits: vec![0; WINDOW_PACKETS as usize / 64],
             packets: 0,
             out_of_order: 0,
             max_extent: 0,
             duplicates: 0,
-            raises: VecDeque::new(),
+            new_maxima: VecDeque::new(),
         }
     }
 
@@ -42,13 +42,13 @@ impl ArrivalOrder {
         if number + 1 < self.next {
             self.out_of_order += 1;
             // Section 4.2.1: how many packets earlier the first with a higher number came.
-            let first = self.raises.partition_point(|(_, raised)| *raised < number);
-            let earlier = self.raises.get(first).map_or(WINDOW_PACKETS, |(place, _)| self.packets - place);
+            let first = self.new_maxima.partition_point(|(_, raised)| *raised < number);
+            let earlier = self.new_maxima.get(first).map_or(WINDOW_PACKETS, |(place, _)| self.packets - place);
             self.max_extent = self.max_extent.max(earlier);
         } else {
-            self.raises.push_back((self.packets, number));
-            if self.raises.len() as u64 > WINDOW_PACKETS {
-                self.raises.pop_front();
+            self.new_maxima.push_back((self.packets, number));
+            if self.new_maxima.len() as u64 > WINDOW_PACKETS {
+                self.new_maxima.pop_front();
             }
         }
         self.packets += 1;
@@ -62,11 +62,12 @@ impl ArrivalOrder {
     /// Returns whether a number has not come before.
     fn insert(&mut self, number: u64) -> bool {
         for skipped in self.next.max(number.saturating_sub(WINDOW_PACKETS - 1))..=number {
-            self.come[word_index(skipped)] &= !bit_mask(skipped);
+            self.received_bits[word_index(skipped)] &= !bit_mask(skipped);
         }
         self.next = self.next.max(number + 1);
-        let is_new = self.next - number <= WINDOW_PACKETS && self.come[word_index(number)] & bit_mask(number) == 0;
-        self.come[word_index(number)] |= bit_mask(number);
+        let is_new =
+            self.next - number <= WINDOW_PACKETS && self.received_bits[word_index(number)] & bit_mask(number) == 0;
+        self.received_bits[word_index(number)] |= bit_mask(number);
         is_new
     }
 }

@@ -10,15 +10,15 @@ use kumade_units::{ConfigError, Time};
 pub(super) struct BondedGateway(Vec<SimulatedShard>);
 
 impl BondedGateway {
-    pub(super) fn new(choice: &PathPolicy, paths: &[PathModel], shards: usize, seed: u64) -> Result<Self, ConfigError> {
+    pub(super) fn new(policy: &PathPolicy, paths: &[PathModel], shards: usize, seed: u64) -> Result<Self, ConfigError> {
         let config = |path: &PathModel| PathConfig {
-            rate: path.known_rate,
+            rate: path.configured_rate,
             max_rate: None,
             overhead_bytes: OVERHEAD_BYTES,
             ..PathConfig::default()
         };
         let bond = BondConfig {
-            policy: choice.clone(),
+            policy: policy.clone(),
             queue: BondConfig::managed_queue(),
             paths: paths.iter().map(config).collect(),
             seed,

@@ -2,7 +2,7 @@ use super::packet::OuterPacket;
 use super::shard::overhead_bytes;
 use crate::network::{TcpConfig, TrafficSource};
 use crate::tcp::RecoveryConfig;
-use crate::tcp::congestion::Control;
+use crate::tcp::congestion::CongestionControl;
 use kumade_link::{CrossConfig, CrossKind, Link, LinkConfig, Loss};
 use kumade_multipath::{PathId, PathPolicy, TcpOverTcpTuning, TrafficClass};
 use kumade_units::{ConfigError, Rate, Span, Time};
@@ -30,7 +30,7 @@ pub struct PathModel {
     /// The provider's queue (tail drop).
     pub queue_bytes: u64,
     /// The rate that a gateway of the bonded plane has been told; it finds the rate by itself if not given.
-    pub known_rate: Option<Rate>,
+    pub configured_rate: Option<Rate>,
 }
 
 /// How packets are shared over the paths.
@@ -61,9 +61,9 @@ pub struct TunnelModel {
     /// effect.)
     pub tcp: TcpConfig,
     /// How they are used.
-    pub adaptation: TcpOverTcpTuning,
+    pub tuning: TcpOverTcpTuning,
     /// Whether an AQM manages the queue in front of them; else it drops what does not fit.
-    pub aqm: bool,
+    pub has_aqm: bool,
     /// Bytes not sent yet above which a connection takes no more; what it delivers in 2 ms, if none.
     pub unsent_bytes: Option<u32>,
 }
@@ -97,7 +97,7 @@ impl PathModel {
     /// A path without random loss, with a queue for a round trip, at least 100 kB, whose rate is known.
     pub fn new(rate: Rate, delay: Span) -> Self {
         let queue_bytes = rate.bytes_in(delay * 2).max(MIN_QUEUE_BYTES);
-        PathModel { rate, delay, loss: 0.0, queue_bytes, known_rate: Some(rate) }
+        PathModel { rate, delay, loss: 0.0, queue_bytes, configured_rate: Some(rate) }
     }
 
     pub(super) fn new_link(&self, seed: u64) -> Result<Link<OuterPacket>, ConfigError> {
@@ -130,7 +130,7 @@ impl Plane {
 
 impl TunnelModel {
     /// One connection with all that adapts it: a timeout of 20 ms to 1 s ([`RecoveryConfig`]).
-    pub fn tcp(control: Control) -> Self {
+    pub fn tcp(control: CongestionControl) -> Self {
         let recovery = RecoveryConfig {
             min_timeout: Span::from_millis(20),
             max_timeout: Span::from_secs(1),
@@ -138,11 +138,11 @@ impl TunnelModel {
             ..RecoveryConfig::default()
         };
         let tcp = TcpConfig { recovery, ..TcpConfig::new(control) };
-        TunnelModel { connections: 1, tcp, adaptation: TcpOverTcpTuning::default(), aqm: true, unsent_bytes: None }
+        TunnelModel { connections: 1, tcp, tuning: TcpOverTcpTuning::default(), has_aqm: true, unsent_bytes: None }
     }
 
     /// Sixteen of them.
-    pub fn rake(control: Control) -> Self {
+    pub fn rake(control: CongestionControl) -> Self {
         TunnelModel { connections: PathId::MAX_PATHS, ..TunnelModel::tcp(control) }
     }
 }

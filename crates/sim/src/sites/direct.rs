@@ -12,7 +12,7 @@ pub(super) struct DirectGateway {
 }
 
 /// A round has no more packets, so that its paths can be listed.
-const MAX_ROUND_BYTES: u64 = 1 << 16;
+const MAX_ROUND_PACKETS: u64 = 1 << 16;
 
 impl DirectGateway {
     pub(super) fn new(shares: &[u32], paths: usize) -> Result<Self, ConfigError> {
@@ -22,7 +22,7 @@ impl DirectGateway {
         if shares.len() != paths || paths > PathId::MAX_PATHS {
             return Err(error("ratio", text(), "of another number of paths", "give one share for each path"));
         }
-        if !(1..=MAX_ROUND_BYTES).contains(&sum) {
+        if !(1..=MAX_ROUND_PACKETS).contains(&sum) {
             return Err(error("ratio", text(), "out of range", "give shares whose sum is 1 to 65536"));
         }
         let of_path = |(path, share): (PathId, &u32)| std::iter::repeat_n(path, *share as usize);

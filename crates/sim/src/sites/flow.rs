@@ -105,7 +105,7 @@ impl SiteFlow {
     /// What queues need to know of a packet.
     pub(super) fn label(&self, packet: &SitePacket) -> Label {
         let is_capable = match (&self.ends, &packet.body) {
-            (FlowEnds::Tcp { config, .. }, PacketBody::Data(data)) => config.ecn && !data.again,
+            (FlowEnds::Tcp { config, .. }, PacketBody::Data(data)) => config.ecn && !data.is_retransmission,
             _ => false,
         };
         let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
@@ -184,12 +184,12 @@ impl SiteFlow {
                 if let Some((restored, _)) = self.pending_restoration.take_if(|(_, earliest)| *earliest <= now) {
                     self.recovery_delay = Some(now - restored);
                 }
-                if !data.again {
+                if !data.is_retransmission {
                     self.arrivals.record_arrival(data.number.into());
                 }
-                let before = receiver.in_order();
+                let before = receiver.in_order_segments();
                 let answer = receiver.receive(&data, packet.marked, now);
-                let (after, size) = (receiver.in_order(), config.header_bytes);
+                let (after, size) = (receiver.in_order_segments(), config.header_bytes);
                 let payload = u64::from(after) * u64::from(config.segment_bytes);
                 self.counters.goodput_bytes = config.bytes.map_or(payload, |bytes| payload.min(bytes));
                 if after > before {
@@ -222,7 +222,7 @@ impl SiteFlow {
             packets.iter().filter_map(|packet| self.receive_packet(packet, now)).collect();
         if packets.len() > 1 && !answers.is_empty() {
             let last = answers.pop().map(|last| self.complete_answer(last, now));
-            answers.retain(|answer| matches!(answer.body, PacketBody::Acknowledgement(ack) if ack.duplicate));
+            answers.retain(|answer| matches!(answer.body, PacketBody::Acknowledgement(ack) if ack.is_dsack));
             answers.extend(last);
         }
         answers
@@ -231,7 +231,7 @@ impl SiteFlow {
     /// What is acknowledged covers all that has arrived.
     fn complete_answer(&mut self, answer: SitePacket, now: Time) -> SitePacket {
         let FlowEnds::Tcp { receiver, .. } = &mut self.ends else { return answer };
-        let all = receiver.take_waiting().map(PacketBody::Acknowledgement);
+        let all = receiver.take_delayed_acknowledgement().map(PacketBody::Acknowledgement);
         SitePacket { sent: now, body: all.unwrap_or(answer.body), ..answer }
     }
 

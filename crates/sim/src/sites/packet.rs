@@ -38,7 +38,7 @@ pub(super) struct OuterPacket {
     pub(super) sent: Time,
     /// IP bytes on the path.
     pub(super) bytes: u32,
-    pub(super) answer: bool,
+    pub(super) is_answer: bool,
     pub(super) content: OuterContent,
 }
 
@@ -68,7 +68,7 @@ impl OuterPacket {
             counter: 0,
             sent,
             bytes: packet.size,
-            answer: false,
+            is_answer: false,
             content: OuterContent::Plain(packet),
         }
     }
@@ -148,7 +148,7 @@ impl SitePacket {
     /// Whether both are full segments with the same headers, one after the other: time stamps have milliseconds.
     fn is_followed_by(&self, next: &SitePacket) -> bool {
         let (PacketBody::Data(data), PacketBody::Data(after)) = (&self.body, &next.body) else { return false };
-        let millisecond = |data: &TcpData| (data.stamp - Time::ZERO).as_nanos() / Span::from_millis(1).as_nanos();
+        let millisecond = |data: &TcpData| (data.timestamp - Time::ZERO).as_nanos() / Span::from_millis(1).as_nanos();
         self.is_continued_by(next) && self.size >= next.size && millisecond(data) == millisecond(after)
     }
 }

@@ -14,8 +14,8 @@ pub(super) struct SimulatedShard {
     resequencer: Resequencer<PacketBatch>,
     receivers: Vec<PathReceiver>,
     /// Paths that have failed; nothing waits for what comes over them either.
-    down: Vec<PathId>,
-    delays: DelaySource,
+    failed_paths: Vec<PathId>,
+    delay_source: DelaySource,
     /// Bytes before a sealed datagram.
     outer_bytes: u32,
 }
@@ -66,8 +66,8 @@ impl SimulatedShard {
             bond,
             resequencer: Resequencer::new(resequencer),
             receivers: vec![PathReceiver::new(); paths],
-            down: Vec::new(),
-            delays,
+            failed_paths: Vec::new(),
+            delay_source: delays,
             outer_bytes,
         })
     }
@@ -104,7 +104,7 @@ impl SimulatedShard {
         }
         while let Some(event) = self.bond.poll_event() {
             if let PathEvent::Down(path) = event {
-                self.down.push(path);
+                self.failed_paths.push(path);
             }
         }
         for (path, receiver) in PathId::all().zip(&mut self.receivers) {
@@ -112,14 +112,14 @@ impl SimulatedShard {
                 let content = OuterContent::Report(report);
                 let bytes = self.outer_bytes + SEALED_BYTES + REPORT_MESSAGE_BYTES;
                 let shard = self.number;
-                out.push((path, OuterPacket { shard, counter: 0, sent: now, bytes, answer: false, content }));
+                out.push((path, OuterPacket { shard, counter: 0, sent: now, bytes, is_answer: false, content }));
             }
         }
     }
 
     /// A datagram has arrived. Appends what is delivered now.
     pub(super) fn receive(&mut self, path: PathId, wire: OuterPacket, now: Time, out: &mut Vec<PacketBatch>) {
-        let OuterPacket { counter, sent, bytes, answer, content, .. } = wire;
+        let OuterPacket { counter, sent, bytes, is_answer: answer, content, .. } = wire;
         self.record_delay(path, now - sent);
         if !matches!(content, OuterContent::Report(_)) {
             self.receivers[path.index()].receive(counter, bytes, answer, now);
@@ -141,14 +141,14 @@ impl SimulatedShard {
     }
 
     fn record_delay(&mut self, path: PathId, delay: Span) {
-        let DelaySource::OneWay(delays) = &mut self.delays else { return };
+        let DelaySource::OneWay(delays) = &mut self.delay_source else { return };
         let known = delays[path.index()].get_or_insert(DelayRange { min: delay, max: delay });
         *known = DelayRange { min: known.min.min(delay), max: delay.max(known.max - (known.max - delay) / 256) };
         self.resequencer.set_delay(path, Some(*known));
     }
 
     fn record_round_trip(&mut self, path: PathId) {
-        let DelaySource::RoundTrips(count) = self.delays else { return };
+        let DelaySource::RoundTrips(count) = self.delay_source else { return };
         let round_trip = self.bond.status(path).and_then(|status| status.round_trip);
         let range = round_trip.map(|round_trip| DelayRange { min: Span::ZERO, max: round_trip * count });
         self.resequencer.set_delay(path, range);
@@ -156,7 +156,7 @@ impl SimulatedShard {
 
     /// Ends what waits for paths that have failed, and for too long. Appends what is delivered now.
     pub(super) fn expire(&mut self, now: Time, out: &mut Vec<PacketBatch>) {
-        for path in std::mem::take(&mut self.down) {
+        for path in std::mem::take(&mut self.failed_paths) {
             self.resequencer.path_down(path, now, out);
         }
         self.resequencer.expire(now, out);
@@ -177,7 +177,7 @@ impl SimulatedShard {
                 counter,
                 sent,
                 bytes: PROBE_BYTES + overhead,
-                answer,
+                is_answer: answer,
                 content: OuterContent::Probe,
             };
         };
@@ -185,6 +185,6 @@ impl SimulatedShard {
         let predecessors = packet.predecessors(path).collect();
         let content = packet.content.with_ecn_mark(packet.is_ecn_marked);
         let content = OuterContent::Numbered(packet.header, predecessors, content);
-        OuterPacket { shard, counter, sent, bytes, answer, content }
+        OuterPacket { shard, counter, sent, bytes, is_answer: answer, content }
     }
 }

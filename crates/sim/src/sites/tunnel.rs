@@ -11,12 +11,12 @@ use kumade_units::{ConfigError, Span, Time};
 #[derive(Debug)]
 pub(super) struct TunnelEnd {
     shard: SimulatedShard,
-    carriers: Vec<TunnelConnection>,
+    connections: Vec<TunnelConnection>,
     /// Bytes of IP and TCP headers.
     header_bytes: u32,
     /// Whether the shard may have something to send because of what happened, and when it has to be asked anyway.
-    is_changed: bool,
-    shard_time: Option<Time>,
+    may_have_packets: bool,
+    next_shard_time: Option<Time>,
     /// What the shard sends, and what connections hand on; empty between calls.
     sent: Vec<(PathId, OuterPacket)>,
     received: Vec<OuterPacket>,
@@ -34,12 +34,12 @@ impl TunnelEnd {
         let path = PathConfig {
             overhead_bytes: overhead_bytes(PREFIX_BYTES),
             flow_control: FlowControl::Backpressure,
-            tuning: model.adaptation,
+            tuning: model.tuning,
             ..PathConfig::default()
         };
         let bond = BondConfig {
             policy: PathPolicy::LeastSent,
-            queue: if model.aqm { BondConfig::managed_queue() } else { BondConfig::unmanaged_queue() },
+            queue: if model.has_aqm { BondConfig::managed_queue() } else { BondConfig::unmanaged_queue() },
             paths: vec![path; model.connections],
             seed,
         };
@@ -51,10 +51,10 @@ impl TunnelEnd {
         };
         Ok(TunnelEnd {
             shard: SimulatedShard::new(0, &bond, &shared, PREFIX_BYTES)?,
-            carriers: (0..model.connections).map(|_| carrier()).collect(),
+            connections: (0..model.connections).map(|_| carrier()).collect(),
             header_bytes: model.tcp.header_bytes,
-            is_changed: true,
-            shard_time: None,
+            may_have_packets: true,
+            next_shard_time: None,
             sent: Vec::new(),
             received: Vec::new(),
         })
@@ -66,26 +66,26 @@ impl TunnelEnd {
 
     pub(super) fn offer(&mut self, packets: PacketBatch, label: Label, class: TrafficClass, now: Time) {
         self.shard.offer(packets, label, class, now);
-        self.is_changed = true;
+        self.may_have_packets = true;
     }
 
     /// Appends what is to be sent now.
     pub(super) fn send(&mut self, now: Time, out: &mut Vec<(PathId, OuterPacket)>) {
-        for (path, carrier) in PathId::all().zip(&mut self.carriers) {
+        for (path, carrier) in PathId::all().zip(&mut self.connections) {
             carrier.on_time(now);
-            if let Some(state) = carrier.state(now) {
+            if let Some(state) = carrier.sample_delivery(now) {
                 self.shard.bond_mut().update_transport(path, state, now);
-                self.is_changed = true;
+                self.may_have_packets = true;
             }
         }
-        if std::mem::take(&mut self.is_changed) || self.shard_time.is_some_and(|time| time <= now) {
+        if std::mem::take(&mut self.may_have_packets) || self.next_shard_time.is_some_and(|time| time <= now) {
             self.shard.send(now, &mut self.sent);
-            self.shard_time = self.shard.next_time(now).map(|time| time.max(now + BATCH_INTERVAL));
+            self.next_shard_time = self.shard.next_time(now).map(|time| time.max(now + BATCH_INTERVAL));
         }
         for (path, wire) in self.sent.drain(..) {
-            self.carriers[path.index()].push(wire);
+            self.connections[path.index()].push(wire);
         }
-        for (connection, carrier) in PathId::all().zip(&mut self.carriers) {
+        for (connection, carrier) in PathId::all().zip(&mut self.connections) {
             let segments = std::iter::from_fn(|| carrier.poll_send(now));
             let wires = segments.map(|segment| to_outer_packet(connection, segment, self.header_bytes, now));
             out.extend(wires.map(|wire| (FIRST_PATH, wire)));
@@ -99,8 +99,8 @@ impl TunnelEnd {
             OuterContent::Plain(packet) => return out.push(PacketBatch::single(packet)),
             OuterContent::Numbered(..) | OuterContent::Probe | OuterContent::Report(_) => return,
         };
-        self.carriers[connection.index()].receive(*segment, now, &mut self.received);
-        self.is_changed |= !self.received.is_empty();
+        self.connections[connection.index()].receive(*segment, now, &mut self.received);
+        self.may_have_packets |= !self.received.is_empty();
         for datagram in self.received.drain(..) {
             self.shard.receive(connection, datagram, now, out);
         }
@@ -113,13 +113,13 @@ impl TunnelEnd {
 
     pub(super) fn next_time(&self, now: Time) -> Option<Time> {
         let is_awaited = self.shard.bond().queued_packets() > 0;
-        let carriers = self.carriers.iter().filter_map(|carrier| carrier.next_time(is_awaited));
-        carriers.map(|time| time.max(now + Span::from_nanos(1))).chain(self.shard_time).min()
+        let carriers = self.connections.iter().filter_map(|carrier| carrier.next_time(is_awaited));
+        carriers.map(|time| time.max(now + Span::from_nanos(1))).chain(self.next_shard_time).min()
     }
 }
 
 fn to_outer_packet(connection: PathId, segment: TcpSegment<OuterPacket>, header_bytes: u32, sent: Time) -> OuterPacket {
     let bytes = header_bytes + segment.payload_bytes;
     let content = OuterContent::Segment(connection, Box::new(segment));
-    OuterPacket { shard: 0, counter: 0, sent, bytes, answer: false, content }
+    OuterPacket { shard: 0, counter: 0, sent, bytes, is_answer: false, content }
 }

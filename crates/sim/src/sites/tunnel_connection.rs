@@ -11,7 +11,7 @@ pub(super) struct TunnelConnection {
     /// Records that the connection has not taken yet.
     pending: VecDeque<OuterPacket>,
     pending_bytes: u64,
-    carrier: StreamWriter,
+    writer: StreamWriter,
 }
 
 /// Beyond this, reports, which no room holds back, are dropped.
@@ -24,31 +24,31 @@ impl TunnelConnection {
             connection,
             pending: VecDeque::new(),
             pending_bytes: 0,
-            carrier: StreamWriter::new(unsent_bytes, Time::ZERO),
+            writer: StreamWriter::new(unsent_bytes, Time::ZERO),
         }
     }
 
     /// Does what is due.
     pub(super) fn on_time(&mut self, now: Time) {
         self.connection.on_time(now);
-        let is_full = self.carrier.is_full() || !self.pending.is_empty();
-        if is_full && self.connection.unsent_bytes() < u64::from(self.carrier.max_unsent_bytes()) {
-            self.carrier.set_writable(now);
+        let is_full = self.writer.is_full() || !self.pending.is_empty();
+        if is_full && self.connection.unsent_bytes() < u64::from(self.writer.max_unsent_bytes()) {
+            self.writer.set_writable(now);
         }
     }
 
     /// How it does now; none where that was said a short time ago.
-    pub(super) fn state(&mut self, now: Time) -> Option<StreamDelivery> {
-        if !self.carrier.is_due(now) {
+    pub(super) fn sample_delivery(&mut self, now: Time) -> Option<StreamDelivery> {
+        if !self.writer.is_due(now) {
             return None;
         }
-        Some(self.carrier.sample_stream(&self.connection.state(), self.pending_bytes, now))
+        Some(self.writer.sample_stream(&self.connection.sender_state(), self.pending_bytes, now))
     }
 
     /// Adds a datagram to what is to be sent.
     pub(super) fn push(&mut self, wire: OuterPacket) {
         let bytes = u64::from(wire.bytes);
-        let most = MAX_PENDING_BYTES.max(self.carrier.max_unsent_bytes().into());
+        let most = MAX_PENDING_BYTES.max(self.writer.max_unsent_bytes().into());
         if self.pending.is_empty() || self.pending_bytes + bytes <= most {
             self.pending_bytes += bytes;
             self.pending.push_back(wire);
@@ -57,11 +57,11 @@ impl TunnelConnection {
 
     /// What leaves now, if anything.
     pub(super) fn poll_send(&mut self, now: Time) -> Option<TcpSegment<OuterPacket>> {
-        while self.connection.unsent_bytes() < u64::from(self.carrier.max_unsent_bytes()) {
+        while self.connection.unsent_bytes() < u64::from(self.writer.max_unsent_bytes()) {
             let Some(wire) = self.pending.pop_front() else { break };
             let bytes = wire.bytes;
             self.pending_bytes -= u64::from(bytes);
-            self.carrier.record_written(bytes.into());
+            self.writer.record_written(bytes.into());
             self.connection.write(wire, bytes);
         }
         self.connection.poll_send(now)
@@ -74,6 +74,6 @@ impl TunnelConnection {
 
     /// When it has something to do; while something waits for it, also when to look at it again.
     pub(super) fn next_time(&self, is_awaited: bool) -> Option<Time> {
-        self.connection.next_time().into_iter().chain(is_awaited.then_some(self.carrier.sample_at())).min()
+        self.connection.next_time().into_iter().chain(is_awaited.then_some(self.writer.sample_at())).min()
     }
 }

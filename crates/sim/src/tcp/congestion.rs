@@ -38,7 +38,7 @@ use thiserror::Error;
 
 /// The choice of a congestion controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Control {
+pub enum CongestionControl {
     /// [`NewReno`].
     NewReno,
     /// [`Bic`].
@@ -53,49 +53,49 @@ pub enum Control {
     Bbr,
 }
 
-impl Control {
+impl CongestionControl {
     /// Every one, by name.
-    pub const ALL: [(&'static str, Control); 6] = [
-        ("new-reno", Control::NewReno),
-        ("bic", Control::Bic),
-        ("cubic", Control::Cubic),
-        ("compound", Control::Compound),
-        ("vegas", Control::Vegas),
-        ("bbr", Control::Bbr),
+    pub const ALL: [(&'static str, CongestionControl); 6] = [
+        ("new-reno", CongestionControl::NewReno),
+        ("bic", CongestionControl::Bic),
+        ("cubic", CongestionControl::Cubic),
+        ("compound", CongestionControl::Compound),
+        ("vegas", CongestionControl::Vegas),
+        ("bbr", CongestionControl::Bbr),
     ];
 
     /// The controller of a connection that begins and sends segments of `segment_bytes`, as IP packets.
     pub fn build(self, segment_bytes: u32) -> Box<dyn Controller> {
         match self {
-            Control::NewReno => Box::new(NewReno::new()),
-            Control::Bic => Box::new(Bic::new()),
-            Control::Cubic => Box::new(Cubic::new(segment_bytes)),
-            Control::Compound => Box::new(Compound::new()),
-            Control::Vegas => Box::new(Vegas::new()),
-            Control::Bbr => Box::new(Bbr::new(segment_bytes)),
+            CongestionControl::NewReno => Box::new(NewReno::new()),
+            CongestionControl::Bic => Box::new(Bic::new()),
+            CongestionControl::Cubic => Box::new(Cubic::new(segment_bytes)),
+            CongestionControl::Compound => Box::new(Compound::new()),
+            CongestionControl::Vegas => Box::new(Vegas::new()),
+            CongestionControl::Bbr => Box::new(Bbr::new(segment_bytes)),
         }
     }
 }
 
-impl fmt::Display for Control {
+impl fmt::Display for CongestionControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Control::ALL.iter().find(|(_, control)| control == self).map_or("", |(name, _)| name);
+        let name = CongestionControl::ALL.iter().find(|(_, control)| control == self).map_or("", |(name, _)| name);
         f.pad(name)
     }
 }
 
 /// There is no congestion controller of this name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{word}` is not a congestion control; choose one of {}", Control::ALL.map(|(name, _)| name).join(", "))]
+#[error("`{word}` is not a congestion control; choose one of {}", CongestionControl::ALL.map(|(name, _)| name).join(", "))]
 pub struct UnknownControl {
     word: String,
 }
 
-impl FromStr for Control {
+impl FromStr for CongestionControl {
     type Err = UnknownControl;
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
-        let found = Control::ALL.iter().find(|(name, _)| *name == word);
+        let found = CongestionControl::ALL.iter().find(|(name, _)| *name == word);
         found.map(|(_, control)| *control).ok_or_else(|| UnknownControl { word: word.to_owned() })
     }
 }

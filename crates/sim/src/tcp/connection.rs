@@ -19,14 +19,14 @@ pub struct TcpConnection<R> {
     unsent_bytes: u64,
     /// Segments that have left and are not acknowledged, the first of this number.
     sent: VecDeque<SentRecord<R>>,
-    first: u32,
+    first_unacknowledged: u32,
     acknowledged_bytes: u64,
     /// What has arrived and is not handed on, by number of segment.
-    arrived: BTreeMap<u32, Vec<R>>,
-    handed_on: u32,
-    answers: VecDeque<TcpAcknowledgement>,
+    undelivered_records: BTreeMap<u32, Vec<R>>,
+    delivered_segments: u32,
+    pending_acknowledgements: VecDeque<TcpAcknowledgement>,
     /// The far end's segment with this number, or what comes after it, was the last that told its window.
-    window_told: u32,
+    last_window_update: u32,
 }
 
 /// A segment as it was sent first, with the records that end in it.
@@ -61,12 +61,12 @@ impl<R: Clone> TcpConnection<R> {
             unsent: VecDeque::new(),
             unsent_bytes: 0,
             sent: VecDeque::new(),
-            first: 0,
+            first_unacknowledged: 0,
             acknowledged_bytes: 0,
-            arrived: BTreeMap::new(),
-            handed_on: 0,
-            answers: VecDeque::new(),
-            window_told: 0,
+            undelivered_records: BTreeMap::new(),
+            delivered_segments: 0,
+            pending_acknowledgements: VecDeque::new(),
+            last_window_update: 0,
         };
         connection.offer_segments();
         connection
@@ -88,19 +88,19 @@ impl<R: Clone> TcpConnection<R> {
             let tells_window = self.updates_window(acknowledgement, segment.sequence);
             let may_be_duplicate = segment.data.is_none() && !tells_window;
             self.sender.acknowledge_beside_data(acknowledgement, may_be_duplicate, now);
-            while self.first < self.sender.first_outstanding() {
-                self.first += 1;
+            while self.first_unacknowledged < self.sender.first_outstanding() {
+                self.first_unacknowledged += 1;
                 self.acknowledged_bytes += self.sent.pop_front().map_or(0, |sent| u64::from(sent.bytes));
             }
         }
         let Some(data) = &segment.data else { return };
-        if data.number >= self.handed_on {
-            self.arrived.insert(data.number, segment.records);
+        if data.number >= self.delivered_segments {
+            self.undelivered_records.insert(data.number, segment.records);
         }
-        self.answers.extend(self.receiver.receive(data, false, now));
-        while self.handed_on < self.receiver.in_order() {
-            out.extend(self.arrived.remove(&self.handed_on).unwrap_or_default());
-            self.handed_on += 1;
+        self.pending_acknowledgements.extend(self.receiver.receive(data, false, now));
+        while self.delivered_segments < self.receiver.in_order_segments() {
+            out.extend(self.undelivered_records.remove(&self.delivered_segments).unwrap_or_default());
+            self.delivered_segments += 1;
         }
     }
 
@@ -115,20 +115,23 @@ impl<R: Clone> TcpConnection<R> {
             payload_bytes: 0,
             records: Vec::new(),
         };
-        if self.answers.len() > 1 {
-            return self.answers.pop_front().map(alone);
+        if self.pending_acknowledgements.len() > 1 {
+            return self.pending_acknowledgements.pop_front().map(alone);
         }
-        let Some(data) = self.sender.poll_send(now) else { return self.answers.pop_front().map(alone) };
-        let place = (data.number - self.first) as usize;
+        let Some(data) = self.sender.poll_send(now) else {
+            return self.pending_acknowledgements.pop_front().map(alone);
+        };
+        let place = (data.number - self.first_unacknowledged) as usize;
         if place == self.sent.len() {
             let sent = self.take_segment();
             self.sent.push_back(sent);
             self.offer_segments();
         }
         let SentRecord { bytes, records } = &self.sent[place];
-        let acknowledgement = self.answers.pop_front().or_else(|| self.receiver.take_waiting());
+        let acknowledgement =
+            self.pending_acknowledgements.pop_front().or_else(|| self.receiver.take_delayed_acknowledgement());
         // A stream has no end.
-        let data = TcpData { last: false, ..data };
+        let data = TcpData { is_last: false, ..data };
         Some(TcpSegment {
             sequence: data.number,
             data: Some(data),
@@ -146,7 +149,7 @@ impl<R: Clone> TcpConnection<R> {
     /// Does what is due.
     pub fn on_time(&mut self, now: Time) {
         self.sender.on_time(now);
-        self.answers.extend(self.receiver.on_time(now));
+        self.pending_acknowledgements.extend(self.receiver.on_time(now));
     }
 
     /// Bytes that have not left yet.
@@ -155,7 +158,7 @@ impl<R: Clone> TcpConnection<R> {
     }
 
     /// How its sending side does now, as Linux tells it.
-    pub fn state(&self) -> TcpSenderState {
+    pub fn sender_state(&self) -> TcpSenderState {
         let free = self.sender.window().saturating_sub(self.sender.in_flight());
         TcpSenderState {
             unsent_bytes: self.unsent_bytes,
@@ -173,9 +176,9 @@ impl<R: Clone> TcpConnection<R> {
     /// Whether it tells the window anew, as it comes after what told it last (RFC 9293, section 3.10.7.4): then it is no duplicate,
     /// even if all that came in between was data.
     fn updates_window(&mut self, acknowledgement: &TcpAcknowledgement, sequence: u32) -> bool {
-        let is_new = acknowledgement.next > self.first || sequence > self.window_told;
+        let is_new = acknowledgement.next > self.first_unacknowledged || sequence > self.last_window_update;
         if is_new {
-            self.window_told = sequence;
+            self.last_window_update = sequence;
         }
         is_new
     }

@@ -18,9 +18,9 @@ pub struct Receiver {
     next: u32,
     out_of_order: NumberRanges,
     /// Segments that arrived beyond `next`, the newest first: their blocks are reported.
-    recent: [u32; 3],
+    recent_arrivals: [u32; 3],
     /// What was `next` when it was last acknowledged.
-    acknowledged: u32,
+    last_acknowledged: u32,
     echoed_stamp: Time,
     quick_acks_left: u32,
     deadline: Option<Time>,
@@ -37,8 +37,8 @@ impl Receiver {
             segments_per_ack: every.max(1),
             next: 0,
             out_of_order: NumberRanges::default(),
-            recent: [0; 3],
-            acknowledged: 0,
+            recent_arrivals: [0; 3],
+            last_acknowledged: 0,
             echoed_stamp: Time::ZERO,
             quick_acks_left: QUICK_ACKS,
             deadline: None,
@@ -58,12 +58,12 @@ impl Receiver {
     }
 
     /// The acknowledgement that waits for another segment, to travel with data.
-    pub fn take_waiting(&mut self) -> Option<TcpAcknowledgement> {
+    pub fn take_delayed_acknowledgement(&mut self) -> Option<TcpAcknowledgement> {
         self.deadline.is_some().then(|| self.new_acknowledgement(None))
     }
 
     /// Segments that arrived in order: what the application has.
-    pub fn in_order(&self) -> u32 {
+    pub fn in_order_segments(&self) -> u32 {
         self.next
     }
 
@@ -78,10 +78,10 @@ impl Receiver {
             self.quick_acks_left = QUICK_ACKS;
         }
         // RFC 7323, section 4.3: the stamp of the first segment that an acknowledgement covers is echoed.
-        if data.number <= self.acknowledged {
-            self.echoed_stamp = self.echoed_stamp.max(data.stamp);
+        if data.number <= self.last_acknowledged {
+            self.echoed_stamp = self.echoed_stamp.max(data.timestamp);
         }
-        self.echoes_mark = marked || (self.echoes_mark && !data.reduced);
+        self.echoes_mark = marked || (self.echoes_mark && !data.cwr);
         if data.number < self.next || self.out_of_order.block_containing(data.number).is_some() {
             return Some(self.new_acknowledgement(Some(data.number)));
         }
@@ -94,11 +94,11 @@ impl Receiver {
             self.next = self.out_of_order.take_from(self.next).unwrap_or(self.next);
         }
         // RFC 5681, section 4.2: at once where there is or was a gap.
-        let waiting = self.next - self.acknowledged;
+        let waiting = self.next - self.last_acknowledged;
         if gaps
             || data.number > self.next
             || marked
-            || data.last
+            || data.is_last
             || self.quick_acks_left > 0
             || waiting >= self.segments_per_ack
         {
@@ -114,7 +114,7 @@ impl Receiver {
     }
 
     fn new_acknowledgement(&mut self, duplicate: Option<u32>) -> TcpAcknowledgement {
-        self.acknowledged = self.next;
+        self.last_acknowledged = self.next;
         self.deadline = None;
         self.quick_acks_left = self.quick_acks_left.saturating_sub(1);
         let mut blocks = [SackBlock::default(); 3];
@@ -122,10 +122,10 @@ impl Receiver {
             let congestion = self.echoes_mark;
             return TcpAcknowledgement {
                 next: self.next,
-                echo: self.echoed_stamp,
-                blocks,
-                duplicate: false,
-                congestion,
+                timestamp_echo: self.echoed_stamp,
+                sack_blocks: blocks,
+                is_dsack: false,
+                ece: congestion,
             };
         }
         let mut filled = 0;
@@ -133,7 +133,7 @@ impl Receiver {
             blocks[0] = SackBlock::single(number);
             filled = 1;
         }
-        for number in self.recent {
+        for number in self.recent_arrivals {
             let Some(block) = self.out_of_order.block_containing(number) else { continue };
             if filled < blocks.len() && !blocks[usize::from(duplicate.is_some())..filled].contains(&block) {
                 blocks[filled] = block;
@@ -143,17 +143,17 @@ impl Receiver {
         let congestion = self.echoes_mark;
         TcpAcknowledgement {
             next: self.next,
-            echo: self.echoed_stamp,
-            blocks,
-            duplicate: duplicate.is_some(),
-            congestion,
+            timestamp_echo: self.echoed_stamp,
+            sack_blocks: blocks,
+            is_dsack: duplicate.is_some(),
+            ece: congestion,
         }
     }
 
     /// Remembers the newest arrival and two of other blocks.
     fn move_block_first(&mut self, newest: u32) {
         let block = self.out_of_order.block_containing(newest).unwrap_or_default();
-        let mut others = self.recent.into_iter().filter(|number| !(block.start..block.end).contains(number));
-        self.recent = [newest, others.next().unwrap_or(0), others.next().unwrap_or(0)];
+        let mut others = self.recent_arrivals.into_iter().filter(|number| !(block.start..block.end).contains(number));
+        self.recent_arrivals = [newest, others.next().unwrap_or(0), others.next().unwrap_or(0)];
     }
 }

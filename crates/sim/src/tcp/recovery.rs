@@ -16,14 +16,14 @@ pub(super) enum RecoveryPhase {
 /// rate reduction (RFC 6937, with the slow-start bound as in RFC 9937).
 #[derive(Debug, Default)]
 pub(super) struct RateReduction {
-    before: u32,
+    window_before: u32,
     delivered: u64,
     sent: u64,
 }
 
 impl RateReduction {
     pub(super) fn begin(before: u32) -> Self {
-        RateReduction { before: before.max(1), delivered: 0, sent: 0 }
+        RateReduction { window_before: before.max(1), delivered: 0, sent: 0 }
     }
 
     pub(super) fn record_sent(&mut self) {
@@ -32,10 +32,10 @@ impl RateReduction {
 
     /// What may be in flight after an acknowledgement that delivered so many. `progress` says that it advanced in
     /// sequence and showed no new loss.
-    pub(super) fn window(&mut self, threshold: u32, in_flight: u32, delivered: u32, progress: bool) -> u32 {
+    pub(super) fn update_window(&mut self, threshold: u32, in_flight: u32, delivered: u32, progress: bool) -> u32 {
         self.delivered += u64::from(delivered);
         let room = if in_flight > threshold {
-            let due = (u64::from(threshold) * self.delivered).div_ceil(u64::from(self.before));
+            let due = (u64::from(threshold) * self.delivered).div_ceil(u64::from(self.window_before));
             due.saturating_sub(self.sent)
         } else {
             let owed = self.delivered.saturating_sub(self.sent).max(u64::from(delivered)) + u64::from(progress);
@@ -53,36 +53,41 @@ pub(super) struct UndoState {
     /// What was first unacknowledged when it began.
     marker: u32,
     /// When something was first sent again.
-    first_again: Option<Time>,
+    first_retransmission: Option<Time>,
     /// Sent again and not reported as duplicate yet; `None` before anything was.
-    unreported: Option<u32>,
+    retransmissions_not_duplicated: Option<u32>,
 }
 
 impl UndoState {
     pub(super) fn new(marker: u32, in_flight_again: u32) -> Self {
-        UndoState { marker, first_again: None, unreported: (in_flight_again > 0).then_some(in_flight_again) }
+        UndoState {
+            marker,
+            first_retransmission: None,
+            retransmissions_not_duplicated: (in_flight_again > 0).then_some(in_flight_again),
+        }
     }
 
     pub(super) fn record_retransmission(&mut self, now: Time) {
-        self.first_again.get_or_insert(now);
-        self.unreported = Some(self.unreported.unwrap_or(0) + 1);
+        self.first_retransmission.get_or_insert(now);
+        self.retransmissions_not_duplicated = Some(self.retransmissions_not_duplicated.unwrap_or(0) + 1);
     }
 
     /// A segment has arrived twice.
     pub(super) fn record_duplicate(&mut self, number: u32) {
         if number >= self.marker {
-            self.unreported = self.unreported.map(|count| count.saturating_sub(1));
+            self.retransmissions_not_duplicated =
+                self.retransmissions_not_duplicated.map(|count| count.saturating_sub(1));
         }
     }
 
     /// Whether all that was sent again arrived twice (RFC 3708).
-    pub(super) fn all_duplicated(&self) -> bool {
-        self.unreported == Some(0)
+    pub(super) fn are_all_duplicated(&self) -> bool {
+        self.retransmissions_not_duplicated == Some(0)
     }
 
     /// Whether an acknowledgement answers something sent before anything was sent again (Eifel, RFC 3522).
-    pub(super) fn answered_first(&self, echo: Time) -> bool {
-        self.first_again.is_some_and(|first| echo < first)
+    pub(super) fn answers_original(&self, echo: Time) -> bool {
+        self.first_retransmission.is_some_and(|first| echo < first)
     }
 }
 
@@ -97,7 +102,7 @@ mod tests {
         let (mut in_flight, mut sent) = (19, 0);
         for _ in 0..19 {
             in_flight -= 1;
-            let window = reduction.window(10, in_flight, 1, false);
+            let window = reduction.update_window(10, in_flight, 1, false);
             while in_flight < window {
                 in_flight += 1;
                 sent += 1;
@@ -111,8 +116,8 @@ mod tests {
     #[test]
     fn a_reduction_far_below_the_threshold_regains_it_without_a_burst() {
         let mut reduction = RateReduction::begin(20);
-        assert_eq!(reduction.window(10, 2, 1, false), 3);
+        assert_eq!(reduction.update_window(10, 2, 1, false), 3);
         reduction.record_sent();
-        assert_eq!(reduction.window(10, 2, 1, true), 4);
+        assert_eq!(reduction.update_window(10, 2, 1, true), 4);
     }
 }

@@ -6,7 +6,7 @@ use super::congestion::Controller;
 use super::delivery::DeliveryRateSampler;
 use super::recovery::{RateReduction, RecoveryPhase, UndoState};
 use super::recovery_config::{LossDetection, RecoveryConfig};
-use super::reordering::{DUPLICATE_THRESHOLD, ReorderingDetector};
+use super::reordering::{DUPLICATE_THRESHOLD, RackState};
 use super::scoreboard::{Scoreboard, SegmentState, SentSegment};
 use super::timers::{RoundTripEstimator, Timer};
 use super::{TcpAcknowledgement, TcpData};
@@ -30,7 +30,7 @@ pub struct SenderConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SenderStatistics {
     /// Segments sent, retransmissions included.
-    pub sent: u64,
+    pub sent_segments: u64,
     /// Segments retransmitted.
     pub retransmissions: u64,
     /// Expirations of the retransmission timer.
@@ -40,7 +40,7 @@ pub struct SenderStatistics {
     /// Reductions of the window.
     pub reductions: u64,
     /// Recoveries and timeouts that were spurious and undone.
-    pub undone: u64,
+    pub undone_reductions: u64,
 }
 
 impl SenderStatistics {
@@ -48,12 +48,12 @@ impl SenderStatistics {
     #[must_use]
     pub fn since(&self, earlier: &SenderStatistics) -> SenderStatistics {
         SenderStatistics {
-            sent: self.sent - earlier.sent,
+            sent_segments: self.sent_segments - earlier.sent_segments,
             retransmissions: self.retransmissions - earlier.retransmissions,
             timeouts: self.timeouts - earlier.timeouts,
             probes: self.probes - earlier.probes,
             reductions: self.reductions - earlier.reductions,
-            undone: self.undone - earlier.undone,
+            undone_reductions: self.undone_reductions - earlier.undone_reductions,
         }
     }
 }
@@ -64,15 +64,15 @@ impl SenderStatistics {
 pub struct Sender {
     config: SenderConfig,
     controller: Box<dyn Controller>,
-    board: Scoreboard,
-    trips: RoundTripEstimator,
-    reordering: ReorderingDetector,
+    scoreboard: Scoreboard,
+    round_trips: RoundTripEstimator,
+    reordering: RackState,
     delivery: DeliveryRateSampler,
     /// Without SACK: so many duplicate acknowledgements mean a loss.
-    tolerated: u32,
+    duplicate_threshold: u32,
     phase: RecoveryPhase,
     /// What was next when the phase began: it ends when that is reached.
-    point: u32,
+    recovery_point: u32,
     reduction: RateReduction,
     /// What may be in flight while the window shrinks.
     reduced_window: u32,
@@ -80,12 +80,12 @@ pub struct Sender {
     timer: Option<(Time, Timer)>,
     probe: Option<TailLossProbe>,
     /// Sent whatever the window says: a probe, or what a timeout sends again.
-    forced: Option<ForcedSend>,
+    forced_send: Option<ForcedSend>,
     usage: WindowUsage,
     /// The next segment may leave then, if the controller paces.
-    release: Time,
+    next_send_time: Time,
     /// Only the pace holds it back.
-    paced: bool,
+    is_held_by_pacing: bool,
     /// The next new segment says that the window was reduced, for whatever reason (RFC 3168, section 6.1.2).
     announce_reduction: bool,
     timed_out_at: Option<u32>,
@@ -98,13 +98,13 @@ struct TailLossProbe {
     /// What was next after it.
     end: u32,
     /// Whether it sent something again.
-    again: bool,
+    is_retransmission: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum ForcedSend {
     New,
-    Again(u32),
+    Retransmission(u32),
 }
 
 impl Sender {
@@ -113,22 +113,22 @@ impl Sender {
         Sender {
             config,
             controller,
-            board: Scoreboard::default(),
-            trips: RoundTripEstimator::new(&config.recovery),
-            reordering: ReorderingDetector::new(),
+            scoreboard: Scoreboard::default(),
+            round_trips: RoundTripEstimator::new(&config.recovery),
+            reordering: RackState::new(),
             delivery: DeliveryRateSampler::new(),
-            tolerated: DUPLICATE_THRESHOLD,
+            duplicate_threshold: DUPLICATE_THRESHOLD,
             phase: RecoveryPhase::Open,
-            point: 0,
+            recovery_point: 0,
             reduction: RateReduction::default(),
             reduced_window: 0,
             undo: None,
             timer: None,
             probe: None,
-            forced: None,
+            forced_send: None,
             usage: WindowUsage::default(),
-            release: Time::ZERO,
-            paced: false,
+            next_send_time: Time::ZERO,
+            is_held_by_pacing: false,
             announce_reduction: false,
             timed_out_at: None,
             statistics: SenderStatistics::default(),
@@ -137,40 +137,40 @@ impl Sender {
 
     /// Takes the round trip of the handshake for the first one measured, as Linux does.
     pub fn record_handshake(&mut self, round_trip: Span) {
-        self.trips.record_sample(round_trip);
+        self.round_trips.record_sample(round_trip);
     }
 
     /// Sends nothing new any more; what is lost is still sent again.
     pub fn stop(&mut self) {
-        self.config.segments = self.config.segments.min(self.board.next());
+        self.config.segments = self.config.segments.min(self.scoreboard.next_unsent());
     }
 
     /// Has so many segments to send besides those that it has sent.
     pub fn offer(&mut self, segments: u32) {
-        self.config.segments = self.board.next().saturating_add(segments).min(u32::MAX - 1);
+        self.config.segments = self.scoreboard.next_unsent().saturating_add(segments).min(u32::MAX - 1);
     }
 
     /// It has less to send than it may: what it delivers from now on tells only at least what the path carries
     /// (draft-cheng-iccrg-delivery-rate-estimation, section 3.4).
     pub fn record_application_limit(&mut self) {
-        if self.board.in_flight() < self.window() && self.board.lost_count() == 0 {
-            self.delivery.record_application_limit(self.board.in_flight());
+        if self.scoreboard.in_flight() < self.window() && self.scoreboard.lost_count() == 0 {
+            self.delivery.record_application_limit(self.scoreboard.in_flight());
         }
     }
 
     /// The first segment that is not acknowledged in sequence.
     pub fn first_outstanding(&self) -> u32 {
-        self.board.first_outstanding()
+        self.scoreboard.first_outstanding()
     }
 
     /// The first segment that was never sent.
     pub fn next_number(&self) -> u32 {
-        self.board.next()
+        self.scoreboard.next_unsent()
     }
 
     /// Segments that have arrived, in order or not.
     pub fn delivered(&self) -> u64 {
-        self.delivery.total
+        self.delivery.delivered
     }
 
     /// The rate at which the network delivered of late, in IP-layer bits per second, once that is known.
@@ -185,7 +185,7 @@ impl Sender {
 
     /// Whether all is acknowledged.
     pub fn is_finished(&self) -> bool {
-        self.board.first_outstanding() >= self.config.segments
+        self.scoreboard.first_outstanding() >= self.config.segments
     }
 
     /// The counters.
@@ -195,18 +195,21 @@ impl Sender {
 
     /// The smoothed round-trip time, once there was one.
     pub fn smoothed_round_trip(&self) -> Option<Span> {
-        self.trips.smoothed()
+        self.round_trips.smoothed()
     }
 
     /// By how much the smoothed round-trip time exceeds the least.
     pub fn excess_round_trip(&self) -> Span {
-        self.trips.smoothed().zip(self.trips.min_round_trip()).map_or(Span::ZERO, |(smoothed, least)| smoothed - least)
+        self.round_trips
+            .smoothed()
+            .zip(self.round_trips.min_round_trip())
+            .map_or(Span::ZERO, |(smoothed, least)| smoothed - least)
     }
 
     /// Segments that may be in flight now.
     pub fn window(&self) -> u32 {
         match self.phase {
-            RecoveryPhase::Reducing | RecoveryPhase::Recovering if !self.controller.steers_recovery() => {
+            RecoveryPhase::Reducing | RecoveryPhase::Recovering if !self.controller.sets_window_in_recovery() => {
                 self.reduced_window
             }
             _ => (self.controller.window() as u32).max(1),
@@ -215,34 +218,36 @@ impl Sender {
 
     /// Segments believed to be on their way.
     pub fn in_flight(&self) -> u32 {
-        self.board.in_flight()
+        self.scoreboard.in_flight()
     }
 
     /// When to call [`Sender::on_time`].
     pub fn next_time(&self) -> Option<Time> {
-        let release = self.paced.then_some(self.release);
+        let release = self.is_held_by_pacing.then_some(self.next_send_time);
         self.timer.map(|(time, _)| time).into_iter().chain(release).min()
     }
 
     /// The segment to send now, if any.
     pub fn poll_send(&mut self, now: Time) -> Option<TcpData> {
-        self.paced = false;
-        match self.forced.take() {
-            Some(ForcedSend::New) if self.may_send_new() => return Some(self.send_new(now)),
-            Some(ForcedSend::Again(number)) if self.board.awaits(number) => return Some(self.retransmit(number, now)),
+        self.is_held_by_pacing = false;
+        match self.forced_send.take() {
+            Some(ForcedSend::New) if self.can_send_new() => return Some(self.send_new(now)),
+            Some(ForcedSend::Retransmission(number)) if self.scoreboard.is_awaited(number) => {
+                return Some(self.retransmit(number, now));
+            }
             _ => (),
         }
-        let open = self.board.in_flight() < self.window();
-        let lost = self.board.lost_count() > 0;
-        if !open || !(lost || self.may_send_new()) {
-            self.usage.record_usage(!open, &self.board);
+        let open = self.scoreboard.in_flight() < self.window();
+        let lost = self.scoreboard.lost_count() > 0;
+        if !open || !(lost || self.can_send_new()) {
+            self.usage.record_usage(!open, &self.scoreboard);
             return None;
         }
-        if self.release > now {
-            self.paced = true;
+        if self.next_send_time > now {
+            self.is_held_by_pacing = true;
             return None;
         }
-        match self.board.next_lost() {
+        match self.scoreboard.next_lost() {
             Some(number) => Some(self.retransmit(number, now)),
             None => Some(self.send_new(now)),
         }
@@ -256,7 +261,7 @@ impl Sender {
     /// The same where data comes back, too. `may_be_duplicate` says whether the acknowledgement may count as a duplicate one, if
     /// it acknowledges nothing new (RFC 5681, section 2).
     pub fn acknowledge_beside_data(&mut self, ack: &TcpAcknowledgement, may_be_duplicate: bool, now: Time) {
-        if ack.next > self.board.next() {
+        if ack.next > self.scoreboard.next_unsent() {
             return;
         }
         let mut outcome = self.update_scoreboard(ack, may_be_duplicate);
@@ -266,9 +271,9 @@ impl Sender {
         if outcome.delivered > 0 {
             self.notify_controller(&outcome, now);
         }
-        if self.window_shrinks() && outcome.delivered > 0 {
+        if self.is_window_shrinking() && outcome.delivered > 0 {
             let progress = outcome.acked > 0 && outcome.lost == 0;
-            self.reduce(outcome.delivered, progress);
+            self.update_reduced_window(outcome.delivered, progress);
         }
         if outcome.delivered > 0 || self.timer.is_none() {
             self.set_timer(now);
@@ -284,7 +289,7 @@ impl Sender {
                 let lost = self.detect_losses(now);
                 if lost > 0 && self.phase != RecoveryPhase::Recovering {
                     self.enter_recovery(now);
-                    self.reduce(1, false);
+                    self.update_reduced_window(1, false);
                 }
                 self.set_timer(now);
             }
@@ -297,66 +302,79 @@ impl Sender {
         self.config.recovery.detection == LossDetection::RackTlp
     }
 
-    fn window_shrinks(&self) -> bool {
+    fn is_window_shrinking(&self) -> bool {
         matches!(self.phase, RecoveryPhase::Reducing | RecoveryPhase::Recovering)
     }
 
-    fn may_send_new(&self) -> bool {
-        self.board.next() < self.config.segments && self.board.outstanding() < self.config.receive_window
+    fn can_send_new(&self) -> bool {
+        self.scoreboard.next_unsent() < self.config.segments
+            && self.scoreboard.outstanding() < self.config.receive_window
     }
 
     /// A segment as it is sent now.
     fn new_segment(&mut self, now: Time) -> SentSegment {
-        if self.board.outstanding() == 0 {
+        if self.scoreboard.outstanding() == 0 {
             self.delivery.begin_flight(now);
         }
         SentSegment {
             sent: now,
-            order: self.statistics.sent,
+            order: self.statistics.sent_segments,
             first_sent: self.delivery.first_sent,
-            delivered: self.delivery.total,
-            delivered_at: self.delivery.time,
-            fate: SegmentState::InFlight,
-            again: false,
-            application_limited: self.delivery.is_application_limited(),
+            delivered: self.delivery.delivered,
+            delivered_at: self.delivery.delivered_at,
+            state: SegmentState::InFlight,
+            was_retransmitted: false,
+            is_application_limited: self.delivery.is_application_limited(),
         }
     }
 
     fn send_new(&mut self, now: Time) -> TcpData {
         let template = self.new_segment(now);
-        let number = self.board.push(template);
+        let number = self.scoreboard.push(template);
         self.record_sent(now);
         if self.timer.is_none_or(|(_, timer)| timer == Timer::Probe) {
             self.set_timer(now);
         }
         let reduced = std::mem::take(&mut self.announce_reduction);
-        TcpData { number, stamp: now, again: false, last: number + 1 == self.config.segments, reduced }
+        TcpData {
+            number,
+            timestamp: now,
+            is_retransmission: false,
+            is_last: number + 1 == self.config.segments,
+            cwr: reduced,
+        }
     }
 
     fn retransmit(&mut self, number: u32, now: Time) -> TcpData {
         let template = self.new_segment(now);
-        self.board.retransmit(number, template);
+        self.scoreboard.retransmit(number, template);
         self.record_sent(now);
         self.statistics.retransmissions += 1;
         if let Some(undo) = &mut self.undo {
             undo.record_retransmission(now);
         }
-        if number == self.board.first_outstanding()
+        if number == self.scoreboard.first_outstanding()
             && self.timer.is_none_or(|(_, timer)| timer == Timer::Retransmission)
         {
-            self.timer = Some((now + self.trips.timeout(), Timer::Retransmission));
+            self.timer = Some((now + self.round_trips.timeout(), Timer::Retransmission));
         }
-        TcpData { number, stamp: now, again: true, last: number + 1 == self.config.segments, reduced: false }
+        TcpData {
+            number,
+            timestamp: now,
+            is_retransmission: true,
+            is_last: number + 1 == self.config.segments,
+            cwr: false,
+        }
     }
 
     fn record_sent(&mut self, now: Time) {
-        self.statistics.sent += 1;
-        if self.window_shrinks() {
+        self.statistics.sent_segments += 1;
+        if self.is_window_shrinking() {
             self.reduction.record_sent();
         }
         if let Some(rate) = self.controller.pacing_rate() {
             let gap = rate.time_for(self.config.packet_bytes.into()).min(Span::from_secs(1));
-            self.release = self.release.max(now) + gap;
+            self.next_send_time = self.next_send_time.max(now) + gap;
         }
     }
 }

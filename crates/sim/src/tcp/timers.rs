@@ -13,7 +13,7 @@ pub(super) struct RoundTripEstimator {
     max_timeout: Span,
     smoothed: Option<Span>,
     variance: Span,
-    least: Option<Span>,
+    min_round_trip: Option<Span>,
     backoff: u32,
 }
 
@@ -31,11 +31,18 @@ pub(super) enum Timer {
 impl RoundTripEstimator {
     pub(super) fn new(config: &RecoveryConfig) -> Self {
         let RecoveryConfig { min_timeout, max_timeout, .. } = *config;
-        RoundTripEstimator { min_timeout, max_timeout, smoothed: None, variance: Span::ZERO, least: None, backoff: 0 }
+        RoundTripEstimator {
+            min_timeout,
+            max_timeout,
+            smoothed: None,
+            variance: Span::ZERO,
+            min_round_trip: None,
+            backoff: 0,
+        }
     }
 
     pub(super) fn record_sample(&mut self, sample: Span) {
-        self.least = Some(self.least.map_or(sample, |least| least.min(sample)));
+        self.min_round_trip = Some(self.min_round_trip.map_or(sample, |least| least.min(sample)));
         match self.smoothed {
             None => (self.smoothed, self.variance) = (Some(sample), sample / 2),
             Some(smoothed) => {
@@ -59,7 +66,7 @@ impl RoundTripEstimator {
 
     /// The least ever measured.
     pub(super) fn min_round_trip(&self) -> Option<Span> {
-        self.least
+        self.min_round_trip
     }
 
     /// How long to wait before all in flight counts as lost.

@@ -9,7 +9,7 @@
 use kumade_multipath::{PathPolicy, ShareUnit};
 use kumade_sim::network::TcpConfig;
 use kumade_sim::sites::{FlowConfig, PathModel, Plane, Sites, SitesConfig};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -33,7 +33,7 @@ fn draw(random: &mut Pcg64Mcg) -> PathModel {
 
 /// The mean of some runs.
 fn run(paths: [PathModel; 2], plane: &Plane, pair: u64) -> f64 {
-    let tcp = TcpConfig { segment_bytes: 1448 - plane.overhead_bytes(), ..TcpConfig::new(Control::Cubic) };
+    let tcp = TcpConfig { segment_bytes: 1448 - plane.overhead_bytes(), ..TcpConfig::new(CongestionControl::Cubic) };
     let sum = paths.iter().map(|path| path.rate.as_f64()).sum::<f64>() / 1e6;
     let seconds = (3000.0 / sum).clamp(15.0, 90.0);
     let of_seed = |seed| {
@@ -67,7 +67,7 @@ fn what_is_found_is_as_good_as_the_best_fixed_ratio() {
     let mut shares = Vec::new();
     for pair in 0..PAIRS {
         let paths = [0, 1].map(|_| draw(&mut random));
-        let found = run(paths.map(|path| PathModel { known_rate: None, ..path }), &Plane::default(), pair);
+        let found = run(paths.map(|path| PathModel { configured_rate: None, ..path }), &Plane::default(), pair);
         let several = [[1, 3], [1, 1], [3, 1], fair(&paths)];
         let tried = [[1, 0], [0, 1]].into_iter().chain(several);
         let tried: Vec<(f64, [u32; 2])> = tried.map(|shares| (run(paths, &ratio(shares), pair), shares)).collect();

@@ -3,7 +3,7 @@
 use kumade_multipath::PathState;
 use kumade_sim::network::TcpConfig;
 use kumade_sim::sites::{FlowConfig, PathChange, PathModel, Plane, Sites, SitesConfig};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -16,14 +16,14 @@ fn at(secs: f64) -> Time {
 }
 
 fn path(mbit: u64, millis: i64) -> PathModel {
-    PathModel { known_rate: None, ..PathModel::new(Rate::from_mbit(mbit), Span::from_millis(millis)) }
+    PathModel { configured_rate: None, ..PathModel::new(Rate::from_mbit(mbit), Span::from_millis(millis)) }
 }
 
 /// The share of what both paths could carry, and how many seconds the first one takes to return when it is back for good.
 fn run(up: f64, down: f64, seed: u64) -> (f64, f64) {
     let config = SitesConfig { paths: vec![path(8, 10), path(8, 25)], plane: Plane::default(), seed };
     let mut sites = Sites::new(&config).unwrap();
-    let tcp = TcpConfig { segment_bytes: 1372, ..TcpConfig::new(Control::Cubic) };
+    let tcp = TcpConfig { segment_bytes: 1372, ..TcpConfig::new(CongestionControl::Cubic) };
     sites.add_flow(FlowConfig::tcp(tcp)).unwrap();
     let mut back = 8.0 + seed as f64 * 0.13;
     while back < 70.0 {
@@ -78,7 +78,7 @@ fn what_connections_carry_arrives_through_ten_minutes_of_failing_paths() {
         let config = SitesConfig { paths: vec![path(8, 10), path(6, 25)], plane: Plane::default(), seed };
         let mut sites = Sites::new(&config).unwrap();
         (0..2).for_each(|path| schedule_faults(&mut sites, path, &mut random, 600.0));
-        let tcp = TcpConfig { segment_bytes: 1372, bytes: Some(BYTES), ..TcpConfig::new(Control::Cubic) };
+        let tcp = TcpConfig { segment_bytes: 1372, bytes: Some(BYTES), ..TcpConfig::new(CongestionControl::Cubic) };
         for n in 0..40 {
             sites.add_flow(FlowConfig { start: at(14.0 * f64::from(n)), ..FlowConfig::tcp(tcp) }).unwrap();
         }

@@ -8,7 +8,7 @@
 use crate::bonded::{Bonded, Record, Rule};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, SizeMix};
 use kumade_sim::network::{FlowConfig, GatewaysId, Network, TcpConfig, TrafficSource};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -87,7 +87,7 @@ impl Paths {
 
 /// A connection with packets of 1500 bytes on the paths, its headers and those of the gateways included.
 fn tcp(rule: Rule) -> TcpConfig {
-    let tcp = TcpConfig::new(Control::Cubic);
+    let tcp = TcpConfig::new(CongestionControl::Cubic);
     TcpConfig { segment_bytes: tcp.segment_bytes - rule.overhead(), ..tcp }
 }
 

@@ -3,7 +3,7 @@
 use kumade_multipath::{PathPolicy, TrafficClass};
 use kumade_sim::network::TcpConfig;
 use kumade_sim::sites::{FlowConfig, FlowReport, PathChange, PathModel, Plane, Sites, SitesConfig};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 
 fn at(secs: i64) -> Time {
@@ -22,7 +22,7 @@ fn sites(paths: Vec<PathModel>, flow: FlowConfig) -> (Sites, f64) {
 }
 
 fn tcp() -> FlowConfig {
-    FlowConfig::tcp(TcpConfig { segment_bytes: 1372, ..TcpConfig::new(Control::Cubic) })
+    FlowConfig::tcp(TcpConfig { segment_bytes: 1372, ..TcpConfig::new(CongestionControl::Cubic) })
 }
 
 #[test]

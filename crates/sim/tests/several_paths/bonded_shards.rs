@@ -4,7 +4,7 @@
 use kumade_multipath::PathPolicy;
 use kumade_sim::network::TcpConfig;
 use kumade_sim::sites::{FlowConfig, PathChange, PathModel, Plane, Sites, SitesConfig};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -21,7 +21,7 @@ fn at(secs: f64) -> Time {
 }
 
 fn tcp() -> TcpConfig {
-    TcpConfig { segment_bytes: 1376, ..TcpConfig::new(Control::Cubic) }
+    TcpConfig { segment_bytes: 1376, ..TcpConfig::new(CongestionControl::Cubic) }
 }
 
 fn add_flows(sites: &mut Sites, count: usize) {
@@ -38,7 +38,7 @@ fn millis(span: Span) -> f64 {
 fn draw(random: &mut Pcg64Mcg) -> PathModel {
     let rate = Rate::from_f64(4e6 * 25f64.powf(random.random()));
     let path = PathModel::new(rate, Span::from_secs_f64(random.random_range(0.002..0.04)));
-    PathModel { known_rate: None, ..path }
+    PathModel { configured_rate: None, ..path }
 }
 
 #[derive(Debug)]
@@ -116,7 +116,7 @@ fn one_busy_shard_has_the_whole_path_while_others_have_nothing() {
 fn shards_follow_a_path_that_becomes_slower_faster_and_lossy() {
     let events = [(8.0, PathChange::Rate(Rate::from_mbit(10))), (14.0, PathChange::Rate(Rate::from_mbit(40)))];
     for shards in [1, 2, 3] {
-        let path = PathModel { known_rate: None, ..PathModel::new(Rate::from_mbit(40), Span::from_millis(10)) };
+        let path = PathModel { configured_rate: None, ..PathModel::new(Rate::from_mbit(40), Span::from_millis(10)) };
         let config = SitesConfig { paths: vec![path], plane: Plane::default(), seed: 3 };
         let mut sites = Sites::with_shards(&config, shards).unwrap();
         add_flows(&mut sites, 6);

@@ -3,7 +3,7 @@
 
 use kumade_sim::network::TcpConfig;
 use kumade_sim::sites::{FlowConfig, FlowReport, PathModel, Plane, Sites, SitesConfig};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -23,7 +23,7 @@ fn at(secs: f64) -> Time {
 
 fn path(mbit: f64, millis: f64) -> PathModel {
     let path = PathModel::new(Rate::from_f64(mbit * 1e6), Span::from_secs_f64(millis / 1e3));
-    PathModel { known_rate: None, ..path }
+    PathModel { configured_rate: None, ..path }
 }
 
 /// A path of 1 to 100 Mbit/s, 1 to 80 ms and up to 0.5 % loss.
@@ -36,7 +36,7 @@ fn draw(random: &mut Pcg64Mcg) -> PathModel {
 
 /// Full packets have 1500 bytes on the path.
 fn tcp() -> TcpConfig {
-    TcpConfig { segment_bytes: 1372, ..TcpConfig::new(Control::Cubic) }
+    TcpConfig { segment_bytes: 1372, ..TcpConfig::new(CongestionControl::Cubic) }
 }
 
 /// What a sparse packet takes on an empty path, from host to host.

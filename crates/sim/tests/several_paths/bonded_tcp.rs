@@ -5,7 +5,7 @@
 
 use kumade_sim::network::TcpConfig;
 use kumade_sim::sites::{FlowConfig, PathChange, PathModel, Plane, Sites, SitesConfig};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 use std::fmt::Write;
 
@@ -23,7 +23,7 @@ fn at(secs: f64) -> Time {
 
 /// Packets of 1428 bytes with headers.
 fn tcp() -> TcpConfig {
-    TcpConfig { segment_bytes: 1376, ..TcpConfig::new(Control::Cubic) }
+    TcpConfig { segment_bytes: 1376, ..TcpConfig::new(CongestionControl::Cubic) }
 }
 
 /// Two sites with one connection.

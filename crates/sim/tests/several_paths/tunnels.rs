@@ -4,7 +4,7 @@
 use kumade_multipath::TcpOverTcpTuning;
 use kumade_sim::network::TcpConfig;
 use kumade_sim::sites::{FlowConfig, FlowReport, PathChange, PathModel, Plane, Sites, SitesConfig, TunnelModel};
-use kumade_sim::tcp::congestion::Control;
+use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_sim::tcp::{LossDetection, RecoveryConfig};
 use kumade_units::{Rate, Span, Time};
 
@@ -33,10 +33,10 @@ impl World {
     fn bulk(&self, seed: u64) -> Sites {
         let path = PathModel::new(Rate::from_mbit(self.mbit), ONE_WAY);
         let queue_bytes = path.rate.bytes_in(ONE_WAY * 2);
-        let paths = vec![PathModel { loss: self.loss, queue_bytes, known_rate: None, ..path }];
+        let paths = vec![PathModel { loss: self.loss, queue_bytes, configured_rate: None, ..path }];
         let mut sites = Sites::new(&SitesConfig { paths, plane: self.plane.clone(), seed }).unwrap();
         let recovery = RecoveryConfig { detection: self.detection, ..RecoveryConfig::default() };
-        let tcp = TcpConfig { recovery, ..TcpConfig::new(Control::Cubic) };
+        let tcp = TcpConfig { recovery, ..TcpConfig::new(CongestionControl::Cubic) };
         sites.add_flow(FlowConfig { start: Time::ZERO + START, ..FlowConfig::tcp(tcp) }).unwrap();
         sites
     }
@@ -71,7 +71,7 @@ fn p99(report: &FlowReport) -> Span {
 }
 
 fn rake() -> TunnelModel {
-    TunnelModel::rake(Control::Cubic)
+    TunnelModel::rake(CongestionControl::Cubic)
 }
 
 /// On hosts and gateways without SACK.
@@ -84,18 +84,18 @@ fn old_style(tunnel: TunnelModel) -> World {
 /// One connection with a fixed timeout of 3 s and a buffer of its own: what the paper (Nakagawa, Nakamura: *TCP over TCP*)
 /// looks at.
 fn plain_of_three_seconds() -> TunnelModel {
-    let tunnel = TunnelModel::tcp(Control::Cubic);
+    let tunnel = TunnelModel::tcp(CongestionControl::Cubic);
     let (min_timeout, max_timeout) = (Span::from_secs(3), Span::from_secs(3));
     let recovery = RecoveryConfig { min_timeout, max_timeout, ..tunnel.tcp.recovery };
     TunnelModel {
         tcp: TcpConfig { recovery, ..tunnel.tcp },
-        adaptation: TcpOverTcpTuning {
+        tuning: TcpOverTcpTuning {
             limits_in_flight: false,
             duplicates_sparse_flows: false,
             drops_retransmissions: false,
             drops_stale_datagrams: false,
         },
-        aqm: false,
+        has_aqm: false,
         unsent_bytes: Some(256 << 10),
         ..tunnel
     }
@@ -103,7 +103,7 @@ fn plain_of_three_seconds() -> TunnelModel {
 
 #[test]
 fn tunnels_over_tcp_fill_a_path_without_a_long_queue() {
-    for tunnel in [TunnelModel::tcp(Control::Cubic), rake()] {
+    for tunnel in [TunnelModel::tcp(CongestionControl::Cubic), rake()] {
         let connections = tunnel.connections;
         let [bulk, echo] = World::new(100, 0.0, Plane::Tunnel(tunnel)).run(1, 5.0);
         println!("{connections} connections, seed 1: {:.1} Mbit/s, echo {}", mbit(&bulk), p99(&echo));
@@ -130,7 +130,8 @@ fn one_connection_gets_nearly_what_plain_tcp_does_where_packets_are_lost() {
         let world = World::new(100, 0.001, plane);
         (1..=6).map(|seed| mbit(&world.bulk(seed).measure(at(3.0), at(33.0))[0])).sum::<f64>() / 6.0
     };
-    let (plain, tunneled) = (goodput(Plane::single(0, 1)), goodput(Plane::Tunnel(TunnelModel::tcp(Control::Cubic))));
+    let (plain, tunneled) =
+        (goodput(Plane::single(0, 1)), goodput(Plane::Tunnel(TunnelModel::tcp(CongestionControl::Cubic))));
     println!("seeds 1 to 6: {tunneled:.1} Mbit/s, {plain:.1} without a tunnel");
     assert!(tunneled > 0.87 * plain);
 }
@@ -152,7 +153,7 @@ fn many_connections_get_twice_what_one_gets_where_packets_are_lost() {
 #[test]
 fn what_collapses_with_a_long_timeout_below_does_not_with_one_that_adapts() {
     let (collapsed, late) = old_style(plain_of_three_seconds()).summary(15.0);
-    let (adaptive, echo) = old_style(TunnelModel::tcp(Control::Cubic)).summary(15.0);
+    let (adaptive, echo) = old_style(TunnelModel::tcp(CongestionControl::Cubic)).summary(15.0);
     let (rake, rake_echo) = old_style(rake()).summary(15.0);
     println!("seeds 1 to 3: {collapsed:.2}, {adaptive:.2}, {rake:.2} Mbit/s; echo {late}, {echo}, {rake_echo}");
     assert!(adaptive > 2.0 * collapsed && rake > 4.0 * collapsed);
@@ -167,7 +168,8 @@ fn data_flows_soon_after_an_outage_unless_the_timeout_below_is_long() {
         sites.schedule(at(3.5), 0, PathChange::Restore);
         sites.measure(at(2.0), at(10.0))[0].recovery.unwrap()
     };
-    let [long, one, many] = [plain_of_three_seconds(), TunnelModel::tcp(Control::Cubic), rake()].map(recovery);
+    let [long, one, many] =
+        [plain_of_three_seconds(), TunnelModel::tcp(CongestionControl::Cubic), rake()].map(recovery);
     println!("seed 1: {long}, {one}, {many}");
     assert!(long > Span::from_secs(2) && one < Span::from_millis(600) && many < Span::from_millis(600));
 }
@@ -177,7 +179,7 @@ fn data_flows_soon_after_an_outage_unless_the_timeout_below_is_long() {
 #[test]
 fn a_short_outage_costs_little_more_than_itself() {
     for (millis, wanted) in [(50, 65.0), (100, 55.0)] {
-        let mut sites = World::new(100, 0.0, Plane::Tunnel(TunnelModel::tcp(Control::Cubic))).sites(1);
+        let mut sites = World::new(100, 0.0, Plane::Tunnel(TunnelModel::tcp(CongestionControl::Cubic))).sites(1);
         let restored = at(4.137) + Span::from_millis(millis);
         sites.schedule(at(4.137), 0, PathChange::Cut);
         sites.schedule(restored, 0, PathChange::Restore);
@@ -191,8 +193,8 @@ fn a_short_outage_costs_little_more_than_itself() {
 #[test]
 fn after_an_outage_datagrams_are_sent_newest_first() {
     let median = |drops_stale: bool, tunnel: TunnelModel| {
-        let adaptation = TcpOverTcpTuning { drops_stale_datagrams: drops_stale, ..tunnel.adaptation };
-        let mut sites = World::new(50, 0.0, Plane::Tunnel(TunnelModel { adaptation, ..tunnel })).bulk(1);
+        let adaptation = TcpOverTcpTuning { drops_stale_datagrams: drops_stale, ..tunnel.tuning };
+        let mut sites = World::new(50, 0.0, Plane::Tunnel(TunnelModel { tuning: adaptation, ..tunnel })).bulk(1);
         let start = Time::ZERO + START;
         sites.add_flow(FlowConfig { start, ..FlowConfig::udp(Rate::from_mbit(20), 1200) }).unwrap();
         sites.schedule(at(2.0), 0, PathChange::Cut);
@@ -201,7 +203,7 @@ fn after_an_outage_datagrams_are_sent_newest_first() {
         let [_, datagrams] = sites.measure(at(5.5), at(6.5)).try_into().unwrap();
         datagrams.delays.quantile(0.5).unwrap()
     };
-    for tunnel in [TunnelModel::tcp(Control::Cubic), rake()] {
+    for tunnel in [TunnelModel::tcp(CongestionControl::Cubic), rake()] {
         let [all, newest] = [false, true].map(|drops_stale| median(drops_stale, tunnel));
         println!("seed 1: {all}, {newest}");
         assert!(newest < all / 2 && newest < Span::from_millis(250), "{all}, {newest}");

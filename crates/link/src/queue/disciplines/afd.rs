@@ -38,9 +38,9 @@ pub struct Afd<P> {
     samples: VecDeque<u64>,
     counts: FlowCounts,
     /// How many bytes per window a flow may send.
-    fair: f64,
+    fair_share_bytes: f64,
     next_update: Option<Time>,
-    waited_at_update: u64,
+    queued_bytes_at_update: u64,
 }
 
 /// Bounds the memory for samples.
@@ -137,9 +137,9 @@ impl DisciplineConfig for AfdConfig {
             rng: Pcg64Mcg::seed_from_u64(seed),
             samples: VecDeque::with_capacity(self.samples as usize),
             counts: FlowCounts::new(self.samples as usize, seed),
-            fair: self.window_seconds(),
+            fair_share_bytes: self.window_seconds(),
             next_update: None,
-            waited_at_update: 0,
+            queued_bytes_at_update: 0,
         }
     }
 }
@@ -154,15 +154,16 @@ impl<P> Afd<P> {
         }
         let later = (now - next).as_nanos() / self.config.update.as_nanos();
         let target = self.config.target as f64;
-        let (before, present) = (self.waited_at_update as f64 - target, self.buffer.bytes() as f64 - target);
+        let (before, present) = (self.queued_bytes_at_update as f64 - target, self.buffer.bytes() as f64 - target);
         self.adjust_share(CONTROLLER_GAINS.0 * before - CONTROLLER_GAINS.1 * present);
         self.adjust_share(later as f64 * (CONTROLLER_GAINS.0 - CONTROLLER_GAINS.1) * present);
-        self.waited_at_update = self.buffer.bytes();
+        self.queued_bytes_at_update = self.buffer.bytes();
         self.next_update = Some(now + self.config.update - (now - next - self.config.update * later));
     }
 
     fn adjust_share(&mut self, by: f64) {
-        self.fair = (self.fair + by).clamp(f64::from(self.config.sample_bytes), self.config.window_seconds());
+        self.fair_share_bytes =
+            (self.fair_share_bytes + by).clamp(f64::from(self.config.sample_bytes), self.config.window_seconds());
     }
 
     /// Takes as many samples of the packet as its bytes are due.
@@ -183,7 +184,7 @@ impl<P> Afd<P> {
     /// Whether the packet is of the part that its flow sends too much.
     fn exceeds_share(&mut self, flow: u64) -> bool {
         let own = f64::from(self.counts.get(flow)) * f64::from(self.config.sample_bytes);
-        own > self.fair && self.rng.random::<f64>() * own >= self.fair
+        own > self.fair_share_bytes && self.rng.random::<f64>() * own >= self.fair_share_bytes
     }
 }
 
@@ -192,7 +193,7 @@ impl<P> QueueDiscipline<P> for Afd<P> {
         self.update_share(packet.arrival);
         self.sample_packet(&packet);
         if self.exceeds_share(packet.flow) && !(self.config.ecn && packet.mark()) {
-            return packet.drop_into(DropCause::Managed, drops);
+            return packet.drop_into(DropCause::Aqm, drops);
         }
         self.buffer.push(packet, drops)
     }
@@ -235,17 +236,22 @@ mod tests {
             often.update_share(micros(100 * step));
         }
         late.update_share(micros(99_900));
-        assert!((late.fair - often.fair).abs() < 1e-6, "{} {}", late.fair, often.fair);
+        assert!(
+            (late.fair_share_bytes - often.fair_share_bytes).abs() < 1e-6,
+            "{} {}",
+            late.fair_share_bytes,
+            often.fair_share_bytes
+        );
         assert_eq!(late.next_update, often.next_update);
         // 15 updates; the first weighs the whole error, 30 kB, with 1.8 and that of the start, −20 kB, with 1.7.
         let expected = 5e6 - 1.7 * 20e3 - 1.8 * 30e3 - 14.0 * 0.1 * 30e3;
-        assert!((late.fair - expected).abs() < 1e-6, "{} {expected}", late.fair);
+        assert!((late.fair_share_bytes - expected).abs() < 1e-6, "{} {expected}", late.fair_share_bytes);
     }
 
     #[test]
     fn what_a_flow_sends_beyond_its_share_is_dropped() {
         let mut queue = afd(AfdConfig::new(20_000));
-        queue.fair = 1e6;
+        queue.fair_share_bytes = 1e6;
         queue.next_update = Some(Time::MAX);
         let (mut drops, mut sent) = (Vec::new(), [0; 3]);
         // Flows 0, 1 and 2 send 1 : 2 : 7, thus 0.5, 1 and 3.5 MB of each window of 5 MB.

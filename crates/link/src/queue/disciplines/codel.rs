@@ -238,7 +238,7 @@ impl CoDelState {
         if config.ecn && packet.mark() {
             return Some(packet);
         }
-        drops.push(DroppedPacket { packet, cause: DropCause::Managed });
+        drops.push(DroppedPacket { packet, cause: DropCause::Aqm });
         self.pop(source)
     }
 

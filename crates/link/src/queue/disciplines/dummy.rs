@@ -17,7 +17,7 @@ pub struct DummyConfig {
 #[derive(Debug)]
 pub struct Dummy<P> {
     config: DummyConfig,
-    arrived: u32,
+    arrived_packets: u32,
     buffer: Buffer<P>,
 }
 
@@ -33,15 +33,15 @@ impl DisciplineConfig for DummyConfig {
     }
 
     fn new_queue<P>(&self, limit: QueueLimit, _seed: u64) -> Dummy<P> {
-        Dummy { config: *self, arrived: 0, buffer: Buffer::new(limit) }
+        Dummy { config: *self, arrived_packets: 0, buffer: Buffer::new(limit) }
     }
 }
 
 impl<P> QueueDiscipline<P> for Dummy<P> {
     fn enqueue(&mut self, packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
-        self.arrived = self.arrived.wrapping_add(1);
-        if self.config.drop_every > 0 && self.arrived.is_multiple_of(self.config.drop_every) {
-            return packet.drop_into(DropCause::Managed, drops);
+        self.arrived_packets = self.arrived_packets.wrapping_add(1);
+        if self.config.drop_every > 0 && self.arrived_packets.is_multiple_of(self.config.drop_every) {
+            return packet.drop_into(DropCause::Aqm, drops);
         }
         self.buffer.push(packet, drops)
     }

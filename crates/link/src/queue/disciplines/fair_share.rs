@@ -66,10 +66,10 @@ pub struct FairShare<P> {
     /// What a flow that always had something waiting has been served so far, in bytes.
     clock: u64,
     /// The greatest [`FlowState::finish`] and [`FlowState::position`].
-    end: u64,
+    latest_finish: u64,
     /// Whether the last packet was one of those that leave first.
-    first_left: bool,
-    backlog: QueueState,
+    last_was_served_first: bool,
+    queue_state: QueueState,
 }
 
 /// What is known of a flow. All that it has sent is on the common clock, which stands still for no flow: who has sent
@@ -215,9 +215,9 @@ impl DisciplineConfig for FairShareConfig {
             delays: vec![FlowCoDel::default(); flows.slot_count()],
             flows,
             clock: 0,
-            end: 0,
-            first_left: false,
-            backlog: QueueState::new(),
+            latest_finish: 0,
+            last_was_served_first: false,
+            queue_state: QueueState::new(),
         }
     }
 }
@@ -244,13 +244,13 @@ impl<P> FairShare<P> {
     fn next(&mut self, now: Time) -> Option<TakenPacket<P>> {
         let taken = if self.is_signalled(now) { self.calendar.pop_round() } else { None };
         let taken = taken.or_else(|| self.calendar.pop())?;
-        self.first_left = taken.round == ServiceRound::First;
-        if self.first_left {
+        self.last_was_served_first = taken.round == ServiceRound::First;
+        if self.last_was_served_first {
             self.flows.get(taken.owner).is_served_first = false;
         }
         // With nothing left, nobody has anything to pay for.
         if self.calendar.packets() == 0 {
-            self.clock = self.end;
+            self.clock = self.latest_finish;
             self.calendar.skip_to(self.clock / ROUND_BYTES);
         } else {
             self.clock = self.clock.max(self.calendar.current_round() * ROUND_BYTES);
@@ -261,7 +261,7 @@ impl<P> FairShare<P> {
     /// Whether a packet of a round leaves though others are to leave first. It does not overtake one of its own flow.
     fn is_signalled(&mut self, now: Time) -> bool {
         let overdue = |arrival| now - arrival >= self.config.target / OVERDUE_TARGETS;
-        if !self.first_left || !self.calendar.first_arrival().is_some_and(overdue) {
+        if !self.last_was_served_first || !self.calendar.first_arrival().is_some_and(overdue) {
             return false;
         }
         self.calendar.next_owner().is_some_and(|owner| !self.flows.get(owner).is_served_first)
@@ -272,7 +272,7 @@ impl<P> FairShare<P> {
         let waited = now - taken.packet.arrival;
         let flow = self.flows.get(taken.owner);
         flow.bytes -= charged_bytes(taken.packet.size);
-        let aim = self.config.target.as_nanos() as f64 * self.backlog.target_scale;
+        let aim = self.config.target.as_nanos() as f64 * self.queue_state.target_scale;
         if flow.bytes <= MIN_QUEUE_BYTES || (waited.as_nanos() as f64) < aim {
             if flow.aqm == FlowAqm::Above {
                 flow.aqm = FlowAqm::Below;
@@ -285,22 +285,22 @@ impl<P> FairShare<P> {
             *delay = FlowCoDel::default();
         }
         flow.aqm = FlowAqm::Above;
-        let just_begun = now - self.backlog.last_signal_start < self.config.window / SHORTEST_GAP_DIVISOR;
+        let just_begun = now - self.queue_state.last_signal_start < self.config.window / SHORTEST_GAP_DIVISOR;
         let spared = just_begun && (waited.as_nanos() as f64) < aim * SIGNAL_SPACING_TARGETS;
-        let begins = delay.drop_count() == 0;
+        let begins = delay.signal_count() == 0;
         let pays = delay.above_target(now, self.config.window, begins && spared);
         if pays && begins {
-            self.backlog.last_signal_start = now;
+            self.queue_state.last_signal_start = now;
         }
-        let late = waited >= self.config.target * MAX_DELAY_TARGETS && self.backlog.is_slow();
+        let late = waited >= self.config.target * MAX_DELAY_TARGETS && self.queue_state.is_slow();
         if !pays && !late {
             return AqmDecision::Served;
         }
-        self.backlog.last_drop = now;
+        self.queue_state.last_drop = now;
         if late {
             return AqmDecision::Dropped;
         }
-        if delay.drop_count() <= MAX_PENDING_DROPS {
+        if delay.signal_count() <= MAX_PENDING_DROPS {
             return AqmDecision::Marked;
         }
         flow.pending_drops = flow.pending_drops.saturating_add(1);
@@ -338,16 +338,16 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
         let place = self.flows.slot_of(packet.flow, |flow| flow.is_idle(clock));
         let flow = self.flows.get(place);
         if flow.settle_pending_drop() {
-            return packet.drop_into(DropCause::Managed, drops);
+            return packet.drop_into(DropCause::Aqm, drops);
         }
         let turn = flow.charge_packet(size, clock);
-        self.end = self.end.max(flow.finish).max(flow.position);
+        self.latest_finish = self.latest_finish.max(flow.finish).max(flow.position);
         let arrived = self.calendar.push(turn, packet, place);
         self.drop_to_limit(arrived, drops)
     }
 
     fn dequeue(&mut self, now: Time, drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
-        self.backlog.update_target_scale(now, &self.config);
+        self.queue_state.update_target_scale(now, &self.config);
         loop {
             let mut taken = self.next(now)?;
             let served = match self.aqm_decision(&taken, now) {
@@ -356,12 +356,12 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
                 AqmDecision::Dropped => false,
             };
             if served {
-                self.backlog.served_bytes += u64::from(taken.packet.size);
+                self.queue_state.served_bytes += u64::from(taken.packet.size);
                 return Some(taken.packet);
             }
             // What is not served is not charged, else who has to lose much would get less than a share.
             self.flows.get(taken.owner).finish -= u64::from(charged_bytes(taken.packet.size));
-            drops.push(DroppedPacket { packet: taken.packet, cause: DropCause::Managed });
+            drops.push(DroppedPacket { packet: taken.packet, cause: DropCause::Aqm });
         }
     }
 
@@ -374,8 +374,8 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
             drops.push(DroppedPacket { packet, cause: DropCause::QueueFull });
             return Err(DropCause::QueueFull);
         }
-        self.backlog.was_idle = true;
-        self.backlog.update_target_scale(packet.arrival, &self.config);
+        self.queue_state.was_idle = true;
+        self.queue_state.update_target_scale(packet.arrival, &self.config);
         Ok(packet)
     }
 

@@ -33,11 +33,11 @@ pub struct FqCoDel<P> {
     config: FqCoDelConfig,
     limit: QueueLimit,
     slab: PacketSlab<P>,
-    lanes: Vec<FlowQueue>,
+    flow_queues: Vec<FlowQueue>,
     /// One for all, unless hosts take turns.
     hosts: Vec<HostQueues>,
     /// Of the hosts.
-    turns: DeficitRoundRobin,
+    host_round_robin: DeficitRoundRobin,
     seed: u64,
 }
 
@@ -157,7 +157,15 @@ impl DisciplineConfig for FqCoDelConfig {
         };
         let lanes = (0..flows).map(|_| lane()).collect();
         let turns = DeficitRoundRobin::with_capacity(hosts.len());
-        FqCoDel { config: *self, limit, slab: PacketSlab::new(), lanes, hosts, turns, seed }
+        FqCoDel {
+            config: *self,
+            limit,
+            slab: PacketSlab::new(),
+            flow_queues: lanes,
+            hosts,
+            host_round_robin: turns,
+            seed,
+        }
     }
 }
 
@@ -187,7 +195,7 @@ impl<P> FqCoDel<P> {
 
     /// Drops up to half of the longest queue, but a bounded number of packets, from its front.
     fn drop_from_longest(&mut self, drops: &mut Vec<DroppedPacket<P>>) {
-        let Some(longest) = self.lanes.iter_mut().max_by_key(|lane| lane.chain.bytes()) else { return };
+        let Some(longest) = self.flow_queues.iter_mut().max_by_key(|lane| lane.chain.bytes()) else { return };
         let enough = longest.chain.bytes() / 2;
         for _ in 0..MAX_BATCH_PACKETS {
             let Some(packet) = self.slab.pop(&mut longest.chain) else { return };
@@ -203,7 +211,7 @@ impl<P> FqCoDel<P> {
         let turns = &mut self.hosts[host].round_robin;
         loop {
             let (index, is_new) = turns.next()?;
-            let lane = &mut self.lanes[index];
+            let lane = &mut self.flow_queues[index];
             if lane.credit.is_spent() {
                 lane.credit.grant(self.config.quantum);
                 turns.end_turn(is_new, true);
@@ -269,7 +277,7 @@ impl Credit {
 impl<P> QueueDiscipline<P> for FqCoDel<P> {
     fn enqueue(&mut self, packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
         let (index, place) = (self.flow_queue_of(packet.flow), self.host_slot(packet.host));
-        let (lane, quantum) = (&mut self.lanes[index], self.config.quantum);
+        let (lane, quantum) = (&mut self.flow_queues[index], self.config.quantum);
         self.slab.push(&mut lane.chain, packet);
         if !lane.credit.is_listed {
             lane.credit = Credit::new(quantum);
@@ -277,29 +285,29 @@ impl<P> QueueDiscipline<P> for FqCoDel<P> {
             host.round_robin.new.push_back(index as u32);
             if !host.credit.is_listed {
                 host.credit = Credit::new(quantum);
-                self.turns.new.push_back(place);
+                self.host_round_robin.new.push_back(place);
             }
         }
         while self.exceeds_limit() {
             self.drop_from_longest(drops);
         }
         // Drops are from the front: the arriving packet is gone only with all of its queue.
-        if self.lanes[index].chain.packets() == 0 { Err(DropCause::QueueFull) } else { Ok(()) }
+        if self.flow_queues[index].chain.packets() == 0 { Err(DropCause::QueueFull) } else { Ok(()) }
     }
 
     fn dequeue(&mut self, now: Time, drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
         loop {
-            let (place, is_new) = self.turns.next()?;
+            let (place, is_new) = self.host_round_robin.next()?;
             if self.hosts[place].credit.is_spent() {
                 self.hosts[place].credit.grant(self.config.quantum);
-                self.turns.end_turn(is_new, true);
+                self.host_round_robin.end_turn(is_new, true);
                 continue;
             }
             if let Some(packet) = self.dequeue_from(place, now, drops) {
                 self.hosts[place].credit.spend(packet.size);
                 return Some(packet);
             }
-            self.hosts[place].credit.is_listed = self.turns.end_empty_turn(is_new);
+            self.hosts[place].credit.is_listed = self.host_round_robin.end_empty_turn(is_new);
         }
     }
 

@@ -31,7 +31,7 @@ pub struct PieConfig {
 pub struct Pie<P> {
     config: PieConfig,
     buffer: Buffer<P>,
-    control: PieState,
+    state: PieState,
     rng: Pcg64Mcg,
 }
 
@@ -40,15 +40,15 @@ pub struct Pie<P> {
 struct PieState {
     probability: f64,
     /// The sum of the probabilities of the packets since the last drop.
-    accumulated: f64,
+    accumulated_probability: f64,
     /// That of the packet served last; zero of an empty queue.
     delay: Span,
     /// The same when the probability was last calculated.
     old_delay: Span,
     /// What is left of the burst that may pass.
-    allowance: Span,
+    burst_allowance: Span,
     /// When the probability is calculated next; none before the first packet.
-    next: Option<Time>,
+    next_calculation: Option<Time>,
 }
 
 /// The gains in 1/s for the default interval of calculations: of how far the delay is from the target, and of how it changes.
@@ -125,28 +125,28 @@ impl DisciplineConfig for PieConfig {
 
     fn new_queue<P>(&self, limit: QueueLimit, seed: u64) -> Pie<P> {
         let rng = Pcg64Mcg::seed_from_u64(seed);
-        Pie { config: *self, buffer: Buffer::new(limit), control: PieState::new(self), rng }
+        Pie { config: *self, buffer: Buffer::new(limit), state: PieState::new(self), rng }
     }
 }
 
 impl<P> QueueDiscipline<P> for Pie<P> {
     fn enqueue(&mut self, mut packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
-        let Pie { config, buffer, control, rng } = self;
+        let Pie { config, buffer, state: control, rng } = self;
         control.calculate_until(packet.arrival, config);
         if control.drops_next(buffer.bytes(), config, rng) {
             let is_marked = config.ecn && control.probability <= MAX_MARKING_PROBABILITY && packet.mark();
             if !is_marked {
-                return packet.drop_into(DropCause::Managed, drops);
+                return packet.drop_into(DropCause::Aqm, drops);
             }
         }
         buffer.push(packet, drops)
     }
 
     fn dequeue(&mut self, now: Time, _drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
-        self.control.calculate_until(now, &self.config);
+        self.state.calculate_until(now, &self.config);
         let packet = self.buffer.pop();
         let served = packet.as_ref().filter(|_| self.buffer.len() > 0);
-        self.control.delay = served.map_or(Span::ZERO, |packet| now - packet.arrival);
+        self.state.delay = served.map_or(Span::ZERO, |packet| now - packet.arrival);
         packet
     }
 
@@ -163,17 +163,17 @@ impl PieState {
     fn new(config: &PieConfig) -> Self {
         PieState {
             probability: 0.0,
-            accumulated: 0.0,
+            accumulated_probability: 0.0,
             delay: Span::ZERO,
             old_delay: Span::ZERO,
-            allowance: config.burst,
-            next: None,
+            burst_allowance: config.burst,
+            next_calculation: None,
         }
     }
 
     /// Makes up for the calculations that were due by now: nothing has changed since the last packet came or went.
     fn calculate_until(&mut self, now: Time, config: &PieConfig) {
-        let mut next = self.next.unwrap_or(now + config.update);
+        let mut next = self.next_calculation.unwrap_or(now + config.update);
         for _ in 0..MAX_CALCULATIONS {
             if next > now {
                 break;
@@ -181,7 +181,7 @@ impl PieState {
             self.calculate_probability(config);
             next += config.update;
         }
-        self.next = Some(if next > now { next } else { now + config.update });
+        self.next_calculation = Some(if next > now { next } else { now + config.update });
     }
 
     fn calculate_probability(&mut self, config: &PieConfig) {
@@ -200,10 +200,10 @@ impl PieState {
         let decay = if is_over { DECAY_FACTOR } else { 1.0 };
         self.probability = ((self.probability + step) * decay).clamp(0.0, 1.0);
         let is_short = |delay: Span| delay < config.target / 2;
-        self.allowance = if self.probability == 0.0 && is_short(self.delay) && is_short(self.old_delay) {
+        self.burst_allowance = if self.probability == 0.0 && is_short(self.delay) && is_short(self.old_delay) {
             config.burst
         } else {
-            (self.allowance - config.update).max(Span::ZERO)
+            (self.burst_allowance - config.update).max(Span::ZERO)
         };
         self.old_delay = self.delay;
     }
@@ -211,14 +211,16 @@ impl PieState {
     /// Whether the packet that arrives where so many bytes wait is to be dropped.
     fn drops_next(&mut self, waiting: u64, config: &PieConfig, rng: &mut Pcg64Mcg) -> bool {
         let is_short = self.old_delay < config.target / 2 && self.probability < SAFE_PROBABILITY;
-        if self.allowance > Span::ZERO || is_short || waiting <= 2 * u64::from(config.mtu) {
+        if self.burst_allowance > Span::ZERO || is_short || waiting <= 2 * u64::from(config.mtu) {
             return false;
         }
-        self.accumulated = if self.probability == 0.0 { 0.0 } else { self.accumulated + self.probability };
+        self.accumulated_probability =
+            if self.probability == 0.0 { 0.0 } else { self.accumulated_probability + self.probability };
         let (least, most) = DROP_DISTANCES;
-        let drops = self.accumulated >= most || (self.accumulated >= least && rng.random::<f64>() < self.probability);
+        let drops = self.accumulated_probability >= most
+            || (self.accumulated_probability >= least && rng.random::<f64>() < self.probability);
         if drops {
-            self.accumulated = 0.0;
+            self.accumulated_probability = 0.0;
         }
         drops
     }
@@ -231,7 +233,7 @@ mod tests {
 
     fn control(probability: f64, delay: Span, old_delay: Span) -> PieState {
         let config = PieConfig::default();
-        PieState { probability, delay, old_delay, allowance: Span::ZERO, ..PieState::new(&config) }
+        PieState { probability, delay, old_delay, burst_allowance: Span::ZERO, ..PieState::new(&config) }
     }
 
     const MS: fn(i64) -> Span = Span::from_millis;
@@ -341,7 +343,7 @@ mod tests {
     fn dropped_and_marked(probability: f64) -> (usize, usize) {
         let config = PieConfig { ecn: true, ..PieConfig::default() };
         let mut queue = config.new_queue(QueueLimit::Packets(u64::MAX), 1);
-        queue.control = control(probability, MS(20), MS(20));
+        queue.state = control(probability, MS(20), MS(20));
         let mut drops = Vec::new();
         for _ in 0..1000 {
             let _ = queue
@@ -366,10 +368,10 @@ mod tests {
             queue.enqueue(QueuedPacket::new((), 1000, 0, at), &mut Vec::new()).unwrap();
             queue.dequeue(at, &mut Vec::new())
         };
-        queue.control.probability = 1.0;
+        queue.state.probability = 1.0;
         for pause in [Span::from_secs(60), Span::from_secs(1_000_000_000)] {
             assert!(enqueue(&mut queue, Time::ZERO + pause).is_some());
-            assert_eq!(queue.control.allowance, config.burst);
+            assert_eq!(queue.state.burst_allowance, config.burst);
         }
     }
 

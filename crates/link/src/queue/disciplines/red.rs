@@ -208,10 +208,10 @@ impl<P, R: RedRule> QueueDiscipline<P> for RedQueue<P, R> {
         let now = packet.arrival;
         self.rule.observe(packet.flow);
         self.average.observe_arrival(self.buffer.bytes(), now);
-        if let Some(drawn) = self.draw_same_flow(packet.flow).and_then(|place| self.buffer.remove(place)) {
+        if let Some(drawn) = self.draw_same_flow(packet.flow).and_then(|place| self.buffer.remove_at(place)) {
             self.average.observe_departure(self.buffer.bytes(), now);
-            drops.push(DroppedPacket { packet: drawn, cause: DropCause::Managed });
-            return packet.drop_into(DropCause::Managed, drops);
+            drops.push(DroppedPacket { packet: drawn, cause: DropCause::Aqm });
+            return packet.drop_into(DropCause::Aqm, drops);
         }
         let verdict = self.average.decide(&mut self.rng, self.rule.drop_factor(packet.flow));
         self.average.apply_decision(verdict, packet, &mut self.buffer, drops)
@@ -297,7 +297,7 @@ impl AverageQueue {
             RedDecision::Early => self.config.ecn && packet.mark(),
             RedDecision::Forced => false,
         };
-        if stays { buffer.push(packet, drops) } else { packet.drop_into(DropCause::Managed, drops) }
+        if stays { buffer.push(packet, drops) } else { packet.drop_into(DropCause::Aqm, drops) }
     }
 }
 

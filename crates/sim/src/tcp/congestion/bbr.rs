@@ -11,9 +11,9 @@ mod cycle;
 use super::controller::{Ack, Controller, Reduction};
 use super::rounds::RoundCounter;
 use super::window::INITIAL_SEGMENTS;
-use aggregation::Aggregation;
-use bandwidth::{BandwidthFilter, FullPipe};
-use cycle::{GainCycle, InFlight};
+use aggregation::AckAggregation;
+use bandwidth::{BandwidthFilter, FullPipeDetector};
+use cycle::{GainCycle, InFlightBounds};
 use kumade_units::{Rate, Span, Time};
 
 /// 2 / ln 2: the least gain at which the rate doubles in a round trip.
@@ -44,19 +44,19 @@ pub struct Bbr {
     window: u32,
     threshold: f64,
     /// Segments per second.
-    pacing: f64,
+    pacing_segments_per_second: f64,
     mode: BbrMode,
     bandwidth: BandwidthFilter,
-    full_pipe: FullPipe,
-    aggregation: Aggregation,
+    full_pipe: FullPipeDetector,
+    aggregation: AckAggregation,
     rounds: RoundCounter,
-    round_began: bool,
+    has_round_begun: bool,
     round_trip: Option<MinRoundTrip>,
     /// Whether pacing started from a round-trip time that was measured.
-    measured_round_trip: bool,
+    has_measured_round_trip: bool,
     recovery: RecoveryState,
     /// Samples of what was sent until so much had been delivered are of a flow that held back.
-    held_back_until: Option<u64>,
+    application_limited_until: Option<u64>,
 }
 
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ struct MinRoundTrip {
 struct RecoveryState {
     phase: RecoveryPhase,
     /// Whether a segment is sent for each delivered, no more.
-    conserving: bool,
+    packet_conservation: bool,
     /// The window before it, or before the path was emptied.
     window_before: u32,
     timed_out: bool,
@@ -107,17 +107,17 @@ impl Bbr {
             segment_bytes: segment_bytes.max(1),
             window: INITIAL_SEGMENTS,
             threshold: f64::INFINITY,
-            pacing: initial_pacing(INITIAL_SEGMENTS, NOMINAL_ROUND_TRIP),
+            pacing_segments_per_second: initial_pacing(INITIAL_SEGMENTS, NOMINAL_ROUND_TRIP),
             mode: BbrMode::Startup,
             bandwidth: BandwidthFilter::default(),
-            full_pipe: FullPipe::default(),
-            aggregation: Aggregation::default(),
+            full_pipe: FullPipeDetector::default(),
+            aggregation: AckAggregation::default(),
             rounds: RoundCounter::default(),
-            round_began: false,
+            has_round_begun: false,
             round_trip: None,
-            measured_round_trip: false,
+            has_measured_round_trip: false,
             recovery: RecoveryState::default(),
-            held_back_until: None,
+            application_limited_until: None,
         }
     }
 
@@ -139,8 +139,8 @@ impl Bbr {
     }
 
     /// Segments that are sent at once, on a host that leaves the cutting to its network card.
-    fn burst(&self) -> u32 {
-        let bytes_per_second = self.pacing * f64::from(self.segment_bytes);
+    fn burst_segments(&self) -> u32 {
+        let bytes_per_second = self.pacing_segments_per_second * f64::from(self.segment_bytes);
         let least = if bytes_per_second * 8.0 < SINGLE_SEGMENT_RATE.as_f64() { 1 } else { 2 };
         let bytes = (bytes_per_second / 1024.0).min(MAX_BURST_BYTES);
         ((bytes / f64::from(self.segment_bytes)) as u32).clamp(least, MAX_BURST_SEGMENTS)
@@ -155,28 +155,28 @@ impl Bbr {
     /// `segments`, and what both ends need to keep them moving: bursts, delayed acknowledgements, and enough to ask for
     /// more on the smallest paths.
     fn with_quanta(&self, segments: f64) -> u32 {
-        let window = (segments as u32).saturating_add(3 * self.burst());
+        let window = (segments as u32).saturating_add(3 * self.burst_segments());
         let even = window.saturating_add(window % 2);
-        let probes = matches!(&self.mode, BbrMode::ProbeBandwidth(cycle) if cycle.probes());
+        let probes = matches!(&self.mode, BbrMode::ProbeBandwidth(cycle) if cycle.is_probing());
         if probes { even.saturating_add(2) } else { even }
     }
 
     fn update_bandwidth(&mut self, ack: &Ack) {
-        self.round_began = false;
+        self.has_round_begun = false;
         let Some(delivery) = ack.delivery.filter(|delivery| delivery.rate > Rate::ZERO) else { return };
-        self.round_began = self.rounds.begins_round(ack);
-        if self.round_began {
+        self.has_round_begun = self.rounds.begins_round(ack);
+        if self.has_round_begun {
             self.bandwidth.begin_round();
-            self.recovery.conserving = false;
+            self.recovery.packet_conservation = false;
         }
-        let held_back =
-            delivery.application_limited || self.held_back_until.is_some_and(|until| ack.delivered_when_sent <= until);
-        self.bandwidth.sample(delivery.rate.as_f64() / 8.0 / f64::from(self.segment_bytes), held_back);
+        let held_back = delivery.application_limited
+            || self.application_limited_until.is_some_and(|until| ack.delivered_when_sent <= until);
+        self.bandwidth.add_sample(delivery.rate.as_f64() / 8.0 / f64::from(self.segment_bytes), held_back);
         if ack.delivered > 0 {
             let bandwidth = self.bandwidth.get();
-            self.aggregation.delivered(ack.now, ack.delivered, self.round_began, bandwidth, self.window);
+            self.aggregation.record_delivered(ack.now, ack.delivered, self.has_round_begun, bandwidth, self.window);
         }
-        if self.round_began && !held_back {
+        if self.has_round_begun && !held_back {
             self.full_pipe.end_round(self.bandwidth.get());
         }
     }
@@ -186,8 +186,8 @@ impl Bbr {
         let Some(round_trip) = &self.round_trip else { return };
         let gain = cycle.gain();
         // The burst that goes next counts where more is asked for.
-        let next = if cycle.probes() { self.burst() } else { 0 };
-        let in_flight = InFlight {
+        let next = if cycle.is_probing() { self.burst_segments() } else { 0 };
+        let in_flight = InFlightBounds {
             segments: ack.was_in_flight.saturating_add(next),
             max_segments: self.with_quanta(self.bandwidth_delay_product(gain)),
             min_segments: self.with_quanta(self.bandwidth_delay_product(1.0)),
@@ -198,7 +198,7 @@ impl Bbr {
     }
 
     fn check_drained(&mut self, ack: &Ack) {
-        if matches!(self.mode, BbrMode::Startup) && self.full_pipe.reached() {
+        if matches!(self.mode, BbrMode::Startup) && self.full_pipe.is_reached() {
             self.mode = BbrMode::Drain;
             self.threshold = f64::from(self.with_quanta(self.bandwidth_delay_product(1.0)));
         }
@@ -219,7 +219,7 @@ impl Bbr {
             self.recovery.window_before = self.recovery.window_before.max(self.window);
         }
         if let BbrMode::ProbeRoundTrip { ends, round_done } = self.mode {
-            self.held_back_until = Some(ack.total_delivered.saturating_add(u64::from(ack.in_flight)));
+            self.application_limited_until = Some(ack.total_delivered.saturating_add(u64::from(ack.in_flight)));
             self.probe_round_trip(ack, ends, round_done);
         }
     }
@@ -232,7 +232,7 @@ impl Bbr {
             }
             return;
         };
-        let round_done = round_done || self.round_began;
+        let round_done = round_done || self.has_round_begun;
         self.mode = BbrMode::ProbeRoundTrip { ends, round_done };
         if !round_done || ack.now <= end {
             return;
@@ -241,7 +241,7 @@ impl Bbr {
             least.measured = ack.now;
         }
         self.window = self.window.max(self.recovery.window_before);
-        self.mode = if self.full_pipe.reached() {
+        self.mode = if self.full_pipe.is_reached() {
             BbrMode::ProbeBandwidth(GainCycle::begin(ack.now))
         } else {
             BbrMode::Startup
@@ -249,20 +249,20 @@ impl Bbr {
     }
 
     fn set_pacing(&mut self, smoothed_round_trip: Span) {
-        if !self.measured_round_trip && smoothed_round_trip > Span::ZERO {
-            self.measured_round_trip = true;
-            self.pacing = initial_pacing(self.window, smoothed_round_trip);
+        if !self.has_measured_round_trip && smoothed_round_trip > Span::ZERO {
+            self.has_measured_round_trip = true;
+            self.pacing_segments_per_second = initial_pacing(self.window, smoothed_round_trip);
         }
         let pacing = self.pacing_gain() * PACING_MARGIN * self.bandwidth.get();
-        if self.full_pipe.reached() || pacing > self.pacing {
-            self.pacing = pacing;
+        if self.full_pipe.is_reached() || pacing > self.pacing_segments_per_second {
+            self.pacing_segments_per_second = pacing;
         }
     }
 
     fn set_window(&mut self, ack: &Ack) {
         if ack.delivered > 0 {
             self.update_recovery(ack);
-            if !self.recovery.conserving {
+            if !self.recovery.packet_conservation {
                 self.approach_target(ack);
             }
         }
@@ -279,14 +279,14 @@ impl Bbr {
         let phase = self.recovery.next_phase(ack);
         let before = std::mem::replace(&mut self.recovery.phase, phase);
         if phase == RecoveryPhase::Fast && before != RecoveryPhase::Fast {
-            self.recovery.conserving = true;
+            self.recovery.packet_conservation = true;
             self.rounds.restart(ack);
             self.window = delivered;
         } else if phase == RecoveryPhase::Open && before != RecoveryPhase::Open {
-            self.recovery.conserving = false;
+            self.recovery.packet_conservation = false;
             self.window = self.window.max(self.recovery.window_before);
         }
-        if self.recovery.conserving {
+        if self.recovery.packet_conservation {
             self.window = self.window.max(delivered);
         }
     }
@@ -294,8 +294,8 @@ impl Bbr {
     fn approach_target(&mut self, ack: &Ack) {
         let product = self.bandwidth_delay_product(self.window_gain());
         let grown = self.window.saturating_add(ack.delivered);
-        if self.full_pipe.reached() {
-            let allowance = self.aggregation.allowance(self.bandwidth.get());
+        if self.full_pipe.is_reached() {
+            let allowance = self.aggregation.extra_segments(self.bandwidth.get());
             self.window = grown.min(self.with_quanta(product + allowance));
         } else if self.window < self.with_quanta(product) || ack.total_delivered < u64::from(INITIAL_SEGMENTS) {
             self.window = grown;
@@ -304,7 +304,7 @@ impl Bbr {
     }
 
     /// Keeps the window for after the recovery. If one is under way, or the path is being emptied, it is cut already.
-    fn keep_window(&mut self) {
+    fn save_window(&mut self) {
         let whole = self.recovery.phase == RecoveryPhase::Open && !matches!(self.mode, BbrMode::ProbeRoundTrip { .. });
         let kept = if whole { 0 } else { self.recovery.window_before };
         self.recovery.window_before = self.window.max(kept);
@@ -333,15 +333,15 @@ impl Controller for Bbr {
     }
 
     fn pacing_rate(&self) -> Option<Rate> {
-        let bits = self.pacing * f64::from(self.segment_bytes) * 8.0;
+        let bits = self.pacing_segments_per_second * f64::from(self.segment_bytes) * 8.0;
         Some(Rate::from_f64(bits.max(1.0)))
     }
 
-    fn steers_recovery(&self) -> bool {
+    fn sets_window_in_recovery(&self) -> bool {
         true
     }
 
-    fn acknowledged(&mut self, ack: &Ack) {
+    fn on_ack(&mut self, ack: &Ack) {
         self.update_bandwidth(ack);
         self.update_cycle(ack);
         self.check_drained(ack);
@@ -350,24 +350,24 @@ impl Controller for Bbr {
         self.set_window(ack);
     }
 
-    fn congested(&mut self, _now: Time, _in_flight: u32) {
-        self.keep_window();
+    fn on_congestion(&mut self, _now: Time, _in_flight: u32) {
+        self.save_window();
     }
 
-    fn recovered(&mut self, _now: Time) {
+    fn on_recovery_end(&mut self, _now: Time) {
         self.recovery.timed_out = false;
     }
 
-    fn timed_out(&mut self, _now: Time, in_flight: u32, _again: bool) {
-        self.keep_window();
+    fn on_retransmission_timeout(&mut self, _now: Time, in_flight: u32, _again: bool) {
+        self.save_window();
         self.recovery.timed_out = true;
         self.recovery.phase = RecoveryPhase::Timeout;
-        self.recovery.conserving = false;
+        self.recovery.packet_conservation = false;
         self.full_pipe.restart();
         self.window = in_flight.saturating_add(1);
     }
 
-    fn reduction_was_spurious(&mut self, _now: Time) {
+    fn on_spurious_reduction(&mut self, _now: Time) {
         self.recovery.timed_out = false;
         self.full_pipe.restart();
     }

@@ -31,48 +31,50 @@ pub struct Bic {
     /// The window at the last loss, or a bit less to let others in; zero before.
     last_max: u32,
     /// Segments per acknowledgement, in sixteenths.
-    covered: u32,
-    step: Option<Step>,
+    segments_per_ack_16ths: u32,
+    step: Option<IncreaseStep>,
 }
 
 /// Acknowledged segments per segment of growth, with the window for which it was computed, and when.
 #[derive(Debug, Clone)]
-struct Step {
-    count: u32,
+struct IncreaseStep {
+    segments_per_increase: u32,
     window: u32,
-    computed: Time,
+    computed_at: Time,
 }
 
 impl Bic {
     /// At the start of a connection.
     pub fn new() -> Self {
-        Bic { window: CongestionWindow::new(), last_max: 0, covered: 2 * FIXED_POINT_SCALE, step: None }
+        Bic { window: CongestionWindow::new(), last_max: 0, segments_per_ack_16ths: 2 * FIXED_POINT_SCALE, step: None }
     }
 
     /// How many segments must be acknowledged for the window to grow by one.
-    fn count(&mut self, now: Time) -> u32 {
+    fn segments_per_increase(&mut self, now: Time) -> u32 {
         let window = self.window.segments();
         match &self.step {
-            Some(step) if step.window == window && now - step.computed <= STEADY_INTERVAL => step.count,
+            Some(step) if step.window == window && now - step.computed_at <= STEADY_INTERVAL => {
+                step.segments_per_increase
+            }
             _ => {
-                let count = self.computed_count(window);
-                self.step = Some(Step { count, window, computed: now });
+                let count = self.compute_segments_per_increase(window);
+                self.step = Some(IncreaseStep { segments_per_increase: count, window, computed_at: now });
                 count
             }
         }
     }
 
-    fn computed_count(&self, window: u32) -> u32 {
+    fn compute_segments_per_increase(&self, window: u32) -> u32 {
         if window <= LOW_WINDOW_SEGMENTS {
             return window;
         }
         let count = match window < self.last_max {
-            true => search(window, (self.last_max - window) / SEARCH_DIVISOR),
-            false => probe(window, window - self.last_max),
+            true => binary_search_count(window, (self.last_max - window) / SEARCH_DIVISOR),
+            false => max_probing_count(window, window - self.last_max),
         };
         let count = if self.last_max == 0 { count.min(UNKNOWN_LIMIT_STEP) } else { count };
-        (u64::from(count) * u64::from(FIXED_POINT_SCALE) / u64::from(self.covered.max(1))).clamp(1, u64::from(u32::MAX))
-            as u32
+        (u64::from(count) * u64::from(FIXED_POINT_SCALE) / u64::from(self.segments_per_ack_16ths.max(1)))
+            .clamp(1, u64::from(u32::MAX)) as u32
     }
 }
 
@@ -83,7 +85,7 @@ impl Default for Bic {
 }
 
 /// Below the last maximum: `step` segments per round trip, but not too many, and slowly near it.
-fn search(window: u32, step: u32) -> u32 {
+fn binary_search_count(window: u32, step: u32) -> u32 {
     match step {
         0..=1 => max_count(window),
         2..=MAX_INCREASE_SEGMENTS => window / step,
@@ -92,7 +94,7 @@ fn search(window: u32, step: u32) -> u32 {
 }
 
 /// At the last maximum and `beyond` it: away from it ever faster.
-fn probe(window: u32, beyond: u32) -> u32 {
+fn max_probing_count(window: u32, beyond: u32) -> u32 {
     if beyond < SEARCH_DIVISOR {
         max_count(window)
     } else if beyond < MAX_INCREASE_SEGMENTS * (SEARCH_DIVISOR - 1) {
@@ -117,13 +119,13 @@ impl WindowController for Bic {
 
     fn process_ack(&mut self, ack: &Ack) {
         if ack.reduction.is_none() && ack.acked > 0 {
-            let mean = self.covered / FIXED_POINT_SCALE;
-            self.covered = (self.covered - mean).saturating_add(ack.acked);
+            let mean = self.segments_per_ack_16ths / FIXED_POINT_SCALE;
+            self.segments_per_ack_16ths = (self.segments_per_ack_16ths - mean).saturating_add(ack.acked);
         }
         let Some(acked) = self.window.growth(ack) else { return };
         let rest = self.window.slow_start(acked);
         if rest > 0 {
-            let count = self.count(ack.now);
+            let count = self.segments_per_increase(ack.now);
             self.window.avoid_congestion(count, rest);
         }
     }
@@ -137,7 +139,7 @@ impl WindowController for Bic {
     /// Forgets what it knew of the path: a timeout says that it has changed.
     fn on_timeout(&mut self, _in_flight: u32) {
         self.last_max = 0;
-        self.covered = 2 * FIXED_POINT_SCALE;
+        self.segments_per_ack_16ths = 2 * FIXED_POINT_SCALE;
         self.step = None;
     }
 }
@@ -154,9 +156,9 @@ mod tests {
     fn lost_at(segments: u32) -> (Bic, Time) {
         let mut bic = Bic::new();
         bic.window.set_segments(segments);
-        bic.congested(Time::ZERO, segments);
-        bic.recovered(Time::ZERO);
-        bic.covered = FIXED_POINT_SCALE;
+        bic.on_congestion(Time::ZERO, segments);
+        bic.on_recovery_end(Time::ZERO);
+        bic.segments_per_ack_16ths = FIXED_POINT_SCALE;
         (bic, Time::ZERO)
     }
 
@@ -198,7 +200,7 @@ mod tests {
     fn gives_way_when_it_does_not_reach_its_last_window() {
         let (mut bic, now) = lost_at(1000);
         bic.window.set_segments(900);
-        bic.congested(now, 900);
+        bic.on_congestion(now, 900);
         // (1 + β) / 2 of 900, and β.
         assert_eq!((bic.last_max, bic.window()), (809, 719.0));
     }

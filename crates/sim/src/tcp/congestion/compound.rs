@@ -39,13 +39,13 @@ const MIN_WINDOW_SEGMENTS: u32 = 2;
 /// A window of two parts, one heeding loss and one delay: see the module's documentation for its rules.
 #[derive(Debug, Clone)]
 pub struct Compound {
-    sum: CongestionWindow,
-    delay_based: f64,
-    delay_based_before: f64,
-    least: Option<Span>,
+    total_window: CongestionWindow,
+    delay_window: f64,
+    delay_window_before: f64,
+    min_round_trip: Option<Span>,
     rounds: RoundCounter,
     /// The round's round-trip times: their sum in seconds, and number.
-    total: f64,
+    round_trip_sum_seconds: f64,
     samples: u32,
 }
 
@@ -53,41 +53,41 @@ impl Compound {
     /// At the start of a connection.
     pub fn new() -> Self {
         Compound {
-            sum: CongestionWindow::new(),
-            delay_based: 0.0,
-            delay_based_before: 0.0,
-            least: None,
+            total_window: CongestionWindow::new(),
+            delay_window: 0.0,
+            delay_window_before: 0.0,
+            min_round_trip: None,
             rounds: RoundCounter::default(),
-            total: 0.0,
+            round_trip_sum_seconds: 0.0,
             samples: 0,
         }
     }
 
-    fn sample(&mut self, round_trip: Span) {
+    fn add_round_trip(&mut self, round_trip: Span) {
         let round_trip = round_trip.max(Span::from_nanos(1));
-        self.least = Some(self.least.map_or(round_trip, |least| least.min(round_trip)));
-        self.total += round_trip.as_secs_f64();
+        self.min_round_trip = Some(self.min_round_trip.map_or(round_trip, |least| least.min(round_trip)));
+        self.round_trip_sum_seconds += round_trip.as_secs_f64();
         self.samples = self.samples.saturating_add(1);
     }
 
     /// Sets the delay-based window by what the round measured.
     fn end_round(&mut self, window_limited: bool) {
-        let Some(least) = self.least.filter(|_| self.samples > 0) else { return };
-        let mean = self.total / f64::from(self.samples);
-        let sum = f64::from(self.sum.segments());
+        let Some(least) = self.min_round_trip.filter(|_| self.samples > 0) else { return };
+        let mean = self.round_trip_sum_seconds / f64::from(self.samples);
+        let sum = f64::from(self.total_window.segments());
         let queued = sum * (1.0 - least.as_secs_f64() / mean).max(0.0);
-        let held = self.delay_based.min(sum);
+        let held = self.delay_window.min(sum);
         if queued >= GAMMA {
-            self.set_delay_based(held, (held - ZETA * queued).max(0.0));
+            self.set_delay_window(held, (held - ZETA * queued).max(0.0));
         } else if window_limited {
-            self.set_delay_based(held, held + (ALPHA * sum.powf(K) - 1.0).max(0.0));
+            self.set_delay_window(held, held + (ALPHA * sum.powf(K) - 1.0).max(0.0));
         }
     }
 
-    fn set_delay_based(&mut self, from: f64, to: f64) {
-        self.delay_based = to;
-        let rest = self.sum.segments().saturating_sub(from as u32);
-        self.sum.set_segments(rest.saturating_add(to as u32).max(MIN_WINDOW_SEGMENTS));
+    fn set_delay_window(&mut self, from: f64, to: f64) {
+        self.delay_window = to;
+        let rest = self.total_window.segments().saturating_sub(from as u32);
+        self.total_window.set_segments(rest.saturating_add(to as u32).max(MIN_WINDOW_SEGMENTS));
     }
 }
 
@@ -99,44 +99,44 @@ impl Default for Compound {
 
 impl WindowController for Compound {
     fn window_state(&self) -> &CongestionWindow {
-        &self.sum
+        &self.total_window
     }
 
     fn window_state_mut(&mut self) -> &mut CongestionWindow {
-        &mut self.sum
+        &mut self.total_window
     }
 
     fn process_ack(&mut self, ack: &Ack) {
         if let Some(round_trip) = ack.round_trip {
-            self.sample(round_trip);
+            self.add_round_trip(round_trip);
         }
-        if let Some(acked) = self.sum.growth(ack) {
-            self.sum.grow_as_reno(acked);
+        if let Some(acked) = self.total_window.growth(ack) {
+            self.total_window.grow_as_reno(acked);
         }
-        if self.sum.reducing() || ack.acked == 0 || !self.rounds.begins_round(ack) {
+        if self.total_window.is_reducing() || ack.acked == 0 || !self.rounds.begins_round(ack) {
             return;
         }
-        if self.sum.in_slow_start() {
-            self.delay_based = 0.0;
+        if self.total_window.is_in_slow_start() {
+            self.delay_window = 0.0;
         } else {
             self.end_round(ack.window_limited);
         }
-        self.total = 0.0;
+        self.round_trip_sum_seconds = 0.0;
         self.samples = 0;
     }
 
     fn reduced_threshold(&mut self) -> u32 {
-        self.delay_based_before = self.delay_based;
-        self.delay_based /= 2.0;
-        self.sum.segments() / 2
+        self.delay_window_before = self.delay_window;
+        self.delay_window /= 2.0;
+        self.total_window.segments() / 2
     }
 
     fn on_timeout(&mut self, _in_flight: u32) {
-        self.delay_based = 0.0;
+        self.delay_window = 0.0;
     }
 
     fn on_undo(&mut self) {
-        self.delay_based = self.delay_based_before;
+        self.delay_window = self.delay_window_before;
     }
 }
 
@@ -152,8 +152,8 @@ mod tests {
     /// A controller past slow start with a window of `segments`.
     fn avoiding(segments: u32) -> (Compound, Time) {
         let mut compound = Compound::new();
-        compound.sum.set_segments(segments);
-        compound.sum.set_threshold(segments);
+        compound.total_window.set_segments(segments);
+        compound.total_window.set_threshold(segments);
         (compound, Time::ZERO)
     }
 
@@ -168,40 +168,40 @@ mod tests {
         // With 16 segments it is Reno.
         let (mut compound, mut now) = avoiding(14);
         grow(&mut compound, &mut now, ROUND_TRIP * 2, ROUND_TRIP);
-        assert_eq!((compound.window(), compound.delay_based), (16.0, 0.0));
+        assert_eq!((compound.window(), compound.delay_window), (16.0, 0.0));
     }
 
     #[test]
     fn the_delay_based_window_gives_way_once_gamma_segments_wait() {
         let (mut compound, mut now) = avoiding(256);
         grow(&mut compound, &mut now, ROUND_TRIP * 5, ROUND_TRIP);
-        let (before, delay_based) = (compound.window(), compound.delay_based);
+        let (before, delay_based) = (compound.window(), compound.delay_window);
         assert!(delay_based > 35.0);
         // A tenth longer: a bit less than 30 of 300 segments wait, and it grows still.
         grow(&mut compound, &mut now, ROUND_TRIP, ROUND_TRIP * 11 / 10);
         grow(&mut compound, &mut now, ROUND_TRIP, ROUND_TRIP * 11 / 10);
         assert!(compound.window() > before + 8.0);
-        let (before, delay_based) = (compound.window(), compound.delay_based);
+        let (before, delay_based) = (compound.window(), compound.delay_window);
         // A fifth longer: about 53 wait.
         grow(&mut compound, &mut now, ROUND_TRIP, ROUND_TRIP * 6 / 5);
         grow(&mut compound, &mut now, ROUND_TRIP, ROUND_TRIP * 6 / 5);
-        assert!(compound.delay_based < 0.5 * delay_based, "{delay_based} to {}", compound.delay_based);
+        assert!(compound.delay_window < 0.5 * delay_based, "{delay_based} to {}", compound.delay_window);
         assert!(compound.window() < before);
         grow(&mut compound, &mut now, ROUND_TRIP, ROUND_TRIP * 6 / 5);
-        assert_eq!(compound.delay_based, 0.0);
+        assert_eq!(compound.delay_window, 0.0);
     }
 
     #[test]
     fn a_loss_halves_both_windows_and_is_undone() {
         let (mut compound, mut now) = avoiding(256);
         grow(&mut compound, &mut now, ROUND_TRIP * 5, ROUND_TRIP);
-        let (window, delay_based) = (compound.window(), compound.delay_based);
-        compound.congested(now, 0);
-        assert_eq!((compound.window(), compound.delay_based), ((window / 2.0).floor(), delay_based / 2.0));
-        compound.reduction_was_spurious(now);
-        assert_eq!((compound.window(), compound.delay_based), (window, delay_based));
-        compound.timed_out(now, 0, false);
-        assert_eq!((compound.window(), compound.delay_based), (1.0, 0.0));
+        let (window, delay_based) = (compound.window(), compound.delay_window);
+        compound.on_congestion(now, 0);
+        assert_eq!((compound.window(), compound.delay_window), ((window / 2.0).floor(), delay_based / 2.0));
+        compound.on_spurious_reduction(now);
+        assert_eq!((compound.window(), compound.delay_window), (window, delay_based));
+        compound.on_retransmission_timeout(now, 0, false);
+        assert_eq!((compound.window(), compound.delay_window), (1.0, 0.0));
     }
 
     #[test]

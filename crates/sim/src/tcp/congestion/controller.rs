@@ -65,26 +65,26 @@ pub trait Controller: fmt::Debug {
     }
 
     /// Whether the controller sets its window in recovery too.
-    fn steers_recovery(&self) -> bool {
+    fn sets_window_in_recovery(&self) -> bool {
         false
     }
 
     /// Something new was acknowledged.
-    fn acknowledged(&mut self, ack: &Ack);
+    fn on_ack(&mut self, ack: &Ack);
 
     /// A loss, or an echoed mark, begins a recovery: at most once per round trip.
-    fn congested(&mut self, now: Time, in_flight: u32);
+    fn on_congestion(&mut self, now: Time, in_flight: u32);
 
     /// All that was in flight when the recovery began is acknowledged.
-    fn recovered(&mut self, now: Time);
+    fn on_recovery_end(&mut self, now: Time);
 
     /// The retransmission timer ran out: all that should have arrived counts as lost, and `in_flight` is the rest. `again`
     /// says that it did so for the same segment before.
-    fn timed_out(&mut self, now: Time, in_flight: u32, again: bool);
+    fn on_retransmission_timeout(&mut self, now: Time, in_flight: u32, again: bool);
 
     /// The recovery or timeout was not called for: what was taken for lost arrived (RFC 3522, RFC 8985). The controller
     /// may take its reduction back.
-    fn reduction_was_spurious(&mut self, now: Time) {
+    fn on_spurious_reduction(&mut self, now: Time) {
         let _ = now;
     }
 }

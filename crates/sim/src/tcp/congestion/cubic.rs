@@ -27,24 +27,24 @@ pub struct Cubic {
     hystart: HyStart,
     /// The window at the last loss, or a bit less to let others in; zero before.
     last_max: u32,
-    least_round_trip: Option<Span>,
+    min_round_trip: Option<Span>,
     epoch: Option<Epoch>,
 }
 
 /// The time since growth began after the last loss.
 #[derive(Debug, Clone)]
 struct Epoch {
-    begin: Time,
+    began_at: Time,
     /// Seconds from the beginning to the plateau.
     plateau_after: f64,
     plateau: u32,
     /// The window for which the step was computed, and when.
-    computed_for: u32,
-    computed: Time,
+    computed_for_window: u32,
+    computed_at: Time,
     /// Acknowledged segments per step.
-    count: u32,
+    segments_per_increase: u32,
     /// What NewReno's window would be, and segments acknowledged towards its growth.
-    reno: u32,
+    reno_window: u32,
     reno_credit: u64,
 }
 
@@ -56,42 +56,42 @@ impl Cubic {
             window: CongestionWindow::new(),
             hystart: HyStart::new(segment_bytes),
             last_max: 0,
-            least_round_trip: None,
+            min_round_trip: None,
             epoch: None,
         }
     }
 
     /// Listens to the round-trip time, and ends slow start when it tells to.
-    fn watch_delay(&mut self, ack: &Ack) {
+    fn update_hystart(&mut self, ack: &Ack) {
         let Some(round_trip) = ack.round_trip else { return };
-        if self.epoch.as_ref().is_some_and(|epoch| ack.now - epoch.begin < SETTLING_TIME) {
+        if self.epoch.as_ref().is_some_and(|epoch| ack.now - epoch.began_at < SETTLING_TIME) {
             return;
         }
-        let least = self.least_round_trip.map_or(round_trip, |least| least.min(round_trip));
-        self.least_round_trip = Some(least);
+        let least = self.min_round_trip.map_or(round_trip, |least| least.min(round_trip));
+        self.min_round_trip = Some(least);
         let segments = self.window.segments();
-        if self.window.in_slow_start() && self.hystart.ends_slow_start(ack, segments, round_trip, least) {
+        if self.window.is_in_slow_start() && self.hystart.ends_slow_start(ack, segments, round_trip, least) {
             self.window.set_threshold(segments);
         }
     }
 
     /// How many segments must be acknowledged for the window to grow by one.
-    fn count(&mut self, now: Time, acked: u32) -> u32 {
+    fn segments_per_increase(&mut self, now: Time, acked: u32) -> u32 {
         let window = self.window.segments();
-        let ahead = self.least_round_trip.unwrap_or(Span::ZERO);
+        let ahead = self.min_round_trip.unwrap_or(Span::ZERO);
         let limit_known = self.last_max > 0;
         let epoch = self.epoch.get_or_insert_with(|| Epoch::new(now, window, self.last_max));
         epoch.reno_credit = epoch.reno_credit.saturating_add(u64::from(acked));
-        let first = epoch.count == 0;
-        if !first && epoch.computed_for == window && now - epoch.computed <= STEADY_INTERVAL {
-            return epoch.count;
+        let first = epoch.segments_per_increase == 0;
+        if !first && epoch.computed_for_window == window && now - epoch.computed_at <= STEADY_INTERVAL {
+            return epoch.segments_per_increase;
         }
-        epoch.computed_for = window;
-        epoch.computed = now;
-        let count = epoch.cubic_count(now - epoch.begin + ahead, window);
+        epoch.computed_for_window = window;
+        epoch.computed_at = now;
+        let count = epoch.cubic_count(now - epoch.began_at + ahead, window);
         let count = if limit_known { count } else { count.min(UNKNOWN_LIMIT_STEP) };
-        epoch.count = epoch.friendly(count, window).max(2);
-        epoch.count
+        epoch.segments_per_increase = epoch.reno_friendly_count(count, window).max(2);
+        epoch.segments_per_increase
     }
 }
 
@@ -99,13 +99,13 @@ impl Epoch {
     fn new(now: Time, window: u32, last_max: u32) -> Self {
         let climb = last_max.saturating_sub(window);
         Epoch {
-            begin: now,
+            began_at: now,
             plateau_after: (f64::from(climb) / C).cbrt(),
             plateau: last_max.max(window),
-            computed_for: window,
-            computed: now,
-            count: 0,
-            reno: window,
+            computed_for_window: window,
+            computed_at: now,
+            segments_per_increase: 0,
+            reno_window: window,
             reno_credit: 0,
         }
     }
@@ -119,13 +119,13 @@ impl Epoch {
     }
 
     /// `count`, or less where NewReno would be ahead.
-    fn friendly(&mut self, count: u32, window: u32) -> u32 {
+    fn reno_friendly_count(&mut self, count: u32, window: u32) -> u32 {
         let per_segment = (u64::from(window) * RENO_FRIENDLY_FACTOR / 8).max(1);
         // As many steps as leave some credit: strictly more than a step's worth is needed for one.
         let steps = self.reno_credit.saturating_sub(1) / per_segment;
         self.reno_credit -= steps * per_segment;
-        self.reno = self.reno.saturating_add(u32::try_from(steps).unwrap_or(u32::MAX));
-        if self.reno > window { count.min(window / (self.reno - window)) } else { count }
+        self.reno_window = self.reno_window.saturating_add(u32::try_from(steps).unwrap_or(u32::MAX));
+        if self.reno_window > window { count.min(window / (self.reno_window - window)) } else { count }
     }
 }
 
@@ -139,11 +139,11 @@ impl WindowController for Cubic {
     }
 
     fn process_ack(&mut self, ack: &Ack) {
-        self.watch_delay(ack);
+        self.update_hystart(ack);
         let Some(acked) = self.window.growth(ack) else { return };
         let rest = self.window.slow_start(acked);
         if rest > 0 {
-            let count = self.count(ack.now, rest);
+            let count = self.segments_per_increase(ack.now, rest);
             self.window.avoid_congestion(count, rest);
         }
     }
@@ -157,7 +157,7 @@ impl WindowController for Cubic {
     /// Forgets what it knew of the path: a timeout says that it has changed.
     fn on_timeout(&mut self, _in_flight: u32) {
         self.last_max = 0;
-        self.least_round_trip = None;
+        self.min_round_trip = None;
         self.epoch = None;
         self.hystart = HyStart::new(self.segment_bytes);
     }
@@ -175,8 +175,8 @@ mod tests {
     fn lost_at(segments: u32) -> Cubic {
         let mut cubic = Cubic::new(SEGMENT_BYTES);
         cubic.window.set_segments(segments);
-        cubic.congested(Time::ZERO, segments);
-        cubic.recovered(Time::ZERO);
+        cubic.on_congestion(Time::ZERO, segments);
+        cubic.on_recovery_end(Time::ZERO);
         cubic
     }
 
@@ -198,7 +198,7 @@ mod tests {
         let mut cubic = lost_at(1000);
         assert_eq!(cubic.last_max, 1000);
         cubic.window.set_segments(800);
-        cubic.congested(Time::ZERO, 800);
+        cubic.on_congestion(Time::ZERO, 800);
         // (1 + β) / 2 of 800.
         assert_eq!((cubic.last_max, cubic.window()), (680, 560.0));
     }
@@ -211,8 +211,8 @@ mod tests {
             (total, rounds, sent) = (total + controller.window(), rounds + 1.0, sent + controller.window());
             if sent >= f64::from(interval) {
                 sent -= f64::from(interval);
-                controller.congested(now, 0);
-                controller.recovered(now);
+                controller.on_congestion(now, 0);
+                controller.on_recovery_end(now);
             }
         }
         total / rounds
@@ -248,9 +248,9 @@ mod tests {
     #[test]
     fn a_timeout_forgets_the_path_and_is_undone() {
         let mut cubic = lost_at(1000);
-        cubic.timed_out(Time::ZERO, 0, false);
+        cubic.on_retransmission_timeout(Time::ZERO, 0, false);
         assert_eq!((cubic.window(), cubic.threshold(), cubic.last_max), (1.0, 490.0, 0));
-        cubic.reduction_was_spurious(Time::ZERO);
+        cubic.on_spurious_reduction(Time::ZERO);
         assert_eq!((cubic.window(), cubic.threshold()), (700.0, 700.0));
     }
 }

@@ -104,7 +104,7 @@ impl Path {
         let lost = self.flight.iter().take_while(|segment| segment.acknowledged.is_none()).count() as u32;
         self.flight.drain(..lost as usize);
         let Some(segment) = self.flight.pop_front() else {
-            controller.timed_out(self.now, 0, false);
+            controller.on_retransmission_timeout(self.now, 0, false);
             return;
         };
         self.now = segment.acknowledged.unwrap_or(self.now).max(self.now);
@@ -115,7 +115,7 @@ impl Path {
         let round_trip = self.now - segment.sent;
         self.smoothed += (round_trip.as_secs_f64() - self.smoothed) / 8.0;
         let bytes = (self.delivered - segment.delivered) * u64::from(SEGMENT_BYTES);
-        controller.acknowledged(&Ack {
+        controller.on_ack(&Ack {
             now: self.now,
             acked: 1,
             delivered: 1,
@@ -136,12 +136,12 @@ impl Path {
     fn recover(&mut self, controller: &mut impl Controller, lost: u32, sent: Time) {
         if self.recovery_until.is_some_and(|until| sent > until) {
             self.recovery_until = None;
-            controller.recovered(self.now);
+            controller.on_recovery_end(self.now);
         }
         if lost > 0 && self.recovery_until.is_none() {
             self.recoveries += 1;
             self.recovery_until = Some(self.now);
-            controller.congested(self.now, self.flight.len() as u32);
+            controller.on_congestion(self.now, self.flight.len() as u32);
         }
     }
 }
@@ -158,7 +158,7 @@ pub(super) fn grow(controller: &mut impl Controller, now: &mut Time, span: Span,
             *now = begin + round_trip * index / i64::from(window);
             let ack =
                 Ack { total_delivered: delivered, delivered_when_sent: begun_at, ..ack(*now, round_trip, window) };
-            controller.acknowledged(&ack);
+            controller.on_ack(&ack);
         }
     }
 }

@@ -22,10 +22,10 @@ pub(super) struct HyStart {
     segment_bytes: u32,
     rounds: RoundCounter,
     round_begin: Time,
-    last_of_train: Time,
-    least_of_round: Span,
+    last_train_ack: Time,
+    round_min_round_trip: Span,
     samples: u32,
-    found: bool,
+    is_exit_found: bool,
 }
 
 impl HyStart {
@@ -34,40 +34,40 @@ impl HyStart {
             segment_bytes,
             rounds: RoundCounter::default(),
             round_begin: Time::ZERO,
-            last_of_train: Time::ZERO,
-            least_of_round: Span::MAX,
+            last_train_ack: Time::ZERO,
+            round_min_round_trip: Span::MAX,
             samples: 0,
-            found: false,
+            is_exit_found: false,
         }
     }
 
     /// Whether slow start with this `window` should end at `ack`, which measured `round_trip`; `least` is the least
     /// round-trip time of the connection. Says yes only once.
     pub(super) fn ends_slow_start(&mut self, ack: &Ack, window: u32, round_trip: Span, least: Span) -> bool {
-        if self.found {
+        if self.is_exit_found {
             return false;
         }
         if self.rounds.begins_round(ack) {
             self.round_begin = ack.now;
-            self.last_of_train = ack.now;
-            self.least_of_round = Span::MAX;
+            self.last_train_ack = ack.now;
+            self.round_min_round_trip = Span::MAX;
             self.samples = 0;
         }
         if window < LOW_WINDOW_SEGMENTS {
             return false;
         }
         // Both look at every acknowledgement: neither may miss one.
-        let long_train = self.train_is_long(ack, window, least);
-        let grown_delay = self.delay_has_grown(round_trip, least);
-        self.found = long_train || grown_delay;
-        self.found
+        let long_train = self.is_train_long(ack, window, least);
+        let grown_delay = self.has_delay_grown(round_trip, least);
+        self.is_exit_found = long_train || grown_delay;
+        self.is_exit_found
     }
 
-    fn train_is_long(&mut self, ack: &Ack, window: u32, least: Span) -> bool {
-        if ack.now - self.last_of_train > MAX_TRAIN_GAP {
+    fn is_train_long(&mut self, ack: &Ack, window: u32, least: Span) -> bool {
+        if ack.now - self.last_train_ack > MAX_TRAIN_GAP {
             return false;
         }
-        self.last_of_train = ack.now;
+        self.last_train_ack = ack.now;
         ack.now - self.round_begin > (least + self.pacing_burst_time(window, ack.smoothed_round_trip)) / 2
     }
 
@@ -78,12 +78,12 @@ impl HyStart {
         Span::from_secs_f64(seconds).clamp(Span::ZERO, MAX_BURST_TIME)
     }
 
-    fn delay_has_grown(&mut self, round_trip: Span, least: Span) -> bool {
-        self.least_of_round = self.least_of_round.min(round_trip);
+    fn has_delay_grown(&mut self, round_trip: Span, least: Span) -> bool {
+        self.round_min_round_trip = self.round_min_round_trip.min(round_trip);
         if self.samples < MIN_SAMPLES {
             self.samples += 1;
             return false;
         }
-        self.least_of_round > least + (least / 8).clamp(DELAY_GROWTH_RANGE.0, DELAY_GROWTH_RANGE.1)
+        self.round_min_round_trip > least + (least / 8).clamp(DELAY_GROWTH_RANGE.0, DELAY_GROWTH_RANGE.1)
     }
 }

@@ -58,10 +58,10 @@ mod tests {
         assert_eq!(reno.window(), 20.0);
         grow(&mut reno, &mut now, ROUND_TRIP, ROUND_TRIP);
         assert_eq!(reno.window(), 40.0);
-        reno.congested(now, 40);
-        reno.acknowledged(&ack(now, ROUND_TRIP, 40));
+        reno.on_congestion(now, 40);
+        reno.on_ack(&ack(now, ROUND_TRIP, 40));
         assert_eq!((reno.window(), reno.threshold()), (20.0, 20.0), "it does not grow in recovery");
-        reno.recovered(now);
+        reno.on_recovery_end(now);
         grow(&mut reno, &mut now, ROUND_TRIP, ROUND_TRIP);
         assert_eq!(reno.window(), 21.0);
         grow(&mut reno, &mut now, ROUND_TRIP * 9, ROUND_TRIP);
@@ -72,24 +72,24 @@ mod tests {
     fn a_timeout_starts_over_and_halves_once_only() {
         let (mut reno, mut now) = (NewReno::new(), Time::ZERO);
         grow(&mut reno, &mut now, ROUND_TRIP * 2, ROUND_TRIP);
-        reno.timed_out(now, 3, false);
+        reno.on_retransmission_timeout(now, 3, false);
         assert_eq!((reno.window(), reno.threshold()), (4.0, 20.0), "three may yet arrive");
-        reno.timed_out(now, 0, true);
+        reno.on_retransmission_timeout(now, 0, true);
         assert_eq!(reno.window(), 1.0);
         assert_eq!(reno.threshold(), 20.0);
         grow(&mut reno, &mut now, ROUND_TRIP * 5, ROUND_TRIP);
         assert_eq!(reno.window(), 20.0);
-        reno.reduction_was_spurious(now);
+        reno.on_spurious_reduction(now);
         assert_eq!((reno.window(), reno.threshold()), (40.0, f64::INFINITY));
     }
 
     #[test]
     fn grows_only_while_the_window_limits_it() {
         let mut reno = NewReno::new();
-        reno.acknowledged(&Ack { window_limited: false, ..ack(Time::ZERO, ROUND_TRIP, 5) });
+        reno.on_ack(&Ack { window_limited: false, ..ack(Time::ZERO, ROUND_TRIP, 5) });
         assert_eq!(reno.window(), 10.0);
         // What covers two segments counts for two (RFC 3465).
-        reno.acknowledged(&Ack { acked: 2, delivered: 2, ..ack(Time::ZERO, ROUND_TRIP, 5) });
+        reno.on_ack(&Ack { acked: 2, delivered: 2, ..ack(Time::ZERO, ROUND_TRIP, 5) });
         assert_eq!(reno.window(), 12.0);
     }
 

@@ -77,19 +77,19 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #[test]
     fn nothing_that_happens_leaves_a_controller_without_a_window_or_a_rate(
-        which in 0..Control::ALL.len(),
+        which in 0..CongestionControl::ALL.len(),
         segment_bytes in count(),
         events in proptest::collection::vec((span(), event()), 1..150),
     ) {
-        let mut controller = Control::ALL[which].1.build(segment_bytes);
+        let mut controller = CongestionControl::ALL[which].1.build(segment_bytes);
         for (at, event) in events {
             let now = Time::ZERO + at;
             match &event {
-                Event::Acknowledged(ack) => controller.acknowledged(ack),
-                Event::Congested(in_flight) => controller.congested(now, *in_flight),
-                Event::Recovered => controller.recovered(now),
-                Event::TimedOut(in_flight, again) => controller.timed_out(now, *in_flight, *again),
-                Event::Undone => controller.reduction_was_spurious(now),
+                Event::Acknowledged(ack) => controller.on_ack(ack),
+                Event::Congested(in_flight) => controller.on_congestion(now, *in_flight),
+                Event::Recovered => controller.on_recovery_end(now),
+                Event::TimedOut(in_flight, again) => controller.on_retransmission_timeout(now, *in_flight, *again),
+                Event::Undone => controller.on_spurious_reduction(now),
             }
             let window = controller.window();
             prop_assert!(window.is_finite() && window >= 1.0, "{window} after {event:?}: {controller:?}");
@@ -102,10 +102,10 @@ proptest! {
 
 #[test]
 fn every_controller_is_known_by_its_name() {
-    for (name, control) in Control::ALL {
+    for (name, control) in CongestionControl::ALL {
         assert_eq!(control.to_string(), name);
         assert_eq!(name.parse(), Ok(control));
     }
-    let error = "reno".parse::<Control>().unwrap_err().to_string();
+    let error = "reno".parse::<CongestionControl>().unwrap_err().to_string();
     assert!(error.contains("`reno` is not a congestion control; choose one of new-reno, bic"), "{error}");
 }

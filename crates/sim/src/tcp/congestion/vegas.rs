@@ -21,9 +21,9 @@ pub struct Vegas {
     window: CongestionWindow,
     rounds: RoundCounter,
     /// Whether delay is heeded; in recovery it is not.
-    heeds_delay: bool,
-    least: Span,
-    least_of_round: Span,
+    uses_delay: bool,
+    min_round_trip: Span,
+    round_min_round_trip: Span,
     samples: u32,
 }
 
@@ -33,30 +33,30 @@ impl Vegas {
         Vegas {
             window: CongestionWindow::new(),
             rounds: RoundCounter::default(),
-            heeds_delay: true,
-            least: Span::MAX,
-            least_of_round: Span::MAX,
+            uses_delay: true,
+            min_round_trip: Span::MAX,
+            round_min_round_trip: Span::MAX,
             samples: 0,
         }
     }
 
-    fn sample(&mut self, round_trip: Span) {
+    fn add_round_trip(&mut self, round_trip: Span) {
         let round_trip = round_trip.max(Span::from_nanos(1));
-        self.least = self.least.min(round_trip);
-        self.least_of_round = self.least_of_round.min(round_trip);
+        self.min_round_trip = self.min_round_trip.min(round_trip);
+        self.round_min_round_trip = self.round_min_round_trip.min(round_trip);
         self.samples = self.samples.saturating_add(1);
     }
 
     /// Nothing is in flight: what is sent next may find another path. Small windows that one acknowledgement covers make
     /// this frequent, and Vegas bolder than its paper's.
-    fn forget(&mut self) {
-        self.heeds_delay = true;
-        self.least = Span::MAX;
+    fn restart_measurement(&mut self) {
+        self.uses_delay = true;
+        self.min_round_trip = Span::MAX;
         self.begin_round();
     }
 
     fn begin_round(&mut self) {
-        self.least_of_round = Span::MAX;
+        self.round_min_round_trip = Span::MAX;
         self.samples = 0;
     }
 
@@ -66,12 +66,12 @@ impl Vegas {
         }
     }
 
-    fn adjust(&mut self, ack: &Ack) {
-        if ack.reduction.is_some() || !self.heeds_delay {
+    fn adjust_window(&mut self, ack: &Ack) {
+        if ack.reduction.is_some() || !self.uses_delay {
             self.grow_as_reno(ack);
             if ack.reduction.is_none() {
                 // What was measured until now is of the recovery.
-                self.heeds_delay = true;
+                self.uses_delay = true;
                 self.rounds.restart(ack);
                 self.begin_round();
             }
@@ -90,26 +90,26 @@ impl Vegas {
     /// Moves the window by what the round measured.
     fn end_round(&mut self, acked: u32) {
         let window = self.window.segments();
-        let least = self.least.as_secs_f64();
-        let measured = self.least_of_round.as_secs_f64();
+        let least = self.min_round_trip.as_secs_f64();
+        let measured = self.round_min_round_trip.as_secs_f64();
         // As many segments as the empty path would hold, and those beyond at the rate they arrive.
         let held = (f64::from(window) * least / measured) as u32;
         let queued = (f64::from(window) * (measured - least) / least) as u32;
-        if self.window.in_slow_start() {
+        if self.window.is_in_slow_start() {
             if queued > GAMMA_SEGMENTS {
                 self.window.set_segments(window.min(held.saturating_add(1)));
-                self.window.halve_threshold();
+                self.window.cap_threshold_at_window();
             } else {
                 let _ = self.window.slow_start(acked);
             }
         } else if queued > BETA_SEGMENTS {
             self.window.set_segments(window - 1);
-            self.window.halve_threshold();
+            self.window.cap_threshold_at_window();
         } else if queued < ALPHA_SEGMENTS {
             self.window.set_segments(window.saturating_add(1));
         }
         self.window.set_segments(self.window.segments().max(MIN_THRESHOLD_SEGMENTS));
-        self.window.clear_threshold();
+        self.window.raise_threshold();
     }
 }
 
@@ -130,26 +130,26 @@ impl WindowController for Vegas {
 
     fn process_ack(&mut self, ack: &Ack) {
         if let Some(round_trip) = ack.round_trip {
-            self.sample(round_trip);
+            self.add_round_trip(round_trip);
         }
-        if !self.window.reducing() && ack.acked > 0 {
-            self.adjust(ack);
+        if !self.window.is_reducing() && ack.acked > 0 {
+            self.adjust_window(ack);
         }
         if ack.in_flight == 0 {
             self.rounds.restart(ack);
-            self.forget();
+            self.restart_measurement();
         }
     }
 
     fn reduced_threshold(&mut self) -> u32 {
-        self.heeds_delay = false;
+        self.uses_delay = false;
         self.window.segments() / 2
     }
 
     fn on_timeout(&mut self, in_flight: u32) {
-        self.heeds_delay = false;
+        self.uses_delay = false;
         if in_flight == 0 {
-            self.forget();
+            self.restart_measurement();
         }
     }
 }
@@ -183,15 +183,15 @@ mod tests {
         let mut vegas = Vegas::new();
         path.run(&mut vegas, Span::from_secs(1), |_, _| {});
         assert!(path.recoveries == 0 && vegas.threshold() <= 4.0 * path.product(), "{}", vegas.threshold());
-        assert!(!vegas.window.in_slow_start());
+        assert!(!vegas.window.is_in_slow_start());
     }
 
     #[test]
     fn is_reno_with_too_few_samples_and_in_recovery() {
         let mut vegas = Vegas::new();
-        vegas.congested(Time::ZERO, 10);
+        vegas.on_congestion(Time::ZERO, 10);
         assert_eq!(vegas.window(), 5.0);
-        vegas.recovered(Time::ZERO);
+        vegas.on_recovery_end(Time::ZERO);
         let round_trip = Span::from_millis(100);
         // Each acknowledges a whole round: one sample is too few to decide by.
         for round in 1..=3 {
@@ -199,10 +199,10 @@ mod tests {
             let ack = crate::tcp::congestion::fluid::ack(now, round_trip * round, 5);
             let total_delivered = round as u64 * 5;
             let delivered_when_sent = total_delivered - 5;
-            vegas.acknowledged(&Ack { acked: 5, delivered: 5, total_delivered, delivered_when_sent, ..ack });
+            vegas.on_ack(&Ack { acked: 5, delivered: 5, total_delivered, delivered_when_sent, ..ack });
         }
         assert_eq!(vegas.window(), 7.0);
-        vegas.timed_out(Time::ZERO, 0, false);
+        vegas.on_retransmission_timeout(Time::ZERO, 0, false);
         assert_eq!((vegas.window(), vegas.threshold()), (1.0, 3.0));
     }
 }

@@ -13,9 +13,9 @@ pub(super) struct CongestionWindow {
     /// Segments acknowledged towards the next step.
     credit: u32,
     /// Whether a fast recovery is under way: the window then stands.
-    reducing: bool,
+    is_reducing: bool,
     /// Window and threshold before the last reduction, while that may still be taken back.
-    before: Option<(u32, u32)>,
+    before_reduction: Option<(u32, u32)>,
 }
 
 /// The window that a connection begins with (RFC 6928).
@@ -25,7 +25,13 @@ pub(super) const MIN_THRESHOLD_SEGMENTS: u32 = 2;
 
 impl CongestionWindow {
     pub(super) fn new() -> Self {
-        CongestionWindow { segments: INITIAL_SEGMENTS, threshold: u32::MAX, credit: 0, reducing: false, before: None }
+        CongestionWindow {
+            segments: INITIAL_SEGMENTS,
+            threshold: u32::MAX,
+            credit: 0,
+            is_reducing: false,
+            before_reduction: None,
+        }
     }
 
     pub(super) fn segments(&self) -> u32 {
@@ -37,25 +43,25 @@ impl CongestionWindow {
         if self.threshold == u32::MAX { f64::INFINITY } else { f64::from(self.threshold) }
     }
 
-    pub(super) fn in_slow_start(&self) -> bool {
+    pub(super) fn is_in_slow_start(&self) -> bool {
         self.segments < self.threshold
     }
 
     /// Whether a fast recovery is under way.
-    pub(super) fn reducing(&self) -> bool {
-        self.reducing
+    pub(super) fn is_reducing(&self) -> bool {
+        self.is_reducing
     }
 
     /// The segments by which `ack` may let the window grow: none in fast recovery, none while the window is not what
     /// limits the sender, none for segments out of sequence alone.
     pub(super) fn growth(&self, ack: &Ack) -> Option<u32> {
-        (!self.reducing && ack.window_limited && ack.acked > 0 && ack.delivered > 0).then_some(ack.delivered)
+        (!self.is_reducing && ack.window_limited && ack.acked > 0 && ack.delivered > 0).then_some(ack.delivered)
     }
 
     /// Grows by `acked` segments up to the threshold, and returns what is left of them.
     #[must_use]
     pub(super) fn slow_start(&mut self, acked: u32) -> u32 {
-        if !self.in_slow_start() {
+        if !self.is_in_slow_start() {
             return acked;
         }
         let before = self.segments;
@@ -95,16 +101,16 @@ impl CongestionWindow {
     }
 
     /// The threshold no higher than the window: slow start is over.
-    pub(super) fn halve_threshold(&mut self) {
+    pub(super) fn cap_threshold_at_window(&mut self) {
         self.set_threshold(self.threshold.min(self.segments));
     }
 
     /// The threshold no lower than three quarters of the window, so that a small window later finds its way back.
-    pub(super) fn clear_threshold(&mut self) {
-        self.threshold = self.unbounded_threshold();
+    pub(super) fn raise_threshold(&mut self) {
+        self.threshold = self.raised_threshold();
     }
 
-    fn unbounded_threshold(&self) -> u32 {
+    fn raised_threshold(&self) -> u32 {
         self.threshold.max(self.segments / 2 + self.segments / 4)
     }
 
@@ -122,23 +128,23 @@ impl CongestionWindow {
     /// A recovery begins that shall end at `threshold`.
     pub(super) fn enter_reduction(&mut self, threshold: u32) {
         self.save_before_reduction();
-        self.reducing = true;
+        self.is_reducing = true;
         self.set_threshold(threshold);
         self.segments = self.threshold;
         self.credit = 0;
     }
 
     /// The recovery is over. After a timeout this means nothing: the window has begun to grow already.
-    pub(super) fn recovered(&mut self) {
-        if self.reducing {
+    pub(super) fn end_reduction(&mut self) {
+        if self.is_reducing {
             self.segments = self.threshold;
-            self.reducing = false;
+            self.is_reducing = false;
         }
     }
 
     /// Whether a timeout lowers the threshold: only once per window of data.
     pub(super) fn timeout_reduces(&self, again: bool) -> bool {
-        !again && !self.reducing
+        !again && !self.is_reducing
     }
 
     /// A timeout: one segment beyond those still in flight, and a new threshold if there is one.
@@ -149,22 +155,22 @@ impl CongestionWindow {
         }
         self.segments = in_flight.saturating_add(1);
         self.credit = 0;
-        self.reducing = false;
+        self.is_reducing = false;
     }
 
     /// Takes the last reduction back.
     pub(super) fn undo_reduction(&mut self) {
-        if let Some((segments, threshold)) = self.before.take() {
+        if let Some((segments, threshold)) = self.before_reduction.take() {
             self.segments = self.segments.max(segments);
             self.threshold = self.threshold.max(threshold);
         }
-        self.reducing = false;
+        self.is_reducing = false;
     }
 
     /// As Linux does, the threshold remembered is at least three quarters of the window, so that an undone timeout
     /// does not begin slow start far below.
     fn save_before_reduction(&mut self) {
-        let threshold = if self.reducing { self.threshold } else { self.unbounded_threshold() };
-        self.before = Some((self.segments, threshold));
+        let threshold = if self.is_reducing { self.threshold } else { self.raised_threshold() };
+        self.before_reduction = Some((self.segments, threshold));
     }
 }

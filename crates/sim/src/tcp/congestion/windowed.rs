@@ -35,26 +35,26 @@ impl<T: WindowController> Controller for T {
         self.window_state().threshold()
     }
 
-    fn acknowledged(&mut self, ack: &Ack) {
+    fn on_ack(&mut self, ack: &Ack) {
         self.process_ack(ack);
     }
 
-    fn congested(&mut self, _now: Time, _in_flight: u32) {
+    fn on_congestion(&mut self, _now: Time, _in_flight: u32) {
         let threshold = self.reduced_threshold();
         self.window_state_mut().enter_reduction(threshold);
     }
 
-    fn recovered(&mut self, _now: Time) {
-        self.window_state_mut().recovered();
+    fn on_recovery_end(&mut self, _now: Time) {
+        self.window_state_mut().end_reduction();
     }
 
-    fn timed_out(&mut self, _now: Time, in_flight: u32, again: bool) {
+    fn on_retransmission_timeout(&mut self, _now: Time, in_flight: u32, again: bool) {
         let threshold = self.window_state().timeout_reduces(again).then(|| self.reduced_threshold());
         self.window_state_mut().collapse(in_flight, threshold);
         self.on_timeout(in_flight);
     }
 
-    fn reduction_was_spurious(&mut self, _now: Time) {
+    fn on_spurious_reduction(&mut self, _now: Time) {
         self.window_state_mut().undo_reduction();
         self.on_undo();
     }

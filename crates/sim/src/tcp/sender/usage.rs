@@ -3,7 +3,7 @@ use crate::tcp::scoreboard::Scoreboard;
 /// Whether the window is what limits the sender (RFC 7661; `tcp_cwnd_validate` in Linux).
 #[derive(Debug, Default)]
 pub(super) struct WindowUsage {
-    limited: bool,
+    is_limited: bool,
     max_outstanding: u32,
     round_end: u32,
 }
@@ -14,14 +14,14 @@ impl WindowUsage {
         let outstanding = board.outstanding();
         if board.first_outstanding() >= self.round_end
             || limited
-            || (!self.limited && outstanding > self.max_outstanding)
+            || (!self.is_limited && outstanding > self.max_outstanding)
         {
-            *self = WindowUsage { limited, max_outstanding: outstanding, round_end: board.next() };
+            *self = WindowUsage { is_limited: limited, max_outstanding: outstanding, round_end: board.next_unsent() };
         }
     }
 
     /// In slow start the window may grow to twice what was used.
     pub(super) fn is_window_limited(&self, slow_start: bool, window: f64) -> bool {
-        self.limited || (slow_start && window < 2.0 * f64::from(self.max_outstanding))
+        self.is_limited || (slow_start && window < 2.0 * f64::from(self.max_outstanding))
     }
 }

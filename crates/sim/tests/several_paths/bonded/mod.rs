@@ -145,7 +145,7 @@ impl Gateways for Bonded {
         let predecessors: Vec<_> = assignment.predecessors(path(index)).collect();
         datagram.tag = counter;
         if self.rule != Rule::None {
-            datagram.overhead = OVERHEAD + PREDECESSOR * predecessors.len() as u32;
+            datagram.overhead_bytes = OVERHEAD + PREDECESSOR * predecessors.len() as u32;
         }
         let bytes = datagram.bytes();
         let arrival = ArrivedData { path: path(index), counter, header, predecessors, bytes };

@@ -26,7 +26,7 @@ impl BandwidthFilter {
     }
 
     /// Takes in a sample. One of a flow that held back counts only if it shows more than is known.
-    pub(super) fn sample(&mut self, rate: f64, held_back: bool) {
+    pub(super) fn add_sample(&mut self, rate: f64, held_back: bool) {
         if held_back && rate < self.get() {
             return;
         }
@@ -44,34 +44,34 @@ impl BandwidthFilter {
 
 /// Tells when sending faster brings no more.
 #[derive(Debug, Clone, Default)]
-pub(super) struct FullPipe {
-    best: f64,
-    stalled: u32,
-    reached: bool,
+pub(super) struct FullPipeDetector {
+    best_bandwidth: f64,
+    stalled_rounds: u32,
+    is_reached: bool,
 }
 
-impl FullPipe {
-    pub(super) fn reached(&self) -> bool {
-        self.reached
+impl FullPipeDetector {
+    pub(super) fn is_reached(&self) -> bool {
+        self.is_reached
     }
 
     /// A round has ended in which the flow did not hold back, with this bandwidth.
     pub(super) fn end_round(&mut self, bandwidth: f64) {
-        if self.reached {
+        if self.is_reached {
             return;
         }
-        if bandwidth >= self.best * MIN_GROWTH_RATIO {
-            self.best = bandwidth;
-            self.stalled = 0;
+        if bandwidth >= self.best_bandwidth * MIN_GROWTH_RATIO {
+            self.best_bandwidth = bandwidth;
+            self.stalled_rounds = 0;
         } else {
-            self.stalled += 1;
-            self.reached = self.stalled >= MAX_STALLED_ROUNDS;
+            self.stalled_rounds += 1;
+            self.is_reached = self.stalled_rounds >= MAX_STALLED_ROUNDS;
         }
     }
 
     /// Compares anew from now on; what was reached stays.
     pub(super) fn restart(&mut self) {
-        self.best = 0.0;
+        self.best_bandwidth = 0.0;
     }
 }
 
@@ -82,40 +82,40 @@ mod tests {
     #[test]
     fn a_sample_is_believed_for_ten_rounds() {
         let mut bandwidth = BandwidthFilter::default();
-        bandwidth.sample(100.0, false);
+        bandwidth.add_sample(100.0, false);
         for _ in 0..10 {
             bandwidth.begin_round();
-            bandwidth.sample(40.0, false);
+            bandwidth.add_sample(40.0, false);
             assert_eq!(bandwidth.get(), 100.0);
         }
         bandwidth.begin_round();
-        bandwidth.sample(30.0, false);
+        bandwidth.add_sample(30.0, false);
         assert_eq!(bandwidth.get(), 40.0);
     }
 
     #[test]
     fn a_flow_that_holds_back_shows_only_that_there_is_more() {
         let mut bandwidth = BandwidthFilter::default();
-        bandwidth.sample(100.0, false);
+        bandwidth.add_sample(100.0, false);
         for round in 0..100 {
             bandwidth.begin_round();
-            bandwidth.sample(99.0 - f64::from(round), true);
+            bandwidth.add_sample(99.0 - f64::from(round), true);
         }
         assert_eq!(bandwidth.get(), 100.0);
-        bandwidth.sample(101.0, true);
+        bandwidth.add_sample(101.0, true);
         assert_eq!(bandwidth.get(), 101.0);
     }
 
     #[test]
     fn the_pipe_is_full_after_three_rounds_with_less_than_a_quarter_more() {
-        let mut pipe = FullPipe::default();
+        let mut pipe = FullPipeDetector::default();
         for bandwidth in [100.0, 125.0, 150.0, 157.0, 156.3] {
             pipe.end_round(bandwidth);
         }
         // 157 is a quarter more than 125: only one round has stalled since.
-        assert!(!pipe.reached());
+        assert!(!pipe.is_reached());
         pipe.end_round(160.0);
         pipe.end_round(190.0);
-        assert!(pipe.reached());
+        assert!(pipe.is_reached());
     }
 }

@@ -7,11 +7,11 @@ const PACING_GAINS: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 #[derive(Debug, Clone)]
 pub(super) struct GainCycle {
     phase: usize,
-    began: Time,
+    phase_began: Time,
 }
 
 /// What decides whether a phase is over: segments in flight, and how many there ought to be at most and at least.
-pub(super) struct InFlight {
+pub(super) struct InFlightBounds {
     pub(super) segments: u32,
     pub(super) max_segments: u32,
     pub(super) min_segments: u32,
@@ -23,7 +23,7 @@ impl GainCycle {
     pub(super) fn begin(now: Time) -> Self {
         let mixed = (now.as_nanos() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let phase = (8 - mixed % 7) as usize % PACING_GAINS.len();
-        GainCycle { phase, began: now }
+        GainCycle { phase, phase_began: now }
     }
 
     pub(super) fn gain(&self) -> f64 {
@@ -31,14 +31,14 @@ impl GainCycle {
     }
 
     /// Whether it asks for more.
-    pub(super) fn probes(&self) -> bool {
+    pub(super) fn is_probing(&self) -> bool {
         self.phase == 0
     }
 
     /// Goes to the next phase if this one has lasted a round trip and, when it asks for more, has got as much in flight
     /// or lost some; one that gives back ends as soon as that is done.
-    pub(super) fn advance(&mut self, now: Time, round_trip: Span, lost: bool, in_flight: &InFlight) {
-        let lasted = now - self.began > round_trip;
+    pub(super) fn advance(&mut self, now: Time, round_trip: Span, lost: bool, in_flight: &InFlightBounds) {
+        let lasted = now - self.phase_began > round_trip;
         let over = match self.phase {
             0 => lasted && (lost || in_flight.segments >= in_flight.max_segments),
             1 => lasted || in_flight.segments <= in_flight.min_segments,
@@ -46,7 +46,7 @@ impl GainCycle {
         };
         if over {
             self.phase = (self.phase + 1) % PACING_GAINS.len();
-            self.began = now;
+            self.phase_began = now;
         }
     }
 }
@@ -58,14 +58,14 @@ mod tests {
     const ROUND_TRIP: Span = Span::from_millis(20);
 
     fn after(cycle: &mut GainCycle, waited: Span, segments: u32, lost: bool) -> f64 {
-        let now = cycle.began + waited;
-        cycle.advance(now, ROUND_TRIP, lost, &InFlight { segments, max_segments: 125, min_segments: 100 });
+        let now = cycle.phase_began + waited;
+        cycle.advance(now, ROUND_TRIP, lost, &InFlightBounds { segments, max_segments: 125, min_segments: 100 });
         cycle.gain()
     }
 
     #[test]
     fn asks_gives_back_and_keeps_for_six_round_trips() {
-        let mut cycle = GainCycle { phase: 0, began: Time::ZERO };
+        let mut cycle = GainCycle { phase: 0, phase_began: Time::ZERO };
         let long = ROUND_TRIP + Span::from_nanos(1);
         assert_eq!(after(&mut cycle, long, 124, false), 1.25, "not enough in flight yet");
         assert_eq!(after(&mut cycle, ROUND_TRIP, 125, false), 1.25, "not long enough yet");

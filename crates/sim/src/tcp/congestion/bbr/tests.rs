@@ -32,7 +32,7 @@ fn its_rate_follows_the_cycle_and_its_window_is_twice_what_the_path_holds() {
     path.run(&mut bbr, Span::from_secs(1), |_, _| {});
     let mut gains = Vec::new();
     path.run(&mut bbr, Span::from_secs(2), |path, bbr| {
-        let gain = bbr.pacing / PACING_MARGIN / bbr.bandwidth.get();
+        let gain = bbr.pacing_segments_per_second / PACING_MARGIN / bbr.bandwidth.get();
         if gains.last().is_none_or(|last: &f64| (last - gain).abs() > 0.01) {
             gains.push(gain);
         }
@@ -68,7 +68,7 @@ fn a_round_of_recovery_sends_only_what_is_delivered_and_afterwards_the_window_is
     let (mut path, mut bbr) = (path(), Bbr::new(SEGMENT_BYTES));
     path.run(&mut bbr, Span::from_secs(1), |_, _| {});
     let window = bbr.window;
-    bbr.congested(path.now, 180);
+    bbr.on_congestion(path.now, 180);
     let lossy = Ack {
         lost: 3,
         reduction: Some(Reduction::Loss),
@@ -77,10 +77,10 @@ fn a_round_of_recovery_sends_only_what_is_delivered_and_afterwards_the_window_is
         delivered_when_sent: path.delivered() - 170,
         ..crate::tcp::congestion::fluid::ack(path.now, Span::from_millis(21), 180)
     };
-    bbr.acknowledged(&lossy);
+    bbr.on_ack(&lossy);
     assert_eq!(bbr.window, 177, "in flight, and the one delivered");
-    bbr.recovered(path.now);
-    bbr.acknowledged(&Ack { lost: 0, reduction: None, ..lossy });
+    bbr.on_recovery_end(path.now);
+    bbr.on_ack(&Ack { lost: 0, reduction: None, ..lossy });
     assert_eq!(bbr.window, window);
 }
 
@@ -89,8 +89,8 @@ fn a_mark_changes_nothing() {
     let (mut path, mut bbr) = (path(), Bbr::new(SEGMENT_BYTES));
     path.run(&mut bbr, Span::from_secs(1), |_, _| {});
     let window = bbr.window;
-    bbr.congested(path.now, 100);
-    bbr.acknowledged(&Ack {
+    bbr.on_congestion(path.now, 100);
+    bbr.on_ack(&Ack {
         reduction: Some(Reduction::Mark),
         total_delivered: path.delivered() + 1,
         delivered_when_sent: path.delivered() - 100,
