@@ -15,7 +15,7 @@ pub(crate) struct PathMtus {
     message_overhead: u32,
     /// The last probe of the far end on each path, until it is answered.
     unanswered_probes: Vec<Option<u32>>,
-    /// [`Self::min_packet_bytes`], which each packet asks for.
+    /// [`Self::common_max_packet_bytes`], which each packet asks for.
     common_max_packet_bytes: Option<u32>,
     next_probe: Option<Time>,
 }

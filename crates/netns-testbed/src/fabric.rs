@@ -20,7 +20,7 @@ pub trait NetworkFabric {
     /// Where a source makes no sense, or this network has none but real packets.
     fn set_cross_traffic(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError>;
 
-    /// As [`NetworkFabric::set_cross`], on the hop behind the bottleneck.
+    /// As [`NetworkFabric::set_cross_traffic`], on the hop behind the bottleneck.
     ///
     /// # Errors
     /// Where a source makes no sense, or there is no such hop.

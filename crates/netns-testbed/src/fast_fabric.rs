@@ -6,7 +6,7 @@ use std::thread;
 /// A network with a bottleneck of gigabits per second on the way up, between hosts whose devices carry what is sent at once as one packet of the
 /// kernel: the lab's own, or the kernel's HTB as a reference.
 pub trait FastFabric {
-    /// Cross traffic, until [`end_cross`](Self::end_cross).
+    /// Cross traffic, until [`stop_cross_traffic`](Self::stop_cross_traffic).
     type CrossTraffic;
 
     /// The host of that name: `a` measures against `b`.

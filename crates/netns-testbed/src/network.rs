@@ -102,7 +102,7 @@ impl Network {
         self.run_on_packet_thread(move |shard| replace_cross_traffic(shard.link(direction).bottleneck_mut(), sources))
     }
 
-    /// As [`Network::set_cross`], on that direction's downstream hop.
+    /// As [`Network::set_cross_traffic`], on that direction's downstream hop.
     ///
     /// # Errors
     /// A source's settings are impossible, or there is no such hop.

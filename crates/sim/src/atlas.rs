@@ -1,6 +1,6 @@
 //! Paths of many kinds, drawn at random from seeds, with known truth: what measurements are tuned and judged by.
 //!
-//! Seeds that tune are kept apart from seeds that judge: [`Seeds::Tuning`] and [`Seeds::Judging`] never give the same path.
+//! Seeds that tune are kept apart from seeds that judge: [`Seeds::Tuning`] and [`Seeds::Evaluation`] never give the same path.
 //! A new kind is a variant of [`PathKind`], a line in [`PathKind::ALL`], and what it draws.
 
 pub mod cellular;

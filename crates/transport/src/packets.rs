@@ -186,7 +186,7 @@ struct ReceivedPacket {
     kernel_stamp: Option<Time>,
 }
 
-/// Those that have [overtaken](TrainRecord::OVERTAKERS) a packet are among so many sent after it.
+/// Those that have [overtaken](TrainRecord::MIN_OVERTAKERS) a packet are among so many sent after it.
 const MAX_LATER_PACKETS: usize = 256;
 
 impl ReceivedPackets {

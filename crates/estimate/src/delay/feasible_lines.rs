@@ -6,7 +6,7 @@ pub(super) const MAX_SKEW_RATIO: f64 = 1e-3;
 /// Stamps are of whole nanoseconds.
 const ROUNDING_SECONDS: f64 = 1e-9;
 
-/// Every function of time whose slope is nowhere steeper than [`MAX_SKEW`], and that is nowhere above the upper points nor below
+/// Every function of time whose slope is nowhere steeper than [`MAX_SKEW_RATIO`], and that is nowhere above the upper points nor below
 /// the lower ones: a clock may be slewed at any time, and otherwise again a moment later.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FeasibleLines {

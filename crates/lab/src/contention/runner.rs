@@ -26,7 +26,7 @@ pub enum ContentionProgress<'a> {
 
 /// Runs every case of `experiment`, or those that a search comes to; in virtual time on all processors. `stop` is asked before
 /// each run and each search, and ends the experiment with the rows measured so far. Returns the cases with their rows, which
-/// are in the order of [`Contention::points`].
+/// are in the order of [`ContentionExperiment::points`].
 ///
 /// # Errors
 /// A network that the simulator or the system refuses.

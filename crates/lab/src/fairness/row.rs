@@ -80,9 +80,9 @@ pub struct DropCounts {
 /// What was observed in the network during one run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FairnessObservation {
-    /// Payload bytes that each connection delivered within the measured time, in the order of [`FairnessCase::connections`].
+    /// Payload bytes that each connection delivered within the measured time, in the order of [`FairnessCase::numbered_connections`].
     ///
-    /// [`FairnessCase::connections`]: super::FairnessCase::connections
+    /// [`FairnessCase::numbered_connections`]: super::FairnessCase::numbered_connections
     pub(super) delivered_bytes: Vec<u64>,
     /// How long that time was.
     pub(super) duration: Span,

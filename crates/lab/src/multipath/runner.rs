@@ -21,7 +21,7 @@ pub enum MultipathProgress<'a> {
 }
 
 /// Runs every point of `experiment`; `stop` is asked before each run, and ends the experiment with the rows measured so far.
-/// Rows come in the order of [`Multipath::points`], without those of contenders whose programs this host lacks.
+/// Rows come in the order of [`MultipathExperiment::points`], without those of contenders whose programs this host lacks.
 ///
 /// # Errors
 /// Where the testbed itself failed, so that no further run makes sense.

@@ -19,7 +19,7 @@ use kumade_sim::tcp::RecoveryConfig;
 use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 
-/// Runs in virtual time, with the simulator's TCP and the gateways' own code. See [`Plane::is_virtual`] for what it lacks.
+/// Runs in virtual time, with the simulator's TCP and the gateways' own code. See [`Plane::has_virtual_form`] for what it lacks.
 #[derive(Debug, Default)]
 pub struct VirtualTime;
 

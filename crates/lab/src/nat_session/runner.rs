@@ -21,7 +21,7 @@ pub enum NatProgress<'a> {
 }
 
 /// Runs every point of `experiment`; `stop` is asked before each run, and ends the experiment with the rows measured so far.
-/// Rows come in the order of [`NatSessions::points`].
+/// Rows come in the order of [`NatSessionExperiment::points`].
 ///
 /// # Errors
 /// Where the network or the gateways themselves failed, so that no further run makes sense.

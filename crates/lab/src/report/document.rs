@@ -38,7 +38,7 @@ pub trait ReportDocument {
         Ok(Vec::new())
     }
 
-    /// Writes `report.html`, `report.json` and `report.csv`, and [`more_files`](Self::more_files), into `directory`, which is created if missing, and returns
+    /// Writes `report.html`, `report.json` and `report.csv`, and [`extra_files`](Self::extra_files), into `directory`, which is created if missing, and returns
     /// their paths. Existing files of these names are replaced, all or none.
     ///
     /// # Errors

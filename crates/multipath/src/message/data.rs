@@ -86,7 +86,7 @@ impl DataHeader {
     /// returns where it begins.
     ///
     /// # Panics
-    /// There are more predecessors than other paths, or `room` is shorter than the header; [`DataHeader::HEADROOM`] is
+    /// There are more predecessors than other paths, or `room` is shorter than the header; [`DataHeader::HEADROOM_BYTES`] is
     /// always enough.
     pub fn write_into_headroom<P>(&self, predecessors: P, room: &mut [u8]) -> usize
     where

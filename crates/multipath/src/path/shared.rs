@@ -46,9 +46,9 @@ struct PacingState {
     /// All that was sent will have passed the bottleneck then.
     bottleneck_clear_time: AtomicTime,
     last_sent: AtomicTime,
-    /// No shard had anything to send since then, though the path was free; [`LOCKED_TIME`] otherwise.
+    /// No shard had anything to send since then, though the path was free; [`NOT_IDLE`] otherwise.
     idle_since: AtomicTime,
-    /// What there was to send was for other paths since then; [`LOCKED_TIME`] otherwise.
+    /// What there was to send was for other paths since then; [`NOT_IDLE`] otherwise.
     out_of_turn_since: AtomicTime,
     /// For how long that was so in all, in nanoseconds.
     idle_nanos: AtomicI64,

@@ -41,7 +41,7 @@ impl DrawnPath {
     ///
     /// # Errors
     /// The path cannot be made or not be measured, which no path of the atlas brings about over a transport that it
-    /// [passes](super::PathKind::passes).
+    /// [passes](super::PathKind::can_carry).
     pub fn measure(&self, transport: Transport, method: &MethodSettings) -> Result<AtlasMeasurement, MeasureError> {
         let mut paths = VirtualPaths {
             up: self.build()?,

@@ -5,7 +5,7 @@
 //! in flight, rounded down but at least one.
 //!
 //! During fast recovery the sender reduces what is in flight towards [`Controller::threshold`] by itself (RFC 6937) and
-//! calls [`Controller::recovered`] at the end; a controller that [steers recovery itself](Controller::steers_recovery)
+//! calls [`Controller::on_recovery_end`] at the end; a controller that [steers recovery itself](Controller::sets_window_in_recovery)
 //! is left alone.
 
 mod bbr;

@@ -137,7 +137,7 @@ impl Scoreboard {
         number
     }
 
-    /// Notes that a segment that it [awaits](Self::awaits) is sent again. `template` has the present time and totals.
+    /// Notes that a segment that it [awaits](Self::is_awaited) is sent again. `template` has the present time and totals.
     pub(super) fn retransmit(&mut self, number: u32, template: SentSegment) {
         let Some(segment) = self.segments.get_mut((number - self.first) as usize) else { return };
         self.lost_count -= u32::from(segment.state == SegmentState::Lost);
