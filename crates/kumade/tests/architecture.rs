@@ -245,6 +245,23 @@ fn unsafe_stands_in_one_crate() {
     }
 }
 
+/// CONTRIBUTING.md: a function is called by a verb with its object or by what it returns, and a limit `MAX_` or `MIN_`.
+#[test]
+fn functions_and_limits_have_names_that_a_search_finds() {
+    let banned =
+        ["fn of(", "fn of<", "fn judge(", "fn judge<", "fn at(", "fn at<", "const MOST_", "const LEAST_", "const FEW_"];
+    for name in workspace_dependencies().into_keys() {
+        for file in rust_files(&root().join("crates").join(&name).join("src")) {
+            let text = fs::read_to_string(&file).unwrap();
+            for (number, line) in text.lines().enumerate() {
+                let code = line.split("//").next().unwrap_or_default();
+                let found = banned.iter().find(|name| code.contains(*name));
+                assert!(found.is_none(), "{}:{}: {}", file.display(), number + 1, line.trim());
+            }
+        }
+    }
+}
+
 #[test]
 fn unsafe_is_told_from_words_that_contain_it() {
     assert!(says_unsafe("    let fd = unsafe { libc::socket(1, 2, 3) };"));
