@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::server_connection::ServerConnection;
-use kumade_measurement::{OpenRequest, TcpSegment, detect_proxy};
+use kumade_measurement::{OpenRequest, TcpConnectionInfo, detect_proxy};
 use kumade_net::{SocketBinding, clock};
 use kumade_probe_train::Transport;
 use kumade_transport::{OpenedConnections, Probes, TcpProbes, UdpProbes, open_connections};
@@ -145,8 +145,8 @@ pub(crate) fn open_tcp(
 }
 
 /// What a warning of proxies asks of it.
-fn proxy_view(known: kumade_wire::TcpEndpointInfo) -> TcpSegment {
-    TcpSegment { header_bytes: known.header, round_trip: known.round_trip }
+fn proxy_view(known: kumade_wire::TcpEndpointInfo) -> TcpConnectionInfo {
+    TcpConnectionInfo { header_bytes: known.header, round_trip: known.round_trip }
 }
 
 /// Opens connections that say which session they belong to, numbered from `first` on.

@@ -29,7 +29,7 @@ impl InstalledRoutes<()> {
 }
 
 impl<R: PolicyRoute> InstalledRoutes<R> {
-    /// Writes down which routes [`add`](Self::install) adds. No other process may have any of their numbers.
+    /// Writes down which routes [`install`](Self::install) adds. No other process may have any of their numbers.
     ///
     /// # Errors
     /// It cannot be written down: should the process be killed, they would stay.

@@ -89,12 +89,12 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// Writes messages to standard error: those of KUMADE_LOG (`debug`, or `probe=debug,info`), otherwise from this level on.
+/// Writes messages to standard error: those of KUMADE_LOG (`debug`, or `kumade_client=debug,info`), otherwise from this level on.
 fn log(default: LevelFilter) {
     let wanted = env::var("KUMADE_LOG").ok().filter(|wanted| !wanted.is_empty());
     let filter =
         wanted.as_deref().map_or(Ok(Targets::new().with_default(default)), str::parse).unwrap_or_else(|error| {
-            note!("kumade: can't read KUMADE_LOG: {error}: try debug, or probe=debug,info");
+            note!("kumade: can't read KUMADE_LOG: {error}: try debug, or kumade_client=debug,info");
             Targets::new().with_default(default)
         });
     let messages = tracing_subscriber::fmt::layer().with_writer(|| output::UnfailingStderr).with_target(false);

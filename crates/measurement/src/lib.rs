@@ -6,10 +6,10 @@
 //! sockets, `sim` over virtual paths.
 //!
 //! **Loop contract.** Call [`Measurement::next`]. On [`Step::Open`], open that transport and report the result with
-//! [`opened`](Measurement::transport_opened) or [`not_opened`](Measurement::transport_failed). On [`Step::Send`], wait, send the train,
-//! receive it at the other end and pass the record to [`carried`](Measurement::train_delivered). On [`Step::Load`], which only a plan
-//! with [`load`](MeasurementPlan::load) leads to, fill the path and pass what came of it to [`loaded`](Measurement::load_completed) or
-//! [`not_loaded`](Measurement::load_failed). [`Step::Progress`] is an event
+//! [`transport_opened`](Measurement::transport_opened) or [`transport_failed`](Measurement::transport_failed). On [`Step::Send`], wait, send the train,
+//! receive it at the other end and pass the record to [`train_delivered`](Measurement::train_delivered). On [`Step::Load`], which only a plan
+//! with [`load`](MeasurementPlan::load) leads to, fill the path and pass what came of it to [`load_completed`](Measurement::load_completed) or
+//! [`load_failed`](Measurement::load_failed). [`Step::Progress`] is an event
 //! for the user. Then call `next` again, until it returns [`Step::Done`] or [`Step::Failed`]. The state machine reads no
 //! clock: `now` comes from the caller, and time stamps are in the records.
 //!
@@ -38,7 +38,7 @@ pub use kumade_estimate::{MethodSettings, RequestedBudget};
 pub use load::{LoadRecord, LoadRequest};
 pub use measurement::Measurement;
 pub use plan::{Coalescing, Directions, MeasurementPlan, Session, TransportChoice};
-pub use proxy_detection::{PROXY_WARNING, TcpSegment, detect_proxy};
+pub use proxy_detection::{PROXY_WARNING, TcpConnectionInfo, detect_proxy};
 pub use report::Report;
 pub use series::{Cost, DeliveredTrain, TrainSeries};
 pub use step::{Failure, OpenRequest, Opened, Purpose, SendRequest, Step};

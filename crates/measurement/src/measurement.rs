@@ -27,7 +27,7 @@ use std::mem;
 /// Receive timeout of a packet size test, beyond a round trip.
 const PACKET_SIZE_TIMEOUT: Span = Span::from_millis(500);
 /// Approximate number of trains of a capacity measurement, each of which takes a round trip beyond its duration.
-const MAX_CAPACITY_TRAINS: i64 = 10;
+const EXPECTED_CAPACITY_TRAINS: i64 = 10;
 
 /// A measurement may take longer by this than methods know of, where connections have to recover from what they lose.
 const MAX_RECOVERY_TIME: Span = Span::from_secs(10);
@@ -367,7 +367,7 @@ impl Measurement {
         if let Some(balanced) = &self.ecmp_links {
             config.max_packets = balanced.measured_connections() * Transport::PACKETS_PER_CONNECTION;
         }
-        config.budget_time += self.session.round_trip * MAX_CAPACITY_TRAINS;
+        config.budget_time += self.session.round_trip * EXPECTED_CAPACITY_TRAINS;
         config.budget_bytes = bytes.map_or(config.budget_bytes, |bytes| config.budget_bytes.min(bytes / 2));
         config.budget_time = time.map_or(config.budget_time, |time| config.budget_time.min(time / 2));
         let series = TrainSeries::new(direction, now);

@@ -4,7 +4,7 @@ use kumade_units::Span;
 
 /// What one end knows of its TCP connections, which lead to the other end or to a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TcpSegment {
+pub struct TcpConnectionInfo {
     /// Bytes of the IP and TCP headers on each data packet.
     pub header_bytes: u32,
     /// The round trip of segments and their acknowledgements, the shortest of all connections.
@@ -28,7 +28,7 @@ const ROUND_TRIP_SUM_RATIOS: std::ops::RangeInclusive<f64> = 0.6..=1.15;
 
 /// A warning where the connections of the two ends are not the same ones; `round_trip` is that of messages between the
 /// programs.
-pub fn detect_proxy(near: TcpSegment, far: TcpSegment, round_trip: Span) -> Option<String> {
+pub fn detect_proxy(near: TcpConnectionInfo, far: TcpConnectionInfo, round_trip: Span) -> Option<String> {
     let sign = if near.header_bytes != far.header_bytes {
         format!("headers take {} bytes here and {} at the far end", near.header_bytes, far.header_bytes)
     } else if divides_round_trip(near.round_trip, far.round_trip, round_trip) {
@@ -58,11 +58,11 @@ fn divides_round_trip(near: Span, far: Span, whole: Span) -> bool {
 mod tests {
     use super::*;
 
-    fn leg(header: u32, millis: i64) -> TcpSegment {
-        TcpSegment { header_bytes: header, round_trip: Span::from_millis(millis) }
+    fn leg(header: u32, millis: i64) -> TcpConnectionInfo {
+        TcpConnectionInfo { header_bytes: header, round_trip: Span::from_millis(millis) }
     }
 
-    fn warning(near: TcpSegment, far: TcpSegment, millis: i64) -> Option<String> {
+    fn warning(near: TcpConnectionInfo, far: TcpConnectionInfo, millis: i64) -> Option<String> {
         detect_proxy(near, far, Span::from_millis(millis))
     }
 

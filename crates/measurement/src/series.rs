@@ -200,7 +200,7 @@ impl TrainSeries {
 }
 
 /// Bursts in a row that tell how fast they can be sent: those of a preload, which has as many at least.
-const MIN_BURST_PACKETS: usize = 4;
+const MIN_SUCCESSIVE_BURSTS: usize = 4;
 /// Bursts of a train that is sent in bursts.
 const MIN_BURSTS_PART: f64 = 0.5;
 
@@ -214,7 +214,7 @@ fn burst_rate(record: &TrainRecord) -> Option<Rate> {
         let bytes = bursts.iter().skip(1).map(|burst| u64::from(burst.size)).sum();
         Some(Rate::from_bytes_over(bytes, bursts.last()?.sent? - bursts.first()?.sent?))
     };
-    bursts.windows(MIN_BURST_PACKETS).filter_map(rate).max()
+    bursts.windows(MIN_SUCCESSIVE_BURSTS).filter_map(rate).max()
 }
 
 #[cfg(test)]

@@ -7,13 +7,13 @@ use kumade_units::{Direction, Span};
 /// What the driver of a measurement has to do next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Open this transport at both ends, then call [`opened`](crate::Measurement::transport_opened) or
-    /// [`not_opened`](crate::Measurement::transport_failed).
+    /// Open this transport at both ends, then call [`transport_opened`](crate::Measurement::transport_opened) or
+    /// [`transport_failed`](crate::Measurement::transport_failed).
     Open(OpenRequest),
-    /// Send this train, then call [`carried`](crate::Measurement::train_delivered).
+    /// Send this train, then call [`train_delivered`](crate::Measurement::train_delivered).
     Send(SendRequest),
-    /// Fill the path with TCP transfers, then call [`loaded`](crate::Measurement::load_completed) or
-    /// [`not_loaded`](crate::Measurement::load_failed).
+    /// Fill the path with TCP transfers, then call [`load_completed`](crate::Measurement::load_completed) or
+    /// [`load_failed`](crate::Measurement::load_failed).
     Load(LoadRequest),
     /// Nothing to do: an event for the user.
     Progress(Event),

@@ -225,7 +225,7 @@ impl<P: Clone> Bond<P> {
         let up = self.paths_up();
         for path in self.path_ids() {
             let waits = up.contains(path) && self.has_packets_for(path, up);
-            let own = if self.queues.has_path_queue(path) { self.flows.bound_flows(path) } else { 0 };
+            let own = if self.queues.has_packets_for_path(path) { self.flows.bound_flows(path) } else { 0 };
             let shared = if self.queues.has_shared() { self.flows.long_flows() } else { 0 };
             self.path(path).set_waiting_flows(if waits { own + shared } else { 0 });
         }

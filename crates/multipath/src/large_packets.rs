@@ -47,7 +47,7 @@ impl LargePacketLimit {
 
     fn count_losses(&mut self, carriers: &[&InFlightControl]) {
         let sum = |(delivered, repeated), (more, again)| (delivered + more, repeated + again);
-        let totals = carriers.iter().map(|carrier| carrier.given_and_lost()).fold((0, 0), sum);
+        let totals = carriers.iter().map(|carrier| carrier.delivered_and_retransmitted()).fold((0, 0), sum);
         // A carrier that has gone takes its own with it.
         let delivered = totals.0.saturating_sub(self.last_totals.0) as f64;
         let repeated = totals.1.saturating_sub(self.last_totals.1) as f64;

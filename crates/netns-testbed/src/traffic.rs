@@ -60,7 +60,7 @@ impl Traffic {
         self.received.take_longest_gap()
     }
 
-    /// Counts what arrives at `sink`, in the namespace `at`; [`sent_by`](Self::run_source) does the rest.
+    /// Counts what arrives at `sink`, in the namespace `at`; [`run_source`](Self::run_source) does the rest.
     fn count_arrivals(sink: impl TrafficSink + Send + 'static, at: &Namespace) -> Result<Self, SetupError> {
         let (received, mut threads) = (Arc::<Progress>::default(), Threads::default());
         let counter = Arc::clone(&received);

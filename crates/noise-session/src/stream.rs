@@ -42,11 +42,11 @@ pub fn record_prefix(length: usize) -> Result<[u8; PREFIX_BYTES], RecordError> {
 
 /// Finds the records in what arrives, in whatever pieces.
 ///
-/// **Loop contract.** Read into [`space`](Self::free_space), say how much with [`filled`](Self::add_filled), and call
+/// **Loop contract.** Read into [`free_space`](Self::free_space), say how much with [`add_filled`](Self::add_filled), and call
 /// [`next_record`](Self::next_record) until it answers `None`; then read again. After an error, or the first record that
 /// does not authenticate, the stream is over.
 ///
-/// Before a peer has shown who it is, no more than an initiation is held for it; [`admit_data`](Self::raise_record_limit) raises
+/// Before a peer has shown who it is, no more than an initiation is held for it; [`raise_record_limit`](Self::raise_record_limit) raises
 /// the limit.
 #[derive(Debug)]
 pub struct RecordReader {
@@ -80,7 +80,7 @@ impl RecordReader {
         &mut self.buffer[self.received.end..]
     }
 
-    /// Says that the first `length` bytes of [`space`](Self::free_space) have been filled; never more than it has.
+    /// Says that the first `length` bytes of [`free_space`](Self::free_space) have been filled; never more than it has.
     pub fn add_filled(&mut self, length: usize) {
         self.received.end = self.received.end.saturating_add(length).min(self.buffer.len());
     }

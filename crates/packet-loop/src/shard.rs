@@ -24,7 +24,7 @@ pub trait Shard: 'static {
     /// a shard that can wait for a few packets more, leaves the processor to others until then.
     const MAX_SPIN: Span = Span::from_micros(60);
 
-    /// How long before an instant the thread wakes up at least. As long as [`SPIN`](Self::MAX_SPIN), it meets also those
+    /// How long before an instant the thread wakes up at least. As long as [`MAX_SPIN`](Self::MAX_SPIN), it meets also those
     /// instants exactly before which it is woken unusually late, at the price of most of a processor.
     const MIN_SPIN: Span = Span::ZERO;
 

@@ -73,7 +73,7 @@ impl<S: Shard> PacketThread<S> {
     }
 
     /// Has the packet thread do this between two turns, without waiting for it. It should be short, as in
-    /// [`ask`](Self::run_on_thread).
+    /// [`run_on_thread`](Self::run_on_thread).
     ///
     /// # Errors
     /// The thread has ended.

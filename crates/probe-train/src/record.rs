@@ -34,7 +34,7 @@ pub struct JoinedBursts {
 
 impl JoinedBursts {
     /// How many bursts are wholly among the first `packets` packets of the train.
-    pub fn burst_end(&self, packets: usize) -> usize {
+    pub fn whole_bursts_within(&self, packets: usize) -> usize {
         self.ends.partition_point(|&end| end <= packets)
     }
 }
@@ -107,7 +107,7 @@ mod tests {
             packet(50, Some(9), None),
         ];
         for (mark, joined) in [(0, 0), (1, 0), (2, 1), (4, 1), (5, 3), (8, 6)] {
-            assert_eq!(record.with_bursts_joined().burst_end(mark), joined, "{mark}");
+            assert_eq!(record.with_bursts_joined().whole_bursts_within(mark), joined, "{mark}");
         }
         let joined = record.with_bursts_joined();
         assert_eq!(joined.record.packets, expected);

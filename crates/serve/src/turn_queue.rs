@@ -1,9 +1,9 @@
 //! Whose turn it is. Measurements run one after the other, so that they don't disturb each other; nobody may keep the
 //! others waiting.
 //!
-//! **Contract.** Pure: report what clients do by [`enter`](TurnQueue::enter_queue), [`leave`](TurnQueue::leave_queue) and
-//! [`working`](TurnQueue::set_working), with the time, which never goes back. After each, [`holder`](TurnQueue::holder) says
-//! whose turn it is; if [`end`](TurnQueue::turn_end) has passed, that client is to be made to leave, for the reason it states.
+//! **Contract.** Pure: report what clients do by [`enter_queue`](TurnQueue::enter_queue), [`leave_queue`](TurnQueue::leave_queue) and
+//! [`set_working`](TurnQueue::set_working), with the time, which never goes back. After each, [`holder`](TurnQueue::holder) says
+//! whose turn it is; if [`turn_end`](TurnQueue::turn_end) has passed, that client is to be made to leave, for the reason it states.
 //!
 //! Turns go round by [`Network`]: next comes the first client of the network that has lately had least, so that one which
 //! has had nothing goes before all that have, however many clients and addresses these have.

@@ -151,7 +151,7 @@ impl VirtualPath {
 
     /// What TCP connections of either end go by, the sender's first: the bytes of their headers, and how long a packet of theirs takes
     /// without queues. Without a proxy they are the same ones.
-    pub(crate) fn tcp_segments(&self) -> [(u32, Span); 2] {
+    pub(crate) fn tcp_connection_infos(&self) -> [(u32, Span); 2] {
         match (self.proxy, &self.hops[..]) {
             (Some(Proxy { header_bytes: [near, far], .. }), [first, ..]) => {
                 let delay = first.config().delay;
@@ -250,7 +250,7 @@ impl VirtualPath {
     /// Opens so many TCP connections, if there are not as many.
     fn open_connections(&mut self, count: u32) {
         if self.connections.is_empty() {
-            let [(_, near), (_, far)] = self.tcp_segments();
+            let [(_, near), (_, far)] = self.tcp_connection_infos();
             let legs = if self.proxy.is_some() { vec![near, far] } else { vec![self.base_delay()] };
             self.connections = legs.into_iter().map(|delay| TrainConnections::new(count, delay)).collect();
         }
@@ -407,7 +407,7 @@ impl VirtualPath {
         self.hops.iter().enumerate().map(available).enumerate().map(as_sent).collect()
     }
 
-    /// Runs all hops on to the present, so that [`truth`](Self::true_available) covers it.
+    /// Runs all hops on to the present, so that [`true_available`](Self::true_available) covers it.
     pub fn run_until_quiet(&mut self) {
         self.run_connections();
         for hop in &mut self.hops {

@@ -1,7 +1,7 @@
 use crate::VirtualPath;
 use kumade_estimate::{Method, Outcome, Step};
 use kumade_measurement::{
-    DeliveredTrain, Event, Failure, Measurement, OpenRequest, Opened, Purpose, Report, SendRequest, TcpSegment,
+    DeliveredTrain, Event, Failure, Measurement, OpenRequest, Opened, Purpose, Report, SendRequest, TcpConnectionInfo,
     TrainSeries, detect_proxy,
 };
 use kumade_probe_train::{Train, Transport};
@@ -154,9 +154,9 @@ impl VirtualPaths {
 
     /// As `client` has it of what the kernels of both ends know.
     fn proxy_warning(&self) -> Option<String> {
-        let [up_near, up_far] = self.up.tcp_segments();
-        let [down_far, down_near] = self.down.tcp_segments();
-        let leg = |(header, there): (u32, Span), (_, back): (u32, Span)| TcpSegment {
+        let [up_near, up_far] = self.up.tcp_connection_infos();
+        let [down_far, down_near] = self.down.tcp_connection_infos();
+        let leg = |(header, there): (u32, Span), (_, back): (u32, Span)| TcpConnectionInfo {
             header_bytes: header,
             round_trip: there + back,
         };

@@ -39,7 +39,7 @@ impl Version {
     pub const OLDEST: Version = Version(3);
     /// The newest, with which clients begin.
     pub const NEWEST: Version = Version(6);
-    /// The first in which servers say where send times were taken ([`HeldBack`](crate::ServerMessage::QueuedLocally)), and how much
+    /// The first in which servers say where send times were taken ([`QueuedLocally`](crate::ServerMessage::QueuedLocally)), and how much
     /// earlier the packets were given to their kernel ([`Submitted`](crate::ServerMessage::Submitted)).
     pub const SEND_TIMES: Version = Version(4);
     /// The first in which, with a key, probe connections and UDP packets are authenticated ([`Credential`](crate::Credential)).

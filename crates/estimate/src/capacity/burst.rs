@@ -37,7 +37,7 @@ pub(super) struct BurstSample {
 }
 
 impl StampEpoch {
-    pub(super) fn first_arrival(record: &TrainRecord) -> Option<Self> {
+    pub(super) fn from_record(record: &TrainRecord) -> Option<Self> {
         record.packets.iter().find_map(|p| Some(StampEpoch { sent: p.sent?, delay: p.received? - p.sent? }))
     }
 

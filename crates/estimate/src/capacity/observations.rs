@@ -85,7 +85,7 @@ impl Observations {
     pub(super) fn add_train(&mut self, record: &TrainRecord, purpose: TrainPurpose) -> Result<(), Rejection> {
         let epoch = match self.epoch {
             Some(epoch) => epoch,
-            None => *self.epoch.insert(StampEpoch::first_arrival(record).ok_or(Rejection::PacketsMissing)?),
+            None => *self.epoch.insert(StampEpoch::from_record(record).ok_or(Rejection::PacketsMissing)?),
         };
         match purpose {
             TrainPurpose::Scout => {

@@ -13,7 +13,7 @@ pub(super) struct LineSet {
 
 impl LineSet {
     /// Every line whose slope two clocks can have, and whose height at zero is within these.
-    pub(super) fn through_offsets(lowest: f64, highest: f64) -> Self {
+    pub(super) fn between_offsets(lowest: f64, highest: f64) -> Self {
         let corners = vec![
             (lowest, -MAX_SKEW_RATIO),
             (highest, -MAX_SKEW_RATIO),
@@ -58,7 +58,7 @@ impl LineSet {
     }
 
     /// The line of this slope (or of the nearest that any of them has) in the middle between the highest and the lowest.
-    pub(super) fn middle_offset(&self, slope: f64) -> (f64, f64) {
+    pub(super) fn middle_line(&self, slope: f64) -> (f64, f64) {
         let (least, most) = self.slope_range();
         let slope = slope.clamp(least, most);
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -81,10 +81,10 @@ mod tests {
 
     #[test]
     fn points_leave_the_lines_between_them() {
-        let lines = LineSet::through_offsets(-10.0, 10.0);
+        let lines = LineSet::between_offsets(-10.0, 10.0);
         let lines = lines.below_point((0.0, 3.0)).unwrap().below_point((1000.0, 3.5)).unwrap();
         let lines = lines.above_point((0.0, 1.0)).unwrap().above_point((1000.0, 2.5)).unwrap();
-        let (height, slope) = lines.middle_offset(0.0005);
+        let (height, slope) = lines.middle_line(0.0005);
         assert!((slope - 0.0005).abs() < 1e-12 && (height - 2.5).abs() < 1e-6, "{height} {slope}");
         // Not steeper than the clocks can differ.
         let (least, most) = lines.slope_range();
@@ -94,8 +94,8 @@ mod tests {
 
     #[test]
     fn a_slope_beyond_all_is_replaced_by_the_nearest() {
-        let lines = LineSet::through_offsets(0.0, 1.0);
-        let (height, slope) = lines.middle_offset(1.0);
+        let lines = LineSet::between_offsets(0.0, 1.0);
+        let (height, slope) = lines.middle_line(1.0);
         assert!((height - 0.5).abs() < 1e-12 && slope == MAX_SKEW_RATIO);
     }
 }

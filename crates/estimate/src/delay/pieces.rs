@@ -42,7 +42,7 @@ impl ClockPiece {
         self.courses = courses;
         self.straight = self.straight.take().and_then(|(lines, (_, slope))| {
             let lines = lines.below_point((moment + high, high))?.above_point((moment + low, low))?;
-            let likely = lines.middle_offset(slope);
+            let likely = lines.middle_line(slope);
             Some((lines, likely))
         });
         true
@@ -110,7 +110,7 @@ fn fit_piece(events: Range<usize>, all: &[TransitEvent]) -> Option<ClockPiece> {
     )?;
     let stamped = DelayHulls::from_events(within, |event| (event.far, event.delay));
     let straight = DelayHulls::from_events(within, TransitEvent::upper_limit).lines().map(|lines| {
-        let likely = stamped.lines().as_ref().unwrap_or(&lines).middle_offset(stamped.widest_gap());
+        let likely = stamped.lines().as_ref().unwrap_or(&lines).middle_line(stamped.widest_gap());
         (lines, likely)
     });
     Some(ClockPiece { events, courses, straight })
@@ -140,7 +140,7 @@ impl DelayHulls {
         let DelayHulls { forward, backward } = self;
         let reach =
             forward.iter().chain(backward).map(|&(x, y)| y.abs() + MAX_SKEW_RATIO * x.abs()).fold(1.0, f64::max);
-        let mut lines = LineSet::through_offsets(-2.0 * reach, 2.0 * reach);
+        let mut lines = LineSet::between_offsets(-2.0 * reach, 2.0 * reach);
         for &corner in forward {
             lines = lines.below_point(corner)?;
         }

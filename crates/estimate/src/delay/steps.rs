@@ -38,7 +38,7 @@ pub(super) fn find_steps(events: &[TransitEvent]) -> Vec<usize> {
         .collect();
     let shifts: Vec<f64> = moves.iter().map(|(_, a, b)| (b.difference - a.difference).abs()).collect();
     // A window with a step in it shows less than the shortest round trip: only direct answers tell that.
-    let shortest = answer_offsets(events).fold(f64::INFINITY, f64::min);
+    let shortest = answered_round_trips(events).fold(f64::INFINITY, f64::min);
     let queue = |level: &OffsetLevel| (level.round_trip - shortest).max(0.0);
     let noise = median(&shifts).unwrap_or(0.0) * 6.0 + MIN_STEP_SECONDS;
     let excess: Vec<(usize, f64)> = moves
@@ -57,7 +57,7 @@ pub(super) fn find_steps(events: &[TransitEvent]) -> Vec<usize> {
 
 /// The round trips that packets show which were answered at once: the least of the last few that went, and of the first
 /// few that came back.
-fn answer_offsets(events: &[TransitEvent]) -> impl Iterator<Item = f64> + '_ {
+fn answered_round_trips(events: &[TransitEvent]) -> impl Iterator<Item = f64> + '_ {
     let turns = (1..events.len())
         .filter(|&place| events[place - 1].direction == Direction::Up && events[place].direction == Direction::Down);
     turns.map(|turn| {
@@ -95,13 +95,14 @@ pub(super) fn certain_range(events: &[TransitEvent], range: Range<usize>) -> Ran
     let forward = |places: Range<usize>| places.filter(|&place| events[place].direction == Direction::Up);
     let (mut from, mut until) = (range.start, range.end);
     if range.start > 0 {
-        let guard = offset_spread(&events[range.start..(range.start + SEARCH_RADIUS_EVENTS).min(range.end)]);
+        let guard = round_trip_spread(&events[range.start..(range.start + SEARCH_RADIUS_EVENTS).min(range.end)]);
         let first = forward(range.clone()).next().map_or(0.0, |place| events[place].near);
         from = forward(range.clone()).find(|&place| events[place].near - first > guard).unwrap_or(range.end);
         from = (from + UNCERTAINTY_EVENTS).min(range.end);
     }
     if range.end < events.len() {
-        let guard = offset_spread(&events[range.end.saturating_sub(SEARCH_RADIUS_EVENTS).max(range.start)..range.end]);
+        let guard =
+            round_trip_spread(&events[range.end.saturating_sub(SEARCH_RADIUS_EVENTS).max(range.start)..range.end]);
         let last = forward(range.clone()).next_back().map_or(0.0, |place| events[place].near);
         until = forward(range.clone()).rfind(|&place| last - events[place].near > guard).unwrap_or(range.start);
         until = until.saturating_sub(UNCERTAINTY_EVENTS);
@@ -110,7 +111,7 @@ pub(super) fn certain_range(events: &[TransitEvent], range: Range<usize>) -> Ran
 }
 
 /// How much later than the quickest a packet comes, both directions together.
-fn offset_spread(events: &[TransitEvent]) -> f64 {
+fn round_trip_spread(events: &[TransitEvent]) -> f64 {
     let of = |direction: Direction| {
         let delays = events.iter().filter(|event| event.direction == direction).map(|event| event.delay);
         let (least, most) = delays.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), d| (l.min(d), m.max(d)));

@@ -16,9 +16,9 @@ const EXCESSIVE_LOSS_PART: f64 = 0.10;
 /// So does this much in more than half of the streams.
 const MODERATE_LOSS_PART: f64 = 0.03;
 /// Between streams it stays silent for so many times a stream's duration: a tenth of the rate in the mean.
-const SILENCE_STREAMS: f64 = 9.0;
+const SILENCE_DURATION_RATIO: f64 = 9.0;
 /// Where time is short, at least for so many, in which the queue of a stream at twice the available bandwidth drains.
-const MIN_SILENCE_STREAMS: f64 = 1.0;
+const MIN_SILENCE_DURATION_RATIO: f64 = 1.0;
 /// Where silence alone doesn't save enough, fewer streams, and then shorter ones: six medians still show a trend.
 const MIN_FLEET_STREAMS: u32 = 4;
 const MIN_STREAM_PACKETS: u32 = 36;
@@ -37,14 +37,15 @@ pub(super) struct FleetShape {
 impl FleetShape {
     /// The paper's.
     pub(super) const PUBLISHED: FleetShape =
-        FleetShape { packets: STREAM_PACKETS, streams: FLEET_STREAMS, silence: SILENCE_STREAMS };
+        FleetShape { packets: STREAM_PACKETS, streams: FLEET_STREAMS, silence: SILENCE_DURATION_RATIO };
 
     /// The paper's as far as it fits into `room`, with packets at this interval: shorter silence first, then fewer
     /// streams, then shorter ones. No stream takes less than a `turnaround`, after which it is known what became of it.
     pub(super) fn fit_into(room: Span, interval: Span, turnaround: Span) -> Self {
         let [room, interval, turnaround] = [room, interval, turnaround].map(Span::as_secs_f64);
         let duration = interval * f64::from(STREAM_PACKETS);
-        let silence = (room / (f64::from(FLEET_STREAMS) * duration) - 1.0).clamp(MIN_SILENCE_STREAMS, SILENCE_STREAMS);
+        let silence = (room / (f64::from(FLEET_STREAMS) * duration) - 1.0)
+            .clamp(MIN_SILENCE_DURATION_RATIO, SILENCE_DURATION_RATIO);
         let each = |packets: u32| interval * f64::from(packets) * (1.0 + silence).max(1.0 + turnaround / duration);
         let streams = ((room / each(STREAM_PACKETS)) as u32).clamp(MIN_FLEET_STREAMS, FLEET_STREAMS);
         let packets = (f64::from(STREAM_PACKETS) * room / (f64::from(streams) * each(STREAM_PACKETS))) as u32;

@@ -10,7 +10,7 @@ use kumade_units::Rate;
 const MIN_RATE_RATIO: f64 = 1.35;
 const REPLICATES: usize = 200;
 /// In so many percent of them, more may seem available than the bucket passes.
-const MAX_EXCEEDING_REPLICATES: usize = 85;
+const MAX_EXCEEDING_PERCENT: usize = 85;
 /// What a part of so many packets may be off because single packets count, besides chance: where they are dropped, and where they wait.
 const MAX_PACKETS_OFF: f64 = 1.5;
 const MAX_QUEUED_PACKETS_OFF: f64 = 0.5;
@@ -71,7 +71,7 @@ pub(super) fn fit_share_line(parts: &[PartRates], queued: bool, mut state: u64) 
     };
     // No more is available than the bucket passes, but what is hidden behind losses makes the line steeper, and so does cross traffic of
     // small packets, which find tokens where large ones do not.
-    if exceeding > REPLICATES * MAX_EXCEEDING_REPLICATES / 100 {
+    if exceeding > REPLICATES * MAX_EXCEEDING_PERCENT / 100 {
         return None;
     }
     let cross = (committed - available).max(0.0);

@@ -36,7 +36,7 @@ const MIN_RATE_PART: f64 = 0.1;
 /// Nothing is told where the low end of the interval is below this part of its high end.
 const MIN_LOW_RATE_PART: f64 = 0.25;
 /// Less than this part of the narrow link may be what TCP connections give up to the trains.
-const MAX_LOW_RATE_HALF_WIDTH: f64 = 0.25;
+const MAX_LOW_RATE_PART: f64 = 0.25;
 /// More of a train than this part is lost only where a queue is full, so that it does not show how fast it grows.
 const MAX_LOST_FRACTION: f64 = 0.01;
 /// A train leaves so long after the queue of the one before has drained, …
@@ -171,7 +171,7 @@ impl GrowthSearch {
         let is_told = self.steps.len() >= MIN_TRAINS && credible.misfit < MAX_MISFIT_PROBABILITY;
         let is_vague = low.as_f64() < MIN_LOW_RATE_PART * high.as_f64();
         // More is no queue that grew at the rate, but a token bucket that longer trains use up, or chance.
-        let range = MAX_LOW_RATE_HALF_WIDTH * narrow_link_rate(config)..self.rate;
+        let range = MAX_LOW_RATE_PART * narrow_link_rate(config)..self.rate;
         (is_told && !is_vague && range.contains(&value.as_f64())).then_some(Estimate {
             value,
             low,

@@ -259,7 +259,7 @@ impl PolicingProbe {
             return self.record_growth(section, train, look.began + duration);
         }
         let is_disturbed = self.config.is_one_by_one
-            && trend.is_some_and(|trend| trend.error() > self.explained_wait(duration.as_secs_f64()));
+            && trend.is_some_and(|trend| trend.error() > self.explained_deviation(duration.as_secs_f64()));
         let trend = [trend, look.trend].into_iter().flatten().reduce(QueueTrend::combined_with);
         look.trend = trend.filter(|_| is_disturbed);
         let waiting = train_rates::waiting_fraction(train, self.passing_seconds());
@@ -406,7 +406,7 @@ impl PolicingProbe {
     }
 
     /// By how much the growth of a train of so many seconds varies where cross traffic is the cause, and hosts are not.
-    fn explained_wait(&self, seconds: f64) -> f64 {
+    fn explained_deviation(&self, seconds: f64) -> f64 {
         let narrow = self.config.rate.as_f64() + self.config.cross.as_f64();
         MIN_DISTURBANCE_SECONDS
             + MAX_EXPLAINED_RATIO * rate_deviation(self.config.expected_cross, &self.config, seconds)

@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 /// From fewer packets it cannot be told whether the delay grew.
 const MIN_LINE_PACKETS: usize = 4;
 /// A delay grows by more than this many times what it varies by besides.
-const MIN_GROWTH_PACKETS: f64 = 4.0;
+const MIN_GROWTH_DEVIATIONS: f64 = 4.0;
 /// Points on either side of a fall.
-const MIN_HULL_POINTS: usize = 12;
+const MIN_POINTS_PER_SIDE: usize = 12;
 
 /// The rates of a part of a train, in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -215,8 +215,8 @@ pub(super) fn find_rate_drop(train: &[PacketTiming]) -> Option<RateDrop> {
         .collect();
     let total: f64 = missing.iter().sum();
     let (mut sum, mut best) = (0.0, None::<(f64, usize)>);
-    for split in 0..=missing.len().saturating_sub(MIN_HULL_POINTS) {
-        if split == 0 || split >= MIN_HULL_POINTS / 2 {
+    for split in 0..=missing.len().saturating_sub(MIN_POINTS_PER_SIDE) {
+        if split == 0 || split >= MIN_POINTS_PER_SIDE / 2 {
             let (early, late) = (split as f64, (missing.len() - split) as f64);
             let explained = if split == 0 { 0.0 } else { (sum / early - (total - sum) / late).powi(2) * early * late };
             let falls = split == 0 || (total - sum) / late > sum / early;
@@ -261,7 +261,7 @@ pub(super) fn queue_grows(part: &[PacketTiming]) -> bool {
     };
     let deviations: Vec<f64> = delays.iter().map(|&(sent, delay)| (delay - line.value_at(sent)).abs()).collect();
     let grown = line.slope * (last.0 - first.0);
-    median(&deviations).is_some_and(|deviation| grown > MIN_GROWTH_PACKETS * deviation)
+    median(&deviations).is_some_and(|deviation| grown > MIN_GROWTH_DEVIATIONS * deviation)
 }
 
 /// Whether what exceeds is dropped or delayed, by what becomes of packets behind the fall: those that a policer lets pass
@@ -287,7 +287,7 @@ pub(super) fn classify_policing(train: &[PacketTiming], fall: &RateDrop) -> Opti
 /// From one burst to the next, the queue does not grow by more than so many bursts take to be sent.
 const MAX_WAIT_BURSTS: f64 = 2.0;
 /// A burst that is so many times as far behind the one before was held up at the sender, …
-const MAX_UNDISTURBED_GAPS: f64 = 4.0;
+const MAX_GAP_RATIO: f64 = 4.0;
 /// … which makes up for it, and then sends faster than planned.
 const MAX_CATCH_UP_RATIO: f64 = 1.05;
 /// Where more of the bursts than this part wait so long, the path does not carry them as fast: hosts hold up single ones.
@@ -311,7 +311,7 @@ pub(super) fn undisturbed_part(train: Vec<PacketTiming>, rate: f64) -> Option<Ve
     let held_up = bursts.windows(2).filter(|pair| is_held_up(&pair[0], &pair[1])).count();
     let is_path = held_up as f64 > MAX_HELD_UP_PART * bursts.len() as f64;
     let is_together = |one: &PacketTiming, next: &PacketTiming| {
-        next.sent - one.sent < MAX_UNDISTURBED_GAPS * usual && (is_path || !is_held_up(one, next))
+        next.sent - one.sent < MAX_GAP_RATIO * usual && (is_path || !is_held_up(one, next))
     };
     let longest = bursts.chunk_by(is_together).max_by_key(|part| part.len())?;
     let (first, last) = (longest.first()?.sent, longest.last()?.sent);

@@ -82,7 +82,7 @@ impl Primed {
                 // its own rate.
                 let is_whole = is_in_bursts && train.slowdown() > MIN_SLOWDOWN_RATIO;
                 self.state.trains.push(train);
-                let end = if is_whole { joined.record.packets.len() } else { joined.burst_end(prime) };
+                let end = if is_whole { joined.record.packets.len() } else { joined.whole_bursts_within(prime) };
                 if self.look_for_shaper(&joined.record.packets[..end]) && is_in_bursts {
                     self.begin_behind_shaper();
                 }

@@ -51,7 +51,7 @@ pub(super) struct PacketLoss {
 }
 
 /// A sender that is so many times as late as usual between two packets, and by so much, was held up: a busy host lets other programs run.
-const MAX_LATENESS_GAPS: f64 = 4.0;
+const MAX_GAP_RATIO: f64 = 4.0;
 const MAX_LATENESS_SECONDS: f64 = 300e-6;
 
 /// From one packet to the next, at the sender.
@@ -75,13 +75,13 @@ impl SendingGap {
     /// Whether the sender was held up between these two.
     pub(super) fn is_held_up(&self, one: &PacketPoint, next: &PacketPoint) -> bool {
         let lost = (next.index - one.index).saturating_sub(1) as f64;
-        next.sent - one.sent - lost * self.usual > f64::max(MAX_LATENESS_GAPS * self.usual, MAX_LATENESS_SECONDS)
+        next.sent - one.sent - lost * self.usual > f64::max(MAX_GAP_RATIO * self.usual, MAX_LATENESS_SECONDS)
     }
 
     /// Whether it makes up for having been held up, and sends as fast as it can.
     pub(super) fn catches_up(&self, one: &PacketPoint, next: &PacketPoint) -> bool {
         const MIN_CATCH_UP_SECONDS: f64 = 50e-6;
-        self.usual > MIN_CATCH_UP_SECONDS && next.sent - one.sent < self.usual / MAX_LATENESS_GAPS
+        self.usual > MIN_CATCH_UP_SECONDS && next.sent - one.sent < self.usual / MAX_GAP_RATIO
     }
 }
 
@@ -173,7 +173,7 @@ impl PrimedTrain {
     pub(super) fn with_bursts_joined(record: &TrainRecord, prime: usize, epoch: StampEpoch) -> Result<Self, Rejection> {
         let joined = record.with_bursts_joined();
         let is_in_bursts = joined.record.packets.len() < record.packets.len();
-        let mut packets = PrimedTrain::new(&joined.record, joined.burst_end(prime), epoch)?;
+        let mut packets = PrimedTrain::new(&joined.record, joined.whole_bursts_within(prime), epoch)?;
         if is_in_bursts {
             packets.is_in_bursts = true;
             packets.packet_bits = record.packets.last().map_or(0.0, |packet| f64::from(packet.size) * 8.0);
@@ -210,7 +210,7 @@ impl PrimedTrain {
 
     /// The rate of arrivals of the first packets, and that of the last ones, if those were sent much faster than they arrived: behind a
     /// token bucket, it falls. `least_delay` is that of any train's first packet.
-    pub(super) fn end_delays(&self, least_delay: f64) -> Option<[f64; 2]> {
+    pub(super) fn end_rates(&self, least_delay: f64) -> Option<[f64; 2]> {
         // By the mean and the median gap: a host scheduling delay makes one gap long, a device that reports packets in
         // batches makes most short.
         let rates = |points: &[PacketPoint]| {

@@ -172,7 +172,7 @@ fn slowed_down_rates(trains: &[PrimedTrain]) -> Vec<[f64; 2]> {
     let least_delay = trains.iter().filter_map(PrimedTrain::first_delay).fold(f64::INFINITY, f64::min);
     trains
         .iter()
-        .filter_map(|train| train.end_delays(least_delay))
+        .filter_map(|train| train.end_rates(least_delay))
         .filter(|[start, end]| *start > MIN_SLOWDOWN_RATIO * end)
         .collect()
 }

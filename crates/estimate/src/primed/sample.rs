@@ -84,7 +84,7 @@ impl PrimedTrain {
             false => longest_sent_part(&body, |p| waited(p) + service),
         };
         let rate = if busy.len() < body.len() { sending_rate(busy) } else { self.body_rate() };
-        let delivered = self.overflow_delivery_rate(bottleneck, floor, full);
+        let delivered = self.overflow_delivered_part(bottleneck, floor, full);
         // What a full queue dropped did not use the link.
         let dropped = |p: &PacketPoint| if delivered.is_some() { p.lost } else { 0.0 };
         let held: Vec<(f64, f64)> =
@@ -147,7 +147,7 @@ impl PrimedTrain {
 
     /// Which part of the body arrived, if most of its losses happened where a queue was as full as ever seen: that tells
     /// an overflow from random loss.
-    fn overflow_delivery_rate(&self, bottleneck: Bottleneck, floor: FittedLine, full: f64) -> Option<f64> {
+    fn overflow_delivered_part(&self, bottleneck: Bottleneck, floor: FittedLine, full: f64) -> Option<f64> {
         let lost: Vec<&PacketLoss> = self.losses.iter().filter(|loss| loss.index >= self.prime).collect();
         let [passing, service] = [bottleneck.line, bottleneck.capacity].map(|rate| self.size_bits / rate);
         let was_full = |loss: &&&PacketLoss| {

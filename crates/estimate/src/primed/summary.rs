@@ -52,10 +52,10 @@ const FAST_BUDGET_SECONDS: f64 = 0.048;
 const MAX_FAST_BYTES: u64 = 54_000_000;
 
 /// Trains of bursts tell something from this part of the rate on that is aimed for.
-const MIN_PART_OF_BURST_RATE: f64 = 0.5;
+const MIN_PART_OF_TARGET_RATE: f64 = 0.5;
 
 /// Bursts were held up at the sender if they left at less than this part of the rate that was planned.
-const MAX_HELD_UP_PART: f64 = 0.8;
+const HELD_UP_RATE_PART: f64 = 0.8;
 
 /// A train is nearly as fast as another at this part of its rate.
 const NEARLY_FASTEST_PART: f64 = 0.6;
@@ -194,7 +194,7 @@ pub(super) fn used_samples(state: &PrimedState) -> Vec<TrainSample> {
     let readings = &state.knowledge.readings;
     let Some(aim) = control::target_rate(&state.knowledge) else { return Vec::new() };
     // Where the path is fast, the first trains are far slower, and tell nothing.
-    let least = if sends_in_bursts(state) { MIN_PART_OF_BURST_RATE * aim } else { 0.0 };
+    let least = if sends_in_bursts(state) { MIN_PART_OF_TARGET_RATE * aim } else { 0.0 };
     let readings: Vec<TrainSample> = readings.iter().filter(|r| r.rate >= least).copied().collect();
     let near: Vec<TrainSample> = readings.iter().filter(|r| r.rate <= 1.3 * aim).copied().collect();
     let capacity = state.knowledge.capacity.unwrap_or(0.0);
@@ -392,7 +392,7 @@ fn highest_rate(readings: &[TrainSample]) -> f64 {
 /// The highest rate that was planned for bursts, and the highest at which they left, where that is far less.
 fn held_up_rates(state: &PrimedState) -> Option<[Rate; 2]> {
     let sent = highest_rate(&state.knowledge.readings);
-    (sent < MAX_HELD_UP_PART * state.planned).then(|| [state.planned, sent].map(Rate::from_f64))
+    (sent < HELD_UP_RATE_PART * state.planned).then(|| [state.planned, sent].map(Rate::from_f64))
 }
 
 fn no_value_reason(state: &PrimedState, used: &[TrainSample]) -> String {

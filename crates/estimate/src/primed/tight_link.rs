@@ -15,9 +15,9 @@ use crate::stats::{standard_deviation, student_t_95};
 const MIN_PACED_TRAINS: usize = 4;
 
 /// By how much more of the narrow link's rate the tight link may be faster, in what a verification leaves possible …
-const DECIDED_ERROR_RATIO: f64 = 1.0;
+const DECIDED_EXCESS_RATIO: f64 = 1.0;
 /// … and where it stayed undecided.
-const UNDECIDED_ERROR_RATIO: f64 = 4.0;
+const UNDECIDED_EXCESS_RATIO: f64 = 4.0;
 
 /// Little is left below this part of the narrow link's rate.
 pub(super) const MAX_LOW_RATE_PART: f64 = 0.25;
@@ -49,7 +49,7 @@ impl TightLinkSearch {
         let rate = self.verifications.iter().map(|v| v.rate).fold(f64::INFINITY, f64::min);
         let slower = growth
             * narrow
-            * if verdict == VerificationResult::Undecided { UNDECIDED_ERROR_RATIO } else { DECIDED_ERROR_RATIO };
+            * if verdict == VerificationResult::Undecided { UNDECIDED_EXCESS_RATIO } else { DECIDED_EXCESS_RATIO };
         self.low = (self.verifications.len() >= verification::MIN_VERIFICATION_TRAINS).then_some(rate - slower);
         match verdict {
             VerificationResult::Undecided => {}

@@ -26,7 +26,7 @@ pub(super) const VERIFIED_RATE_PART: f64 = 0.97;
 
 /// Each train's delays are averaged in so many parts, of which the first two pass while the queue finds its length.
 const TRAIN_PARTS: usize = 6;
-const FIRST_TRAIN_PARTS: usize = 2;
+const SKIPPED_TRAIN_PARTS: usize = 2;
 
 /// By how many seconds a second the delay may grow for other reasons: stamps, and clocks that drift; …
 const GROWTH_TOLERANCE: f64 = 0.0015;
@@ -59,7 +59,7 @@ impl Verification {
             let of = |value: fn(&PacketPoint) -> f64| mean(&points.iter().map(value).collect::<Vec<_>>());
             (of(|p| p.sent), of(|p| p.delay))
         };
-        let parts: Vec<(f64, f64)> = points.chunks(size).skip(FIRST_TRAIN_PARTS).map(middle).collect();
+        let parts: Vec<(f64, f64)> = points.chunks(size).skip(SKIPPED_TRAIN_PARTS).map(middle).collect();
         let growths = parts.windows(2).map(|w| (w[1].1 - w[0].1) / (w[1].0 - w[0].0)).collect();
         let duration = parts.last().zip(parts.first()).map_or(0.0, |(last, first)| last.0 - first.0);
         let rate = if points.len() < train.points.len() { sending_rate(points) } else { train.body_rate() };
@@ -69,7 +69,7 @@ impl Verification {
     /// Single bursts wait for the hosts as well, by as much as a queue grows: one line through all tells more than parts.
     fn from_bursts(train: &PrimedTrain) -> Option<Self> {
         let points = undisturbed_part(train)?;
-        let counted = &points[points.len() * FIRST_TRAIN_PARTS / TRAIN_PARTS..];
+        let counted = &points[points.len() * SKIPPED_TRAIN_PARTS / TRAIN_PARTS..];
         let delays: Vec<(f64, f64)> = counted.iter().map(|p| (p.sent, p.head)).collect();
         let growths = vec![fit_robust_line(&delays)?.slope];
         let duration = delays.last()?.0 - delays.first()?.0;
@@ -89,13 +89,13 @@ const MIN_UNDISTURBED_PART: f64 = 0.4;
 /// … and was sent at its rate but for this factor: a host that was held up makes up for it.
 const MAX_CATCH_UP_RATIO: f64 = 1.03;
 /// A burst that is so many times as far behind the one before was held up at the sender.
-const MAX_UNDISTURBED_GAPS: f64 = 4.0;
+const MAX_GAP_RATIO: f64 = 4.0;
 
 fn undisturbed_part(train: &PrimedTrain) -> Option<&[PacketPoint]> {
     let gaps: Vec<f64> = train.points.windows(2).map(|pair| pair[1].sent - pair[0].sent).collect();
     let usual = median(&gaps)?;
     let is_together = |one: &PacketPoint, next: &PacketPoint| {
-        next.sent - one.sent < MAX_UNDISTURBED_GAPS * usual
+        next.sent - one.sent < MAX_GAP_RATIO * usual
             && !is_held_up(one, next, CrossTrafficUnit::Burst.max_wait(train.size_bits, train.size_bits / usual))
     };
     let longest = train.points.chunk_by(is_together).max_by_key(|part| part.len())?;

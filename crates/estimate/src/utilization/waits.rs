@@ -23,7 +23,7 @@ pub(super) struct WaitStatistics {
 }
 
 /// Clocks differ in rate by less than this.
-const MAX_DRIFT_SECONDS: f64 = 500e-6;
+const MAX_DRIFT_RATIO: f64 = 500e-6;
 /// Shorter waits than this are never told from none.
 const MIN_THRESHOLD_SECONDS: f64 = 4e-6;
 /// So many of all packets may seem to be early, …
@@ -121,7 +121,7 @@ impl DelayFloor {
         let middle = mean(&points.iter().map(|(at, _)| *at).collect::<Vec<_>>());
         let edge = hull.windows(2).find(|edge| edge[1].0 >= middle).unwrap_or(&hull);
         let slope = |edge: &[DelayPoint]| (edge[1].1 - edge[0].1) / (edge[1].0 - edge[0].0).max(1e-9);
-        let drift = if edge.len() == 2 { slope(edge).clamp(-MAX_DRIFT_SECONDS, MAX_DRIFT_SECONDS) } else { 0.0 };
+        let drift = if edge.len() == 2 { slope(edge).clamp(-MAX_DRIFT_RATIO, MAX_DRIFT_RATIO) } else { 0.0 };
         let least = hull.iter().map(|(at, delay)| delay - drift * at).fold(f64::INFINITY, f64::min);
         (DelayFloor { least, drift }, edge.to_vec())
     }

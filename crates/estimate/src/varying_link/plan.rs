@@ -13,15 +13,15 @@ const MIN_SLOW_RATE_RATIO: f64 = 0.1;
 /// What is available by what arrived of trains, before the first reading.
 const USUAL_AVAILABLE_PART: f64 = 0.7;
 /// The slow part spans so many turns, …
-const TRAIN_PERIODS: f64 = 20.0;
+const SLOW_PART_PERIODS: f64 = 20.0;
 /// … as many packets as that, …
-const TRAIN_PACKETS: f64 = 60.0;
+const SLOW_PART_PACKETS: f64 = 60.0;
 /// … and this time in seconds at least, …
-const MIN_TRAIN_SECONDS: f64 = 0.02;
+const MIN_SLOW_PART_SECONDS: f64 = 0.02;
 /// … and no longer than that.
-const MAX_TRAIN_SECONDS: f64 = 0.5;
+const MAX_SLOW_PART_SECONDS: f64 = 0.5;
 /// Shorter ones, where the budget is small, still span so many turns.
-const MIN_TRAIN_PERIODS: f64 = 6.0;
+const MIN_SLOW_PART_PERIODS: f64 = 6.0;
 /// The fast part makes packets wait for this part of the slow one's time, …
 const PRELOAD_PART: f64 = 0.4;
 /// … without more bits in the queue than that: queues of access links hold more.
@@ -134,12 +134,12 @@ impl TrainPlan {
         let carried = known.carried.unwrap_or(arriving);
         let available = known.available.unwrap_or(USUAL_AVAILABLE_PART * arriving);
         let slow_rate = (SLOW_RATE_RATIO * available * self.slow_faster).max(MIN_SLOW_RATE_RATIO * carried);
-        let usual = (TRAIN_PERIODS * known.turn)
-            .max(TRAIN_PACKETS * bits / slow_rate)
-            .clamp(MIN_TRAIN_SECONDS, MAX_TRAIN_SECONDS);
+        let usual = (SLOW_PART_PERIODS * known.turn)
+            .max(SLOW_PART_PACKETS * bits / slow_rate)
+            .clamp(MIN_SLOW_PART_SECONDS, MAX_SLOW_PART_SECONDS);
         let bits_per_second = slow_rate + PRELOAD_PART * arriving;
         let affordable = byte_budget(known, config) as f64 * 8.0 / MIN_TRAIN_COUNT / bits_per_second;
-        let seconds = usual.min(affordable.max(MIN_TRAIN_PERIODS * known.turn)) * self.shorter;
+        let seconds = usual.min(affordable.max(MIN_SLOW_PART_PERIODS * known.turn)) * self.shorter;
         let waiting = (PRELOAD_PART * seconds * self.fast_longer).min(QUEUE_BITS * self.shorter / carried);
         let segment = |seconds: f64, rate: f64| Segment {
             count: (seconds * rate / bits).max(MIN_PART_PACKETS) as u32,

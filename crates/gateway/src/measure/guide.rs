@@ -56,6 +56,6 @@ impl PathMeasurer {
                 }
             }
         }
-        telling.into_iter().for_each(|(remote, path)| self.traffic_changed(remote, path, now));
+        telling.into_iter().for_each(|(remote, path)| self.measured_by_traffic(remote, path, now));
     }
 }

@@ -137,10 +137,10 @@ impl PathMeasurer {
     }
 
     /// Their traffic tells what these paths carry.
-    pub(super) fn traffic_changed(&mut self, remote: usize, path: usize, now: Time) {
+    pub(super) fn measured_by_traffic(&mut self, remote: usize, path: usize, now: Time) {
         for remote in self.remotes.iter_mut().filter(|measured| measured.place == remote) {
             let place = remote.paths.iter().position(|measured| measured.place == path);
-            place.into_iter().for_each(|place| remote.known.measure_soon(place, now));
+            place.into_iter().for_each(|place| remote.known.measured_by_traffic(place, now));
         }
     }
 

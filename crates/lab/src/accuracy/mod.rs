@@ -1,6 +1,6 @@
 //! Experiments on accuracy: estimates of a path beside the truth that the lab knows.
 //!
-//! An [`AccuracyExperiment`] experiment consists of [`AccuracyScenario`]s: a path, its traffic, and what is measured on it. A [`Testbed`]
+//! An [`AccuracyExperiment`] consists of [`AccuracyScenario`]s: a path, its traffic, and what is measured on it. A [`Testbed`]
 //! builds the path and carries out one measurement at a time, in real time ([`RealTime`]) or not ([`VirtualTime`]);
 //! [`run`] goes through all of them, repeats disturbed runs and collects [`Row`]s; a [`Report`] sums them up.
 

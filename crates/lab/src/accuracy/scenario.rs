@@ -7,7 +7,7 @@ use kumade_units::{Direction, Rate, Span};
 use serde::Deserialize;
 
 /// One path with its traffic, and what is measured on it: every level of cross traffic by every method over every
-/// transport, `runs` times each. An [`AccuracyExperiment`](super::AccuracyExperiment) experiment consists of one or several.
+/// transport, `runs` times each. An [`AccuracyExperiment`](super::AccuracyExperiment) consists of one or several.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccuracyScenario {
     /// What carries the trains of each method.

@@ -1,7 +1,7 @@
 //! Experiments on contention: what senders that follow no rules, sparse flows and short flows get beside bulk transfers at one
 //! bottleneck, with each queue discipline.
 //!
-//! A [`ContentionExperiment`] experiment consists of [`ContentionCase`]s; each is run with each discipline and several seeds; each run
+//! A [`ContentionExperiment`] consists of [`ContentionCase`]s; each is run with each discipline and several seeds; each run
 //! gives a [`ContentionRow`], and the rows a [`ContentionReport`]. Where the scenario asks for a [`SearchSettings`], the cases are the
 //! worst patterns of an attacker that were found for each discipline.
 

@@ -1,7 +1,7 @@
 //! Experiments on fairness: groups of TCP connections compete for a bottleneck, and queue disciplines are compared by the
 //! shares that result.
 //!
-//! A [`FairnessExperiment`] experiment consists of [`FairnessCase`]s (networks with their connections); each is run with each
+//! A [`FairnessExperiment`] consists of [`FairnessCase`]s (networks with their connections); each is run with each
 //! [`DisciplineChoice`] and several seeds, in virtual time or over the kernel's TCP; each run gives a [`FairnessRow`], and
 //! the rows a [`FairnessReport`].
 

@@ -1,7 +1,7 @@
 //! Experiments on several paths: one flow between two sites, each with a host behind a gateway, and what the gateways'
 //! planes, a single path and Multipath TCP make of it.
 //!
-//! A [`MultipathExperiment`] experiment consists of [`MultipathCase`]s (sets of paths), each run with several [`Contender`]s and
+//! A [`MultipathExperiment`] consists of [`MultipathCase`]s (sets of paths), each run with several [`Contender`]s and
 //! seeds on a [`MultipathTestbed`]; each run gives a [`MultipathRow`], and the rows a [`MultipathReport`].
 //!
 //! A new kind of traffic is a variant of [`Workload`] and a file that runs it, beside `transfer.rs`; a new way to divide

@@ -1,7 +1,7 @@
 //! Experiments on NAT sessions, the paper's Fig. 3: flows between two sites whose gateways agree on sessions for them, and
 //! when each of these was asked for, opened, used and ended at either gateway.
 //!
-//! A [`NatSessionExperiment`] experiment consists of [`NatCase`]s, each run several times, between real gateways or in virtual time;
+//! A [`NatSessionExperiment`] consists of [`NatCase`]s, each run several times, between real gateways or in virtual time;
 //! each run gives a [`NatSessionRow`], and the rows a [`NatSessionReport`]. What either gateway tells of its sessions goes to an
 //! `observer`, which is the same for both.
 

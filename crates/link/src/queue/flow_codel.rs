@@ -17,7 +17,7 @@ pub(super) struct FlowCoDel {
 /// The interval is never shorter than this part of the window.
 pub(super) const SHORTEST_GAP_DIVISOR: i64 = 5;
 /// What of the time without a queue is the interval.
-const RESET_INTERVALS: i64 = 4;
+const REST_DIVISOR: i64 = 4;
 
 impl Default for FlowCoDel {
     fn default() -> Self {
@@ -40,7 +40,7 @@ impl FlowCoDel {
     pub(super) fn above_target(&mut self, now: Time, window: Span, spared: bool) -> bool {
         if self.next_signal == Time::MAX {
             let rest = if self.below_target_since > Time::ZERO { now - self.below_target_since } else { Span::ZERO };
-            let interval = (rest / RESET_INTERVALS).min(window).max(window / SHORTEST_GAP_DIVISOR);
+            let interval = (rest / REST_DIVISOR).min(window).max(window / SHORTEST_GAP_DIVISOR);
             self.interval_micros = u32::try_from(interval.as_nanos() / 1000).unwrap_or(u32::MAX);
             self.next_signal = now + self.signal_interval();
         }

@@ -33,7 +33,7 @@ const MAX_STANDARD_DEVIATIONS: f64 = 3.0;
 const MEAN_INTERVAL: Span = Span::from_millis(3);
 const PACKET_BYTES: u32 = 64;
 
-/// A search for links side by side: send [`train`](Self::next_train), then [`add`](Self::record_train) what became of it.
+/// A search for links side by side: send [`next_train`](Self::next_train), then [`record_train`](Self::record_train) what became of it.
 #[derive(Debug)]
 pub(crate) struct EcmpProbe {
     /// Connections in all.

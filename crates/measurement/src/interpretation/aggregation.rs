@@ -16,7 +16,7 @@ const MIN_BATCH_PACKETS: f64 = 3.0;
 /// … in this part of the trains.
 const MIN_TRAINS_PART: f64 = 0.5;
 /// Packets catch up with those before if so many arrive at once on average, in the median train.
-const MIN_CAUGHT_UP_RATIO: f64 = 1.4;
+const MIN_PACKETS_AT_ONCE: f64 = 1.4;
 /// A receiver that collects packets for less than this long does not mislead trains …
 const MIN_CYCLE: Span = Span::from_micros(600);
 /// … of so many batches.
@@ -200,7 +200,7 @@ impl AggregationDetector {
     /// Whether packets catch up with those before them, which no queue lets them do: their delays vary by other causes, for each packet or in
     /// batches.
     pub(crate) fn is_catching_up(&self) -> bool {
-        self.is_batched() || median(&self.packets_at_once).is_some_and(|packets| packets >= MIN_CAUGHT_UP_RATIO)
+        self.is_batched() || median(&self.packets_at_once).is_some_and(|packets| packets >= MIN_PACKETS_AT_ONCE)
     }
 
     /// Whether most trains arrived in batches, or at whole subframes.

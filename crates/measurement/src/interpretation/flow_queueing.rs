@@ -13,7 +13,7 @@ use kumade_units::{Rate, Span};
 /// A token bucket of fewer bytes is more likely a queue in which the second or third packet has to wait for its turn.
 const MAX_ROUND_BYTES: u64 = 6_000;
 /// Back-to-back trains arrive at the fair share if this part of their rate is found available.
-const MIN_BUSY_LINK_SHARE: f64 = 0.88;
+const MIN_PART_OF_TRAIN_RATE: f64 = 0.88;
 /// Less than the fair share is in use beyond this factor of it: others that need less leave more to this flow for moments.
 const MAX_EXCESS_RATIO: f64 = 1.1;
 /// From this part of the capacity on, nobody else wants more than is left: the fair share is what is available.
@@ -196,7 +196,7 @@ fn is_certain(capacity: &Capacity, idle_change: Option<Span>) -> bool {
 }
 
 fn may_be_round_robin(capacity: &Capacity, available: Rate) -> bool {
-    let all_arrives = |rate: Rate| available.as_f64() > MIN_BUSY_LINK_SHARE * rate.as_f64();
+    let all_arrives = |rate: Rate| available.as_f64() > MIN_PART_OF_TRAIN_RATE * rate.as_f64();
     match (&capacity.shaper, &capacity.fastest_burst) {
         _ if !capacity.may_take_turns => false,
         (Some(shaper), _) => shaper.burst_bytes.value < MAX_ROUND_BYTES && all_arrives(shaper.committed_rate.value),

@@ -68,12 +68,12 @@ pub(crate) fn is_explained_by_queue(idle: &[(Time, Span)]) -> bool {
     // Of delays spread evenly, so many are as short as the least by chance; that they are rare makes this a Poisson distribution.
     let by_chance = (delays.len() - 1) as f64 * 0.75 / SAME_DELAY_DIVISOR as f64;
     let empty = ((least - 1) as f64 - by_chance) / by_chance.sqrt();
-    empty + falling_fraction(idle, same) >= MIN_STANDARD_DEVIATIONS
+    empty + falling_deviations(idle, same) >= MIN_STANDARD_DEVIATIONS
 }
 
 /// By how many standard deviations more delays fall from one packet to the next than half of them, as do delays drawn at random (descents of a
 /// permutation). Differences up to `same` do not count, nor do packets that arrive together: they were held back, which no queue does.
-fn falling_fraction(idle: &[(Time, Span)], same: Span) -> f64 {
+fn falling_deviations(idle: &[(Time, Span)], same: Span) -> f64 {
     let trains = idle.chunk_by(|before, next| next.0 - before.0 < delay::MAX_IDLE_INTERVAL * MAX_INTERVALS);
     let (mut falls, mut rises, mut variance) = (0.0, 0.0, 0.0);
     for train in trains {

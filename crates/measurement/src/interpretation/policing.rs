@@ -11,13 +11,13 @@ use kumade_units::{Rate, Span};
 use std::collections::BTreeSet;
 
 /// The part of the least that is believed to be available at which the longer train is sent.
-const MIN_TRIED_PART: f64 = 0.95;
+const TRIED_PART: f64 = 0.95;
 /// Where packets are lost, what seems to be available is tried itself, if it is so many times the least.
 const CLEARLY_MORE_RATIO: f64 = 1.04;
 /// Longer trains leave more slowly than short ones below this part of what was planned.
 const SLOWER_RATIO: f64 = 0.98;
 /// Below this part of what short trains could be sent at, longer ones were held up.
-const MAX_HELD_UP_SHARE: f64 = 0.3;
+const HELD_UP_RATE_PART: f64 = 0.3;
 /// Less cross traffic than this part of the narrow link does not tell how fast the tight link is.
 const MIN_CROSS_PART: f64 = 0.1;
 /// A train of which a larger part of the packets has no receive stamps tells nothing.
@@ -103,8 +103,8 @@ pub(crate) fn plan_probe(
     let hinted = hint.map(|rate| Rate::from_f64(rate.as_f64() * HINTED_PART));
     let hinted = hinted.map(|rate| burst.map_or(rate, |burst| rate.min(burst)));
     let tried = outcome.available.map(|found| found.low).or(carried).or(hinted).or(narrow)?;
-    let rate = Rate::from_f64(tried.as_f64() * MIN_TRIED_PART);
-    let carries = |rate: Rate| narrow.map_or(rate, |narrow| rate.min(Rate::from_f64(MIN_TRIED_PART * narrow.as_f64())));
+    let rate = Rate::from_f64(tried.as_f64() * TRIED_PART);
+    let carries = |rate: Rate| narrow.map_or(rate, |narrow| rate.min(Rate::from_f64(TRIED_PART * narrow.as_f64())));
     let uncertain = outcome.available.filter(|found| found.value.as_f64() > CLEARLY_MORE_RATIO * found.low.as_f64());
     let faster = uncertain.map(|found| carries(found.value));
     let beyond =
@@ -169,7 +169,7 @@ pub(crate) fn is_beyond_tried_rate(outcome: &Outcome, sustained: Option<&Policin
     const MAX_UNTRIED_RATIO: f64 = 2.0;
     match (sustained, outcome.available) {
         (Some(PolicingResult::Lasts { rate, .. }), Some(found)) => {
-            MIN_TRIED_PART * found.low.as_f64() > MAX_UNTRIED_RATIO * rate.as_f64()
+            TRIED_PART * found.low.as_f64() > MAX_UNTRIED_RATIO * rate.as_f64()
         }
         // Nothing is tried where trains say that the path is nearly full.
         (None, found) => found.is_some(),
@@ -207,7 +207,7 @@ fn lower_estimate(rate: Rate, max_growth: f64, outcome: Outcome) -> Outcome {
 /// What could be sent in short trains is no lower bound where longer ones left at less; where they left at far less, it is not known why.
 fn lower_bound(rate: Rate, outcome: Outcome) -> Outcome {
     if let Some(Bound::AtLeast(least, BoundKind::Sender)) = outcome.bound
-        && rate.as_f64() < MAX_HELD_UP_SHARE * least.as_f64()
+        && rate.as_f64() < HELD_UP_RATE_PART * least.as_f64()
     {
         let reason = format!(
             "{least} passed in short trains, but longer ones left at {rate}: a host or a token bucket on this side holds them up"
@@ -215,7 +215,7 @@ fn lower_bound(rate: Rate, outcome: Outcome) -> Outcome {
         return Outcome { bound: None, reason: Some(reason.into()), ..outcome };
     }
     let bound = outcome.bound.map(|bound| match bound {
-        Bound::AtLeast(least, BoundKind::Sender) if rate.as_f64() < SLOWER_RATIO * MIN_TRIED_PART * least.as_f64() => {
+        Bound::AtLeast(least, BoundKind::Sender) if rate.as_f64() < SLOWER_RATIO * TRIED_PART * least.as_f64() => {
             Bound::AtLeast(rate, BoundKind::Sender)
         }
         other => other,

@@ -18,9 +18,9 @@ const SHORT_OBSERVATION_TIME: Span = Span::from_millis(500);
 /// An interval narrower than this part of the link is precise, …
 const NARROW_RELATIVE_WIDTH: f64 = 0.035;
 /// … unless its low end is below this part of its high end.
-const UNCERTAIN_UTILIZATION: f64 = 0.8;
+const UNCERTAIN_LOW_END_RATIO: f64 = 0.8;
 /// Of an interval whose low end is below this part of its high end, it is not known whether anything is available.
-const VAGUE_RELATIVE_WIDTH: f64 = 0.5;
+const VAGUE_LOW_END_RATIO: f64 = 0.5;
 /// Where flows have queues of their own, so few packets wait for longer than for one other, if flows are many, …
 const MAX_QUEUED_SHARE_OF_MANY: f64 = 0.08;
 /// … and in a queue that is short, so few do.
@@ -50,11 +50,11 @@ const MAX_LOST_FRACTION: f64 = 0.02;
 /// A precise value and the look may differ by this part of the link.
 const MAX_UTILIZATION_DIFFERENCE: f64 = 0.05;
 /// Little is available below this part of the link.
-const LOW_UTILIZATION: f64 = 0.4;
+const LITTLE_AVAILABLE_PART: f64 = 0.4;
 /// A fair share is less than this part of the link.
 const MAX_FAIR_SHARE_PART: f64 = 0.75;
 /// TCP connections leave this part of a link idle for moments: a short look does not tell it from none.
-const TARGET_RESOLUTION_FRACTION: f64 = 0.08;
+const RESOLUTION_FRACTION: f64 = 0.08;
 /// BBR leaves it idle for 200 ms once in ten seconds, and for about two of its round trips more until its packets fill it again.
 const IDLE_GAP: Span = Span::from_millis(320);
 /// Even in a very short look, that is no more than this part.
@@ -112,7 +112,7 @@ pub(crate) fn needed_probe(capacity: &Capacity, outcome: &Outcome) -> Option<(Es
 /// The same before a longer train is sent, which takes from others what they would give up to it: where little of the link is available.
 pub(crate) fn needed_probe_before_long_train(capacity: &Capacity, outcome: &Outcome) -> Option<(Estimate<Rate>, Span)> {
     let rate = link_rate_from_waits(capacity, outcome)?;
-    let found = outcome.available.filter(|found| found.value.as_f64() < LOW_UTILIZATION * rate.value.as_f64())?;
+    let found = outcome.available.filter(|found| found.value.as_f64() < LITTLE_AVAILABLE_PART * rate.value.as_f64())?;
     (!is_precise_estimate(&found, rate.value)).then_some((rate, observation_time(rate.value)))
 }
 
@@ -223,7 +223,7 @@ fn compare_with_utilization(
     }
     if is_precise_estimate(&value, rate) {
         let differs = value.low.as_f64() - left.high.as_f64() > MAX_UTILIZATION_DIFFERENCE * rate.as_f64();
-        return if differs { lower_bounds(&value, &left) } else { value };
+        return if differs { lower_low_end(&value, &left) } else { value };
     }
     // So much for so many may also be hosts that read late.
     let is_of_hosts = rate.time_for(1500) < MAX_LATENESS && found.queued > MAX_CERTAIN_QUEUED_SHARE;
@@ -233,8 +233,8 @@ fn compare_with_utilization(
     };
     match lasts {
         true if is_certain && intervals_overlap(&value, &left) => combine_estimates(&value, &left),
-        true if value.high < left.high => Estimate { high: left.high, ..lower_bounds(&value, &left) },
-        _ => lower_bounds(&value, &left),
+        true if value.high < left.high => Estimate { high: left.high, ..lower_low_end(&value, &left) },
+        _ => lower_low_end(&value, &left),
     }
 }
 
@@ -242,8 +242,8 @@ fn compare_with_utilization(
 pub(crate) fn resolve_outcome(rate: Option<Rate>, duration: Span, outcome: Outcome) -> Outcome {
     let Some(rate) = rate.or(outcome.capacity) else { return outcome };
     let idle = IDLE_GAP.as_secs_f64() / duration.as_secs_f64().max(1e-3);
-    let least = Rate::from_f64(rate.as_f64() * idle.clamp(TARGET_RESOLUTION_FRACTION, MAX_RESOLUTION_FRACTION));
-    let is_less_than_told = |found: &Estimate<Rate>| found.high.as_f64() < TARGET_RESOLUTION_FRACTION * rate.as_f64();
+    let least = Rate::from_f64(rate.as_f64() * idle.clamp(RESOLUTION_FRACTION, MAX_RESOLUTION_FRACTION));
+    let is_less_than_told = |found: &Estimate<Rate>| found.high.as_f64() < RESOLUTION_FRACTION * rate.as_f64();
     let bound = outcome.bound.map(|bound| match bound {
         Bound::AtMost(most, BoundKind::NearlyFull) => Bound::AtMost(most.max(least), BoundKind::NearlyFull),
         other => other,
@@ -261,11 +261,11 @@ pub(crate) fn resolve_outcome(rate: Option<Rate>, duration: Span, outcome: Outco
 
 fn is_precise_estimate(found: &Estimate<Rate>, rate: Rate) -> bool {
     (found.high.as_f64() - found.low.as_f64()) <= NARROW_RELATIVE_WIDTH * rate.as_f64()
-        && found.low.as_f64() >= UNCERTAIN_UTILIZATION * found.high.as_f64()
+        && found.low.as_f64() >= UNCERTAIN_LOW_END_RATIO * found.high.as_f64()
 }
 
 fn is_vague_estimate(found: &Estimate<Rate>) -> bool {
-    found.low.as_f64() < VAGUE_RELATIVE_WIDTH * found.high.as_f64()
+    found.low.as_f64() < VAGUE_LOW_END_RATIO * found.high.as_f64()
 }
 
 fn is_flow_queueing(outcome: &Outcome) -> bool {
@@ -305,7 +305,7 @@ fn combine_estimates(one: &Estimate<Rate>, other: &Estimate<Rate>) -> Estimate<R
 }
 
 /// The first, with an interval that begins where the other one does, if that is lower.
-fn lower_bounds(one: &Estimate<Rate>, other: &Estimate<Rate>) -> Estimate<Rate> {
+fn lower_low_end(one: &Estimate<Rate>, other: &Estimate<Rate>) -> Estimate<Rate> {
     Estimate { low: one.low.min(other.low), ..*one }
 }
 

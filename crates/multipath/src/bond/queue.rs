@@ -132,7 +132,7 @@ impl<P: Clone> BondQueues<P> {
     }
 
     /// Copies that wait for a path; nothing else leaves before them.
-    pub fn copy_bytes(&self, path: PathId) -> u64 {
+    pub fn queued_copies(&self, path: PathId) -> u64 {
         self.per_path[path.index()].copies.len() as u64
     }
 
@@ -150,7 +150,7 @@ impl<P: Clone> BondQueues<P> {
         taken
     }
 
-    pub fn has_path_queue(&self, path: PathId) -> bool {
+    pub fn has_packets_for_path(&self, path: PathId) -> bool {
         let own = &self.per_path[path.index()];
         own.queue.packets() > 0 || !own.copies.is_empty()
     }

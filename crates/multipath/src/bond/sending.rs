@@ -85,7 +85,7 @@ impl<P: Clone> Bond<P> {
 
     /// Whether something waits that the path may take.
     pub(super) fn has_packets_for(&self, path: PathId, up: PathSet) -> bool {
-        self.queues.has_path_queue(path) || (self.takes_from_shared_queue(path, up) && self.queues.has_shared())
+        self.queues.has_packets_for_path(path) || (self.takes_from_shared_queue(path, up) && self.queues.has_shared())
     }
 
     /// What a path takes next. Packets that it does not pass, because it did when they were placed, are placed anew; copies
@@ -227,7 +227,7 @@ impl<P: Clone> Bond<P> {
 
     /// Whether a path is not so far behind that it is spared a copy: what is lost elsewhere is waited for until it comes.
     fn can_take_copy(&self, path: PathId) -> bool {
-        let copies = self.queues.copy_bytes(path);
+        let copies = self.queues.queued_copies(path);
         match self.path(path).in_flight_control() {
             Some(carrier) => carrier.room_bytes() > 0 && copies == 0,
             None => {
@@ -256,7 +256,7 @@ impl<P: Clone> Bond<P> {
             }
             TrafficClass::Ordered => {
                 let (paths, queues) = (&self.paths, &self.queues);
-                let counter = |path: PathId| paths[path.index()].next_counter() + queues.copy_bytes(path);
+                let counter = |path: PathId| paths[path.index()].next_counter() + queues.queued_copies(path);
                 let copies = others.with_path(path).iter().map(|path| (path, counter(path)));
                 let assignment = self.sequencer.assign(bucket, copies);
                 AssignedNumber {

@@ -109,16 +109,16 @@ impl RateRound {
 }
 
 /// The first raise may lead to a queue of this length before that is known; each further one to twice that, …
-const OVERSHOOT_FRACTION: f64 = 0.003;
+const OVERSHOOT_SECONDS: f64 = 0.003;
 /// … up to this many times the rate.
 const MAX_GAIN_FACTOR: f64 = 2.5;
 const MAX_SEARCH_STEPS: i32 = 12;
 /// After so many in succession what is believed is far off.
-const MIN_CREDIBLE_STEPS: i32 = 3;
+const FAR_OFF_STEPS: i32 = 3;
 const INITIAL_BITS_PER_SECOND: f64 = 1e6;
 const MIN_BITS_PER_SECOND: f64 = 16e3;
 /// Of so many packets one is lost, where estimates of what has arrived are not relied on.
-const MAX_LOSS_PERCENT_OF_ESTIMATE: u64 = 50;
+const MIN_PACKETS_PER_LOSS: u64 = 50;
 const MIN_ROUND_DURATION: Span = Span::from_millis(40);
 const MAX_ROUND_DURATION: Span = Span::from_millis(500);
 const MIN_ROUND_PACKETS: u64 = 16;
@@ -141,7 +141,7 @@ const MIN_HOLD_DOWN: Span = Span::from_secs(2);
 const SLOWED_PERIOD: Span = Span::from_secs(1);
 const MAX_HOLD_DOWN: Span = Span::from_secs(8);
 /// A measurement that differs by less tells nothing new.
-const MIN_CORRECTION_FACTOR: f64 = 0.1;
+const MIN_CORRECTION_FRACTION: f64 = 0.1;
 const TARGET_QUEUE_DELAY: Span = Span::from_micros(1000);
 
 impl PathCongestionControl {
@@ -179,7 +179,7 @@ impl PathCongestionControl {
     /// A measurement says what the path carries. It replaces what is believed where that differs clearly; the search begins
     /// there.
     pub fn suggest_capacity(&mut self, measured: Rate, now: Time) {
-        if (measured.as_f64() / self.capacity - 1.0).abs() > MIN_CORRECTION_FACTOR {
+        if (measured.as_f64() / self.capacity - 1.0).abs() > MIN_CORRECTION_FRACTION {
             self.set_capacity(measured.as_f64());
             self.is_capacity_known = true;
             self.probe_step = 0;
@@ -325,7 +325,7 @@ impl PathCongestionControl {
         let passed = rate_between(first, sample, sample.received_bytes.saturating_sub(first.received_bytes));
         let (packets, lost) =
             (sample.counter - first.counter, (sample.lost_packets - first.lost_packets).max(0) as u64);
-        if sample.is_received_estimated && lost * MAX_LOSS_PERCENT_OF_ESTIMATE > packets {
+        if sample.is_received_estimated && lost * MIN_PACKETS_PER_LOSS > packets {
             return;
         }
         let is_certain = sample.arrival - first.arrival >= MIN_ROUND_DURATION.max(self.delay_tracker.variation() * 20);
@@ -339,7 +339,7 @@ impl PathCongestionControl {
         let round = self.round.get_or_insert(RateRound::new(sample, queue));
         round.record_queue(queue);
         let round = *round;
-        let packets = if self.is_capacity_known && self.probe_step < MIN_CREDIBLE_STEPS {
+        let packets = if self.is_capacity_known && self.probe_step < FAR_OFF_STEPS {
             MIN_ROUND_PACKETS
         } else {
             MIN_ROUND_PACKETS / 2
@@ -430,7 +430,7 @@ impl PathCongestionControl {
             self.hold_time = MIN_HOLD_DOWN;
         }
         self.set_capacity(passed.max(self.capacity));
-        let next = self.probe_step + if self.probe_step < MIN_CREDIBLE_STEPS { 1 } else { 2 };
+        let next = self.probe_step + if self.probe_step < FAR_OFF_STEPS { 1 } else { 2 };
         self.probe_step = if kept_up || !self.is_capacity_known { next.min(MAX_SEARCH_STEPS) } else { 0 };
         self.restart_round(end.now);
     }
@@ -527,7 +527,7 @@ impl PathCongestionControl {
         let queue = self.delay_tracker.queue_delay();
         let feedback = round_trip.as_secs_f64() + 0.02;
         if self.probe_step > 0 && !self.is_busy(queue) {
-            let first = OVERSHOOT_FRACTION / (feedback + MIN_ROUND_DURATION.as_secs_f64());
+            let first = OVERSHOOT_SECONDS / (feedback + MIN_ROUND_DURATION.as_secs_f64());
             self.gain = (1.0 + first * f64::from(1 << (self.probe_step - 1))).min(MAX_GAIN_FACTOR);
             return;
         }

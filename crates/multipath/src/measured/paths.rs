@@ -29,8 +29,8 @@ pub struct PathMeasurement {
 ///
 /// There are no weights until each path has been measured once.
 ///
-/// **Loop contract.** Ask [`start`](Self::start_measurement) about once a second; measure the path that it names, and tell the result by
-/// [`measured`](Self::record_measurement) or [`failed`](Self::record_failure), whether the weights are others because of it.
+/// **Loop contract.** Ask [`start_measurement`](Self::start_measurement) about once a second; measure the path that it names, and tell the result by
+/// [`record_measurement`](Self::record_measurement) or [`record_failure`](Self::record_failure), whether the weights are others because of it.
 #[derive(Debug, Clone)]
 pub struct MeasuredPaths {
     paths: Vec<MeasuredPath>,
@@ -85,7 +85,7 @@ impl MeasuredPaths {
     }
 
     /// The traffic that a path carries tells what it carries: it need not be measured for a while.
-    pub fn measure_soon(&mut self, path: usize, now: Time) {
+    pub fn measured_by_traffic(&mut self, path: usize, now: Time) {
         self.schedule.postpone(path, now);
     }
 

@@ -12,7 +12,7 @@ pub(super) const fn first_octet(kind: u8) -> u8 {
     VERSION << 4 | kind
 }
 
-const KIND_BITS: u8 = 0;
+const DATA_KIND: u8 = 0;
 const UNORDERED_FLAG: u8 = 0x10;
 const REDUNDANT_FLAG: u8 = 0x20;
 const ANSWER_FLAG: u8 = 0x40;
@@ -118,7 +118,7 @@ impl DataHeader {
         let [b0, b1] = self.bucket.to_be_bytes();
         let [n0, n1, n2, n3] = self.number.to_be_bytes();
         let [c0, c1, c2, c3] = self.counter.to_be_bytes();
-        [first_octet(KIND_BITS), flags, b0, b1, n0, n1, n2, n3, c0, c1, c2, c3]
+        [first_octet(DATA_KIND), flags, b0, b1, n0, n1, n2, n3, c0, c1, c2, c3]
     }
 }
 

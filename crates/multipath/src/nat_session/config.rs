@@ -29,7 +29,7 @@ pub(super) const MAX_OPEN_REQUESTS: usize = 256;
 /// How often the far end is asked whether it knows the sessions.
 pub(super) const CHECK_INTERVAL: Span = Span::from_secs(1);
 /// Sessions are mentioned at least once within so many intervals.
-pub(super) const CHECKS_PER_CYCLE: usize = 20;
+pub(super) const CHECK_CYCLE_INTERVALS: usize = 20;
 /// Without an answer for this long, the far end counts as lost.
 pub(super) const PEER_LOST_AFTER: Span = Span::from_secs(5);
 /// A rule that is not mentioned for this long is forgotten.

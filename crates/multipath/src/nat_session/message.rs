@@ -19,7 +19,7 @@ use thiserror::Error;
 /// | 11 | [`End`](NatContent::End), `FIN` | session (4) |
 /// | 12 | [`Ended`](NatContent::Ended) | session (4) |
 /// | 13 | [`Check`](NatContent::Check) | sessions (4 each) |
-/// | 14 | [`Known`](NatContent::CheckResult) | sessions (4 each) |
+/// | 14 | [`CheckResult`](NatContent::CheckResult) | sessions (4 each) |
 /// | 15 | [`Bye`](NatContent::Bye) | |
 ///
 /// There is one spelling of each message.

@@ -55,13 +55,13 @@ impl NatPeer {
         self.sending.flow_used(flow, packets, bytes, now);
     }
 
-    /// All that has passed until now has been told by [`used`](Self::flow_used): sessions end that were idle until now.
+    /// All that has passed until now has been told by [`flow_used`](Self::flow_used): sessions end that were idle until now.
     pub fn counters_read(&mut self, now: Time) {
         self.sending.counters_read(&mut self.out, now);
     }
 
     /// When the first session will have been idle for long enough to end, unless something passes: it ends at the first
-    /// [`counted`](Self::counters_read) from then on.
+    /// [`counters_read`](Self::counters_read) from then on.
     pub fn next_idle_check(&self) -> Option<Time> {
         self.sending.next_idle_check()
     }

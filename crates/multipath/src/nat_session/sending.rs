@@ -1,7 +1,7 @@
 use super::action::NatAction;
 use super::config::{
-    CHECKS_PER_CYCLE, HOLD_DOWN, MAX_OPEN_REQUESTS, MAX_REQUEST_BURST, MAX_REQUESTS_PER_SECOND, MAX_TRIES, NatConfig,
-    retry_interval,
+    CHECK_CYCLE_INTERVALS, HOLD_DOWN, MAX_OPEN_REQUESTS, MAX_REQUEST_BURST, MAX_REQUESTS_PER_SECOND, MAX_TRIES,
+    NatConfig, retry_interval,
 };
 use super::limiter::MessageRateLimiter;
 use super::message::{NatContent, RefusalReason};
@@ -253,7 +253,7 @@ impl SendingSessions {
 
     /// Which sessions to mention this time: of those that the far end has confirmed, so many that all have their turn.
     pub(super) fn next_check(&mut self) -> Vec<u32> {
-        let count = self.sessions.len().div_ceil(CHECKS_PER_CYCLE).max(NatContent::MAX_IDS);
+        let count = self.sessions.len().div_ceil(CHECK_CYCLE_INTERVALS).max(NatContent::MAX_IDS);
         let behind = (Bound::Excluded(self.last_checked), Bound::Unbounded);
         let around = self.sessions.range(behind).chain(self.sessions.range(..=self.last_checked));
         let active = around.filter(|(_, session)| session.phase == SessionPhase::Active);

@@ -99,7 +99,7 @@ impl InFlightControl {
     }
 
     /// Bytes that it has delivered and repeated in all.
-    pub fn given_and_lost(&self) -> (u64, u64) {
+    pub fn delivered_and_retransmitted(&self) -> (u64, u64) {
         (self.state.acknowledged_bytes, self.state.retransmitted_bytes)
     }
 

@@ -94,7 +94,7 @@ const LOSS_COST_FACTOR: f64 = 10.0;
 /// A carrier that loses one of so many packets may be limited by that.
 const PACKETS_PER_LOSS: u64 = 5000;
 /// A trial that brings less than this part is over at half time.
-const MAX_UNUSABLE_LOSS_FRACTION: f64 = 0.25;
+const ABANDONED_TRIAL_FRACTION: f64 = 0.25;
 const LOSS_OBSERVATION_TIME: Span = Span::from_millis(500);
 /// Fewer lost packets may be chance.
 const MIN_LOST_PACKETS: u64 = 20;
@@ -270,7 +270,7 @@ impl TransportSelector {
                 let (windows, scores) = (windows + 1, [last, score]);
                 self.phase = Phase::Trial { windows, against, scores };
                 let is_hopeless =
-                    windows == TRIAL_WINDOWS / 2 && mean_score(scores) < MAX_UNUSABLE_LOSS_FRACTION * against;
+                    windows == TRIAL_WINDOWS / 2 && mean_score(scores) < ABANDONED_TRIAL_FRACTION * against;
                 if windows >= TRIAL_WINDOWS || is_hopeless {
                     self.end_trial(mean_score(scores), against, now);
                 }

@@ -71,7 +71,7 @@ impl Receiver {
     }
 
     /// Takes the oldest frame, if one waits, and gives it to `read`; false where none waits. One that was truncated
-    /// for want of room is taken but not given, and counts as [`missed`](Self::dropped_frames).
+    /// for want of room is taken but not given, and counts as [`dropped_frames`](Self::dropped_frames).
     pub fn next(&mut self, read: impl FnOnce(ReceivedFrame<'_>)) -> bool {
         let Receiver { ring, long_frame: long, truncated_frames: truncated } = self;
         let socket = ring.as_fd().as_raw_fd();

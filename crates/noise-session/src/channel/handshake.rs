@@ -24,7 +24,7 @@ const MAC_OFFSET: usize = TYPE_BYTES + INITIATION_NOISE_RANGE.end - INITIATION_N
 const INITIATION_BYTES: usize = MAC_OFFSET + MAC_BYTES;
 const RESPONSE_BYTES: usize = TYPE_BYTES + RESPONSE_NOISE_RANGE.end - RESPONSE_NOISE_RANGE.start;
 
-/// Whether a record is an initiation of this handshake, and none of [`Kind`](crate::DatagramKind).
+/// Whether a record is an initiation of this handshake, and none of [`DatagramKind`](crate::DatagramKind).
 pub fn is_initiation(record: &[u8]) -> bool {
     record.len() == INITIATION_BYTES && record.starts_with(&INITIATION_TYPE)
 }

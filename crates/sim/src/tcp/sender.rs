@@ -293,7 +293,7 @@ impl Sender {
                 }
                 self.set_timer(now);
             }
-            Timer::Probe => self.schedule_probe(now),
+            Timer::Probe => self.send_tail_loss_probe(now),
             Timer::Retransmission => self.on_timeout(now),
         }
     }

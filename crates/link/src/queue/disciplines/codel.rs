@@ -73,7 +73,7 @@ impl Default for CoDelConfig {
 
 impl ControlLaw {
     /// The nanoseconds as far as this law's clock tells them apart.
-    fn interval_divisor(self, nanos: i64) -> i64 {
+    fn clock_ticks(self, nanos: i64) -> i64 {
         match self {
             ControlLaw::Exact => nanos,
             ControlLaw::Newton => nanos & !1023,
@@ -245,14 +245,14 @@ impl CoDelState {
     /// Whether the delay has been above the target for an interval, this packet's included.
     fn is_above_target<P>(&mut self, config: &CoDelConfig, now: Time, packet: &QueuedPacket<P>, left: u64) -> bool {
         let law = config.law;
-        let sojourn = law.interval_divisor((now - packet.arrival).as_nanos());
-        if sojourn < law.interval_divisor(config.target.as_nanos()) || left <= u64::from(config.mtu) {
+        let sojourn = law.clock_ticks((now - packet.arrival).as_nanos());
+        if sojourn < law.clock_ticks(config.target.as_nanos()) || left <= u64::from(config.mtu) {
             self.first_above = None;
             return false;
         }
-        let now = law.interval_divisor(now.as_nanos());
+        let now = law.clock_ticks(now.as_nanos());
         let Some(first_above) = self.first_above else {
-            self.first_above = Some(Time::from_nanos(now + law.interval_divisor(config.interval.as_nanos())));
+            self.first_above = Some(Time::from_nanos(now + law.clock_ticks(config.interval.as_nanos())));
             return false;
         };
         match law {
@@ -273,7 +273,7 @@ impl CoDelState {
             self.inverse_root = u16::MAX;
         }
         self.last_count = self.count;
-        self.drop_next = Time::from_nanos(config.law.interval_divisor(now.as_nanos())) + self.drop_interval(config);
+        self.drop_next = Time::from_nanos(config.law.clock_ticks(now.as_nanos())) + self.drop_interval(config);
         self.dropping = true;
     }
 

@@ -9,7 +9,7 @@ use kumade_units::{ConfigError, Time};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
-/// The settings of [`FairCoDel`]; [`History`](crate::queue::FlowHistory) and [`DropPreference`] say how those of the default were found.
+/// The settings of [`FairCoDel`]; [`FlowHistory`](crate::queue::FlowHistory) and [`DropPreference`] say how those of the default were found.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FairCoDelConfig {
     /// The CoDel beneath.

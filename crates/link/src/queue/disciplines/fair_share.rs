@@ -125,7 +125,7 @@ const ROUND_BYTES: u64 = 1514;
 /// Further ahead than this many rounds, packets wait in order of arrival.
 const MAX_ROUNDS: u64 = 16_384;
 /// Packets that are to leave first and have waited for this part of the target are overdue.
-const OVERDUE_TARGETS: i64 = 4;
+const OVERDUE_TARGET_DIVISOR: i64 = 4;
 /// A flow with no more than this left does not pay: with less than a packet in the queue it could only wait for its timer.
 const MIN_QUEUE_BYTES: u32 = 1514;
 /// Flows begin to pay an interval apart, so that they do not all slow down at once where one that does so makes room for the others;
@@ -242,7 +242,7 @@ impl<P> FairShare<P> {
     /// The packet whose turn it is. Those that leave first do so at once; where they are so many that they wait, as the
     /// first packets of ever new flows do, every other packet is one of a round.
     fn next(&mut self, now: Time) -> Option<TakenPacket<P>> {
-        let taken = if self.is_signalled(now) { self.calendar.pop_round() } else { None };
+        let taken = if self.serves_round_next(now) { self.calendar.pop_round() } else { None };
         let taken = taken.or_else(|| self.calendar.pop())?;
         self.last_was_served_first = taken.round == ServiceRound::First;
         if self.last_was_served_first {
@@ -259,8 +259,8 @@ impl<P> FairShare<P> {
     }
 
     /// Whether a packet of a round leaves though others are to leave first. It does not overtake one of its own flow.
-    fn is_signalled(&mut self, now: Time) -> bool {
-        let overdue = |arrival| now - arrival >= self.config.target / OVERDUE_TARGETS;
+    fn serves_round_next(&mut self, now: Time) -> bool {
+        let overdue = |arrival| now - arrival >= self.config.target / OVERDUE_TARGET_DIVISOR;
         if !self.last_was_served_first || !self.calendar.first_arrival().is_some_and(overdue) {
             return false;
         }

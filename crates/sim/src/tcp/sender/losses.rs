@@ -39,7 +39,7 @@ impl Sender {
     }
 
     /// RFC 8985, section 7.3: sends something new, or the last again, to hear whether the tail was lost.
-    pub(super) fn schedule_probe(&mut self, now: Time) {
+    pub(super) fn send_tail_loss_probe(&mut self, now: Time) {
         let next = self.scoreboard.next_unsent();
         if self.can_send_new() {
             self.forced_send = Some(ForcedSend::New);
