@@ -210,7 +210,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         }
     }
 
-    /// A packet of a host: the peer that has its destination gets it. It has [`HEADROOM_BYTES`](crate::HEADROOM_BYTES) before it.
+    /// A packet of a host: the peer that has its destination gets it. It has [`HEADROOM_BYTES`] before it.
     pub fn send(
         &mut self,
         mut packet: PacketBuffer<B>,

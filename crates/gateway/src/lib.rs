@@ -1,9 +1,9 @@
 //! A gateway shares the traffic of a site over several paths. Hosts and applications behind it stay as they are.
 //!
 //! A [`GatewayConfig`] says which networks are here, which are at remote sites, and over which paths those are reached; it is read
-//! once and valid from then on. In the [direct](direct) plane packets leave as they are, but for addresses, and the kernel
+//! once and valid from then on. In the [direct] plane packets leave as they are, but for addresses, and the kernel
 //! forwards them: a [`DirectPlan`](direct::DirectPlan), which is pure, says by which rules and routes, and a
-//! [`DirectPlane`](direct::DirectPlane) puts it into effect until it is dropped. In the [bonded](bonded) plane they travel
+//! [`DirectPlane`](direct::DirectPlane) puts it into effect until it is dropped. In the [bonded] plane they travel
 //! encrypted between two gateways, and in order. A [`status`] says what either does, to [programs](control), to
 //! [Prometheus](prometheus) and to people.
 #![forbid(unsafe_code)]

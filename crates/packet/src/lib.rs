@@ -5,7 +5,7 @@
 //!
 //! - [`Headers::parse`] reads IPv4 and IPv6 with extension headers, TCP, UDP and ICMP; [`Classification`] what a
 //!   queue needs of it; [`FlowSelector`] and [`FlowKey`] identify flows.
-//! - [`rewrite`] gives a packet other addresses and ports in place, and [`rewrite_quote`] the packet that an ICMP error
+//! - [`rewrite`](fn@rewrite) gives a packet other addresses and ports in place, and [`rewrite_quote`] the packet that an ICMP error
 //!   quotes; [`checksum`] computes, verifies and updates checksums, [`ecn`] the ECN field.
 //! - [`clamp_mss`] lowers the maximum segment size that TCP announces; [`StreamSegment`] says which octets a segment carries.
 //! - [`reject`], [`prohibit`] and [`reset_both`] build the replies of a firewall, [`packet_too_big`] that of a tunnel. Only they

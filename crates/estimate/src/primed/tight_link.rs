@@ -39,7 +39,7 @@ pub(super) struct TightLinkSearch {
 
 impl TightLinkSearch {
     /// Takes in a train of one rate; `verifies` tells whether it was to verify a value. For `scatter`, see
-    /// [`verification::evaluate_verifications`](super::verification::evaluate_verifications).
+    /// [`verification::evaluate_verifications`].
     pub(super) fn add_train(&mut self, train: PrimedTrain, verifies: bool, (scatter, narrow): (f64, f64)) {
         if verifies {
             self.verifications.extend(Verification::from_train(&train));

@@ -55,7 +55,7 @@ pub(super) struct FairnessFile {
     #[serde(default, deserialize_with = "spans")]
     delays: Vec<Span>,
     /// A table of mixes in place of bottleneck, groups and delays: each of its rows is one case. See
-    /// [`mixes`](super::mixes).
+    /// [`mixes`].
     mixes: Option<String>,
 }
 
