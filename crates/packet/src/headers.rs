@@ -185,7 +185,7 @@ impl Headers {
         }
     }
 
-    /// Sets the address of one end; the packet follows with [`crate::rewrite`].
+    /// Sets the address of one end; the packet follows with [`rewrite`](fn@crate::rewrite).
     pub fn set_address(&mut self, end: PacketEnd, address: IpAddr) {
         match end {
             PacketEnd::Source => self.source = address,
@@ -194,7 +194,7 @@ impl Headers {
     }
 
     /// Sets the port of one end, or the identifier of an ICMP query; no effect where there is neither. The packet
-    /// follows with [`crate::rewrite`].
+    /// follows with [`rewrite`](fn@crate::rewrite).
     pub fn set_port(&mut self, end: PacketEnd, port: u16) {
         match (&mut self.ports, end) {
             (Some((source, _)), PacketEnd::Source) => *source = port,
